@@ -1,0 +1,320 @@
+"""Train the x2 super-resolution network of the demo and write it as a ``.tflite`` file.
+
+    pip install torch numpy pillow scikit-image scikit-learn flatbuffers ai-edge-litert tqdm
+    python examples/train_super_resolution.py
+
+The network learns to undo Pillow's bicubic reduction to half the size. It sees only photographs
+that come inside scikit-image and scikit-learn and whose licence the package states (``TRAINING``);
+the photographs in ``HELD_OUT`` measure the result. The licences travel in the file's metadata.
+
+Every layer is indifferent to height and width, so the file takes images of any size and batch:
+``image`` [N, H, W, 3] -> ``image_x2`` [N, 2H, 2W, 3], both float32 RGB in 0..1. The output may
+overshoot that range a little; clip it before display.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import flatbuffers
+import numpy as np
+import skimage.data
+import torch
+from ai_edge_litert import schema_py_generated as tfl
+from ai_edge_litert.interpreter import Interpreter
+from PIL import Image
+from sklearn.datasets import load_sample_image
+from torch import Tensor, nn
+from tqdm import tqdm
+
+WIDTH, DEPTH = 32, 5
+SCALES = (1.0, 0.8, 0.6)
+DEFAULT_SIZE = 256
+MAX_DISAGREEMENT = 1e-4
+
+
+@dataclass(frozen=True)
+class Photo:
+    """A photograph inside a Python package; author and licence as the package states them."""
+
+    name: str
+    package: str
+    author: str
+    licence: str
+
+    def load(self) -> Image.Image:
+        """The photograph as an 8-bit RGB image."""
+        if self.package == "scikit-learn":
+            return Image.fromarray(load_sample_image(f"{self.name}.jpg"))
+        return Image.fromarray(getattr(skimage.data, self.name)()).convert("RGB")
+
+
+TRAINING = (
+    Photo("coffee", "scikit-image", "Rachel Michetti, Pikolo Espresso Bar", "CC0"),
+    Photo("camera", "scikit-image", "Lav Varshney", "CC0"),
+    Photo("brick", "scikit-image", "CC0Textures", "CC0"),
+    Photo("grass", "scikit-image", "linolafett (DeviantArt)", "CC0"),
+    Photo("gravel", "scikit-image", "CC0Textures", "CC0"),
+    Photo("retina", "scikit-image", "Mikael Häggström", "CC0"),
+    Photo("rocket", "scikit-image", "SpaceX", "public domain"),
+    Photo("hubble_deep_field", "scikit-image", "NASA", "public domain"),
+    Photo("china", "scikit-learn", "danielbuechele (Flickr)", "CC BY 2.0"),
+    Photo("flower", "scikit-learn", "vultilion (Flickr)", "CC BY 2.0"),
+)
+HELD_OUT = (
+    Photo("astronaut", "scikit-image", "NASA", "public domain"),
+    Photo("chelsea", "scikit-image", "Stefan van der Walt", "CC0"),
+)
+
+
+def degrade(image: Image.Image, scale: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    """The image at `scale`, [2h, 2w, 3], and its bicubic half, [h, w, 3]: (low, high), uint8."""
+    width, height = (int(side * scale) // 2 for side in image.size)
+    if scale == 1.0:
+        high = image.crop((0, 0, 2 * width, 2 * height))
+    else:
+        high = image.resize((2 * width, 2 * height), Image.Resampling.BICUBIC)
+    low = high.resize((width, height), Image.Resampling.BICUBIC)
+    return np.array(low), np.array(high)
+
+
+def batches(photos: tuple[Photo, ...], count: int, side: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Endless random (low [N, 3, side, side], high [N, 3, 2 side, 2 side]) pairs in 0..1.
+
+    Each crop is rotated by a quarter turn, mirrored, and has its colour channels permuted.
+    """
+    pairs = [
+        [torch.from_numpy(pixels).permute(2, 0, 1) for pixels in degrade(photo.load(), scale)]
+        for photo in photos
+        for scale in SCALES
+    ]
+
+    def crop() -> tuple[Tensor, Tensor]:
+        low, high = random.choice(pairs)
+        y, x = (random.randrange(length - side + 1) for length in low.shape[1:])
+        low = low[:, y : y + side, x : x + side]
+        high = high[:, 2 * y : 2 * (y + side), 2 * x : 2 * (x + side)]
+        channels, turns = random.sample(range(3), 3), random.randrange(4)
+        low, high = (t[channels].rot90(turns, (1, 2)) for t in (low, high))
+        return (low.flip(-1), high.flip(-1)) if random.random() < 0.5 else (low, high)
+
+    while True:
+        low, high = zip(*(crop() for _ in range(count)), strict=True)
+        yield torch.stack(low) / 255, torch.stack(high) / 255
+
+
+class SuperResolution(nn.Module):
+    """Residual convolutions at low resolution, then DEPTH_TO_SPACE: [N, 3, H, W] -> [.., 2H, 2W].
+
+    `skip` starts as nearest-neighbour enlargement and `tail` as zero: training starts from there.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Sequential(nn.Conv2d(3, WIDTH, 5, padding="same"), nn.PReLU(WIDTH))
+        self.body = nn.ModuleList(
+            nn.Sequential(nn.Conv2d(WIDTH, WIDTH, 3, padding="same"), nn.PReLU(WIDTH))
+            for _ in range(DEPTH)
+        )
+        self.tail = nn.Conv2d(WIDTH, 12, 3, padding="same")
+        self.skip = nn.Conv2d(3, 12, 1)
+        for parameter in (*self.tail.parameters(), self.skip.bias):
+            nn.init.zeros_(parameter)
+        self.skip.weight.data = torch.eye(3).repeat(4, 1)[..., None, None]
+
+    def forward(self, image: Tensor) -> Tensor:
+        features = self.head(image)
+        for layer in self.body:
+            features = features + layer(features)
+        phases = self.skip(image) + self.tail(features)
+        # Of the 12 channels, DEPTH_TO_SPACE has the colour innermost, pixel_shuffle outermost.
+        phases = phases.unflatten(1, (4, 3)).transpose(1, 2).flatten(1, 2)
+        return nn.functional.pixel_shuffle(phases, 2)
+
+
+def train(args: argparse.Namespace) -> SuperResolution:
+    """A network trained with the L1 loss and Adam, its learning rate warmed up, then decayed."""
+    random.seed(args.seed)
+    torch.manual_seed(args.seed)
+    network = SuperResolution().to(memory_format=torch.channels_last)
+    optimizer = torch.optim.Adam(network.parameters())
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, args.learning_rate, args.steps, pct_start=0.1
+    )
+    data = islice(batches(TRAINING, args.batch, args.patch), args.steps)
+    progress = tqdm(data, "training", args.steps, unit="step")
+    for low, high in progress:
+        loss = (network(low.contiguous(memory_format=torch.channels_last)) - high).abs().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+        progress.set_postfix(loss=f"{loss.item():.4f}", refresh=False)
+    return network.eval()
+
+
+class AlignedBuffer(tfl.BufferT):
+    """A buffer whose data starts at a multiple of 16 bytes, as the TFLite schema demands."""
+
+    def Pack(self, builder: flatbuffers.Builder) -> int:  # noqa: N802
+        builder.Prep(16, len(self.data))
+        return super().Pack(builder)
+
+
+class TfliteWriter:
+    """One float32 graph in the making; its tensors are known by their index."""
+
+    def __init__(self) -> None:
+        self.graph = tfl.SubGraphT(name="main", tensors=[], operators=[])
+        self.buffers = [tfl.BufferT()]  # buffer 0 is empty, by the format's convention
+        self.codes: dict[int, int] = {}  # BuiltinOperator -> index in the file's list of them
+
+    def buffer(self, data: bytes) -> int:
+        self.buffers.append(AlignedBuffer(data=np.frombuffer(data, np.uint8)))
+        return len(self.buffers) - 1
+
+    def tensor(self, name: str, shape: list[int], **fields: object) -> int:
+        self.graph.tensors.append(tfl.TensorT(name=name, shape=shape, **fields))
+        return len(self.graph.tensors) - 1
+
+    def constant(self, name: str, values: Tensor) -> int:
+        data = values.detach().numpy().astype("<f4").tobytes()
+        return self.tensor(name, list(values.shape), buffer=self.buffer(data))
+
+    def activation(self, name: str, channels: int, scale: int = 1) -> int:
+        """A tensor of any batch, height and width; `scale` is its size relative to the input."""
+        shape = [1, scale * DEFAULT_SIZE, scale * DEFAULT_SIZE, channels]
+        return self.tensor(name, shape, shapeSignature=[-1, -1, -1, channels])
+
+    def operator(self, op: str, inputs: list[int], output: int, options: object = None) -> int:
+        """Append the builtin operator `op` and return its output."""
+        code = getattr(tfl.BuiltinOperator, op)
+        operator = tfl.OperatorT(self.codes.setdefault(code, len(self.codes)), inputs, [output])
+        if options:
+            kind = type(options).__name__.removesuffix("T")
+            operator.builtinOptionsType = getattr(tfl.BuiltinOptions, kind)
+            operator.builtinOptions = options
+        self.graph.operators.append(operator)
+        return output
+
+    def conv(self, name: str, x: int, conv: nn.Conv2d) -> int:
+        weights = self.constant(f"{name}/weights", conv.weight.permute(0, 2, 3, 1))
+        bias = self.constant(f"{name}/bias", conv.bias)
+        options = tfl.Conv2DOptionsT(padding=tfl.Padding.SAME, strideW=1, strideH=1)
+        output = self.activation(name, conv.out_channels)
+        return self.operator("CONV_2D", [x, weights, bias], output, options)
+
+    def conv_prelu(self, name: str, x: int, layer: nn.Sequential) -> int:
+        conv, prelu = layer
+        x = self.conv(f"{name}/conv", x, conv)
+        alpha = self.constant(f"{name}/alpha", prelu.weight[None, None])
+        return self.operator("PRELU", [x, alpha], self.activation(name, conv.out_channels))
+
+    def add(self, name: str, x: int, y: int) -> int:
+        output = self.activation(name, self.graph.tensors[x].shape[-1])
+        return self.operator("ADD", [x, y], output, tfl.AddOptionsT())
+
+    def finish(self, image: int, enlarged: int, licences: str) -> bytes:
+        """The file, with the one signature ``serving_default``: image -> image_x2."""
+        self.graph.inputs, self.graph.outputs = [image], [enlarged]
+        signature = tfl.SignatureDefT(
+            signatureKey="serving_default",
+            inputs=[tfl.TensorMapT("image", image)],
+            outputs=[tfl.TensorMapT("image_x2", enlarged)],
+        )
+        model = tfl.ModelT(
+            version=3,
+            description="x2 super-resolution of RGB images in 0..1",
+            operatorCodes=[tfl.OperatorCodeT(code, builtinCode=code) for code in self.codes],
+            subgraphs=[self.graph],
+            signatureDefs=[signature],
+            metadata=[tfl.MetadataT("LICENCES", self.buffer(licences.encode()))],
+            buffers=self.buffers,
+        )
+        builder = flatbuffers.Builder()
+        builder.Finish(model.Pack(builder), b"TFL3")
+        return bytes(builder.Output())
+
+
+def to_tflite(network: SuperResolution) -> bytes:
+    """The network as the content of a ``.tflite`` file, layer for layer as in its `forward`."""
+    writer = TfliteWriter()
+    image = writer.activation("image", 3)
+    features = writer.conv_prelu("head", image, network.head)
+    for i, layer in enumerate(network.body):
+        branch = writer.conv_prelu(f"body{i}", features, layer)
+        features = writer.add(f"body{i}/add", features, branch)
+    skip = writer.conv("skip", image, network.skip)
+    phases = writer.add("phases", skip, writer.conv("tail", features, network.tail))
+    enlarged = writer.activation("image_x2", 3, scale=2)
+    writer.operator("DEPTH_TO_SPACE", [phases], enlarged, tfl.DepthToSpaceOptionsT(blockSize=2))
+    photos = (f"{p.name} ({p.package}), by {p.author}: {p.licence}\n" for p in TRAINING)
+    return writer.finish(image, enlarged, "Trained on these photographs:\n" + "".join(photos))
+
+
+def enlarge(model: bytes, image: np.ndarray) -> np.ndarray:
+    """Run the file on LiteRT's CPU: float32 [N, H, W, 3] -> [N, 2H, 2W, 3]."""
+    return Interpreter(model_content=model).get_signature_runner()(image=image)["image_x2"]
+
+
+def disagreement(model: bytes, network: SuperResolution) -> float:
+    """The largest difference between the file's and the network's output, over some shapes."""
+
+    def difference(*shape: int) -> float:
+        image = torch.rand(shape)
+        with torch.no_grad():
+            expected = network(image.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
+        return np.abs(enlarge(model, image.numpy()) - expected.numpy()).max()
+
+    return max(difference(1, DEFAULT_SIZE, DEFAULT_SIZE, 3), difference(2, 37, 51, 3))
+
+
+def psnr(a: np.ndarray, b: np.ndarray) -> float:
+    """Peak signal-to-noise ratio of two uint8 RGB images in dB, over all pixels and channels."""
+    return 10 * np.log10(255**2 / np.mean((a.astype(np.float64) - b) ** 2))
+
+
+def psnr_table(model: bytes) -> str:
+    """A Markdown table: PSNR of bicubic enlargement and of the network, per held-out photograph."""
+    rows = ["| photograph | bicubic | network | gain |", "| --- | --- | --- | --- |"]
+    for photo in HELD_OUT:
+        low, high = degrade(photo.load())
+        size = high.shape[1::-1]
+        bicubic = psnr(np.array(Image.fromarray(low).resize(size, Image.Resampling.BICUBIC)), high)
+        output = enlarge(model, low[None].astype(np.float32) / 255)[0]
+        network = psnr(np.rint(output.clip(0, 1) * 255).astype(np.uint8), high)
+        gain = network - bicubic
+        rows.append(f"| {photo.name} | {bicubic:.2f} dB | {network:.2f} dB | {gain:+.2f} dB |")
+    return "\n".join(rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    default = Path(__file__).with_name("models") / "super_resolution_x2.tflite"
+    parser.add_argument("--output", type=Path, default=default, help="file to write")
+    parser.add_argument("--steps", type=int, default=25_000, help="optimiser steps")
+    parser.add_argument("--batch", type=int, default=16, help="crops a step")
+    parser.add_argument("--patch", type=int, default=32, help="side of a crop, in input pixels")
+    parser.add_argument("--learning-rate", type=float, default=1.5e-3, help="peak of the schedule")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+
+    network = train(args)
+    model = to_tflite(network)
+    if (worst := disagreement(model, network)) > MAX_DISAGREEMENT:
+        raise SystemExit(f"the file differs from the network by {worst:.1e}: not written")
+    args.output.write_bytes(model)
+    parameters = sum(p.numel() for p in network.parameters())
+    print(f"{args.output}: {len(model)} bytes, {parameters} parameters, off by {worst:.1e}")
+    print(psnr_table(model))
+
+
+if __name__ == "__main__":
+    main()

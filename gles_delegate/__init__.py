@@ -1,0 +1,42 @@
+"""GPU inference for TensorFlow Lite / LiteRT models on OpenGL ES 3.1, wherever EGL runs."""
+
+from gles_delegate.delegate import DelegationReport, GpuDelegate, GpuDelegateOptions
+from gles_delegate.errors import (
+    ContextError,
+    ContextLostError,
+    DelegateError,
+    GLError,
+    LiteRtError,
+    ModelError,
+    OutOfGpuMemoryError,
+    ShaderError,
+    UnsupportedModelError,
+    WrongContextError,
+    WrongThreadError,
+)
+from gles_delegate.gl.egl import Device, EglContext, list_devices
+from gles_delegate.interpreter import Interpreter, SignatureRunner
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ContextError",
+    "ContextLostError",
+    "DelegateError",
+    "DelegationReport",
+    "Device",
+    "EglContext",
+    "GLError",
+    "GpuDelegate",
+    "GpuDelegateOptions",
+    "Interpreter",
+    "LiteRtError",
+    "ModelError",
+    "OutOfGpuMemoryError",
+    "ShaderError",
+    "SignatureRunner",
+    "UnsupportedModelError",
+    "WrongContextError",
+    "WrongThreadError",
+    "list_devices",
+]

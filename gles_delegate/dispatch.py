@@ -1,0 +1,151 @@
+"""What a lowering returns: plain data that says which shader runs on which tensors.
+
+Layout of a tensor on the GPU (PHWC4): with C the last dimension and P the product of the
+others, ``ceil(C / 4)`` slices of P texels; texel ``slice * P + pixel`` is a vec4 with the
+channels ``4 * slice`` to ``4 * slice + 3`` of that pixel. Lanes past C are zero in every
+tensor, so sums over channels need no masks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import ceil, prod
+from typing import TypeAlias
+
+from gles_delegate.graph import Array
+
+Shape: TypeAlias = tuple[int, ...]
+Define: TypeAlias = int | float | str | tuple[int, ...]
+
+
+class _Texels:
+    """Sizes of the PHWC4 layout, from `shape`."""
+
+    shape: Shape
+
+    @property
+    def channels(self) -> int:
+        return self.shape[-1] if self.shape else 1
+
+    @property
+    def pixels(self) -> int:
+        return prod(self.shape[:-1])
+
+    @property
+    def slices(self) -> int:
+        return ceil(self.channels / 4)
+
+    @property
+    def texels(self) -> int:
+        return self.slices * self.pixels
+
+    @property
+    def elements(self) -> int:
+        return prod(self.shape)
+
+
+@dataclass(frozen=True)
+class Value(_Texels):
+    """A tensor on the GPU.
+
+    Attributes:
+        tensor: Index of the TFLite tensor it is, or that it helps to compute.
+        part: "" for the tensor itself, otherwise the name of a scratch tensor.
+    """
+
+    tensor: int
+    shape: Shape
+    part: str = ""
+
+    def __str__(self) -> str:
+        part = f".{self.part}" if self.part else ""
+        return f"t{self.tensor}{part}[{'x'.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True)
+class Const(_Texels):
+    """Constants on the GPU: what `pack` makes of constant tensors.
+
+    Attributes:
+        pack: Called with the tensors' arrays (None for index -1), then with `args`;
+            returns float32 of 4 values a texel.
+        tensors: Indices of constant TFLite tensors.
+        shape: What the packed array stands for.
+    """
+
+    pack: Callable[..., Array]
+    tensors: tuple[int, ...]
+    shape: Shape
+    args: tuple[Define, ...] = ()
+
+    def __str__(self) -> str:
+        tensors = ",".join(map(str, self.tensors))
+        return f"{self.pack.__name__}({tensors})[{'x'.join(map(str, self.shape))}]"
+
+
+Operand: TypeAlias = Value | Const
+
+
+@dataclass(frozen=True)
+class Call:
+    """An element-wise GLSL function of glsl/lib/elementwise.glsl applied to a result."""
+
+    function: str
+    args: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """One run of one compute shader.
+
+    Attributes:
+        node: Index of the node it belongs to.
+        shader: File name in glsl/, without ``.glsl``.
+        reads: Bound to the shader's inputs in this order.
+        output: The tensor it writes.
+        defines: Compile-time constants of the shader.
+        size: Invocations needed in x, y and z; rounded up to whole work groups.
+        local: Size of a work group.
+        epilogue: Applied to each result before it is stored.
+        partial: It writes only a part of `output`, and keeps the rest.
+        flops: Floating point operations, for reports; 0 where nobody would ask.
+    """
+
+    node: int
+    shader: str
+    reads: tuple[Operand, ...]
+    output: Value
+    size: Shape
+    local: Shape
+    defines: Mapping[str, Define] = field(default_factory=dict)
+    epilogue: tuple[Call, ...] = ()
+    partial: bool = False
+    flops: int = 0
+
+    @property
+    def groups(self) -> Shape:
+        """Work groups in x, y and z."""
+        return tuple(ceil(size / local) for size, local in zip(self.size, self.local, strict=True))
+
+    def __str__(self) -> str:
+        reads = ", ".join(map(str, self.reads))
+        calls = "".join(f" | {call.function}" for call in self.epilogue)
+        groups = "x".join(map(str, self.groups))
+        local = "x".join(map(str, self.local))
+        return (
+            f"{self.output} = {self.shader}({reads}){calls}  {groups} groups of {local}, "
+            f"node {self.node}"
+        )
+
+
+@dataclass(frozen=True)
+class Alias:
+    """`output` has the same texels as `source`: no work, one buffer."""
+
+    node: int
+    output: Value
+    source: Value
+
+
+Step: TypeAlias = Dispatch | Alias

@@ -1,0 +1,75 @@
+"""The errors of the package.
+
+::
+
+    DelegateError (RuntimeError)
+    ├── ModelError (also ValueError)      the bytes are not a usable .tflite model
+    ├── UnsupportedModelError             nodes that the GPU does not take
+    ├── ContextError                      no EGL, no device, no usable context
+    │   ├── WrongThreadError              called from another thread than the delegate's
+    │   ├── WrongContextError             another context is current than the adopted one
+    │   └── ContextLostError              the driver reset the context
+    ├── GLError                           OpenGL ES or EGL refused a call
+    │   ├── ShaderError                   a shader did not compile or link
+    │   └── OutOfGpuMemoryError (also MemoryError)
+    └── LiteRtError                       the stock LiteRT interpreter refused or disagreed
+
+Arguments that are wrong in themselves (a shape, a dtype, an index) are plain
+``ValueError``, ``TypeError`` or ``IndexError``, as numpy and LiteRT raise them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class DelegateError(RuntimeError):
+    """Base of every error that this package raises on its own account."""
+
+
+class ModelError(DelegateError, ValueError):
+    """The bytes are no .tflite model, are cut off, or are damaged."""
+
+
+class UnsupportedModelError(DelegateError):
+    """Some nodes do not run on the GPU.
+
+    Attributes:
+        nodes: ``(index, op, reason)`` of each such node.
+    """
+
+    def __init__(self, message: str, nodes: Sequence[tuple[int, str, str]] = ()) -> None:
+        super().__init__(message)
+        self.nodes = tuple(nodes)
+
+
+class ContextError(DelegateError):
+    """No usable OpenGL ES context could be had, or it cannot be used here."""
+
+
+class WrongThreadError(ContextError):
+    """The call came from another thread than the one the delegate was bound to."""
+
+
+class WrongContextError(ContextError):
+    """Another context is current than the one the delegate adopted."""
+
+
+class ContextLostError(ContextError):
+    """The driver reset the context: its objects are gone."""
+
+
+class GLError(DelegateError):
+    """OpenGL ES or EGL refused a call; the message names the call and the constant."""
+
+
+class ShaderError(GLError):
+    """A shader did not compile or link; the message names our file and line."""
+
+
+class OutOfGpuMemoryError(GLError, MemoryError):
+    """A buffer did not fit into the memory or the limits of the device."""
+
+
+class LiteRtError(DelegateError):
+    """LiteRT's interpreter refused the delegate, or disagrees with the model's bytes."""

@@ -1,0 +1,223 @@
+"""The context a delegate works in: its limits, and the guard around every use of it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from ctypes.util import find_library
+from functools import cache
+
+import moderngl
+
+from gles_delegate.errors import ContextError, WrongContextError, WrongThreadError
+from gles_delegate.gl import functions as gl_names
+from gles_delegate.gl.egl import EglContext, current_context
+from gles_delegate.gl.functions import Functions
+from gles_delegate.limits import Limits
+from gles_delegate.shaders import DESKTOP_HEADER, ES_HEADER
+
+READS, WRITE = range(3), 3
+"""Binding points (storage blocks and image units) that the shaders use; glsl/lib/tensor.glsl."""
+
+
+class GpuContext:
+    """A context, owned or adopted, with the thread that uses it.
+
+    Args:
+        context: None for a context of its own, an `EglContext` of the app's, or a
+            `moderngl.Context` that is current now and is adopted.
+        device_index: Of `list_devices`, for a context of its own.
+
+    Attributes:
+        ctx: moderngl's view of it.
+        gl: The functions that moderngl lacks.
+        limits: What its compute shaders may use.
+        header: The first lines of every shader.
+        renderer: The driver's name of the device.
+
+    Raises:
+        ContextError: There is no context to be had, or the adopted one is not current.
+    """
+
+    def __init__(
+        self,
+        context: EglContext | moderngl.Context | None = None,
+        device_index: int | None = None,
+    ) -> None:
+        self._thread = threading.get_ident()
+        self._pid = os.getpid()
+        self._owned = context is None
+        self._egl: EglContext | None = None
+        self._adopted: int = 0
+        if isinstance(context, moderngl.Context):
+            self._adopted, load = _current_any()
+            if not self._adopted:
+                raise WrongContextError(
+                    "the moderngl.Context to adopt is not current on this thread: make it current"
+                )
+            self.ctx = context
+            self.gl = Functions(load)
+        else:
+            self._egl = context or EglContext(device_index)
+            self.gl = Functions(self._egl.load)
+        with self._current():
+            try:
+                if self._egl is not None:
+                    self.ctx = _attach(self._egl)
+                self.gl.forget_errors()
+                self._read_limits()
+            except BaseException:
+                self.release()
+                raise
+
+    def release(self) -> None:
+        """Destroy the context if it is the delegate's own."""
+        if self._owned and self._egl is not None:
+            self._egl.release()
+
+    def guard(self) -> AbstractContextManager[None]:
+        """Make the context current inside ``with``, and leave everything as it was found.
+
+        Raises, before any GL call:
+            WrongThreadError: This is not the thread it was bound to.
+            WrongContextError: It is adopted, and another context is current.
+            ContextError: The process was forked since.
+        """
+        if os.getpid() != self._pid:
+            raise ContextError(
+                f"the delegate was made in process {self._pid} and does not survive a fork: make "
+                "a new one here, or start processes by 'spawn'"
+            )
+        if threading.get_ident() != self._thread:
+            raise WrongThreadError(
+                f"the delegate is bound to the thread {self._thread} (modify_graph_with_delegate "
+                f"ran there) and was called from {threading.get_ident()}; call it from that "
+                "thread, or make it with GpuDelegateOptions(own_thread=True)"
+            )
+        if self._adopted:
+            current = _current_any()[0]
+            if current != self._adopted:
+                raise WrongContextError(
+                    f"the adopted context {self._adopted:#x} must be current, found "
+                    f"{current:#x}: make it current before the call"
+                )
+        return self._current()
+
+    @contextmanager
+    def _current(self) -> Iterator[None]:
+        if self._egl is not None and self._owned:
+            with self._egl:
+                yield
+        elif self._egl is not None:
+            with self._egl, _restored(self.gl):
+                yield
+        else:
+            with _restored(self.gl):
+                yield
+
+    def _read_limits(self) -> None:
+        gl = self.gl
+        version = gl.string(gl_names.VERSION)
+        self.renderer = gl.string(gl_names.RENDERER)
+        found = re.search(r"(\d+)\.(\d+)", version)
+        number = (int(found[1]), int(found[2])) if found else (0, 0)
+        is_es = "OpenGL ES" in version
+        if number < ((3, 1) if is_es else (4, 3)):
+            raise ContextError(
+                f"expected OpenGL ES 3.1 or OpenGL 4.3, found {version!r} on {self.renderer!r}"
+            )
+        self.header = ES_HEADER if is_es else DESKTOP_HEADER
+        textures = number >= (3, 2) or bool(
+            {"GL_EXT_texture_buffer", "GL_OES_texture_buffer"} & gl.extensions()
+        )
+        cpu = "llvmpipe" in self.renderer
+        sizes = [gl.integer(gl_names.MAX_COMPUTE_WORK_GROUP_SIZE, i) for i in range(3)]
+        counts = [gl.integer(gl_names.MAX_COMPUTE_WORK_GROUP_COUNT, i) for i in range(3)]
+        self.limits = Limits(
+            storage_blocks=gl.integer(gl_names.MAX_COMPUTE_SHADER_STORAGE_BLOCKS),
+            invocations=gl.integer(gl_names.MAX_COMPUTE_WORK_GROUP_INVOCATIONS),
+            local_size=(sizes[0], sizes[1], sizes[2]),
+            groups=(counts[0], counts[1], counts[2]),
+            shared_bytes=gl.integer(gl_names.MAX_COMPUTE_SHARED_MEMORY_SIZE),
+            block_bytes=gl.integer64(gl_names.MAX_SHADER_STORAGE_BLOCK_SIZE),
+            # llvmpipe gathers from storage blocks lane by lane, from buffer textures by vectors.
+            buffer_texels=gl.integer(gl_names.MAX_TEXTURE_BUFFER_SIZE) if cpu and textures else 0,
+            cpu=cpu,
+        )
+
+
+def _attach(egl: EglContext) -> moderngl.Context:
+    """moderngl's view of our context, without making it the app's default context."""
+    store = getattr(moderngl, "_store", None)
+    default = getattr(store, "default_context", None)
+    try:
+        return moderngl.create_context(context=egl, require=310)  # type: ignore[arg-type]
+    finally:
+        if store is not None:
+            store.default_context = default
+
+
+@contextmanager
+def _restored(gl: Functions) -> Iterator[None]:
+    """Put back, afterwards, the state of the context that a run changes."""
+    gl.forget_errors()
+    program = gl.integer(gl_names.CURRENT_PROGRAM)
+    array_buffer = gl.integer(gl_names.ARRAY_BUFFER_BINDING)
+    storage = gl.integer(gl_names.SHADER_STORAGE_BUFFER_BINDING)
+    blocks = [
+        (
+            i,
+            gl.integer(gl_names.SHADER_STORAGE_BUFFER_BINDING, i),
+            gl.integer64(gl_names.SHADER_STORAGE_BUFFER_START, i),
+            gl.integer64(gl_names.SHADER_STORAGE_BUFFER_SIZE, i),
+        )
+        for i in (*READS, WRITE)
+    ]
+    images = [(i, *(gl.integer(name, i) for name in gl_names.IMAGE_BINDING)) for i in READS]
+    try:
+        yield
+    finally:
+        gl.forget_errors()
+        gl.glUseProgram(program)
+        gl.glBindBuffer(gl_names.ARRAY_BUFFER, array_buffer)
+        for i, buffer, start, size in blocks:
+            if size:
+                gl.glBindBufferRange(gl_names.SHADER_STORAGE_BUFFER, i, buffer, start, size)
+            else:
+                gl.glBindBufferBase(gl_names.SHADER_STORAGE_BUFFER, i, buffer)
+        gl.glBindBuffer(gl_names.SHADER_STORAGE_BUFFER, storage)
+        for image in images:
+            gl.glBindImageTexture(*image)
+
+
+def _current_any() -> tuple[int, Callable[[str], int]]:
+    """The context current on this thread, of EGL or else of GLX, and its function loader."""
+    handle = current_context()
+    if handle:
+        return handle, _proc_address("EGL", "eglGetProcAddress")
+    library = _library("GL")
+    if library is None or not hasattr(library, "glXGetCurrentContext"):
+        return 0, lambda name: 0
+    library.glXGetCurrentContext.restype = ctypes.c_void_p
+    return library.glXGetCurrentContext() or 0, _proc_address("GL", "glXGetProcAddressARB")
+
+
+def _proc_address(library: str, function: str) -> Callable[[str], int]:
+    get = getattr(_library(library), function)
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.c_char_p]
+    return lambda name: get(name.encode()) or 0
+
+
+@cache
+def _library(name: str) -> ctypes.CDLL | None:
+    for candidate in (f"lib{name}.so.1", find_library(name)):
+        try:
+            if candidate:
+                return ctypes.CDLL(candidate)
+        except OSError:
+            continue
+    return None

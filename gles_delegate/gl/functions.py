@@ -1,0 +1,163 @@
+"""The OpenGL ES functions that moderngl has no method for, through ctypes.
+
+Each is there twice: as an attribute, checked by glGetError after every call, and by
+`unchecked`, for the calls that are prepared once and made at every run.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from ctypes import POINTER, c_char_p, c_int, c_int64, c_uint, c_void_p
+from typing import Any
+
+from gles_delegate.errors import ContextError, ContextLostError, GLError, OutOfGpuMemoryError
+
+VENDOR, RENDERER, VERSION = 0x1F00, 0x1F01, 0x1F02
+NUM_EXTENSIONS, EXTENSIONS = 0x821D, 0x1F03
+COMPUTE_SHADER, COMPILE_STATUS, LINK_STATUS, INFO_LOG_LENGTH = 0x91B9, 0x8B81, 0x8B82, 0x8B84
+CURRENT_PROGRAM, ARRAY_BUFFER, ARRAY_BUFFER_BINDING = 0x8B8D, 0x8892, 0x8894
+SHADER_STORAGE_BUFFER, SHADER_STORAGE_BUFFER_BINDING = 0x90D2, 0x90D3
+SHADER_STORAGE_BUFFER_START, SHADER_STORAGE_BUFFER_SIZE = 0x90D4, 0x90D5
+TEXTURE_BUFFER, TEXTURE_BINDING_BUFFER, RGBA32F, READ_ONLY = 0x8C2A, 0x8C2C, 0x8814, 0x88B8
+IMAGE_BINDING = (0x8F3A, 0x8F3B, 0x8F3C, 0x8F3D, 0x8F3E, 0x906E)
+"""Name, level, layered, layer, access and format of an image unit."""
+SHADER_IMAGE_ACCESS_BARRIER, BUFFER_UPDATE_BARRIER, SHADER_STORAGE_BARRIER = 0x20, 0x200, 0x2000
+MAX_COMPUTE_SHADER_STORAGE_BLOCKS, MAX_COMPUTE_IMAGE_UNIFORMS = 0x90DB, 0x91BD
+MAX_COMPUTE_WORK_GROUP_INVOCATIONS, MAX_COMPUTE_SHARED_MEMORY_SIZE = 0x90EB, 0x8262
+MAX_COMPUTE_WORK_GROUP_COUNT, MAX_COMPUTE_WORK_GROUP_SIZE = 0x91BE, 0x91BF
+MAX_SHADER_STORAGE_BLOCK_SIZE, MAX_TEXTURE_BUFFER_SIZE = 0x90DE, 0x8C2B
+
+OUT_OF_MEMORY, LOST = 0x0505, 0x0507
+_ERRORS = {
+    0x0500: "GL_INVALID_ENUM",
+    0x0501: "GL_INVALID_VALUE",
+    0x0502: "GL_INVALID_OPERATION",
+    OUT_OF_MEMORY: "GL_OUT_OF_MEMORY",
+    0x0506: "GL_INVALID_FRAMEBUFFER_OPERATION",
+    LOST: "GL_CONTEXT_LOST",
+}
+
+_PROTOTYPES: dict[str, tuple[Any, ...]] = {  # the result's type, then the arguments'
+    "glGetError": (c_uint,),
+    "glGetString": (c_char_p, c_uint),
+    "glGetStringi": (c_char_p, c_uint, c_uint),
+    "glGetIntegerv": (None, c_uint, POINTER(c_int)),
+    "glGetInteger64v": (None, c_uint, POINTER(c_int64)),
+    "glGetIntegeri_v": (None, c_uint, c_uint, POINTER(c_int)),
+    "glGetInteger64i_v": (None, c_uint, c_uint, POINTER(c_int64)),
+    "glCreateShader": (c_uint, c_uint),
+    "glShaderSource": (None, c_uint, c_int, POINTER(c_char_p), c_void_p),
+    "glCompileShader": (None, c_uint),
+    "glGetShaderiv": (None, c_uint, c_uint, POINTER(c_int)),
+    "glGetShaderInfoLog": (None, c_uint, c_int, c_void_p, c_char_p),
+    "glDeleteShader": (None, c_uint),
+    "glCreateProgram": (c_uint,),
+    "glAttachShader": (None, c_uint, c_uint),
+    "glLinkProgram": (None, c_uint),
+    "glGetProgramiv": (None, c_uint, c_uint, POINTER(c_int)),
+    "glGetProgramInfoLog": (None, c_uint, c_int, c_void_p, c_char_p),
+    "glDeleteProgram": (None, c_uint),
+    "glUseProgram": (None, c_uint),
+    "glBindBuffer": (None, c_uint, c_uint),
+    "glBindBufferBase": (None, c_uint, c_uint, c_uint),
+    "glBindBufferRange": (None, c_uint, c_uint, c_uint, c_int64, c_int64),
+    "glGenTextures": (None, c_int, POINTER(c_uint)),
+    "glDeleteTextures": (None, c_int, POINTER(c_uint)),
+    "glBindTexture": (None, c_uint, c_uint),
+    "glTexBuffer": (None, c_uint, c_uint, c_uint),
+    "glBindImageTexture": (None, c_uint, c_uint, c_int, c_uint, c_int, c_uint, c_uint),
+    "glDispatchCompute": (None, c_uint, c_uint, c_uint),
+    "glMemoryBarrier": (None, c_uint),
+}
+_SUFFIXES = ("", "EXT", "OES")
+
+
+class Functions:
+    """The GL functions of one context; valid while it is current.
+
+    Args:
+        load: Name to address, 0 where the driver has no such function.
+    """
+
+    def __init__(self, load: Callable[[str], int]) -> None:
+        self._load = load
+        self._unchecked: dict[str, Callable[..., Any]] = {}
+
+    def unchecked(self, name: str) -> Callable[..., Any]:
+        """The plain ctypes function.
+
+        Raises:
+            ContextError: The driver has none of that name, with any ES suffix.
+        """
+        if name not in self._unchecked:
+            prototype = ctypes.CFUNCTYPE(*_PROTOTYPES[name])
+            addresses = (self._load(name + suffix) for suffix in _SUFFIXES)
+            address = next(filter(None, addresses), 0)
+            if not address:
+                raise ContextError(f"the OpenGL driver has no {name}; expected OpenGL ES 3.1")
+            self._unchecked[name] = prototype(address)
+        return self._unchecked[name]
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        function = self.unchecked(name)
+
+        def checked(*arguments: Any) -> Any:
+            result = function(*arguments)
+            self.check(name)
+            return result
+
+        setattr(self, name, checked)
+        return checked
+
+    def check(self, what: str) -> None:
+        """Raise a pending GL error as an error of `what`, and clear it.
+
+        Raises:
+            OutOfGpuMemoryError, ContextLostError, GLError: By the error's number.
+        """
+        code = self.unchecked("glGetError")()
+        if not code:
+            return
+        self.forget_errors()
+        message = f"{what}: {_ERRORS.get(code, hex(code))}"
+        if code == OUT_OF_MEMORY:
+            raise OutOfGpuMemoryError(message)
+        if code == LOST:
+            raise ContextLostError(message)
+        raise GLError(message)
+
+    def forget_errors(self) -> None:
+        """Clear the pending errors: someone else's calls may have left some."""
+        get_error = self.unchecked("glGetError")
+        # A lost context reports its error for ever.
+        for _ in range(16):
+            if not get_error():
+                break
+
+    def string(self, name: int) -> str:
+        """glGetString."""
+        return bytes(self.glGetString(name) or b"").decode("utf-8", "replace")
+
+    def integer(self, name: int, index: int | None = None) -> int:
+        """glGetIntegerv or, with an index, glGetIntegeri_v."""
+        value = c_int()
+        if index is None:
+            self.glGetIntegerv(name, value)
+        else:
+            self.glGetIntegeri_v(name, index, value)
+        return value.value
+
+    def integer64(self, name: int, index: int | None = None) -> int:
+        """glGetInteger64v or, with an index, glGetInteger64i_v."""
+        value = c_int64()
+        if index is None:
+            self.glGetInteger64v(name, value)
+        else:
+            self.glGetInteger64i_v(name, index, value)
+        return value.value
+
+    def extensions(self) -> set[str]:
+        """The names of the context's extensions."""
+        count = self.integer(NUM_EXTENSIONS)
+        return {self.glGetStringi(EXTENSIONS, i).decode() for i in range(count)}

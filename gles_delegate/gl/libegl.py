@@ -1,0 +1,241 @@
+"""libEGL through ctypes: checked calls, initialised displays, and what is current.
+
+The library is loaded at first use, so this module imports on machines that have none.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from ctypes import POINTER, c_char_p, c_int32, c_size_t, c_uint32
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from ..errors import ContextError, GLError
+
+DEBIAN_PACKAGES = "libegl1 libegl-mesa0 libgl1-mesa-dri libgles2"
+
+SUCCESS, BAD_ACCESS, CONTEXT_LOST = 0x3000, 0x3002, 0x300E
+_ERROR_NAMES = (
+    "EGL_SUCCESS",
+    "EGL_NOT_INITIALIZED",
+    "EGL_BAD_ACCESS",
+    "EGL_BAD_ALLOC",
+    "EGL_BAD_ATTRIBUTE",
+    "EGL_BAD_CONFIG",
+    "EGL_BAD_CONTEXT",
+    "EGL_BAD_CURRENT_SURFACE",
+    "EGL_BAD_DISPLAY",
+    "EGL_BAD_MATCH",
+    "EGL_BAD_NATIVE_PIXMAP",
+    "EGL_BAD_NATIVE_WINDOW",
+    "EGL_BAD_PARAMETER",
+    "EGL_BAD_SURFACE",
+    "EGL_CONTEXT_LOST",
+)
+_HINTS = {
+    ("eglGetDisplay", SUCCESS): "there is no display server",
+    ("eglMakeCurrent", CONTEXT_LOST): "the driver reset the context, make a new one",
+    ("eglMakeCurrent", BAD_ACCESS): (
+        "the context is current on another thread (leave its with block there first), or a GLX "
+        "context holds this thread (ask the window library for EGL, or use another thread)"
+    ),
+}
+
+_EXTENSIONS, _DEVICE_EXT, _DRAW, _READ, _NONE = 0x3055, 0x322C, 0x3059, 0x305A, 0x3038
+
+_Bool, _Enum, _Int, _Ints = c_uint32, c_uint32, c_int32, POINTER(c_int32)
+Handle = c_size_t  # an opaque pointer; unlike c_void_p, ctypes gives a null as 0, not as None
+
+_PROTOTYPES: dict[str, tuple[Any, ...]] = {  # name: (result, *arguments)
+    "eglGetError": (_Int,),
+    "eglGetProcAddress": (Handle, c_char_p),
+    "eglQueryString": (c_char_p, Handle, _Int),
+    "eglGetDisplay": (Handle, Handle),
+    "eglGetPlatformDisplayEXT": (Handle, _Enum, Handle, _Ints),
+    "eglInitialize": (_Bool, Handle, _Ints, _Ints),
+    "eglQueryDevicesEXT": (_Bool, _Int, POINTER(Handle), _Ints),
+    "eglQueryDisplayAttribEXT": (_Bool, Handle, _Int, POINTER(Handle)),
+    "eglBindAPI": (_Bool, _Enum),
+    "eglQueryAPI": (_Enum,),
+    "eglChooseConfig": (_Bool, Handle, _Ints, POINTER(Handle), _Int, _Ints),
+    "eglCreateContext": (Handle, Handle, Handle, Handle, _Ints),
+    "eglDestroyContext": (_Bool, Handle, Handle),
+    "eglCreatePbufferSurface": (Handle, Handle, Handle, _Ints),
+    "eglDestroySurface": (_Bool, Handle, Handle),
+    "eglMakeCurrent": (_Bool, Handle, Handle, Handle, Handle),
+    "eglGetCurrentContext": (Handle,),
+    "eglGetCurrentDisplay": (Handle,),
+    "eglGetCurrentSurface": (Handle, _Int),
+}
+_ZERO_IS_AN_ANSWER = {
+    "eglGetError",
+    "eglGetProcAddress",
+    "eglQueryAPI",
+    "eglGetCurrentContext",
+    "eglGetCurrentDisplay",
+    "eglGetCurrentSurface",
+}
+
+
+class EglError(GLError):
+    """An EGL function returned its failure value; ``code`` is what eglGetError said."""
+
+    def __init__(self, function: str, code: int) -> None:
+        known = 0 <= code - SUCCESS < len(_ERROR_NAMES)
+        constant = _ERROR_NAMES[code - SUCCESS] if known else hex(code)
+        hint = _HINTS.get((function, code))
+        super().__init__(f"{function}: {constant}" + (f" ({hint})" if hint else ""))
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Display:
+    """An initialised EGLDisplay; ``device`` is its EGLDeviceEXT, 0 if EGL does not say."""
+
+    platform: str
+    handle: int
+    extensions: frozenset[str]
+    device: int
+
+
+class LibEgl:
+    """libEGL: each function of ``_PROTOTYPES`` is an attribute that checks its own result.
+
+    A function that fails raises :class:`EglError`, one that this EGL lacks :class:`GLError`.
+    """
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._library = library
+        # A display is process-wide: eglTerminate would pull it from under every other context
+        # on it, the app's own included. So each is initialised once here and never terminated.
+        self._displays: dict[int, Display] = {}
+        self._pid = 0  # the process that initialised them
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name not in _PROTOTYPES:
+            raise AttributeError(f"no prototype of {name} is declared")
+        result, *arguments = _PROTOTYPES[name]
+        function: Any
+        try:
+            function = self._library[name]
+            function.restype, function.argtypes = result, arguments
+        except AttributeError:
+            address = self.eglGetProcAddress(name.encode())
+            if not address:
+                raise GLError(f"{name}: this libEGL does not have it") from None
+            function = ctypes.CFUNCTYPE(result, *arguments)(address)
+        if name not in _ZERO_IS_AN_ANSWER:
+            function.errcheck = self._checker(name)
+        setattr(self, name, function)
+        return function  # type: ignore[no-any-return]
+
+    def _checker(self, name: str) -> Callable[..., Any]:
+        def check(result: Any, function: Any, arguments: Any) -> Any:
+            if not result:
+                raise EglError(name, self.eglGetError())
+            return result
+
+        return check
+
+    def refuse_fork(self) -> None:
+        """Raises ContextError in the child of a process that had initialised a display."""
+        if self._displays and self._pid != os.getpid():
+            raise forked(self._pid)
+
+    def initialized(self, platform: str, handle: int) -> Display:
+        """The display of an EGLDisplay, ready for use; raises GLError where it cannot be."""
+        if handle not in self._displays:
+            self.eglInitialize(handle, None, None)
+            self._displays[handle] = Display(
+                platform=platform,
+                handle=handle,
+                extensions=frozenset(self.eglQueryString(handle, _EXTENSIONS).decode().split()),
+                device=self._device_of(handle),
+            )
+            self._pid = os.getpid()
+        return self._displays[handle]
+
+    def _device_of(self, display: int) -> int:
+        device = Handle()
+        try:
+            self.eglQueryDisplayAttribEXT(display, _DEVICE_EXT, ctypes.byref(device))
+        except GLError:
+            return 0
+        return device.value
+
+    def devices(self) -> list[int]:
+        """Every EGLDeviceEXT; raises GLError where EGL cannot list them."""
+        count = _Int()
+        self.eglQueryDevicesEXT(0, None, ctypes.byref(count))
+        devices = (Handle * count.value)()
+        self.eglQueryDevicesEXT(count, devices, ctypes.byref(count))
+        return devices[: count.value]
+
+    @contextmanager
+    def restored(self) -> Iterator[None]:
+        """Puts back at its end what was current on this thread at its start."""
+        before = Binding.of_this_thread(self)
+        try:
+            yield
+        finally:
+            before.restore()
+
+
+@dataclass(frozen=True)
+class Binding:
+    """What is current on a thread: all that eglMakeCurrent and eglBindAPI set."""
+
+    egl: LibEgl
+    api: int
+    display: int
+    draw: int
+    read: int
+    context: int
+
+    @classmethod
+    def of_this_thread(cls, egl: LibEgl) -> Binding:
+        return cls(
+            egl=egl,
+            api=egl.eglQueryAPI(),
+            display=egl.eglGetCurrentDisplay(),
+            draw=egl.eglGetCurrentSurface(_DRAW),
+            read=egl.eglGetCurrentSurface(_READ),
+            context=egl.eglGetCurrentContext(),
+        )
+
+    def restore(self) -> None:
+        """Makes it current on this thread again; raises EglError if its context is gone."""
+        display = self.display or self.egl.eglGetCurrentDisplay()
+        if display:  # else nothing was current, and nothing is
+            self.egl.eglMakeCurrent(display, self.draw, self.read, self.context)
+        self.egl.eglBindAPI(self.api)
+
+
+@cache
+def libegl() -> LibEgl:
+    """The library of this process; raises ContextError where there is none."""
+    with suppress(OSError):
+        return LibEgl(ctypes.CDLL("libEGL.so.1"))
+    with suppress(OSError):
+        name = ctypes.util.find_library("EGL")
+        if name:
+            return LibEgl(ctypes.CDLL(name))
+    raise ContextError(f"libEGL.so.1 was not found: apt install {DEBIAN_PACKAGES}")
+
+
+def forked(pid: int) -> ContextError:
+    """The error for use of EGL in a process that was forked from ``pid``, which used it."""
+    return ContextError(
+        f"EGL was in use in process {pid} before it was forked into {os.getpid()}, and does not "
+        'survive that: start workers with multiprocessing.get_context("spawn")'
+    )
+
+
+def attributes(*values: int) -> ctypes.Array[c_int32]:
+    """An EGLint attribute list, with its end."""
+    return (_Int * (len(values) + 1))(*values, _NONE)

@@ -1,0 +1,31 @@
+"""What a device allows: plain data that plans are made for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of compute shaders; the defaults are what OpenGL ES 3.1 guarantees (table 20.45 ff.).
+
+    Attributes:
+        storage_blocks: Shader storage blocks of one compute shader.
+        invocations: Invocations of one work group.
+        local_size: Invocations of one work group in x, y and z.
+        groups: Work groups of one dispatch in x, y and z.
+        shared_bytes: Shared memory of one work group.
+        block_bytes: Size of one shader storage block.
+        buffer_texels: Texels of a buffer texture through which tensors are read;
+            0: tensors are read through shader storage blocks.
+        cpu: The "GPU" is a software rasteriser that runs 8 invocations in x as one SIMD vector.
+    """
+
+    storage_blocks: int = 4
+    invocations: int = 128
+    local_size: tuple[int, int, int] = (128, 128, 64)
+    groups: tuple[int, int, int] = (65535, 65535, 65535)
+    shared_bytes: int = 16384
+    block_bytes: int = 1 << 27
+    buffer_texels: int = 0
+    cpu: bool = False

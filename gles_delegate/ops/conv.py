@@ -1,0 +1,233 @@
+"""CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, prod
+
+from gles_delegate.dispatch import Const, Define, Dispatch, Operand, Shape, Step, Value
+from gles_delegate.limits import Limits
+from gles_delegate.ops import packing
+from gles_delegate.ops.grid import grid
+from gles_delegate.ops.movement import Region, View, rank_4, reshape_view, view
+from gles_delegate.ops.registry import (
+    Bool,
+    Int8,
+    Int32,
+    NodeView,
+    Options,
+    Unsupported,
+    activation,
+    op,
+)
+from gles_delegate.ops.window import Window
+
+
+@dataclass(frozen=True)
+class Conv2DOptions(Options):
+    padding: Int8 = 0
+    stride_w: Int32 = 0
+    stride_h: Int32 = 0
+    fused_activation: Int8 = 0
+    dilation_w: Int32 = 1
+    dilation_h: Int32 = 1
+
+
+@dataclass(frozen=True)
+class DepthwiseConv2DOptions(Options):
+    padding: Int8 = 0
+    stride_w: Int32 = 0
+    stride_h: Int32 = 0
+    depth_multiplier: Int32 = 0
+    fused_activation: Int8 = 0
+    dilation_w: Int32 = 1
+    dilation_h: Int32 = 1
+
+
+@dataclass(frozen=True)
+class FullyConnectedOptions(Options):
+    fused_activation: Int8 = 0
+    weights_format: Int8 = 0
+    keep_num_dims: Bool = False
+
+
+@op("CONV_2D", max_version=8, options=Conv2DOptions)
+def conv_2d(node: NodeView, options: Conv2DOptions) -> list[Step]:
+    x = node.input(0)
+    batch, height, width, channels = rank_4(x.shape, "input 0")
+    outputs, kernel_h, kernel_w, share = rank_4(node.shape(1), "the weights")
+    if not share or channels % share or outputs % (channels // share):
+        raise Unsupported(f"weights for {share} channels on an input with {channels}")
+    window = Window.of(options, (height, width), (kernel_h, kernel_w))
+    output = node.output((batch, window.out_h, window.out_w, outputs))
+    flops = 2 * output.elements * kernel_h * kernel_w * share
+    return _convolution(node, x, output, channels // share, window, options, flops)
+
+
+@op("FULLY_CONNECTED", max_version=9, options=FullyConnectedOptions)
+def fully_connected(node: NodeView, options: FullyConnectedOptions) -> list[Step]:
+    x = node.input(0)
+    if options.weights_format != 0:
+        raise Unsupported("shuffled weights; expected the default weights format")
+    if len(node.shape(1)) != 2:
+        raise Unsupported(f"weights of shape {list(node.shape(1))}; expected rank 2")
+    outputs, inputs = node.shape(1)
+    if not inputs or x.elements % inputs:
+        raise Unsupported(f"an input of {x.elements} elements; expected a multiple of {inputs}")
+    rows = node.scratch((x.elements // inputs, inputs), "rows")
+    if not options.keep_num_dims:
+        output = node.output((rows.pixels, outputs))
+    elif x.shape[-1:] == (inputs,):
+        output = node.output((*x.shape[:-1], outputs))
+    else:
+        raise Unsupported(f"keep_num_dims with the shape {list(x.shape)} and {inputs} inputs")
+    return [
+        reshape_view(node.node.index, x, rows, node.limits),
+        *_convolution(node, rows, output, 1, None, options, 2 * output.elements * inputs),
+    ]
+
+
+def _convolution(
+    node: NodeView,
+    x: Operand,
+    output: Value,
+    groups: int,
+    window: Window | None,
+    options: Conv2DOptions | FullyConnectedOptions,
+    flops: int,
+) -> list[Step]:
+    """The dense product of the input under `window` (None: one pixel) and the weights."""
+    pointwise = window is None or window.is_pointwise
+    tile = Tile.choose(output.pixels, output.slices, node.limits)
+    slices = ceil(output.slices / tile.slices) * tile.slices
+    weights, steps = _weights(node, groups, x.slices, slices)
+    defines: dict[str, Define] = {
+        "POINTWISE": int(pointwise),
+        "IN_PIXELS": x.pixels,
+        "IN_SLICES": x.slices,
+        "W_SLICES": slices,
+        "PIXELS": tile.pixels,
+        "SLICES": tile.slices,
+    }
+    if window is None or pointwise:
+        defines |= {"KERNEL_H": 1, "KERNEL_W": 1}
+    else:
+        defines |= window.defines("KERNEL") | window.dilation_defines()
+    size = (ceil(output.pixels / tile.pixels), slices // tile.slices, 1)
+    epilogue = activation(options.fused_activation)
+    dispatch = Dispatch(
+        node.node.index, "conv_2d", (x, weights), output, size, tile.local, defines, epilogue,
+        flops=flops,
+    )  # fmt: skip
+    return [*steps, dispatch]
+
+
+def _weights(
+    node: NodeView, groups: int, in_slices: int, slices: int
+) -> tuple[Operand, list[Step]]:
+    """The weights as glsl/conv_2d.glsl reads them, and what must run to make them so."""
+    shape = node.shape(1)
+    inputs, taps = shape[-1], prod(shape[1:-1])
+    texels = slices * (1 + taps * in_slices * 4)
+    if _weights_are_constant(node):
+        tensors = (node.constant(1), node.constant(2))
+        return Const(packing.conv_weights, tensors, (texels, 4), (groups, slices)), []
+    if groups > 1:
+        raise Unsupported("grouped convolution with weights computed at run time")
+    columns = View(
+        (slices, taps, in_slices * 4, 4),
+        (4 * taps * inputs, inputs, 1, taps * inputs),
+        upper=(slices, taps, inputs, 4),
+    )
+    return _packed(node, slices, texels, columns)
+
+
+def _weights_are_constant(node: NodeView) -> bool:
+    return node.is_constant(1) and (not node.has_input(2) or node.is_constant(2))
+
+
+def _packed(node: NodeView, slices: int, texels: int, how: View) -> tuple[Operand, list[Step]]:
+    """Weights computed at run time: `slices` texels of biases, then the texels of `how`."""
+    weights = node.scratch((texels, 4), "weights")
+    bias = node.input(2) if node.has_input(2) else None
+    biases = View((4 * slices,), (1,), upper=(4 * slices if bias else 0,))
+    rest = texels - slices
+    parts = (
+        (bias or node.input(1), biases, Region(slices, 4, slices, slices)),
+        (node.input(1), how, Region(rest, 4, rest, rest, out_pixel=slices)),
+    )
+    index = node.node.index
+    return weights, [view(x, weights, v, node.limits, index, r) for x, v, r in parts]
+
+
+@op("DEPTHWISE_CONV_2D", max_version=7, options=DepthwiseConv2DOptions)
+def depthwise_conv_2d(node: NodeView, options: DepthwiseConv2DOptions) -> list[Step]:
+    x = node.input(0)
+    batch, height, width, channels = rank_4(x.shape, "input 0")
+    one, kernel_h, kernel_w, outputs = rank_4(node.shape(1), "the weights")
+    if one != 1 or not channels or outputs % channels:
+        raise Unsupported(
+            f"weights of shape {list(node.shape(1))} on an input with {channels} channels"
+        )
+    window = Window.of(options, (height, width), (kernel_h, kernel_w))
+    output = node.output((batch, window.out_h, window.out_w, outputs))
+    taps = kernel_h * kernel_w
+    texels = output.slices * (1 + taps)
+    steps: list[Step] = []
+    weights: Operand
+    if _weights_are_constant(node):
+        tensors = (node.constant(1), node.constant(2))
+        weights = Const(packing.depthwise_weights, tensors, (texels, 4))
+    else:
+        how = View((output.slices, taps, 4), (4, outputs, 1))
+        weights, steps = _packed(node, output.slices, texels, how)
+    tile_h, tile_w = depthwise_tile(window)
+    step_h = window.dilation_h if window.stride_h == 1 else 1
+    step_w = window.dilation_w if window.stride_w == 1 else 1
+    tiles_h = ceil(window.out_h / (tile_h * step_h)) * step_h
+    tiles_w = ceil(window.out_w / (tile_w * step_w)) * step_w
+    multiplier = outputs // channels
+    defines: dict[str, Define] = {
+        **window.defines("KERNEL"),
+        **window.dilation_defines(),
+        "IN_PIXELS": x.pixels,
+        "BATCH": batch,
+        "MULTIPLIER": multiplier,
+        "TILE_H": tile_h,
+        "TILE_W": tile_w,
+        "TILES_H": tiles_h,
+        "TILES_W": tiles_w,
+    }
+    if multiplier > 1:
+        defines["IN_CHANNELS"] = channels
+    size, local = grid(batch * tiles_h * tiles_w, output.slices, node.limits)
+    dispatch = Dispatch(
+        node.node.index, "depthwise_conv_2d", (x, weights), output, size, local, defines,
+        activation(options.fused_activation), flops=2 * output.elements * taps,
+    )  # fmt: skip
+    return [*steps, dispatch]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What one invocation of a convolution computes, and its work group."""
+
+    pixels: int
+    slices: int
+    local: Shape
+
+    @classmethod
+    def choose(cls, pixels: int, slices: int, limits: Limits) -> Tile:
+        """The tile for an output of that many pixels and slices."""
+        if pixels < 8:
+            return cls(pixels, 1, (1, 64, 1))
+        tile_slices = min(slices, 4)
+        tile_pixels = min(8, ceil(pixels / 8))
+        return cls(tile_pixels, tile_slices, (8, min(8, ceil(slices / tile_slices)), 1))
+
+
+def depthwise_tile(window: Window) -> tuple[int, int]:
+    """Rows and columns of outputs that one invocation computes."""
+    if window.stride_h == window.stride_w == 1:
+        return min(4, window.out_h), min(4, window.out_w)
+    return 2 if window.dilation_h == 1 else 1, 2 if window.dilation_w == 1 else 1

@@ -1,0 +1,198 @@
+"""How an op is declared, and what its lowering sees of the graph.
+
+An op is one function, decorated with `op`: it takes a `NodeView` and its options and
+returns the steps that compute the node. The lowering is the support check: it raises
+`Unsupported` where the node cannot run, and there is no second list of what can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, TypeAlias, TypeVar, get_args, get_type_hints
+
+import numpy as np
+
+from gles_delegate.dispatch import Call, Const, Operand, Shape, Step, Value
+from gles_delegate.graph import Array, Graph, Node
+from gles_delegate.limits import Limits
+from gles_delegate.ops.packing import phwc4
+from gles_delegate.schema import ACTIVATIONS
+
+Bool: TypeAlias = Annotated[bool, "bool"]
+Int8: TypeAlias = Annotated[int, "int8"]
+Int32: TypeAlias = Annotated[int, "int32"]
+Float32: TypeAlias = Annotated[float, "float32"]
+Ints: TypeAlias = Annotated[tuple[int, ...], "ints"]
+
+
+class Unsupported(Exception):
+    """Raised by a lowering: why this node cannot run on the GPU, for the user to act on."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Base of an op's options: the fields of its table in the TFLite schema, in slot order."""
+
+    @classmethod
+    def read(cls: type[OptionsT], node: Node) -> OptionsT:
+        """The options of a node; the defaults where the model stores none.
+
+        Raises:
+            ModelError: The stored table is damaged.
+        """
+        table = node.options
+        if table is None:
+            return cls()
+        hints = get_type_hints(cls, include_extras=True)
+        values: dict[str, Any] = {}
+        for slot, field in enumerate(fields(cls)):
+            kind = get_args(hints[field.name])[1]
+            if kind == "ints":
+                values[field.name] = table.ints(slot)
+            else:
+                values[field.name] = table.scalar(slot, kind, field.default)
+        return cls(**values)
+
+
+OptionsT = TypeVar("OptionsT", bound=Options)
+
+
+@dataclass(frozen=True)
+class NodeView:
+    """A node as its lowering sees it.
+
+    Attributes:
+        shapes: Of the tensors known so far; differs from the graph's after a resize.
+    """
+
+    graph: Graph
+    node: Node
+    shapes: Mapping[int, Shape]
+    limits: Limits
+
+    def has_input(self, i: int) -> bool:
+        return i < len(self.node.inputs) and self.node.inputs[i] >= 0
+
+    def is_constant(self, i: int) -> bool:
+        return self.graph.tensors[self.node.inputs[i]].is_constant
+
+    def input(self, i: int) -> Operand:
+        """Input `i` on the GPU, a constant packed like any tensor.
+
+        Raises:
+            Unsupported: It is missing, or of a type that the GPU does not compute with.
+        """
+        index = self._index(i)
+        tensor = self.graph.tensors[index]
+        if tensor.dtype != "float32":
+            raise Unsupported(f"input {i} is {tensor.dtype}; expected float32")
+        if tensor.is_constant:
+            return Const(phwc4, (index,), tensor.shape)
+        return Value(index, self.shapes[index])
+
+    def shape(self, i: int) -> Shape:
+        """The shape of input `i`, whatever its type."""
+        index = self._index(i)
+        return self.shapes[index]
+
+    def constant(self, i: int, dtype: str = "float32") -> int:
+        """The tensor index of input `i`, which must be a constant of `dtype`; -1 if absent."""
+        if not self.has_input(i):
+            return -1
+        index = self.node.inputs[i]
+        tensor = self.graph.tensors[index]
+        if not tensor.is_constant:
+            raise Unsupported(f"input {i} is computed at run time; expected a constant")
+        if tensor.dtype != dtype:
+            raise Unsupported(f"input {i} is {tensor.dtype}; expected {dtype}")
+        return index
+
+    def array(self, i: int) -> Array:
+        """The values of input `i`, which must be a constant of integers."""
+        tensor = self.graph.tensors[self._index(i)]
+        if not tensor.is_constant:
+            raise Unsupported(f"input {i} is computed at run time; expected a constant")
+        array = tensor.array()
+        if array.dtype.kind not in "iu":
+            raise Unsupported(f"input {i} is {tensor.dtype}; expected int32 or int64")
+        return array.astype(np.int64)
+
+    def output(self, shape: Iterable[int], i: int = 0) -> Value:
+        """Output `i`, of the shape that the lowering found for it."""
+        if i >= len(self.node.outputs):
+            raise Unsupported(f"output {i} is missing")
+        tensor = self.graph.tensors[self.node.outputs[i]]
+        if tensor.dtype != "float32":
+            raise Unsupported(f"output {i} is {tensor.dtype}; expected float32")
+        return Value(tensor.index, tuple(int(size) for size in shape))
+
+    def scratch(self, shape: Iterable[int], name: str) -> Value:
+        """A tensor of the node's own, between two of its dispatches."""
+        return Value(self.node.outputs[0], tuple(int(size) for size in shape), name)
+
+    def _index(self, i: int) -> int:
+        if not self.has_input(i):
+            raise Unsupported(f"input {i} is missing; the node has {len(self.node.inputs)} inputs")
+        return self.node.inputs[i]
+
+
+Lowering: TypeAlias = Callable[[NodeView, Any], list[Step]]
+
+
+@dataclass(frozen=True)
+class _Op:
+    lower: Lowering
+    options: type[Options]
+    max_version: int
+
+
+_OPS: dict[str, _Op] = {}
+
+
+def op(
+    *names: str, options: type[Options] = Options, max_version: int = 1
+) -> Callable[[Lowering], Lowering]:
+    """Declare the lowering of the ops `names`, up to `max_version` of each."""
+
+    def register(lower: Lowering) -> Lowering:
+        for name in names:
+            _OPS[name] = _Op(lower, options, max_version)
+        return lower
+
+    return register
+
+
+def supported_ops() -> dict[str, int]:
+    """Every op that has a lowering, and the highest version it takes."""
+    return {name: entry.max_version for name, entry in sorted(_OPS.items())}
+
+
+def lower(view: NodeView) -> list[Step]:
+    """The steps that compute a node.
+
+    Raises:
+        Unsupported: It cannot run on the GPU; the message says why.
+        ModelError: The model's bytes are damaged.
+    """
+    node = view.node
+    entry = _OPS.get(node.op)
+    if entry is None:
+        raise Unsupported("there is no GPU implementation of this op")
+    if node.version > entry.max_version:
+        raise Unsupported(f"version {node.version} of the op; expected at most {entry.max_version}")
+    return entry.lower(view, entry.options.read(node))
+
+
+def activation(number: int) -> tuple[Call, ...]:
+    """The epilogue of a fused activation, by its number in the schema.
+
+    Raises:
+        Unsupported: No kernel of LiteRT's applies it to floats.
+    """
+    name = ACTIVATIONS[number] if 0 <= number < len(ACTIVATIONS) else f"activation {number}"
+    if name == "NONE":
+        return ()
+    if name not in ("RELU", "RELU_N1_TO_1", "RELU6", "TANH"):
+        raise Unsupported(f"the fused activation {name}; expected RELU, RELU_N1_TO_1, RELU6, TANH")
+    return (Call(name),)

@@ -1,0 +1,135 @@
+"""A plan on a context: compiled programs, filled buffers, and a flat list of GL calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gles_delegate.dispatch import Const, Dispatch, Operand, Value
+from gles_delegate.gl import functions as gl_names
+from gles_delegate.gl.context import READS, WRITE, GpuContext
+from gles_delegate.gl.objects import Program, TexelBuffer
+from gles_delegate.graph import Array, Graph
+from gles_delegate.plan import Plan
+from gles_delegate.shaders import assemble
+
+_Call: TypeAlias = tuple[Callable[..., Any], tuple[int, ...]]
+
+_READ_BARRIER = gl_names.SHADER_STORAGE_BARRIER | gl_names.SHADER_IMAGE_ACCESS_BARRIER
+
+
+class Session:
+    """What one plan needs on the GPU. Every method runs inside the context's guard.
+
+    Raises:
+        ShaderError, OutOfGpuMemoryError: The plan does not fit the driver.
+    """
+
+    def __init__(self, plan: Plan, graph: Graph, gpu: GpuContext) -> None:
+        self._plan = plan
+        self._gpu = gpu
+        self._programs: dict[str, Program] = {}
+        self._slots: list[TexelBuffer] = []
+        self._constants: dict[Const, TexelBuffer] = {}
+        try:
+            self._fill(plan, graph)
+            self._calls = list(self._prepare(plan))
+        except BaseException:
+            self.release()
+            raise
+
+    def run(self, inputs: Mapping[int, Array], outputs: Mapping[int, Array]) -> None:
+        """Upload `inputs`, run, and read the results into `outputs`, all by tensor index.
+
+        Arrays are float32 and contiguous, of the sizes of the plan's tensors.
+
+        Raises:
+            GLError: The driver refused a call; the outputs are not valid then.
+        """
+        for index, value in self._plan.inputs.items():
+            if value.texels:
+                self._buffer_of(value).buffer.write(inputs[index])
+        for function, arguments in self._calls:
+            function(*arguments)
+        self._gpu.gl.check("invoke")
+        for index, value in self._plan.outputs.items():
+            if value.texels:
+                array = outputs[index]
+                self._buffer_of(value).buffer.read_into(array, array.nbytes)
+
+    def release(self) -> None:
+        """Delete every GL object."""
+        for buffer in (*self._slots, *self._constants.values()):
+            buffer.release()
+        for program in self._programs.values():
+            program.release()
+        self._programs, self._slots, self._constants, self._calls = {}, [], {}, []
+
+    def _fill(self, plan: Plan, graph: Graph) -> None:
+        image = self._gpu.limits.buffer_texels > 0
+        for size in plan.slots:
+            # Zero: the last texel of a row-major input may have lanes past its elements.
+            self._slots.append(TexelBuffer(self._gpu.ctx, self._gpu.gl, bytes(size), image))
+        for const in plan.constants:
+            arrays = [graph.tensors[t].array() if t >= 0 else None for t in const.tensors]
+            packed = np.ascontiguousarray(const.pack(*arrays, *const.args), np.float32)
+            data = packed.tobytes() or bytes(16)
+            self._constants[const] = TexelBuffer(self._gpu.ctx, self._gpu.gl, data, image)
+
+    def _prepare(self, plan: Plan) -> Iterator[_Call]:
+        gl = self._gpu.gl
+        use, dispatch_compute = gl.unchecked("glUseProgram"), gl.unchecked("glDispatchCompute")
+        barrier = gl.unchecked("glMemoryBarrier")
+        bound: dict[object, int] = {}
+        written: set[int] = set()
+        read: set[int] = set()
+        for dispatch in plan.dispatches:
+            program, images = self._program(dispatch)
+            if bound.get("program") != program:
+                bound["program"] = program
+                yield use, (program,)
+            for unit, operand in zip(READS, dispatch.reads, strict=False):
+                yield from self._bind(unit, operand, images, bound)
+            yield from self._bind(WRITE, dispatch.output, False, bound)
+            reads = {plan.slot_of[v] for v in dispatch.reads if isinstance(v, Value)}
+            output = plan.slot_of[dispatch.output]
+            if dispatch.partial:
+                reads.add(output)
+            if reads & written or output in written | read:
+                yield barrier, (_READ_BARRIER,)
+                written, read = set(), set()
+            written.add(output)
+            read |= reads
+            yield dispatch_compute, dispatch.groups
+        yield barrier, (gl_names.BUFFER_UPDATE_BARRIER | _READ_BARRIER,)
+
+    def _bind(
+        self, unit: int, operand: Operand, image: bool, bound: dict[object, int]
+    ) -> Iterator[_Call]:
+        gl = self._gpu.gl
+        target = self._buffer_of(operand)
+        name = target.texture if image else target.buffer.glo
+        if bound.get((unit, image)) == name:
+            return
+        bound[unit, image] = name
+        if image:
+            yield (
+                gl.unchecked("glBindImageTexture"),
+                (unit, name, 0, 0, 0, gl_names.READ_ONLY, gl_names.RGBA32F),
+            )
+        else:
+            yield gl.unchecked("glBindBufferBase"), (gl_names.SHADER_STORAGE_BUFFER, unit, name)
+
+    def _program(self, dispatch: Dispatch) -> tuple[int, bool]:
+        source = assemble(dispatch, self._gpu.limits, self._gpu.header)
+        program = self._programs.get(source.text)
+        if program is None:
+            program = self._programs[source.text] = Program(self._gpu.gl, source)
+        return program.name, source.image_reads
+
+    def _buffer_of(self, operand: Operand) -> TexelBuffer:
+        if isinstance(operand, Const):
+            return self._constants[operand]
+        return self._slots[self._plan.slot_of[operand]]

@@ -1,0 +1,125 @@
+"""Shader files plus compile-time constants to GLSL text, and GLSL errors back to our files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from gles_delegate.dispatch import Call, Define, Dispatch
+from gles_delegate.limits import Limits
+
+_INCLUDE = re.compile(r'^\s*#include "(.+)"\s*$')
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_LOG_LINE = re.compile(r"\b0:(\d+)(?=[(:])|\b0\((\d+)\)")
+
+ES_HEADER = """#version 310 es
+#extension GL_EXT_texture_buffer : enable
+#extension GL_OES_texture_buffer : enable
+precision highp float;
+precision highp int;
+"""
+
+DESKTOP_HEADER = "#version 430\n"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A complete shader.
+
+    Attributes:
+        name: The file it was made of.
+        text: The GLSL.
+        lines: Of each line of the text, the file it stands in and its number there.
+        image_reads: Whether it reads its inputs through buffer textures.
+    """
+
+    name: str
+    text: str
+    lines: tuple[tuple[str, int], ...]
+    image_reads: bool
+
+    def explain(self, log: str) -> str:
+        """The compiler's log with our file names, and the lines of code it speaks of.
+
+        Drivers differ in how they treat the file number of ``#line``, so the text has none.
+        """
+        explained = []
+        for line in log.strip().splitlines():
+            match = _LOG_LINE.search(line)
+            number = int(match[1] or match[2]) if match else 0
+            if not match or not 0 < number <= len(self.lines):
+                explained.append(line)
+                continue
+            file, at = self.lines[number - 1]
+            explained.append(f"{line[: match.start()]}{file}:{at}{line[match.end() :]}")
+            code = self.text.splitlines()
+            for i in range(max(number - 3, 0), min(number + 2, len(code))):
+                mark = ">" if i == number - 1 else " "
+                explained.append(f"  {mark} {self.lines[i][1]:4} {code[i]}")
+        return "\n".join(explained)
+
+
+def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Source:
+    """The shader of a dispatch.
+
+    Raises:
+        ValueError: A define of the dispatch occurs nowhere in the shader's files.
+    """
+    image_reads = all(read.texels <= limits.buffer_texels for read in dispatch.reads)
+    common: dict[str, Define] = {
+        "LOCAL_X": dispatch.local[0],
+        "LOCAL_Y": dispatch.local[1],
+        "OUT_CHANNELS": dispatch.output.channels,
+        "OUT_PIXELS": dispatch.output.pixels,
+        "IMAGE_READS": int(image_reads),
+        "PARTIAL": int(dispatch.partial),
+    }
+    name = f"{dispatch.shader}.glsl"
+    body = list(_expand(name, set()))
+    unused = set(dispatch.defines) - {word for _, _, line in body for word in _WORD.findall(line)}
+    if unused:
+        raise ValueError(f"{name} does not use the defines {sorted(unused)}")
+    defines = _defines({**common, **dispatch.defines})
+    epilogue = f"#define EPILOGUE(v) {_nested(dispatch.epilogue, 'v')}\n"
+    top = header + defines + epilogue
+    text = top + "".join(f"{line}\n" for _, _, line in body)
+    lines = [("defines", i + 1) for i in range(top.count("\n"))]
+    lines += [(file, number) for file, number, _ in body]
+    return Source(name, text, tuple(lines), image_reads)
+
+
+def _defines(values: Mapping[str, Define]) -> str:
+    return "".join(f"#define {name} {_literal(value)}\n" for name, value in values.items())
+
+
+def _literal(value: Define) -> str:
+    if isinstance(value, tuple):
+        return f"int[{len(value)}]({', '.join(map(str, value))})"
+    if isinstance(value, float):
+        return repr(value) if value >= 0 else f"({value!r})"
+    return str(value)
+
+
+def _nested(calls: tuple[Call, ...], argument: str) -> str:
+    for call in calls:
+        argument = f"{call.function}({', '.join([argument, *map(_literal, call.args)])})"
+    return argument if calls else f"({argument})"
+
+
+def _expand(name: str, seen: set[str]) -> Iterator[tuple[str, int, str]]:
+    """File, number and text of each line of a file with its includes in place, each once."""
+    seen.add(name)
+    for number, line in enumerate(_read(name).splitlines(), 1):
+        include = _INCLUDE.match(line)
+        if include is None:
+            yield name, number, line
+        elif include[1] not in seen:
+            yield from _expand(include[1], seen)
+
+
+@cache
+def _read(name: str) -> str:
+    return files("gles_delegate.glsl").joinpath(name).read_text(encoding="utf-8")

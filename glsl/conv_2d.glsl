@@ -1,0 +1,61 @@
+// Y[o] = bias[o] + sum over taps and i of W[o][tap][i] * X[i] at the tap; CONV_2D, FULLY_CONNECTED.
+//
+// An invocation computes PIXELS pixels (LOCAL_X apart) of SLICES slices in registers.
+// W: SLICES-padded slices of biases, then of each slice TAPS x IN_SLICES x 4 columns.
+#include "lib/tensor.glsl"
+
+INPUT0(X)
+INPUT1(W)
+
+const int WEIGHTS = KERNEL_H * KERNEL_W * IN_SLICES * 4;
+
+// Texel in slice 0 of X under the tap (ky, kx) of an output pixel.
+int tap(int pixel, int ky, int kx) {
+#if POINTWISE
+  return min(pixel, OUT_PIXELS - 1);
+#else
+  int x = pixel % OUT_W * STRIDE_W - PAD_W + kx * DILATION_W;
+  int y = pixel / OUT_W % OUT_H * STRIDE_H - PAD_H + ky * DILATION_H;
+  bool inside = uint(x) < uint(IN_W) && uint(y) < uint(IN_H) && pixel < OUT_PIXELS;
+  return inside ? (pixel / (OUT_W * OUT_H) * IN_H + y) * IN_W + x : OUTSIDE;
+#endif
+}
+
+void main() {
+  int first = int(gl_WorkGroupID.x) * (LOCAL_X * PIXELS) + int(gl_LocalInvocationID.x);
+  int slice = int(gl_GlobalInvocationID.y) * SLICES;
+  int row = min(slice, W_SLICES - SLICES);
+  vec4 sum[PIXELS][SLICES];
+  for (int s = 0; s < SLICES; ++s) {
+    vec4 bias = LOAD(W, row + s);
+    for (int p = 0; p < PIXELS; ++p) sum[p][s] = bias;
+  }
+  int w = W_SLICES + row * WEIGHTS;
+  for (int ky = 0; ky < KERNEL_H; ++ky) {
+    for (int kx = 0; kx < KERNEL_W; ++kx) {
+      int x[PIXELS];
+      for (int p = 0; p < PIXELS; ++p) x[p] = tap(first + p * LOCAL_X, ky, kx);
+      for (int k = 0; k < IN_SLICES; ++k) {
+        vec4 v[PIXELS];
+        for (int p = 0; p < PIXELS; ++p) {
+#if POINTWISE
+          v[p] = LOAD(X, x[p]);
+#else
+          v[p] = LOAD_OR_ZERO(X, x[p]);
+#endif
+          x[p] += IN_PIXELS;
+        }
+        for (int s = 0; s < SLICES; ++s) {
+          int c = w + s * WEIGHTS;
+          mat4 m = mat4(LOAD(W, c), LOAD(W, c + 1), LOAD(W, c + 2), LOAD(W, c + 3));
+          for (int p = 0; p < PIXELS; ++p) sum[p][s] += m * v[p];
+        }
+        w += 4;
+      }
+    }
+  }
+  for (int s = 0; s < SLICES; ++s)
+    for (int p = 0; p < PIXELS; ++p)
+      if (first + p * LOCAL_X < OUT_PIXELS && slice + s < OUT_SLICES)
+        store(slice + s, first + p * LOCAL_X, sum[p][s]);
+}

@@ -1,0 +1,44 @@
+// Tensors: PHWC4 texels, read through INPUT0..2 and LOAD, written through store().
+//
+// A shader gets OUT_CHANNELS and OUT_PIXELS of its output, IMAGE_READS (read through buffer
+// textures, else through storage blocks), LOCAL_X, LOCAL_Y and EPILOGUE(v).
+
+#if IMAGE_READS
+#define INPUT0(name) layout(rgba32f, binding = 0) readonly uniform highp imageBuffer name;
+#define INPUT1(name) layout(rgba32f, binding = 1) readonly uniform highp imageBuffer name;
+#define INPUT2(name) layout(rgba32f, binding = 2) readonly uniform highp imageBuffer name;
+#define LOAD(name, index) imageLoad(name, index)
+// An image load outside the buffer is zero by the specification.
+#define LOAD_OR_ZERO(name, index) imageLoad(name, index)
+#else
+#define INPUT0(name) layout(std430, binding = 0) readonly buffer Input0 { vec4 name[]; };
+#define INPUT1(name) layout(std430, binding = 1) readonly buffer Input1 { vec4 name[]; };
+#define INPUT2(name) layout(std430, binding = 2) readonly buffer Input2 { vec4 name[]; };
+#define LOAD(name, index) name[index]
+#define LOAD_OR_ZERO(name, index) ((index) < 0 ? vec4(0.0) : name[max(index, 0)])
+#endif
+
+#define OUTSIDE (-0x40000000)  // plus any texel index: still negative
+
+#include "lib/elementwise.glsl"
+
+layout(local_size_x = LOCAL_X, local_size_y = LOCAL_Y) in;
+
+#if PARTIAL
+layout(std430, binding = 3) buffer Output { vec4 out_texels[]; };
+#else
+layout(std430, binding = 3) writeonly buffer Output { vec4 out_texels[]; };
+#endif
+
+const int OUT_SLICES = (OUT_CHANNELS + 3) / 4;
+
+bvec4 lanes_below(int count) { return lessThan(ivec4(0, 1, 2, 3), ivec4(count)); }
+
+// Writes one texel of the output; lanes past the last channel become zero.
+void store(int slice, int pixel, vec4 v) {
+  v = EPILOGUE(v);
+#if OUT_CHANNELS % 4 != 0
+  v = mix(vec4(0.0), v, lanes_below(OUT_CHANNELS - 4 * slice));
+#endif
+  out_texels[slice * OUT_PIXELS + pixel] = v;
+}

@@ -1,0 +1,53 @@
+// Copies strided elements of the input into a region of the output: RESHAPE, PAD, CONCATENATION ...
+//
+// The region has REGION_PIXELS pixels of REGION_CHANNELS channels; its elements, counted with the
+// channels fastest, have coordinates in SIZES. An element is the input's element (same count)
+// OFFSET + sum of coordinate * STRIDES, or FILL where a coordinate is outside [LOWER, UPPER).
+// Region pixel q is the output's pixel q / ROW * OUT_ROW + q % ROW + OUT_PIXEL; region channel 0 is
+// the output's channel OUT_CHANNEL.
+#include "lib/tensor.glsl"
+
+INPUT0(X)
+
+vec4 fetch(int element) {
+  int channel = element % IN_CHANNELS;
+  return LOAD(X, channel / 4 * IN_PIXELS + element / IN_CHANNELS);
+}
+
+// The input's element for an element of the region, -1 where there is none.
+int source(int element) {
+  const int sizes[DIMS] = SIZES, strides[DIMS] = STRIDES, lower[DIMS] = LOWER, upper[DIMS] = UPPER;
+  int index = OFFSET;
+  bool inside = true;
+  for (int d = DIMS - 1; d >= 0; --d) {
+    int coordinate = element % sizes[d];
+    element /= sizes[d];
+    index += coordinate * strides[d];
+    inside = inside && coordinate >= lower[d] && coordinate < upper[d];
+  }
+  return inside && index < IN_ELEMENTS ? index : -1;
+}
+
+void main() {
+  int q = int(gl_GlobalInvocationID.x);
+  int slice = int(gl_GlobalInvocationID.y) + OUT_CHANNEL / 4;
+  int pixel = q / ROW * OUT_ROW + q % ROW + OUT_PIXEL;
+  if (q >= REGION_PIXELS || slice >= OUT_SLICES) return;
+  vec4 v = vec4(FILL);
+  int channel = 4 * slice - OUT_CHANNEL;
+#if WHOLE_TEXELS
+  int element = source(q * REGION_CHANNELS + channel);
+  if (element >= 0) v = fetch(element);
+#else
+  for (int lane = 0; lane < 4; ++lane) {
+    if (channel + lane >= 0 && channel + lane < REGION_CHANNELS) {
+      int element = source(q * REGION_CHANNELS + channel + lane);
+      if (element >= 0) v[lane] = fetch(element)[element % IN_CHANNELS % 4];
+    }
+  }
+#endif
+#if PARTIAL && !WHOLE_TEXELS
+  if (channel < 0) v = mix(v, out_texels[slice * OUT_PIXELS + pixel], lanes_below(-channel));
+#endif
+  store(slice, pixel, v);
+}

@@ -1,0 +1,333 @@
+"""EglContext and list_devices on a real driver."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import moderngl
+import pytest
+
+from gles_delegate.errors import ContextError, WrongThreadError
+from gles_delegate.gl.egl import Device, EglContext, current_context, list_devices
+from gles_delegate.gl.libegl import Binding, Handle, LibEgl, attributes, libegl
+
+pytestmark = pytest.mark.usefixtures("gl")
+
+OPENGL_API = 0x30A2
+DOUBLE = """#version 310 es
+layout(local_size_x = 1) in;
+layout(std430, binding = 0) buffer Data { float data[]; };
+void main() { data[gl_GlobalInvocationID.x] *= 2.0; }
+"""
+
+
+@pytest.fixture
+def context() -> Iterator[EglContext]:
+    context = EglContext()
+    yield context
+    context.release()
+    assert current_context() == 0
+
+
+@pytest.fixture
+def foreign(context: EglContext) -> Iterator[Binding]:
+    """A desktop OpenGL context with a surface, as an app would have it: current here."""
+    egl, display = libegl(), context.display
+    config, count = Handle(), attributes(0)
+    egl.eglBindAPI(OPENGL_API)
+    wanted = attributes(0x3040, 0x8, 0x3033, 0x1)  # renderable by OpenGL, to a pbuffer
+    egl.eglChooseConfig(display, wanted, config, 1, count)
+    surface = egl.eglCreatePbufferSurface(display, config, attributes(0x3057, 4, 0x3056, 4))
+    handle = egl.eglCreateContext(display, config, 0, attributes())
+    egl.eglMakeCurrent(display, surface, surface, handle)
+    yield Binding.of_this_thread(egl)
+    egl.eglMakeCurrent(display, 0, 0, 0)
+    egl.eglDestroyContext(display, handle)
+    egl.eglDestroySurface(display, surface)
+    egl.eglBindAPI(0x30A0)
+
+
+@pytest.fixture
+def llvmpipe() -> dict[str, str]:
+    """The environment that has Mesa, where it is the only driver, take llvmpipe."""
+    if not all("Mesa" in device.version for device in list_devices()):
+        pytest.skip("only Mesa lets its environment choose the version")
+    return {"LIBGL_ALWAYS_SOFTWARE": "1", "GALLIUM_DRIVER": "llvmpipe"}
+
+
+def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **environment},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def doubled(context: EglContext) -> bytes:
+    """[1, 2] through a compute shader that doubles, on the context."""
+    with context:
+        ctx = moderngl.create_context(context=context, require=310)
+        ctx.clear_errors()
+        buffer = ctx.buffer(b"\0\0\x80\x3f\0\0\0\x40")
+        buffer.bind_to_storage_buffer(0)
+        ctx.compute_shader(DOUBLE).run(2)
+        ctx.memory_barrier()
+        return bytes(buffer.read())
+
+
+def test_moderngl_attaches_and_computes(context: EglContext) -> None:
+    assert doubled(context) == b"\0\0\0\x40\0\0\x80\x40"
+
+
+def test_is_current_inside_with_only(context: EglContext) -> None:
+    assert not context.is_current
+    with context as entered:
+        assert entered is context
+        assert context.is_current
+        assert current_context() == context.handle
+        with context:
+            assert context.is_current
+        assert context.is_current
+    assert not context.is_current
+    assert current_context() == 0
+
+
+def test_moderngl_context_enters_and_leaves_it(context: EglContext) -> None:
+    with context:
+        ctx = moderngl.create_context(context=context, require=310)
+    with ctx:
+        assert context.is_current
+    assert not context.is_current
+    ctx.release()
+    with pytest.raises(ContextError, match="released"):
+        context.load("glFlush")
+
+
+def test_two_contexts_nest(context: EglContext) -> None:
+    other = EglContext()
+    with context:
+        with other:
+            assert other.is_current
+            assert not context.is_current
+            with context:
+                assert context.is_current
+            assert other.is_current
+        assert context.is_current
+    other.release()
+
+
+def test_what_was_current_comes_back(context: EglContext, foreign: Binding) -> None:
+    egl = libegl()
+    with context:
+        assert context.is_current
+        assert egl.eglQueryAPI() != OPENGL_API
+    assert Binding.of_this_thread(egl) == foreign
+    with pytest.raises(ZeroDivisionError), context:
+        _ = 1 / 0
+    assert Binding.of_this_thread(egl) == foreign
+
+
+def test_creating_releasing_and_listing_leave_the_binding_alone(foreign: Binding) -> None:
+    list_devices()
+    assert Binding.of_this_thread(libegl()) == foreign
+    context = EglContext()
+    assert Binding.of_this_thread(libegl()) == foreign
+    context.release()
+    assert Binding.of_this_thread(libegl()) == foreign
+
+
+def test_a_second_thread_is_refused_until_the_first_leaves(context: EglContext) -> None:
+    def enter() -> bool:
+        with context:
+            return context.is_current
+
+    with ThreadPoolExecutor(1) as pool:
+        with context, pytest.raises(WrongThreadError, match="eglMakeCurrent: EGL_BAD_ACCESS"):
+            pool.submit(enter).result()
+        assert pool.submit(enter).result()
+    assert not context.is_current
+
+
+def test_release_twice_and_use_after(context: EglContext) -> None:
+    context.release()
+    context.release()
+    assert not context.is_current
+    assert "released" in repr(context)
+    for use in (context.__enter__, lambda: context.load("glFlush"), lambda: context.handle):
+        with pytest.raises(ContextError, match="released"):
+            use()
+
+
+def test_release_inside_with_puts_the_rest_back(context: EglContext, foreign: Binding) -> None:
+    with context:
+        context.release()
+        assert current_context() == 0
+    assert Binding.of_this_thread(libegl()) == foreign
+
+
+def test_leaving_without_entering_is_an_error(context: EglContext) -> None:
+    with pytest.raises(ContextError, match="more often"):
+        context.__exit__()
+
+
+def test_load_finds_functions(context: EglContext) -> None:
+    assert context.load("glDispatchCompute")
+
+
+def test_a_shared_context_sees_the_buffers(context: EglContext) -> None:
+    sharing = EglContext(share=context)
+    assert sharing.share is context
+    assert sharing.device == context.device
+    with context:
+        ctx = moderngl.create_context(context=context, require=310)
+        buffer = ctx.buffer(b"seen by both")
+        ctx.finish()
+        with sharing:
+            other = moderngl.create_context(context=sharing, require=310)
+            assert other.external_buffer(buffer.glo, buffer.size).read() == b"seen by both"
+    sharing.release()
+
+
+def test_share_with_a_released_context(context: EglContext) -> None:
+    context.release()
+    with pytest.raises(ContextError, match="released"):
+        EglContext(share=context)
+
+
+def test_each_listed_device_computes() -> None:
+    devices = list_devices()
+    assert [device.index for device in devices] == list(range(len(devices)))
+    assert devices == sorted(devices, key=lambda device: device.software)
+    for device in devices:
+        context = EglContext(device.index)
+        assert context.device == device
+        assert doubled(context) == b"\0\0\0\x40\0\0\x80\x40"
+        context.release()
+
+
+def test_a_device_reached_by_two_platforms_is_listed_once() -> None:
+    assert 1 <= len(list_devices()) <= len(libegl().devices())
+
+
+def test_the_first_device_is_the_default(context: EglContext) -> None:
+    assert context.device == list_devices()[0]
+
+
+def test_a_device_that_is_not_there() -> None:
+    count = len(list_devices())
+    with pytest.raises(ContextError, match=f"no device {count}: .* has {count}"):
+        EglContext(count)
+
+
+def test_no_growth_over_many_contexts() -> None:
+    def held() -> tuple[int, int]:
+        return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+
+    def cycle() -> None:
+        context = EglContext()
+        with context:
+            pass
+        context.release()
+
+    cycle()
+    before = held()
+    for _ in range(100):
+        cycle()
+    assert held() == before
+
+
+@pytest.mark.parametrize("missing", ["EGL_KHR_no_config_context", "EGL_KHR_surfaceless_context"])
+def test_contexts_with_a_config_or_a_surface(
+    missing: str, context: EglContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    initialized = LibEgl.initialized
+
+    def without(egl: LibEgl, platform: str, handle: int) -> object:
+        display = initialized(egl, platform, handle)
+        return replace(display, extensions=display.extensions - {missing})
+
+    monkeypatch.setattr(LibEgl, "initialized", without)
+    plain = EglContext()
+    assert doubled(plain) == doubled(context)
+    plain.release()
+
+
+def test_desktop_opengl_serves_where_es_is_too_old(llvmpipe: dict[str, str]) -> None:
+    run = run_python(
+        "from tests.gl.test_egl import doubled, EglContext\n"
+        "context = EglContext()\n"
+        "print(context.device, doubled(context))\n",
+        **llvmpipe,
+        MESA_GLES_VERSION_OVERRIDE="3.0",
+    )
+    assert run.returncode == 0, run.stderr
+    assert "OpenGL 4.5" in run.stdout
+    assert repr(b"\0\0\0\x40\0\0\x80\x40") in run.stdout
+
+
+def test_neither_es_nor_desktop_opengl_is_new_enough(llvmpipe: dict[str, str]) -> None:
+    run = run_python(
+        "from gles_delegate.gl.egl import EglContext, list_devices\n"
+        "print(list_devices())\n"
+        "EglContext()\n",
+        **llvmpipe,
+        MESA_GLES_VERSION_OVERRIDE="3.0",
+        MESA_GL_VERSION_OVERRIDE="3.3",
+    )
+    assert run.stdout == "[]\n"
+    message = run.stderr[run.stderr.index("ContextError") :]
+    assert "no device gave an OpenGL ES 3.1 context" in message
+    assert "OpenGL ES 3: got only 'OpenGL ES 3.0 Mesa" in message
+    assert "OpenGL 4.5: eglCreateContext: EGL_BAD_MATCH" in message
+    assert "apt install libegl1 libegl-mesa0 libgl1-mesa-dri libgles2" in message
+
+
+def test_a_fork_refuses_what_it_inherits() -> None:
+    run = run_python(
+        "import os\n"
+        "from gles_delegate.errors import ContextError\n"
+        "from gles_delegate.gl.egl import EglContext, list_devices\n"
+        "context = EglContext()\n"
+        "with context:\n"
+        "    child = os.fork()\n"
+        "    if child == 0:\n"
+        "        for use in (context.__enter__, EglContext, list_devices):\n"
+        "            try:\n"
+        "                use()\n"
+        "            except ContextError as error:\n"
+        "                print(error, flush=True)\n"
+        "        context.release()\n"
+        "        os._exit(context.is_current)\n"
+        "    assert os.waitpid(child, 0)[1] == 0\n"
+        "    assert context.is_current\n"
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.count("before it was forked") == 3
+    assert "spawn" in run.stdout
+
+
+def test_a_fork_before_the_first_use_is_free() -> None:
+    run = run_python(
+        "import os\n"
+        "from gles_delegate.gl.egl import EglContext, current_context\n"
+        "assert current_context() == 0\n"
+        "child = os.fork()\n"
+        "EglContext().release()\n"
+        "if child: assert os.waitpid(child, 0)[1] == 0\n"
+    )
+    assert run.returncode == 0, run.stderr
+
+
+def test_device_is_printable(context: EglContext) -> None:
+    assert isinstance(context.device, Device)
+    assert str(context.device).startswith(f"0: {context.device.renderer}, OpenGL")

@@ -1,0 +1,291 @@
+"""Graphs of several ops, for what one op alone does not show: fusion, buffers, odd outputs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tests.sketch import Sketch
+
+Graph = Callable[[Sketch], int | Sequence[int]]
+GRAPHS: dict[str, Graph] = {}
+CLAMPS = ("NONE", "RELU", "RELU_N1_TO_1", "RELU6")
+
+
+def _graph(build: Graph) -> Graph:
+    GRAPHS[build.__name__] = build
+    return build
+
+
+def _conv(s: Sketch, x: int, depth: int, out: int, size: int = 3, **options: Any) -> int:
+    weights = s.constant(s.normal((out, size, size, depth), 1.5 / np.sqrt(depth * size * size)))
+    options = {"stride_h": 1, "stride_w": 1, **options}
+    return s.op("CONV_2D", [x, weights, s.constant(s.normal((out,)))], **options)
+
+
+def _depthwise(s: Sketch, x: int, depth: int) -> int:
+    weights = s.constant(s.normal((1, 3, 3, depth), 0.5))
+    inputs = [x, weights, s.constant(s.normal((depth,)))]
+    options: dict[str, Any] = {"stride_h": 1, "stride_w": 1, "depth_multiplier": 1}
+    return s.op("DEPTHWISE_CONV_2D", inputs, fused_activation_function="RELU6", **options)
+
+
+def _ints(s: Sketch, *values: int) -> int:
+    return s.constant(np.array(values, np.int32))
+
+
+@_graph
+def conv_then_activation(s: Sketch) -> list[int]:
+    x = s.feed((1, 7, 6, 5))
+    activations = ("RELU", "RELU6", "RELU_N1_TO_1", "TANH", "LOGISTIC")
+    return [s.op(activation, [_conv(s, x, 5, 6)]) for activation in activations]
+
+
+@_graph
+def conv_with_two_consumers(s: Sketch) -> int:
+    conv = _conv(s, s.feed((1, 7, 6, 5)), 5, 6)
+    return s.op("ADD", [s.op("RELU", [conv]), conv])
+
+
+@_graph
+def conv_with_two_activations(s: Sketch) -> list[int]:
+    conv = _conv(s, s.feed((1, 7, 6, 5)), 5, 6)
+    return [s.op("RELU", [conv]), s.op("TANH", [conv])]
+
+
+@_graph
+def conv_that_is_an_output(s: Sketch) -> list[int]:
+    conv = _conv(s, s.feed((1, 7, 6, 5)), 5, 6)
+    return [s.op("RELU6", [conv]), conv]
+
+
+@_graph
+def clamped_conv_then_activation(s: Sketch) -> int:
+    conv = _conv(s, s.feed((1, 7, 6, 5)), 5, 6, fused_activation_function="RELU_N1_TO_1")
+    return s.op("RELU", [s.op("LOGISTIC", [conv])])
+
+
+@_graph
+def conv_then_channel_vectors(s: Sketch) -> int:
+    conv = _conv(s, s.feed((1, 7, 6, 5)), 5, 6)
+    scaled = s.op("MUL", [s.constant(s.normal((6,))), conv])
+    return s.op("ADD", [scaled, s.constant(s.normal((1, 1, 1, 6)))])
+
+
+@_graph
+def conv_then_full_constant(s: Sketch) -> int:
+    conv = _conv(s, s.feed((1, 7, 6, 5)), 5, 6)
+    return s.op("SUB", [conv, s.constant(s.normal((1, 7, 6, 6)))])
+
+
+@_graph
+def conv_plus_wider_operand(s: Sketch) -> int:
+    """The sum has more elements than the convolution's result."""
+    return s.op("ADD", [_conv(s, s.feed((1, 1, 6, 5)), 5, 6), s.feed((3, 4, 6, 6))])
+
+
+@_graph
+def conv_minus_itself_squashed(s: Sketch) -> int:
+    conv = _conv(s, s.feed((1, 7, 6, 5)), 5, 6)
+    return s.op("SUB", [s.op("TANH", [conv]), conv])
+
+
+@_graph
+def padded_conv(s: Sketch) -> int:
+    pads = s.constant(np.array([[0, 0], [2, 1], [1, 3], [0, 0]], np.int32))
+    padded = s.op("PAD", [s.feed((2, 9, 8, 5)), pads])
+    return _conv(s, padded, 5, 6, padding="VALID", stride_h=2, stride_w=2)
+
+
+@_graph
+def padding_with_two_consumers(s: Sketch) -> list[int]:
+    pads = s.constant(np.array([[0, 0], [1, 1], [1, 1], [0, 0]], np.int32))
+    padded = s.op("PAD", [s.feed((1, 5, 6, 5)), pads])
+    return [_conv(s, padded, 5, 6, padding="VALID"), s.op("RELU", [padded])]
+
+
+@_graph
+def residual_chain(s: Sketch) -> int:
+    x = s.feed((1, 7, 6, 5))
+    for _ in range(4):
+        x = s.op("ADD", [x, _conv(s, x, 5, 5)], fused_activation_function="RELU6")
+    return x
+
+
+@_graph
+def inverted_residual(s: Sketch) -> int:
+    x = s.feed((1, 9, 8, 6))
+    wide = _depthwise(s, _conv(s, x, 6, 18, 1, fused_activation_function="RELU6"), 18)
+    return s.op("ADD", [_conv(s, wide, 18, 6, 1), x])
+
+
+@_graph
+def diamond(s: Sketch) -> int:
+    top = s.op("TANH", [s.feed((2, 5, 4, 7))])
+    return s.op("MUL", [s.op("RELU", [top]), s.op("LOGISTIC", [top])])
+
+
+@_graph
+def output_that_is_consumed(s: Sketch) -> list[int]:
+    first = s.op("TANH", [s.feed((1, 5, 4, 7))])
+    second = s.op("LOGISTIC", [first])
+    return [s.op("EXP", [second]), first, second]
+
+
+@_graph
+def input_that_is_an_output(s: Sketch) -> list[int]:
+    x = s.feed((1, 4, 3, 5))
+    return [x, s.op("RELU", [x])]
+
+
+@_graph
+def only_an_input(s: Sketch) -> int:
+    return s.feed((2, 3))
+
+
+@_graph
+def reshaped_input(s: Sketch) -> list[int]:
+    x = s.feed((2, 3, 4))
+    return [s.op("RESHAPE", [x, _ints(s, 6, 4)]), s.op("RELU", [x])]
+
+
+@_graph
+def reshapes_in_a_row(s: Sketch) -> int:
+    x = s.op("RESHAPE", [s.op("TANH", [s.feed((1, 4, 6, 5))]), _ints(s, 24, 5)])
+    return s.op("RELU", [s.op("RESHAPE", [x, _ints(s, 1, 10, 4, 3)])])
+
+
+@_graph
+def output_twice(s: Sketch) -> list[int]:
+    return [s.op("RELU", [s.feed((1, 4, 3, 5))])] * 2
+
+
+@_graph
+def constant_output(s: Sketch) -> list[int]:
+    return [s.constant(s.normal((2, 3))), s.op("RELU", [s.feed((3,))])]
+
+
+@_graph
+def op_on_constants(s: Sketch) -> int:
+    folded = s.op("MUL", [s.constant(s.normal((4, 5))), s.constant(s.normal((5,)))])
+    return s.op("ADD", [s.feed((3, 4, 5)), s.op("RELU", [folded])])
+
+
+@_graph
+def unused_input(s: Sketch) -> int:
+    s.feed((3, 5))
+    return s.op("RELU", [s.feed((1, 4, 3, 5))])
+
+
+@_graph
+def unused_result(s: Sketch) -> int:
+    x = s.feed((1, 4, 3, 5))
+    s.op("EXP", [x])
+    return s.op("RELU", [x])
+
+
+@_graph
+def shared_constant(s: Sketch) -> list[int]:
+    """One constant is the weights of a convolution and of a dense layer, and an operand."""
+    weights, bias = s.constant(s.normal((8, 1, 1, 6))), s.constant(s.normal((8,)))
+    conv = s.op("CONV_2D", [s.feed((1, 5, 4, 6)), weights, bias], stride_h=1, stride_w=1)
+    other = s.op("CONV_2D", [s.feed((2, 3, 3, 6)), weights, bias], stride_h=2, stride_w=2)
+    return [conv, other, s.op("ADD", [weights, s.feed((8, 2, 1, 6))]), s.op("RELU", [bias])]
+
+
+@_graph
+def concat_of_concat(s: Sketch) -> int:
+    a, b, c = (s.op("RELU", [s.feed((1, 5, 4, depth))]) for depth in (3, 4, 6))
+    inner = s.op("CONCATENATION", [a, b], axis=3)
+    outer = s.op("CONCATENATION", [c, inner, a], axis=3)
+    return s.op("CONCATENATION", [outer, outer], axis=1)
+
+
+@_graph
+def concat_of_consumed(s: Sketch) -> list[int]:
+    a, b = (_conv(s, s.feed((2, 5, 4, 3)), 3, depth) for depth in (4, 5))
+    return [s.op("CONCATENATION", [a, b, a], axis=-1), s.op("TANH", [a]), b]
+
+
+@_graph
+def detection_heads(s: Sketch) -> int:
+    heads = []
+    for size, anchors in ((6, 3), (3, 6), (1, 6)):
+        scores = _conv(s, s.feed((1, size, size, 8)), 8, anchors * 5)
+        heads.append(s.op("RESHAPE", [scores, _ints(s, 1, -1, 5)]))
+    return s.op("LOGISTIC", [s.op("CONCATENATION", heads, axis=1)])
+
+
+@_graph
+def classifier(s: Sketch) -> int:
+    features = _conv(s, s.feed((2, 12, 12, 3)), 3, 10, stride_h=2, stride_w=2)
+    pooled = s.op("MEAN", [features, _ints(s, 1, 2)])
+    weights, bias = s.constant(s.normal((7, 10))), s.constant(s.normal((7,)))
+    return s.op("SOFTMAX", [s.op("FULLY_CONNECTED", [pooled, weights, bias])], beta=1.0)
+
+
+@_graph
+def squeeze_and_excite(s: Sketch) -> int:
+    x = _conv(s, s.feed((2, 7, 6, 5)), 5, 9)
+    gate = s.op("MEAN", [x, _ints(s, 1, 2)], keep_dims=True)
+    gate = s.op("LOGISTIC", [_conv(s, gate, 9, 9, 1, fused_activation_function="RELU")])
+    return s.op("MUL", [gate, x])
+
+
+@_graph
+def feature_pyramid(s: Sketch) -> list[int]:
+    fine = _conv(s, s.feed((1, 12, 10, 3)), 3, 8)
+    coarse = _conv(s, fine, 8, 8, stride_h=2, stride_w=2, fused_activation_function="RELU")
+    larger = s.op("RESIZE_BILINEAR", [coarse, _ints(s, 12, 10)], half_pixel_centers=True)
+    return [s.op("ADD", [fine, larger]), coarse]
+
+
+@_graph
+def long_chain(s: Sketch) -> int:
+    x = first = s.feed((1, 9, 8, 7))
+    for i in range(40):
+        op = ("TANH", "ADD", "RELU6", "MUL", "LOGISTIC")[i % 5]
+        x = s.op(op, [x, first] if op in ("ADD", "MUL") else [x])
+    return x
+
+
+@_graph
+def many_live_tensors(s: Sketch) -> int:
+    x = s.feed((1, 3, 5, 7))
+    values = [s.op("MUL", [x, s.constant(s.normal((7,)))]) for _ in range(12)]
+    while len(values) > 1:
+        values.append(s.op("SUB", [values.pop(), values.pop(0)]))
+    return values[0]
+
+
+def random_graph(s: Sketch, seed: int) -> list[int]:
+    """Element-wise ops, convolutions and concatenations wired at random, several outputs."""
+    rng = random.Random(seed)
+    depths = {s.feed((2, 5, 4, depth)): depth for depth in (3, 8)}
+    for _ in range(rng.randint(4, 25)):
+        x = rng.choice(list(depths))
+        same_depth = [tensor for tensor in depths if depths[tensor] == depths[x]]
+        match rng.randrange(6):
+            case 0:
+                out = rng.randint(1, 9)
+                act = {"fused_activation_function": rng.choice(CLAMPS)}
+                y = _conv(s, x, depths[x], out, rng.choice((1, 3)), **act)
+                depths[y] = out
+            case 1:
+                y = s.op(rng.choice(("RELU", "RELU6", "TANH", "LOGISTIC")), [x])
+                depths[y] = depths[x]
+            case 2 | 3:
+                y = s.op(rng.choice(("ADD", "SUB", "MAXIMUM")), [x, rng.choice(same_depth)])
+                depths[y] = depths[x]
+            case 4:
+                vector = s.constant(s.normal((depths[x],)))
+                y = s.op(rng.choice(("MUL", "ADD")), rng.sample([x, vector], 2))
+                depths[y] = depths[x]
+            case _:
+                other = rng.choice([tensor for tensor in depths if depths[tensor] < 16])
+                y = s.op("CONCATENATION", [x, other], axis=3)
+                depths[y] = depths[x] + depths[other]
+    return [*rng.sample(list(depths), 2), y]

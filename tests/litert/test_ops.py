@@ -1,0 +1,62 @@
+"""Every op, in every shape and with every attribute of the table, against LiteRT's CPU kernels."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import gles_delegate as gd
+from tests.op_table import CASES, LITERT_REFUSES, OPS, Case, random_cases
+from tests.oracle import assert_close, gles_interpreter, run, run_gles, run_litert
+
+RANDOM_CASES = int(os.environ.get("GLES_DELEGATE_RANDOM_CASES", "5"))
+GRAPH_CASES = [case for case in CASES if case.op == "GRAPH"]
+
+
+@pytest.fixture(scope="session")
+def context(gl: None) -> Iterator[gd.EglContext]:
+    context = gd.EglContext()
+    yield context
+    context.release()
+
+
+def check(case: Case, context: gd.EglContext) -> None:
+    content, inputs = case.build()
+    reference = run_litert(content, inputs)
+    assert_close(run_gles(content, inputs, context), reference, special=case.special)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_op(case: Case, context: gd.EglContext) -> None:
+    check(case, context)
+
+
+@pytest.mark.parametrize("seed", range(RANDOM_CASES))
+@pytest.mark.parametrize("op", OPS)
+def test_random_case(op: str, seed: int, context: gd.EglContext) -> None:
+    (case,) = random_cases(op, 1, seed)
+    print(case.id)  # shown when the test fails
+    check(case, context)
+
+
+@pytest.mark.parametrize("case", GRAPH_CASES, ids=lambda case: case.id)
+def test_runs_leave_nothing_behind(case: Case, context: gd.EglContext) -> None:
+    content, inputs = case.build()
+    others = [np.flip(array) * 2 + 1 for array in inputs]
+    with gles_interpreter(content, context) as interpreter:
+        for feed in (inputs, others, inputs):
+            assert_close(run(interpreter, feed), run_litert(content, feed))
+
+
+@pytest.mark.parametrize("case", LITERT_REFUSES, ids=lambda case: case.id)
+def test_litert_refuses(case: Case) -> None:
+    """What the table leaves out, because there is no reference for it."""
+    with pytest.raises((RuntimeError, ValueError)):
+        case.build()
+
+
+def test_case_ids_are_unique() -> None:
+    assert len({case.id for case in CASES}) == len(CASES)

@@ -1,0 +1,56 @@
+"""Print, as a markdown table, how many cases of every op agree with LiteRT's CPU kernels.
+
+python -m tests.op_report [--random COUNT] [OP ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+from collections import Counter
+from collections.abc import Iterable
+
+import gles_delegate as gd
+from tests.op_table import CASES, OPS, Case, random_cases
+from tests.oracle import assert_close, run_gles, run_litert
+
+
+def outcome(case: Case, context: gd.EglContext) -> str:
+    """Why the delegate does not agree with LiteRT; an empty string if it does."""
+    content, inputs = case.build()
+    reference = run_litert(content, inputs)
+    try:
+        assert_close(run_gles(content, inputs, context), reference, special=case.special)
+    except gd.UnsupportedModelError as error:
+        return f"not on the GPU: {error.nodes[0][2]}" if error.nodes else str(error)
+    except AssertionError:
+        return "differs"
+    except Exception as error:  # a report goes on where a test would stop
+        return type(error).__name__
+    return ""
+
+
+def report_line(op: str, cases: Iterable[Case], context: gd.EglContext) -> str:
+    outcomes = Counter(outcome(case, context) for case in cases)
+    remarks = "; ".join(
+        f"{reason.splitlines()[0]} ({count})" for reason, count in outcomes.most_common() if reason
+    )
+    return f"| {op} | {outcomes['']} / {outcomes.total()} | {remarks} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("ops", nargs="*", metavar="OP", help="default: every op")
+    parser.add_argument("--random", type=int, default=0, metavar="COUNT", help="per op, besides")
+    arguments = parser.parse_args()
+    print("| op | cases passed | remarks |\n|---|---|---|")
+    context = gd.EglContext()
+    for op in arguments.ops or OPS:
+        fixed = (case for case in CASES if case.op == op)
+        cases = itertools.chain(fixed, random_cases(op, arguments.random))
+        print(report_line(op, cases, context), flush=True)
+    context.release()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""Run a model on LiteRT's CPU kernels and on the delegate, and compare the two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+from numpy.typing import NDArray
+
+import gles_delegate as gd
+
+Arrays = Sequence[NDArray[Any]]
+TOLERANCE = 1e-5
+
+
+def run(interpreter: Any, inputs: Arrays) -> list[NDArray[Any]]:
+    """Set the inputs of an allocated interpreter, invoke it and fetch the outputs."""
+    for detail, array in zip(interpreter.get_input_details(), inputs, strict=True):
+        interpreter.set_tensor(detail["index"], array)
+    interpreter.invoke()
+    return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
+
+
+def litert_interpreter(content: bytes) -> Interpreter:
+    """LiteRT with its builtin CPU kernels, without XNNPACK; tensors are allocated."""
+    interpreter = Interpreter(
+        model_content=content,
+        experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+    )
+    interpreter.allocate_tensors()
+    return interpreter
+
+
+@contextmanager
+def gles_interpreter(
+    content: bytes, context: gd.EglContext | None = None
+) -> Iterator[gd.Interpreter]:
+    """Our interpreter, tensors allocated; UnsupportedModelError if a node is left to the CPU."""
+    with gd.GpuDelegate(context=context) as delegate:
+        interpreter = gd.Interpreter(model_content=content, experimental_delegates=[delegate])
+        interpreter.allocate_tensors()
+        left = [(n.index, n.op, n.reason) for n in delegate.report.nodes if not n.delegated]
+        if left:
+            raise gd.UnsupportedModelError(str(delegate.report), left)
+        yield interpreter
+
+
+def run_litert(content: bytes, inputs: Arrays) -> list[NDArray[Any]]:
+    return run(litert_interpreter(content), inputs)
+
+
+def run_gles(
+    content: bytes, inputs: Arrays, context: gd.EglContext | None = None
+) -> list[NDArray[Any]]:
+    with gles_interpreter(content, context) as interpreter:
+        return run(interpreter, inputs)
+
+
+def assert_close(ours: Arrays, reference: Arrays, *, special: bool = False) -> None:
+    """Same shapes, dtypes and, within ``TOLERANCE`` of the tensor's scale, values.
+
+    ``special``: values may be infinite, NaN or far apart, so each is its own scale; infinity
+    equals the largest float, to which some of LiteRT's kernels clamp and others do not.
+    """
+    assert len(ours) == len(reference)
+    largest = np.finfo(np.float32).max
+    for actual, expected in zip(ours, reference, strict=True):
+        assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype)
+        if special:
+            actual, expected = (np.clip(array, -largest, largest) for array in (actual, expected))
+        finite = np.abs(expected[np.isfinite(expected)])
+        scale = 1.0 if special else max(1.0, float(finite.max(initial=0)))
+        np.testing.assert_allclose(
+            actual,
+            expected,
+            rtol=TOLERANCE if special else 0,
+            atol=TOLERANCE * scale,
+            equal_nan=special,
+        )

@@ -1,0 +1,44 @@
+"""Models under construction together with the arrays they are run on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tests.oracle import litert_interpreter
+from tests.tflite_builder import ModelBuilder
+
+Dims = tuple[int, ...]
+
+
+class Sketch(ModelBuilder):
+    """A model builder whose inputs and constants come with values drawn from ``rng``."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        super().__init__()
+        self.rng = rng
+        self.feeds: list[NDArray[np.float32]] = []
+
+    def normal(self, shape: Dims, scale: float = 1.0) -> NDArray[np.float32]:
+        return np.asarray(scale * self.rng.standard_normal(shape), np.float32)
+
+    def feed(self, shape: Dims = (), *, scale: float = 1.0, values: ArrayLike | None = None) -> int:
+        """A runtime input with random values, or with these."""
+        array = self.normal(shape, scale) if values is None else np.asarray(values, np.float32)
+        self.feeds.append(array)
+        return self.input(array.shape)
+
+    def operand(self, shape: Dims, *, constant: bool, scale: float = 1.0) -> int:
+        if constant:
+            return self.constant(self.normal(shape, scale))
+        return self.feed(shape, scale=scale)
+
+    def complete(self, outputs: Sequence[int]) -> bytes:
+        """The model's bytes, with the shapes that LiteRT infers; raises if LiteRT refuses it."""
+        interpreter = litert_interpreter(self.build(outputs))
+        for detail in interpreter.get_tensor_details():
+            if detail["index"] < self.tensor_count:
+                self.set_shape(detail["index"], detail["shape"].tolist())
+        return self.build(outputs)

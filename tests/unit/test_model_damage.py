@@ -1,0 +1,277 @@
+"""Damaged and hostile bytes: `read_model` gives a graph or raises ModelError, and soon."""
+
+from __future__ import annotations
+
+import random
+import signal
+import struct
+import tracemalloc
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import flatbuffers
+import numpy as np
+import pytest
+from ai_edge_litert import schema_py_generated as tfl
+
+from gles_delegate.errors import ModelError
+from gles_delegate.model import read_model
+from tests.tflite_builder import ModelBuilder, quantization
+
+IDENTIFIER = b"TFL3"
+MEMORY_PER_BYTE = 300  # a table of a few bytes becomes a Python object
+
+
+@cache
+def small_model() -> bytes:
+    """A model with one of everything that the reader looks at."""
+    b = ModelBuilder()
+    x = b.input((1, 4, 4, 3), name="x", quantization=quantization(0.5, 3))
+    weights = b.constant(np.ones((2, 3, 3, 3), np.float32), name="weights")
+    bias = b.constant(np.zeros(2, np.float32))
+    options: dict[str, Any] = {"stride_h": 1, "stride_w": 1, "fused_activation_function": "RELU"}
+    conv = b.op("CONV_2D", [x, weights, bias], [(1, 4, 4, 2)], **options)
+    custom = b.op("Mine", [conv, -1, b.variable((1, 4))], [(1, 4)], custom_options=b"\1\2\3")
+    return b.build([custom], signatures={"serve": ({"image": x}, {"scores": custom})})
+
+
+@contextmanager
+def time_limit(seconds: float = 1.0) -> Iterator[None]:
+    def give_up(*_: object) -> None:
+        raise TimeoutError(f"not read within {seconds} s")
+
+    previous = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+
+
+def read_all(data: bytes) -> None:
+    """Read the model and the values of its constants."""
+    with time_limit():
+        for tensor in read_model(data).tensors:
+            if tensor.is_constant:
+                tensor.array()
+
+
+def check_all(damaged: Iterable[tuple[str, bytes]]) -> None:
+    """Each is read or refused with ModelError; a failure names all that are neither."""
+    wrong = []
+    for label, data in damaged:
+        try:
+            read_all(data)
+        except ModelError:
+            pass
+        except Exception as error:
+            wrong.append(f"{label}: {error!r}")
+    assert not wrong, "\n".join(wrong[:20])
+
+
+def patched(position: int, new: bytes) -> bytes:
+    data = small_model()
+    return data[:position] + new + data[position + len(new) :]
+
+
+def test_the_undamaged_model_is_read() -> None:
+    read_all(small_model())
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"T",
+        b"\0" * 8,
+        b"\0" * 4096,
+        b"not a model at all, but long enough to look at",
+        b"\0\0\0\0" + IDENTIFIER,
+        b"\xff\xff\xff\xff" + IDENTIFIER,
+        b"\x08\0\0\0" + IDENTIFIER,
+        patched(4, b"TFL2"),
+        patched(4, b"\0\0\0\0"),
+    ],
+)
+def test_no_model(data: bytes) -> None:
+    with pytest.raises(ModelError):
+        read_all(data)
+
+
+def test_random_bytes() -> None:
+    rng = random.Random(0)
+    blobs = (rng.randbytes(rng.randrange(1000)) for _ in range(500))
+    check_all((f"blob {i}", blob[:4] + IDENTIFIER + blob[4:]) for i, blob in enumerate(blobs))
+
+
+def test_every_prefix() -> None:
+    data = small_model()
+    check_all((f"first {size} bytes", data[:size]) for size in range(len(data)))
+
+
+def test_every_byte() -> None:
+    for position, byte in enumerate(small_model()):
+        values = {0x00, 0xFF, 0x7F, *(byte ^ 1 << bit for bit in range(8))}
+        check_all((f"byte {position} = {v:#x}", patched(position, bytes([v]))) for v in values)
+
+
+def test_every_word() -> None:
+    """Vector lengths and offsets: huge, zero, to themselves, backwards, just past the end."""
+    size = len(small_model())
+    for position in range(0, size - 3, 4):
+        values = {0, 4, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 1 << 24, size, size - position}
+        values |= {-position % (1 << 32), (position - size) % (1 << 32)}
+        words = ((v, struct.pack("<I", v)) for v in values)
+        check_all((f"word {position} = {v:#x}", patched(position, word)) for v, word in words)
+
+
+def test_random_damage() -> None:
+    rng = random.Random(0)
+
+    def damaged() -> bytes:
+        data = bytearray(small_model())
+        for _ in range(rng.randint(2, 12)):
+            data[rng.randrange(len(data))] = rng.choice(
+                (0, 1, 4, 8, 0x7F, 0xFF, rng.randrange(256))
+            )
+        return bytes(data)
+
+    check_all((f"damage {i}", damaged()) for i in range(3000))
+
+
+def packed(write: Callable[[flatbuffers.Builder], int]) -> bytes:
+    builder = flatbuffers.Builder()
+    builder.Finish(write(builder), file_identifier=IDENTIFIER)
+    return bytes(builder.Output())
+
+
+def edited(changes: Mapping[str, Any]) -> bytes:
+    """The small model with other values at paths like ``subgraphs.0.tensors.0.buffer``."""
+    model = tfl.ModelT.InitFromPackedBuf(small_model())
+    for path, value in changes.items():
+        *steps, field = path.split(".")
+        node = model
+        for step in steps:
+            node = node[int(step)] if step.isdigit() else getattr(node, step)
+        setattr(node, field, value)
+    return packed(model.Pack)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"version": 2},
+        {"subgraphs": None},
+        {"subgraphs": []},
+        {"operatorCodes": None},
+        {"subgraphs.0.tensors": None},
+        {"subgraphs.0.inputs": [55]},
+        {"subgraphs.0.inputs": [-1]},
+        {"subgraphs.0.outputs": [-2]},
+        {"subgraphs.0.outputs": [2**31 - 1]},
+        {"subgraphs.0.operators.0.inputs": [0, 99]},
+        {"subgraphs.0.operators.0.inputs": [-7]},
+        {"subgraphs.0.operators.0.outputs": [-1]},
+        {"subgraphs.0.operators.0.opcodeIndex": 9},
+        {"subgraphs.0.tensors.0.buffer": 99},
+        {"subgraphs.0.tensors.0.buffer": 2**32 - 1},
+        {"subgraphs.0.tensors.0.type": 99},
+        {"subgraphs.0.tensors.0.type": -1},
+        {"subgraphs.0.tensors.0.shape": [1, -4, 4, 3]},
+        {"subgraphs.0.tensors.0.shape": [1] * 1000},
+        {"subgraphs.0.tensors.1.shape": [2, 3, 3, 4]},
+        {"subgraphs.0.tensors.1.shape": [2**31 - 1] * 4},
+        {"subgraphs.0.tensors.1.shape": [0, 2**31 - 1, 2**31 - 1, 2**31 - 1]},
+        {"signatureDefs.0.inputs.0.tensorIndex": 99},
+        {"buffers.1.offset": 2**63},
+        {"buffers.1.offset": 64, "buffers.1.size": 2**64 - 1},
+    ],
+    ids=str,
+)
+def test_what_contradicts_itself_is_refused(changes: Mapping[str, Any]) -> None:
+    with pytest.raises(ModelError):
+        read_all(edited(changes))
+
+
+def _model_of_copies(
+    builder: flatbuffers.Builder, copies: int, element: int, part: Callable[..., None]
+) -> int:
+    """A model whose subgraph has a vector with ``copies`` references to the same table."""
+    builder.StartVector(4, copies, 4)
+    for _ in range(copies):
+        builder.PrependUOffsetTRelative(element)
+    elements = builder.EndVector()
+    tfl.SubGraphStart(builder)
+    part(builder, elements)
+    subgraph = tfl.SubGraphEnd(builder)
+    tfl.ModelStartSubgraphsVector(builder, 1)
+    builder.PrependUOffsetTRelative(subgraph)
+    subgraphs = builder.EndVector()
+    tfl.OperatorCodeStart(builder)
+    code = tfl.OperatorCodeEnd(builder)
+    tfl.ModelStartOperatorCodesVector(builder, 1)
+    builder.PrependUOffsetTRelative(code)
+    codes = builder.EndVector()
+    tfl.ModelStart(builder)
+    tfl.ModelAddVersion(builder, 3)
+    tfl.ModelAddSubgraphs(builder, subgraphs)
+    tfl.ModelAddOperatorCodes(builder, codes)
+    return int(tfl.ModelEnd(builder))
+
+
+def _tensors_that_share_a_shape(builder: flatbuffers.Builder) -> int:
+    shape = builder.CreateNumpyVector(np.ones(20_000, np.int32))
+    tfl.TensorStart(builder)
+    tfl.TensorAddShape(builder, shape)
+    tensor = tfl.TensorEnd(builder)
+    return _model_of_copies(builder, 20_000, tensor, tfl.SubGraphAddTensors)
+
+
+def _tensors_that_share_a_name(builder: flatbuffers.Builder) -> int:
+    name = builder.CreateString("n" * 50_000)
+    tfl.TensorStart(builder)
+    tfl.TensorAddName(builder, name)
+    tensor = tfl.TensorEnd(builder)
+    return _model_of_copies(builder, 2_000, tensor, tfl.SubGraphAddTensors)
+
+
+def _nodes_that_share_their_inputs(builder: flatbuffers.Builder) -> int:
+    inputs = builder.CreateNumpyVector(np.full(20_000, -1, np.int32))
+    tfl.OperatorStart(builder)
+    tfl.OperatorAddInputs(builder, inputs)
+    node = tfl.OperatorEnd(builder)
+    return _model_of_copies(builder, 20_000, node, tfl.SubGraphAddOperators)
+
+
+def _nodes_that_share_large_custom_options(builder: flatbuffers.Builder) -> int:
+    builder.CreateNumpyVector(np.zeros(100_000, np.uint8))
+    tfl.OperatorStart(builder)
+    tfl.OperatorAddLargeCustomOptionsOffset(builder, 2)
+    tfl.OperatorAddLargeCustomOptionsSize(builder, 100_000)
+    node = tfl.OperatorEnd(builder)
+    return _model_of_copies(builder, 2_000, node, tfl.SubGraphAddOperators)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        _tensors_that_share_a_shape,
+        _tensors_that_share_a_name,
+        _nodes_that_share_their_inputs,
+        _nodes_that_share_large_custom_options,
+    ],
+)
+def test_a_small_file_cannot_ask_for_much_memory(
+    write: Callable[[flatbuffers.Builder], int],
+) -> None:
+    data = packed(write)
+    tracemalloc.start()
+    try:
+        check_all([(write.__name__, data)])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < MEMORY_PER_BYTE * len(data)

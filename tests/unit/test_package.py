@@ -1,0 +1,70 @@
+"""The wheel: what is in it, and that it works where there is no checkout."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SHADERS = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "glsl").rglob("*.glsl"))
+
+
+def python(*arguments: str, cwd: Path) -> str:
+    """What it prints; nothing of the checkout is on its path unless ``cwd`` is."""
+    run = subprocess.run(
+        [sys.executable, *arguments], cwd=cwd, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    return run.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel of a copy of the checkout: a build leaves files beside its sources."""
+    source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    for folder in ("gles_delegate", "glsl"):
+        shutil.copytree(ROOT / folder, source / folder)
+    for file in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / file, source)
+    options = ("--no-deps", "--no-build-isolation", "--wheel-dir", str(out))
+    python("-m", "pip", "wheel", *options, str(source), cwd=out)
+    (built,) = out.glob("*.whl")
+    return built
+
+
+def test_the_wheel_has_every_module_and_shader(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    modules = [str(path.relative_to(ROOT)) for path in (ROOT / "gles_delegate").rglob("*.py")]
+    assert SHADERS
+    assert {f"gles_delegate/{shader}" for shader in SHADERS} <= names
+    assert {*modules, "gles_delegate/py.typed"} <= names
+    assert not [name for name in names if name.startswith(("tests", "examples", "glsl"))]
+
+
+def test_this_install_finds_its_shaders(tmp_path: Path) -> None:
+    code = "from importlib.resources import files; print(*files('gles_delegate.glsl').iterdir())"
+    assert "elementwise.glsl" in python("-I", "-c", code, cwd=tmp_path)
+
+
+def test_the_shaders_are_found_without_the_checkout(wheel: Path, tmp_path: Path) -> None:
+    target = tmp_path / "site"
+    python("-m", "pip", "install", "--no-deps", "--target", str(target), str(wheel), cwd=tmp_path)
+    code = (
+        f"import sys; sys.path.insert(0, {str(target)!r})\n"
+        "sys.meta_path = [f for f in sys.meta_path if 'editable' not in repr(f).lower()]\n"
+        "from importlib.resources import files\n"
+        f"for shader in {SHADERS!r}:\n"
+        "    text = files('gles_delegate').joinpath(shader).read_text()\n"
+        "    folder, *names = shader.split('/')\n"
+        "    found = files('gles_delegate.glsl')\n"
+        "    for name in names: found = found / name\n"
+        "    assert text == found.read_text()\n"
+        f"    assert str(found).startswith({str(target)!r}), found\n"
+        "print('found')\n"
+    )
+    assert python("-I", "-c", code, cwd=tmp_path) == "found\n"
