@@ -220,7 +220,7 @@ class Tile:
     def choose(cls, pixels: int, slices: int, limits: Limits) -> Tile:
         """The tile for an output of that many pixels and slices."""
         if pixels < 8:
-            return cls(pixels, 1, (1, 64, 1))
+            return cls(max(pixels, 1), 1, (1, 64, 1))
         tile_slices = min(slices, 4)
         tile_pixels = min(8, ceil(pixels / 8))
         return cls(tile_pixels, tile_slices, (8, min(8, ceil(slices / tile_slices)), 1))

@@ -69,7 +69,7 @@ def view(
     lower = how.lower or (0,) * len(how.sizes)
     upper = how.upper or how.sizes
     defines: dict[str, Define] = {
-        "IN_CHANNELS": source.channels,
+        "IN_CHANNELS": max(source.channels, 1),
         "IN_PIXELS": source.pixels,
         "IN_ELEMENTS": source.elements,
         "REGION_PIXELS": area.pixels,

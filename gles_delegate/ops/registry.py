@@ -193,6 +193,9 @@ def activation(number: int) -> tuple[Call, ...]:
     name = ACTIVATIONS[number] if 0 <= number < len(ACTIVATIONS) else f"activation {number}"
     if name == "NONE":
         return ()
-    if name not in ("RELU", "RELU_N1_TO_1", "RELU6", "TANH"):
-        raise Unsupported(f"the fused activation {name}; expected RELU, RELU_N1_TO_1, RELU6, TANH")
+    if name not in ("RELU", "RELU_N1_TO_1", "RELU6"):
+        raise Unsupported(
+            f"the fused activation {name}, which LiteRT's CPU kernels leave out; expected RELU, "
+            "RELU_N1_TO_1 or RELU6"
+        )
     return (Call(name),)

@@ -75,7 +75,8 @@ class Window:
 def _span(size: int, kernel: int, stride: int, dilation: int, same: bool) -> tuple[int, int]:
     """Output size and padding in front along one axis (ComputePaddingHeightWidth in LiteRT)."""
     extent = (kernel - 1) * dilation + 1
-    out = -(-size // stride) if same else (size + stride - extent) // stride
-    if out < 0 or (out == 0 and size > 0):
+    # Without padding, LiteRT's division truncates: a window a little too large gives size 0.
+    out = -(-size // stride) if same else int((size + stride - extent) / stride)
+    if out < 0:
         raise Unsupported(f"a window of {extent} over {size} pixels without padding")
     return out, max((out - 1) * stride + extent - size, 0) // 2
