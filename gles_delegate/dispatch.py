@@ -89,10 +89,18 @@ Operand: TypeAlias = Value | Const
 
 @dataclass(frozen=True)
 class Call:
-    """An element-wise GLSL function of glsl/lib/elementwise.glsl applied to a result."""
+    """An element-wise GLSL function of glsl/lib/elementwise.glsl applied to a result.
+
+    Attributes:
+        args: Numbers that follow the result.
+        operand: A tensor that joins it: of the output's texels, of one pixel, or of one element.
+        operand_first: Whether the tensor is the function's first argument, the result its second.
+    """
 
     function: str
     args: tuple[float, ...] = ()
+    operand: Operand | None = None
+    operand_first: bool = False
 
 
 @dataclass(frozen=True)
@@ -124,13 +132,21 @@ class Dispatch:
     flops: int = 0
 
     @property
+    def operands(self) -> tuple[Operand, ...]:
+        """All that is read: `reads`, then the operands of the epilogue."""
+        return self.reads + tuple(c.operand for c in self.epilogue if c.operand is not None)
+
+    @property
     def groups(self) -> Shape:
         """Work groups in x, y and z."""
         return tuple(ceil(size / local) for size, local in zip(self.size, self.local, strict=True))
 
     def __str__(self) -> str:
         reads = ", ".join(map(str, self.reads))
-        calls = "".join(f" | {call.function}" for call in self.epilogue)
+        calls = "".join(
+            f" | {call.function}" + (f" {call.operand}" if call.operand else "")
+            for call in self.epilogue
+        )
         groups = "x".join(map(str, self.groups))
         local = "x".join(map(str, self.local))
         return (

@@ -14,6 +14,7 @@ class Limits:
         invocations: Invocations of one work group.
         local_size: Invocations of one work group in x, y and z.
         groups: Work groups of one dispatch in x, y and z.
+        image_units: Buffer textures that one compute shader may read.
         shared_bytes: Shared memory of one work group.
         block_bytes: Size of one shader storage block.
         buffer_texels: Texels of a buffer texture through which tensors are read;
@@ -22,6 +23,7 @@ class Limits:
     """
 
     storage_blocks: int = 4
+    image_units: int = 4
     invocations: int = 128
     local_size: tuple[int, int, int] = (128, 128, 64)
     groups: tuple[int, int, int] = (65535, 65535, 65535)
@@ -29,3 +31,9 @@ class Limits:
     block_bytes: int = 1 << 27
     buffer_texels: int = 0
     cpu: bool = False
+
+    @property
+    def reads(self) -> int:
+        """Tensors that one shader may read beside the one it writes."""
+        blocks = self.storage_blocks - 1
+        return min(blocks, self.image_units) if self.buffer_texels else blocks

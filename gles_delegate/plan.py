@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import ceil, prod
 
 from gles_delegate.dispatch import Alias, Const, Dispatch, Operand, Step, Value
-from gles_delegate.fusion import drop_unused, fuse_epilogues
+from gles_delegate.fusion import drop_unused, fuse_elementwise
 from gles_delegate.limits import Limits
 from gles_delegate.ops.movement import View, view
 from gles_delegate.partition import Lowered
@@ -37,7 +37,7 @@ class Plan:
     @property
     def constants(self) -> tuple[Const, ...]:
         """Each packed constant once, in order of first use."""
-        reads = (read for d in self.dispatches for read in d.reads)
+        reads = (read for d in self.dispatches for read in d.operands)
         return tuple(dict.fromkeys(read for read in reads if isinstance(read, Const)))
 
     def __str__(self) -> str:
@@ -62,7 +62,7 @@ def make_plan(lowered: Lowered, nodes: Iterable[int], limits: Limits) -> Plan:
     host_inputs = {t: host_value(Value(t, shapes[t])) for t in inputs}
     host_outputs = {t: _root(host_value(Value(t, shapes[t])), roots) for t in outputs}
     kept = {*host_inputs.values(), *host_outputs.values()}
-    dispatches = fuse_epilogues(dispatches, kept)
+    dispatches = fuse_elementwise(dispatches, kept, limits)
     dispatches = drop_unused(dispatches, kept)
     slots, slot_of = _assign_slots(dispatches, kept)
     return Plan(tuple(dispatches), host_inputs, host_outputs, slots, slot_of)
@@ -138,7 +138,7 @@ def _assign_slots(
     """
     lives: dict[Value, tuple[int, int]] = {}
     for i, dispatch in enumerate(dispatches):
-        for value in (*dispatch.reads, dispatch.output):
+        for value in (*dispatch.operands, dispatch.output):
             if isinstance(value, Value):
                 lives[value] = (lives.get(value, (i, i))[0], i)
     for value in kept:

@@ -9,7 +9,7 @@ import numpy as np
 
 from gles_delegate.dispatch import Const, Dispatch, Operand, Value
 from gles_delegate.gl import functions as gl_names
-from gles_delegate.gl.context import READS, WRITE, GpuContext
+from gles_delegate.gl.context import OUTPUT_BLOCK, GpuContext
 from gles_delegate.gl.objects import Program, TexelBuffer
 from gles_delegate.graph import Array, Graph
 from gles_delegate.plan import Plan
@@ -90,10 +90,10 @@ class Session:
             if bound.get("program") != program:
                 bound["program"] = program
                 yield use, (program,)
-            for unit, operand in zip(READS, dispatch.reads, strict=False):
-                yield from self._bind(unit, operand, images, bound)
-            yield from self._bind(WRITE, dispatch.output, False, bound)
-            reads = {plan.slot_of[v] for v in dispatch.reads if isinstance(v, Value)}
+            for i, operand in enumerate(dispatch.operands):
+                yield from self._bind(i if images else i + 1, operand, images, bound)
+            yield from self._bind(OUTPUT_BLOCK, dispatch.output, False, bound)
+            reads = {plan.slot_of[v] for v in dispatch.operands if isinstance(v, Value)}
             output = plan.slot_of[dispatch.output]
             if dispatch.partial:
                 reads.add(output)

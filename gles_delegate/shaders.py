@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from gles_delegate.dispatch import Call, Define, Dispatch
+from gles_delegate.dispatch import Define, Dispatch, Operand, Value
 from gles_delegate.limits import Limits
 
 _INCLUDE = re.compile(r'^\s*#include "(.+)"\s*$')
@@ -68,7 +68,7 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sou
     Raises:
         ValueError: A define of the dispatch occurs nowhere in the shader's files.
     """
-    image_reads = all(read.texels <= limits.buffer_texels for read in dispatch.reads)
+    image_reads = all(operand.texels <= limits.buffer_texels for operand in dispatch.operands)
     common: dict[str, Define] = {
         "LOCAL_X": dispatch.local[0],
         "LOCAL_Y": dispatch.local[1],
@@ -83,8 +83,7 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sou
     if unused:
         raise ValueError(f"{name} does not use the defines {sorted(unused)}")
     defines = _defines({**common, **dispatch.defines})
-    epilogue = f"#define EPILOGUE(v) {_nested(dispatch.epilogue, 'v')}\n"
-    top = header + defines + epilogue
+    top = header + defines + _epilogue(dispatch)
     text = top + "".join(f"{line}\n" for _, _, line in body)
     lines = [("defines", i + 1) for i in range(top.count("\n"))]
     lines += [(file, number) for file, number, _ in body]
@@ -103,10 +102,30 @@ def _literal(value: Define) -> str:
     return str(value)
 
 
-def _nested(calls: tuple[Call, ...], argument: str) -> str:
-    for call in calls:
-        argument = f"{call.function}({', '.join([argument, *map(_literal, call.args)])})"
-    return argument if calls else f"({argument})"
+def _epilogue(dispatch: Dispatch) -> str:
+    """The macros that glsl/lib/tensor.glsl applies to each result."""
+    result = "(v)"
+    inputs: list[str] = []
+    for call in dispatch.epilogue:
+        arguments = [result, *map(_literal, call.args)]
+        if call.operand is not None:
+            name = f"FUSED{len(inputs)}"
+            inputs.append(f"INPUT{len(dispatch.reads) + len(inputs)}({name})")
+            load = _load(name, call.operand, dispatch.output)
+            arguments.insert(0 if call.operand_first else 1, load)
+        result = f"{call.function}({', '.join(arguments)})"
+    return (
+        f"#define EPILOGUE_INPUTS {' '.join(inputs)}\n#define EPILOGUE(v, slice, pixel) {result}\n"
+    )
+
+
+def _load(name: str, operand: Operand, output: Value) -> str:
+    """The texel of a fused operand that belongs to a texel of the output."""
+    if (operand.channels, operand.pixels) == (output.channels, output.pixels):
+        return f"LOAD({name}, (slice) * OUT_PIXELS + (pixel))"
+    if operand.channels == output.channels:
+        return f"LOAD({name}, slice)"
+    return f"LOAD({name}, 0).xxxx"
 
 
 def _expand(name: str, seen: set[str]) -> Iterator[tuple[str, int, str]]:

@@ -23,8 +23,7 @@ from tests.tflite_builder import NO_INPUT
 
 Attributes = dict[str, Any]
 
-CLAMPS = ("RELU", "RELU_N1_TO_1", "RELU6")
-ACTIVATIONS = (*CLAMPS, "TANH")  # LiteRT accepts a fused TANH and ignores it
+ACTIVATIONS = ("RELU", "RELU_N1_TO_1", "RELU6")
 CHANNELS = (1, 2, 3, 4, 5, 7, 8, 13, 16, 33, 64)
 EXTREMES = (
     0.0, -0.0, 1.0, -1.0, 0.5, 6.5, -20.0, 88.0, 90.0, -90.0, 1e-30, 3e38, -3e38,
@@ -66,6 +65,10 @@ def make_case(op: str, attributes: Attributes) -> Case:
     return Case(f"{op} {_spell(attributes)}".rstrip(), op, OPS[op].model, attributes)
 
 
+def _cases(*rows: tuple[str, Attributes]) -> list[Case]:
+    return [make_case(op, attributes) for op, attributes in rows]
+
+
 def _spell(value: Any) -> str:
     if isinstance(value, dict):
         return " ".join(f"{key}={_spell(item)}" for key, item in value.items())
@@ -99,7 +102,7 @@ def _image(rng: random.Random, largest: int = 17, channels: int = 24) -> Dims:
 
 
 def _activation(rng: random.Random) -> str:
-    return rng.choice(("NONE", *CLAMPS))
+    return rng.choice(("NONE", *ACTIVATIONS))
 
 
 # --- convolutions --------------------------------------------------------------------------------
@@ -179,7 +182,6 @@ def conv_2d_cases() -> Iterator[Attributes]:
         yield dict(x=(1, 6, 7, depth), groups=groups, out=out)
     yield dict(x=(2, 9, 7, 8), groups=2, out=12, stride=(2, 1), padding="VALID", act="RELU")
     yield dict(x=(1, 6, 7, 8), groups=4, out=8, kernel=(1, 1))
-    yield dict(x=(1, 6, 7, 4), groups=2, out=6, runtime_weights=True)
     for x, kernel in (((1, 7, 6, 5), (3, 3)), ((2, 7, 6, 8), (1, 1))):
         yield dict(x=x, kernel=kernel, runtime_weights=True)
         yield dict(x=x, kernel=kernel, runtime_weights=True, stride=(2, 2))
@@ -288,7 +290,7 @@ def fully_connected_cases() -> Iterator[Attributes]:
     yield dict(x=(1, 1024), out=1001)
     yield dict(x=(3, 1024), out=1001, act="RELU6")
     yield dict(x=(1, 7, 7, 64), depth=3136, out=130)
-    for act in CLAMPS:
+    for act in ACTIVATIONS:
         yield dict(x=(2, 9), act=act)
 
 
@@ -518,7 +520,6 @@ def pool_2d_cases() -> Iterator[Attributes]:
     yield dict(x=(1, 7, 7, 37), size=(7, 7), padding="VALID")
     yield dict(x=(3, 7, 5, 4), size=(7, 5), stride=(7, 5), padding="VALID")
     yield dict(x=(1, 3, 3, 4), size=(5, 5))
-    yield dict(x=(1, 3, 3, 4), size=(5, 5), padding="VALID")
     yield dict(x=(0, 3, 3, 4))
     yield dict(x=(1, 1, 1, 4), size=(2, 2), stride=(2, 2))
     yield dict(x=(3, 6, 7, 5), size=(3, 2), stride=(2, 2))
@@ -577,7 +578,6 @@ def mean(
     x: Dims = (2, 4, 5, 6),
     axes: Dims | int = (1, 2),
     keep_dims: bool = False,
-    special: bool = False,
 ) -> int:
     return s.op(op, [s.feed(x), s.constant(np.asarray(axes, np.int32))], keep_dims=keep_dims)
 
@@ -593,7 +593,6 @@ def mean_cases() -> Iterator[Attributes]:
         yield dict(axes=(), keep_dims=keep_dims)
         yield dict(x=(), axes=(), keep_dims=keep_dims)
         yield dict(x=(0, 3), axes=(1,), keep_dims=keep_dims)
-        yield dict(x=(0, 3), axes=(0,), keep_dims=keep_dims, special=True)
         yield dict(x=(1, 7, 7, 37), keep_dims=keep_dims)
         yield dict(x=(1, 64, 65, 3), keep_dims=keep_dims)
         yield dict(x=(3, 1, 1, 9), keep_dims=keep_dims)
@@ -836,31 +835,38 @@ OPS = {
 
 CASES = [make_case(op, attributes) for op in OPS for attributes in OPS[op].fixed()]
 
-LITERT_REFUSES = [
-    make_case(op, attributes)
-    for op, attributes in (
-        ("CONV_2D", dict(bias=False)),
-        ("CONV_2D", dict(stride=(0, 1))),
-        ("CONV_2D", dict(x=(1, 4, 4, 4), groups=2, out=3)),
-        ("DEPTHWISE_CONV_2D", dict(stride=(1, 0))),
-        ("FULLY_CONNECTED", dict(act="TANH")),
-        ("FULLY_CONNECTED", dict(x=(2, 6), depth=3, keep_num_dims=True)),
-        ("ADD", dict(a=(2, 3), b=(3, 2))),
-        ("PRELU", dict(x=(6,), alpha=(2, 6))),
-        ("SOFTMAX", dict(x=())),
-        ("MEAN", dict(axes=(4,))),
-        ("CONCATENATION", dict(shapes=((2, 3), (2, 3)), axis=2)),
-        ("CONCATENATION", dict(shapes=((2, 3), (2, 3)), axis=1, act="RELU")),
-        ("RESHAPE", dict(x=(2, 3), to=(4,))),
-        ("RESHAPE", dict(x=(2, 3), to=(-1, -1))),
-        ("RESHAPE", dict(x=(2, 3), to=(2, 0))),
-        ("PAD", dict(x=(2,) * 6, pads=((1, 1),) * 6)),
-        ("PAD", dict(x=(4,), pads=((-1, 0),))),
-        ("RESIZE_BILINEAR", dict(x=(1, 4, 5, 3), size=(0, 3))),
-        (
-            "RESIZE_BILINEAR",
-            dict(x=(1, 4, 5, 3), size=(8, 9), align_corners=True, half_pixel_centers=True),
-        ),
-        ("DEPTH_TO_SPACE", dict(x=(1, 2, 2, 6), block=2)),
-    )
-]
+# LiteRT runs these, and the delegate leaves them to it: there a fused TANH is ignored, a window
+# far larger than the image gives an empty result, and the mean of nothing is NaN.
+LEFT_TO_LITERT = _cases(
+    *((op, dict(act="TANH")) for op in ("CONV_2D", "DEPTHWISE_CONV_2D", "AVERAGE_POOL_2D")),
+    *((op, dict(b=(6,), act="TANH")) for op in ("ADD", "SUB", "MUL", "DIV")),
+    ("CONV_2D", dict(x=(1, 6, 7, 4), groups=2, out=6, runtime_weights=True)),
+    ("MAX_POOL_2D", dict(x=(1, 3, 3, 4), size=(5, 5), padding="VALID")),
+    ("MEAN", dict(x=(0, 3), axes=(0,))),
+)
+
+LITERT_REFUSES = _cases(
+    ("CONV_2D", dict(bias=False)),
+    ("CONV_2D", dict(stride=(0, 1))),
+    ("CONV_2D", dict(x=(1, 4, 4, 4), groups=2, out=3)),
+    ("DEPTHWISE_CONV_2D", dict(stride=(1, 0))),
+    ("FULLY_CONNECTED", dict(act="TANH")),
+    ("FULLY_CONNECTED", dict(x=(2, 6), depth=3, keep_num_dims=True)),
+    ("ADD", dict(a=(2, 3), b=(3, 2))),
+    ("PRELU", dict(x=(6,), alpha=(2, 6))),
+    ("SOFTMAX", dict(x=())),
+    ("MEAN", dict(axes=(4,))),
+    ("CONCATENATION", dict(shapes=((2, 3), (2, 3)), axis=2)),
+    ("CONCATENATION", dict(shapes=((2, 3), (2, 3)), axis=1, act="RELU")),
+    ("RESHAPE", dict(x=(2, 3), to=(4,))),
+    ("RESHAPE", dict(x=(2, 3), to=(-1, -1))),
+    ("RESHAPE", dict(x=(2, 3), to=(2, 0))),
+    ("PAD", dict(x=(2,) * 6, pads=((1, 1),) * 6)),
+    ("PAD", dict(x=(4,), pads=((-1, 0),))),
+    ("RESIZE_BILINEAR", dict(x=(1, 4, 5, 3), size=(0, 3))),
+    (
+        "RESIZE_BILINEAR",
+        dict(x=(1, 4, 5, 3), size=(8, 9), align_corners=True, half_pixel_centers=True),
+    ),
+    ("DEPTH_TO_SPACE", dict(x=(1, 2, 2, 6), block=2)),
+)

@@ -20,8 +20,11 @@ from gles_delegate.gl.functions import Functions
 from gles_delegate.limits import Limits
 from gles_delegate.shaders import DESKTOP_HEADER, ES_HEADER
 
-READS, WRITE = range(3), 3
-"""Binding points (storage blocks and image units) that the shaders use; glsl/lib/tensor.glsl."""
+MAX_READS = 5
+"""Inputs that glsl/lib/tensor.glsl has names for: image units 0 ff. or storage blocks 1 ff."""
+
+OUTPUT_BLOCK = 0
+"""The storage block of a shader's output."""
 
 
 class GpuContext:
@@ -138,7 +141,10 @@ class GpuContext:
         sizes = [gl.integer(gl_names.MAX_COMPUTE_WORK_GROUP_SIZE, i) for i in range(3)]
         counts = [gl.integer(gl_names.MAX_COMPUTE_WORK_GROUP_COUNT, i) for i in range(3)]
         self.limits = Limits(
-            storage_blocks=gl.integer(gl_names.MAX_COMPUTE_SHADER_STORAGE_BLOCKS),
+            storage_blocks=min(
+                gl.integer(gl_names.MAX_COMPUTE_SHADER_STORAGE_BLOCKS), MAX_READS + 1
+            ),
+            image_units=min(gl.integer(gl_names.MAX_COMPUTE_IMAGE_UNIFORMS), MAX_READS),
             invocations=gl.integer(gl_names.MAX_COMPUTE_WORK_GROUP_INVOCATIONS),
             local_size=(sizes[0], sizes[1], sizes[2]),
             groups=(counts[0], counts[1], counts[2]),
@@ -175,9 +181,10 @@ def _restored(gl: Functions) -> Iterator[None]:
             gl.integer64(gl_names.SHADER_STORAGE_BUFFER_START, i),
             gl.integer64(gl_names.SHADER_STORAGE_BUFFER_SIZE, i),
         )
-        for i in (*READS, WRITE)
+        for i in range(min(MAX_READS + 1, gl.integer(gl_names.MAX_COMPUTE_SHADER_STORAGE_BLOCKS)))
     ]
-    images = [(i, *(gl.integer(name, i) for name in gl_names.IMAGE_BINDING)) for i in READS]
+    units = min(MAX_READS, gl.integer(gl_names.MAX_COMPUTE_IMAGE_UNIFORMS))
+    images = [(i, *(gl.integer(name, i) for name in gl_names.IMAGE_BINDING)) for i in range(units)]
     try:
         yield
     finally:

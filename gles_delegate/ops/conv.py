@@ -64,7 +64,7 @@ def conv_2d(node: NodeView, options: Conv2DOptions) -> list[Step]:
     return _convolution(node, x, output, channels // share, window, options, flops)
 
 
-@op("FULLY_CONNECTED", max_version=9, options=FullyConnectedOptions)
+@op("FULLY_CONNECTED", max_version=13, options=FullyConnectedOptions)
 def fully_connected(node: NodeView, options: FullyConnectedOptions) -> list[Step]:
     x = node.input(0)
     if options.weights_format != 0:

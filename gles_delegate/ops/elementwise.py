@@ -18,7 +18,7 @@ class FusedActivation(Options):
 
 
 @op("RELU", "RELU6", max_version=3)
-@op("RELU_N1_TO_1", max_version=2)
+@op("RELU_N1_TO_1", max_version=1)
 @op("LOGISTIC", "TANH", max_version=3)
 @op("EXP", max_version=2)
 def unary(node: NodeView, options: Options) -> list[Step]:
@@ -26,8 +26,9 @@ def unary(node: NodeView, options: Options) -> list[Step]:
     return [elementwise(node, (x,), node.output(x.shape), epilogue=(Call(node.node.op),))]
 
 
-@op("ADD", "SUB", max_version=5, options=FusedActivation)
-@op("MUL", max_version=7, options=FusedActivation)
+@op("ADD", max_version=6, options=FusedActivation)
+@op("SUB", max_version=5, options=FusedActivation)
+@op("MUL", max_version=8, options=FusedActivation)
 @op("DIV", max_version=2, options=FusedActivation)
 def arithmetic(node: NodeView, options: FusedActivation) -> list[Step]:
     return [binary(node, activation(options.fused_activation))]

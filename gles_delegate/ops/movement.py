@@ -127,7 +127,12 @@ class ReshapeOptions(Options):
 @op("RESHAPE", max_version=1, options=ReshapeOptions)
 def reshape(node: NodeView, options: ReshapeOptions) -> list[Step]:
     x = node.input(0)
-    new_shape = node.array(1).ravel().tolist() if node.has_input(1) else list(options.new_shape)
+    if node.has_input(1):
+        new_shape = node.array(1).ravel().tolist()
+    else:
+        new_shape = list(options.new_shape)
+        if new_shape == [0]:  # how old converters spell a scalar
+            new_shape = []
     if new_shape.count(-1) == 1:
         known = -prod(new_shape)
         new_shape[new_shape.index(-1)] = x.elements // known if known else 0
@@ -136,13 +141,15 @@ def reshape(node: NodeView, options: ReshapeOptions) -> list[Step]:
     return [reshape_view(node.node.index, x, node.output(new_shape), node.limits)]
 
 
-@op("PAD", max_version=4)
+@op("PAD", max_version=6)
 def pad(node: NodeView, options: Options) -> list[Step]:
     x, pads = node.input(0), node.array(1)
     if pads.shape != (len(x.shape), 2) or pads.min(initial=0) < 0:
         raise Unsupported(
             f"paddings {pads.tolist()} for rank {len(x.shape)}; expected a pair each, none negative"
         )
+    if not x.shape:
+        return [Alias(node.node.index, node.output(()), x)] if isinstance(x, Value) else []
     before = tuple(pads[:, 0].tolist())
     sizes = tuple(a + n + b for (a, b), n in zip(pads.tolist(), x.shape, strict=True))
     strides = row_major(x.shape)
@@ -158,7 +165,7 @@ class ConcatenationOptions(Options):
     fused_activation: Int8 = 0
 
 
-@op("CONCATENATION", max_version=4, options=ConcatenationOptions)
+@op("CONCATENATION", max_version=7, options=ConcatenationOptions)
 def concatenation(node: NodeView, options: ConcatenationOptions) -> list[Step]:
     inputs = [node.input(i) for i in range(len(node.node.inputs))]
     rank = len(inputs[0].shape)

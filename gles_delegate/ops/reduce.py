@@ -20,7 +20,7 @@ class SoftmaxOptions(Options):
     beta: Float32 = 0.0
 
 
-@op("SOFTMAX", max_version=3, options=SoftmaxOptions)
+@op("SOFTMAX", max_version=4, options=SoftmaxOptions)
 def softmax(node: NodeView, options: SoftmaxOptions) -> list[Step]:
     x = node.input(0)
     if not x.shape:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gles_delegate as gd
-from tests.op_table import CASES, LITERT_REFUSES, OPS, Case, random_cases
+from tests.op_table import CASES, LEFT_TO_LITERT, LITERT_REFUSES, OPS, Case, random_cases
 from tests.oracle import assert_close, gles_interpreter, run, run_gles, run_litert
 
 RANDOM_CASES = int(os.environ.get("GLES_DELEGATE_RANDOM_CASES", "5"))
@@ -49,6 +49,14 @@ def test_runs_leave_nothing_behind(case: Case, context: gd.EglContext) -> None:
     with gles_interpreter(content, context) as interpreter:
         for feed in (inputs, others, inputs):
             assert_close(run(interpreter, feed), run_litert(content, feed))
+
+
+@pytest.mark.parametrize("case", LEFT_TO_LITERT, ids=lambda case: case.id)
+def test_left_to_litert(case: Case, context: gd.EglContext) -> None:
+    content, inputs = case.build()
+    run_litert(content, inputs)
+    with pytest.raises(gd.UnsupportedModelError):
+        run_gles(content, inputs, context)
 
 
 @pytest.mark.parametrize("case", LITERT_REFUSES, ids=lambda case: case.id)

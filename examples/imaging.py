@@ -1,0 +1,77 @@
+"""Pictures in and out of models: what the examples share."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from gles_delegate.flat import FlatTable
+from gles_delegate.model import load_model
+
+FloatArray = NDArray[np.float32]
+
+NORMALIZATION = 1
+"""Number of NormalizationOptions in the union ProcessUnitOptions of the metadata schema."""
+
+
+def load_picture(path: Path) -> Image.Image:
+    """An RGB picture from a file; exits with a sentence when it cannot be read."""
+    try:
+        return Image.open(path).convert("RGB")
+    except OSError as error:
+        raise SystemExit(f"cannot read the picture {path}: {error}") from error
+
+
+def normalization(model: Path, mean: float | None, std: float | None) -> tuple[FloatArray, ...]:
+    """Mean and standard deviation by which a model wants its 8-bit pixels normalised.
+
+    The options win, then the model's metadata (TFLite Metadata, schema M001), then 127.5 and
+    127.5, which take 0..255 to -1..1.
+    """
+    stored = _stored_normalization(model) or (127.5, 127.5)
+    chosen = (stored[0] if mean is None else mean, stored[1] if std is None else std)
+    return tuple(np.asarray(value, np.float32) for value in chosen)
+
+
+def as_input(
+    picture: Image.Image, shape: tuple[int, ...], mean: FloatArray, std: FloatArray
+) -> FloatArray:
+    """The picture, stretched to the shape [1, height, width, 3] and normalised."""
+    if len(shape) != 4 or shape[0] != 1 or shape[3] != 3:
+        raise SystemExit(f"expected a model input [1, height, width, 3], found {list(shape)}")
+    pixels = picture.resize((shape[2], shape[1]), Image.Resampling.BILINEAR)
+    return ((np.asarray(pixels, np.float32) - mean) / std)[np.newaxis]
+
+
+def load_labels(model: Path, labels: Path | None, count: int) -> list[str]:
+    """Names of classes, one a line, from a file or else from those packed into the model."""
+    lines = _stored_labels(model) if labels is None else labels.read_text("utf-8").splitlines()
+    return [lines[i] if i < len(lines) else f"class {i}" for i in range(count)]
+
+
+def _stored_normalization(model: Path) -> tuple[list[float], list[float]] | None:
+    metadata = load_model(model).metadata.get("TFLITE_METADATA")
+    if metadata is None:
+        return None
+    # ModelMetadata.subgraph_metadata, SubGraphMetadata.input_tensor_metadata,
+    # TensorMetadata.process_units
+    for subgraph in FlatTable.root(metadata.tobytes()).tables(3)[:1]:
+        for tensor in subgraph.tables(2)[:1]:
+            for unit in tensor.tables(4):
+                options = unit.table(1)
+                if options is not None and unit.scalar(0, "uint8") == NORMALIZATION:
+                    mean, std = (options.array(slot, "float32").tolist() for slot in (0, 1))
+                    return mean, std
+    return None
+
+
+def _stored_labels(model: Path) -> list[str]:
+    if not zipfile.is_zipfile(model):
+        return []
+    with zipfile.ZipFile(model) as files:
+        names = [name for name in files.namelist() if name.endswith(".txt")]
+        return files.read(names[0]).decode().splitlines() if names else []

@@ -1,0 +1,77 @@
+"""Show what is where on a picture, on the GPU: the mask of a segmentation network over it.
+
+python examples/segment.py MODEL.tflite PICTURE.jpg --labels labels.txt --output mask.png
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+from imaging import FloatArray, as_input, load_labels, load_picture, normalization
+from numpy.typing import NDArray
+from PIL import Image
+
+import gles_delegate as gd
+
+
+def classes_of(scores: FloatArray) -> NDArray[np.intp]:
+    """Classes of pixels from scores [height, width, classes]; a single score splits at 0.5."""
+    return scores.argmax(-1) if scores.shape[-1] > 1 else (scores[..., 0] > 0.5).astype(np.intp)
+
+
+def palette(count: int) -> NDArray[np.uint8]:
+    """Distinct colours [count, 3]: evenly spaced hues; class 0, the background, is black."""
+    hues = np.arange(count) * 255 * 0.618034 % 255
+    hsv = np.stack([hues, np.full(count, 230), np.full(count, 255)], -1).astype(np.uint8)
+    colours = np.asarray(Image.fromarray(hsv[np.newaxis], "HSV").convert("RGB"))[0].copy()
+    colours[0] = 0
+    return colours
+
+
+def overlay(picture: Image.Image, classes: NDArray[np.intp], count: int) -> Image.Image:
+    """The picture with the colour of its class laid over every pixel but the background's."""
+    mask = Image.fromarray(classes.astype(np.uint8)).resize(picture.size, Image.Resampling.NEAREST)
+    indices = np.asarray(mask)
+    pixels = np.asarray(picture, np.float32)
+    mixed = 0.45 * pixels + 0.55 * palette(count)[indices]
+    return Image.fromarray(np.where(indices[..., np.newaxis] > 0, mixed, pixels).astype(np.uint8))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("model", type=Path, help="a .tflite network, [1, height, width, 3] in")
+    parser.add_argument("picture", type=Path, help="any picture that Pillow reads")
+    parser.add_argument("--labels", type=Path, help="names of the classes, one a line")
+    parser.add_argument("--mean", type=float, help="subtracted from pixels of 0..255")
+    parser.add_argument("--std", type=float, help="divides them afterwards")
+    parser.add_argument("--output", type=Path, default=Path("segmented.png"))
+    arguments = parser.parse_args()
+
+    picture = load_picture(arguments.picture)
+    try:
+        mean, std = normalization(arguments.model, arguments.mean, arguments.std)
+        with gd.Interpreter(model_path=arguments.model) as interpreter:
+            interpreter.allocate_tensors()
+            image, output = interpreter.get_input_details()[0], interpreter.get_output_details()[0]
+            interpreter.set_tensor(image["index"], as_input(picture, image["shape"], mean, std))
+            interpreter.invoke()
+            scores = interpreter.get_tensor(output["index"])
+    except gd.DelegateError as error:
+        raise SystemExit(str(error)) from error
+    if scores.ndim != 4:
+        raise SystemExit(f"expected scores [1, height, width, classes], found {list(scores.shape)}")
+
+    classes = classes_of(scores[0])
+    count = max(scores.shape[-1], 2)
+    labels = load_labels(arguments.model, arguments.labels, count)
+    for index, pixels in enumerate(np.bincount(classes.ravel(), minlength=count)):
+        if pixels:
+            print(f"{pixels / classes.size:7.1%}  {labels[index]}")
+    overlay(picture, classes, count).save(arguments.output)
+    print(f"mask over the picture: {arguments.output}")
+
+
+if __name__ == "__main__":
+    main()
