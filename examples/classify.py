@@ -29,7 +29,9 @@ def main() -> None:
         with gd.Interpreter(model_path=arguments.model) as interpreter:
             interpreter.allocate_tensors()
             image, scores = interpreter.get_input_details()[0], interpreter.get_output_details()[0]
-            interpreter.set_tensor(image["index"], as_input(picture, image["shape"], mean, std))
+            interpreter.set_tensor(
+                image["index"], as_input(picture, image["shape"].tolist(), mean, std)
+            )
             interpreter.invoke()
             result = interpreter.get_tensor(scores["index"]).ravel()
     except gd.DelegateError as error:

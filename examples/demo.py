@@ -39,7 +39,7 @@ def main() -> None:
     try:
         with gd.GpuDelegate() as delegate:
             interpreter = gd.Interpreter(model_path=MODEL, experimental_delegates=[delegate])
-            print(f"device: {delegate.device}\n\n{delegate.report}\n")
+            print(f"device {gd.list_devices()[0]}\n\n{delegate.report}\n")
             if arguments.picture:
                 double(interpreter, load_picture(arguments.picture), arguments.output)
             else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -38,11 +39,11 @@ def normalization(model: Path, mean: float | None, std: float | None) -> tuple[F
 
 
 def as_input(
-    picture: Image.Image, shape: tuple[int, ...], mean: FloatArray, std: FloatArray
+    picture: Image.Image, shape: Sequence[int], mean: FloatArray, std: FloatArray
 ) -> FloatArray:
     """The picture, stretched to the shape [1, height, width, 3] and normalised."""
     if len(shape) != 4 or shape[0] != 1 or shape[3] != 3:
-        raise SystemExit(f"expected a model input [1, height, width, 3], found {list(shape)}")
+        raise SystemExit(f"expected a model input [1, height, width, 3], found {shape}")
     pixels = picture.resize((shape[2], shape[1]), Image.Resampling.BILINEAR)
     return ((np.asarray(pixels, np.float32) - mean) / std)[np.newaxis]
 

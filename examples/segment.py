@@ -22,21 +22,22 @@ def classes_of(scores: FloatArray) -> NDArray[np.intp]:
 
 
 def palette(count: int) -> NDArray[np.uint8]:
-    """Distinct colours [count, 3]: evenly spaced hues; class 0, the background, is black."""
+    """Distinct colours [count, 3]: hues a golden section apart."""
     hues = np.arange(count) * 255 * 0.618034 % 255
     hsv = np.stack([hues, np.full(count, 230), np.full(count, 255)], -1).astype(np.uint8)
-    colours = np.asarray(Image.fromarray(hsv[np.newaxis], "HSV").convert("RGB"))[0].copy()
-    colours[0] = 0
-    return colours
+    return np.asarray(Image.fromarray(hsv[np.newaxis], "HSV").convert("RGB"))[0]
 
 
 def overlay(picture: Image.Image, classes: NDArray[np.intp], count: int) -> Image.Image:
     """The picture with the colour of its class laid over every pixel but the background's."""
-    mask = Image.fromarray(classes.astype(np.uint8)).resize(picture.size, Image.Resampling.NEAREST)
-    indices = np.asarray(mask)
-    pixels = np.asarray(picture, np.float32)
-    mixed = 0.45 * pixels + 0.55 * palette(count)[indices]
-    return Image.fromarray(np.where(indices[..., np.newaxis] > 0, mixed, pixels).astype(np.uint8))
+    result = picture
+    for index, colour in enumerate(palette(count)):
+        if index and (classes == index).any():
+            here = Image.fromarray((classes == index).astype(np.uint8) * 255)
+            mask = here.resize(picture.size, Image.Resampling.BICUBIC)
+            tinted = Image.blend(picture, Image.new("RGB", picture.size, tuple(colour)), 0.55)
+            result = Image.composite(tinted, result, mask)
+    return result
 
 
 def main() -> None:
@@ -55,7 +56,9 @@ def main() -> None:
         with gd.Interpreter(model_path=arguments.model) as interpreter:
             interpreter.allocate_tensors()
             image, output = interpreter.get_input_details()[0], interpreter.get_output_details()[0]
-            interpreter.set_tensor(image["index"], as_input(picture, image["shape"], mean, std))
+            interpreter.set_tensor(
+                image["index"], as_input(picture, image["shape"].tolist(), mean, std)
+            )
             interpreter.invoke()
             scores = interpreter.get_tensor(output["index"])
     except gd.DelegateError as error:

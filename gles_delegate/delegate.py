@@ -196,6 +196,7 @@ class GpuDelegate:
     def _run(self, function: Callable[[], T]) -> T:
         """Call `function` on the delegate's thread, with its context current."""
         gpu = self.gpu
+        gpu.refuse_fork()  # the delegate's own thread is not there to do it
 
         def guarded() -> T:
             with gpu.guard():
@@ -262,16 +263,18 @@ class Delegation:
 
     def invoke(self, inputs: Mapping[int, Array], outputs: Mapping[int, Array]) -> None:
         """Run once: arrays by tensor index, float32, of the prepared shapes."""
-        session = self._session
-        if session is None:
-            raise DelegateError("the model is not prepared: call allocate_tensors() first")
-        self._delegate._run(lambda: session.run(inputs, outputs))
+        self._delegate._run(lambda: self._require_session().run(inputs, outputs))
 
     def release(self) -> None:
         """Delete the GL objects; on the delegate's thread, inside the guard."""
         if self._session is not None:
             self._session.release()
             self._session = None
+
+    def _require_session(self) -> Session:
+        if self._session is None:
+            raise DelegateError("the model is not prepared: call allocate_tensors() first")
+        return self._session
 
     def _replace_session(self, plan: Plan) -> None:
         self.release()

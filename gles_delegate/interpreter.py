@@ -35,8 +35,8 @@ class Interpreter:
 
     def __init__(
         self,
-        model_path: str | os.PathLike[str] | None = None,
-        model_content: bytes | None = None,
+        model_path: str | bytes | os.PathLike[str] | None = None,
+        model_content: bytes | bytearray | memoryview | None = None,
         experimental_delegates: Sequence[GpuDelegate] | None = None,
         num_threads: int | None = None,
     ) -> None:
@@ -45,7 +45,7 @@ class Interpreter:
         if num_threads is not None and (not isinstance(num_threads, int) or num_threads < 1):
             raise ValueError(f"num_threads must be a positive int, not {num_threads!r}")
         self._graph: Graph = (
-            load_model(model_path) if model_path is not None else read_model(model_content or b"")
+            read_model(model_content) if model_content is not None else load_model(model_path or "")
         )
         self._shapes: dict[int, Shape] = {t.index: t.shape for t in self._graph.tensors}
         self._arrays: dict[int, Array] = {}
@@ -107,15 +107,16 @@ class Interpreter:
         inputs = {i: self._shapes[i] for i in self._graph.inputs}
         self._shapes.update(delegation.prepare(inputs))
         old, self._arrays = self._arrays, {}
-        for index in dict.fromkeys((*self._graph.inputs, *self._graph.outputs)):
-            tensor = self._graph.tensors[index]
-            shape = self._shapes[index]
+        for tensor in self._graph.tensors:
+            index, shape = tensor.index, self._shapes[tensor.index]
+            if not self._is_on_host(tensor):
+                continue
             if tensor.is_constant:
                 self._arrays[index] = tensor.array()
-            elif index in old and old[index].shape == shape:
+            elif index in old and old[index].shape == shape and not tensor.is_variable:
                 self._arrays[index] = old[index]
             else:
-                self._arrays[index] = np.zeros(shape, tensor.dtype)
+                self._arrays[index] = np.zeros(shape, _dtype(tensor))
         self._ready = True
 
     def invoke(self) -> None:
@@ -138,18 +139,22 @@ class Interpreter:
             strict: Refuse to change sizes that `shape_signature` does not leave free.
 
         Raises:
-            ValueError: No such input, a negative size, or a fixed size in strict mode.
+            ValueError: No such input, a negative size, or a fixed size in strict mode. It is a
+                RuntimeError as well: LiteRT documents the one and raises the other.
         """
-        tensor = self._input(input_index)
+        try:
+            tensor = self._input(input_index)
+        except ValueError as error:
+            raise _ResizeError(str(error)) from None
         shape = tuple(int(size) for size in tensor_size)
         if any(size < 0 for size in shape):
-            raise ValueError(f"expected sizes of 0 or more, found {list(shape)}")
+            raise _ResizeError(f"expected sizes of 0 or more, found {list(shape)}")
         signature = tensor.shape_signature
         if strict and (
             len(shape) != len(signature)
             or any(free not in (-1, size) for free, size in zip(signature, shape, strict=True))
         ):
-            raise ValueError(
+            raise _ResizeError(
                 f"cannot resize input {input_index} to {list(shape)} in strict mode: its "
                 f"shape_signature is {list(signature)}"
             )
@@ -158,15 +163,17 @@ class Interpreter:
             self._ready = False
 
     def set_tensor(self, tensor_index: int, value: Any) -> None:
-        """Copy `value` into an input.
+        """Copy `value` into an input or a variable tensor.
 
         Raises:
-            ValueError: No such input, or another dtype or shape than the input's.
-            RuntimeError: `allocate_tensors` was not called.
+            ValueError: No such input, another dtype or shape than the input's, or
+                `allocate_tensors` was not called.
         """
-        tensor = self._input(tensor_index)
+        tensor = self._tensor(tensor_index)
+        if not tensor.is_variable:
+            self._input(tensor_index)
         array = np.asarray(value)
-        if array.dtype != np.dtype(tensor.dtype):
+        if array.dtype != _dtype(tensor):
             raise ValueError(
                 f"cannot set tensor {tensor_index} {tensor.name!r}: expected the dtype "
                 f"{tensor.dtype}, found {array.dtype}"
@@ -179,10 +186,11 @@ class Interpreter:
         np.copyto(self._array(tensor.index), array)
 
     def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> Array:
-        """A copy of an input, an output or a constant.
+        """A copy of an input, an output, a constant or a variable.
 
         Raises:
-            ValueError: No such tensor, or one that lives on the GPU only.
+            ValueError: No such tensor, one that lives on the GPU only, or `allocate_tensors` was
+                not called.
         """
         _require_first(subgraph_index)
         return np.array(self._array(tensor_index))
@@ -204,16 +212,19 @@ class Interpreter:
         return [self._details(self._graph.tensors[i]) for i in self._graph.outputs]
 
     def get_tensor_details(self, subgraph_index: int = 0) -> list[dict[str, Any]]:
-        """Every tensor, as LiteRT describes it."""
+        """Every tensor of a type that numpy knows, as LiteRT describes it."""
         _require_first(subgraph_index)
-        return [self._details(tensor) for tensor in self._graph.tensors]
+        return [self._details(tensor) for tensor in self._graph.tensors if _dtype(tensor)]
 
     def num_subgraphs(self) -> int:
         """1: the GPU runs the first subgraph."""
         return 1
 
     def reset_all_variables(self) -> None:
-        """Set the variable tensors to zero; none of the ops so far has any."""
+        """Set the variable tensors to zero."""
+        for index, array in self._arrays.items():
+            if self._graph.tensors[index].is_variable:
+                array.fill(0)
 
     def get_signature_list(self) -> dict[str, dict[str, list[str]]]:
         """The names of the inputs and outputs of each signature, by its key."""
@@ -261,16 +272,20 @@ class Interpreter:
         tensor = self._tensor(index)
         if tensor.is_constant:
             return tensor.array()
-        boundary = (*self._graph.inputs, *self._graph.outputs)
-        if index not in boundary:
+        if not self._is_on_host(tensor):
             raise ValueError(
                 f"tensor {index} {tensor.name!r} stays on the GPU: only the inputs "
                 f"{list(self._graph.inputs)}, the outputs {list(self._graph.outputs)} and "
                 "constants can be read"
             )
         if index not in self._arrays or not self._ready:
-            raise RuntimeError("the interpreter is not ready: call allocate_tensors() first")
+            raise ValueError("the interpreter is not ready: call allocate_tensors() first")
         return self._arrays[index]
+
+    def _is_on_host(self, tensor: Tensor) -> bool:
+        """Whether the CPU has an array for it."""
+        boundary = (*self._graph.inputs, *self._graph.outputs)
+        return tensor.index in boundary or tensor.is_variable
 
     def _details(self, tensor: Tensor) -> dict[str, Any]:
         quantization = tensor.quantization
@@ -280,12 +295,13 @@ class Interpreter:
             "index": tensor.index,
             "shape": np.array(self._shapes[tensor.index], np.int32),
             "shape_signature": np.array(tensor.shape_signature, np.int32),
-            "dtype": np.dtype(tensor.dtype).type,
+            "dtype": _dtype(tensor),
             "quantization": pairs[0] if len(pairs) == 1 else (0.0, 0),
             "quantization_parameters": {
                 "scales": np.array(quantization.scales, np.float32),
                 "zero_points": np.array(quantization.zero_points, np.int32),
                 "quantized_dimension": quantization.axis,
+                "block_size": 0,
             },
             "sparsity_parameters": {},
         }
@@ -329,8 +345,25 @@ class SignatureRunner:
         return self._named(self._signature.outputs)
 
     def _named(self, names: Mapping[str, int]) -> dict[str, dict[str, Any]]:
-        details = self._interpreter.get_tensor_details()
+        details = {d["index"]: d for d in self._interpreter.get_tensor_details()}
         return {name: details[index] for name, index in names.items()}
+
+
+class _ResizeError(ValueError, RuntimeError):
+    """Both, as `Interpreter.resize_tensor_input` explains."""
+
+
+_STAND_INS: dict[str, type[Any]] = {
+    "string": np.bytes_,
+    "resource": np.object_,
+    "variant": np.object_,
+    "int4": np.int8,
+}
+
+
+def _dtype(tensor: Tensor) -> Any:
+    """The numpy type that LiteRT shows for a tensor's type; None if it shows none."""
+    return _STAND_INS.get(tensor.dtype) or np.sctypeDict.get(tensor.dtype)
 
 
 def _require_first(subgraph_index: int) -> None:

@@ -23,26 +23,26 @@ MAX_RANK = 8
 """LiteRT's kernels take no tensor of a higher rank."""
 
 
-def load_model(path: str | os.PathLike[str]) -> Graph:
+def load_model(path: str | bytes | os.PathLike[str]) -> Graph:
     """Read a model file.
 
     Raises:
         ModelError: The file cannot be read or is no usable model.
     """
     try:
-        data = Path(path).read_bytes()
-    except OSError as error:
+        data = Path(os.fsdecode(path)).read_bytes()
+    except (OSError, ValueError) as error:  # ValueError: a null byte in the name
         raise ModelError(f"cannot read the model file {os.fspath(path)!r}: {error}") from error
     return read_model(data)
 
 
-def read_model(data: bytes) -> Graph:
+def read_model(data: bytes | bytearray | memoryview) -> Graph:
     """The first subgraph of a model.
 
     Raises:
         ModelError: The bytes are no model, cut off, or damaged; the message says where.
     """
-    data = bytes(data)
+    data = memoryview(data).tobytes()
     if len(data) < 8 or data[4:8] != FILE_IDENTIFIER:
         found = data[4:8] if len(data) >= 8 else data
         raise ModelError(

@@ -69,8 +69,12 @@ def make_plan(lowered: Lowered, nodes: Iterable[int], limits: Limits) -> Plan:
 
 
 def host_value(value: Value) -> Value:
-    """The row-major value of a tensor, as a PHWC4 value of 4 channels."""
-    return Value(value.tensor, (ceil(value.elements / 4), 4), HOST)
+    """The row-major value of a tensor: a PHWC4 value of 4 channels, or of its own if those are so.
+
+    So the value and the one that it is an alias of always have the same pixels and channels.
+    """
+    shape = value.shape if _is_row_major(value) else (ceil(value.elements / 4), 4)
+    return Value(value.tensor, shape, HOST)
 
 
 def _boundary(lowered: Lowered, nodes: Sequence[int]) -> tuple[list[int], list[int]]:

@@ -17,6 +17,7 @@ from gles_delegate.errors import ContextError, WrongContextError, WrongThreadErr
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.egl import EglContext, current_context
 from gles_delegate.gl.functions import Functions
+from gles_delegate.gl.libegl import libegl
 from gles_delegate.limits import Limits
 from gles_delegate.shaders import DESKTOP_HEADER, ES_HEADER
 
@@ -58,7 +59,7 @@ class GpuContext:
         self._adopted: int = 0
         if isinstance(context, moderngl.Context):
             self._adopted, load = _current_any()
-            if not self._adopted:
+            if not self._adopted or not _is_current(context):
                 raise WrongContextError(
                     "the moderngl.Context to adopt is not current on this thread: make it current"
                 )
@@ -70,7 +71,7 @@ class GpuContext:
         with self._current():
             try:
                 if self._egl is not None:
-                    self.ctx = _attach(self._egl)
+                    self.ctx = _attach(self._egl, self.gl)
                 self.gl.forget_errors()
                 self._read_limits()
             except BaseException:
@@ -90,11 +91,7 @@ class GpuContext:
             WrongContextError: It is adopted, and another context is current.
             ContextError: The process was forked since.
         """
-        if os.getpid() != self._pid:
-            raise ContextError(
-                f"the delegate was made in process {self._pid} and does not survive a fork: make "
-                "a new one here, or start processes by 'spawn'"
-            )
+        self.refuse_fork()
         if threading.get_ident() != self._thread:
             raise WrongThreadError(
                 f"the delegate is bound to the thread {self._thread} (modify_graph_with_delegate "
@@ -109,6 +106,14 @@ class GpuContext:
                     f"{current:#x}: make it current before the call"
                 )
         return self._current()
+
+    def refuse_fork(self) -> None:
+        """Raise ContextError in a child of the process that made the context."""
+        if os.getpid() != self._pid:
+            raise ContextError(
+                f"the delegate was made in process {self._pid} and does not survive a fork: make "
+                "a new one here, or start processes by 'spawn'"
+            )
 
     @contextmanager
     def _current(self) -> Iterator[None]:
@@ -156,13 +161,16 @@ class GpuContext:
         )
 
 
-def _attach(egl: EglContext) -> moderngl.Context:
-    """moderngl's view of our context, without making it the app's default context."""
+def _attach(egl: EglContext, gl: Functions) -> moderngl.Context:
+    """moderngl's view of the context; its blending and the app's default context stay."""
     store = getattr(moderngl, "_store", None)
     default = getattr(store, "default_context", None)
+    blending = [gl.integer(name) for name in gl_names.BLEND_FUNC]
     try:
         return moderngl.create_context(context=egl, require=310)  # type: ignore[arg-type]
     finally:
+        gl.forget_errors()
+        gl.glBlendFuncSeparate(*blending)
         if store is not None:
             store.default_context = default
 
@@ -189,7 +197,8 @@ def _restored(gl: Functions) -> Iterator[None]:
         yield
     finally:
         gl.forget_errors()
-        gl.glUseProgram(program)
+        # A program that the app deleted while it was in use is gone now.
+        gl.glUseProgram(program if gl.glIsProgram(program) else 0)
         gl.glBindBuffer(gl_names.ARRAY_BUFFER, array_buffer)
         for i, buffer, start, size in blocks:
             if size:
@@ -199,6 +208,15 @@ def _restored(gl: Functions) -> Iterator[None]:
         gl.glBindBuffer(gl_names.SHADER_STORAGE_BUFFER, storage)
         for image in images:
             gl.glBindImageTexture(*image)
+
+
+def _is_current(context: moderngl.Context) -> bool:
+    """Whether the context is the one current on this thread; only EGL tells."""
+    current = current_context()
+    if not current:
+        return True
+    with libegl().restored(), context:
+        return current_context() == current
 
 
 def _current_any() -> tuple[int, Callable[[str], int]]:

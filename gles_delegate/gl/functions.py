@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from ctypes import POINTER, c_char_p, c_int, c_int64, c_uint, c_void_p
+from ctypes import POINTER, c_char_p, c_int, c_int64, c_ubyte, c_uint, c_void_p
 from typing import Any
 
 from gles_delegate.errors import ContextError, ContextLostError, GLError, OutOfGpuMemoryError
@@ -20,6 +20,8 @@ CURRENT_PROGRAM, ARRAY_BUFFER, ARRAY_BUFFER_BINDING = 0x8B8D, 0x8892, 0x8894
 SHADER_STORAGE_BUFFER, SHADER_STORAGE_BUFFER_BINDING = 0x90D2, 0x90D3
 SHADER_STORAGE_BUFFER_START, SHADER_STORAGE_BUFFER_SIZE = 0x90D4, 0x90D5
 TEXTURE_BUFFER, TEXTURE_BINDING_BUFFER, RGBA32F, READ_ONLY = 0x8C2A, 0x8C2C, 0x8814, 0x88B8
+BLEND_FUNC = (0x80C9, 0x80C8, 0x80CB, 0x80CA)
+"""Source and destination of the colour, then of alpha, as glBlendFuncSeparate takes them."""
 IMAGE_BINDING = (0x8F3A, 0x8F3B, 0x8F3C, 0x8F3D, 0x8F3E, 0x906E)
 """Name, level, layered, layer, access and format of an image unit."""
 SHADER_IMAGE_ACCESS_BARRIER, BUFFER_UPDATE_BARRIER, SHADER_STORAGE_BARRIER = 0x20, 0x200, 0x2000
@@ -59,6 +61,8 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {  # the result's type, then the argum
     "glGetProgramInfoLog": (None, c_uint, c_int, c_void_p, c_char_p),
     "glDeleteProgram": (None, c_uint),
     "glUseProgram": (None, c_uint),
+    "glIsProgram": (c_ubyte, c_uint),
+    "glBlendFuncSeparate": (None, c_uint, c_uint, c_uint, c_uint),
     "glBindBuffer": (None, c_uint, c_uint),
     "glBindBufferBase": (None, c_uint, c_uint, c_uint),
     "glBindBufferRange": (None, c_uint, c_uint, c_uint, c_int64, c_int64),

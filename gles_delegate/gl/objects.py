@@ -21,9 +21,10 @@ class Program:
 
     def __init__(self, gl: Functions, source: Source) -> None:
         self._gl = gl
-        self.name = gl.glCreateProgram()
         shader = gl.glCreateShader(gl_names.COMPUTE_SHADER)
+        self.name = 0
         try:
+            self.name = gl.glCreateProgram()
             text = ctypes.c_char_p(source.text.encode())
             gl.glShaderSource(shader, 1, text, None)
             gl.glCompileShader(shader)
@@ -31,7 +32,7 @@ class Program:
             gl.glAttachShader(self.name, shader)
             gl.glLinkProgram(self.name)
             self._require(source, "Program", self.name, gl_names.LINK_STATUS, "link")
-        except ShaderError:
+        except BaseException:
             self.release()
             raise
         finally:
@@ -77,13 +78,23 @@ class TexelBuffer:
         except (moderngl.Error, OutOfGpuMemoryError) as error:
             raise OutOfGpuMemoryError(f"no room for a buffer of {size} bytes: {error}") from error
         self.texture = 0
-        if image:
-            texture = ctypes.c_uint()
-            gl.glGenTextures(1, texture)
-            self.texture = texture.value
-            bound = gl.integer(gl_names.TEXTURE_BINDING_BUFFER)
-            gl.glBindTexture(gl_names.TEXTURE_BUFFER, self.texture)
+        try:
+            if image:
+                self._make_texture()
+        except BaseException:
+            self.release()
+            raise
+
+    def _make_texture(self) -> None:
+        gl = self._gl
+        texture = ctypes.c_uint()
+        gl.glGenTextures(1, texture)
+        self.texture = texture.value
+        bound = gl.integer(gl_names.TEXTURE_BINDING_BUFFER)
+        gl.glBindTexture(gl_names.TEXTURE_BUFFER, self.texture)
+        try:
             gl.glTexBuffer(gl_names.TEXTURE_BUFFER, gl_names.RGBA32F, self.buffer.glo)
+        finally:
             gl.glBindTexture(gl_names.TEXTURE_BUFFER, bound)
 
     def release(self) -> None:
