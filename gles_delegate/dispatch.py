@@ -104,6 +104,36 @@ class Call:
 
 
 @dataclass(frozen=True)
+class Grid:
+    """The invocations of a dispatch: along the pixels, and along the slices.
+
+    Attributes:
+        pixels, slices: Invocations needed; rounded up to whole work groups.
+        pixel_lanes, slice_lanes: The sizes of a work group.
+        slices_in_x: The slices lie along x, where a GPU's neighbouring lanes are and where
+            llvmpipe's SIMD vectors are; otherwise the pixels do.
+    """
+
+    pixels: int
+    slices: int
+    pixel_lanes: int
+    slice_lanes: int
+    slices_in_x: bool = False
+
+    @property
+    def groups(self) -> tuple[int, int, int]:
+        """Work groups in x, y and z."""
+        p, s = ceil(self.pixels / self.pixel_lanes), ceil(self.slices / self.slice_lanes)
+        return (s, p, 1) if self.slices_in_x else (p, s, 1)
+
+    @property
+    def local_size(self) -> tuple[int, int, int]:
+        """Invocations of a work group in x, y and z."""
+        p, s = self.pixel_lanes, self.slice_lanes
+        return (s, p, 1) if self.slices_in_x else (p, s, 1)
+
+
+@dataclass(frozen=True)
 class Dispatch:
     """One run of one compute shader.
 
@@ -112,9 +142,8 @@ class Dispatch:
         shader: File name in glsl/, without ``.glsl``.
         reads: Bound to the shader's inputs in this order.
         output: The tensor it writes.
+        grid: Its invocations.
         defines: Compile-time constants of the shader.
-        size: Invocations needed in x, y and z; rounded up to whole work groups.
-        local: Size of a work group.
         epilogue: Applied to each result before it is stored.
         partial: It writes only a part of `output`, and keeps the rest.
         flops: Floating point operations, for reports; 0 where nobody would ask.
@@ -124,8 +153,7 @@ class Dispatch:
     shader: str
     reads: tuple[Operand, ...]
     output: Value
-    size: Shape
-    local: Shape
+    grid: Grid
     defines: Mapping[str, Define] = field(default_factory=dict)
     epilogue: tuple[Call, ...] = ()
     partial: bool = False
@@ -136,19 +164,14 @@ class Dispatch:
         """All that is read: `reads`, then the operands of the epilogue."""
         return self.reads + tuple(c.operand for c in self.epilogue if c.operand is not None)
 
-    @property
-    def groups(self) -> Shape:
-        """Work groups in x, y and z."""
-        return tuple(ceil(size / local) for size, local in zip(self.size, self.local, strict=True))
-
     def __str__(self) -> str:
         reads = ", ".join(map(str, self.reads))
         calls = "".join(
             f" | {call.function}" + (f" {call.operand}" if call.operand else "")
             for call in self.epilogue
         )
-        groups = "x".join(map(str, self.groups))
-        local = "x".join(map(str, self.local))
+        groups = "x".join(map(str, self.grid.groups[:2]))
+        local = "x".join(map(str, self.grid.local_size[:2]))
         return (
             f"{self.output} = {self.shader}({reads}){calls}  {groups} groups of {local}, "
             f"node {self.node}"

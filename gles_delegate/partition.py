@@ -77,7 +77,7 @@ def _check_limits(steps: list[Step], limits: Limits) -> None:
                     f"a tensor of shape {list(operand.shape)} needs {operand.texels * 16} bytes; "
                     f"the device's storage blocks hold {limits.block_bytes}"
                 )
-        if any(n > most for n, most in zip(step.groups, limits.groups, strict=True)):
+        if any(n > most for n, most in zip(step.grid.groups, limits.groups, strict=True)):
             raise ops.Unsupported(
-                f"{list(step.groups)} work groups; the device allows {list(limits.groups)}"
+                f"{list(step.grid.groups)} work groups; the device allows {list(limits.groups)}"
             )

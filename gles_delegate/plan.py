@@ -120,7 +120,7 @@ def _resolve(steps: Sequence[Step]) -> tuple[dict[Value, Value], list[Dispatch]]
     for step in steps:
         if isinstance(step, Alias):
             roots[step.output] = _root(step.source, roots)
-        elif prod(step.size):
+        elif prod(step.grid.groups):
             reads = tuple(
                 _root(read, roots) if isinstance(read, Value) else read for read in step.reads
             )

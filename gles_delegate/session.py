@@ -102,7 +102,7 @@ class Session:
                 written, read = set(), set()
             written.add(output)
             read |= reads
-            yield dispatch_compute, dispatch.groups
+            yield dispatch_compute, dispatch.grid.groups
         yield barrier, (gl_names.BUFFER_UPDATE_BARRIER | _READ_BARRIER,)
 
     def _bind(

@@ -66,12 +66,13 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sou
     """The shader of a dispatch.
 
     Raises:
-        ValueError: A define of the dispatch occurs nowhere in the shader's files.
+        ValueError: A define of the dispatch occurs nowhere in the code of the shader's files.
     """
     image_reads = all(operand.texels <= limits.buffer_texels for operand in dispatch.operands)
     common: dict[str, Define] = {
-        "LOCAL_X": dispatch.local[0],
-        "LOCAL_Y": dispatch.local[1],
+        "PIXEL_LANES": dispatch.grid.pixel_lanes,
+        "SLICE_LANES": dispatch.grid.slice_lanes,
+        "SLICES_IN_X": int(dispatch.grid.slices_in_x),
         "OUT_CHANNELS": dispatch.output.channels,
         "OUT_PIXELS": dispatch.output.pixels,
         "IMAGE_READS": int(image_reads),
@@ -79,7 +80,8 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sou
     }
     name = f"{dispatch.shader}.glsl"
     body = list(_expand(name, set()))
-    unused = set(dispatch.defines) - {word for _, _, line in body for word in _WORD.findall(line)}
+    code = "\n".join(line.partition("//")[0] for _, _, line in body)
+    unused = set(dispatch.defines) - set(_WORD.findall(code))
     if unused:
         raise ValueError(f"{name} does not use the defines {sorted(unused)}")
     defines = _defines({**common, **dispatch.defines})

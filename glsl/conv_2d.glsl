@@ -1,13 +1,12 @@
 // Y[o] = bias[o] + sum over taps and i of W[o][tap][i] * X[i] at the tap; CONV_2D, FULLY_CONNECTED.
 //
-// An invocation computes PIXELS pixels (LOCAL_X apart) of SLICES slices in registers.
-// W: SLICES-padded slices of biases, then of each slice TAPS x IN_SLICES x 4 columns.
+// An invocation computes PIXELS pixels (PIXEL_LANES apart) of SLICES slices in registers.
+// W: the biases of W_SLICES slices; then for each BLOCK of slices, at each tap and input slice, the
+// 4 columns of every slice of the block.
 #include "lib/tensor.glsl"
 
 INPUT0(X)
 INPUT1(W)
-
-const int WEIGHTS = KERNEL_H * KERNEL_W * IN_SLICES * 4;
 
 // Texel in slice 0 of X under the tap (ky, kx) of an output pixel.
 int tap(int pixel, int ky, int kx) {
@@ -22,19 +21,19 @@ int tap(int pixel, int ky, int kx) {
 }
 
 void main() {
-  int first = int(gl_WorkGroupID.x) * (LOCAL_X * PIXELS) + int(gl_LocalInvocationID.x);
-  int slice = int(gl_GlobalInvocationID.y) * SLICES;
+  int first = FIRST_PIXEL(PIXELS);
+  int slice = SLICE_INVOCATION * SLICES;
   int row = min(slice, W_SLICES - SLICES);
   vec4 sum[PIXELS][SLICES];
   for (int s = 0; s < SLICES; ++s) {
     vec4 bias = LOAD(W, row + s);
     for (int p = 0; p < PIXELS; ++p) sum[p][s] = bias;
   }
-  int w = W_SLICES + row * WEIGHTS;
+  int w = W_SLICES + (row / BLOCK * (KERNEL_H * KERNEL_W * IN_SLICES * BLOCK) + row % BLOCK) * 4;
   for (int ky = 0; ky < KERNEL_H; ++ky) {
     for (int kx = 0; kx < KERNEL_W; ++kx) {
       int x[PIXELS];
-      for (int p = 0; p < PIXELS; ++p) x[p] = tap(first + p * LOCAL_X, ky, kx);
+      for (int p = 0; p < PIXELS; ++p) x[p] = tap(first + p * PIXEL_LANES, ky, kx);
       for (int k = 0; k < IN_SLICES; ++k) {
         vec4 v[PIXELS];
         for (int p = 0; p < PIXELS; ++p) {
@@ -46,16 +45,16 @@ void main() {
           x[p] += IN_PIXELS;
         }
         for (int s = 0; s < SLICES; ++s) {
-          int c = w + s * WEIGHTS;
+          int c = w + s * 4;
           mat4 m = mat4(LOAD(W, c), LOAD(W, c + 1), LOAD(W, c + 2), LOAD(W, c + 3));
           for (int p = 0; p < PIXELS; ++p) sum[p][s] += m * v[p];
         }
-        w += 4;
+        w += BLOCK * 4;
       }
     }
   }
   for (int s = 0; s < SLICES; ++s)
     for (int p = 0; p < PIXELS; ++p)
-      if (first + p * LOCAL_X < OUT_PIXELS && slice + s < OUT_SLICES)
-        store(slice + s, first + p * LOCAL_X, sum[p][s]);
+      if (first + p * PIXEL_LANES < OUT_PIXELS && slice + s < OUT_SLICES)
+        store(slice + s, first + p * PIXEL_LANES, sum[p][s]);
 }

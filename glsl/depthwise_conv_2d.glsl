@@ -29,8 +29,8 @@ vec4 load(int slice, int pixel) {
 }
 
 void main() {
-  int tile = int(gl_GlobalInvocationID.x);
-  int slice = int(gl_GlobalInvocationID.y);
+  int tile = PIXEL_INVOCATION;
+  int slice = SLICE_INVOCATION;
   int tile_x = tile % TILES_W, tile_y = tile / TILES_W % TILES_H, batch = tile / (TILES_W * TILES_H);
   int out_x = tile_x / STEP_W * (TILE_W * STEP_W) + tile_x % STEP_W;
   int out_y = tile_y / STEP_H * (TILE_H * STEP_H) + tile_y % STEP_H;

@@ -48,10 +48,10 @@ vec4 load_b(int slice, int pixel) {
 #endif
 
 void main() {
-  int first = int(gl_WorkGroupID.x) * (LOCAL_X * PER_LANE) + int(gl_LocalInvocationID.x);
-  int slice = int(gl_GlobalInvocationID.y);
+  int first = FIRST_PIXEL(PER_LANE);
+  int slice = SLICE_INVOCATION;
   for (int i = 0; i < PER_LANE; ++i) {
-    int pixel = first + i * LOCAL_X;
+    int pixel = first + i * PIXEL_LANES;
     if (pixel < OUT_PIXELS && slice < OUT_SLICES) {
 #if OPERANDS == 2
       store(slice, pixel, FUNCTION(load_a(slice, pixel), load_b(slice, pixel)));

@@ -4,8 +4,8 @@
 INPUT0(X)
 
 void main() {
-  int pixel = int(gl_GlobalInvocationID.x);
-  int slice = int(gl_GlobalInvocationID.y);
+  int pixel = PIXEL_INVOCATION;
+  int slice = SLICE_INVOCATION;
   if (pixel >= OUT_PIXELS || slice >= OUT_SLICES) return;
   int left = pixel % OUT_W * STRIDE_W - PAD_W;
   int top = pixel / OUT_W % OUT_H * STRIDE_H - PAD_H;

@@ -27,8 +27,8 @@ int step_of(int index) {
 }
 
 void main() {
-  int pixel = int(gl_GlobalInvocationID.x);
-  int slice = int(gl_GlobalInvocationID.y);
+  int pixel = PIXEL_INVOCATION;
+  int slice = SLICE_INVOCATION;
   if (pixel >= OUT_PIXELS || slice >= OUT_SLICES) return;
   int start = start_of(pixel) + slice * IN_PIXELS;
   vec4 sum = vec4(0.0);

@@ -16,8 +16,8 @@ void neighbours(int position, float scale, int size, out int lower, out int uppe
 }
 
 void main() {
-  int pixel = int(gl_GlobalInvocationID.x);
-  int slice = int(gl_GlobalInvocationID.y);
+  int pixel = PIXEL_INVOCATION;
+  int slice = SLICE_INVOCATION;
   if (pixel >= OUT_PIXELS || slice >= OUT_SLICES) return;
   int x0, x1, y0, y1;
   float wx, wy;

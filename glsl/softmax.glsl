@@ -15,7 +15,7 @@ vec4 masked(int slice, vec4 v, float fill) {
 }
 
 void main() {
-  int pixel = int(gl_GlobalInvocationID.x);
+  int pixel = PIXEL_INVOCATION;
   if (pixel >= OUT_PIXELS) return;
   vec4 v = vec4(LOWEST);
   for (int s = 0; s < OUT_SLICES; ++s) v = max(v, masked(s, LOAD(X, s * OUT_PIXELS + pixel), LOWEST));

@@ -29,8 +29,8 @@ int source(int element) {
 }
 
 void main() {
-  int q = int(gl_GlobalInvocationID.x);
-  int slice = int(gl_GlobalInvocationID.y) + OUT_CHANNEL / 4;
+  int q = PIXEL_INVOCATION;
+  int slice = SLICE_INVOCATION + OUT_CHANNEL / 4;
   int pixel = q / ROW * OUT_ROW + q % ROW + OUT_PIXEL;
   if (q >= REGION_PIXELS || slice >= OUT_SLICES) return;
   vec4 v = vec4(FILL);

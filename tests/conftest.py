@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
 from gles_delegate.errors import ContextError
+from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.egl import EglContext
+from gles_delegate.limits import Limits
 
 Require = Callable[[str, str], NoReturn]
+MODELS = os.environ.get("GLES_DELEGATE_MODELS", Path(__file__).parents[2] / "shared" / "models")
 
 
 @pytest.fixture(scope="session")
@@ -38,3 +42,28 @@ def gl(require: Require) -> None:
         EglContext().release()
     except ContextError as error:
         require("gl", str(error))
+
+
+@pytest.fixture(scope="session")
+def real_model(require: Require) -> Callable[[str], bytes]:
+    """The bytes of a published model, from the folder named by GLES_DELEGATE_MODELS."""
+
+    def read(name: str) -> bytes:
+        path = Path(MODELS, f"{name}.tflite")
+        if not path.is_file():
+            require("models", f"{path} is missing; GLES_DELEGATE_MODELS names another folder")
+        return path.read_bytes()
+
+    return read
+
+
+@pytest.fixture
+def floor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every device is taken for one that has what OpenGL ES 3.1 guarantees, and no more."""
+    read_limits = GpuContext._read_limits
+
+    def read_floor(self: GpuContext) -> None:
+        read_limits(self)
+        self.limits = Limits()
+
+    monkeypatch.setattr(GpuContext, "_read_limits", read_floor)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, prod
 
-from gles_delegate.dispatch import Const, Define, Dispatch, Operand, Shape, Step, Value
+from gles_delegate.dispatch import Alias, Const, Define, Dispatch, Grid, Operand, Shape, Step, Value
 from gles_delegate.limits import Limits
 from gles_delegate.ops import packing
-from gles_delegate.ops.grid import grid
+from gles_delegate.ops.grid import make_grid
 from gles_delegate.ops.movement import Region, View, rank_4, reshape_view, view
 from gles_delegate.ops.registry import (
     Bool,
@@ -100,12 +100,15 @@ def _convolution(
     pointwise = window is None or window.is_pointwise
     tile = Tile.choose(output.pixels, output.slices, node.limits)
     slices = ceil(output.slices / tile.slices) * tile.slices
-    weights, steps = _weights(node, groups, x.slices, slices)
+    # Neighbouring lanes read neighbouring weights, or all lanes the same ones.
+    block = slices if tile.slices_in_x else tile.slices
+    weights, steps = _weights(node, groups, x.slices, slices, block)
     defines: dict[str, Define] = {
         "POINTWISE": int(pointwise),
         "IN_PIXELS": x.pixels,
         "IN_SLICES": x.slices,
         "W_SLICES": slices,
+        "BLOCK": block,
         "PIXELS": tile.pixels,
         "SLICES": tile.slices,
     }
@@ -113,48 +116,60 @@ def _convolution(
         defines |= {"KERNEL_H": 1, "KERNEL_W": 1}
     else:
         defines |= window.defines("KERNEL") | window.dilation_defines()
-    size = (ceil(output.pixels / tile.pixels), slices // tile.slices, 1)
     epilogue = activation(options.fused_activation)
     dispatch = Dispatch(
-        node.node.index, "conv_2d", (x, weights), output, size, tile.local, defines, epilogue,
+        node.node.index, "conv_2d", (x, weights), output, tile.grid(output), defines, epilogue,
         flops=flops,
     )  # fmt: skip
     return [*steps, dispatch]
 
 
 def _weights(
-    node: NodeView, groups: int, in_slices: int, slices: int
+    node: NodeView, groups: int, in_slices: int, slices: int, block: int
 ) -> tuple[Operand, list[Step]]:
     """The weights as glsl/conv_2d.glsl reads them, and what must run to make them so."""
     shape = node.shape(1)
-    inputs, taps = shape[-1], prod(shape[1:-1])
+    taps = prod(shape[1:-1])
     texels = slices * (1 + taps * in_slices * 4)
     if _weights_are_constant(node):
         tensors = (node.constant(1), node.constant(2))
-        return Const(packing.conv_weights, tensors, (texels, 4), (groups, slices)), []
+        return Const(packing.conv_weights, tensors, (texels, 4), (groups, slices, block)), []
     if groups > 1:
         raise Unsupported("grouped convolution with weights computed at run time")
+    outputs, depth = shape[0], 4 * in_slices
     columns = View(
-        (slices, taps, in_slices * 4, 4),
-        (4 * taps * inputs, inputs, 1, taps * inputs),
-        upper=(slices, taps, inputs, 4),
+        (slices // block, taps * in_slices, block, 4, 4),
+        (block * 4 * taps * depth, 4, 4 * taps * depth, 1, taps * depth),
     )
-    return _packed(node, slices, texels, columns)
+    # With the channels padded to whole slices, a column's lanes are elements like any other.
+    source, steps = _with_shape(node, node.input(1), (outputs, taps, depth))
+    weights, packing_steps = _packed(node, source, slices, texels, columns)
+    return weights, [*steps, *packing_steps]
+
+
+def _with_shape(node: NodeView, source: Operand, shape: Shape) -> tuple[Operand, list[Step]]:
+    """The texels of `source` as a tensor of another shape that has just as many."""
+    if isinstance(source, Const):
+        return replace(source, shape=shape), []
+    other = node.scratch(shape, "wide")
+    return other, [Alias(node.node.index, other, source)]
 
 
 def _weights_are_constant(node: NodeView) -> bool:
     return node.is_constant(1) and (not node.has_input(2) or node.is_constant(2))
 
 
-def _packed(node: NodeView, slices: int, texels: int, how: View) -> tuple[Operand, list[Step]]:
+def _packed(
+    node: NodeView, source: Operand, slices: int, texels: int, how: View
+) -> tuple[Operand, list[Step]]:
     """Weights computed at run time: `slices` texels of biases, then the texels of `how`."""
     weights = node.scratch((texels, 4), "weights")
     bias = node.input(2) if node.has_input(2) else None
     biases = View((4 * slices,), (1,), upper=(4 * slices if bias else 0,))
     rest = texels - slices
     parts = (
-        (bias or node.input(1), biases, Region(slices, 4, slices, slices)),
-        (node.input(1), how, Region(rest, 4, rest, rest, out_pixel=slices)),
+        (bias or source, biases, Region(slices, 4, slices, slices)),
+        (source, how, Region(rest, 4, rest, rest, out_pixel=slices)),
     )
     index = node.node.index
     return weights, [view(x, weights, v, node.limits, index, r) for x, v, r in parts]
@@ -180,7 +195,7 @@ def depthwise_conv_2d(node: NodeView, options: DepthwiseConv2DOptions) -> list[S
         weights = Const(packing.depthwise_weights, tensors, (texels, 4))
     else:
         how = View((output.slices, taps, 4), (4, outputs, 1))
-        weights, steps = _packed(node, output.slices, texels, how)
+        weights, steps = _packed(node, node.input(1), output.slices, texels, how)
     tile_h, tile_w = depthwise_tile(window)
     step_h = window.dilation_h if window.stride_h == 1 else 1
     step_w = window.dilation_w if window.stride_w == 1 else 1
@@ -200,9 +215,9 @@ def depthwise_conv_2d(node: NodeView, options: DepthwiseConv2DOptions) -> list[S
     }
     if multiplier > 1:
         defines["IN_CHANNELS"] = channels
-    size, local = grid(batch * tiles_h * tiles_w, output.slices, node.limits)
+    grid = make_grid(batch * tiles_h * tiles_w, output.slices, node.limits)
     dispatch = Dispatch(
-        node.node.index, "depthwise_conv_2d", (x, weights), output, size, local, defines,
+        node.node.index, "depthwise_conv_2d", (x, weights), output, grid, defines,
         activation(options.fused_activation), flops=2 * output.elements * taps,
     )  # fmt: skip
     return [*steps, dispatch]
@@ -214,16 +229,24 @@ class Tile:
 
     pixels: int
     slices: int
-    local: Shape
+    pixel_lanes: int
+    slice_lanes: int
+    slices_in_x: bool = False
 
     @classmethod
     def choose(cls, pixels: int, slices: int, limits: Limits) -> Tile:
         """The tile for an output of that many pixels and slices."""
-        if pixels < 8:
-            return cls(max(pixels, 1), 1, (1, 64, 1))
+        if pixels < 8 and slices > pixels:
+            return cls(max(pixels, 1), 1, 1, 64, True)
         tile_slices = min(slices, 4)
         tile_pixels = min(8, ceil(pixels / 8))
-        return cls(tile_pixels, tile_slices, (8, min(8, ceil(slices / tile_slices)), 1))
+        return cls(tile_pixels, tile_slices, 8, min(8, ceil(slices / tile_slices)))
+
+    def grid(self, output: Value) -> Grid:
+        """Enough invocations for the output."""
+        pixels = ceil(output.pixels / self.pixels)
+        slices = ceil(output.slices / self.slices)
+        return Grid(pixels, slices, self.pixel_lanes, self.slice_lanes, self.slices_in_x)
 
 
 def depthwise_tile(window: Window) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gles_delegate.dispatch import Call, Define, Dispatch, Operand, Shape, Step, Value
-from gles_delegate.ops.grid import grid
+from gles_delegate.ops.grid import make_grid
 from gles_delegate.ops.registry import Int8, NodeView, Options, Unsupported, activation, op
 from gles_delegate.ops.strides import broadcast_shapes, broadcast_strides, merged
 
@@ -78,7 +78,5 @@ def elementwise(
             all_defines[f"{name}_PIXELS"] = operand.pixels
         if full != dense:
             all_defines |= {f"{name}_STRIDES": walk, "SIZES": sizes, "DIMS": len(sizes)}
-    size, local = grid(output.pixels, output.slices, node.limits, PER_LANE)
-    return Dispatch(
-        node.node.index, "elementwise", operands, output, size, local, all_defines, epilogue
-    )
+    grid = make_grid(output.pixels, output.slices, node.limits, PER_LANE)
+    return Dispatch(node.node.index, "elementwise", operands, output, grid, all_defines, epilogue)

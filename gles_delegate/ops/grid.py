@@ -4,22 +4,30 @@ from __future__ import annotations
 
 from math import ceil
 
-from gles_delegate.dispatch import Shape
+from gles_delegate.dispatch import Grid
 from gles_delegate.limits import Limits
 
 WORK_GROUP = 64
 """Invocations of an ordinary work group: inside every device's limits, enough to fill a core."""
 
+VECTOR = 8
+"""Invocations along x that llvmpipe computes at once."""
 
-def grid(pixels: int, slices: int, limits: Limits, per_lane: int = 1) -> tuple[Shape, Shape]:
-    """The invocations for `slices` x `pixels` texels, and the work group to run them in.
 
-    Lanes lie along the pixels, `per_lane` of which an invocation takes, unless there are too few.
+def make_grid(pixels: int, slices: int, limits: Limits, per_lane: int = 1) -> Grid:
+    """Invocations for `slices` x `pixels` texels, `per_lane` pixels each.
+
+    Lanes lie along the pixels unless those are few and the slices many.
     """
     invocations = ceil(pixels / per_lane)
+    slices_in_x = invocations < 4 * VECTOR and slices > invocations
+    along_x = slices if slices_in_x else invocations
     lanes = WORK_GROUP
-    while lanes > 1 and lanes >= 2 * invocations:
+    while lanes > VECTOR and lanes >= 2 * along_x:
         lanes //= 2
-    if invocations > lanes * limits.groups[0]:
+    if along_x > lanes * limits.groups[0]:
         lanes = min(limits.invocations, limits.local_size[0])
-    return (invocations, slices, 1), (lanes, max(1, WORK_GROUP // lanes), 1)
+    others = max(1, min(WORK_GROUP // lanes, invocations if slices_in_x else slices))
+    if slices_in_x:
+        return Grid(invocations, slices, others, lanes, True)
+    return Grid(invocations, slices, lanes, others)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gles_delegate.dispatch import Dispatch, Step
-from gles_delegate.ops.grid import grid
+from gles_delegate.ops.grid import make_grid
 from gles_delegate.ops.movement import rank_4
 from gles_delegate.ops.registry import (
     Bool,
@@ -43,10 +43,10 @@ def pool_2d(node: NodeView, options: Pool2DOptions) -> list[Step]:
         "BATCH": batch,
         "AVERAGE": int(node.node.op == "AVERAGE_POOL_2D"),
     }
-    size, local = grid(output.pixels, output.slices, node.limits)
+    grid = make_grid(output.pixels, output.slices, node.limits)
     return [
         Dispatch(
-            node.node.index, "pool_2d", (x,), output, size, local, defines,
+            node.node.index, "pool_2d", (x,), output, grid, defines,
             activation(options.fused_activation),
         )
     ]  # fmt: skip
@@ -81,8 +81,8 @@ def resize_bilinear(node: NodeView, options: ResizeBilinearOptions) -> list[Step
         "SCALE_W": _scale(in_w, out_w, options.align_corners),
         "HALF_PIXEL_CENTERS": int(options.half_pixel_centers),
     }
-    invocations, local = grid(output.pixels, output.slices, node.limits)
-    return [Dispatch(node.node.index, "resize_bilinear", (x,), output, invocations, local, defines)]
+    grid = make_grid(output.pixels, output.slices, node.limits)
+    return [Dispatch(node.node.index, "resize_bilinear", (x,), output, grid, defines)]
 
 
 def _scale(size: int, out: int, align_corners: bool) -> float:

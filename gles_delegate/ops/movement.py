@@ -8,7 +8,7 @@ from math import prod
 
 from gles_delegate.dispatch import Alias, Call, Define, Dispatch, Operand, Shape, Step, Value
 from gles_delegate.limits import Limits
-from gles_delegate.ops.grid import grid
+from gles_delegate.ops.grid import make_grid
 from gles_delegate.ops.registry import (
     Int8,
     Int32,
@@ -88,9 +88,9 @@ def view(
         "WHOLE_TEXELS": int(_whole_texels(source, how, area, lower[-1], upper[-1])),
     }
     first, last = area.out_channel // 4, (area.out_channel + area.channels + 3) // 4
-    size, local = grid(area.pixels, last - first, limits)
+    grid = make_grid(area.pixels, last - first, limits)
     return Dispatch(
-        node, "view", (source,), output, size, local, defines, epilogue, partial=region is not None
+        node, "view", (source,), output, grid, defines, epilogue, partial=region is not None
     )
 
 

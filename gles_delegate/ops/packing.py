@@ -15,8 +15,9 @@ def phwc4(array: Array) -> Array:
     return packed
 
 
-def conv_weights(weights: Array, bias: Array | None, groups: int, slices: int) -> Array:
-    """[O, ..., I / groups], [O] -> biases [slices, 4], then [slices, taps, I / 4, 4, 4].
+def conv_weights(weights: Array, bias: Array | None, groups: int, slices: int, block: int) -> Array:
+    """[O, ..., I / groups], [O] -> biases [slices, 4], then
+    [slices / block, taps, I / 4, block, 4, 4].
 
     The last two axes are input and output channel: a column for each input channel. Groups
     become zeros in the weights of all channels. `slices` is the padded number of output slices.
@@ -31,8 +32,9 @@ def conv_weights(weights: Array, bias: Array | None, groups: int, slices: int) -
             dense[rows, :, columns] = taps[rows]
         taps = dense
     padded = _pad(_pad(taps, 2, 4), 0, 4 * slices)
-    columns_last = padded.reshape(slices, 4, taps.shape[1], -1, 4).transpose(0, 2, 3, 4, 1)
+    blocks = padded.reshape(slices // block, block, 4, taps.shape[1], -1, 4)
     biases = np.zeros(outputs, np.float32) if bias is None else bias
+    columns_last = blocks.transpose(0, 3, 4, 1, 5, 2)
     return np.concatenate([_pad(biases, 0, 4 * slices).ravel(), columns_last.ravel()])
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from gles_delegate.dispatch import Define, Dispatch, Operand, Shape, Step, Value
-from gles_delegate.ops.grid import grid
+from gles_delegate.ops.grid import make_grid
 from gles_delegate.ops.movement import reshape_view
 from gles_delegate.ops.registry import Bool, Float32, NodeView, Options, Unsupported, op
 from gles_delegate.ops.strides import merged, normal_axis, row_major
@@ -26,8 +26,8 @@ def softmax(node: NodeView, options: SoftmaxOptions) -> list[Step]:
     if not x.shape:
         raise Unsupported("a scalar; expected at least rank 1")
     output = node.output(x.shape)
-    size, local = grid(output.pixels, 1, node.limits)
-    return [Dispatch(node.node.index, "softmax", (x,), output, size, local, {"BETA": options.beta})]
+    grid = make_grid(output.pixels, 1, node.limits)
+    return [Dispatch(node.node.index, "softmax", (x,), output, grid, {"BETA": options.beta})]
 
 
 @dataclass(frozen=True)
@@ -80,5 +80,5 @@ def _sum(node: NodeView, x: Operand, output: Value, axes: list[int], finish: flo
         "REDUCE_CHANNELS": int(channels),
         "FINISH": finish,
     }
-    size, local = grid(output.pixels, output.slices, node.limits)
-    return Dispatch(node.node.index, "reduce", (x,), output, size, local, defines)
+    grid = make_grid(output.pixels, output.slices, node.limits)
+    return Dispatch(node.node.index, "reduce", (x,), output, grid, defines)

@@ -1,7 +1,7 @@
 // Tensors: PHWC4 texels, read through INPUT0..4 and LOAD, written through store().
 //
 // A shader gets OUT_CHANNELS and OUT_PIXELS of its output, IMAGE_READS (read through buffer
-// textures, else through storage blocks), LOCAL_X, LOCAL_Y, and the element-wise functions fused
+// textures, else through storage blocks), and the element-wise functions fused
 // into it: EPILOGUE(v, slice, pixel) and the EPILOGUE_INPUTS that it loads.
 
 #if IMAGE_READS
@@ -27,7 +27,21 @@
 
 #include "lib/elementwise.glsl"
 
-layout(local_size_x = LOCAL_X, local_size_y = LOCAL_Y) in;
+// Work groups of PIXEL_LANES pixels by SLICE_LANES slices.
+#if SLICES_IN_X
+layout(local_size_x = SLICE_LANES, local_size_y = PIXEL_LANES) in;
+#define PIXEL_AXIS y
+#define SLICE_AXIS x
+#else
+layout(local_size_x = PIXEL_LANES, local_size_y = SLICE_LANES) in;
+#define PIXEL_AXIS x
+#define SLICE_AXIS y
+#endif
+#define PIXEL_INVOCATION int(gl_GlobalInvocationID.PIXEL_AXIS)
+#define SLICE_INVOCATION int(gl_GlobalInvocationID.SLICE_AXIS)
+
+// The first of `count` pixels of an invocation; the others lie PIXEL_LANES apart.
+#define FIRST_PIXEL(count) (int(gl_WorkGroupID.PIXEL_AXIS) * (PIXEL_LANES * (count)) + int(gl_LocalInvocationID.PIXEL_AXIS))
 
 #if PARTIAL
 layout(std430, binding = 0) buffer Output { vec4 out_texels[]; };

@@ -1,0 +1,55 @@
+"""A model of a few programs, an input for it, and what comes out."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import gles_delegate as gd
+from tests.tflite_builder import ModelBuilder
+
+Floats = NDArray[np.float32]
+_RNG = np.random.default_rng(0)
+_WEIGHTS = _RNG.standard_normal((7, 5)).astype(np.float32)
+INPUT: Floats = _RNG.standard_normal((3, 5)).astype(np.float32)
+
+
+@cache
+def small_model() -> bytes:
+    """relu(x @ w.T) squared: a view of the input, two programs, a view of the output."""
+    builder = ModelBuilder()
+    x = builder.input((3, 5), name="x")
+    inputs = [x, builder.constant(_WEIGHTS), builder.constant(np.zeros(7, np.float32))]
+    y = builder.op("FULLY_CONNECTED", inputs, [(3, 7)], fused_activation_function="RELU")
+    z = builder.op("MUL", [y, y], [(3, 7)])
+    return builder.build([z], signatures={"serve": ({"x": x}, {"y": z})})
+
+
+@cache
+def tiny_model() -> bytes:
+    """RELU of four numbers: one program."""
+    builder = ModelBuilder()
+    return builder.build([builder.op("RELU", [builder.input((1, 4))], [(1, 4)])])
+
+
+def expected(x: Floats = INPUT) -> Floats:
+    return np.square(np.maximum(x @ _WEIGHTS.T, 0))
+
+
+def allocated(delegate: gd.GpuDelegate) -> gd.Interpreter:
+    interpreter = gd.Interpreter(model_content=small_model(), experimental_delegates=[delegate])
+    interpreter.allocate_tensors()
+    return interpreter
+
+
+def run(interpreter: gd.Interpreter, x: Floats = INPUT) -> Any:
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], x)
+    interpreter.invoke()
+    return interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+
+
+def check(interpreter: gd.Interpreter, x: Floats = INPUT) -> None:
+    np.testing.assert_allclose(run(interpreter, x), expected(x), rtol=1e-5, atol=1e-5)

@@ -1,0 +1,602 @@
+"""The delegate: threads, contexts, what it leaves as it was, and what it frees."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import moderngl
+import numpy as np
+import pytest
+
+import gles_delegate as gd
+from gles_delegate import session
+from gles_delegate.gl import functions as gl_names
+from gles_delegate.gl.context import GpuContext
+from gles_delegate.gl.egl import current_context
+from gles_delegate.gl.functions import Functions
+from gles_delegate.gl.libegl import Binding, libegl
+from gles_delegate.gl.objects import TexelBuffer
+from tests.gl.small import INPUT, allocated, check, expected, run, small_model, tiny_model
+from tests.gl.state import State, objects_in
+
+pytestmark = pytest.mark.usefixtures("gl")
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_current() -> Iterator[None]:
+    """Tests begin and end without a current context."""
+    assert current_context() == 0
+    yield
+    assert current_context() == 0
+
+
+@pytest.fixture
+def egl() -> Iterator[gd.EglContext]:
+    context = gd.EglContext()
+    yield context
+    context.release()
+
+
+def es_app() -> tuple[gd.EglContext, moderngl.Context]:
+    context = gd.EglContext()
+    with context:
+        return context, moderngl.create_context(context=context, require=310)  # type: ignore[arg-type]
+
+
+def desktop_app() -> tuple[Any, moderngl.Context]:
+    with libegl().restored():
+        ctx = moderngl.create_standalone_context(require=430, backend="egl")
+    return ctx.mglo._context, ctx
+
+
+@pytest.fixture(params=[es_app, desktop_app])
+def app(request: pytest.FixtureRequest) -> Iterator[tuple[Any, moderngl.Context]]:
+    """A context of an app's own as glcontext knows it, not current, and its moderngl.Context."""
+    glcontext, ctx = request.param()
+    yield glcontext, ctx
+    ctx.release()
+
+
+@pytest.fixture
+def no_gl(monkeypatch: pytest.MonkeyPatch) -> Callable[[gd.GpuDelegate], None]:
+    """Call it with a delegate: from then on each GL call of it fails the test."""
+
+    def refuse(*_: object) -> None:
+        pytest.fail("a GL call was made")
+
+    def arm(delegate: gd.GpuDelegate) -> None:
+        monkeypatch.setattr(delegate.gpu, "_current", refuse)
+
+    return arm
+
+
+def on_another_thread(function: Callable[[], Any]) -> Any:
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function).result()
+
+
+def test_another_thread_is_refused_before_any_gl_call(
+    no_gl: Callable[[gd.GpuDelegate], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with gd.GpuDelegate() as delegate:
+        interpreter = allocated(delegate)
+        with monkeypatch.context():
+            no_gl(delegate)
+            for call in (interpreter.invoke, delegate.close):
+                with pytest.raises(gd.WrongThreadError, match="own_thread=True"):
+                    on_another_thread(call)
+            interpreter.resize_tensor_input(0, (1, 5))
+            with pytest.raises(gd.WrongThreadError):
+                on_another_thread(interpreter.allocate_tensors)
+        monkeypatch.undo()
+        interpreter.resize_tensor_input(0, INPUT.shape)
+        interpreter.allocate_tensors()
+        check(interpreter)
+
+
+def test_binding_fixes_the_thread() -> None:
+    delegate = gd.GpuDelegate()
+    interpreter = on_another_thread(
+        lambda: gd.Interpreter(model_content=small_model(), experimental_delegates=[delegate])
+    )
+    with pytest.raises(gd.WrongThreadError):
+        interpreter.allocate_tensors()
+
+
+def test_an_adopted_context_must_be_current(app: tuple[Any, moderngl.Context]) -> None:
+    glcontext, ctx = app
+    delegate = gd.GpuDelegate(context=ctx)
+    with pytest.raises(gd.WrongContextError, match="not current"):
+        allocated(delegate)
+    with glcontext:
+        interpreter = allocated(delegate)
+        check(interpreter)
+    for call in (interpreter.invoke, delegate.close):
+        with pytest.raises(gd.WrongContextError, match="must be current"):
+            call()
+    with gd.EglContext(), pytest.raises(gd.WrongContextError, match="must be current"):
+        interpreter.invoke()
+    with glcontext:
+        check(interpreter)
+        delegate.close()
+
+
+def test_another_context_is_not_taken_for_the_adopted_one(
+    app: tuple[Any, moderngl.Context], egl: gd.EglContext
+) -> None:
+    glcontext, ctx = app
+    delegate = gd.GpuDelegate(context=ctx)
+    with egl:
+        with pytest.raises(gd.WrongContextError, match="not current"):
+            allocated(delegate)
+        assert egl.is_current
+    with glcontext, delegate:
+        check(allocated(delegate))
+
+
+def test_what_was_current_stays_current(app: tuple[Any, moderngl.Context]) -> None:
+    glcontext, _ = app
+    with glcontext:
+        before = Binding.of_this_thread(libegl())
+        with gd.GpuDelegate() as delegate:
+            interpreter = allocated(delegate)
+            assert Binding.of_this_thread(libegl()) == before
+            check(interpreter)
+            assert Binding.of_this_thread(libegl()) == before
+        assert Binding.of_this_thread(libegl()) == before
+
+
+def test_own_thread_serves_every_thread() -> None:
+    options = gd.GpuDelegateOptions(own_thread=True)
+    with gd.GpuDelegate(options) as delegate, ThreadPoolExecutor(8) as pool:
+        interpreter, lock = allocated(delegate), threading.Lock()
+
+        def locked(scale: int) -> Any:
+            with lock:
+                return run(interpreter, INPUT * scale)
+
+        for scale, result in enumerate(pool.map(locked, range(40))):
+            np.testing.assert_allclose(result, expected(INPUT * scale), rtol=1e-4, atol=1e-4)
+        list(pool.map(lambda _: interpreter.invoke(), range(40)))
+        np.testing.assert_allclose(interpreter.get_tensor(4), expected(INPUT * 39), rtol=1e-4)
+        assert current_context() == 0
+
+
+def test_own_threads_side_by_side() -> None:
+    def work(scale: int) -> None:
+        with gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=True)) as delegate:
+            interpreter = allocated(delegate)
+            for i in range(10):
+                x = INPUT * (scale + i)
+                np.testing.assert_allclose(run(interpreter, x), expected(x), rtol=1e-4, atol=1e-4)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+
+
+def test_two_contexts_in_turn() -> None:
+    with gd.GpuDelegate() as first, gd.GpuDelegate() as second:
+        interpreters = [allocated(first), allocated(second)]
+        for i in range(6):
+            check(interpreters[i % 2], INPUT + i)
+
+
+def test_two_delegates_on_one_context(egl: gd.EglContext) -> None:
+    with gd.GpuDelegate(context=egl) as first:
+        one = allocated(first)
+        with gd.GpuDelegate(context=egl) as second:
+            two = allocated(second)
+            for i in range(4):
+                check(one, INPUT + i)
+                check(two, INPUT - i)
+        check(one)
+        assert not egl.is_current
+    with egl:
+        assert egl.is_current
+
+
+def test_close_is_final_and_may_come_twice() -> None:
+    delegate = gd.GpuDelegate()
+    interpreter = allocated(delegate)
+    check(interpreter)
+    delegate.close()
+    delegate.close()
+    interpreter.resize_tensor_input(0, (1, 5))
+    for call in (interpreter.allocate_tensors, lambda: delegate.gpu):
+        with pytest.raises(gd.DelegateError, match="closed"):
+            call()
+    with pytest.raises(gd.DelegateError, match="closed"):
+        allocated(delegate)
+
+
+def test_invoke_after_close_says_so() -> None:
+    delegate = gd.GpuDelegate()
+    interpreter = allocated(delegate)
+    delegate.close()
+    with pytest.raises(gd.DelegateError, match="closed"):
+        interpreter.invoke()
+
+
+def test_close_before_any_use_leaves_nothing() -> None:
+    for options in (gd.GpuDelegateOptions(), gd.GpuDelegateOptions(own_thread=True)):
+        delegate = gd.GpuDelegate(options)
+        delegate.close()
+        assert delegate.report.nodes == ()
+
+
+def test_a_context_given_stays_open(egl: gd.EglContext) -> None:
+    with gd.GpuDelegate(context=egl) as delegate:
+        check(allocated(delegate))
+    with gd.GpuDelegate(context=egl) as delegate:
+        check(allocated(delegate))
+
+
+def test_a_delegate_serves_one_interpreter() -> None:
+    with gd.GpuDelegate() as delegate:
+        interpreter = allocated(delegate)
+        with pytest.raises(gd.DelegateError, match="one GpuDelegate for each interpreter"):
+            allocated(delegate)
+        check(interpreter)
+
+
+@pytest.mark.parametrize("delegate", [object(), gd.GpuDelegate, "libdelegate.so"])
+def test_something_else_is_no_delegate(delegate: Any) -> None:
+    with pytest.raises(TypeError, match=r"expected a gles_delegate\.GpuDelegate"):
+        gd.Interpreter(model_content=tiny_model(), experimental_delegates=[delegate])
+
+
+@pytest.mark.parametrize("context", [object(), moderngl.Context, 0, "egl"])
+def test_something_else_is_no_context(context: Any) -> None:
+    with pytest.raises(TypeError, match=r"gles_delegate\.EglContext or a moderngl\.Context"):
+        gd.GpuDelegate(context=context)
+
+
+def test_options_that_exclude_each_other(egl: gd.EglContext) -> None:
+    with pytest.raises(ValueError, match="device_index"):
+        gd.GpuDelegate(gd.GpuDelegateOptions(device_index=0), context=egl)
+    _, ctx = es_app()
+    with pytest.raises(ValueError, match="own_thread"):
+        gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=True), context=ctx)
+    ctx.release()
+    with pytest.raises(ValueError, match="device_index must be 0 or more"):
+        gd.GpuDelegateOptions(device_index=-1)
+
+
+def test_a_device_that_is_not_there() -> None:
+    count = len(gd.list_devices())
+    for own_thread in (False, True):
+        options = gd.GpuDelegateOptions(device_index=count, own_thread=own_thread)
+        threads = threading.active_count()
+        with gd.GpuDelegate(options) as delegate:
+            with pytest.raises(gd.ContextError, match=f"no device {count}"):
+                allocated(delegate)
+        assert threading.active_count() == threads
+
+
+def test_each_device_that_is_there() -> None:
+    for device in gd.list_devices():
+        with gd.GpuDelegate(gd.GpuDelegateOptions(device_index=device.index)) as delegate:
+            check(allocated(delegate))
+            assert delegate.gpu.renderer == device.renderer
+
+
+def test_a_released_context_is_refused(egl: gd.EglContext) -> None:
+    egl.release()
+    with pytest.raises(gd.ContextError, match="released"):
+        allocated(gd.GpuDelegate(context=egl))
+
+
+FORK = """
+import os, sys
+import gles_delegate as gd
+from tests.gl.small import allocated, check
+
+delegate = gd.GpuDelegate(gd.GpuDelegateOptions(own_thread={own_thread}))
+interpreter = allocated(delegate)
+check(interpreter)
+child = os.fork()
+if not child:
+    status = 1
+    try:
+        interpreter.invoke()
+    except gd.ContextError as error:
+        print(error, flush=True)
+        status = 7
+    finally:
+        os._exit(status)
+_, status = os.waitpid(child, 0)
+check(interpreter)
+delegate.close()
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+@pytest.mark.parametrize("own_thread", [False, True])
+def test_a_fork_is_refused_in_the_child_and_harmless_in_the_parent(own_thread: bool) -> None:
+    result = subprocess.run(
+        [
+            sys.executable,
+            "-W",
+            "ignore::DeprecationWarning",
+            "-c",
+            FORK.format(own_thread=own_thread),
+        ],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert result.returncode == 7, result.stdout + result.stderr
+    assert "does not survive a fork" in result.stdout
+
+
+def test_a_delegate_is_not_pickled_but_its_options_are() -> None:
+    with gd.GpuDelegate() as delegate:
+        interpreter = allocated(delegate)
+        for subject in (delegate, interpreter):
+            for dump in (pickle.dumps, copy.copy, copy.deepcopy):
+                if (subject, dump) != (interpreter, copy.copy):
+                    with pytest.raises(TypeError, match="cannot be pickled"):
+                        dump(subject)
+    options = gd.GpuDelegateOptions(own_thread=True, device_index=3)
+    assert pickle.loads(pickle.dumps(options)) == options
+
+
+def resources() -> tuple[int, int, int]:
+    """File descriptors, threads, and bytes of memory of this process."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    counts = [len(os.listdir(f"/proc/self/{what}")) for what in ("fd", "task")]
+    return counts[0], counts[1], pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.parametrize("own_thread", [False, True])
+def test_a_hundred_cycles_leave_nothing(own_thread: bool) -> None:
+    def cycle() -> None:
+        with gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=own_thread)) as delegate:
+            interpreter = gd.Interpreter(
+                model_content=tiny_model(), experimental_delegates=[delegate]
+            )
+            interpreter.allocate_tensors()
+            interpreter.invoke()
+
+    for _ in range(20):  # the driver's caches fill
+        cycle()
+    files, threads, memory = resources()
+    for _ in range(100):
+        cycle()
+    after = resources()
+    assert after[:2] == (files, threads)
+    assert after[2] - memory < 8 << 20
+
+
+def test_cycles_on_one_context_leave_no_objects(egl: gd.EglContext) -> None:
+    state = State(egl.load)
+    before = objects_in(egl, state)
+    for _ in range(10):
+        with gd.GpuDelegate(context=egl) as delegate:
+            interpreter = allocated(delegate)
+            assert objects_in(egl, state)["Program"] > before["Program"]
+            interpreter.resize_tensor_input(0, (2, 5))
+            interpreter.allocate_tensors()
+            interpreter.invoke()
+        assert objects_in(egl, state) == before
+
+
+def test_a_resize_frees_what_it_replaces(egl: gd.EglContext) -> None:
+    state = State(egl.load)
+    with gd.GpuDelegate(context=egl) as delegate:
+        interpreter = allocated(delegate)
+        count = {kind: len(names) for kind, names in objects_in(egl, state).items()}
+        for rows in (2, 9, 3):
+            interpreter.resize_tensor_input(0, (rows, 5))
+            interpreter.allocate_tensors()
+            check(interpreter, np.ones((rows, 5), np.float32))
+            now = {kind: len(names) for kind, names in objects_in(egl, state).items()}
+            assert now == count
+
+
+def fail_at(count: int, make: Callable[..., Any], error: Exception) -> Callable[..., Any]:
+    """`make`, whose call number `count` raises."""
+    calls = iter(range(count + 1))
+
+    def wrapper(*arguments: Any) -> Any:
+        if next(calls, -1) == count:
+            raise error
+        return make(*arguments)
+
+    return wrapper
+
+
+def break_shader(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    seen = iter(range(100))
+
+    def assemble(*arguments: Any) -> Any:
+        source = session_assemble(*arguments)
+        broken = source.text.replace("void main()", "void main() { broken; }\nvoid other()")
+        return replace(source, text=broken) if next(seen) == count else source
+
+    session_assemble = session.assemble
+    monkeypatch.setattr(session, "assemble", assemble)
+
+
+def break_buffer(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    error = gd.OutOfGpuMemoryError("no room")
+    monkeypatch.setattr(session, "TexelBuffer", fail_at(count, TexelBuffer, error))
+
+
+def break_function(name: str) -> Callable[[pytest.MonkeyPatch, int], None]:
+    def install(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+        checked = Functions.__getattr__
+
+        def getattr_(self: Functions, asked: str) -> Callable[..., Any]:
+            if asked != name:
+                return checked(self, asked)
+            wrapper = fail_at(count, checked(self, name), gd.GLError(name))
+            setattr(self, name, wrapper)
+            return wrapper
+
+        monkeypatch.setattr(Functions, "__getattr__", getattr_)
+
+    return install
+
+
+@pytest.mark.parametrize("count", [0, 2])
+@pytest.mark.parametrize(
+    ("install", "error"),
+    [
+        (break_shader, gd.ShaderError),
+        (break_buffer, gd.OutOfGpuMemoryError),
+        *(
+            (break_function(name), gd.GLError)
+            for name in ("glCreateProgram", "glShaderSource", "glLinkProgram")
+        ),
+    ],
+)
+def test_a_failure_half_way_leaves_nothing(
+    install: Callable[[pytest.MonkeyPatch, int], None],
+    error: type[Exception],
+    count: int,
+    egl: gd.EglContext,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    state = State(egl.load)
+    before = objects_in(egl, state)
+    with gd.GpuDelegate(context=egl) as delegate, monkeypatch.context() as patch:
+        interpreter = gd.Interpreter(model_content=small_model(), experimental_delegates=[delegate])
+        install(patch, count)
+        with pytest.raises(error):
+            interpreter.allocate_tensors()
+        assert objects_in(egl, state) == before
+        with pytest.raises(RuntimeError, match="allocate_tensors"):
+            interpreter.invoke()
+        interpreter.allocate_tensors()  # the failure comes once
+        check(interpreter)
+    assert objects_in(egl, state) == before
+
+
+@pytest.mark.parametrize("name", ["glGenTextures", "glTexBuffer"])
+def test_a_texture_that_fails_takes_its_buffer_along(
+    name: str, egl: gd.EglContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, gpu = State(egl.load), GpuContext(egl)
+    before = objects_in(egl, state)
+    break_function(name)(monkeypatch, 0)
+    with gpu.guard(), pytest.raises(gd.GLError, match=name):
+        TexelBuffer(gpu.ctx, gpu.gl, 256, image=True)
+    assert objects_in(egl, state) == before
+
+
+def test_a_buffer_beyond_all_memory(egl: gd.EglContext) -> None:
+    gpu = GpuContext(egl)
+    with gpu.guard(), pytest.raises(gd.OutOfGpuMemoryError, match=str(1 << 44)) as caught:
+        TexelBuffer(gpu.ctx, gpu.gl, 1 << 44, image=False)
+    assert isinstance(caught.value, MemoryError)
+
+
+def stir(ctx: moderngl.Context, gl: Functions) -> list[Any]:
+    """State of an app that draws: nothing that a run touches is at its default."""
+    buffers = [ctx.buffer(reserve=1024) for _ in range(8)]
+    for i, buffer in enumerate(buffers[:6]):
+        buffer.bind_to_storage_buffer(i, offset=256, size=512 + 16 * i)
+    program = ctx.compute_shader(
+        "#version 310 es\nlayout(local_size_x = 1) in;\n"
+        "layout(std430, binding = 0) buffer B { float b[]; };\nvoid main() { b[0] = 1.0; }"
+    )
+    textures = [ctx.texture((4, 4), 4, dtype="f1") for _ in range(6)]
+    framebuffer = ctx.framebuffer([textures[5]])
+    framebuffer.use()
+    ctx.viewport = (1, 2, 3, 2)
+    ctx.enable_only(moderngl.BLEND)
+    ctx.blend_func = moderngl.ONE, moderngl.ZERO, moderngl.ZERO, moderngl.ONE
+    textures[0].use(2)
+    gl.forget_errors()
+    for i, texture in enumerate(textures[:4]):
+        if texture.glo:
+            gl.unchecked("glBindImageTexture")(i, texture.glo, 0, 0, 0, 0x88BA, 0x8058)
+    texture_buffer = TexelBuffer(ctx, gl, 256, image=True)
+    gl.glBindTexture(gl_names.TEXTURE_BUFFER, texture_buffer.texture)
+    gl.glBindBuffer(gl_names.ARRAY_BUFFER, buffers[6].glo)
+    gl.glBindBuffer(gl_names.SHADER_STORAGE_BUFFER, buffers[7].glo)
+    gl.glUseProgram(program.glo)
+    gl.forget_errors()
+    return [*buffers, program, *textures, framebuffer, texture_buffer]
+
+
+def test_an_adopted_context_stays_as_it_was(app: tuple[Any, moderngl.Context]) -> None:
+    glcontext, ctx = app
+    with glcontext:
+        gl, state = Functions(glcontext.load), State(glcontext.load)
+        alive = stir(ctx, gl)
+        before, objects = state.read(), state.objects()
+        assert state.read() == before
+        assert before[hex(gl_names.CURRENT_PROGRAM)][0] > 0
+        delegate = gd.GpuDelegate(context=ctx)
+        interpreter = gd.Interpreter(model_content=small_model(), experimental_delegates=[delegate])
+        assert state.read() == before
+        interpreter.allocate_tensors()
+        assert state.read() == before
+        check(interpreter)
+        assert state.read() == before
+        delegate.close()
+        assert state.read() == before
+        assert state.objects() == objects
+        assert len(alive) > 10
+
+
+def test_an_egl_context_of_the_apps_stays_as_it_was() -> None:
+    egl, ctx = es_app()
+    with egl:
+        gl, state = Functions(egl.load), State(egl.load)
+        alive = stir(ctx, gl)
+        before = state.read()
+        with gd.GpuDelegate(context=egl) as delegate:
+            check(allocated(delegate))
+        assert state.read() == before
+        assert len(alive) > 10
+    ctx.release()
+
+
+def test_errors_of_the_app_are_not_blamed_on_the_delegate(
+    app: tuple[Any, moderngl.Context],
+) -> None:
+    glcontext, ctx = app
+    with glcontext, gd.GpuDelegate(context=ctx) as delegate:
+        make_error = partial(Functions(glcontext.load).unchecked("glBindBuffer"), 0xDEAD, 1)
+        make_error()
+        interpreter = allocated(delegate)
+        make_error()
+        check(interpreter)
+        make_error()
+
+
+def test_a_program_deleted_while_in_use(app: tuple[Any, moderngl.Context]) -> None:
+    glcontext, ctx = app
+    with glcontext, gd.GpuDelegate(context=ctx) as delegate:
+        interpreter = allocated(delegate)
+        gl = Functions(glcontext.load)
+        alive = stir(ctx, gl)
+        gl.glDeleteProgram(gl.integer(gl_names.CURRENT_PROGRAM))
+        check(interpreter)
+        assert gl.integer(gl_names.CURRENT_PROGRAM) == 0
+        assert len(alive) > 10
+
+
+def test_the_apps_default_context_stays_the_default(app: tuple[Any, moderngl.Context]) -> None:
+    glcontext, ctx = app
+    with glcontext:
+        default = moderngl.get_context()
+        with gd.GpuDelegate() as delegate:
+            check(allocated(delegate))
+            assert moderngl.get_context() is default

@@ -1,0 +1,52 @@
+"""Buffers with guard words: who writes or reads past a tensor's end is found out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+import moderngl
+import pytest
+
+from gles_delegate import plan, session
+from gles_delegate.dispatch import Dispatch, Value
+from gles_delegate.gl.functions import Functions
+from gles_delegate.gl.objects import TexelBuffer
+
+GUARD = bytes.fromhex("dec0ff7f") * 64  # NaN, so that a read shows in the results
+
+
+class GuardedBuffer(TexelBuffer):
+    """A buffer that is followed by guard words."""
+
+    def __init__(self, ctx: moderngl.Context, gl: Functions, data: bytes, image: bool) -> None:
+        super().__init__(ctx, gl, data + GUARD, image)
+        self._size = len(data)
+
+    @property
+    def is_intact(self) -> bool:
+        return bool(self.buffer.read(offset=self._size) == GUARD)
+
+
+def _one_slot_each(
+    dispatches: Sequence[Dispatch], kept: Iterable[Value]
+) -> tuple[tuple[int, ...], dict[Value, int]]:
+    operands = (operand for d in dispatches for operand in (*d.operands, d.output))
+    values = dict.fromkeys([*kept, *(o for o in operands if isinstance(o, Value))])
+    sizes = tuple(max(16 * value.texels, 16) for value in values)
+    return sizes, {value: slot for slot, value in enumerate(values)}
+
+
+@contextmanager
+def guarded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[GuardedBuffer]]:
+    """Sessions made inside keep every tensor in a guarded buffer of its own; yields those."""
+    made: list[GuardedBuffer] = []
+
+    def make(ctx: moderngl.Context, gl: Functions, data: bytes, image: bool) -> GuardedBuffer:
+        made.append(GuardedBuffer(ctx, gl, data, image))
+        return made[-1]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(session, "TexelBuffer", make)
+        patch.setattr(plan, "_assign_slots", _one_slot_each)
+        yield made

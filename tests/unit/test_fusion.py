@@ -1,0 +1,138 @@
+"""Fusion: where it must happen, and where it must not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gles_delegate.limits import Limits
+from gles_delegate.plan import Plan
+from tests.sketch import Sketch
+from tests.unit.test_plan import ROOMY, plan_of
+
+POOL = {"filter_width": 2, "filter_height": 2, "stride_w": 1, "stride_h": 1}
+
+
+class Net(Sketch):
+    """A sketch with 4-channel tensors, whose inputs and outputs need no conversion."""
+
+    def __init__(self) -> None:
+        super().__init__(np.random.default_rng(0))
+        self.x = self.feed((1, 6, 6, 4))
+
+    def conv(self, x: int | None = None, depth: int = 4, **options: Any) -> int:
+        weights, bias = self.normal((depth, 1, 1, 4)), self.normal((depth,))
+        inputs = [self.x if x is None else x, self.constant(weights), self.constant(bias)]
+        return self.op("CONV_2D", inputs, stride_h=1, stride_w=1, **options)
+
+    def plan(self, *outputs: int, limits: Limits = Limits()) -> Plan:  # noqa: B008
+        return plan_of(self.build(outputs), limits)
+
+
+@pytest.fixture
+def net() -> Net:
+    return Net()
+
+
+def shaders(plan: Plan) -> list[str]:
+    return [dispatch.shader for dispatch in plan.dispatches]
+
+
+def functions(plan: Plan) -> list[str]:
+    return [call.function for dispatch in plan.dispatches for call in dispatch.epilogue]
+
+
+def test_activations_join_their_producer(net: Net) -> None:
+    y = net.op("TANH", [net.op("LOGISTIC", [net.conv(fused_activation_function="RELU6")])])
+    plan = net.plan(y)
+    assert shaders(plan) == ["conv_2d"]
+    assert functions(plan) == ["RELU6", "LOGISTIC", "TANH"]
+    assert plan.dispatches[0].output in plan.outputs.values()
+
+
+def test_a_residual_joins_the_later_producer(net: Net) -> None:
+    first = net.conv()
+    second = net.conv(net.op("MAX_POOL_2D", [first], **POOL))
+    plan = net.plan(net.op("ADD", [first, second]))
+    assert shaders(plan) == ["conv_2d", "pool_2d", "conv_2d"]
+    (call,) = plan.dispatches[2].epilogue
+    assert (call.function, call.operand_first) == ("ADD", True)
+    assert call.operand == plan.dispatches[0].output
+
+
+def test_it_goes_through_a_reshape(net: Net) -> None:
+    shape = net.constant(np.array([36, 4], np.int32))
+    plan = net.plan(net.op("RELU", [net.op("RESHAPE", [net.conv(), shape])]))
+    assert shaders(plan) == ["conv_2d"]
+
+
+def test_not_into_a_producer_with_two_consumers(net: Net) -> None:
+    y = net.conv()
+    plan = net.plan(net.op("RELU", [y]), net.op("TANH", [y]))
+    assert shaders(plan) == ["conv_2d", "elementwise", "elementwise"]
+
+
+def test_not_with_itself(net: Net) -> None:
+    y = net.conv()
+    assert shaders(net.plan(net.op("MUL", [y, y]))) == ["conv_2d", "elementwise"]
+
+
+def test_not_into_an_output(net: Net) -> None:
+    y = net.conv()
+    assert shaders(net.plan(net.op("RELU", [y]), y)) == ["conv_2d", "elementwise"]
+
+
+def test_not_into_an_output_behind_a_reshape(net: Net) -> None:
+    y = net.conv()
+    same = net.op("RESHAPE", [y, net.constant(np.array([36, 4], np.int32))])
+    assert shaders(net.plan(net.op("RELU", [y]), same)) == ["conv_2d", "elementwise"]
+
+
+def test_not_into_an_input(net: Net) -> None:
+    assert shaders(net.plan(net.op("RELU", [net.x]), net.x)) == ["elementwise"]
+
+
+def test_not_into_partial_writes(net: Net) -> None:
+    y = net.op("CONCATENATION", [net.conv(), net.conv()], axis=3)
+    plan = net.plan(net.op("RELU", [y]))
+    assert functions(plan) == ["RELU"]
+    assert "elementwise" in shaders(plan)
+    assert sum(dispatch.partial for dispatch in plan.dispatches) == 2
+
+
+def test_not_where_the_result_is_broadcast(net: Net) -> None:
+    small = net.op("MEAN", [net.conv(), net.constant(np.array([1, 2], np.int32))], keep_dims=True)
+    plan = net.plan(net.op("ADD", [small, net.x]))
+    assert shaders(plan)[-1] == "elementwise"
+
+
+def test_not_where_one_channel_is_broadcast(net: Net) -> None:
+    plan = net.plan(net.op("MUL", [net.conv(), net.conv(depth=1)]))
+    last = plan.dispatches[-1]
+    if last.shader != "elementwise":
+        assert last.output.channels == 4
+        assert all(call.operand is None or call.operand.channels == 4 for call in last.epilogue)
+
+
+def test_not_with_more_tensors_than_a_shader_may_read(net: Net) -> None:
+    y = net.conv()
+    for _ in range(4):
+        y = net.op("ADD", [y, net.feed((1, 6, 6, 4))])
+    floor, roomy = net.plan(y), net.plan(y, limits=ROOMY)
+    assert max(len(d.operands) for d in floor.dispatches) == 3
+    assert shaders(floor)[0] == "conv_2d"
+    assert len(floor.dispatches) > 1
+    assert len(roomy.dispatches) < len(floor.dispatches)
+
+
+def test_an_operand_that_comes_later_keeps_its_place(net: Net) -> None:
+    """ADD(early, late) cannot move up to where `late` is not computed yet."""
+    early = net.conv()
+    late = net.op("MAX_POOL_2D", [net.x], padding="SAME", **POOL)
+    late = net.op("SOFTMAX", [late], beta=1.0)
+    plan = net.plan(net.op("ADD", [early, late]))
+    place = {dispatch.output: i for i, dispatch in enumerate(plan.dispatches)}
+    for i, dispatch in enumerate(plan.dispatches):
+        assert all(place.get(operand, -1) < i for operand in dispatch.operands)

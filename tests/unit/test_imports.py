@@ -1,0 +1,111 @@
+"""Imports go down the line on which data flows; nothing is public by accident."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import gles_delegate as gd
+
+PACKAGE = Path(gd.__file__).parent
+LINE = (
+    {"errors", "limits", "schema"},
+    {"flat"},
+    {"graph"},
+    {"model", "dispatch"},
+    {"ops"},
+    {"partition", "fusion"},
+    {"plan"},
+    {"shaders"},
+    {"gl"},
+    {"session"},
+    {"delegate"},
+    {"interpreter", "litert"},
+    {"__init__"},
+    {"cli"},
+)
+"""Each part imports from those before its own and from itself, not from its neighbours."""
+
+GRAPH_PARTS = {"graph", "model", "dispatch", "ops", "partition", "fusion", "plan"}
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+def part_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def level(part: str) -> int:
+    return next(i for i, parts in enumerate(LINE) if part in parts)
+
+
+def imported(path: Path) -> set[str]:
+    """Full names of what a file imports, each ``from a import b`` as a.b."""
+    package = ("gles_delegate", *path.relative_to(PACKAGE).parent.parts)
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) + 1 - node.level] if node.level else ()
+            module = ".".join((*base, *filter(None, [node.module])))
+            names.update(f"{module}.{alias.name}" for alias in node.names)
+    return names
+
+
+def parts_imported(path: Path) -> set[str]:
+    own = {name.split(".")[1] for name in imported(path) if name.startswith("gles_delegate.")}
+    return own - {part_of(path)}
+
+
+def test_the_walk_sees_every_kind_of_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(globals(), "PACKAGE", tmp_path)
+    (tmp_path / "gl").mkdir()
+    file = tmp_path / "gl" / "x.py"
+    file.write_text(
+        "from ..errors import E\nfrom . import egl\ndef f():\n    import gles_delegate.plan"
+    )
+    assert parts_imported(file) == {"errors", "plan"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_go_down_the_line(path: Path) -> None:
+    here = level(part_of(path))
+    assert not {part for part in parts_imported(path) if level(part) >= here}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_gl_and_graph_do_not_know_each_other(path: Path) -> None:
+    if part_of(path) == "gl":
+        assert not parts_imported(path) & GRAPH_PARTS
+    elif level(part_of(path)) < level("gl"):
+        libraries = {name.split(".")[0] for name in imported(path)}
+        assert not libraries & {"moderngl", "glcontext", "ctypes"}
+
+
+def test_public_names() -> None:
+    assert sorted(gd.__all__) == [
+        "ContextError",
+        "ContextLostError",
+        "DelegateError",
+        "DelegationReport",
+        "Device",
+        "EglContext",
+        "GLError",
+        "GpuDelegate",
+        "GpuDelegateOptions",
+        "Interpreter",
+        "LiteRtError",
+        "ModelError",
+        "OutOfGpuMemoryError",
+        "ShaderError",
+        "SignatureRunner",
+        "UnsupportedModelError",
+        "WrongContextError",
+        "WrongThreadError",
+        "list_devices",
+    ]
+    assert all(hasattr(gd, name) for name in gd.__all__)

@@ -1,0 +1,247 @@
+"""Plans, without GL: what is dispatched, in which order, and on which buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from math import prod
+
+import numpy as np
+import pytest
+
+from gles_delegate.dispatch import Alias, Dispatch, Value
+from gles_delegate.errors import ModelError
+from gles_delegate.limits import Limits
+from gles_delegate.model import read_model
+from gles_delegate.partition import lower_graph
+from gles_delegate.plan import Plan, make_plan
+from tests.graph_table import GRAPHS
+from tests.models import REAL_MODELS
+from tests.random_graphs import random_graph
+from tests.sketch import Sketch
+from tests.tflite_builder import ModelBuilder
+
+FLOOR = Limits()
+ROOMY = Limits(storage_blocks=6, image_units=5, invocations=1024, buffer_texels=1 << 27, cpu=True)
+
+
+def plan_of(content: bytes, limits: Limits = FLOOR) -> Plan:
+    lowered = lower_graph(read_model(content), limits)
+    assert not lowered.reasons
+    return make_plan(lowered, lowered.steps, limits)
+
+
+def sketched(name: str) -> bytes:
+    sketch = Sketch(np.random.default_rng(0))
+    outputs = GRAPHS[name](sketch)
+    return sketch.build([outputs] if isinstance(outputs, int) else outputs)
+
+
+def randomly(seed: int) -> bytes:
+    sketch, outputs = random_graph(seed, ops=25)
+    return sketch.build(outputs)
+
+
+def check_buffers(plan: Plan) -> None:
+    """Play the plan: whoever reads a value finds it in its buffer, not another's remains."""
+    holds: dict[int, Value] = {plan.slot_of[value]: value for value in plan.inputs.values()}
+    assert len(holds) == len(plan.inputs)
+    for dispatch in plan.dispatches:
+        target = plan.slot_of[dispatch.output]
+        for value in dispatch.operands:
+            if isinstance(value, Value):
+                assert holds.get(plan.slot_of[value]) == value, f"{dispatch} reads overwritten data"
+                assert plan.slot_of[value] != target, f"{dispatch} overwrites what it reads"
+        holds[target] = dispatch.output
+    for value in plan.outputs.values():
+        assert holds[plan.slot_of[value]] == value
+    for value, slot in plan.slot_of.items():
+        assert plan.slots[slot] >= 16 * value.texels
+
+
+def check_floor(plan: Plan, limits: Limits) -> None:
+    for dispatch in plan.dispatches:
+        assert len(dispatch.operands) + 1 <= limits.storage_blocks, dispatch
+        assert prod(dispatch.local) <= limits.invocations, dispatch
+        for sizes, most in ((dispatch.local, limits.local_size), (dispatch.groups, limits.groups)):
+            assert all(1 <= n <= top for n, top in zip(sizes, most, strict=True)), dispatch
+        texels = max(operand.texels for operand in (*dispatch.operands, dispatch.output))
+        assert 16 * texels <= limits.block_bytes, dispatch
+
+
+def check_flow(plan: Plan) -> None:
+    """No aliases are left, no work is useless, and every value has one whole write at most."""
+    made: set[Value] = set(plan.inputs.values())
+    whole: set[Value] = set(made)
+    for dispatch in plan.dispatches:
+        assert isinstance(dispatch, Dispatch)
+        assert {v for v in dispatch.operands if isinstance(v, Value)} <= made, dispatch
+        assert dispatch.output not in whole, f"{dispatch} computes anew"
+        made.add(dispatch.output)
+        if not dispatch.partial:
+            whole.add(dispatch.output)
+    used = {v for d in plan.dispatches for v in d.operands} | set(plan.outputs.values())
+    assert {d.output for d in plan.dispatches} <= used
+
+
+def check(content: bytes) -> None:
+    for limits in (FLOOR, ROOMY):
+        plan = plan_of(content, limits)
+        check_flow(plan)
+        check_buffers(plan)
+        check_floor(plan, limits)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_graphs_of_the_table(name: str) -> None:
+    check(sketched(name))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_graphs(seed: int) -> None:
+    check(randomly(seed))
+
+
+@pytest.mark.parametrize("name", REAL_MODELS)
+def test_real_models(name: str, real_model: Callable[[str], bytes]) -> None:
+    check(real_model(name))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_an_alias_keeps_pixels_and_channels(seed: int) -> None:
+    """Fusion and the shaders look at the shape of the value that stands for the others."""
+    content = randomly(seed)
+    plan = plan_of(content)
+    lowered = lower_graph(read_model(content), FLOOR)
+    for steps in lowered.steps.values():
+        for step in steps:
+            if isinstance(step, Alias):
+                layouts = [(v.pixels, v.channels) for v in (step.source, step.output)]
+                assert layouts[0] == layouts[1]
+    for tensor, host in (plan.inputs | plan.outputs).items():
+        shape = lowered.shapes[tensor]
+        if shape[-1] == 4 or prod(shape[:-1]) == 1:
+            assert (host.pixels, host.channels) == (prod(shape[:-1]), shape[-1])
+        else:
+            assert host.channels == 4
+
+
+def test_limits_default_to_what_es_3_1_guarantees() -> None:
+    assert {field.name: field.default for field in fields(Limits)} == {
+        "storage_blocks": 4,
+        "image_units": 4,
+        "invocations": 128,
+        "local_size": (128, 128, 64),
+        "groups": (65535, 65535, 65535),
+        "shared_bytes": 16384,
+        "block_bytes": 134217728,
+        "buffer_texels": 0,
+        "cpu": False,
+    }
+
+
+def test_a_chain_needs_two_buffers_beside_its_ends() -> None:
+    sketch = Sketch(np.random.default_rng(0))
+    x = sketch.feed((1, 8, 8, 4))
+    for _ in range(6):
+        x = sketch.op("MAX_POOL_2D", [x], filter_width=3, filter_height=3, stride_w=1, stride_h=1)
+    plan = plan_of(sketch.build([x]))
+    assert len(plan.dispatches) == 6
+    assert len(plan.slots) == 4
+
+
+def test_work_that_nobody_asked_for_is_dropped() -> None:
+    sketch = Sketch(np.random.default_rng(0))
+    x, unread = sketch.feed((1, 3, 3, 4)), sketch.feed((1, 3, 3, 4))
+    pooled = {"filter_width": 1, "filter_height": 1, "stride_w": 1, "stride_h": 1}
+    sketch.op("TANH", [sketch.op("MAX_POOL_2D", [x], **pooled)])
+    plan = plan_of(sketch.build([sketch.op("RELU", [x])]))
+    assert [d.epilogue[0].function for d in plan.dispatches] == ["RELU"]
+    assert unread not in plan.inputs
+
+
+def test_a_reshape_alone_costs_nothing() -> None:
+    builder = ModelBuilder()
+    x = builder.input((1, 6, 2, 4))
+    shape = builder.constant(np.array([3, 4, 4], np.int32))
+    y = builder.op("RESHAPE", [x, shape], [(3, 4, 4)])
+    plan = plan_of(builder.build([y]))
+    assert plan.dispatches == ()
+    assert plan.outputs[y] == plan.inputs[x]
+
+
+def test_a_tensor_may_be_an_output_twice_and_an_input_an_output() -> None:
+    builder = ModelBuilder()
+    x = builder.input((1, 4))
+    y = builder.op("RELU", [x], [(1, 4)])
+    plan = plan_of(builder.build([y, x, y]))
+    assert list(plan.outputs) == [y]
+    assert len(plan.dispatches) == 1
+
+
+def test_the_same_plan_comes_out_every_time() -> None:
+    assert plan_of(randomly(3)) == plan_of(randomly(3))
+
+
+def test_a_plan_of_some_nodes_takes_what_the_others_compute() -> None:
+    builder = ModelBuilder()
+    x = builder.input((1, 8))
+    tensors = [x]
+    for op in ("RELU", "TANH", "EXP"):
+        tensors.append(builder.op(op, [tensors[-1]], [(1, 8)]))
+    lowered = lower_graph(read_model(builder.build(tensors[-1:])), FLOOR)
+    plan = make_plan(lowered, [1], FLOOR)
+    assert (list(plan.inputs), list(plan.outputs)) == ([tensors[1]], [tensors[2]])
+    assert [d.node for d in plan.dispatches] == [1]
+
+
+def wrong_order() -> bytes:
+    builder = ModelBuilder()
+    x, y = builder.input((1, 4)), builder.tensor((1, 4))
+    z = builder.op("RELU", [y], [(1, 4)])
+    builder.op("RELU", [x], [y])
+    return builder.build([z])
+
+
+def computed_twice() -> bytes:
+    builder = ModelBuilder()
+    x = builder.input((1, 4))
+    y = builder.op("RELU", [x], [(1, 4)])
+    builder.op("TANH", [x], [y])
+    return builder.build([y])
+
+
+@pytest.mark.parametrize(
+    ("build", "reason"), [(wrong_order, "nothing computed before it"), (computed_twice, "anew")]
+)
+def test_an_order_that_cannot_run_is_refused(build: Callable[[], bytes], reason: str) -> None:
+    with pytest.raises(ModelError, match=reason):
+        lower_graph(read_model(build()), FLOOR)
+
+
+def unsupported(content: bytes, limits: Limits, shapes: dict[int, Sequence[int]]) -> str:
+    graph = read_model(content)
+    inputs = {index: tuple(shape) for index, shape in shapes.items()}
+    (reason,) = lower_graph(graph, limits, inputs).reasons.values()
+    return reason
+
+
+def test_a_tensor_too_large_for_the_device_is_no_gpu_work() -> None:
+    builder = ModelBuilder()
+    x = builder.input((1, 4))
+    content = builder.build([builder.op("RELU", [x], [(1, 4)])])
+    reason = unsupported(content, FLOOR, {x: (1 << 23, 5)})
+    assert str(16 << 24) in reason
+    assert str(1 << 27) in reason
+    assert "work groups" in unsupported(content, Limits(groups=(2, 2, 2)), {x: (1 << 16, 4)})
+
+
+def test_a_plan_prints_as_a_program() -> None:
+    plan = plan_of(sketched("conv_then_activation"))
+    *lines, total = str(plan).splitlines()
+    assert len(lines) == len(plan.dispatches)
+    for line, dispatch in zip(lines, plan.dispatches, strict=True):
+        assert line.startswith(f"{dispatch.output} = {dispatch.shader}(")
+        assert line.endswith(f"node {dispatch.node}  -> slot {plan.slot_of[dispatch.output]}")
+    assert total == f"{len(plan.slots)} buffers, {sum(plan.slots)} bytes"
+    assert "| TANH" in str(plan)

@@ -1,0 +1,100 @@
+"""Shader texts: one for equal work, complete, and traceable to the files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gles_delegate.dispatch import Dispatch
+from gles_delegate.limits import Limits
+from gles_delegate.shaders import DESKTOP_HEADER, ES_HEADER, assemble
+from tests.graph_table import GRAPHS
+from tests.unit.test_fusion import POOL, Net
+from tests.unit.test_plan import ROOMY, plan_of, sketched
+
+LIMITS = Limits()
+
+
+@pytest.fixture
+def conv() -> Dispatch:
+    net = Net()
+    (dispatch,) = net.plan(net.conv()).dispatches
+    return dispatch
+
+
+def test_equal_work_has_equal_text() -> None:
+    net = Net()
+    y = net.x
+    for _ in range(3):
+        y = net.op("MAX_POOL_2D", [net.conv(y)], padding="SAME", **POOL)
+    dispatches = net.plan(y).dispatches
+    assert len(dispatches) == 6
+    assert len({assemble(dispatch, LIMITS).text for dispatch in dispatches}) == 2
+
+
+def test_other_work_has_another_text(conv: Dispatch) -> None:
+    text = assemble(conv, LIMITS).text
+    wider = replace(conv, output=replace(conv.output, shape=(1, 6, 6, 8)))
+    assert assemble(wider, LIMITS).text != text
+    assert assemble(replace(conv, local=(8, 8, 1)), LIMITS).text != text
+    assert assemble(conv, ROOMY).text != text
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_every_define_is_used(name: str) -> None:
+    for limits in (LIMITS, ROOMY):
+        for dispatch in plan_of(sketched(name), limits).dispatches:
+            assert assemble(dispatch, limits).image_reads == (limits is ROOMY)
+
+
+def test_a_define_that_no_code_uses_is_an_error(conv: Dispatch) -> None:
+    with pytest.raises(ValueError, match=r"conv_2d\.glsl.*'TYPO'"):
+        assemble(replace(conv, defines={**conv.defines, "TYPO": 1}), LIMITS)
+
+
+def test_a_define_that_only_a_comment_names_is_an_error(conv: Dispatch) -> None:
+    with pytest.raises(ValueError, match="'PHWC4'"):
+        assemble(replace(conv, defines={**conv.defines, "PHWC4": 1}), LIMITS)
+
+
+def test_every_line_is_known_by_file_and_number(conv: Dispatch) -> None:
+    source = assemble(conv, LIMITS)
+    lines = source.text.splitlines()
+    assert len(lines) == len(source.lines)
+    assert {file for file, _ in source.lines} >= {"defines", "conv_2d.glsl", "lib/tensor.glsl"}
+    main = next(i for i, line in enumerate(lines) if line.startswith("void main()"))
+    assert source.lines[main][0] == "conv_2d.glsl"
+
+
+@pytest.mark.parametrize(
+    "form", ["0:{}(7): error: 'X' undeclared", "ERROR: 0:{}: 'X' undeclared", "0({}) : error C0: X"]
+)
+def test_each_drivers_log_is_explained(conv: Dispatch, form: str) -> None:
+    """Mesa's form, ANGLE's and ARM's, and NVIDIA's."""
+    source = assemble(conv, LIMITS)
+    at = next(i for i, line in enumerate(source.text.splitlines(), 1) if "void main" in line)
+    file, number = source.lines[at - 1]
+    explained = source.explain(form.format(at) + "\nand a remark")
+    assert f"{file}:{number}" in explained
+    assert f"> {number:4} void main() {{" in explained
+    assert explained.endswith("and a remark")
+
+
+def test_a_log_that_names_no_line_of_ours_stays_as_it_is(conv: Dispatch) -> None:
+    source = assemble(conv, LIMITS)
+    for log in ("internal error", "0:99999(1): error", "0:0(1): error", ""):
+        assert source.explain(log) == log
+
+
+def test_the_header_is_the_contexts(conv: Dispatch) -> None:
+    assert assemble(conv, LIMITS).text.startswith(ES_HEADER)
+    assert assemble(conv, LIMITS, DESKTOP_HEADER).text.startswith("#version 430\n")
+
+
+def test_a_graph_of_random_numbers_makes_finite_literals() -> None:
+    text = "".join(
+        assemble(d, LIMITS).text for name in GRAPHS for d in plan_of(sketched(name)).dispatches
+    )
+    words = set(text.replace("(", " ").replace(")", " ").replace(",", " ").split())
+    assert not words & {"nan", "inf", "-inf", "None", "True", "False"}
