@@ -33,7 +33,7 @@ class Tensor:
     Attributes:
         dtype: The TFLite type's name, numpy's name where numpy has the type.
         shape: As stored; the sizes a resized input leads to are the plan's affair.
-        shape_signature: `shape` with -1 where the size is free.
+        shape_signature: `shape` with -1 where the size is free; empty if the model stores none.
         data: The bytes of a constant, None otherwise.
     """
 

@@ -149,7 +149,7 @@ class Interpreter:
         shape = tuple(int(size) for size in tensor_size)
         if any(size < 0 for size in shape):
             raise _ResizeError(f"expected sizes of 0 or more, found {list(shape)}")
-        signature = tensor.shape_signature
+        signature = self._signature(tensor)
         if strict and (
             len(shape) != len(signature)
             or any(free not in (-1, size) for free, size in zip(signature, shape, strict=True))
@@ -287,6 +287,9 @@ class Interpreter:
         boundary = (*self._graph.inputs, *self._graph.outputs)
         return tensor.index in boundary or tensor.is_variable
 
+    def _signature(self, tensor: Tensor) -> Shape:
+        return tensor.shape_signature or self._shapes[tensor.index]
+
     def _details(self, tensor: Tensor) -> dict[str, Any]:
         quantization = tensor.quantization
         pairs = list(zip(quantization.scales, quantization.zero_points, strict=False))
@@ -294,7 +297,7 @@ class Interpreter:
             "name": tensor.name,
             "index": tensor.index,
             "shape": np.array(self._shapes[tensor.index], np.int32),
-            "shape_signature": np.array(tensor.shape_signature, np.int32),
+            "shape_signature": np.array(self._signature(tensor), np.int32),
             "dtype": _dtype(tensor),
             "quantization": pairs[0] if len(pairs) == 1 else (0.0, 0),
             "quantization_parameters": {

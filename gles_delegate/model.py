@@ -107,12 +107,12 @@ def _tensor(index: int, table: FlatTable, buffers: list[Array]) -> Tensor:
         name,
         _pick(TENSOR_TYPES, table.scalar(1, "int8"), "tensor type"),
         shape,
-        table.ints(7) or shape,
+        table.ints(7),
         _quantization(table.table(4)),
         table.scalar(5, "bool", False),
         data,
     )
-    if len(tensor.shape_signature) != len(shape):
+    if tensor.shape_signature and len(tensor.shape_signature) != len(shape):
         raise ModelError(
             f"damaged model: tensor {index} {name!r} has the shape {list(shape)} and the "
             f"signature {list(tensor.shape_signature)}"

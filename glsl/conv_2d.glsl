@@ -8,18 +8,6 @@
 INPUT0(X)
 INPUT1(W)
 
-// Texel in slice 0 of X under the tap (ky, kx) of an output pixel.
-int tap(int pixel, int ky, int kx) {
-#if POINTWISE
-  return min(pixel, OUT_PIXELS - 1);
-#else
-  int x = pixel % OUT_W * STRIDE_W - PAD_W + kx * DILATION_W;
-  int y = pixel / OUT_W % OUT_H * STRIDE_H - PAD_H + ky * DILATION_H;
-  bool inside = uint(x) < uint(IN_W) && uint(y) < uint(IN_H) && pixel < OUT_PIXELS;
-  return inside ? (pixel / (OUT_W * OUT_H) * IN_H + y) * IN_W + x : OUTSIDE;
-#endif
-}
-
 void main() {
   int first = FIRST_PIXEL(PIXELS);
   int slice = SLICE_INVOCATION * SLICES;
@@ -30,19 +18,36 @@ void main() {
     for (int p = 0; p < PIXELS; ++p) sum[p][s] = bias;
   }
   int w = W_SLICES + (row / BLOCK * (KERNEL_H * KERNEL_W * IN_SLICES * BLOCK) + row % BLOCK) * 4;
+#if !POINTWISE
+  int left[PIXELS], top[PIXELS], image[PIXELS];
+  for (int p = 0; p < PIXELS; ++p) {
+    int pixel = first + p * PIXEL_LANES;
+    left[p] = pixel % OUT_W * STRIDE_W - PAD_W;
+    top[p] = pixel < OUT_PIXELS ? pixel / OUT_W % OUT_H * STRIDE_H - PAD_H : OUTSIDE;
+    image[p] = pixel / (OUT_W * OUT_H) * (IN_H * IN_W);
+  }
+#endif
+
   for (int ky = 0; ky < KERNEL_H; ++ky) {
     for (int kx = 0; kx < KERNEL_W; ++kx) {
-      int x[PIXELS];
-      for (int p = 0; p < PIXELS; ++p) x[p] = tap(first + p * PIXEL_LANES, ky, kx);
+      int index[PIXELS];  // of the texel of X under the tap
+      for (int p = 0; p < PIXELS; ++p) {
+#if POINTWISE
+        index[p] = min(first + p * PIXEL_LANES, OUT_PIXELS - 1);
+#else
+        int x = left[p] + kx * DILATION_W, y = top[p] + ky * DILATION_H;
+        index[p] = uint(x) < uint(IN_W) && uint(y) < uint(IN_H) ? image[p] + y * IN_W + x : OUTSIDE;
+#endif
+      }
       for (int k = 0; k < IN_SLICES; ++k) {
         vec4 v[PIXELS];
         for (int p = 0; p < PIXELS; ++p) {
 #if POINTWISE
-          v[p] = LOAD(X, x[p]);
+          v[p] = LOAD(X, index[p]);
 #else
-          v[p] = LOAD_OR_ZERO(X, x[p]);
+          v[p] = LOAD_OR_ZERO(X, index[p]);
 #endif
-          x[p] += IN_PIXELS;
+          index[p] += IN_PIXELS;
         }
         for (int s = 0; s < SLICES; ++s) {
           int c = w + s * 4;

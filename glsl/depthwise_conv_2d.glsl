@@ -1,6 +1,6 @@
 // DEPTHWISE_CONV_2D: Y[o] = bias[o] + sum over taps of W[tap][o] * X[o / MULTIPLIER] at the tap.
 //
-// An invocation computes TILE_H x TILE_W outputs of one slice. At stride 1 they lie DILATION
+// An invocation computes PIXELS outputs of a row, of one slice. At stride 1 they lie DILATION_W
 // apart, so that neighbours share inputs whatever the dilation is.
 // W: biases, then of each slice KERNEL_H x KERNEL_W taps.
 #include "lib/tensor.glsl"
@@ -8,11 +8,9 @@
 INPUT0(X)
 INPUT1(W)
 
-#define STEP_H (STRIDE_H == 1 ? DILATION_H : 1)
-#define STEP_W (STRIDE_W == 1 ? DILATION_W : 1)
+#define STEP (STRIDE_W == 1 ? DILATION_W : 1)
 
-const int ROWS = (TILE_H - 1) * STRIDE_H + KERNEL_H;  // of inputs under a tile
-const int COLUMNS = (TILE_W - 1) * STRIDE_W + KERNEL_W;
+const int COLUMNS = (PIXELS - 1) * STRIDE_W + KERNEL_W;  // of inputs under the outputs
 
 // The input texel that feeds the channels of an output slice.
 vec4 load(int slice, int pixel) {
@@ -29,45 +27,37 @@ vec4 load(int slice, int pixel) {
 }
 
 void main() {
-  int tile = PIXEL_INVOCATION;
+  int run = PIXEL_INVOCATION;
   int slice = SLICE_INVOCATION;
-  int tile_x = tile % TILES_W, tile_y = tile / TILES_W % TILES_H, batch = tile / (TILES_W * TILES_H);
-  int out_x = tile_x / STEP_W * (TILE_W * STEP_W) + tile_x % STEP_W;
-  int out_y = tile_y / STEP_H * (TILE_H * STEP_H) + tile_y % STEP_H;
-  int in_x = out_x * STRIDE_W - PAD_W, in_y = out_y * STRIDE_H - PAD_H;
+  int row = run / RUNS;  // of all images
+  int start = run % RUNS / STEP * (PIXELS * STEP) + run % RUNS % STEP;
+  int batch = row / OUT_H;
+  int top = row % OUT_H * STRIDE_H - PAD_H;
 
-  int row = min(slice, OUT_SLICES - 1);
-  vec4 bias = LOAD(W, row);
-  vec4 sum[TILE_H * TILE_W];
-  for (int i = 0; i < TILE_H * TILE_W; ++i) sum[i] = bias;
-  vec4 weight[KERNEL_H * KERNEL_W];
-  for (int i = 0; i < KERNEL_H * KERNEL_W; ++i) weight[i] = LOAD(W, OUT_SLICES + row * KERNEL_H * KERNEL_W + i);
   int column[COLUMNS];
   for (int c = 0; c < COLUMNS; ++c) {
-    int x = in_x + c * DILATION_W;
+    int x = start * STRIDE_W - PAD_W + c * DILATION_W;
     column[c] = uint(x) < uint(IN_W) ? x : OUTSIDE;
   }
+  int w = min(slice, OUT_SLICES - 1);
+  vec4 bias = LOAD(W, w);
+  vec4 sum[PIXELS];
+  for (int p = 0; p < PIXELS; ++p) sum[p] = bias;
+  w = OUT_SLICES + w * (KERNEL_H * KERNEL_W);
 
-  for (int r = 0; r < ROWS; ++r) {
-    int y = in_y + r * DILATION_H;
+  for (int ky = 0; ky < KERNEL_H; ++ky) {
+    int y = top + ky * DILATION_H;
     int line = uint(y) < uint(IN_H) && batch < BATCH ? (batch * IN_H + y) * IN_W : OUTSIDE;
-    for (int c = 0; c < COLUMNS; ++c) {
-      vec4 v = load(slice, max(line + column[c], OUTSIDE));
-      for (int ty = 0; ty < TILE_H; ++ty) {
-        for (int tx = 0; tx < TILE_W; ++tx) {
-          int ky = r - ty * STRIDE_H, kx = c - tx * STRIDE_W;
-          if (ky >= 0 && ky < KERNEL_H && kx >= 0 && kx < KERNEL_W)
-            sum[ty * TILE_W + tx] += v * weight[ky * KERNEL_W + kx];
-        }
-      }
+    vec4 v[COLUMNS];
+    for (int c = 0; c < COLUMNS; ++c) v[c] = load(slice, max(line + column[c], OUTSIDE));
+    for (int kx = 0; kx < KERNEL_W; ++kx) {
+      vec4 weight = LOAD(W, w + ky * KERNEL_W + kx);
+      for (int p = 0; p < PIXELS; ++p) sum[p] += v[p * STRIDE_W + kx] * weight;
     }
   }
 
-  for (int ty = 0; ty < TILE_H; ++ty) {
-    for (int tx = 0; tx < TILE_W; ++tx) {
-      int x = out_x + tx * STEP_W, y = out_y + ty * STEP_H;
-      if (x < OUT_W && y < OUT_H && batch < BATCH && slice < OUT_SLICES)
-        store(slice, (batch * OUT_H + y) * OUT_W + x, sum[ty * TILE_W + tx]);
-    }
+  for (int p = 0; p < PIXELS; ++p) {
+    int x = start + p * STEP;
+    if (x < OUT_W && batch < BATCH && slice < OUT_SLICES) store(slice, row * OUT_W + x, sum[p]);
   }
 }

@@ -9,10 +9,7 @@
 
 INPUT0(X)
 
-vec4 fetch(int element) {
-  int channel = element % IN_CHANNELS;
-  return LOAD(X, channel / 4 * IN_PIXELS + element / IN_CHANNELS);
-}
+vec4 fetch(int pixel, int channel) { return LOAD(X, channel / 4 * IN_PIXELS + pixel); }
 
 // The input's element for an element of the region, -1 where there is none.
 int source(int element) {
@@ -37,12 +34,26 @@ void main() {
   int channel = 4 * slice - OUT_CHANNEL;
 #if WHOLE_TEXELS
   int element = source(q * REGION_CHANNELS + channel);
-  if (element >= 0) v = fetch(element);
+  if (element >= 0) v = fetch(element / IN_CHANNELS, element % IN_CHANNELS);
+#elif CONSECUTIVE
+  // Elements that follow each other here do so in the input: one division is enough.
+  int element = OFFSET + q * REGION_CHANNELS + channel;
+  int in_pixel = element / IN_CHANNELS, in_channel = element % IN_CHANNELS;
+  for (int lane = 0; lane < 4; ++lane) {
+    if (channel + lane < REGION_CHANNELS && element + lane < IN_ELEMENTS)
+      v[lane] = fetch(in_pixel, in_channel)[in_channel % 4];
+    bool last = in_channel == IN_CHANNELS - 1;
+    in_pixel = last ? in_pixel + 1 : in_pixel;
+    in_channel = last ? 0 : in_channel + 1;
+  }
 #else
   for (int lane = 0; lane < 4; ++lane) {
     if (channel + lane >= 0 && channel + lane < REGION_CHANNELS) {
       int element = source(q * REGION_CHANNELS + channel + lane);
-      if (element >= 0) v[lane] = fetch(element)[element % IN_CHANNELS % 4];
+      if (element >= 0) {
+        int in_channel = element % IN_CHANNELS;
+        v[lane] = fetch(element / IN_CHANNELS, in_channel)[in_channel % 4];
+      }
     }
   }
 #endif

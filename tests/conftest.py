@@ -57,6 +57,19 @@ def real_model(require: Require) -> Callable[[str], bytes]:
     return read
 
 
+@pytest.fixture(scope="session")
+def real_picture(require: Require) -> Callable[[str], Path]:
+    """The path of a published picture, from the folder ``images`` beside the models."""
+
+    def find(name: str) -> Path:
+        path = Path(MODELS).parent / "images" / name
+        if not path.is_file():
+            require("models", f"{path} is missing; GLES_DELEGATE_MODELS names another folder")
+        return path
+
+    return find
+
+
 @pytest.fixture
 def floor(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every device is taken for one that has what OpenGL ES 3.1 guarantees, and no more."""

@@ -15,6 +15,7 @@ import moderngl
 
 from gles_delegate.errors import ContextError, WrongContextError, WrongThreadError
 from gles_delegate.gl import functions as gl_names
+from gles_delegate.gl import llvmpipe
 from gles_delegate.gl.egl import EglContext, current_context
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.libegl import libegl
@@ -35,6 +36,8 @@ class GpuContext:
         context: None for a context of its own, an `EglContext` of the app's, or a
             `moderngl.Context` that is current now and is adopted.
         device_index: Of `list_devices`, for a context of its own.
+        pin_workers: On llvmpipe, and not in an adopted context, give each of its threads a
+            processor of its own.
 
     Attributes:
         ctx: moderngl's view of it.
@@ -51,6 +54,7 @@ class GpuContext:
         self,
         context: EglContext | moderngl.Context | None = None,
         device_index: int | None = None,
+        pin_workers: bool = True,
     ) -> None:
         self._thread = threading.get_ident()
         self._pid = os.getpid()
@@ -74,6 +78,8 @@ class GpuContext:
                     self.ctx = _attach(self._egl, self.gl)
                 self.gl.forget_errors()
                 self._read_limits()
+                if pin_workers and self.limits.cpu and self._egl is not None:
+                    llvmpipe.pin_workers()
             except BaseException:
                 self.release()
                 raise
@@ -162,15 +168,21 @@ class GpuContext:
 
 
 def _attach(egl: EglContext, gl: Functions) -> moderngl.Context:
-    """moderngl's view of the context; its blending and the app's default context stay."""
+    """moderngl's view of the context; its state and the app's default context stay."""
     store = getattr(moderngl, "_store", None)
     default = getattr(store, "default_context", None)
     blending = [gl.integer(name) for name in gl_names.BLEND_FUNC]
+    draw = gl.integer(gl_names.DRAW_FRAMEBUFFER_BINDING)
+    read = gl.integer(gl_names.READ_FRAMEBUFFER_BINDING)
+    # moderngl would bind the textures of the bound framebuffer to look at them.
+    gl.glBindFramebuffer(gl_names.FRAMEBUFFER, 0)
     try:
         return moderngl.create_context(context=egl, require=310)  # type: ignore[arg-type]
     finally:
         gl.forget_errors()
         gl.glBlendFuncSeparate(*blending)
+        gl.glBindFramebuffer(gl_names.DRAW_FRAMEBUFFER, draw)
+        gl.glBindFramebuffer(gl_names.READ_FRAMEBUFFER, read)
         if store is not None:
             store.default_context = default
 

@@ -20,6 +20,8 @@ CURRENT_PROGRAM, ARRAY_BUFFER, ARRAY_BUFFER_BINDING = 0x8B8D, 0x8892, 0x8894
 SHADER_STORAGE_BUFFER, SHADER_STORAGE_BUFFER_BINDING = 0x90D2, 0x90D3
 SHADER_STORAGE_BUFFER_START, SHADER_STORAGE_BUFFER_SIZE = 0x90D4, 0x90D5
 TEXTURE_BUFFER, TEXTURE_BINDING_BUFFER, RGBA32F, READ_ONLY = 0x8C2A, 0x8C2C, 0x8814, 0x88B8
+FRAMEBUFFER, DRAW_FRAMEBUFFER, READ_FRAMEBUFFER = 0x8D40, 0x8CA9, 0x8CA8
+DRAW_FRAMEBUFFER_BINDING, READ_FRAMEBUFFER_BINDING = 0x8CA6, 0x8CAA
 BLEND_FUNC = (0x80C9, 0x80C8, 0x80CB, 0x80CA)
 """Source and destination of the colour, then of alpha, as glBlendFuncSeparate takes them."""
 IMAGE_BINDING = (0x8F3A, 0x8F3B, 0x8F3C, 0x8F3D, 0x8F3E, 0x906E)
@@ -62,6 +64,7 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {  # the result's type, then the argum
     "glDeleteProgram": (None, c_uint),
     "glUseProgram": (None, c_uint),
     "glIsProgram": (c_ubyte, c_uint),
+    "glBindFramebuffer": (None, c_uint, c_uint),
     "glBlendFuncSeparate": (None, c_uint, c_uint, c_uint, c_uint),
     "glBindBuffer": (None, c_uint, c_uint),
     "glBindBufferBase": (None, c_uint, c_uint, c_uint),

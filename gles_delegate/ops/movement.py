@@ -85,6 +85,7 @@ def view(
         "UPPER": upper,
         "OFFSET": how.offset,
         "FILL": how.fill,
+        "CONSECUTIVE": int(how.strides == (1,) and not how.upper and not area.out_channel),
         "WHOLE_TEXELS": int(_whole_texels(source, how, area, lower[-1], upper[-1])),
     }
     first, last = area.out_channel // 4, (area.out_channel + area.channels + 3) // 4

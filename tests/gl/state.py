@@ -74,7 +74,8 @@ class State:
 
     def _clear(self) -> bool:
         """Whether an error was pending."""
-        return any([self._error() for _ in range(2)])
+        pending = bool(self._error())
+        return bool(self._error()) or pending
 
 
 def objects_in(context: AbstractContextManager[Any], state: State) -> Mapping[str, set[int]]:

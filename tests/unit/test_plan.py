@@ -62,8 +62,9 @@ def check_buffers(plan: Plan) -> None:
 def check_floor(plan: Plan, limits: Limits) -> None:
     for dispatch in plan.dispatches:
         assert len(dispatch.operands) + 1 <= limits.storage_blocks, dispatch
-        assert prod(dispatch.local) <= limits.invocations, dispatch
-        for sizes, most in ((dispatch.local, limits.local_size), (dispatch.groups, limits.groups)):
+        grid = dispatch.grid
+        assert prod(grid.local_size) <= limits.invocations, dispatch
+        for sizes, most in ((grid.local_size, limits.local_size), (grid.groups, limits.groups)):
             assert all(1 <= n <= top for n, top in zip(sizes, most, strict=True)), dispatch
         texels = max(operand.texels for operand in (*dispatch.operands, dispatch.output))
         assert 16 * texels <= limits.block_bytes, dispatch

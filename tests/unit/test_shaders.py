@@ -37,7 +37,7 @@ def test_other_work_has_another_text(conv: Dispatch) -> None:
     text = assemble(conv, LIMITS).text
     wider = replace(conv, output=replace(conv.output, shape=(1, 6, 6, 8)))
     assert assemble(wider, LIMITS).text != text
-    assert assemble(replace(conv, local=(8, 8, 1)), LIMITS).text != text
+    assert assemble(replace(conv, grid=replace(conv.grid, slice_lanes=3)), LIMITS).text != text
     assert assemble(conv, ROOMY).text != text
 
 

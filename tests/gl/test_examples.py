@@ -1,0 +1,123 @@
+"""Every example, run as a user runs it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+from tests.tflite_builder import ModelBuilder
+
+pytestmark = pytest.mark.usefixtures("gl")
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+COLOURS = {"red": (1, -1, -1), "green": (-1, 1, -1), "blue": (-1, -1, 1)}
+
+
+def run(name: str, *arguments: object, status: int = 0) -> str:
+    """What an example prints; on standard error where it ends with another status than 0."""
+    command = [sys.executable, str(EXAMPLES / name), *map(str, arguments)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert result.returncode == status, result.stderr
+    assert "Traceback" not in result.stderr
+    return result.stdout if status == 0 else result.stderr
+
+
+def pixels(path: Path) -> NDArray[np.uint8]:
+    with Image.open(path) as picture:
+        return np.asarray(picture.convert("RGB"))
+
+
+@pytest.fixture
+def picture(tmp_path: Path) -> Path:
+    """Left half blue, right half black."""
+    half = np.zeros((40, 60, 3), np.uint8)
+    half[:, :30, 2] = 255
+    path = tmp_path / "picture.png"
+    Image.fromarray(half).save(path)
+    return path
+
+
+@pytest.fixture
+def labels(tmp_path: Path) -> Path:
+    path = tmp_path / "labels.txt"
+    path.write_text("\n".join(COLOURS))
+    return path
+
+
+def colour_model(tmp_path: Path, *, average: bool) -> Path:
+    """Scores of three colours: of the whole picture, or of each pixel."""
+    builder = ModelBuilder()
+    x = builder.input((1, 8, 12, 3))
+    weights = builder.constant(np.array(list(COLOURS.values()), np.float32).reshape(3, 1, 1, 3))
+    bias = builder.constant(np.zeros(3, np.float32))
+    y = builder.op("CONV_2D", [x, weights, bias], [(1, 8, 12, 3)], stride_w=1, stride_h=1)
+    if average:
+        axes = builder.constant(np.array([1, 2], np.int32))
+        y = builder.op("MEAN", [y, axes], [(1, 3)])
+    path = tmp_path / "colours.tflite"
+    path.write_bytes(builder.build(outputs=[y]))
+    return path
+
+
+def test_classify(tmp_path: Path, picture: Path, labels: Path) -> None:
+    lines = run(
+        "classify.py", colour_model(tmp_path, average=True), picture, "--labels", labels
+    ).splitlines()
+    assert lines[0].endswith("blue")
+    assert len(lines) == 3
+
+
+def test_segment(tmp_path: Path, picture: Path, labels: Path) -> None:
+    output = tmp_path / "mask.png"
+    model = colour_model(tmp_path, average=False)
+    printed = run("segment.py", model, picture, "--labels", labels, "--output", output)
+    assert "58.3%  blue" in printed  # 7 of 12 columns: the smoothed edge is a little blue
+    before, after = (pixels(path).astype(np.int16) for path in (picture, output))
+    changed = np.abs(after - before).sum(-1) > 0
+    assert changed[:, :25].all()
+    assert not changed[:, 35:].any()
+
+
+@pytest.mark.parametrize(
+    ("name", "share"), [("pets.jpg", "14.1%"), ("dog_segmentation.bmp", "54.8%")]
+)
+def test_segment_finds_the_dogs(
+    name: str,
+    share: str,
+    tmp_path: Path,
+    real_model: Callable[[str], bytes],
+    real_picture: Callable[[str], Path],
+) -> None:
+    model, output = tmp_path / "deeplab.tflite", tmp_path / "mask.png"
+    model.write_bytes(real_model("deeplabv3_257_mv_gpu"))
+    printed = run("segment.py", model, real_picture(name), "--output", output)
+    dog = 12  # of the 21 classes of Pascal VOC
+    assert f"{share}  class {dog}" in printed
+    assert pixels(output).shape == pixels(real_picture(name)).shape
+
+
+@pytest.mark.parametrize("example", ["classify.py", "segment.py"])
+def test_wrong_files_end_in_a_sentence(example: str, tmp_path: Path, picture: Path) -> None:
+    assert "not a .tflite model" in run(example, picture, picture, status=1)
+    assert "cannot read the model file" in run(example, tmp_path / "no.tflite", picture, status=1)
+    model = colour_model(tmp_path, average=False)
+    assert "cannot read the picture" in run(example, model, model, status=1)
+
+
+def test_demo(tmp_path: Path) -> None:
+    printed = run("demo.py", "--output", tmp_path)
+    assert "21 of 21 nodes run on the GPU" in printed
+    assert "network 33.19 dB" in printed
+    assert {path.name for path in tmp_path.iterdir()} == {"astronaut.png", "chelsea.png"}
+
+
+def test_demo_doubles_a_picture(tmp_path: Path, picture: Path) -> None:
+    assert "60x40 -> 120x80" in run("demo.py", picture, "--output", tmp_path)
+    assert pixels(tmp_path / "doubled.png").shape == (80, 120, 3)

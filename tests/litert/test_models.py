@@ -1,0 +1,107 @@
+"""The published models, wholly on the GPU, against LiteRT's CPU; and graphs at the floor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from ai_edge_litert.interpreter import Interpreter as LiteRt
+
+import gles_delegate as gd
+from tests.guards import guarded
+from tests.models import REAL_MODELS
+from tests.oracle import assert_close, gles_interpreter, run, run_gles, run_litert
+from tests.random_graphs import random_graph
+
+pytestmark = pytest.mark.usefixtures("gl")
+
+TOLERANCE = 1e-4
+SMALL = ("mnist_model", "face_landmark")
+BATCH_IS_FIXED = {"twins/twin_mobilenet_v1_1.0_224", "twins/twin_ssd_mobilenet_v2_300"}
+RESIZED = {"twins/twin_posenet_mobilenet_v1_075_353x257": (1, 97, 129, 3)}
+SEEDS = range(6)
+
+
+def run_shaped(interpreter: Any, shapes: Sequence[Sequence[int]]) -> list[Any]:
+    """The outputs for inputs of these shapes: pictures of smooth noise, the same every time."""
+    rng = np.random.default_rng(0)
+    for detail, shape in zip(interpreter.get_input_details(), shapes, strict=True):
+        interpreter.resize_tensor_input(detail["index"], shape)
+    interpreter.allocate_tensors()
+    return run(interpreter, [rng.uniform(-1, 1, shape).astype(np.float32) for shape in shapes])
+
+
+def check(interpreter: gd.Interpreter, content: bytes, shapes: Sequence[Sequence[int]]) -> None:
+    ours = run_shaped(interpreter, shapes)
+    reference = run_shaped(LiteRt(model_content=content), shapes)
+    assert len(ours) == len(reference)
+    for actual, expected in zip(ours, reference, strict=True):
+        scale = float(np.abs(expected).max())
+        assert scale > 0
+        assert actual.shape == expected.shape
+        np.testing.assert_allclose(actual, expected, rtol=0, atol=TOLERANCE * scale)
+
+
+@pytest.mark.parametrize("name", REAL_MODELS)
+def test_model_and_its_sizes(name: str, real_model: Callable[[str], bytes]) -> None:
+    content = real_model(name)
+    with gd.GpuDelegate() as delegate:
+        interpreter = gd.Interpreter(model_content=content, experimental_delegates=[delegate])
+        assert delegate.report.fully_delegated
+        shapes = [detail["shape"].tolist() for detail in interpreter.get_input_details()]
+        check(interpreter, content, shapes)
+        batch_of_3 = [[3, *shape[1:]] for shape in shapes]
+        if name in BATCH_IS_FIXED:  # by a RESHAPE; LiteRT refuses as well
+            with pytest.raises(gd.UnsupportedModelError, match="RESHAPE"):
+                run_shaped(interpreter, batch_of_3)
+            with pytest.raises(RuntimeError):
+                run_shaped(LiteRt(model_content=content), batch_of_3)
+        else:
+            check(interpreter, content, batch_of_3)
+        if name in RESIZED:
+            check(interpreter, content, [RESIZED[name]])
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.usefixtures("floor")
+def test_model_at_the_floor(name: str, real_model: Callable[[str], bytes]) -> None:
+    content = real_model(name)
+    with gd.GpuDelegate() as delegate:
+        interpreter = gd.Interpreter(model_content=content, experimental_delegates=[delegate])
+        assert delegate.gpu.limits.buffer_texels == 0
+        shapes = [detail["shape"].tolist() for detail in interpreter.get_input_details()]
+        check(interpreter, content, shapes)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_graph(seed: int) -> None:
+    sketch, outputs = random_graph(seed)
+    content = sketch.build(outputs)
+    assert_close(run_gles(content, sketch.feeds), run_litert(content, sketch.feeds))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.usefixtures("floor")
+def test_random_graph_at_the_floor(seed: int) -> None:
+    sketch, outputs = random_graph(seed)
+    content = sketch.build(outputs)
+    assert_close(run_gles(content, sketch.feeds), run_litert(content, sketch.feeds))
+
+
+@pytest.mark.parametrize("floor_or_device", ["floor", "device"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nothing_is_written_or_read_past_a_tensor(
+    seed: int, floor_or_device: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if floor_or_device == "floor":
+        request.getfixturevalue("floor")
+    sketch, outputs = random_graph(seed + 100)
+    content, egl = sketch.build(outputs), gd.EglContext()
+    with guarded(monkeypatch) as buffers, gles_interpreter(content, egl) as interpreter:
+        assert_close(run(interpreter, sketch.feeds), run_litert(content, sketch.feeds))
+        with egl:
+            assert len(buffers) > 4
+            assert all(buffer.is_intact for buffer in buffers)
+    egl.release()
