@@ -358,12 +358,12 @@ def test_a_hundred_cycles_leave_nothing(own_thread: bool) -> None:
 
     for _ in range(20):  # the driver's caches fill
         cycle()
-    files, threads, memory = resources()
+    before = resources()
     for _ in range(100):
         cycle()
-    after = resources()
-    assert after[:2] == (files, threads)
-    assert after[2] - memory < 8 << 20
+    files, threads, memory = np.subtract(resources(), before)
+    assert max(files, threads) < 10  # a thread that has ended is listed for a moment
+    assert memory < 8 << 20  # moderngl keeps some 50 KB of each context
 
 
 def test_cycles_on_one_context_leave_no_objects(egl: gd.EglContext) -> None:
