@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import ceil, prod
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from gles_delegate.graph import Array
 
 Shape: TypeAlias = tuple[int, ...]
 Define: TypeAlias = int | float | str | tuple[int, ...]
+Kind: TypeAlias = Literal["float", "int"]
+"""The type of a lane: float32, or int32 (which holds bool as 0 and 1)."""
 
 
 class _Texels:
@@ -52,11 +54,13 @@ class Value(_Texels):
     Attributes:
         tensor: Index of the TFLite tensor it is, or that it helps to compute.
         part: "" for the tensor itself, otherwise the name of a scratch tensor.
+        kind: The type of its lanes.
     """
 
     tensor: int
     shape: Shape
     part: str = ""
+    kind: Kind = "float"
 
     def __str__(self) -> str:
         part = f".{self.part}" if self.part else ""
@@ -68,16 +72,18 @@ class Const(_Texels):
     """Constants on the GPU: what `pack` makes of constant tensors.
 
     Attributes:
-        pack: Called with the tensors' arrays (None for index -1), then with `args`;
-            returns float32 of 4 values a texel.
+        pack: Called with the tensors' values (None for index -1), then with `args`;
+            returns 4 values a texel.
         tensors: Indices of constant TFLite tensors.
         shape: What the packed array stands for.
+        kind: The type of its lanes.
     """
 
     pack: Callable[..., Array]
     tensors: tuple[int, ...]
     shape: Shape
     args: tuple[Define, ...] = ()
+    kind: Kind = "float"
 
     def __str__(self) -> str:
         tensors = ",".join(map(str, self.tensors))

@@ -51,6 +51,8 @@ def _as_call(dispatch: Dispatch, source: Operand) -> tuple[Call, ...] | None:
     """
     if dispatch.shader != "elementwise" or not _same_texels(source, dispatch.output):
         return None
+    if any(operand.kind != "float" for operand in (*dispatch.reads, dispatch.output)):
+        return None
     if len(dispatch.reads) == 1:
         return ()
     first, second = dispatch.reads

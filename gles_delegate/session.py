@@ -74,7 +74,8 @@ class Session:
             self._slots.append(TexelBuffer(self._gpu.ctx, self._gpu.gl, bytes(size), image))
         for const in plan.constants:
             arrays = [graph.tensors[t].array() if t >= 0 else None for t in const.tensors]
-            packed = np.ascontiguousarray(const.pack(*arrays, *const.args), np.float32)
+            dtype = np.float32 if const.kind == "float" else np.int32
+            packed = np.ascontiguousarray(const.pack(*arrays, *const.args), dtype)
             data = packed.tobytes() or bytes(16)
             self._constants[const] = TexelBuffer(self._gpu.ctx, self._gpu.gl, data, image)
 
@@ -82,7 +83,7 @@ class Session:
         gl = self._gpu.gl
         use, dispatch_compute = gl.unchecked("glUseProgram"), gl.unchecked("glDispatchCompute")
         barrier = gl.unchecked("glMemoryBarrier")
-        bound: dict[object, int] = {}
+        bound: dict[object, object] = {}
         written: set[int] = set()
         read: set[int] = set()
         for dispatch in plan.dispatches:
@@ -106,19 +107,20 @@ class Session:
         yield barrier, (gl_names.BUFFER_UPDATE_BARRIER | _READ_BARRIER,)
 
     def _bind(
-        self, unit: int, operand: Operand, image: bool, bound: dict[object, int]
+        self, unit: int, operand: Operand, image: bool, bound: dict[object, object]
     ) -> Iterator[_Call]:
         gl = self._gpu.gl
         target = self._buffer_of(operand)
         name = target.texture if image else target.buffer.glo
-        if bound.get((unit, image)) == name:
+        # The texels of a buffer texture may be read in any format of their size.
+        texels = gl_names.RGBA32F if operand.kind == "float" else gl_names.RGBA32I
+        state = (name, texels) if image else (name,)
+        if bound.get((unit, image)) == state:
             return
-        bound[unit, image] = name
+        bound[unit, image] = state
         if image:
-            yield (
-                gl.unchecked("glBindImageTexture"),
-                (unit, name, 0, 0, 0, gl_names.READ_ONLY, gl_names.RGBA32F),
-            )
+            arguments = (unit, name, 0, 0, 0, gl_names.READ_ONLY, texels)
+            yield gl.unchecked("glBindImageTexture"), arguments
         else:
             yield gl.unchecked("glBindBufferBase"), (gl_names.SHADER_STORAGE_BUFFER, unit, name)
 

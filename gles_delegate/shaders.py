@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from gles_delegate.dispatch import Define, Dispatch, Operand, Value
+from gles_delegate.dispatch import Define, Dispatch, Kind, Operand, Value
 from gles_delegate.limits import Limits
 
 _INCLUDE = re.compile(r'^\s*#include "(.+)"\s*$')
@@ -21,6 +21,11 @@ ES_HEADER = """#version 310 es
 precision highp float;
 precision highp int;
 """
+
+_TYPES: dict[Kind, dict[str, Define]] = {
+    "float": {"VEC": "vec4", "FORMAT": "rgba32f", "IMAGE": "imageBuffer"},
+    "int": {"VEC": "ivec4", "FORMAT": "rgba32i", "IMAGE": "iimageBuffer"},
+}
 
 DESKTOP_HEADER = "#version 430\n"
 
@@ -78,6 +83,9 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sou
         "IMAGE_READS": int(image_reads),
         "PARTIAL": int(dispatch.partial),
     }
+    for i, operand in enumerate(dispatch.operands):
+        common |= {f"{key}{i}": value for key, value in _TYPES[operand.kind].items()}
+    common["OUT_VEC"] = _TYPES[dispatch.output.kind]["VEC"]
     name = f"{dispatch.shader}.glsl"
     body = list(_expand(name, set()))
     code = "\n".join(line.partition("//")[0] for _, _, line in body)

@@ -19,7 +19,7 @@ int broadcast(int pixel, int strides[DIMS]) {
 }
 #endif
 
-vec4 load_a(int slice, int pixel) {
+VEC0 load_a(int slice, int pixel) {
 #if A_SAME_PIXELS
   int index = pixel;
 #else
@@ -33,7 +33,7 @@ vec4 load_a(int slice, int pixel) {
 }
 
 #if OPERANDS == 2
-vec4 load_b(int slice, int pixel) {
+VEC1 load_b(int slice, int pixel) {
 #if B_SAME_PIXELS
   int index = pixel;
 #else

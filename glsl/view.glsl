@@ -9,7 +9,7 @@
 
 INPUT0(X)
 
-vec4 fetch(int pixel, int channel) { return LOAD(X, channel / 4 * IN_PIXELS + pixel); }
+VEC0 fetch(int pixel, int channel) { return LOAD(X, channel / 4 * IN_PIXELS + pixel); }
 
 // The input's element for an element of the region, -1 where there is none.
 int source(int element) {
@@ -30,7 +30,7 @@ void main() {
   int slice = SLICE_INVOCATION + OUT_CHANNEL / 4;
   int pixel = q / ROW * OUT_ROW + q % ROW + OUT_PIXEL;
   if (q >= REGION_PIXELS || slice >= OUT_SLICES) return;
-  vec4 v = vec4(FILL);
+  OUT_VEC v = OUT_VEC(FILL);
   int channel = 4 * slice - OUT_CHANNEL;
 #if WHOLE_TEXELS
   int element = source(q * REGION_CHANNELS + channel);

@@ -1,24 +1,25 @@
 // Tensors: PHWC4 texels, read through INPUT0..4 and LOAD, written through store().
 //
 // A shader gets OUT_CHANNELS and OUT_PIXELS of its output, IMAGE_READS (read through buffer
-// textures, else through storage blocks), and the element-wise functions fused
-// into it: EPILOGUE(v, slice, pixel) and the EPILOGUE_INPUTS that it loads.
+// textures, else through storage blocks), the types of its texels (VEC0 ff. of the inputs, OUT_VEC:
+// vec4 or ivec4), and the element-wise functions fused into it: EPILOGUE(v, slice, pixel) and the
+// EPILOGUE_INPUTS that it loads.
 
 #if IMAGE_READS
-#define INPUT0(name) layout(rgba32f, binding = 0) readonly uniform highp imageBuffer name;
-#define INPUT1(name) layout(rgba32f, binding = 1) readonly uniform highp imageBuffer name;
-#define INPUT2(name) layout(rgba32f, binding = 2) readonly uniform highp imageBuffer name;
-#define INPUT3(name) layout(rgba32f, binding = 3) readonly uniform highp imageBuffer name;
-#define INPUT4(name) layout(rgba32f, binding = 4) readonly uniform highp imageBuffer name;
+#define INPUT0(name) layout(FORMAT0, binding = 0) readonly uniform highp IMAGE0 name;
+#define INPUT1(name) layout(FORMAT1, binding = 1) readonly uniform highp IMAGE1 name;
+#define INPUT2(name) layout(FORMAT2, binding = 2) readonly uniform highp IMAGE2 name;
+#define INPUT3(name) layout(FORMAT3, binding = 3) readonly uniform highp IMAGE3 name;
+#define INPUT4(name) layout(FORMAT4, binding = 4) readonly uniform highp IMAGE4 name;
 #define LOAD(name, index) imageLoad(name, index)
 // An image load outside the buffer is zero by the specification.
 #define LOAD_OR_ZERO(name, index) imageLoad(name, index)
 #else
-#define INPUT0(name) layout(std430, binding = 1) readonly buffer Input0 { vec4 name[]; };
-#define INPUT1(name) layout(std430, binding = 2) readonly buffer Input1 { vec4 name[]; };
-#define INPUT2(name) layout(std430, binding = 3) readonly buffer Input2 { vec4 name[]; };
-#define INPUT3(name) layout(std430, binding = 4) readonly buffer Input3 { vec4 name[]; };
-#define INPUT4(name) layout(std430, binding = 5) readonly buffer Input4 { vec4 name[]; };
+#define INPUT0(name) layout(std430, binding = 1) readonly buffer Input0 { VEC0 name[]; };
+#define INPUT1(name) layout(std430, binding = 2) readonly buffer Input1 { VEC1 name[]; };
+#define INPUT2(name) layout(std430, binding = 3) readonly buffer Input2 { VEC2 name[]; };
+#define INPUT3(name) layout(std430, binding = 4) readonly buffer Input3 { VEC3 name[]; };
+#define INPUT4(name) layout(std430, binding = 5) readonly buffer Input4 { VEC4 name[]; };
 #define LOAD(name, index) name[index]
 #define LOAD_OR_ZERO(name, index) ((index) < 0 ? vec4(0.0) : name[max(index, 0)])
 #endif
@@ -44,9 +45,9 @@ layout(local_size_x = PIXEL_LANES, local_size_y = SLICE_LANES) in;
 #define FIRST_PIXEL(count) (int(gl_WorkGroupID.PIXEL_AXIS) * (PIXEL_LANES * (count)) + int(gl_LocalInvocationID.PIXEL_AXIS))
 
 #if PARTIAL
-layout(std430, binding = 0) buffer Output { vec4 out_texels[]; };
+layout(std430, binding = 0) buffer Output { OUT_VEC out_texels[]; };
 #else
-layout(std430, binding = 0) writeonly buffer Output { vec4 out_texels[]; };
+layout(std430, binding = 0) writeonly buffer Output { OUT_VEC out_texels[]; };
 #endif
 
 EPILOGUE_INPUTS
@@ -56,10 +57,10 @@ const int OUT_SLICES = (OUT_CHANNELS + 3) / 4;
 bvec4 lanes_below(int count) { return lessThan(ivec4(0, 1, 2, 3), ivec4(count)); }
 
 // Writes one texel of the output; lanes past the last channel become zero.
-void store(int slice, int pixel, vec4 v) {
+void store(int slice, int pixel, OUT_VEC v) {
   v = EPILOGUE(v, slice, pixel);
 #if OUT_CHANNELS % 4 != 0
-  v = mix(vec4(0.0), v, lanes_below(OUT_CHANNELS - 4 * slice));
+  v = mix(OUT_VEC(0), v, lanes_below(OUT_CHANNELS - 4 * slice));
 #endif
   out_texels[slice * OUT_PIXELS + pixel] = v;
 }
