@@ -28,6 +28,8 @@ class GpuDelegateOptions:
     """Options of a `GpuDelegate`.
 
     Attributes:
+        quantized_models_allowed: Take 8-bit tensors, as the real numbers they stand for;
+            otherwise nodes with such tensors stay off the GPU.
         own_thread: Keep a thread for the GL calls, so that any thread may call the
             interpreter. Otherwise the thread that bound the model must.
         device_index: The device of `list_devices` to make the context on; None for the best.
@@ -35,6 +37,7 @@ class GpuDelegateOptions:
             of its own: up to twice as fast, unless other programs keep those processors busy.
     """
 
+    quantized_models_allowed: bool = True
     own_thread: bool = False
     device_index: int | None = None
     pin_software_threads: bool = True
@@ -228,7 +231,9 @@ class Delegation:
     def __init__(self, delegate: GpuDelegate, graph: Graph) -> None:
         self._delegate = delegate
         self._graph = graph
-        self._lowered: Lowered = lower_graph(graph, delegate.gpu.limits)
+        self._lowered: Lowered = lower_graph(
+            graph, delegate.gpu.limits, quantized=delegate.options.quantized_models_allowed
+        )
         self._session: Session | None = None
 
     @property
@@ -260,7 +265,12 @@ class Delegation:
             ShaderError, OutOfGpuMemoryError: The driver cannot run it.
         """
         gpu = self._delegate.gpu
-        self._lowered = lower_graph(self._graph, gpu.limits, input_shapes)
+        self._lowered = lower_graph(
+            self._graph,
+            gpu.limits,
+            input_shapes,
+            self._delegate.options.quantized_models_allowed,
+        )
         self.require_supported()
         plan: Plan = make_plan(self._lowered, self._lowered.steps, gpu.limits)
         self._delegate._run(lambda: self._replace_session(plan))
@@ -283,4 +293,4 @@ class Delegation:
 
     def _replace_session(self, plan: Plan) -> None:
         self.release()
-        self._session = Session(plan, self._graph, self._delegate.gpu)
+        self._session = Session(plan, self._lowered.graph, self._delegate.gpu)

@@ -16,6 +16,9 @@ from gles_delegate.flat import FlatTable
 
 Array = np.ndarray[Any, Any]
 
+QUANTIZED_TYPES = {"uint8": (0, 255), "int8": (-128, 127), "int32": (-(2**31), 2**31 - 1)}
+"""Integer types that may stand for real numbers, and their range; int32 is that of biases."""
+
 
 @dataclass(frozen=True)
 class Quantization:
@@ -67,6 +70,40 @@ class Tensor:
             raise ModelError(
                 f"damaged model: constant tensor {self.index} {self.name!r} of type {self.dtype} "
                 f"and shape {list(self.shape)} has {self.data.size} bytes"
+            ) from error
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether its integers stand for real numbers."""
+        return bool(self.quantization.scales) and self.dtype in QUANTIZED_TYPES
+
+    def values(self) -> Array:
+        """The constant as the GPU computes with it: float32, or int32 for bool and integers.
+
+        Raises:
+            ModelError: See `array`; or the quantisation does not fit the shape.
+        """
+        array = self.array()
+        if array.dtype.kind in "biu" and not self.is_quantized:
+            bounds = np.iinfo(np.int32)
+            return np.clip(array, bounds.min, bounds.max).astype(np.int32)
+        if not self.is_quantized:
+            return array.astype(np.float32)
+        scales = np.array(self.quantization.scales, np.float32)
+        zeros = np.array(self.quantization.zero_points or (0,), np.float32)
+        if scales.size > 1 or zeros.size > 1:
+            shape = [1] * array.ndim
+            if not 0 <= self.quantization.axis < array.ndim:
+                raise ModelError(f"damaged model: tensor {self.index} is quantised along no axis")
+            shape[self.quantization.axis] = -1
+            scales, zeros = scales.reshape(shape), zeros.reshape(shape if zeros.size > 1 else 1)
+        try:
+            real: Array = (array.astype(np.float32) - zeros) * scales
+            return real.reshape(self.shape)
+        except ValueError as error:
+            raise ModelError(
+                f"damaged model: tensor {self.index} {self.name!r} of shape {list(self.shape)} has "
+                f"{scales.size} scales and {zeros.size} zero points"
             ) from error
 
 

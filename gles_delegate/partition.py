@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gles_delegate import ops
-from gles_delegate.dispatch import Dispatch, Shape, Step
+from gles_delegate.dispatch import Alias, Call, Dispatch, Shape, Step
 from gles_delegate.errors import ModelError
-from gles_delegate.graph import Graph
+from gles_delegate.folding import fold_constants
+from gles_delegate.graph import QUANTIZED_TYPES, Graph
 from gles_delegate.limits import Limits
 
 
@@ -29,15 +30,22 @@ class Lowered:
 
 
 def lower_graph(
-    graph: Graph, limits: Limits, input_shapes: Mapping[int, Shape] | None = None
+    graph: Graph,
+    limits: Limits,
+    input_shapes: Mapping[int, Shape] | None = None,
+    quantized: bool = True,
 ) -> Lowered:
     """Lower every node, in order, for inputs of the given shapes (the model's by default).
+
+    `quantized` says whether nodes with 8-bit tensors are taken.
 
     Raises:
         ModelError: The model is damaged, or its nodes are not in the order of execution.
     """
+    given = {t.index for t in graph.tensors if t.is_constant or t.is_variable} | set(graph.inputs)
+    graph = fold_constants(graph)
     shapes = {tensor.index: tensor.shape for tensor in graph.tensors} | dict(input_shapes or {})
-    known = {t.index for t in graph.tensors if t.is_constant or t.is_variable} | set(graph.inputs)
+    known = set(given)
     steps: dict[int, tuple[Step, ...]] = {}
     reasons: dict[int, str] = {}
     for node in graph.nodes:
@@ -53,8 +61,12 @@ def lower_graph(
                 f"damaged model: node {node.index} {node.op} computes tensor {min(repeated)} anew"
             )
         known.update(node.outputs)
+        if node.outputs and all(graph.tensors[i].is_constant for i in node.outputs):
+            steps[node.index] = ()
+            continue
         try:
-            lowered = ops.lower(ops.NodeView(graph, node, shapes, limits))
+            view = ops.NodeView(graph, node, shapes, limits, quantized)
+            lowered = [_simulated(step, graph) for step in ops.lower(view)]
             _check_limits(lowered, limits)
         except ops.Unsupported as error:
             reasons[node.index] = str(error)
@@ -64,6 +76,17 @@ def lower_graph(
             if not step.output.part:
                 shapes[step.output.tensor] = step.output.shape
     return Lowered(graph, shapes, steps, reasons)
+
+
+def _simulated(step: Step, graph: Graph) -> Step:
+    """With the rounding that a quantised output brings about, as the last function applied."""
+    tensor = graph.tensors[step.output.tensor]
+    if isinstance(step, Alias) or step.output.part or not tensor.is_quantized:
+        return step
+    low, high = QUANTIZED_TYPES[tensor.dtype]
+    (scale,), zero = tensor.quantization.scales, (*tensor.quantization.zero_points, 0)[0]
+    rounding = Call("QUANTIZED", (scale, float(low - zero), float(high - zero)))
+    return replace(step, epilogue=(*step.epilogue, rounding))
 
 
 def _check_limits(steps: list[Step], limits: Limits) -> None:

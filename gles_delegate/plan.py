@@ -6,14 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
-from gles_delegate.dispatch import Alias, Const, Dispatch, Operand, Step, Value
+from gles_delegate.dispatch import Alias, Const, Define, Dispatch, Operand, Shape, Step, Value
 from gles_delegate.fusion import drop_unused, fuse_elementwise
+from gles_delegate.graph import Tensor
 from gles_delegate.limits import Limits
+from gles_delegate.ops.grid import make_grid
 from gles_delegate.ops.movement import View, view
+from gles_delegate.ops.registry import lane_kind
 from gles_delegate.partition import Lowered
 
 HOST = "host"
-"""Part name of a tensor's elements in row-major order, four to a texel, as the CPU sees them."""
+"""Part name of a tensor's elements in row-major order, as the CPU sees them."""
 
 
 @dataclass(frozen=True)
@@ -55,26 +58,19 @@ def make_plan(lowered: Lowered, nodes: Iterable[int], limits: Limits) -> Plan:
     chosen = sorted(nodes)
     inputs, outputs = _boundary(lowered, chosen)
     shapes = lowered.shapes
-    steps: list[Step] = [_upload(Value(t, shapes[t]), limits) for t in inputs]
+    upload = {t: _HostCopy(lowered.graph.tensors[t], shapes[t], limits) for t in inputs}
+    download = {t: _HostCopy(lowered.graph.tensors[t], shapes[t], limits) for t in outputs}
+    steps: list[Step] = [copy.upload() for copy in upload.values()]
     steps += [step for index in chosen for step in lowered.steps[index]]
-    steps += [_download(Value(t, shapes[t]), limits) for t in outputs]
+    steps += [copy.download() for copy in download.values()]
     roots, dispatches = _resolve(steps)
-    host_inputs = {t: host_value(Value(t, shapes[t])) for t in inputs}
-    host_outputs = {t: _root(host_value(Value(t, shapes[t])), roots) for t in outputs}
+    host_inputs = {t: copy.host for t, copy in upload.items()}
+    host_outputs = {t: _root(copy.host, roots) for t, copy in download.items()}
     kept = {*host_inputs.values(), *host_outputs.values()}
     dispatches = fuse_elementwise(dispatches, kept, limits)
     dispatches = drop_unused(dispatches, kept)
     slots, slot_of = _assign_slots(dispatches, kept)
     return Plan(tuple(dispatches), host_inputs, host_outputs, slots, slot_of)
-
-
-def host_value(value: Value) -> Value:
-    """The row-major value of a tensor: a PHWC4 value of 4 channels, or of its own if those are so.
-
-    So the value and the one that it is an alias of always have the same pixels and channels.
-    """
-    shape = value.shape if _is_row_major(value) else (ceil(value.elements / 4), 4)
-    return Value(value.tensor, shape, HOST)
 
 
 def _boundary(lowered: Lowered, nodes: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -94,23 +90,66 @@ def _values(steps: Iterable[Step]) -> Iterable[Value]:
         yield from (operand for operand in operands if isinstance(operand, Value))
 
 
-def _upload(value: Value, limits: Limits) -> Step:
-    host = host_value(value)
-    if _is_row_major(value):
-        return Alias(-1, value, host)
-    return view(host, value, View((value.elements,), (1,)), limits, -1)
+@dataclass(frozen=True)
+class _HostCopy:
+    """The way of a tensor between the CPU's row-major elements and the GPU's texels."""
 
+    tensor: Tensor
+    shape: Shape
+    limits: Limits
 
-def _download(value: Value, limits: Limits) -> Step:
-    host = host_value(value)
-    if _is_row_major(value):
-        return Alias(-1, host, value)
-    return view(value, host, View((host.elements,), (1,)), limits, -1)
+    @property
+    def value(self) -> Value:
+        kind = lane_kind(self.tensor)
+        if kind is None:
+            raise ValueError(f"tensor {self.tensor.index} is {self.tensor.dtype}")
+        return Value(self.tensor.index, self.shape, kind=kind)
 
+    @property
+    def host(self) -> Value:
+        """The elements, four to a texel or, of bytes, sixteen."""
+        if self._bytes:
+            return Value(self.tensor.index, (ceil(self.value.elements / 16), 4), HOST, "int")
+        shape = self.shape if self._is_row_major else (ceil(self.value.elements / 4), 4)
+        return Value(self.tensor.index, shape, HOST, self.value.kind)
 
-def _is_row_major(value: Value) -> bool:
-    """Whether the tensor's texels hold its elements in row-major order."""
-    return value.channels == 4 or value.pixels == 1
+    def upload(self) -> Step:
+        if self._bytes:
+            return self._converted("unpack_bytes", self.host, self.value)
+        if self._is_row_major:
+            return Alias(-1, self.value, self.host)
+        whole = View((self.value.elements,), (1,))
+        return view(self.host, self.value, whole, self.limits, -1)
+
+    def download(self) -> Step:
+        if self._bytes:
+            return self._converted("pack_bytes", self.value, self.host)
+        if self._is_row_major:
+            return Alias(-1, self.host, self.value)
+        whole = View((self.host.elements,), (1,))
+        return view(self.value, self.host, whole, self.limits, -1)
+
+    @property
+    def _bytes(self) -> bool:
+        return self.tensor.dtype in ("uint8", "int8", "bool")
+
+    @property
+    def _is_row_major(self) -> bool:
+        """Whether the tensor's texels hold its elements in row-major order."""
+        return self.value.channels == 4 or self.value.pixels == 1
+
+    def _converted(self, shader: str, source: Value, output: Value) -> Dispatch:
+        quantization = self.tensor.quantization
+        defines: dict[str, Define] = {
+            "CHANNELS": self.value.channels,
+            "PIXELS": self.value.pixels,
+            "SIGNED": int(self.tensor.dtype == "int8"),
+        }
+        if self.tensor.is_quantized:
+            defines["SCALE"] = quantization.scales[0]
+            defines["ZERO_POINT"] = (*quantization.zero_points, 0)[0]
+        grid = make_grid(output.pixels, output.slices, self.limits)
+        return Dispatch(-1, shader, (source,), output, grid, defines)
 
 
 def _resolve(steps: Sequence[Step]) -> tuple[dict[Value, Value], list[Dispatch]]:

@@ -73,7 +73,7 @@ class Session:
             # Zero: the last texel of a row-major input may have lanes past its elements.
             self._slots.append(TexelBuffer(self._gpu.ctx, self._gpu.gl, bytes(size), image))
         for const in plan.constants:
-            arrays = [graph.tensors[t].array() if t >= 0 else None for t in const.tensors]
+            arrays = [graph.tensors[t].values() if t >= 0 else None for t in const.tensors]
             dtype = np.float32 if const.kind == "float" else np.int32
             packed = np.ascontiguousarray(const.pack(*arrays, *const.args), dtype)
             data = packed.tobytes() or bytes(16)

@@ -260,6 +260,8 @@ class Tile:
 
 def run_length(window: Window) -> int:
     """How many outputs of a row one invocation of a depthwise convolution computes."""
+    if window.stride_w > 1 and window.dilation_w > 1:
+        return 1  # neighbours share no inputs
     most = 8 if window.stride_w == 1 else 4
     step = window.dilation_w if window.stride_w == 1 else 1
     width = ceil(window.out_w / step) or 1

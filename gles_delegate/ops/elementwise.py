@@ -26,6 +26,14 @@ def unary(node: NodeView, options: Options) -> list[Step]:
     return [elementwise(node, (x,), node.output(x.shape), epilogue=(Call(node.node.op),))]
 
 
+@op("QUANTIZE", max_version=4)
+@op("DEQUANTIZE", max_version=6)
+def conversion(node: NodeView, options: Options) -> list[Step]:
+    """Between a tensor and its quantised twin: the same real numbers, up to their rounding."""
+    x = node.input(0)
+    return [elementwise(node, (x,), node.output(x.shape))]
+
+
 @op("ADD", max_version=6, options=FusedActivation)
 @op("SUB", max_version=5, options=FusedActivation)
 @op("MUL", max_version=8, options=FusedActivation)

@@ -13,8 +13,8 @@ from typing import Annotated, Any, TypeAlias, TypeVar, get_args, get_type_hints
 
 import numpy as np
 
-from gles_delegate.dispatch import Call, Const, Operand, Shape, Step, Value
-from gles_delegate.graph import Array, Graph, Node
+from gles_delegate.dispatch import Call, Const, Kind, Operand, Shape, Step, Value
+from gles_delegate.graph import Array, Graph, Node, Tensor
 from gles_delegate.limits import Limits
 from gles_delegate.ops.packing import phwc4
 from gles_delegate.schema import ACTIVATIONS
@@ -64,12 +64,14 @@ class NodeView:
 
     Attributes:
         shapes: Of the tensors known so far; differs from the graph's after a resize.
+        quantized: Whether 8-bit tensors are taken, as the real numbers they stand for.
     """
 
     graph: Graph
     node: Node
     shapes: Mapping[int, Shape]
     limits: Limits
+    quantized: bool = True
 
     def has_input(self, i: int) -> bool:
         return i < len(self.node.inputs) and self.node.inputs[i] >= 0
@@ -77,35 +79,36 @@ class NodeView:
     def is_constant(self, i: int) -> bool:
         return self.graph.tensors[self.node.inputs[i]].is_constant
 
-    def input(self, i: int) -> Operand:
+    def input(self, i: int, kind: Kind | None = "float") -> Operand:
         """Input `i` on the GPU, a constant packed like any tensor.
 
+        Args:
+            kind: The type of lanes that the op takes; None for any.
+
         Raises:
-            Unsupported: It is missing, or of a type that the GPU does not compute with.
+            Unsupported: It is missing, or of a type that the op or the GPU does not take.
         """
         index = self._index(i)
         tensor = self.graph.tensors[index]
-        if tensor.dtype != "float32":
-            raise Unsupported(f"input {i} is {tensor.dtype}; expected float32")
+        found = self._kind(tensor, f"input {i}", kind)
         if tensor.is_constant:
-            return Const(phwc4, (index,), tensor.shape)
-        return Value(index, self.shapes[index])
+            return Const(phwc4, (index,), tensor.shape, kind=found)
+        return Value(index, self.shapes[index], kind=found)
 
     def shape(self, i: int) -> Shape:
         """The shape of input `i`, whatever its type."""
         index = self._index(i)
         return self.shapes[index]
 
-    def constant(self, i: int, dtype: str = "float32") -> int:
-        """The tensor index of input `i`, which must be a constant of `dtype`; -1 if absent."""
+    def constant(self, i: int) -> int:
+        """The tensor index of input `i`, which must be a constant of real numbers; -1 if absent."""
         if not self.has_input(i):
             return -1
         index = self.node.inputs[i]
         tensor = self.graph.tensors[index]
         if not tensor.is_constant:
             raise Unsupported(f"input {i} is computed at run time; expected a constant")
-        if tensor.dtype != dtype:
-            raise Unsupported(f"input {i} is {tensor.dtype}; expected {dtype}")
+        self._kind(tensor, f"input {i}", "float")
         return index
 
     def array(self, i: int) -> Array:
@@ -113,28 +116,56 @@ class NodeView:
         tensor = self.graph.tensors[self._index(i)]
         if not tensor.is_constant:
             raise Unsupported(f"input {i} is computed at run time; expected a constant")
-        array = tensor.array()
-        if array.dtype.kind not in "iu":
+        if tensor.dtype not in ("int32", "int64"):
             raise Unsupported(f"input {i} is {tensor.dtype}; expected int32 or int64")
-        return array.astype(np.int64)
+        return tensor.array().astype(np.int64)
 
-    def output(self, shape: Iterable[int], i: int = 0) -> Value:
-        """Output `i`, of the shape that the lowering found for it."""
+    def output(self, shape: Iterable[int], i: int = 0, kind: Kind = "float") -> Value:
+        """Output `i`, of the shape that the lowering found for it.
+
+        Raises:
+            Unsupported: It is missing, or its lanes are not of this kind.
+        """
         if i >= len(self.node.outputs):
             raise Unsupported(f"output {i} is missing")
         tensor = self.graph.tensors[self.node.outputs[i]]
-        if tensor.dtype != "float32":
-            raise Unsupported(f"output {i} is {tensor.dtype}; expected float32")
-        return Value(tensor.index, tuple(int(size) for size in shape))
+        self._kind(tensor, f"output {i}", kind)
+        return Value(tensor.index, tuple(int(size) for size in shape), kind=kind)
 
-    def scratch(self, shape: Iterable[int], name: str) -> Value:
+    def scratch(self, shape: Iterable[int], name: str, kind: Kind = "float") -> Value:
         """A tensor of the node's own, between two of its dispatches."""
-        return Value(self.node.outputs[0], tuple(int(size) for size in shape), name)
+        return Value(self.node.outputs[0], tuple(int(size) for size in shape), name, kind)
+
+    def _kind(self, tensor: Tensor, what: str, wanted: Kind | None) -> Kind:
+        """The type of a tensor's lanes on the GPU, which must be `wanted` (None: any)."""
+        found = lane_kind(tensor)
+        if found is None or wanted not in (None, found):
+            expected = {"float": "float32", "int": "int32 or bool", None: "float32, int32 or bool"}
+            raise Unsupported(f"{what} is {tensor.dtype}; expected {expected[wanted]}")
+        if tensor.is_quantized and not self.quantized:
+            raise Unsupported(f"{what} is quantised, which quantized_models_allowed=False excludes")
+        if tensor.is_quantized and not tensor.is_constant and len(tensor.quantization.scales) > 1:
+            raise Unsupported(f"{what} is quantised per channel and no constant")
+        return found
 
     def _index(self, i: int) -> int:
         if not self.has_input(i):
             raise Unsupported(f"input {i} is missing; the node has {len(self.node.inputs)} inputs")
         return self.node.inputs[i]
+
+
+def lane_kind(tensor: Tensor) -> Kind | None:
+    """The type of a tensor's lanes on the GPU; None if it cannot be there."""
+    kinds: dict[str, Kind] = {
+        "float32": "float",
+        "int32": "int",
+        "bool": "int",
+        "uint8": "int",
+        "int8": "int",
+    }
+    if tensor.is_constant:
+        kinds |= {"float16": "float", "int64": "int"}
+    return "float" if tensor.is_quantized else kinds.get(tensor.dtype)
 
 
 Lowering: TypeAlias = Callable[[NodeView, Any], list[Step]]

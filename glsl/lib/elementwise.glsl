@@ -15,6 +15,12 @@ vec4 LOGISTIC(vec4 x) { return 1.0 / (1.0 + exp(-x)); }
 vec4 TANH(vec4 x) { return keep_nan(tanh(x), x); }
 vec4 EXP(vec4 x) { return exp(x); }
 
+// The nearest of the real numbers that an 8-bit tensor can hold: multiples of its scale.
+vec4 QUANTIZED(vec4 x, float scale, float lowest, float highest) {
+  vec4 steps = sign(x) * floor(abs(x) / scale + 0.5);
+  return clamp(steps, lowest, highest) * scale;
+}
+
 vec4 ADD(vec4 a, vec4 b) { return a + b; }
 vec4 SUB(vec4 a, vec4 b) { return a - b; }
 vec4 MUL(vec4 a, vec4 b) { return a * b; }
