@@ -9,35 +9,28 @@ from __future__ import annotations
 import itertools
 import random
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tests import ops_compute, ops_elementwise, ops_movement
 from tests.graph_table import GRAPHS, random_graph
+from tests.op_base import (
+    ACTIVATIONS,
+    CHANNELS,
+    EXTREMES,
+    Attributes,
+    Op,
+    random_activation,
+    random_dims,
+    random_image,
+)
 from tests.oracle import run_litert
 from tests.sketch import Dims, Sketch
 from tests.tflite_builder import NO_INPUT
-
-Attributes = dict[str, Any]
-
-ACTIVATIONS = ("RELU", "RELU_N1_TO_1", "RELU6")
-CHANNELS = (1, 2, 3, 4, 5, 7, 8, 13, 16, 33, 64)
-EXTREMES = (
-    0.0, -0.0, 1.0, -1.0, 0.5, 6.5, -20.0, 88.0, 90.0, -90.0, 1e-30, 3e38, -3e38,
-    np.inf, -np.inf, np.nan,
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Op:
-    """How models of one op are made: ``model(sketch, op, **attributes)`` gives the outputs."""
-
-    model: Callable[..., int | Sequence[int]]
-    fixed: Callable[[], Iterable[Attributes]]
-    draw: Callable[[random.Random], Attributes]
 
 
 @dataclass(frozen=True)
@@ -90,19 +83,6 @@ def random_cases(op: str, count: int, seed: int = 0) -> Iterator[Case]:
         if all(output.size for output in outputs):
             count -= 1
             yield case
-
-
-def _dims(rng: random.Random, rank: int, largest: int = 9) -> Dims:
-    return tuple(rng.randint(1, largest) for _ in range(rank))
-
-
-def _image(rng: random.Random, largest: int = 17, channels: int = 24) -> Dims:
-    height, width = _dims(rng, 2, largest)
-    return (rng.choice((1, 1, 2, 3)), height, width, rng.randint(1, channels))
-
-
-def _activation(rng: random.Random) -> str:
-    return rng.choice(("NONE", *ACTIVATIONS))
 
 
 # --- convolutions --------------------------------------------------------------------------------
@@ -189,7 +169,7 @@ def conv_2d_cases() -> Iterator[Attributes]:
 
 def conv_2d_random(rng: random.Random) -> Attributes:
     groups = rng.choice((1, 1, 1, 1, 2, 3))
-    batch, height, width, depth = _image(rng)
+    batch, height, width, depth = random_image(rng)
     return dict(
         x=(batch, height, width, depth * groups),
         out=groups * rng.randint(1, 20),
@@ -202,11 +182,11 @@ def conv_2d_random(rng: random.Random) -> Attributes:
 def _window_random(rng: random.Random) -> Attributes:
     dilated = rng.random() < 0.3
     return dict(
-        kernel=_dims(rng, 2, 6),
-        stride=(1, 1) if dilated else _dims(rng, 2, 3),
-        dilation=_dims(rng, 2, 3) if dilated else (1, 1),
+        kernel=random_dims(rng, 2, 6),
+        stride=(1, 1) if dilated else random_dims(rng, 2, 3),
+        dilation=random_dims(rng, 2, 3) if dilated else (1, 1),
         padding=rng.choice(("SAME", "VALID")),
-        act=_activation(rng),
+        act=random_activation(rng),
     )
 
 
@@ -248,7 +228,7 @@ def depthwise_conv_2d_cases() -> Iterator[Attributes]:
 
 def depthwise_conv_2d_random(rng: random.Random) -> Attributes:
     return dict(
-        x=_image(rng),
+        x=random_image(rng),
         multiplier=rng.choice((1, 1, 1, 2, 3, 4, 8)),
         runtime_weights=rng.random() < 0.2,
         **_window_random(rng),
@@ -296,12 +276,12 @@ def fully_connected_cases() -> Iterator[Attributes]:
 
 def fully_connected_random(rng: random.Random) -> Attributes:
     return dict(
-        x=_dims(rng, rng.randint(1, 4)),
+        x=random_dims(rng, rng.randint(1, 4)),
         out=rng.randint(1, 40),
         bias=rng.random() < 0.8,
         runtime_weights=rng.random() < 0.3,
         keep_num_dims=rng.random() < 0.4,
-        act=_activation(rng),
+        act=random_activation(rng),
     )
 
 
@@ -403,7 +383,7 @@ def division_cases() -> Iterator[Attributes]:
 
 
 def binary_random(rng: random.Random) -> Attributes:
-    shape = _dims(rng, rng.randint(1, 5), 6)
+    shape = random_dims(rng, rng.randint(1, 5), 6)
 
     def operand() -> Dims:
         kept = shape[rng.choice((0, 0, 0, rng.randint(0, len(shape)))) :]
@@ -413,7 +393,7 @@ def binary_random(rng: random.Random) -> Attributes:
 
 
 def binary_act_random(rng: random.Random) -> Attributes:
-    return dict(binary_random(rng), act=_activation(rng))
+    return dict(binary_random(rng), act=random_activation(rng))
 
 
 def unary(
@@ -436,7 +416,7 @@ def unary_cases() -> Iterator[Attributes]:
 
 
 def unary_random(rng: random.Random) -> Attributes:
-    return dict(x=_dims(rng, rng.randint(0, 5)), scale=rng.choice((0.1, 1.0, 5.0)))
+    return dict(x=random_dims(rng, rng.randint(0, 5)), scale=rng.choice((0.1, 1.0, 5.0)))
 
 
 def prelu(
@@ -481,7 +461,7 @@ def prelu_cases() -> Iterator[Attributes]:
 
 
 def prelu_random(rng: random.Random) -> Attributes:
-    x = _dims(rng, rng.randint(1, 4), 7)
+    x = random_dims(rng, rng.randint(1, 4), 7)
     kept = x[rng.randint(0, len(x) - 1) :]
     alpha = tuple(1 if rng.random() < 0.4 else size for size in kept)
     return dict(x=x, alpha=alpha, runtime_alpha=rng.random() < 0.2)
@@ -530,11 +510,11 @@ def pool_2d_cases() -> Iterator[Attributes]:
 
 def pool_2d_random(rng: random.Random) -> Attributes:
     return dict(
-        x=_image(rng),
-        size=_dims(rng, 2, 6),
-        stride=_dims(rng, 2, 4),
+        x=random_image(rng),
+        size=random_dims(rng, 2, 6),
+        stride=random_dims(rng, 2, 4),
         padding=rng.choice(("SAME", "VALID")),
-        act=_activation(rng),
+        act=random_activation(rng),
     )
 
 
@@ -566,7 +546,7 @@ def softmax_cases() -> Iterator[Attributes]:
 
 def softmax_random(rng: random.Random) -> Attributes:
     return dict(
-        x=(*_dims(rng, rng.randint(0, 3)), rng.choice((1, 2, 5, 17, 64, 129))),
+        x=(*random_dims(rng, rng.randint(0, 3)), rng.choice((1, 2, 5, 17, 64, 129))),
         beta=rng.choice((0.5, 1.0, 1.5)),
         scale=rng.choice((1.0, 10.0)),
     )
@@ -600,7 +580,7 @@ def mean_cases() -> Iterator[Attributes]:
 
 
 def mean_random(rng: random.Random) -> Attributes:
-    x = _dims(rng, rng.randint(1, 5), 7)
+    x = random_dims(rng, rng.randint(1, 5), 7)
     count = rng.randint(1, len(x))
     axes = tuple(axis - rng.choice((0, len(x))) for axis in rng.sample(range(len(x)), count))
     return dict(x=x, axes=axes, keep_dims=rng.random() < 0.5)
@@ -650,7 +630,7 @@ def concatenation_cases() -> Iterator[Attributes]:
 
 
 def concatenation_random(rng: random.Random) -> Attributes:
-    base = _dims(rng, rng.randint(1, 5), 6)
+    base = random_dims(rng, rng.randint(1, 5), 6)
     axis = rng.randrange(-len(base), len(base))
     position = axis % len(base)
     shapes = tuple(
@@ -693,7 +673,7 @@ def reshape_cases() -> Iterator[Attributes]:
 
 
 def reshape_random(rng: random.Random) -> Attributes:
-    x = _dims(rng, rng.randint(1, 5), 6)
+    x = random_dims(rng, rng.randint(1, 5), 6)
     to = list(x)
     rng.shuffle(to)
     while len(to) > 1 and rng.random() < 0.4:
@@ -728,7 +708,7 @@ def pad_cases() -> Iterator[Attributes]:
 
 
 def pad_random(rng: random.Random) -> Attributes:
-    x = _dims(rng, rng.randint(1, 5), 6)
+    x = random_dims(rng, rng.randint(1, 5), 6)
     pads = tuple((rng.randint(0, 3), rng.randint(0, 3)) for _ in x)
     return dict(x=x, pads=pads, wide=rng.random() < 0.2)
 
@@ -774,7 +754,7 @@ def resize_bilinear_cases() -> Iterator[Attributes]:
 
 
 def resize_bilinear_random(rng: random.Random) -> Attributes:
-    return dict(x=_image(rng), size=_dims(rng, 2, 24), **rng.choice(RESIZE_MODES))
+    return dict(x=random_image(rng), size=random_dims(rng, 2, 24), **rng.choice(RESIZE_MODES))
 
 
 def depth_to_space(s: Sketch, op: str, x: Dims, block: int) -> int:
@@ -791,7 +771,7 @@ def depth_to_space_cases() -> Iterator[Attributes]:
 
 def depth_to_space_random(rng: random.Random) -> Attributes:
     block = rng.randint(2, 4)
-    batch, height, width, depth = _image(rng, channels=9)
+    batch, height, width, depth = random_image(rng, channels=9)
     return dict(x=(batch, height, width, depth * block * block), block=block)
 
 
@@ -830,6 +810,9 @@ OPS = {
     "RESIZE_BILINEAR": Op(resize_bilinear, resize_bilinear_cases, resize_bilinear_random),
     "MEAN": Op(mean, mean_cases, mean_random),
     "DEPTH_TO_SPACE": Op(depth_to_space, depth_to_space_cases, depth_to_space_random),
+    **ops_elementwise.OPS,
+    **ops_movement.OPS,
+    **ops_compute.OPS,
     "GRAPH": Op(graph, graph_cases, graph_random),
 }
 
@@ -843,6 +826,9 @@ LEFT_TO_LITERT = _cases(
     ("CONV_2D", dict(x=(1, 6, 7, 4), groups=2, out=6, runtime_weights=True)),
     ("MAX_POOL_2D", dict(x=(1, 3, 3, 4), size=(5, 5), padding="VALID")),
     ("MEAN", dict(x=(0, 3), axes=(0,))),
+    *ops_elementwise.LEFT_TO_LITERT,
+    *ops_movement.LEFT_TO_LITERT,
+    *ops_compute.LEFT_TO_LITERT,
 )
 
 LITERT_REFUSES = _cases(
@@ -869,4 +855,7 @@ LITERT_REFUSES = _cases(
         dict(x=(1, 4, 5, 3), size=(8, 9), align_corners=True, half_pixel_centers=True),
     ),
     ("DEPTH_TO_SPACE", dict(x=(1, 2, 2, 6), block=2)),
+    *ops_elementwise.LITERT_REFUSES,
+    *ops_movement.LITERT_REFUSES,
+    *ops_compute.LITERT_REFUSES,
 )

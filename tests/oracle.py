@@ -62,6 +62,8 @@ def run_gles(
 def assert_close(ours: Arrays, reference: Arrays, *, special: bool = False) -> None:
     """Same shapes, dtypes and, within ``TOLERANCE`` of the tensor's scale, values.
 
+    Integers must be equal, 8-bit ones (which are quantised) within one step.
+
     ``special``: values may be infinite, NaN or far apart, so each is its own scale; infinity
     equals the largest float, to which some of LiteRT's kernels clamp and others do not.
     """
@@ -69,6 +71,13 @@ def assert_close(ours: Arrays, reference: Arrays, *, special: bool = False) -> N
     largest = np.finfo(np.float32).max
     for actual, expected in zip(ours, reference, strict=True):
         assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype)
+        if actual.dtype in (np.int32, np.int64, np.bool_):
+            np.testing.assert_array_equal(actual, expected)
+            continue
+        if actual.dtype.itemsize == 1:
+            steps = np.abs(actual.astype(np.int32) - expected.astype(np.int32))
+            assert steps.max(initial=0) <= 1, f"off by up to {steps.max()} steps"
+            continue
         if special:
             actual, expected = (np.clip(array, -largest, largest) for array in (actual, expected))
         finite = np.abs(expected[np.isfinite(expected)])

@@ -1,0 +1,43 @@
+"""What the tables of ops share: how an op is described, and values to draw from."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tests.sketch import Dims
+
+Attributes = dict[str, Any]
+
+ACTIVATIONS = ("RELU", "RELU_N1_TO_1", "RELU6")
+CHANNELS = (1, 2, 3, 4, 5, 7, 8, 13, 16, 33, 64)
+EXTREMES = (
+    0.0, -0.0, 1.0, -1.0, 0.5, 6.5, -20.0, 88.0, 90.0, -90.0, 1e-30, 3e38, -3e38,
+    np.inf, -np.inf, np.nan,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Op:
+    """How models of one op are made: ``model(sketch, op, **attributes)`` gives the outputs."""
+
+    model: Callable[..., int | Sequence[int]]
+    fixed: Callable[[], Iterable[Attributes]]
+    draw: Callable[[random.Random], Attributes]
+
+
+def random_dims(rng: random.Random, rank: int, largest: int = 9) -> Dims:
+    return tuple(rng.randint(1, largest) for _ in range(rank))
+
+
+def random_image(rng: random.Random, largest: int = 17, channels: int = 24) -> Dims:
+    height, width = random_dims(rng, 2, largest)
+    return (rng.choice((1, 1, 2, 3)), height, width, rng.randint(1, channels))
+
+
+def random_activation(rng: random.Random) -> str:
+    return rng.choice(("NONE", *ACTIVATIONS))

@@ -1,0 +1,11 @@
+"""Element-wise ops, for the table in op_table.py."""
+
+from __future__ import annotations
+
+from tests.op_base import Attributes, Op
+
+OPS: dict[str, Op] = {}
+
+LEFT_TO_LITERT: tuple[tuple[str, Attributes], ...] = ()
+
+LITERT_REFUSES: tuple[tuple[str, Attributes], ...] = ()
