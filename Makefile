@@ -1,13 +1,24 @@
 PYTHON ?= python3
 bin := .venv/bin
 
-.PHONY: demo test lint wheel clean debian
+.PHONY: demo test test-drivers lint wheel clean debian
 
 demo: .venv/.with-examples
 	$(bin)/python examples/demo.py
 
 test: lint
 	$(bin)/pytest
+
+# The GL tests on two more OpenGL ES implementations: zink on lavapipe, ANGLE on SwiftShader.
+test-drivers: export GLES_DELEGATE_REQUIRE = gl,litert
+test-drivers: export XDG_RUNTIME_DIR ?= /tmp
+test-drivers: .venv/.with-test
+	tools/setup-debian "$(PYTHON)" mesa-vulkan-drivers
+	command -v npm >/dev/null || tools/setup-debian "$(PYTHON)" npm
+	$(bin)/python tools/fetch-angle .venv/angle
+	LIBGL_ALWAYS_SOFTWARE=1 GALLIUM_DRIVER=zink $(bin)/pytest -m "not mesa" tests/gl tests/litert
+	LD_LIBRARY_PATH=$(CURDIR)/.venv/angle GLES_DELEGATE_EGL=$(CURDIR)/.venv/angle/libEGL.so \
+		$(bin)/pytest -m "not mesa" tests/gl tests/litert
 
 lint: .venv/.with-test
 	$(bin)/ruff check

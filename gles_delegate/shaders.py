@@ -73,7 +73,8 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sou
     Raises:
         ValueError: A define of the dispatch occurs nowhere in the code of the shader's files.
     """
-    image_reads = all(operand.texels <= limits.buffer_texels for operand in dispatch.operands)
+    most = limits.buffer_texels
+    image_reads = most > 0 and all(operand.texels <= most for operand in dispatch.operands)
     common: dict[str, Define] = {
         "PIXEL_LANES": dispatch.grid.pixel_lanes,
         "SLICE_LANES": dispatch.grid.slice_lanes,

@@ -235,23 +235,19 @@ def _current_any() -> tuple[int, Callable[[str], int]]:
     """The context current on this thread, of EGL or else of GLX, and its function loader."""
     handle = current_context()
     if handle:
-        return handle, _proc_address("EGL", "eglGetProcAddress")
-    library = _library("GL")
+        return handle, lambda name: int(libegl().eglGetProcAddress(name.encode()))
+    library = _libgl()
     if library is None or not hasattr(library, "glXGetCurrentContext"):
         return 0, lambda name: 0
     library.glXGetCurrentContext.restype = ctypes.c_void_p
-    return library.glXGetCurrentContext() or 0, _proc_address("GL", "glXGetProcAddressARB")
-
-
-def _proc_address(library: str, function: str) -> Callable[[str], int]:
-    get = getattr(_library(library), function)
+    get = library.glXGetProcAddressARB
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.c_char_p]
-    return lambda name: get(name.encode()) or 0
+    return library.glXGetCurrentContext() or 0, lambda name: get(name.encode()) or 0
 
 
 @cache
-def _library(name: str) -> ctypes.CDLL | None:
-    for candidate in (f"lib{name}.so.1", find_library(name)):
+def _libgl() -> ctypes.CDLL | None:
+    for candidate in ("libGL.so.1", find_library("GL")):
         try:
             if candidate:
                 return ctypes.CDLL(candidate)

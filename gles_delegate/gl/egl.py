@@ -35,6 +35,8 @@ from .libegl import (
 )
 
 _PLATFORM_SURFACELESS_MESA, _PLATFORM_DEVICE_EXT, _PLATFORM_GBM = 0x31DD, 0x313F, 0x31D7
+_PLATFORM_ANGLE, _ANGLE_TYPE, _ANGLE_VULKAN = 0x3202, 0x3203, 0x3450
+_ANGLE_DEVICE_TYPE, _ANGLE_HARDWARE, _ANGLE_SWIFTSHADER = 0x3209, 0x320A, 0x3487
 _OPENGL_ES_API, _OPENGL_API = 0x30A0, 0x30A2
 _OPENGL_ES3_BIT, _OPENGL_BIT = 0x40, 0x8
 _MAJOR, _MINOR = 0x3098, 0x30FB
@@ -367,6 +369,13 @@ def _sources(egl: LibEgl, refusals: list[str]) -> Iterator[_Source]:
     def gbm_display(path: str) -> int:
         return display(_PLATFORM_GBM, _gbm_device(path))
 
+    def angle_display(device_type: int) -> int:
+        chosen = attributes(_ANGLE_TYPE, _ANGLE_VULKAN, _ANGLE_DEVICE_TYPE, device_type)
+        return int(egl.eglGetPlatformDisplayEXT(_PLATFORM_ANGLE, 0, chosen))
+
+    if "EGL_ANGLE_platform_angle" in egl.client_extensions:
+        yield _Source("angle", partial(angle_display, _ANGLE_HARDWARE))
+        yield _Source("angle", partial(angle_display, _ANGLE_SWIFTSHADER))
     yield _Source("surfaceless", partial(display, _PLATFORM_SURFACELESS_MESA))
     try:
         devices = egl.devices()

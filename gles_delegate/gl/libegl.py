@@ -142,6 +142,14 @@ class LibEgl:
 
         return check
 
+    @property
+    def client_extensions(self) -> frozenset[str]:
+        """What EGL can do before there is a display."""
+        try:
+            return frozenset(self.eglQueryString(0, _EXTENSIONS).decode().split())
+        except EglError:  # an EGL 1.4 without EGL_EXT_client_extensions
+            return frozenset()
+
     def refuse_fork(self) -> None:
         """Raises ContextError in the child of a process that had initialised a display."""
         if self._displays and self._pid != os.getpid():
@@ -218,7 +226,17 @@ class Binding:
 
 @cache
 def libegl() -> LibEgl:
-    """The library of this process; raises ContextError where there is none."""
+    """The library of this process; raises ContextError where there is none.
+
+    The environment variable GLES_DELEGATE_EGL names another one than the system's, such as
+    ANGLE's.
+    """
+    chosen = os.environ.get("GLES_DELEGATE_EGL")
+    if chosen:
+        try:
+            return LibEgl(ctypes.CDLL(chosen))
+        except OSError as error:
+            raise ContextError(f"GLES_DELEGATE_EGL={chosen} cannot be loaded: {error}") from error
     with suppress(OSError):
         return LibEgl(ctypes.CDLL("libEGL.so.1"))
     with suppress(OSError):

@@ -60,7 +60,7 @@ def desktop_app() -> tuple[Any, moderngl.Context]:
     return ctx.mglo._context, ctx
 
 
-@pytest.fixture(params=[es_app, desktop_app])
+@pytest.fixture(params=[es_app, pytest.param(desktop_app, marks=pytest.mark.mesa)])
 def app(request: pytest.FixtureRequest) -> Iterator[tuple[Any, moderngl.Context]]:
     """A context of an app's own as glcontext knows it, not current, and its moderngl.Context."""
     glcontext, ctx = request.param()
@@ -346,6 +346,7 @@ def resources() -> tuple[int, int, int]:
     return counts[0], counts[1], pages * os.sysconf("SC_PAGE_SIZE")
 
 
+@pytest.mark.mesa
 @pytest.mark.parametrize("own_thread", [False, True])
 def test_a_hundred_cycles_leave_nothing(own_thread: bool) -> None:
     def cycle() -> None:
@@ -519,6 +520,7 @@ def stir(ctx: moderngl.Context, gl: Functions) -> list[Any]:
     return [*buffers, program, *textures, framebuffer, texture_buffer]
 
 
+@pytest.mark.mesa
 def test_an_adopted_context_stays_as_it_was(app: tuple[Any, moderngl.Context]) -> None:
     glcontext, ctx = app
     with glcontext:
@@ -540,6 +542,7 @@ def test_an_adopted_context_stays_as_it_was(app: tuple[Any, moderngl.Context]) -
         assert len(alive) > 10
 
 
+@pytest.mark.mesa
 def test_an_egl_context_of_the_apps_stays_as_it_was() -> None:
     egl, ctx = es_app()
     with egl:
@@ -566,6 +569,7 @@ def test_errors_of_the_app_are_not_blamed_on_the_delegate(
         make_error()
 
 
+@pytest.mark.mesa
 def test_a_program_deleted_while_in_use(app: tuple[Any, moderngl.Context]) -> None:
     glcontext, ctx = app
     with glcontext, gd.GpuDelegate(context=ctx) as delegate:

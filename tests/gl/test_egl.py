@@ -126,6 +126,7 @@ def test_two_contexts_nest(context: EglContext) -> None:
     other.release()
 
 
+@pytest.mark.mesa
 def test_what_was_current_comes_back(context: EglContext, foreign: Binding) -> None:
     egl = libegl()
     with context:
@@ -137,6 +138,7 @@ def test_what_was_current_comes_back(context: EglContext, foreign: Binding) -> N
     assert Binding.of_this_thread(egl) == foreign
 
 
+@pytest.mark.mesa
 def test_creating_releasing_and_listing_leave_the_binding_alone(foreign: Binding) -> None:
     list_devices()
     assert Binding.of_this_thread(libegl()) == foreign
@@ -168,6 +170,7 @@ def test_release_twice_and_use_after(context: EglContext) -> None:
             use()
 
 
+@pytest.mark.mesa
 def test_release_inside_with_puts_the_rest_back(context: EglContext, foreign: Binding) -> None:
     with context:
         context.release()
@@ -215,6 +218,7 @@ def test_each_listed_device_computes() -> None:
         context.release()
 
 
+@pytest.mark.mesa
 def test_a_device_reached_by_two_platforms_is_listed_once() -> None:
     assert 1 <= len(list_devices()) <= len(libegl().devices())
 
