@@ -145,7 +145,7 @@ class Dispatch:
 
     Attributes:
         node: Index of the node it belongs to.
-        shader: File name in glsl/, without ``.glsl``.
+        shader: File name in glsl/, or an absolute path, without ``.glsl``.
         reads: Bound to the shader's inputs in this order.
         output: The tensor it writes.
         grid: Its invocations.

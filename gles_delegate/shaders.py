@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 
 from gles_delegate.dispatch import Define, Dispatch, Kind, Operand, Value
 from gles_delegate.limits import Limits
@@ -152,4 +153,6 @@ def _expand(name: str, seen: set[str]) -> Iterator[tuple[str, int, str]]:
 
 @cache
 def _read(name: str) -> str:
-    return files("gles_delegate.glsl").joinpath(name).read_text(encoding="utf-8")
+    """The text of a file of ours, by its name in glsl/, or of anyone's, by its absolute path."""
+    file = Path(name) if Path(name).is_absolute() else files("gles_delegate.glsl").joinpath(name)
+    return file.read_text(encoding="utf-8")

@@ -121,3 +121,17 @@ def test_demo(tmp_path: Path) -> None:
 def test_demo_doubles_a_picture(tmp_path: Path, picture: Path) -> None:
     assert "60x40 -> 120x80" in run("demo.py", picture, "--output", tmp_path)
     assert pixels(tmp_path / "doubled.png").shape == (80, 120, 3)
+
+
+def test_custom_op(tmp_path: Path, picture: Path) -> None:
+    with Image.open(picture) as original:
+        ramp = original.resize((256, 8))
+    ramp.putdata([(i % 256, 255 - i % 256, 128) for i in range(256 * 8)])
+    source, output = tmp_path / "ramp.png", tmp_path / "posterized.png"
+    ramp.save(source)
+    assert "3 levels" in run("custom_op.py", source, "--levels", 3, "--output", output)
+    assert np.unique(pixels(output)).tolist() == [0, 127, 255]
+
+
+def test_custom_op_refuses_one_level(picture: Path) -> None:
+    assert "invalid choice" in run("custom_op.py", picture, "--levels", 1, status=2)

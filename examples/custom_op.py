@@ -1,0 +1,88 @@
+"""An op of one's own on the GPU: declared here, computed by posterize.glsl beside this file.
+
+    python examples/custom_op.py [PICTURE] --levels 4 --output posterized.png
+
+LiteRT knows no op "Posterize": a model with one runs nowhere but where somebody declares it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import flatbuffers
+import numpy as np
+import skimage.data
+from ai_edge_litert import schema_py_generated as schema
+from imaging import load_picture
+from PIL import Image
+
+import gles_delegate as gd
+from gles_delegate.ops import Dispatch, NodeView, Options, Unsupported, make_grid, op
+
+SHADER = str(Path(__file__).resolve().with_name("posterize"))
+
+
+@op("Posterize")
+def posterize(node: NodeView, options: Options) -> list[Dispatch]:
+    """The lowering: says which shader runs on what, or why it cannot."""
+    custom = node.node.custom_options
+    levels = int.from_bytes(custom.tobytes(), "little") if custom is not None else 0
+    if levels < 2:
+        raise Unsupported(f"{levels} levels; expected at least 2")
+    x = node.input(0)
+    output = node.output(x.shape)
+    grid = make_grid(output.pixels, output.slices, node.limits)
+    return [Dispatch(node.node.index, SHADER, (x,), output, grid, {"LEVELS": levels})]
+
+
+def make_model(shape: tuple[int, ...], levels: int) -> bytes:
+    """A .tflite model of the one op."""
+    tensors = [schema.TensorT(), schema.TensorT()]
+    for tensor, name in zip(tensors, (b"image", b"posterized"), strict=True):
+        tensor.shape, tensor.name = list(shape), name
+    node = schema.OperatorT()
+    node.inputs, node.outputs = [0], [1]
+    node.customOptions = list(levels.to_bytes(4, "little"))
+    code = schema.OperatorCodeT()
+    code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.CUSTOM
+    code.customCode = b"Posterize"
+    graph = schema.SubGraphT()
+    graph.tensors, graph.operators, graph.inputs, graph.outputs = tensors, [node], [0], [1]
+    model = schema.ModelT()
+    model.version, model.operatorCodes, model.subgraphs = 3, [code], [graph]
+    model.buffers = [schema.BufferT()]
+    builder = flatbuffers.Builder()
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("picture", type=Path, nargs="?", help="default: a cat")
+    parser.add_argument(
+        "--levels", type=int, default=4, choices=range(2, 257), metavar="N", help="values a colour"
+    )
+    parser.add_argument("--output", type=Path, default=Path("posterized.png"))
+    arguments = parser.parse_args()
+
+    if arguments.picture:
+        picture = load_picture(arguments.picture)
+    else:
+        picture = Image.fromarray(skimage.data.chelsea())
+    image = np.asarray(picture, np.float32)[np.newaxis] / 255
+    try:
+        content = make_model(image.shape, arguments.levels)
+        with gd.Interpreter(model_content=content) as interpreter:
+            interpreter.allocate_tensors()
+            interpreter.set_tensor(0, image)
+            interpreter.invoke()
+            result = interpreter.get_tensor(1)
+    except gd.DelegateError as error:
+        raise SystemExit(str(error)) from error
+    Image.fromarray((result[0] * 255).astype(np.uint8)).save(arguments.output)
+    print(f"{arguments.levels} levels of each colour: {arguments.output}")
+
+
+if __name__ == "__main__":
+    main()
