@@ -17,14 +17,15 @@ from gles_delegate.graph import Array
 
 Shape: TypeAlias = tuple[int, ...]
 Define: TypeAlias = int | float | str | tuple[int, ...]
-Kind: TypeAlias = Literal["float", "int"]
-"""The type of a lane: float32, or int32 (which holds bool as 0 and 1)."""
+Kind: TypeAlias = Literal["float", "int", "half"]
+"""The type of a lane: float32, int32 (which holds bool as 0 and 1), float32 stored as float16."""
 
 
 class _Texels:
-    """Sizes of the PHWC4 layout, from `shape`."""
+    """Sizes of the PHWC4 layout, from `shape` and `kind`."""
 
     shape: Shape
+    kind: Kind
 
     @property
     def channels(self) -> int:
@@ -45,6 +46,10 @@ class _Texels:
     @property
     def elements(self) -> int:
         return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.texels * (8 if self.kind == "half" else 16)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, prod
+from typing import TypeVar
 
 from gles_delegate.dispatch import Alias, Const, Define, Dispatch, Operand, Shape, Step, Value
 from gles_delegate.fusion import drop_unused, fuse_elementwise
@@ -14,6 +15,8 @@ from gles_delegate.ops.grid import make_grid
 from gles_delegate.ops.movement import View, view
 from gles_delegate.ops.registry import lane_kind
 from gles_delegate.partition import Lowered
+
+OperandT = TypeVar("OperandT", bound=Operand)
 
 HOST = "host"
 """Part name of a tensor's elements in row-major order, as the CPU sees them."""
@@ -49,8 +52,12 @@ class Plan:
         return "\n".join([*lines, f"{len(self.slots)} buffers, {total} bytes"])
 
 
-def make_plan(lowered: Lowered, nodes: Iterable[int], limits: Limits) -> Plan:
+def make_plan(
+    lowered: Lowered, nodes: Iterable[int], limits: Limits, half: bool = False
+) -> Plan:
     """Plan the nodes `nodes` of a lowered graph, all of which must have steps.
+
+    `half` stores tensors and weights as float16; sums are float32 all the same.
 
     Inputs of the plan are the tensors that the nodes read and do not compute; outputs are
     those they compute that the graph returns or another node reads.
@@ -58,8 +65,10 @@ def make_plan(lowered: Lowered, nodes: Iterable[int], limits: Limits) -> Plan:
     chosen = sorted(nodes)
     inputs, outputs = _boundary(lowered, chosen)
     shapes = lowered.shapes
-    upload = {t: _HostCopy(lowered.graph.tensors[t], shapes[t], limits) for t in inputs}
-    download = {t: _HostCopy(lowered.graph.tensors[t], shapes[t], limits) for t in outputs}
+    upload, download = (
+        {t: _HostCopy(lowered.graph.tensors[t], shapes[t], limits, half) for t in tensors}
+        for tensors in (inputs, outputs)
+    )
     steps: list[Step] = [copy.upload() for copy in upload.values()]
     steps += [step for index in chosen for step in lowered.steps[index]]
     steps += [copy.download() for copy in download.values()]
@@ -69,6 +78,8 @@ def make_plan(lowered: Lowered, nodes: Iterable[int], limits: Limits) -> Plan:
     kept = {*host_inputs.values(), *host_outputs.values()}
     dispatches = fuse_elementwise(dispatches, kept, limits)
     dispatches = drop_unused(dispatches, kept)
+    if half:
+        dispatches = [_in_half(dispatch) for dispatch in dispatches]
     slots, slot_of = _assign_slots(dispatches, kept)
     return Plan(tuple(dispatches), host_inputs, host_outputs, slots, slot_of)
 
@@ -97,6 +108,7 @@ class _HostCopy:
     tensor: Tensor
     shape: Shape
     limits: Limits
+    half: bool
 
     @property
     def value(self) -> Value:
@@ -135,8 +147,8 @@ class _HostCopy:
 
     @property
     def _is_row_major(self) -> bool:
-        """Whether the tensor's texels hold its elements in row-major order."""
-        return self.value.channels == 4 or self.value.pixels == 1
+        """Whether the tensor's texels hold its elements in row-major order, as they are."""
+        return not self.half and (self.value.channels == 4 or self.value.pixels == 1)
 
     def _converted(self, shader: str, source: Value, output: Value) -> Dispatch:
         quantization = self.tensor.quantization
@@ -171,6 +183,25 @@ def _root(value: Value, roots: Mapping[Value, Value]) -> Value:
     return roots.get(value, value)
 
 
+def _in_half(dispatch: Dispatch) -> Dispatch:
+    """With every float tensor stored as float16, but those that the CPU sees."""
+
+    def stored(operand: OperandT) -> OperandT:
+        if operand.kind != "float" or (isinstance(operand, Value) and operand.part == HOST):
+            return operand
+        return replace(operand, kind="half")
+
+    return replace(
+        dispatch,
+        reads=tuple(map(stored, dispatch.reads)),
+        output=stored(dispatch.output),
+        epilogue=tuple(
+            replace(call, operand=call.operand and stored(call.operand))
+            for call in dispatch.epilogue
+        ),
+    )
+
+
 def _assign_slots(
     dispatches: Sequence[Dispatch], kept: Iterable[Value]
 ) -> tuple[tuple[int, ...], dict[Value, int]]:
@@ -189,7 +220,7 @@ def _assign_slots(
     sizes: list[int] = []
     tenants: list[list[tuple[int, int]]] = []
     slot_of: dict[Value, int] = {}
-    for value in sorted(lives, key=lambda v: (-v.texels, lives[v])):
+    for value in sorted(lives, key=lambda v: (-v.nbytes, lives[v])):
         first, last = lives[value]
         free = (
             slot
@@ -198,7 +229,7 @@ def _assign_slots(
         )
         slot = next(free, len(sizes))
         if slot == len(sizes):
-            sizes.append(max(16 * value.texels, 16))
+            sizes.append(max(value.nbytes, 16))
             tenants.append([])
         tenants[slot].append((first, last))
         slot_of[value] = slot

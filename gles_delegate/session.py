@@ -17,6 +17,8 @@ from gles_delegate.shaders import assemble
 
 _Call: TypeAlias = tuple[Callable[..., Any], tuple[int, ...]]
 
+_DTYPES = {"float": np.float32, "int": np.int32, "half": np.float16}
+
 _READ_BARRIER = gl_names.SHADER_STORAGE_BARRIER | gl_names.SHADER_IMAGE_ACCESS_BARRIER
 
 
@@ -74,7 +76,7 @@ class Session:
             self._slots.append(TexelBuffer(self._gpu.ctx, self._gpu.gl, bytes(size), image))
         for const in plan.constants:
             arrays = [graph.tensors[t].values() if t >= 0 else None for t in const.tensors]
-            dtype = np.float32 if const.kind == "float" else np.int32
+            dtype = _DTYPES[const.kind]
             packed = np.ascontiguousarray(const.pack(*arrays, *const.args), dtype)
             data = packed.tobytes() or bytes(16)
             self._constants[const] = TexelBuffer(self._gpu.ctx, self._gpu.gl, data, image)

@@ -24,8 +24,9 @@ precision highp int;
 """
 
 _TYPES: dict[Kind, dict[str, Define]] = {
-    "float": {"VEC": "vec4", "FORMAT": "rgba32f", "IMAGE": "imageBuffer"},
-    "int": {"VEC": "ivec4", "FORMAT": "rgba32i", "IMAGE": "iimageBuffer"},
+    "float": {"VEC": "vec4", "ELEMENT": "vec4", "FORMAT": "rgba32f", "IMAGE": "imageBuffer"},
+    "int": {"VEC": "ivec4", "ELEMENT": "ivec4", "FORMAT": "rgba32i", "IMAGE": "iimageBuffer"},
+    "half": {"VEC": "vec4", "ELEMENT": "uvec2"},  # read through storage blocks only
 }
 
 DESKTOP_HEADER = "#version 430\n"
@@ -87,7 +88,8 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sou
     }
     for i, operand in enumerate(dispatch.operands):
         common |= {f"{key}{i}": value for key, value in _TYPES[operand.kind].items()}
-    common["OUT_VEC"] = _TYPES[dispatch.output.kind]["VEC"]
+    common |= {f"OUT_{key}": _TYPES[dispatch.output.kind][key] for key in ("VEC", "ELEMENT")}
+    common["OUT_HALF"] = int(dispatch.output.kind == "half")
     name = f"{dispatch.shader}.glsl"
     body = list(_expand(name, set()))
     code = "\n".join(line.partition("//")[0] for _, _, line in body)

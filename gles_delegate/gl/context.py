@@ -163,6 +163,8 @@ class GpuContext:
             block_bytes=gl.integer64(gl_names.MAX_SHADER_STORAGE_BLOCK_SIZE),
             # llvmpipe gathers from storage blocks lane by lane, from buffer textures by vectors.
             buffer_texels=gl.integer(gl_names.MAX_TEXTURE_BUFFER_SIZE) if cpu and textures else 0,
+            # A GPU is bound by memory; on llvmpipe unpacking costs more than it saves.
+            half_storage=not cpu,
             cpu=cpu,
         )
 

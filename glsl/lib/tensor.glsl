@@ -2,7 +2,7 @@
 //
 // A shader gets OUT_CHANNELS and OUT_PIXELS of its output, IMAGE_READS (read through buffer
 // textures, else through storage blocks), the types of its texels (VEC0 ff. of the inputs, OUT_VEC:
-// vec4 or ivec4), and the element-wise functions fused into it: EPILOGUE(v, slice, pixel) and the
+// vec4 or ivec4) and how they are stored (ELEMENT0 ff., OUT_ELEMENT), and the element-wise functions fused into it: EPILOGUE(v, slice, pixel) and the
 // EPILOGUE_INPUTS that it loads.
 
 #if IMAGE_READS
@@ -15,14 +15,19 @@
 // An image load outside the buffer is zero by the specification.
 #define LOAD_OR_ZERO(name, index) imageLoad(name, index)
 #else
-#define INPUT0(name) layout(std430, binding = 1) readonly buffer Input0 { VEC0 name[]; };
-#define INPUT1(name) layout(std430, binding = 2) readonly buffer Input1 { VEC1 name[]; };
-#define INPUT2(name) layout(std430, binding = 3) readonly buffer Input2 { VEC2 name[]; };
-#define INPUT3(name) layout(std430, binding = 4) readonly buffer Input3 { VEC3 name[]; };
-#define INPUT4(name) layout(std430, binding = 5) readonly buffer Input4 { VEC4 name[]; };
-#define LOAD(name, index) name[index]
-#define LOAD_OR_ZERO(name, index) ((index) < 0 ? vec4(0.0) : name[max(index, 0)])
+#define INPUT0(name) layout(std430, binding = 1) readonly buffer Input0 { ELEMENT0 name[]; };
+#define INPUT1(name) layout(std430, binding = 2) readonly buffer Input1 { ELEMENT1 name[]; };
+#define INPUT2(name) layout(std430, binding = 3) readonly buffer Input2 { ELEMENT2 name[]; };
+#define INPUT3(name) layout(std430, binding = 4) readonly buffer Input3 { ELEMENT3 name[]; };
+#define INPUT4(name) layout(std430, binding = 5) readonly buffer Input4 { ELEMENT4 name[]; };
+#define LOAD(name, index) unpacked(name[index])
+#define LOAD_OR_ZERO(name, index) ((index) < 0 ? vec4(0.0) : unpacked(name[max(index, 0)]))
 #endif
+
+// A texel as it is computed with, from the way it is stored.
+vec4 unpacked(vec4 texel) { return texel; }
+ivec4 unpacked(ivec4 texel) { return texel; }
+vec4 unpacked(uvec2 texel) { return vec4(unpackHalf2x16(texel.x), unpackHalf2x16(texel.y)); }
 
 #define OUTSIDE (-0x40000000)  // plus any texel index: still negative
 
@@ -45,9 +50,9 @@ layout(local_size_x = PIXEL_LANES, local_size_y = SLICE_LANES) in;
 #define FIRST_PIXEL(count) (int(gl_WorkGroupID.PIXEL_AXIS) * (PIXEL_LANES * (count)) + int(gl_LocalInvocationID.PIXEL_AXIS))
 
 #if PARTIAL
-layout(std430, binding = 0) buffer Output { OUT_VEC out_texels[]; };
+layout(std430, binding = 0) buffer Output { OUT_ELEMENT out_texels[]; };
 #else
-layout(std430, binding = 0) writeonly buffer Output { OUT_VEC out_texels[]; };
+layout(std430, binding = 0) writeonly buffer Output { OUT_ELEMENT out_texels[]; };
 #endif
 
 EPILOGUE_INPUTS
@@ -62,5 +67,9 @@ void store(int slice, int pixel, OUT_VEC v) {
 #if OUT_CHANNELS % 4 != 0
   v = mix(OUT_VEC(0), v, lanes_below(OUT_CHANNELS - 4 * slice));
 #endif
+#if OUT_HALF
+  out_texels[slice * OUT_PIXELS + pixel] = uvec2(packHalf2x16(v.xy), packHalf2x16(v.zw));
+#else
   out_texels[slice * OUT_PIXELS + pixel] = v;
+#endif
 }

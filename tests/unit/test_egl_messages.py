@@ -20,6 +20,8 @@ LLVMPIPE = "llvmpipe (LLVM 15.0.6, 256 bits)"
 class FakeLibEgl(LibEgl):
     """An EGL that no display can be had from."""
 
+    client_extensions = frozenset()
+
     def __init__(self) -> None:
         super().__init__(ctypes.CDLL(None))
 

@@ -137,6 +137,7 @@ def test_limits_default_to_what_es_3_1_guarantees() -> None:
         "shared_bytes": 16384,
         "block_bytes": 134217728,
         "buffer_texels": 0,
+        "half_storage": False,
         "cpu": False,
     }
 

@@ -1,0 +1,72 @@
+"""Tensors stored as float16, where precision_loss_allowed lets them be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from ai_edge_litert.interpreter import Interpreter as LiteRt
+
+import gles_delegate as gd
+from gles_delegate.gl.context import GpuContext
+from gles_delegate.limits import Limits
+from tests.op_table import CASES, Case
+from tests.oracle import run, run_litert
+
+pytestmark = pytest.mark.usefixtures("gl")
+
+MODELS = ("mnist_model", "face_detection_front")
+CASES_OF_ALL = [case for case in CASES if case.op in ("GRAPH", "CONCATENATION")]
+LOSSY = gd.GpuDelegateOptions(precision_loss_allowed=True)
+
+
+@pytest.fixture
+def half(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every device is taken for a small GPU on which float16 pays."""
+    read_limits = GpuContext._read_limits
+
+    def read_half(self: GpuContext) -> None:
+        read_limits(self)
+        self.limits = Limits(half_storage=True)
+
+    monkeypatch.setattr(GpuContext, "_read_limits", read_half)
+
+
+@pytest.mark.usefixtures("half")
+@pytest.mark.parametrize("name", MODELS)
+def test_models_agree_to_a_hundredth(name: str, real_model: Callable[[str], bytes]) -> None:
+    content = real_model(name)
+    with gd.GpuDelegate(LOSSY) as delegate:
+        ours = gd.Interpreter(model_content=content, experimental_delegates=[delegate])
+        assert delegate.report.storage == "float16"
+        reference = LiteRt(model_content=content)
+        shape = ours.get_input_details()[0]["shape"]
+        feed = [np.random.default_rng(0).uniform(-1, 1, shape).astype(np.float32)]
+        for interpreter in (ours, reference):
+            interpreter.allocate_tensors()
+        for actual, expected in zip(run(ours, feed), run(reference, feed), strict=True):
+            error = np.abs(actual - expected).max() / np.abs(expected).max()
+            assert 0 < error < 1e-2
+
+
+@pytest.mark.usefixtures("half")
+@pytest.mark.parametrize("case", CASES_OF_ALL, ids=lambda case: case.id)
+def test_small_graphs_agree_to_a_hundredth(case: Case) -> None:
+    content, inputs = case.build()
+    with gd.GpuDelegate(LOSSY) as delegate:
+        interpreter = gd.Interpreter(model_content=content, experimental_delegates=[delegate])
+        interpreter.allocate_tensors()
+        for actual, expected in zip(
+            run(interpreter, inputs), run_litert(content, inputs), strict=True
+        ):
+            scale = max(1.0, float(np.abs(expected).max(initial=0)))
+            np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-2 * scale)
+
+
+def test_llvmpipe_keeps_float32(real_model: Callable[[str], bytes]) -> None:
+    with gd.GpuDelegate(LOSSY) as delegate:
+        gd.Interpreter(model_content=real_model("mnist_model"), experimental_delegates=[delegate])
+        half = delegate.gpu.limits.half_storage
+        assert half == ("llvmpipe" not in delegate.gpu.renderer)
+        assert delegate.report.storage == ("float16" if half else "float32")
