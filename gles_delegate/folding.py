@@ -1,4 +1,4 @@
-"""Constants computed before anything runs: fp16 and 8-bit weights behind DEQUANTIZE nodes."""
+"""Constants computed before anything runs: fp16, 8-bit and sparse weights and what unpacks them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from gles_delegate.graph import Graph, Tensor
+from gles_delegate.graph import Graph
 
 
 def fold_constants(graph: Graph) -> Graph:
-    """The graph with the results of DEQUANTIZE on constants as float32 constants.
+    """The graph with the results of DEQUANTIZE and DENSIFY on constants as constants.
 
     The nodes stay where they are; their outputs are constants then, so nothing is left to do.
 
@@ -19,15 +19,21 @@ def fold_constants(graph: Graph) -> Graph:
     """
     tensors = list(graph.tensors)
     for node in graph.nodes:
-        if node.op != "DEQUANTIZE" or len(node.inputs) != 1 or len(node.outputs) != 1:
+        if (
+            node.op not in ("DEQUANTIZE", "DENSIFY")
+            or len(node.inputs) != 1
+            or len(node.outputs) != 1
+        ):
             continue
         source, output = tensors[node.inputs[0]], tensors[node.outputs[0]]
-        if _is_foldable(source) and output.dtype == "float32" and not output.is_constant:
-            values = np.ascontiguousarray(source.values(), np.float32)
-            data = values.ravel().view(np.uint8)
-            tensors[output.index] = replace(output, shape=source.shape, data=data)
+        if not source.is_constant or output.is_constant:
+            continue
+        if node.op == "DENSIFY":
+            values = source.array()
+        elif output.dtype == "float32" and (source.is_quantized or source.dtype == "float16"):
+            values = source.values()
+        else:
+            continue
+        data = np.ascontiguousarray(values).ravel().view(np.uint8)
+        tensors[output.index] = replace(output, shape=source.shape, data=data)
     return replace(graph, tensors=tuple(tensors))
-
-
-def _is_foldable(tensor: Tensor) -> bool:
-    return tensor.is_constant and (tensor.dtype in ("float16", "float32") or tensor.is_quantized)

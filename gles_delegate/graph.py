@@ -13,6 +13,7 @@ import numpy as np
 
 from gles_delegate.errors import ModelError
 from gles_delegate.flat import FlatTable
+from gles_delegate.sparse import Sparsity, to_dense
 
 Array = np.ndarray[Any, Any]
 
@@ -47,6 +48,7 @@ class Tensor:
     shape_signature: tuple[int, ...]
     quantization: Quantization = Quantization()
     is_variable: bool = False
+    sparsity: Sparsity | None = field(default=None, repr=False)
     data: Array | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -64,13 +66,15 @@ class Tensor:
             raise ModelError(f"tensor {self.index} {self.name!r} is not a constant")
         try:
             dtype = np.dtype(self.dtype).newbyteorder("<")
-            array: Array = self.data.view(dtype).reshape(self.shape)
-            return array
+            array: Array = self.data.view(dtype)
+            if self.sparsity is None:
+                return array.reshape(self.shape)
         except (TypeError, ValueError) as error:
             raise ModelError(
                 f"damaged model: constant tensor {self.index} {self.name!r} of type {self.dtype} "
                 f"and shape {list(self.shape)} has {self.data.size} bytes"
             ) from error
+        return to_dense(array, self.shape, self.sparsity)
 
     @property
     def is_quantized(self) -> bool:

@@ -16,6 +16,7 @@ from gles_delegate.errors import ModelError
 from gles_delegate.flat import FlatTable
 from gles_delegate.graph import Array, Graph, Node, Quantization, Signature, Tensor
 from gles_delegate.schema import BUILTIN_OPERATORS, CUSTOM, FILE_IDENTIFIER, TENSOR_TYPES
+from gles_delegate.sparse import Level, Sparsity
 
 T = TypeVar("T")
 
@@ -110,6 +111,7 @@ def _tensor(index: int, table: FlatTable, buffers: list[Array]) -> Tensor:
         table.ints(7),
         _quantization(table.table(4)),
         table.scalar(5, "bool", False),
+        _sparsity(table.table(6)),
         data,
     )
     if tensor.shape_signature and len(tensor.shape_signature) != len(shape):
@@ -128,6 +130,28 @@ def _quantization(table: FlatTable | None) -> Quantization:
         tuple(table.array(3, "int64").tolist()),
         table.scalar(6, "int32"),
     )
+
+
+def _sparsity(table: FlatTable | None) -> Sparsity | None:
+    if table is None:
+        return None
+    return Sparsity(table.ints(0), table.ints(1), tuple(_level(t) for t in table.tables(2)))
+
+
+def _level(table: FlatTable) -> Level:
+    if table.scalar(0, "int8") == 0:
+        return Level(table.scalar(1, "int32"))
+    return Level(0, _index_vector(table, 2), _index_vector(table, 4))
+
+
+def _index_vector(table: FlatTable, slot: int) -> Array:
+    """A union SparseIndexVector: its type in `slot`, its table after that."""
+    types = (None, "int32", "uint16", "uint8")
+    dtype = _pick(types, table.scalar(slot, "uint8"), "type of index vector")
+    vector = table.table(slot + 1)
+    if dtype is None or vector is None:
+        raise ModelError("damaged model: a sparse level without indices")
+    return vector.array(0, dtype).astype(np.int64)
 
 
 def _operator_code(table: FlatTable) -> tuple[str, int]:

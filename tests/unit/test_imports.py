@@ -12,7 +12,7 @@ import gles_delegate as gd
 PACKAGE = Path(gd.__file__).parent
 LINE = (
     {"errors", "limits", "schema"},
-    {"flat"},
+    {"flat", "sparse"},
     {"graph"},
     {"model", "dispatch"},
     {"ops", "folding"},

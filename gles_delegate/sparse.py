@@ -1,0 +1,93 @@
+"""Sparse constants: TFLite's generalised compressed storage, and how to expand it.
+
+The storage is that of Chou, Kjolstad and Amarasinghe, "Format Abstraction for Sparse Tensor
+Algebra Compilers", 2018: one level for each dimension, outermost first, dense or compressed. A
+dimension may be split into blocks; its second level counts inside a block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gles_delegate.errors import ModelError
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Level:
+    """Dense with `size` entries, or compressed: entry p has the indices[segments[p]:segments[p+1]].
+
+    `segments` is None for a dense level.
+    """
+
+    size: int
+    segments: Array | None = field(default=None, compare=False)
+    indices: Array | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Sparsity:
+    """Levels in storage order.
+
+    Attributes:
+        traversal_order: Of each level, its dimension; those past the tensor's rank are blocks.
+        block_map: Of each block, the dimension that it splits.
+    """
+
+    traversal_order: tuple[int, ...]
+    block_map: tuple[int, ...]
+    levels: tuple[Level, ...]
+
+
+def to_dense(values: Array, shape: tuple[int, ...], sparsity: Sparsity) -> Array:
+    """The tensor of this shape whose stored values are `values`, zero elsewhere.
+
+    Raises:
+        ModelError: The levels contradict the shape or the number of values.
+    """
+    try:
+        return _to_dense(values, shape, sparsity)
+    except (IndexError, ValueError, MemoryError) as error:
+        raise ModelError(f"damaged model: a sparse constant of shape {list(shape)}") from error
+
+
+def _to_dense(values: Array, shape: tuple[int, ...], sparsity: Sparsity) -> Array:
+    rank = len(shape)
+    if sorted(sparsity.traversal_order) != list(range(rank + len(sparsity.block_map))):
+        raise ValueError("the traversal order is no permutation")
+    entries = np.zeros(1, np.int64)
+    coordinates: dict[int, Array] = {}
+    block_size = [1] * rank
+    for dimension, level in zip(sparsity.traversal_order, sparsity.levels, strict=True):
+        if level.segments is None or level.indices is None:
+            if level.size < 0 or entries.size * level.size > np.prod(shape):
+                raise ValueError("more entries than elements")
+            repeats: Any = level.size
+            own = np.tile(np.arange(level.size), entries.size)
+            following = np.repeat(entries * level.size, level.size) + own
+        else:
+            starts, ends = level.segments[entries], level.segments[entries + 1]
+            if (starts < 0).any() or (ends < starts).any() or (ends > level.indices.size).any():
+                raise ValueError("segments outside the indices")
+            repeats = ends - starts
+            before = np.repeat(np.cumsum(repeats) - repeats, repeats)
+            following = np.repeat(starts, repeats) + np.arange(repeats.sum()) - before
+            own = level.indices[following]
+        coordinates = {d: np.repeat(c, repeats) for d, c in coordinates.items()}
+        coordinates[dimension] = own
+        entries = following
+        if dimension >= rank:
+            block_size[sparsity.block_map[dimension - rank]] = level.size
+    for block, dimension in enumerate(sparsity.block_map):
+        outer, inner = coordinates[dimension], coordinates[rank + block]
+        coordinates[dimension] = outer * block_size[dimension] + inner
+    dense = np.zeros(shape, values.dtype)
+    index = tuple(coordinates[d] for d in range(rank))
+    if any(((i < 0) | (i >= n)).any() for i, n in zip(index, shape, strict=True)):
+        raise ValueError("a coordinate outside the shape")
+    dense[index] = values[entries]
+    return dense
