@@ -295,6 +295,14 @@ class Delegation:
         """Run once: arrays by tensor index, float32, of the prepared shapes."""
         self._delegate._run(lambda: self._require_session().run(inputs, outputs))
 
+    def read_variable(self, index: int, array: Array) -> None:
+        """Fill `array` with a variable tensor, if the GPU has it."""
+        self._delegate._run(lambda: self._require_session().read_variable(index, array))
+
+    def write_variable(self, index: int, array: Array) -> None:
+        """Copy `array` into a variable tensor, if the GPU has it."""
+        self._delegate._run(lambda: self._require_session().write_variable(index, array))
+
     def release(self) -> None:
         """Delete the GL objects; on the delegate's thread, inside the guard."""
         if self._session is not None:

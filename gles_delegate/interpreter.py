@@ -184,6 +184,8 @@ class Interpreter:
                 f"{list(self._shapes[tensor.index])}, found {list(array.shape)}"
             )
         np.copyto(self._array(tensor.index), array)
+        if tensor.is_variable:
+            self._require_delegation().write_variable(tensor.index, self._arrays[tensor.index])
 
     def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> Array:
         """A copy of an input, an output, a constant or a variable.
@@ -225,6 +227,7 @@ class Interpreter:
         for index, array in self._arrays.items():
             if self._graph.tensors[index].is_variable:
                 array.fill(0)
+                self._require_delegation().write_variable(index, array)
 
     def get_signature_list(self) -> dict[str, dict[str, list[str]]]:
         """The names of the inputs and outputs of each signature, by its key."""
@@ -280,6 +283,8 @@ class Interpreter:
             )
         if index not in self._arrays or not self._ready:
             raise ValueError("the interpreter is not ready: call allocate_tensors() first")
+        if tensor.is_variable:
+            self._require_delegation().read_variable(index, self._arrays[index])
         return self._arrays[index]
 
     def _is_on_host(self, tensor: Tensor) -> bool:

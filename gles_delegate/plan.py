@@ -30,6 +30,7 @@ class Plan:
         dispatches: In order of execution.
         inputs: Tensor index to the row-major value that the CPU fills before a run.
         outputs: Tensor index to the row-major value that holds the result after it.
+        variables: Tensor index to the row-major value that lasts from one run to the next.
         slots: Bytes of each buffer for the values of the plan.
         slot_of: The buffer of each value; values that never live together share one.
     """
@@ -37,6 +38,7 @@ class Plan:
     dispatches: tuple[Dispatch, ...]
     inputs: Mapping[int, Value]
     outputs: Mapping[int, Value]
+    variables: Mapping[int, Value]
     slots: tuple[int, ...]
     slot_of: Mapping[Value, int]
 
@@ -52,15 +54,14 @@ class Plan:
         return "\n".join([*lines, f"{len(self.slots)} buffers, {total} bytes"])
 
 
-def make_plan(
-    lowered: Lowered, nodes: Iterable[int], limits: Limits, half: bool = False
-) -> Plan:
+def make_plan(lowered: Lowered, nodes: Iterable[int], limits: Limits, half: bool = False) -> Plan:
     """Plan the nodes `nodes` of a lowered graph, all of which must have steps.
 
     `half` stores tensors and weights as float16; sums are float32 all the same.
 
     Inputs of the plan are the tensors that the nodes read and do not compute; outputs are
-    those they compute that the graph returns or another node reads.
+    those they compute that the graph returns or another node reads. A variable tensor is
+    neither: a node assigns to it by an alias, and what it is at the end the next run begins with.
     """
     chosen = sorted(nodes)
     inputs, outputs = _boundary(lowered, chosen)
@@ -71,17 +72,21 @@ def make_plan(
     )
     steps: list[Step] = [copy.upload() for copy in upload.values()]
     steps += [step for index in chosen for step in lowered.steps[index]]
+    assigned = {step.output for step in steps[len(upload) :]}
     steps += [copy.download() for copy in download.values()]
+    steps += [copy.write_back() for copy in upload.values() if copy.value in assigned]
     roots, dispatches = _resolve(steps)
-    host_inputs = {t: copy.host for t, copy in upload.items()}
+    hosts = {t: copy.host for t, copy in upload.items()}
+    variables = {t: host for t, host in hosts.items() if lowered.graph.tensors[t].is_variable}
+    host_inputs = {t: host for t, host in hosts.items() if t not in variables}
     host_outputs = {t: _root(copy.host, roots) for t, copy in download.items()}
-    kept = {*host_inputs.values(), *host_outputs.values()}
+    kept = {*hosts.values(), *host_outputs.values()}
     dispatches = fuse_elementwise(dispatches, kept, limits)
     dispatches = drop_unused(dispatches, kept)
     if half:
         dispatches = [_in_half(dispatch) for dispatch in dispatches]
     slots, slot_of = _assign_slots(dispatches, kept)
-    return Plan(tuple(dispatches), host_inputs, host_outputs, slots, slot_of)
+    return Plan(tuple(dispatches), host_inputs, host_outputs, variables, slots, slot_of)
 
 
 def _boundary(lowered: Lowered, nodes: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -134,10 +139,14 @@ class _HostCopy:
         return view(self.host, self.value, whole, self.limits, -1)
 
     def download(self) -> Step:
+        if self._is_row_major and not self._bytes:
+            return Alias(-1, self.host, self.value)
+        return self.write_back()
+
+    def write_back(self) -> Step:
+        """Like `download`, but always into the value `host` itself."""
         if self._bytes:
             return self._converted("pack_bytes", self.value, self.host)
-        if self._is_row_major:
-            return Alias(-1, self.host, self.value)
         whole = View((self.host.elements,), (1,))
         return view(self.value, self.host, whole, self.limits, -1)
 

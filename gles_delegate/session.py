@@ -61,6 +61,18 @@ class Session:
                 array = outputs[index]
                 self._buffer_of(value).buffer.read_into(array, array.nbytes)
 
+    def read_variable(self, index: int, array: Array) -> None:
+        """Read a variable tensor into `array`; nothing happens if the plan does not use it."""
+        value = self._plan.variables.get(index)
+        if value is not None and value.texels:
+            self._buffer_of(value).buffer.read_into(array, array.nbytes)
+
+    def write_variable(self, index: int, array: Array) -> None:
+        """Give a variable tensor these values; nothing happens if the plan does not use it."""
+        value = self._plan.variables.get(index)
+        if value is not None and value.texels:
+            self._buffer_of(value).buffer.write(array)
+
     def release(self) -> None:
         """Delete every GL object."""
         for buffer in (*self._slots, *self._constants.values()):

@@ -1,12 +1,8 @@
-// Y = FUNCTION(A) or FUNCTION(A, B), with numpy's broadcasting; PER_LANE pixels an invocation.
+// Y = FUNCTION(A), FUNCTION(A, B) or FUNCTION(A, B, C), with numpy's broadcasting; PER_LANE pixels
+// an invocation. FUNCTION may be empty, for one operand as it is. Operands that LiteRT compares in
+// 256ths have their A_UNIT and B_UNIT.
 #include "lib/tensor.glsl"
 
-INPUT0(A)
-#if OPERANDS == 2
-INPUT1(B)
-#endif
-
-#ifdef DIMS
 // Texel of an operand at a pixel of the output: the pixel's coordinates in SIZES times STRIDES.
 int broadcast(int pixel, int strides[DIMS]) {
   const int sizes[DIMS] = SIZES;
@@ -17,34 +13,40 @@ int broadcast(int pixel, int strides[DIMS]) {
   }
   return index;
 }
+
+// Defines `load`, which reads the texel of an operand for a slice and a pixel of the output.
+#define LOADER(VEC, load, name, same_pixels, strides, pixels, one_channel) \
+  VEC load(int slice, int pixel) { \
+    int index = same_pixels == 1 ? pixel : broadcast(pixel, strides); \
+    return one_channel == 1 ? LOAD(name, index).xxxx : LOAD(name, slice * pixels + index); \
+  }
+
+INPUT0(A)
+LOADER(VEC0, load_a, A, A_SAME_PIXELS, A_STRIDES, A_PIXELS, A_ONE_CHANNEL)
+#ifdef A_UNIT
+#define OPERAND_A in_256ths(load_a(slice, pixel), A_UNIT)
+#else
+#define OPERAND_A load_a(slice, pixel)
 #endif
 
-VEC0 load_a(int slice, int pixel) {
-#if A_SAME_PIXELS
-  int index = pixel;
+#if OPERANDS >= 2
+INPUT1(B)
+LOADER(VEC1, load_b, B, B_SAME_PIXELS, B_STRIDES, B_PIXELS, B_ONE_CHANNEL)
+#ifdef B_UNIT
+#define OPERAND_B , in_256ths(load_b(slice, pixel), B_UNIT)
 #else
-  int index = broadcast(pixel, A_STRIDES);
+#define OPERAND_B , load_b(slice, pixel)
 #endif
-#if A_ONE_CHANNEL
-  return LOAD(A, index).xxxx;
 #else
-  return LOAD(A, slice * A_PIXELS + index);
+#define OPERAND_B
 #endif
-}
 
-#if OPERANDS == 2
-VEC1 load_b(int slice, int pixel) {
-#if B_SAME_PIXELS
-  int index = pixel;
+#if OPERANDS >= 3
+INPUT2(C)
+LOADER(VEC2, load_c, C, C_SAME_PIXELS, C_STRIDES, C_PIXELS, C_ONE_CHANNEL)
+#define OPERAND_C , load_c(slice, pixel)
 #else
-  int index = broadcast(pixel, B_STRIDES);
-#endif
-#if B_ONE_CHANNEL
-  return LOAD(B, index).xxxx;
-#else
-  return LOAD(B, slice * B_PIXELS + index);
-#endif
-}
+#define OPERAND_C
 #endif
 
 void main() {
@@ -52,12 +54,7 @@ void main() {
   int slice = SLICE_INVOCATION;
   for (int i = 0; i < PER_LANE; ++i) {
     int pixel = first + i * PIXEL_LANES;
-    if (pixel < OUT_PIXELS && slice < OUT_SLICES) {
-#if OPERANDS == 2
-      store(slice, pixel, FUNCTION(load_a(slice, pixel), load_b(slice, pixel)));
-#else
-      store(slice, pixel, load_a(slice, pixel));
-#endif
-    }
+    if (pixel < OUT_PIXELS && slice < OUT_SLICES)
+      store(slice, pixel, FUNCTION(OPERAND_A OPERAND_B OPERAND_C));
   }
 }

@@ -1,8 +1,15 @@
-// MEAN: combines the elements of the reduced dimensions; FINISH scales the result.
+// SUM, REDUCE_MAX ...: COMBINEs the elements of the reduced dimensions one after the other.
 //
 // A pixel of the output has coordinates in SIZES; its inputs start at the sum of coordinate *
 // STRIDES and lie at the sum of counter * REDUCED_STRIDES over all counters in REDUCED_SIZES.
+// If REDUCE_CHANNELS, all IN_CHANNELS of them become one.
 #include "lib/tensor.glsl"
+
+#define SUM(a, b) ((a) + (b))
+#define PRODUCT(a, b) ((a) * (b))
+// What LiteRT's comparison leaves of a NaN, on either side, is b; compilers make it max and min.
+#define LARGEST(a, b) ((a) != (a) || (b) != (b) ? (b) : max(a, b))
+#define SMALLEST(a, b) ((a) != (a) || (b) != (b) ? (b) : min(a, b))
 
 INPUT0(X)
 
@@ -31,12 +38,19 @@ void main() {
   int slice = SLICE_INVOCATION;
   if (pixel >= OUT_PIXELS || slice >= OUT_SLICES) return;
   int start = start_of(pixel) + slice * IN_PIXELS;
-  vec4 sum = vec4(0.0);
-  for (int s = 0; s < REDUCED_SLICES; ++s)
-    for (int i = 0; i < REDUCED; ++i)
-      sum += LOAD(X, start + s * IN_PIXELS + step_of(i));
+  OUT_VEC result = OUT_VEC(INITIAL);
+  for (int i = 0; i < REDUCED; ++i) {
+    int texel = start + step_of(i);
 #if REDUCE_CHANNELS
-  sum = vec4(sum.x + sum.y + sum.z + sum.w);
+    for (int channel = 0; channel < IN_CHANNELS; channel += 4) {
+      OUT_VEC v = LOAD(X, texel + channel / 4 * IN_PIXELS);
+      for (int lane = 0; lane < 4; ++lane)
+        if (channel + lane < IN_CHANNELS) result.x = COMBINE(result.x, v[lane]);
+    }
+#else
+    OUT_VEC v = LOAD(X, texel);
+    for (int lane = 0; lane < 4; ++lane) result[lane] = COMBINE(result[lane], v[lane]);
 #endif
-  store(slice, pixel, sum * FINISH);
+  }
+  store(slice, pixel, result / OUT_VEC(DIVISOR));
 }

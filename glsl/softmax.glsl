@@ -1,29 +1,26 @@
-// SOFTMAX over the channels of a pixel: exp(BETA * (x - max)) / sum.
+// SOFTMAX over the channels of a pixel: exp(BETA * (x - max)) / sum; LOG_SOFTMAX: its logarithm.
 #include "lib/tensor.glsl"
+#include "lib/channels.glsl"
 
 INPUT0(X)
 
-const float LOWEST = -3.402823466e38;
-
-// A texel with LOWEST, or with zero, in the lanes past the last channel.
-vec4 masked(int slice, vec4 v, float fill) {
-#if OUT_CHANNELS % 4 == 0
-  return v;
-#else
-  return mix(vec4(fill), v, lanes_below(OUT_CHANNELS - 4 * slice));
-#endif
-}
-
 void main() {
   int pixel = PIXEL_INVOCATION;
+#if SLICE_LANES == 1
   if (pixel >= OUT_PIXELS) return;
+#endif
   vec4 v = vec4(LOWEST);
-  for (int s = 0; s < OUT_SLICES; ++s) v = max(v, masked(s, LOAD(X, s * OUT_PIXELS + pixel), LOWEST));
-  float highest = max(max(v.x, v.y), max(v.z, v.w));
+  for (EACH_SLICE(s)) v = max(v, masked(s, LOAD(X, s * OUT_PIXELS + pixel), LOWEST));
+  float highest = highest_of(v);
   v = vec4(0.0);
-  for (int s = 0; s < OUT_SLICES; ++s)
-    v += masked(s, exp((LOAD(X, s * OUT_PIXELS + pixel) - highest) * BETA), 0.0);
-  float sum = v.x + v.y + v.z + v.w;
-  for (int s = 0; s < OUT_SLICES; ++s)
-    store(s, pixel, exp((LOAD(X, s * OUT_PIXELS + pixel) - highest) * BETA) / sum);
+  for (EACH_SLICE(s)) v += masked(s, exp((LOAD(X, s * OUT_PIXELS + pixel) - highest) * BETA), 0.0);
+  float sum = sum_of(v);
+  for (EACH_SLICE(s)) {
+    vec4 power = (LOAD(X, s * OUT_PIXELS + pixel) - highest) * BETA;
+#if LOGARITHM
+    store(s, pixel, power - log(sum));
+#else
+    store(s, pixel, exp(power) / sum);
+#endif
+  }
 }

@@ -2,12 +2,19 @@
 //
 // The region has REGION_PIXELS pixels of REGION_CHANNELS channels; its elements, counted with the
 // channels fastest, have coordinates in SIZES. An element is the input's element (same count)
-// OFFSET + sum of coordinate * STRIDES, or FILL where a coordinate is outside [LOWER, UPPER).
+// OFFSET + sum of coordinate * STRIDES. A coordinate outside [LOWER, UPPER) is mirrored there, by
+// MIRROR 1 without and by 2 with the outermost element again, or by 0 makes the element FILL.
 // Region pixel q is the output's pixel q / ROW * OUT_ROW + q % ROW + OUT_PIXEL; region channel 0 is
 // the output's channel OUT_CHANNEL.
 #include "lib/tensor.glsl"
 
 INPUT0(X)
+#if FILLED
+INPUT1(VALUE)
+#define FILL LOAD(VALUE, 0).x
+#else
+#define FILL 0
+#endif
 
 VEC0 fetch(int pixel, int channel) { return LOAD(X, channel / 4 * IN_PIXELS + pixel); }
 
@@ -17,14 +24,17 @@ int source(int element) {
   int index = OFFSET;
   bool inside = true;
   for (int d = DIMS - 1; d >= 0; --d) {
-    int coordinate = element % sizes[d];
+    int coordinate = d == 0 ? element : element % sizes[d];
     element /= sizes[d];
+#if MIRROR
+    if (coordinate < lower[d]) coordinate = 2 * lower[d] + 1 - MIRROR - coordinate;
+    if (coordinate >= upper[d]) coordinate = 2 * upper[d] - 3 + MIRROR - coordinate;
+#endif
     index += coordinate * strides[d];
     inside = inside && coordinate >= lower[d] && coordinate < upper[d];
   }
   return inside && index < IN_ELEMENTS ? index : -1;
 }
-
 void main() {
   int q = PIXEL_INVOCATION;
   int slice = SLICE_INVOCATION + OUT_CHANNEL / 4;

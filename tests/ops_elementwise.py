@@ -1,11 +1,430 @@
-"""Element-wise ops, for the table in op_table.py."""
+"""Element-wise ops, for the table in op_table.py.
+
+A row "ADD (8-bit)" has the quantised cases of ADD, and "ADD (int32)" those of integers.
+"""
 
 from __future__ import annotations
 
-from tests.op_base import Attributes, Op
+import itertools
+import random
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
-OPS: dict[str, Op] = {}
+import numpy as np
+from numpy.typing import NDArray
 
-LEFT_TO_LITERT: tuple[tuple[str, Attributes], ...] = ()
+from gles_delegate.ops import supported_ops
+from tests.op_base import ACTIVATIONS, EXTREMES, Attributes, Op, random_dims
+from tests.sketch import Dims, Sketch
+from tests.tflite_builder import quantization
 
-LITERT_REFUSES: tuple[tuple[str, Attributes], ...] = ()
+Shapes = tuple[Dims, ...]
+
+COMPARISONS = ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL")
+DIVISIONS = ("DIV", "FLOOR_DIV", "FLOOR_MOD")
+POSITIVE = ("LOG", "SQRT", "RSQRT")
+INTEGER_EXTREMES = (0, 1, -1, 2, -3, 7, 46341, -46341, 2**31 - 1, -(2**31))
+RANGES = {"int32": (-60, 60), "bool": (0, 1), "int8": (-128, 127), "uint8": (0, 255)}
+ZERO_POINTS = {"int8": -4, "uint8": 124}
+FIXED_OUTPUTS = {"LOGISTIC": (1 / 256, 0), "TANH": (1 / 128, 128)}
+"""Scale, and zero point above the lowest integer, that LiteRT demands."""
+
+# --- models --------------------------------------------------------------------------------------
+
+
+def elementwise(
+    s: Sketch,
+    op: str,
+    x: Shapes = (),
+    dtype: str = "float32",
+    out: str = "",
+    constant: Dims = (),
+    twice: bool = False,
+    special: int = 0,
+    without: tuple[float, ...] = (),
+    span: tuple[float, float] | None = None,
+    scales: tuple[float, ...] = (),
+    past_newest: int | None = None,
+    **options: Any,
+) -> int:
+    """`op` of operands of the shapes `x`.
+
+    Args:
+        dtype: Of the operands, but for a condition, which is bool.
+        out: Of the output; that of the op by default.
+        constant: Which operands are constants.
+        twice: The first operand is also the second.
+        special: Of this many operands, all combinations of extreme values but `without`; of one,
+            with a `span`, values spread over it.
+        scales: The operands are quantised with these, and the output with the last.
+        past_newest: The version of the op, above the newest that the delegate takes.
+    """
+    name = op.partition(" ")[0]
+    out = out or ("bool" if name in COMPARISONS else dtype)
+    operands = []
+    for values in extremes(special, dtype, without) if span is None else [spread(name, *span)]:
+        operands.append(s.feed(values=values, dtype=dtype))
+    for i, shape in enumerate(x):
+        kind = "bool" if name.startswith("SELECT") and i == 0 else dtype
+        values = numbers(s.rng, name, i, shape, kind, bool(scales))
+        how = quantization(scales[i], ZERO_POINTS[kind]) if scales else None
+        if i in constant:
+            operands.append(s.constant(values, quantization=how))
+        else:
+            s.feeds.append(values)
+            operands.append(s.input(shape, kind, quantization=how))
+    result = s.tensor(None, out, quantization=output_quantization(name, out, scales))
+    version = 1 if past_newest is None else supported_ops()[name] + past_newest
+    return s.op(name, operands * 2 if twice else operands, [result], version=version, **options)
+
+
+def add_n(s: Sketch, op: str, count: int, x: Dims = (3, 5), **how: Any) -> int:
+    return elementwise(s, op, (x,) * count, **how)
+
+
+def output_quantization(op: str, dtype: str, scales: tuple[float, ...]) -> Any:
+    if not scales or dtype == "bool":
+        return None
+    if op in FIXED_OUTPUTS:
+        scale, above = FIXED_OUTPUTS[op]
+        return quantization(scale, RANGES[dtype][0] + above)
+    return quantization(scales[-1], ZERO_POINTS[dtype])
+
+
+def extremes(count: int, dtype: str, without: tuple[float, ...]) -> NDArray[Any]:
+    every = EXTREMES if dtype == "float32" else INTEGER_EXTREMES
+    kept = [value for value in every if value not in without]
+    return np.array(list(itertools.product(kept, repeat=count)), dtype).T
+
+
+def spread(op: str, low: float, high: float) -> NDArray[Any]:
+    return (np.geomspace if op in POSITIVE else np.linspace)(low, high, 2001)
+
+
+def numbers(
+    rng: np.random.Generator, op: str, position: int, shape: Dims, dtype: str, quantized: bool
+) -> NDArray[Any]:
+    """Random operands inside the domain of an op; for comparisons many are equal."""
+    if dtype == "float32":
+        real = np.asarray(3 * rng.standard_normal(shape), np.float32)
+        if op in (*COMPARISONS, "FLOOR_DIV", "FLOOR_MOD"):
+            real = np.asarray(np.round(5 * real) / 5, np.float32)
+        if op in POSITIVE or (op == "POW" and position == 0):
+            real = np.abs(real) + np.float32(0.01)
+        return np.where(real == 0, np.float32(0.5), real) if op in DIVISIONS else real
+    low, high = RANGES[dtype]
+    zero = ZERO_POINTS[dtype] if quantized else 0
+    if quantized and op in POSITIVE:
+        low = zero
+    if quantized and op in COMPARISONS:
+        low, high = zero - 12, zero + 12
+    if op == "POW" and position == 1:
+        low, high = 0, 4
+    integers = np.asarray(rng.integers(low, high, shape, endpoint=True), dtype)
+    if op in DIVISIONS:
+        # LiteRT's 8-bit quotients overflow where the dividend is a few steps and the divisor many.
+        integers[np.abs(integers.astype(int) - zero) < (8 if quantized else 1)] = zero + 9
+    return integers
+
+
+# --- cases ---------------------------------------------------------------------------------------
+
+SHAPES: Shapes = (
+    (), (1,), (7,), (1, 1), (3, 5), (2, 3, 4), (1, 4, 5, 8), (3, 4, 5, 7), (1, 17, 19, 3),
+    (2, 3, 4, 5, 6), (2, 1, 3, 2, 1, 2), (0, 3), (3, 0),
+)  # fmt: skip
+PAIRS: tuple[Shapes, ...] = (
+    ((), ()),
+    ((5,), (5,)),
+    ((5,), (1,)),
+    ((3, 5), ()),
+    ((3, 5), (3, 1)),
+    ((3, 1), (1, 5)),
+    ((3, 4, 5), (4, 1)),
+    ((1, 4, 5, 6), (1, 4, 5, 6)),
+    ((1, 4, 5, 6), (6,)),
+    ((1, 4, 5, 8), (1, 1, 1, 8)),
+    ((1, 4, 5, 6), (1, 4, 5, 1)),
+    ((3, 4, 5, 6), (1, 4, 5, 6)),
+    ((3, 4, 5, 6), (3, 1, 1, 6)),
+    ((3, 1, 5, 1), (1, 4, 1, 6)),
+    ((2, 3, 4, 5, 6), (2, 3, 4, 5, 6)),
+    ((2, 1, 4, 1, 6), (3, 1, 5, 1)),
+    ((0, 3), (1, 3)),
+)
+SAME_TRIPLES: tuple[Shapes, ...] = tuple((x, x, x) for x in SHAPES)
+ROW_TRIPLES: tuple[Shapes, ...] = tuple(
+    (condition, x, x)
+    for x in ((1, 5), (3, 5), (4, 3), (5, 2, 3), (3, 4, 5, 7), (2, 3, 4, 5, 6), (0, 3))
+    for condition in ((), x[:1])
+)
+BROADCAST_TRIPLES: tuple[Shapes, ...] = (
+    ((), (3, 5), (3, 5)),
+    ((1,), (1, 1), ()),
+    ((5,), (3, 5), ()),
+    ((3, 1), (1, 5), (3, 5)),
+    ((3, 1), (1, 5), ()),
+    ((1, 4, 5, 1), (1, 4, 5, 6), (6,)),
+    ((3, 1, 1, 6), (4, 5, 1), (3, 4, 5, 6)),
+    ((1, 4, 1, 1), (1, 1, 5, 1), (3, 1, 1, 7)),
+    ((2, 1, 4, 1, 1), (3, 1, 5, 1), (6,)),
+    ((0, 3), (1, 3), ()),
+)
+TYPES = ("float32", "int32", "bool", "int8", "uint8")
+FLOAT, NUMBER, BIT = ("float32",), ("float32", "int32"), ("bool",)
+INTEGER, INT8, BYTE = ("int32",), ("int8",), ("int8", "uint8")
+RESCALED, ALIKE = (0.05, 0.031, 0.07), (0.05, 0.05, 0.05)
+
+
+@dataclass(frozen=True)
+class Row:
+    """The cases of an op of one or two operands.
+
+    Attributes:
+        special: Cases of extreme values, for each of `choices`.
+        choices: The options of the op.
+        scales: The operands and the output are quantised so.
+    """
+
+    arity: int
+    dtypes: tuple[str, ...]
+    special: tuple[Attributes, ...] = ()
+    choices: tuple[Attributes, ...] = ({},)
+    scales: tuple[float, ...] = ()
+
+    @property
+    def simple(self) -> Attributes:
+        quantized: Attributes = {"scales": self.scales} if self.scales else {}
+        return dict(x=((3, 5),) * self.arity, dtype=self.dtypes[0], **quantized)
+
+    def cases(self) -> Iterator[Attributes]:
+        for options in self.choices:
+            for case in self.special:
+                yield dict(case, **options)
+            if options:
+                yield dict(self.simple, **options)
+        yield dict(self.simple, past_newest=0)
+        for dtype, case in itertools.product(self.dtypes, self._shapes()):
+            yield dict(self.simple, **{"dtype": dtype, **self.choices[-1], **case})
+
+    def _shapes(self) -> Iterable[Attributes]:
+        if self.arity == 1:
+            yield from ({"x": (shape,)} for shape in SHAPES)
+            return
+        for a, b in PAIRS:
+            yield dict(x=(a, b))
+            if a != b:
+                yield dict(x=(b, a))
+                yield dict(x=(a, b), constant=(len(b) % 2,))
+        yield dict(x=((3, 5, 6, 7),) * 2, constant=(0,))
+        yield dict(x=((3, 5, 6, 7),) * 2, constant=(1,))
+
+    def draw(self, rng: random.Random) -> Attributes:
+        case = drawn(rng, self.arity, self.dtypes) | rng.choice(self.choices)
+        if len(set(self.scales)) > 1:
+            case["scales"] = tuple(rng.choice((0.004, 0.02, 0.05, 0.1)) for _ in range(3))
+        elif self.scales:
+            case["scales"] = self.scales
+        return case
+
+
+def ternary_cases(triples: tuple[Shapes, ...]) -> Iterator[Attributes]:
+    for dtype in TYPES:
+        for x in triples:
+            yield dict(x=x, dtype=dtype)
+        for constant in ((0,), (1,), (2,), (1, 2), (0, 2)):
+            yield dict(x=triples[5], dtype=dtype, constant=constant)
+    yield dict(x=triples[5], past_newest=0)
+
+
+def cast_cases() -> Iterator[Attributes]:
+    for dtype, out in itertools.product(TYPES, TYPES):
+        for shape in ((), (7,), (3, 4, 5, 7), (2, 3, 4, 5, 8), (0, 3)):
+            yield dict(x=(shape,), dtype=dtype, out=out)
+        if dtype in ("float32", "int32"):
+            yield dict(dtype=dtype, out=out, special=1)
+    yield dict(x=((3, 5),), out="int32", past_newest=0)
+
+
+def add_n_cases() -> Iterator[Attributes]:
+    for dtype, count in itertools.product(("float32", "int32"), (2, 3, 4, 7)):
+        for x in ((), (5,), (3, 4, 5, 7), (2, 3, 4, 5, 6), (0, 3)):
+            yield dict(count=count, x=x, dtype=dtype)
+    yield dict(count=3, past_newest=0)
+
+
+def prelu_cases() -> Iterator[Attributes]:
+    for dtype, (x, alpha) in itertools.product(BYTE, PAIRS):
+        if np.broadcast_shapes(x, alpha) == x:
+            for constant in ((), (1,)):
+                yield dict(x=(x, alpha), dtype=dtype, constant=constant, scales=RESCALED)
+
+
+def atan2_cases() -> Iterator[Attributes]:
+    for x in SHAPES:
+        yield dict(x=(x, x))
+        yield dict(x=(x, x), constant=(1,))
+    yield dict(special=2)
+    yield dict(x=((3, 5), (3, 5)), past_newest=0)
+
+
+# --- random cases --------------------------------------------------------------------------------
+
+
+def drawn(rng: random.Random, arity: int, dtypes: tuple[str, ...]) -> Attributes:
+    shape = random_dims(rng, rng.randint(1, 5), 7)
+
+    def operand() -> Dims:
+        kept = shape[rng.choice((0, 0, rng.randint(0, len(shape)))) :]
+        return tuple(1 if rng.random() < 0.3 else size for size in kept)
+
+    x = (shape,) if arity == 1 else tuple(operand() for _ in range(arity))
+    constant = tuple(i for i in range(1, arity) if rng.random() < 0.2)
+    return dict(x=x, dtype=rng.choice(dtypes), constant=constant)
+
+
+def drawn_cast(rng: random.Random) -> Attributes:
+    return dict(drawn(rng, 1, TYPES), out=rng.choice(TYPES))
+
+
+def drawn_add_n(rng: random.Random) -> Attributes:
+    dtype = rng.choice(("float32", "int32"))
+    return dict(count=rng.randint(2, 6), x=random_dims(rng, rng.randint(0, 5)), dtype=dtype)
+
+
+def drawn_atan2(rng: random.Random) -> Attributes:
+    return dict(x=(random_dims(rng, rng.randint(0, 5)),) * 2)
+
+
+def drawn_prelu(rng: random.Random) -> Attributes:
+    x = random_dims(rng, rng.randint(1, 4))
+    return dict(x=(x, x[rng.randrange(len(x)) :]), dtype=rng.choice(BYTE), scales=RESCALED)
+
+
+def drawn_select(rng: random.Random) -> Attributes:
+    x = random_dims(rng, rng.randint(1, 5), 6)
+    return dict(x=(rng.choice(((), x[:1], x)), x, x), dtype=rng.choice(TYPES))
+
+
+# --- rows ----------------------------------------------------------------------------------------
+
+
+def extreme(arity: int, *dtypes: str, **how: Any) -> tuple[Attributes, ...]:
+    return tuple(dict(special=arity, dtype=dtype, **how) for dtype in dtypes)
+
+
+def spanning(low: float, high: float) -> Attributes:
+    return dict(special=1, span=(low, high))
+
+
+TURNS = (spanning(-500, 500), *extreme(1, *FLOAT, without=(3e38, -3e38)))
+MAGNITUDES = (spanning(1e-38, 3e38), *extreme(1, *FLOAT))
+QUOTIENTS = extreme(2, *INTEGER, without=(0, -(2**31)))  # the rest stop LiteRT, or its process
+
+ACTS = tuple({"fused_activation_function": act} for act in (*ACTIVATIONS, "NONE"))
+# GLSL compilers may take 0 times infinity for 0.
+ALPHAS: tuple[Attributes, ...] = (
+    {"alpha": 0.0, "without": (-np.inf,)},
+    *({"alpha": alpha} for alpha in (1.0, 1.5, -0.5, 0.2)),
+)
+VARIANTS: tuple[Attributes, ...] = ({"approximate": True}, {"approximate": False})
+
+ROWS = {
+    "ABS": Row(1, NUMBER, extreme(1, *NUMBER)),
+    "NEG": Row(1, NUMBER, extreme(1, *NUMBER)),
+    "SIGN": Row(1, NUMBER, extreme(1, *NUMBER)),
+    "SIN": Row(1, FLOAT, TURNS),
+    "COS": Row(1, FLOAT, TURNS),
+    "SQRT": Row(1, FLOAT, MAGNITUDES),
+    "RSQRT": Row(1, FLOAT, MAGNITUDES),
+    "LOG": Row(1, FLOAT, (*MAGNITUDES, spanning(0.999, 1.001))),
+    "SQUARE": Row(1, FLOAT, extreme(1, *FLOAT)),
+    "FLOOR": Row(1, FLOAT, (*extreme(1, *FLOAT), spanning(-10, 10))),
+    "CEIL": Row(1, FLOAT, (*extreme(1, *FLOAT), spanning(-10, 10))),
+    "ROUND": Row(1, FLOAT, (*extreme(1, *FLOAT), spanning(-10, 10))),
+    "ELU": Row(1, FLOAT, (*extreme(1, *FLOAT), spanning(-20, 20))),
+    "GELU": Row(1, FLOAT, (*extreme(1, *FLOAT), spanning(-20, 20)), VARIANTS),
+    "HARD_SWISH": Row(1, FLOAT, extreme(1, *FLOAT)),
+    "LEAKY_RELU": Row(1, FLOAT, extreme(1, *FLOAT), ALPHAS),
+    "RELU_0_TO_1": Row(1, FLOAT, extreme(1, *FLOAT)),
+    "LOGICAL_NOT": Row(1, BIT),
+    "POW": Row(2, NUMBER, extreme(2, *FLOAT)),
+    "SQUARED_DIFFERENCE": Row(2, NUMBER, extreme(2, *NUMBER)),
+    "FLOOR_DIV": Row(2, NUMBER, (*extreme(2, *FLOAT, without=(0.0,)), *QUOTIENTS)),
+    "FLOOR_MOD": Row(2, NUMBER, (*extreme(2, *FLOAT), *QUOTIENTS)),
+    "EQUAL": Row(2, (*NUMBER, *BIT), extreme(2, *NUMBER)),
+    "NOT_EQUAL": Row(2, (*NUMBER, *BIT), extreme(2, *NUMBER)),
+    **{op: Row(2, NUMBER, extreme(2, *NUMBER)) for op in COMPARISONS[2:]},
+    "LOGICAL_AND": Row(2, BIT),
+    "LOGICAL_OR": Row(2, BIT),
+    **{
+        f"{op} (int32)": Row(2, INTEGER, extreme(2, *INTEGER), ACTS) for op in ("ADD", "SUB", "MUL")
+    },
+    "DIV (int32)": Row(2, INTEGER, QUOTIENTS, ACTS),
+    "MAXIMUM (int32)": Row(2, (*INTEGER, *BYTE), extreme(2, *INTEGER)),
+    "MINIMUM (int32)": Row(2, (*INTEGER, *BYTE), extreme(2, *INTEGER)),
+    **{
+        f"{op} (8-bit)": Row(2, BYTE, choices=ACTS, scales=RESCALED)
+        for op in ("ADD", "SUB", "MUL", "DIV")
+    },
+    "MAXIMUM (8-bit)": Row(2, BYTE, scales=ALIKE),
+    "MINIMUM (8-bit)": Row(2, BYTE, scales=ALIKE),
+    "SQUARED_DIFFERENCE (8-bit)": Row(2, INT8, scales=RESCALED),
+    **{f"{op} (8-bit)": Row(2, BYTE, scales=RESCALED) for op in COMPARISONS},
+    **{
+        f"{op} (8-bit)": Row(1, BYTE, scales=RESCALED)
+        for op in (
+            *("RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1", "HARD_SWISH", "LOGISTIC", "TANH"),
+        )
+    },
+    **{
+        f"{op} (8-bit)": Row(1, INT8, scales=RESCALED)
+        for op in ("ABS", "SQRT", "RSQRT", "LOG", "EXP", "ELU")
+    },
+    "GELU (8-bit)": Row(1, BYTE, choices=VARIANTS, scales=RESCALED),
+    "LEAKY_RELU (8-bit)": Row(1, BYTE, choices=ALPHAS, scales=RESCALED),
+}
+
+OPS: dict[str, Op] = {name: Op(elementwise, row.cases, row.draw) for name, row in ROWS.items()}
+OPS |= {
+    "ATAN2": Op(elementwise, atan2_cases, drawn_atan2),
+    "SELECT": Op(elementwise, partial(ternary_cases, SAME_TRIPLES + ROW_TRIPLES), drawn_select),
+    "SELECT_V2": Op(
+        elementwise,
+        partial(ternary_cases, SAME_TRIPLES + BROADCAST_TRIPLES),
+        partial(drawn, arity=3, dtypes=TYPES),
+    ),
+    "CAST": Op(elementwise, cast_cases, drawn_cast),
+    "PRELU (8-bit)": Op(elementwise, prelu_cases, drawn_prelu),
+    "ADD_N": Op(add_n, add_n_cases, drawn_add_n),
+}
+
+# LiteRT applies these ops to the stored integers, whatever real numbers they stand for.
+LEFT_TO_LITERT: tuple[tuple[str, Attributes], ...] = (
+    *((op, dict(x=((3, 5),), dtype="int8", scales=RESCALED)) for op in ("NEG", "CAST")),
+    *(
+        (op, dict(x=((3, 5), (3, 5)), dtype="int8", scales=RESCALED))
+        for op in ("FLOOR_DIV", "FLOOR_MOD", "MAXIMUM (8-bit)", "MINIMUM (8-bit)")
+    ),
+    ("ADD (int32)", dict(x=((3, 5), (3, 5)), dtype="int32", fused_activation_function="TANH")),
+)
+
+LITERT_REFUSES: tuple[tuple[str, Attributes], ...] = (
+    *((op, dict(row.simple, past_newest=1)) for op, row in ROWS.items()),
+    *(
+        (op, dict(x=((3, 5),) * count, past_newest=1))
+        for op, count in (("ATAN2", 2), ("SELECT", 3), ("SELECT_V2", 3), ("CAST", 1))
+    ),
+    ("ADD_N", dict(count=3, past_newest=1)),
+    ("ADD_N", dict(count=1)),
+    ("ATAN2", dict(x=((3, 5), (5,)))),
+    ("SQUARE", dict(x=((3, 5),), dtype="int32")),
+    ("SIN", dict(x=((3, 5),), dtype="int32")),
+    ("SELECT", dict(x=((3, 1), (3, 5), (3, 5)))),
+    ("SELECT", dict(x=((3, 5), (3, 5), (1, 5)))),
+    ("SELECT", dict(x=((), (3, 5), (1, 5)))),
+    ("SELECT_V2", dict(x=((2,), (3, 5), (3, 5)))),
+    ("EQUAL", dict(x=((2, 3), (3, 2)))),
+)

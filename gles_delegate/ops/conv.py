@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import ceil, prod
+from typing import TypeAlias
 
-from gles_delegate.dispatch import Alias, Const, Define, Dispatch, Grid, Operand, Shape, Step, Value
+from gles_delegate.dispatch import (
+    Alias,
+    Call,
+    Const,
+    Define,
+    Dispatch,
+    Grid,
+    Operand,
+    Shape,
+    Step,
+    Value,
+)
 from gles_delegate.limits import Limits
 from gles_delegate.ops import packing
 from gles_delegate.ops.grid import VECTOR, WORK_GROUP, make_grid
@@ -21,6 +33,9 @@ from gles_delegate.ops.registry import (
     op,
 )
 from gles_delegate.ops.window import Window
+
+WeightInputs: TypeAlias = tuple[int, int]
+"""Which inputs of a node are the weights and, if it has them, the biases."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +75,8 @@ def conv_2d(node: NodeView, options: Conv2DOptions) -> list[Step]:
         raise Unsupported(f"weights for {share} channels on an input with {channels}")
     window = Window.of(options, (height, width), (kernel_h, kernel_w))
     output = node.output((batch, window.out_h, window.out_w, outputs))
-    flops = 2 * output.elements * kernel_h * kernel_w * share
-    return _convolution(node, x, output, channels // share, window, options, flops)
+    epilogue = activation(options.fused_activation)
+    return product(node, x, output, window, epilogue, channels // share)
 
 
 @op("FULLY_CONNECTED", max_version=13, options=FullyConnectedOptions)
@@ -83,28 +98,45 @@ def fully_connected(node: NodeView, options: FullyConnectedOptions) -> list[Step
         raise Unsupported(f"keep_num_dims with the shape {list(x.shape)} and {inputs} inputs")
     return [
         reshape_view(node.node.index, x, rows, node.limits),
-        *_convolution(node, rows, output, 1, None, options, 2 * output.elements * inputs),
+        *product(node, rows, output, None, activation(options.fused_activation)),
     ]
 
 
-def _convolution(
+def product(
     node: NodeView,
     x: Operand,
     output: Value,
-    groups: int,
-    window: Window | None,
-    options: Conv2DOptions | FullyConnectedOptions,
-    flops: int,
+    window: Window | None = None,
+    epilogue: tuple[Call, ...] = (),
+    groups: int = 1,
+    inputs: WeightInputs = (1, 2),
 ) -> list[Step]:
     """The dense product of the input under `window` (None: one pixel) and the weights."""
     pointwise = window is None or window.is_pointwise
     tile = Tile.choose(output.pixels, output.slices, node.limits)
+    defines: dict[str, Define] = {"POINTWISE": int(pointwise)}
+    if window is None or pointwise:
+        defines |= {"KERNEL_H": 1, "KERNEL_W": 1}
+    else:
+        defines |= window.defines("KERNEL") | window.dilation_defines()
+    flops = 2 * output.elements * prod(node.shape(inputs[0])[1:])
+    grid = tile.grid(ceil(output.pixels / tile.pixels), ceil(output.slices / tile.slices))
+    dispatch = Dispatch(
+        node.node.index, "conv_2d", (x,), output, grid, defines, epilogue, flops=flops
+    )
+    return with_weights(node, dispatch, tile, groups, inputs)
+
+
+def with_weights(
+    node: NodeView, dispatch: Dispatch, tile: Tile, groups: int, inputs: WeightInputs
+) -> list[Step]:
+    """What computes `dispatch`, once it reads the weights and biases at `inputs` as well."""
+    (x,), output = dispatch.reads, dispatch.output
     slices = ceil(output.slices / tile.slices) * tile.slices
     # Neighbouring lanes read neighbouring weights, or all lanes the same ones.
     block = slices if tile.slices_in_x else tile.slices
-    weights, steps = _weights(node, groups, x.slices, slices, block)
+    weights, steps = _weights(node, inputs, groups, x.slices, slices, block)
     defines: dict[str, Define] = {
-        "POINTWISE": int(pointwise),
         "IN_PIXELS": x.pixels,
         "IN_SLICES": x.slices,
         "W_SLICES": slices,
@@ -112,27 +144,18 @@ def _convolution(
         "PIXELS": tile.pixels,
         "SLICES": tile.slices,
     }
-    if window is None or pointwise:
-        defines |= {"KERNEL_H": 1, "KERNEL_W": 1}
-    else:
-        defines |= window.defines("KERNEL") | window.dilation_defines()
-    epilogue = activation(options.fused_activation)
-    dispatch = Dispatch(
-        node.node.index, "conv_2d", (x, weights), output, tile.grid(output), defines, epilogue,
-        flops=flops,
-    )  # fmt: skip
-    return [*steps, dispatch]
+    return [*steps, replace(dispatch, reads=(x, weights), defines={**dispatch.defines, **defines})]
 
 
 def _weights(
-    node: NodeView, groups: int, in_slices: int, slices: int, block: int
+    node: NodeView, inputs: WeightInputs, groups: int, in_slices: int, slices: int, block: int
 ) -> tuple[Operand, list[Step]]:
     """The weights as glsl/conv_2d.glsl reads them, and what must run to make them so."""
-    shape = node.shape(1)
+    shape = node.shape(inputs[0])
     taps = prod(shape[1:-1])
     texels = slices * (1 + taps * in_slices * 4)
-    if _weights_are_constant(node):
-        tensors = (node.constant(1), node.constant(2))
+    if _are_constant(node, inputs):
+        tensors = (node.constant(inputs[0]), node.constant(inputs[1]))
         return Const(packing.conv_weights, tensors, (texels, 4), (groups, slices, block)), []
     if groups > 1:
         raise Unsupported("grouped convolution with weights computed at run time")
@@ -142,8 +165,8 @@ def _weights(
         (block * 4 * taps * depth, 4, 4 * taps * depth, 1, taps * depth),
     )
     # With the channels padded to whole slices, a column's lanes are elements like any other.
-    source, steps = _with_shape(node, node.input(1), (outputs, taps, depth))
-    weights, packing_steps = _packed(node, source, slices, texels, columns)
+    source, steps = _with_shape(node, node.input(inputs[0]), (outputs, taps, depth))
+    weights, packing_steps = _packed(node, source, inputs[1], slices, texels, columns)
     return weights, [*steps, *packing_steps]
 
 
@@ -155,16 +178,16 @@ def _with_shape(node: NodeView, source: Operand, shape: Shape) -> tuple[Operand,
     return other, [Alias(node.node.index, other, source)]
 
 
-def _weights_are_constant(node: NodeView) -> bool:
-    return node.is_constant(1) and (not node.has_input(2) or node.is_constant(2))
+def _are_constant(node: NodeView, inputs: WeightInputs) -> bool:
+    return all(node.is_constant(i) for i in inputs if node.has_input(i))
 
 
 def _packed(
-    node: NodeView, source: Operand, slices: int, texels: int, how: View
+    node: NodeView, source: Operand, bias_input: int, slices: int, texels: int, how: View
 ) -> tuple[Operand, list[Step]]:
     """Weights computed at run time: `slices` texels of biases, then the texels of `how`."""
     weights = node.scratch((texels, 4), "weights")
-    bias = node.input(2) if node.has_input(2) else None
+    bias = node.input(bias_input) if node.has_input(bias_input) else None
     biases = View((4 * slices,), (1,), upper=(4 * slices if bias else 0,))
     rest = texels - slices
     parts = (
@@ -190,12 +213,12 @@ def depthwise_conv_2d(node: NodeView, options: DepthwiseConv2DOptions) -> list[S
     texels = output.slices * (1 + taps)
     steps: list[Step] = []
     weights: Operand
-    if _weights_are_constant(node):
+    if _are_constant(node, (1, 2)):
         tensors = (node.constant(1), node.constant(2))
         weights = Const(packing.depthwise_weights, tensors, (texels, 4))
     else:
         how = View((output.slices, taps, 4), (4, outputs, 1))
-        weights, steps = _packed(node, node.input(1), output.slices, texels, how)
+        weights, steps = _packed(node, node.input(1), 2, output.slices, texels, how)
     pixels = run_length(window)
     step = window.dilation_w if window.stride_w == 1 else 1
     runs = ceil(window.out_w / (pixels * step)) * step
@@ -251,10 +274,8 @@ class Tile:
         loads, products = self.pixels + 4 * self.slices, self.pixels * self.slices
         return ceil(groups / 2) * (8 * loads + 3.1 * products)
 
-    def grid(self, output: Value) -> Grid:
-        """Enough invocations for the output."""
-        pixels = ceil(output.pixels / self.pixels)
-        slices = ceil(output.slices / self.slices)
+    def grid(self, pixels: int, slices: int) -> Grid:
+        """Invocations for that many tiles."""
         return Grid(pixels, slices, self.pixel_lanes, self.slice_lanes, self.slices_in_x)
 
 

@@ -1,15 +1,34 @@
-"""Element-wise ops: a row here and a function in glsl/lib/elementwise.glsl each."""
+"""Element-wise ops: a row here and a function in glsl/lib/elementwise.glsl each.
+
+Where LiteRT stops with an error at run time (integers divided by zero, or raised to a negative
+power), the result is any number.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import reduce
+from math import isfinite
+from types import MappingProxyType
 
-from gles_delegate.dispatch import Call, Define, Dispatch, Operand, Shape, Step, Value
+from gles_delegate.dispatch import Call, Define, Dispatch, Kind, Operand, Shape, Step, Value
+from gles_delegate.graph import Quantization
 from gles_delegate.ops.grid import make_grid
-from gles_delegate.ops.registry import Int8, NodeView, Options, Unsupported, activation, op
+from gles_delegate.ops.registry import (
+    Bool,
+    Float32,
+    Int8,
+    NodeView,
+    Options,
+    Unsupported,
+    activation,
+    op,
+)
 from gles_delegate.ops.strides import broadcast_shapes, broadcast_strides, merged
 
 PER_LANE = 4
+NONE: Mapping[str, Define] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -17,21 +36,61 @@ class FusedActivation(Options):
     fused_activation: Int8 = 0
 
 
-@op("RELU", "RELU6", max_version=3)
-@op("RELU_N1_TO_1", max_version=1)
-@op("LOGISTIC", "TANH", max_version=3)
-@op("EXP", max_version=2)
-def unary(node: NodeView, options: Options) -> list[Step]:
-    x = node.input(0)
-    return [elementwise(node, (x,), node.output(x.shape), epilogue=(Call(node.node.op),))]
+@dataclass(frozen=True)
+class LeakyRelu(Options):
+    alpha: Float32 = 0.0
 
 
-@op("QUANTIZE", max_version=4)
-@op("DEQUANTIZE", max_version=6)
+@dataclass(frozen=True)
+class Gelu(Options):
+    approximate: Bool = False
+
+
+@op("RELU", "RELU6", "LOGISTIC", "TANH", "RSQRT", max_version=3)
+@op("EXP", "SQRT", "SIN", "COS", max_version=2)
+@op("RELU_N1_TO_1", "RELU_0_TO_1", "ELU", "HARD_SWISH", max_version=1)
+@op("SQUARE", "FLOOR", "CEIL", "ROUND", max_version=1)
+def function(node: NodeView, options: Options) -> list[Step]:
+    return [unary(node, inputs(node, (0,)), Call(node.node.op))]
+
+
+@op("ABS", max_version=5)
+@op("SIGN", max_version=2)
+def integer_function(node: NodeView, options: Options) -> list[Step]:
+    return [unary(node, inputs(node, (0,), "float32", "int32"), Call(node.node.op))]
+
+
+@op("NEG", max_version=1)
+def neg(node: NodeView, options: Options) -> list[Step]:
+    refuse_quantized(node)
+    return integer_function(node, options)
+
+
+@op("LOG", max_version=2)
+def log(node: NodeView, options: Options) -> list[Step]:
+    """Of a quantised number below 0, LiteRT takes the logarithm of 0."""
+    calls = (Call("RELU"), Call("LOG")) if _quantizations(node) else (Call("LOG"),)
+    return [unary(node, inputs(node, (0,)), *calls)]
+
+
+@op("LEAKY_RELU", max_version=2, options=LeakyRelu)
+def leaky_relu(node: NodeView, options: LeakyRelu) -> list[Step]:
+    if not isfinite(options.alpha):
+        raise Unsupported(f"alpha is {options.alpha}; expected a finite number")
+    return [unary(node, inputs(node, (0,)), Call("LEAKY_RELU", (options.alpha,)))]
+
+
+@op("GELU", max_version=3, options=Gelu)
+def gelu(node: NodeView, options: Gelu) -> list[Step]:
+    name = "GELU_TANH" if options.approximate else "GELU"
+    return [unary(node, inputs(node, (0,)), Call(name))]
+
+
+@op("QUANTIZE", max_version=6)
+@op("DEQUANTIZE", max_version=9)
 def conversion(node: NodeView, options: Options) -> list[Step]:
     """Between a tensor and its quantised twin: the same real numbers, up to their rounding."""
-    x = node.input(0)
-    return [elementwise(node, (x,), node.output(x.shape))]
+    return [unary(node, inputs(node, (0,)))]
 
 
 @op("ADD", max_version=6, options=FusedActivation)
@@ -39,52 +98,140 @@ def conversion(node: NodeView, options: Options) -> list[Step]:
 @op("MUL", max_version=8, options=FusedActivation)
 @op("DIV", max_version=2, options=FusedActivation)
 def arithmetic(node: NodeView, options: FusedActivation) -> list[Step]:
-    return [binary(node, activation(options.fused_activation))]
+    operands = inputs(node, (0, 1), "float32", "int32")
+    return [broadcasting(node, operands, epilogue=activation(options.fused_activation))]
+
+
+@op("SQUARED_DIFFERENCE", max_version=2)
+@op("POW", max_version=1)
+def integer_binary(node: NodeView, options: Options) -> list[Step]:
+    return [broadcasting(node, inputs(node, (0, 1), "float32", "int32"))]
+
+
+@op("ATAN2", max_version=1)
+def atan2(node: NodeView, options: Options) -> list[Step]:
+    y, x = inputs(node, (0, 1))
+    if y.shape != x.shape:
+        raise Unsupported(f"inputs of shapes {list(y.shape)} and {list(x.shape)}; expected one")
+    return [broadcasting(node, (y, x))]
+
+
+@op("FLOOR_DIV", max_version=3)
+@op("FLOOR_MOD", max_version=2)
+def floor_division(node: NodeView, options: Options) -> list[Step]:
+    refuse_quantized(node)
+    return [broadcasting(node, inputs(node, (0, 1), "float32", "int32"))]
 
 
 @op("MAXIMUM", "MINIMUM", max_version=4)
 def extremum(node: NodeView, options: Options) -> list[Step]:
-    return [binary(node)]
+    refuse_rescaling(node)
+    return [broadcasting(node, inputs(node, (0, 1), "float32", "int32", "int8", "uint8"))]
 
 
 @op("PRELU", max_version=1)
 def prelu(node: NodeView, options: Options) -> list[Step]:
-    x, alpha = node.input(0), node.input(1)
+    x, alpha = inputs(node, (0, 1))
     if broadcast_shapes(x.shape, alpha.shape) != x.shape:
         raise Unsupported(
             f"alpha of shape {list(alpha.shape)} does not broadcast to {list(x.shape)}"
         )
-    return [binary(node)]
+    return [broadcasting(node, (x, alpha))]
 
 
-def binary(node: NodeView, epilogue: tuple[Call, ...] = ()) -> Dispatch:
-    """The op of the node on its two inputs, with broadcasting."""
-    a, b = node.input(0), node.input(1)
-    output = node.output(broadcast_shapes(a.shape, b.shape))
-    return elementwise(node, (a, b), output, {"FUNCTION": node.node.op}, epilogue)
+@op("ADD_N", max_version=1)
+def add_n(node: NodeView, options: Options) -> list[Step]:
+    total, *others = inputs(node, range(len(node.node.inputs)), "float32", "int32")
+    output = node.output(total.shape, kind=total.kind)
+    if not others or any(x.shape != total.shape for x in others):
+        raise Unsupported("expected two or more inputs of one shape")
+    sums = [node.scratch(total.shape, f"sum{i}", total.kind) for i in range(1, len(others))]
+    steps: list[Step] = []
+    for x, result in zip(others, (*sums, output), strict=True):
+        steps.append(elementwise(node, (total, x), result, "ADD"))
+        total = result
+    return steps
+
+
+def inputs(node: NodeView, which: Iterable[int], *types: str) -> tuple[Operand, ...]:
+    """Inputs of a node, all of one of `types`; "float32", the default, is any real number.
+
+    Raises:
+        Unsupported: They are of another type, or of several.
+    """
+    expected = types or ("float32",)
+    operands = {i: node.input(i, None) for i in which}
+    found = {
+        "float32" if operand.kind == "float" else node.graph.tensors[node.node.inputs[i]].dtype
+        for i, operand in operands.items()
+    }
+    if len(found) != 1 or not found.issubset(expected):
+        raise Unsupported(
+            f"the inputs are {' and '.join(sorted(found))}; expected {' or '.join(expected)}"
+        )
+    return tuple(operands.values())
+
+
+def refuse_quantized(node: NodeView) -> None:
+    """Raise `Unsupported` for quantised tensors, of which LiteRT takes the integers as such."""
+    if _quantizations(node):
+        raise Unsupported(f"LiteRT's {node.node.op} takes no account of the quantisation")
+
+
+def refuse_rescaling(node: NodeView) -> None:
+    """Raise `Unsupported` unless the integers of all quantised tensors mean the same numbers."""
+    if len(_quantizations(node)) > 1:
+        raise Unsupported(
+            f"the tensors are quantised differently, and LiteRT's {node.node.op} takes no account "
+            "of it"
+        )
+
+
+def _quantizations(node: NodeView) -> set[Quantization]:
+    tensors = [node.graph.tensors[i] for i in (*node.node.inputs, *node.node.outputs) if i >= 0]
+    return {tensor.quantization for tensor in tensors if tensor.is_quantized}
+
+
+def unary(node: NodeView, operands: tuple[Operand, ...], *calls: Call) -> Dispatch:
+    """Functions of an operand, one after the other."""
+    (x,) = operands
+    return elementwise(node, operands, node.output(x.shape, kind=x.kind), epilogue=calls)
+
+
+def broadcasting(
+    node: NodeView,
+    operands: tuple[Operand, ...],
+    kind: Kind | None = None,
+    epilogue: tuple[Call, ...] = (),
+    defines: Mapping[str, Define] = NONE,
+) -> Dispatch:
+    """The op of the node on operands that broadcast; the result is by default of their kind."""
+    shape = reduce(broadcast_shapes, (operand.shape for operand in operands))
+    output = node.output(shape, kind=kind or operands[0].kind)
+    return elementwise(node, operands, output, node.node.op, epilogue, defines)
 
 
 def elementwise(
     node: NodeView,
     operands: tuple[Operand, ...],
     output: Value,
-    defines: dict[str, Define] | None = None,
+    function: str = "",
     epilogue: tuple[Call, ...] = (),
+    defines: Mapping[str, Define] = NONE,
 ) -> Dispatch:
-    """One dispatch over the texels of `output`, to which each operand broadcasts."""
+    """`function` of the operands, which broadcast to `output`; of one operand it may be empty."""
     pixels: Shape = output.shape[:-1]
     dense = broadcast_strides(pixels, pixels)
     strides = [broadcast_strides(operand.shape[:-1], pixels) for operand in operands]
     sizes, *walks = merged(pixels, *strides)
-    all_defines: dict[str, Define] = {"OPERANDS": len(operands), "PER_LANE": PER_LANE}
-    all_defines |= defines or {}
-    for name, operand, full, walk in zip("AB", operands, strides, walks, strict=False):
-        one_channel = operand.channels == 1 and output.channels > 1
-        all_defines[f"{name}_ONE_CHANNEL"] = int(one_channel)
-        all_defines[f"{name}_SAME_PIXELS"] = int(full == dense)
-        if not one_channel:
-            all_defines[f"{name}_PIXELS"] = operand.pixels
-        if full != dense:
-            all_defines |= {f"{name}_STRIDES": walk, "SIZES": sizes, "DIMS": len(sizes)}
+    all_defines: dict[str, Define] = {"FUNCTION": function, "OPERANDS": len(operands), **defines}
+    all_defines |= {"PER_LANE": PER_LANE, "SIZES": sizes, "DIMS": len(sizes)}
+    for name, operand, full, walk in zip("ABC", operands, strides, walks, strict=False):
+        all_defines |= {
+            f"{name}_SAME_PIXELS": int(full == dense),
+            f"{name}_STRIDES": walk,
+            f"{name}_PIXELS": operand.pixels,
+            f"{name}_ONE_CHANNEL": int(operand.channels == 1 and output.channels > 1),
+        }
     grid = make_grid(output.pixels, output.slices, node.limits, PER_LANE)
     return Dispatch(node.node.index, "elementwise", operands, output, grid, all_defines, epilogue)

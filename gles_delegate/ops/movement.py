@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Literal, TypeAlias, get_args
 
 from gles_delegate.dispatch import Alias, Call, Define, Dispatch, Operand, Shape, Step, Value
+from gles_delegate.graph import Tensor
 from gles_delegate.limits import Limits
 from gles_delegate.ops.grid import make_grid
-from gles_delegate.ops.registry import (
-    Int8,
-    Int32,
-    Ints,
-    NodeView,
-    Options,
-    Unsupported,
-    activation,
-    op,
-)
-from gles_delegate.ops.strides import normal_axis, row_major
+from gles_delegate.ops.registry import Ints, NodeView, Options, Unsupported, op
+from gles_delegate.ops.strides import broadcast_strides, merged, normal_axis, row_major
+
+Mirror: TypeAlias = Literal["", "REFLECT", "SYMMETRIC"]
 
 
 @dataclass(frozen=True)
@@ -27,8 +22,10 @@ class View:
     """Which element of a tensor each element of a region is.
 
     Elements are counted in row-major order. The region's element with the coordinates c in
-    `sizes` is the source's element ``offset + sum(c * strides)``, or `fill` where some c is
-    outside its bounds ``lower <= c < upper`` or the source has no such element.
+    `sizes` is the source's element ``offset + sum(c * strides)``. Where some c is outside its
+    bounds ``lower <= c < upper`` it is mirrored there if there is a `mirror`, without ("REFLECT")
+    or with ("SYMMETRIC") the outermost element again; otherwise it is the fill, which also
+    stands where the source has no such element.
     """
 
     sizes: Shape
@@ -36,7 +33,7 @@ class View:
     offset: int = 0
     lower: Shape = ()
     upper: Shape = ()
-    fill: float = 0.0
+    mirror: Mirror = ""
 
 
 @dataclass(frozen=True)
@@ -63,9 +60,14 @@ def view(
     node: int,
     region: Region | None = None,
     epilogue: tuple[Call, ...] = (),
+    fill: Operand | None = None,
 ) -> Dispatch:
-    """The dispatch that fills `region` of `output` (all of it by default) from `source`."""
+    """The dispatch that fills `region` of `output` (all of it by default) from `source`.
+
+    `fill` holds the one element for what is outside the bounds; 0 by default.
+    """
     area = region or Region(output.pixels, output.channels, output.pixels, output.pixels)
+    how = _simplified(how)
     lower = how.lower or (0,) * len(how.sizes)
     upper = how.upper or how.sizes
     defines: dict[str, Define] = {
@@ -83,16 +85,32 @@ def view(
         "STRIDES": how.strides,
         "LOWER": lower,
         "UPPER": upper,
+        "MIRROR": get_args(Mirror).index(how.mirror),
         "OFFSET": how.offset,
-        "FILL": how.fill,
+        "FILLED": int(fill is not None),
         "CONSECUTIVE": int(how.strides == (1,) and not how.upper and not area.out_channel),
         "WHOLE_TEXELS": int(_whole_texels(source, how, area, lower[-1], upper[-1])),
     }
     first, last = area.out_channel // 4, (area.out_channel + area.channels + 3) // 4
     grid = make_grid(area.pixels, last - first, limits)
+    reads = (source,) if fill is None else (source, fill)
     return Dispatch(
-        node, "view", (source,), output, grid, defines, epilogue, partial=region is not None
+        node, "view", reads, output, grid, defines, epilogue, partial=region is not None
     )
+
+
+def _simplified(how: View) -> View:
+    """The same walk over at least one dimension, and few before the last if none has bounds."""
+    if not how.sizes:
+        return View((1,), (1,), how.offset)
+    if _has_bounds(how) or len(how.sizes) == 1:
+        return how
+    sizes, strides = merged(how.sizes[:-1], how.strides[:-1])
+    return View((*sizes, how.sizes[-1]), (*strides, how.strides[-1]), how.offset)
+
+
+def _has_bounds(how: View) -> bool:
+    return bool(how.upper) and (any(how.lower) or how.upper != how.sizes)
 
 
 def _whole_texels(source: Operand, how: View, area: Region, lower: int, upper: int) -> bool:
@@ -103,6 +121,8 @@ def _whole_texels(source: Operand, how: View, area: Region, lower: int, upper: i
     channels, last = source.channels, how.sizes[-1]
     if last == area.channels == channels and (lower, upper) == (0, last):
         return not any(step % channels for step in steps)
+    if how.mirror:
+        return False
     return not any(n % 4 for n in (channels, area.channels, last, lower, upper, *steps))
 
 
@@ -120,6 +140,53 @@ def same_texels(a: Operand, b: Operand) -> bool:
     return a.channels == b.channels or (a.pixels == b.pixels == 1)
 
 
+def moved_output(node: NodeView, x: Operand, shape: Iterable[int], i: int = 0) -> Value:
+    """Output `i`, which takes elements of the input `x` as they are.
+
+    Raises:
+        Unsupported: It is of another type or quantisation, so that the same stored bytes mean
+            something else there.
+    """
+    output = node.output(shape, i, x.kind)
+    index = x.tensor if isinstance(x, Value) else x.tensors[0]
+    source, target = node.graph.tensors[index], node.graph.tensors[output.tensor]
+    if _meaning(source) != _meaning(target):
+        raise Unsupported(
+            f"tensor {index} is moved to output {i}, of another type or quantisation; expected "
+            "the same (quantise it again with a QUANTIZE node)"
+        )
+    return output
+
+
+def _meaning(tensor: Tensor) -> object:
+    """What a tensor's stored bytes stand for."""
+    if not tensor.is_quantized:
+        return tensor.dtype
+    quantization = tensor.quantization
+    return tensor.dtype, quantization.scales, quantization.zero_points or (0,)
+
+
+def moved(
+    node: NodeView,
+    x: Operand,
+    shape: Iterable[int],
+    how: View,
+    i: int = 0,
+    fill: Operand | None = None,
+) -> Step:
+    """Output `i` of the given shape as a view of the input `x`; see `view`."""
+    output = moved_output(node, x, shape, i)
+    in_order = merged(how.sizes, how.strides) == ((x.elements,), (1,))
+    if in_order and not how.offset and not _has_bounds(how):
+        return reshape_view(node.node.index, x, output, node.limits)
+    return view(x, output, how, node.limits, node.node.index, fill=fill)
+
+
+def reshaped(node: NodeView, x: Operand, shape: Iterable[int]) -> list[Step]:
+    """The only output: the elements of the input `x` in another shape."""
+    return [reshape_view(node.node.index, x, moved_output(node, x, shape), node.limits)]
+
+
 @dataclass(frozen=True)
 class ReshapeOptions(Options):
     new_shape: Ints = ()
@@ -127,7 +194,7 @@ class ReshapeOptions(Options):
 
 @op("RESHAPE", max_version=1, options=ReshapeOptions)
 def reshape(node: NodeView, options: ReshapeOptions) -> list[Step]:
-    x = node.input(0)
+    x = node.input(0, None)
     if node.has_input(1):
         new_shape = node.array(1).ravel().tolist()
     else:
@@ -139,78 +206,99 @@ def reshape(node: NodeView, options: ReshapeOptions) -> list[Step]:
         new_shape[new_shape.index(-1)] = x.elements // known if known else 0
     if any(size < 0 for size in new_shape) or prod(new_shape) != x.elements:
         raise Unsupported(f"{list(x.shape)} reshaped to {new_shape}: the elements differ in number")
-    return [reshape_view(node.node.index, x, node.output(new_shape), node.limits)]
+    return reshaped(node, x, new_shape)
 
 
-@op("PAD", max_version=6)
-def pad(node: NodeView, options: Options) -> list[Step]:
-    x, pads = node.input(0), node.array(1)
-    if pads.shape != (len(x.shape), 2) or pads.min(initial=0) < 0:
-        raise Unsupported(
-            f"paddings {pads.tolist()} for rank {len(x.shape)}; expected a pair each, none negative"
-        )
-    if not x.shape:
-        return [Alias(node.node.index, node.output(()), x)] if isinstance(x, Value) else []
-    before = tuple(pads[:, 0].tolist())
-    sizes = tuple(a + n + b for (a, b), n in zip(pads.tolist(), x.shape, strict=True))
-    strides = row_major(x.shape)
-    offset = -sum(a * stride for a, stride in zip(before, strides, strict=True))
-    upper = tuple(a + n for a, n in zip(before, x.shape, strict=True))
-    how = View(sizes, strides, offset, before, upper)
-    return [view(x, node.output(sizes), how, node.limits, node.node.index)]
+@op("EXPAND_DIMS", max_version=1)
+def expand_dims(node: NodeView, options: Options) -> list[Step]:
+    x = node.input(0, None)
+    axis = normal_axis(one_integer(node, 1, "the axis"), len(x.shape) + 1)
+    return reshaped(node, x, (*x.shape[:axis], 1, *x.shape[axis:]))
 
 
 @dataclass(frozen=True)
-class ConcatenationOptions(Options):
-    axis: Int32 = 0
-    fused_activation: Int8 = 0
+class SqueezeOptions(Options):
+    squeeze_dims: Ints = ()
 
 
-@op("CONCATENATION", max_version=7, options=ConcatenationOptions)
-def concatenation(node: NodeView, options: ConcatenationOptions) -> list[Step]:
-    inputs = [node.input(i) for i in range(len(node.node.inputs))]
-    rank = len(inputs[0].shape)
-    axis = normal_axis(options.axis, rank)
-    shapes = [x.shape[:axis] + x.shape[axis + 1 :] for x in inputs]
-    if shapes.count(shapes[0]) != len(shapes):
-        raise Unsupported(f"the shapes {[list(x.shape) for x in inputs]} differ beside axis {axis}")
-    total = sum(x.shape[axis] for x in inputs)
-    output = node.output((*inputs[0].shape[:axis], total, *inputs[0].shape[axis + 1 :]))
-    inner = prod(output.shape[axis + 1 : -1])
-    steps: list[Step] = []
-    begin = 0
-    for x in inputs:
-        size = x.shape[axis]
-        if axis == rank - 1:
-            region = Region(x.pixels, size, x.pixels or 1, x.pixels, out_channel=begin)
-        else:
-            region = Region(x.pixels, x.channels, size * inner or 1, total * inner, begin * inner)
-        begin += size
-        how = View((x.pixels, x.channels), (x.channels, 1))
-        epilogue = activation(options.fused_activation)
-        if x.elements:
-            steps.append(view(x, output, how, node.limits, node.node.index, region, epilogue))
-    return steps
+@op("SQUEEZE", max_version=2, options=SqueezeOptions)
+def squeeze(node: NodeView, options: SqueezeOptions) -> list[Step]:
+    x = node.input(0, None)
+    axes = {normal_axis(axis, len(x.shape)) for axis in options.squeeze_dims}
+    if any(x.shape[axis] != 1 for axis in axes):
+        raise Unsupported(f"the dimensions {sorted(axes)} of {list(x.shape)} squeezed; expected 1s")
+    if not axes:
+        axes = {axis for axis, size in enumerate(x.shape) if size == 1}
+    return reshaped(node, x, (size for axis, size in enumerate(x.shape) if axis not in axes))
 
 
-@dataclass(frozen=True)
-class BlockOptions(Options):
-    block_size: Int32 = 0
+@op("TRANSPOSE", max_version=9)
+def transpose(node: NodeView, options: Options) -> list[Step]:
+    x, rank = node.input(0, None), len(node.shape(0))
+    axes = [normal_axis(axis, rank) for axis in node.array(1).ravel().tolist()]
+    if sorted(axes) != list(range(rank)):
+        raise Unsupported(f"the permutation {axes} of {rank} dimensions")
+    shape, strides = (tuple(row[axis] for axis in axes) for row in (x.shape, row_major(x.shape)))
+    return [moved(node, x, shape, View(shape, strides))]
 
 
-@op("DEPTH_TO_SPACE", max_version=2, options=BlockOptions)
-def depth_to_space(node: NodeView, options: BlockOptions) -> list[Step]:
-    x, block = node.input(0), options.block_size
-    batch, height, width, channels = rank_4(x.shape, "input 0")
-    if block < 1 or channels % (block * block):
-        raise Unsupported(f"block size {block} on {channels} channels")
-    depth = channels // (block * block)
-    output = node.output((batch, height * block, width * block, depth))
-    how = View(
-        (batch * height, block, width, block, depth),
-        (width * channels, block * depth, channels, depth, 1),
-    )
-    return [view(x, output, how, node.limits, node.node.index)]
+@op("REVERSE_V2", max_version=4)
+def reverse(node: NodeView, options: Options) -> list[Step]:
+    x = node.input(0, None)
+    axes = {normal_axis(axis, len(x.shape)) for axis in node.array(1).ravel().tolist()}
+    dense = row_major(x.shape)
+    strides = tuple(-step if axis in axes else step for axis, step in enumerate(dense))
+    offset = sum((x.shape[axis] - 1) * dense[axis] for axis in axes)
+    return [moved(node, x, x.shape, View(x.shape, strides, offset))]
+
+
+@op("TILE", max_version=3)
+def tile(node: NodeView, options: Options) -> list[Step]:
+    x, multiples = node.input(0, None), node.array(1).ravel().tolist()
+    if len(multiples) != len(x.shape) or min(multiples, default=0) < 0:
+        raise Unsupported(f"the multiples {multiples} of {list(x.shape)}; expected one for each")
+    shape = tuple(n * size for n, size in zip(multiples, x.shape, strict=True))
+    sizes = tuple(n for pair in zip(multiples, x.shape, strict=True) for n in pair)
+    strides = tuple(step for stride in row_major(x.shape) for step in (0, stride))
+    return [moved(node, x, shape, View(sizes, strides))]
+
+
+@op("BROADCAST_TO", max_version=4)
+def broadcast_to(node: NodeView, options: Options) -> list[Step]:
+    x, shape = node.input(0, None), tuple(node.array(1).ravel().tolist())
+    matching = shape[len(shape) - len(x.shape) :]
+    if len(shape) < len(x.shape) or any(
+        size not in (1, n) for size, n in zip(x.shape, matching, strict=True)
+    ):
+        raise Unsupported(f"{list(x.shape)} does not broadcast to {list(shape)}")
+    return [moved(node, x, shape, View(shape, broadcast_strides(x.shape, shape)))]
+
+
+@op("FILL", max_version=5)
+def fill(node: NodeView, options: Options) -> list[Step]:
+    shape, x = tuple(node.array(0).ravel().tolist()), node.input(1, None)
+    if x.shape or min(shape, default=0) < 0:
+        raise Unsupported(f"{list(shape)} filled with {list(x.shape)}; expected a scalar")
+    return [moved(node, x, shape, View(shape, (0,) * len(shape)))]
+
+
+@op("ZEROS_LIKE", max_version=1)
+def zeros_like(node: NodeView, options: Options) -> list[Step]:
+    x = node.input(0, None)
+    beyond = View((x.elements,), (0,), offset=x.elements)
+    return [moved(node, x, x.shape, beyond)]
+
+
+def one_integer(node: NodeView, i: int, what: str) -> int:
+    """The value of input `i`, a constant.
+
+    Raises:
+        Unsupported: It is computed at run time, or it is not one integer.
+    """
+    array = node.array(i)
+    if array.size != 1:
+        raise Unsupported(f"{what} of shape {list(array.shape)}; expected one integer")
+    return int(array.item())
 
 
 def rank_4(shape: Sequence[int], what: str) -> tuple[int, int, int, int]:

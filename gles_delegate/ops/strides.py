@@ -68,6 +68,6 @@ def normal_axis(axis: int, rank: int) -> int:
     Raises:
         Unsupported: It is outside the rank.
     """
-    if not -rank <= axis < max(rank, 1):
+    if not -rank <= axis < rank:
         raise Unsupported(f"the axis {axis} of a tensor of rank {rank}")
-    return axis % max(rank, 1)
+    return axis % rank

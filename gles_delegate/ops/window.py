@@ -6,9 +6,36 @@ from dataclasses import dataclass
 from typing import Any
 
 from gles_delegate.dispatch import Define
+from gles_delegate.graph import Node
 from gles_delegate.ops.registry import Unsupported
 
 SAME = 0
+
+
+@dataclass(frozen=True)
+class Sliding:
+    """The options of MediaPipe's custom ops, in the order of the C structs that hold them."""
+
+    padding: int
+    stride_w: int
+    stride_h: int
+    filter_w: int = 0
+    filter_h: int = 0
+
+    @classmethod
+    def of(cls, node: Node, count: int = 5) -> Sliding:
+        """From the first `count` fields that the model stores.
+
+        Raises:
+            Unsupported: There are fewer, or the padding is neither SAME nor VALID.
+        """
+        stored = node.custom_options
+        if stored is None or stored.size < 4 * count:
+            raise Unsupported(f"no options; expected {count} integers")
+        padding, *sizes = stored[: 4 * count].view("<i4").tolist()
+        if padding not in (1, 2):
+            raise Unsupported(f"padding {padding}; expected 1 (SAME) or 2 (VALID)")
+        return cls(padding - 1, *sizes)
 
 
 @dataclass(frozen=True)

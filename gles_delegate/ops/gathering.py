@@ -1,0 +1,122 @@
+"""Ops that look elements up by indices: GATHER, GATHER_ND and ONE_HOT."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from gles_delegate.dispatch import Define, Dispatch, Operand, Shape, Step
+from gles_delegate.ops.grid import make_grid
+from gles_delegate.ops.movement import moved_output, one_integer
+from gles_delegate.ops.registry import Int32, NodeView, Options, Unsupported, op
+from gles_delegate.ops.strides import normal_axis, row_major
+
+
+@dataclass(frozen=True)
+class GatherOptions(Options):
+    axis: Int32 = 0
+    batch_dims: Int32 = 0
+
+
+@op("GATHER", max_version=8, options=GatherOptions)
+def gather(node: NodeView, options: GatherOptions) -> list[Step]:
+    x, indices = node.input(0, None), node.input(1, "int")
+    axis = normal_axis(options.axis, len(x.shape))
+    batch_dims = options.batch_dims + (len(indices.shape) if options.batch_dims < 0 else 0)
+    if (
+        not 0 <= batch_dims <= min(axis, len(indices.shape))
+        or x.shape[:batch_dims] != indices.shape[:batch_dims]
+    ):
+        raise Unsupported(
+            f"indices of shape {list(indices.shape)} with {batch_dims} batch dimensions on axis "
+            f"{axis} of {list(x.shape)}"
+        )
+    batch, before, after = x.shape[:batch_dims], x.shape[batch_dims:axis], x.shape[axis + 1 :]
+    own, walk, nothing = indices.shape[batch_dims:], row_major(indices.shape), (0,) * len(after)
+    dense = row_major(x.shape)
+    return [
+        _gathered(
+            node, x, indices, (*batch, *before, *own, *after),
+            strides=(*dense[:axis], *(0,) * len(own), *dense[axis + 1 :]),
+            walk=(*walk[:batch_dims], *(0,) * len(before), *walk[batch_dims:], *nothing),
+            axes=(axis,),
+        )
+    ]  # fmt: skip
+
+
+@op("GATHER_ND", max_version=6)
+def gather_nd(node: NodeView, options: Options) -> list[Step]:
+    x, indices = node.input(0, None), node.input(1, "int")
+    depth = indices.channels
+    if not indices.shape or not 0 < depth <= len(x.shape):
+        raise Unsupported(f"indices of shape {list(indices.shape)} into {list(x.shape)}")
+    before, after = indices.shape[:-1], x.shape[depth:]
+    return [
+        _gathered(
+            node, x, indices, (*before, *after),
+            strides=(*(0,) * len(before), *row_major(x.shape)[depth:]),
+            walk=(*row_major(indices.shape)[:-1], *(0,) * len(after)),
+            axes=tuple(range(depth)),
+        )
+    ]  # fmt: skip
+
+
+def _gathered(
+    node: NodeView,
+    x: Operand,
+    indices: Operand,
+    shape: Shape,
+    strides: Shape,
+    walk: Shape,
+    axes: tuple[int, ...],
+) -> Dispatch:
+    """Elements of `x`, from where `strides` lead and then along `axes` by as many indices.
+
+    Args:
+        walk: The strides that lead to the first of those indices.
+    """
+    sizes, dense = tuple(x.shape[axis] for axis in axes), row_major(x.shape)
+    if node.is_constant(1):
+        found = node.array(1).reshape(-1, len(axes))
+        if ((found < 0) | (found >= sizes)).any():
+            raise Unsupported(f"indices outside the sizes {list(sizes)} that they count in")
+    output = moved_output(node, x, shape)
+    defines: dict[str, Define] = {
+        "IN_CHANNELS": max(x.channels, 1),
+        "IN_PIXELS": x.pixels,
+        "INDEX_CHANNELS": max(indices.channels, 1),
+        "INDEX_PIXELS": indices.pixels,
+        "DIMS": max(len(shape), 1),
+        "SIZES": shape or (1,),
+        "STRIDES": strides or (0,),
+        "WALK": walk or (0,),
+        "DEPTH": len(axes),
+        "AXIS_SIZES": sizes,
+        "AXIS_STRIDES": tuple(dense[axis] for axis in axes),
+        "WHOLE_TEXELS": int(axes[-1] + 1 < len(x.shape)),
+    }
+    grid = make_grid(output.pixels, output.slices, node.limits)
+    return Dispatch(node.node.index, "gather", (x, indices), output, grid, defines)
+
+
+@dataclass(frozen=True)
+class OneHotOptions(Options):
+    axis: Int32 = 0
+
+
+@op("ONE_HOT", max_version=1, options=OneHotOptions)
+def one_hot(node: NodeView, options: OneHotOptions) -> list[Step]:
+    indices, depth = node.input(0, "int"), one_integer(node, 1, "the depth")
+    on, off = node.input(2, None), node.input(3, None)
+    if depth < 0 or on.shape or off.shape or on.kind != off.kind:
+        raise Unsupported("the depth, the on and the off value; expected scalars, of one type")
+    axis = normal_axis(options.axis, len(indices.shape) + 1)
+    output = moved_output(node, on, (*indices.shape[:axis], depth, *indices.shape[axis:]))
+    defines: dict[str, Define] = {
+        "INDEX_CHANNELS": max(indices.channels, 1),
+        "INDEX_PIXELS": indices.pixels,
+        "DEPTH": depth,
+        "INNER": prod(indices.shape[axis:]),
+    }
+    grid = make_grid(output.pixels, output.slices, node.limits)
+    return [Dispatch(node.node.index, "one_hot", (indices, on, off), output, grid, defines)]

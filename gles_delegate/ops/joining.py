@@ -1,0 +1,83 @@
+"""Ops that put tensors side by side: CONCATENATION and PACK."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from gles_delegate.dispatch import Operand, Shape, Step, Value
+from gles_delegate.ops.movement import Region, View, moved_output, view
+from gles_delegate.ops.registry import Int8, Int32, NodeView, Options, Unsupported, op
+from gles_delegate.ops.strides import normal_axis
+
+
+@dataclass(frozen=True)
+class ConcatenationOptions(Options):
+    axis: Int32 = 0
+    fused_activation: Int8 = 0
+
+
+@op("CONCATENATION", max_version=7, options=ConcatenationOptions)
+def concatenation(node: NodeView, options: ConcatenationOptions) -> list[Step]:
+    if options.fused_activation:
+        raise Unsupported("a fused activation, which LiteRT does not apply here; expected NONE")
+    inputs = _inputs(node)
+    axis = normal_axis(options.axis, len(inputs[0].shape))
+    others = [x.shape[:axis] + x.shape[axis + 1 :] for x in inputs]
+    if others.count(others[0]) != len(others):
+        raise Unsupported(f"the shapes {[list(x.shape) for x in inputs]} differ beside axis {axis}")
+    total = sum(x.shape[axis] for x in inputs)
+    shape = (*inputs[0].shape[:axis], total, *inputs[0].shape[axis + 1 :])
+    output = node.output(shape, kind=inputs[0].kind)
+    return _joined(node, inputs, [x.shape[axis] for x in inputs], output, axis)
+
+
+@dataclass(frozen=True)
+class PackOptions(Options):
+    values_count: Int32 = 0
+    axis: Int32 = 0
+
+
+@op("PACK", max_version=5, options=PackOptions)
+def pack(node: NodeView, options: PackOptions) -> list[Step]:
+    inputs = _inputs(node)
+    shapes = [x.shape for x in inputs]
+    if shapes.count(shapes[0]) != len(shapes):
+        raise Unsupported(f"the shapes {[list(shape) for shape in shapes]} differ")
+    axis = normal_axis(options.axis, len(shapes[0]) + 1)
+    shape = (*shapes[0][:axis], len(inputs), *shapes[0][axis:])
+    outputs = [moved_output(node, x, shape) for x in inputs]
+    return _joined(node, inputs, [1] * len(inputs), outputs[0], axis)
+
+
+def _inputs(node: NodeView) -> list[Operand]:
+    """All inputs, at least one, of one kind."""
+    kind = node.input(0, None).kind
+    return [node.input(i, kind) for i in range(len(node.node.inputs))]
+
+
+def _joined(
+    node: NodeView, inputs: Sequence[Operand], lengths: Sequence[int], output: Value, axis: int
+) -> list[Step]:
+    """The inputs one after the other along the output's `axis`, of which each covers a length."""
+    steps: list[Step] = []
+    begin = 0
+    for x, length in zip(inputs, lengths, strict=True):
+        part: Shape = (*output.shape[:axis], length, *output.shape[axis + 1 :])
+        region = _region(part, output, axis, begin)
+        begin += length
+        how = View((x.pixels, x.channels), (x.channels, 1))
+        if x.elements:
+            steps.append(view(x, output, how, node.limits, node.node.index, region))
+    return steps
+
+
+def _region(part: Shape, output: Value, axis: int, begin: int) -> Region:
+    """Where a part of the output lies that begins at `begin` of its `axis`."""
+    pixels, channels = prod(part[:-1]), part[-1]
+    if axis == len(part) - 1:
+        return Region(pixels, channels, pixels or 1, pixels, out_channel=begin)
+    inner = prod(part[axis + 1 : -1])
+    row, out_row = part[axis] * inner, output.shape[axis] * inner
+    return Region(pixels, channels, row or 1, out_row, begin * inner)

@@ -1,0 +1,69 @@
+"""BATCH_MATMUL."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, prod
+
+from gles_delegate.dispatch import Define, Dispatch, Operand, Step
+from gles_delegate.ops.conv import Tile
+from gles_delegate.ops.movement import View, view
+from gles_delegate.ops.registry import Bool, NodeView, Options, Unsupported, op
+from gles_delegate.ops.strides import broadcast_shapes, broadcast_strides, merged
+
+
+@dataclass(frozen=True)
+class BatchMatMulOptions(Options):
+    adj_x: Bool = False
+    adj_y: Bool = False
+
+
+@op("BATCH_MATMUL", max_version=4, options=BatchMatMulOptions)
+def batch_matmul(node: NodeView, options: BatchMatMulOptions) -> list[Step]:
+    a, b = node.input(0), node.input(1)
+    if min(len(a.shape), len(b.shape)) < 2:
+        raise Unsupported(f"the shapes {list(a.shape)} and {list(b.shape)}; expected matrices")
+    steps: list[Step] = []
+    if options.adj_x:
+        a, transposition = _transposed(node, a)
+        steps.append(transposition)
+    rows, depth = a.shape[-2:]
+    columns, b_depth = b.shape[-2:] if options.adj_y else b.shape[:-3:-1]
+    if depth != b_depth:
+        raise Unsupported(f"rows of {depth} elements on columns of {b_depth}")
+    batches = broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    output = node.output((*batches, rows, columns))
+    sizes, a_strides, b_strides = merged(
+        batches, broadcast_strides(a.shape[:-2], batches), broadcast_strides(b.shape[:-2], batches)
+    )
+    tile = Tile.choose(rows, output.slices, node.limits)
+    tiles = ceil(rows / tile.pixels)
+    defines: dict[str, Define] = {
+        "BATCHES": prod(batches),
+        "DIMS": len(sizes),
+        "SIZES": sizes,
+        "A_STRIDES": a_strides,
+        "B_STRIDES": b_strides,
+        "A_PIXELS": a.pixels,
+        "B_PIXELS": b.pixels,
+        "ROWS": rows,
+        "B_ROWS": b.shape[-2],
+        "DEPTH": depth,
+        "B_ADJOINT": int(options.adj_y),
+        "TILES": tiles,
+        "PIXELS": tile.pixels,
+        "SLICES": tile.slices,
+    }
+    grid = tile.grid(prod(batches) * tiles, ceil(output.slices / tile.slices))
+    flops = 2 * output.elements * depth
+    index = node.node.index
+    dispatch = Dispatch(index, "batch_matmul", (a, b), output, grid, defines, flops=flops)
+    return [*steps, dispatch]
+
+
+def _transposed(node: NodeView, x: Operand) -> tuple[Operand, Step]:
+    """With the last two dimensions swapped."""
+    *batches, rows, columns = x.shape
+    result = node.scratch((*batches, columns, rows), "transposed")
+    how = View((prod(batches), columns, rows), (rows * columns, 1, columns))
+    return result, view(x, result, how, node.limits, node.node.index)

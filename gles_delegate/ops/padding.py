@@ -1,0 +1,60 @@
+"""Ops that add a border: PAD, PADV2 and MIRROR_PAD."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gles_delegate.dispatch import Shape, Step
+from gles_delegate.ops.movement import Mirror, View, moved
+from gles_delegate.ops.registry import Int8, NodeView, Options, Unsupported, op
+from gles_delegate.ops.strides import row_major
+
+
+@op("PAD", "PADV2", max_version=6)
+def pad(node: NodeView, options: Options) -> list[Step]:
+    x, pads = node.input(0, None), _paddings(node)
+    fill = node.input(2, x.kind) if node.node.op == "PADV2" else None
+    if fill and fill.elements != 1:
+        raise Unsupported(f"a pad value of shape {list(fill.shape)}; expected one element")
+    how = bordered(x.shape, pads)
+    return [moved(node, x, how.sizes, how, fill=fill)]
+
+
+@dataclass(frozen=True)
+class MirrorPadOptions(Options):
+    mode: Int8 = 0
+
+
+@op("MIRROR_PAD", max_version=3, options=MirrorPadOptions)
+def mirror_pad(node: NodeView, options: MirrorPadOptions) -> list[Step]:
+    x, pads = node.input(0, None), _paddings(node)
+    mirrored = [n - (options.mode == 0) for n in x.shape]
+    if any(max(pair) > n for pair, n in zip(pads, mirrored, strict=True)):
+        raise Unsupported(f"paddings {pads} of {list(x.shape)}, which has too little to mirror")
+    how = bordered(x.shape, pads, "SYMMETRIC" if options.mode else "REFLECT")
+    return [moved(node, x, how.sizes, how)]
+
+
+def _paddings(node: NodeView) -> list[list[int]]:
+    """What is added before and after each dimension of input 0."""
+    pads, rank = node.array(1), len(node.shape(0))
+    if pads.shape != (rank, 2) or pads.min(initial=0) < 0:
+        raise Unsupported(
+            f"paddings {pads.tolist()} for rank {rank}; expected a pair each, none negative"
+        )
+    found: list[list[int]] = pads.tolist()
+    return found
+
+
+def bordered(shape: Shape, pads: list[list[int]], mirror: Mirror = "") -> View:
+    """A tensor of this shape with `pads` elements before and after each dimension."""
+    before = tuple(a for a, _ in pads)
+    strides = row_major(shape)
+    return View(
+        sizes=tuple(a + n + b for (a, b), n in zip(pads, shape, strict=True)),
+        strides=strides,
+        offset=-sum(a * stride for a, stride in zip(before, strides, strict=True)),
+        lower=before,
+        upper=tuple(a + n for a, n in zip(before, shape, strict=True)),
+        mirror=mirror,
+    )

@@ -1,0 +1,184 @@
+"""Ops that take parts of a tensor: SLICE, STRIDED_SLICE, SPLIT, SPLIT_V and UNPACK."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gles_delegate.dispatch import Operand, Shape, Step
+from gles_delegate.ops.movement import View, moved, one_integer
+from gles_delegate.ops.registry import Bool, Int32, NodeView, Options, Unsupported, op
+from gles_delegate.ops.strides import normal_axis, row_major
+
+
+@op("SLICE", max_version=8)
+def slice_(node: NodeView, options: Options) -> list[Step]:
+    x = node.input(0, None)
+    begin, size = (tuple(node.array(i).ravel().tolist()) for i in (1, 2))
+    if not len(begin) == len(size) == len(x.shape):
+        raise Unsupported(f"begin {begin} and size {size} for rank {len(x.shape)}")
+    sizes = tuple(
+        n - at if length == -1 else length
+        for n, at, length in zip(x.shape, begin, size, strict=True)
+    )
+    if any(
+        at < 0 or length < 0 or at + length > n
+        for n, at, length in zip(x.shape, begin, sizes, strict=True)
+    ):
+        raise Unsupported(f"begin {begin} and size {size} reach out of {list(x.shape)}")
+    return [_part(node, x, begin, sizes)]
+
+
+def _part(
+    node: NodeView,
+    x: Operand,
+    begin: Sequence[int],
+    sizes: Shape,
+    shape: Shape | None = None,
+    i: int = 0,
+) -> Step:
+    """Output `i`: the elements of `x` from `begin` on, as many as `sizes` says."""
+    strides = row_major(x.shape)
+    offset = sum(at * stride for at, stride in zip(begin, strides, strict=True))
+    return moved(node, x, sizes if shape is None else shape, View(sizes, strides, offset), i)
+
+
+@dataclass(frozen=True)
+class StridedSliceOptions(Options):
+    begin_mask: Int32 = 0
+    end_mask: Int32 = 0
+    ellipsis_mask: Int32 = 0
+    new_axis_mask: Int32 = 0
+    shrink_axis_mask: Int32 = 0
+    offset: Bool = False
+
+
+NEW_AXIS, WHOLE_AXIS = -1, -2
+
+
+@op("STRIDED_SLICE", max_version=8, options=StridedSliceOptions)
+def strided_slice(node: NodeView, options: StridedSliceOptions) -> list[Step]:
+    x = node.input(0, None)
+    entries = list(zip(*(node.array(i).ravel().tolist() for i in (1, 2, 3)), strict=False))
+    dense = row_major(x.shape)
+    shape: list[int] = []
+    sizes: list[int] = []
+    strides: list[int] = []
+    offset = axis = 0
+    for entry in _entries(options, len(entries), len(x.shape)):
+        if entry == NEW_AXIS:
+            shape.append(1)
+            continue
+        if entry == WHOLE_AXIS:
+            start, step, count = 0, 1, x.shape[axis]
+        else:
+            start, step, count = _range(options, entry, entries[entry], x.shape[axis])
+        sizes.append(count)
+        strides.append(step * dense[axis])
+        offset += start * dense[axis]
+        axis += 1
+        if entry == WHOLE_AXIS or not options.shrink_axis_mask >> entry & 1:
+            shape.append(count)
+    return [moved(node, x, shape, View(tuple(sizes), tuple(strides), offset))]
+
+
+def _entries(options: StridedSliceOptions, count: int, rank: int) -> list[int]:
+    """For each axis of the input the index of its entry among the `count`, or WHOLE_AXIS.
+
+    NEW_AXIS stands where a dimension is added.
+    """
+    found: list[int] = []
+    new_axes = options.new_axis_mask & ~options.ellipsis_mask & ((1 << count) - 1)
+    spare = rank - (count - bin(new_axes).count("1"))
+    if spare < 0:
+        raise Unsupported(f"{count} entries for {rank} axes; expected one each at most")
+    for entry in range(count):
+        if options.ellipsis_mask >> entry & 1:
+            found += [WHOLE_AXIS] * (spare + 1)
+            spare = 0
+        else:
+            found.append(NEW_AXIS if new_axes >> entry & 1 else entry)
+    return found + [WHOLE_AXIS] * spare
+
+
+def _range(
+    options: StridedSliceOptions, entry: int, limits: tuple[int, int, int], size: int
+) -> tuple[int, int, int]:
+    """Start, step and count of what an entry's begin, end and stride take of an axis."""
+    begin, end, step = limits
+    if not step:
+        raise Unsupported(f"a stride of 0 in entry {entry}")
+    first, last = (0, size) if step > 0 else (-1, size - 1)  # where a range may start and end
+
+    def place(index: int) -> int:
+        return min(max(index + size if index < 0 else index, first), last)
+
+    start = place(begin)
+    if options.begin_mask >> entry & 1:
+        start = 0 if step > 0 else size - 1
+    if options.shrink_axis_mask >> entry & 1:
+        if not 0 <= start < size or step < 0:
+            raise Unsupported(
+                f"index {begin} by steps of {step} of an axis of size {size} in entry {entry}; "
+                "expected one of its elements and a positive step"
+            )
+        return start, 1, 1
+    if options.end_mask >> entry & 1:
+        stop = size if step > 0 else -1
+    elif not options.offset:
+        stop = place(end)
+    else:
+        stop = start + end
+        if not first <= stop <= last:
+            raise Unsupported(f"{end} from index {start} on, of an axis of size {size}")
+    return start, step, max(0, -((start - stop) // step))
+
+
+@op("SPLIT", max_version=5)
+def split(node: NodeView, options: Options) -> list[Step]:
+    axis, x = one_integer(node, 0, "the axis"), node.input(1, None)
+    axis, count = normal_axis(axis, len(x.shape)), len(node.node.outputs)
+    if not count or x.shape[axis] % count:
+        raise Unsupported(f"axis {axis} of {list(x.shape)} split into {count} equal parts")
+    return _split(node, x, axis, [x.shape[axis] // count] * count)
+
+
+@op("SPLIT_V", max_version=3)
+def split_v(node: NodeView, options: Options) -> list[Step]:
+    x, lengths = node.input(0, None), node.array(1).ravel().tolist()
+    axis = normal_axis(one_integer(node, 2, "the axis"), len(x.shape))
+    if lengths.count(-1) == 1:
+        lengths[lengths.index(-1)] = x.shape[axis] - sum(lengths) - 1
+    if min(lengths, default=0) < 0 or sum(lengths) != x.shape[axis]:
+        raise Unsupported(f"axis {axis} of {list(x.shape)} split into {lengths}")
+    return _split(node, x, axis, lengths)
+
+
+@dataclass(frozen=True)
+class UnpackOptions(Options):
+    num: Int32 = 0
+    axis: Int32 = 0
+
+
+@op("UNPACK", max_version=6, options=UnpackOptions)
+def unpack(node: NodeView, options: UnpackOptions) -> list[Step]:
+    x = node.input(0, None)
+    axis = normal_axis(options.axis, len(x.shape))
+    return _split(node, x, axis, [1] * x.shape[axis], drop_axis=True)
+
+
+def _split(
+    node: NodeView, x: Operand, axis: int, lengths: Sequence[int], drop_axis: bool = False
+) -> list[Step]:
+    """An output for each part of the axis; `drop_axis`: the axis is no dimension of theirs."""
+    if len(lengths) != len(node.node.outputs):
+        raise Unsupported(f"{len(lengths)} parts for {len(node.node.outputs)} outputs")
+    before, after = x.shape[:axis], x.shape[axis + 1 :]
+    steps: list[Step] = []
+    at = 0
+    for i, length in enumerate(lengths):
+        begin = [at if a == axis else 0 for a in range(len(x.shape))]
+        shape = (*before, *after) if drop_axis else (*before, length, *after)
+        steps.append(_part(node, x, begin, (*before, length, *after), shape, i))
+        at += length
+    return steps

@@ -1,0 +1,54 @@
+// BATCH_MATMUL: Y[m][n] = sum over k of A[m][k] * B[k][n], or B[n][k] if B_ADJOINT, in each batch.
+//
+// An invocation computes PIXELS rows m of SLICES slices of n; a batch has TILES such groups of rows.
+// A batch of Y has coordinates in SIZES; its matrices in A and B are the sums of coordinate * STRIDES.
+#include "lib/tensor.glsl"
+
+INPUT0(A)
+INPUT1(B)
+
+int matrix_of(int batch, int strides[DIMS]) {
+  const int sizes[DIMS] = SIZES;
+  int matrix = 0;
+  for (int d = DIMS - 1; d >= 0; --d) {
+    matrix += batch % sizes[d] * strides[d];
+    batch /= sizes[d];
+  }
+  return matrix;
+}
+
+void main() {
+  int batch = PIXEL_INVOCATION / TILES;
+  int row = PIXEL_INVOCATION % TILES * PIXELS;
+  int slice = SLICE_INVOCATION * SLICES;
+  if (batch >= BATCHES || slice >= OUT_SLICES) return;
+  int a = matrix_of(batch, A_STRIDES) * ROWS;
+  int b = matrix_of(batch, B_STRIDES) * B_ROWS;
+  vec4 sum[PIXELS][SLICES];
+  for (int s = 0; s < SLICES; ++s)
+    for (int p = 0; p < PIXELS; ++p) sum[p][s] = vec4(0.0);
+
+  for (int k = 0; k < (DEPTH + 3) / 4; ++k) {
+    vec4 v[PIXELS];
+    for (int p = 0; p < PIXELS; ++p) v[p] = LOAD(A, k * A_PIXELS + a + min(row + p, ROWS - 1));
+    for (int s = 0; s < SLICES; ++s) {
+      int column = min(slice + s, OUT_SLICES - 1);
+      mat4 m;
+      for (int i = 0; i < 4; ++i) {
+#if B_ADJOINT
+        m[i] = LOAD(B, k * B_PIXELS + b + min(4 * column + i, B_ROWS - 1));
+#else
+        m[i] = LOAD_OR_ZERO(B, 4 * k + i < DEPTH ? column * B_PIXELS + b + 4 * k + i : OUTSIDE);
+#endif
+      }
+#if B_ADJOINT
+      for (int p = 0; p < PIXELS; ++p) sum[p][s] += v[p] * m;
+#else
+      for (int p = 0; p < PIXELS; ++p) sum[p][s] += m * v[p];
+#endif
+    }
+  }
+  for (int s = 0; s < SLICES; ++s)
+    for (int p = 0; p < PIXELS; ++p)
+      if (row + p < ROWS && slice + s < OUT_SLICES) store(slice + s, batch * ROWS + row + p, sum[p][s]);
+}

@@ -1,0 +1,19 @@
+// L2_NORMALIZATION: a pixel's channels over their Euclidean length.
+#include "lib/tensor.glsl"
+#include "lib/channels.glsl"
+
+INPUT0(X)
+
+void main() {
+  int pixel = PIXEL_INVOCATION;
+#if SLICE_LANES == 1
+  if (pixel >= OUT_PIXELS) return;
+#endif
+  vec4 squares = vec4(0.0);
+  for (EACH_SLICE(s)) {
+    vec4 v = LOAD(X, s * OUT_PIXELS + pixel);
+    squares += v * v;
+  }
+  float norm = max(sqrt(sum_of(squares)), 1e-6);
+  for (EACH_SLICE(s)) store(s, pixel, LOAD(X, s * OUT_PIXELS + pixel) / norm);
+}

@@ -1,0 +1,16 @@
+// MaxUnpooling2D: each value at the place in its window that its index names, zero elsewhere.
+#include "lib/tensor.glsl"
+
+INPUT0(VALUES)
+INPUT1(INDICES)
+
+void main() {
+  int pixel = PIXEL_INVOCATION;
+  int slice = SLICE_INVOCATION;
+  if (pixel >= OUT_PIXELS || slice >= OUT_SLICES) return;
+  int x = pixel % OUT_W, y = pixel / OUT_W % OUT_H;
+  int window = pixel / (OUT_W * OUT_H) * (IN_W * IN_H) + y / FILTER_H * IN_W + x / FILTER_W;
+  int texel = slice * IN_PIXELS + window;
+  vec4 place = vec4(y % FILTER_H * FILTER_W + x % FILTER_W);
+  store(slice, pixel, mix(vec4(0.0), LOAD(VALUES, texel), equal(LOAD(INDICES, texel), place)));
+}

@@ -1,0 +1,95 @@
+"""MediaPipe's custom ops against XNNPACK, the only one of LiteRT's kernels that has them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ai_edge_litert.interpreter import Interpreter as LiteRt
+from numpy.typing import NDArray
+from PIL import Image
+
+from tests.oracle import assert_close, run, run_gles
+from tests.sketch import Dims, Sketch
+
+pytestmark = pytest.mark.usefixtures("gl")
+
+SAME, VALID = 1, 2
+
+
+def check(s: Sketch, outputs: Sequence[int]) -> None:
+    content = s.build(outputs)
+    interpreter = LiteRt(model_content=content)
+    interpreter.allocate_tensors()
+    assert_close(run_gles(content, s.feeds), run(interpreter, s.feeds))
+
+
+@pytest.mark.parametrize("channels", [(1, 1), (3, 5), (8, 8), (16, 2)])
+@pytest.mark.parametrize("padding", [SAME, VALID])
+@pytest.mark.parametrize(
+    ("kernel", "stride"),
+    [
+        (kernel, stride)
+        for kernel in [(1, 1), (2, 2), (3, 3), (5, 2), (4, 4)]
+        for stride in [(1, 1), (2, 2), (3, 2)]
+        if kernel >= stride  # XNNPACK takes no others
+    ],
+)
+def test_convolution_2d_transpose_bias(
+    kernel: Dims, stride: Dims, padding: int, channels: Dims
+) -> None:
+    s = Sketch(np.random.default_rng(0))
+    depth, out = channels
+    size = [
+        n * step + max(width - step, 0) * (padding == VALID)
+        for n, width, step in zip((5, 4), kernel, stride, strict=True)
+    ]
+    inputs = [
+        s.feed((1, 5, 4, depth)),
+        s.constant(s.normal((out, *kernel, depth))),
+        s.constant(s.normal((out,))),
+    ]
+    options = struct.pack("<3i", padding, stride[1], stride[0])
+    y = s.op("Convolution2DTransposeBias", inputs, [(1, *size, out)], custom_options=options)
+    check(s, [y])
+
+
+@pytest.mark.parametrize("channels", [1, 3, 8, 18])
+@pytest.mark.parametrize("window", [(2, 2), (3, 2), (3, 4)])
+@pytest.mark.parametrize("image", [(6, 8), (7, 5), (4, 9)])
+def test_pooling_and_back(image: Dims, window: Dims, channels: int) -> None:
+    s = Sketch(np.random.default_rng(0))
+    options = struct.pack("<8i", SAME, window[1], window[0], window[1], window[0], 0, 0, 0)
+    pooled = [-(-n // size) for n, size in zip(image, window, strict=True)]
+    values, indices = s.tensor((1, *pooled, channels)), s.tensor((1, *pooled, channels))
+    x = s.feed((1, *image, channels))
+    s.op("MaxPoolingWithArgmax2D", [x], [values, indices], custom_options=options)
+    whole = [n * size for n, size in zip(pooled, window, strict=True)]
+    unpool = struct.pack("<8i", VALID, window[1], window[0], window[1], window[0], 0, 0, 0)
+    y = s.op("MaxUnpooling2D", [values, indices], [(1, *whole, channels)], custom_options=unpool)
+    check(s, [values, y])
+
+
+def check_model(content: bytes, picture: NDArray[np.float32]) -> None:
+    interpreter = LiteRt(model_content=content)
+    interpreter.allocate_tensors()
+    (reference,) = run(interpreter, [picture])
+    (actual,) = run_gles(content, [picture])
+    scale = float(np.abs(reference).max())
+    np.testing.assert_allclose(actual, reference, rtol=0, atol=1e-4 * scale)
+
+
+def test_hair_segmentation(real_model: Callable[[str], bytes]) -> None:
+    """On noise: among pixels that are equal but for rounding, any may be the maximum."""
+    picture = np.random.default_rng(0).uniform(0, 1, (1, 512, 512, 4))
+    check_model(real_model("hair_segmentation"), picture.astype(np.float32))
+
+
+def test_selfie_segmenter(
+    real_model: Callable[[str], bytes], real_picture: Callable[[str], Path]
+) -> None:
+    picture = np.asarray(Image.open(real_picture("face.jpg")).resize((256, 256)), np.float32)
+    check_model(real_model("selfie_segmenter"), picture[np.newaxis] / 255)
