@@ -68,7 +68,7 @@ void main() {
   }
 #endif
 #if PARTIAL && !WHOLE_TEXELS
-  if (channel < 0) v = mix(v, unpacked(out_texels[slice * OUT_PIXELS + pixel]), lanes_below(-channel));
+  if (channel < 0) v = choose(v, unpacked(out_texels[slice * OUT_PIXELS + pixel]), lanes_below(-channel));
 #endif
   store(slice, pixel, v);
 }

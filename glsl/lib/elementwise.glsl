@@ -4,12 +4,9 @@
 // comparisons, so NaN is looked for by itself.
 
 // `result`, but NaN where x is NaN.
-vec4 keep_nan(vec4 result, vec4 x) { return mix(result, x, notEqual(x, x)); }
+vec4 keep_nan(vec4 result, vec4 x) { return mix(result, x, isnan(x)); }
 // `result`, but b where a or b is NaN: what a comparison of LiteRT's falls back to.
-vec4 ordered(vec4 result, vec4 a, vec4 b) { return mix(keep_nan(result, b), b, notEqual(a, a)); }
-
-// mix() takes integers only from GLSL 4.50 on.
-ivec4 choose(ivec4 no, ivec4 yes, bvec4 which) { return no ^ (no ^ yes) & -ivec4(which); }
+vec4 ordered(vec4 result, vec4 a, vec4 b) { return mix(keep_nan(result, b), b, isnan(a)); }
 
 vec4 RELU(vec4 x) { return keep_nan(max(x, 0.0), x); }
 vec4 RELU6(vec4 x) { return keep_nan(clamp(x, 0.0, 6.0), x); }
@@ -18,9 +15,9 @@ vec4 RELU_0_TO_1(vec4 x) { return keep_nan(clamp(x, 0.0, 1.0), x); }
 ivec4 RELU(ivec4 x) { return max(x, 0); }
 ivec4 RELU6(ivec4 x) { return clamp(x, 0, 6); }
 ivec4 RELU_N1_TO_1(ivec4 x) { return clamp(x, -1, 1); }
-vec4 LOGISTIC(vec4 x) { return 1.0 / (1.0 + exp(-x)); }
+vec4 LOGISTIC(vec4 x) { return keep_nan(1.0 / (1.0 + exp(-x)), x); }
 vec4 TANH(vec4 x) { return keep_nan(tanh(x), x); }
-vec4 EXP(vec4 x) { return exp(x); }
+vec4 EXP(vec4 x) { return keep_nan(exp(x), x); }
 vec4 ELU(vec4 x) { return mix(exp(x) - 1.0, x, greaterThanEqual(x, vec4(0.0))); }
 vec4 LEAKY_RELU(vec4 x, float alpha) {
   return keep_nan(mix(alpha * x, x, greaterThan(x, vec4(0.0))), x);
@@ -190,7 +187,7 @@ ivec4 CAST_TO_BOOL(ivec4 x) { return ivec4(notEqual(x, ivec4(0))); }
 ivec4 CAST_TO_INT32(vec4 x) {
   ivec4 inside = ivec4(clamp(x, -2147483648.0, 2147483520.0)), largest = ivec4(0x7fffffff);
   inside = choose(inside, largest, greaterThan(x, vec4(2147483520.0)));
-  return choose(inside, largest, notEqual(x, x));
+  return choose(inside, largest, isnan(x));
 }
 ivec4 CAST_TO_INT8(vec4 x) { return clamp(CAST_TO_INT32(x), -128, 127); }
 ivec4 CAST_TO_UINT8(vec4 x) { return clamp(CAST_TO_INT32(x), 0, 255); }

@@ -29,6 +29,10 @@ vec4 unpacked(vec4 texel) { return texel; }
 ivec4 unpacked(ivec4 texel) { return texel; }
 vec4 unpacked(uvec2 texel) { return vec4(unpackHalf2x16(texel.x), unpackHalf2x16(texel.y)); }
 
+// mix(no, yes, which), which takes integers only from GLSL 4.50 on.
+vec4 choose(vec4 no, vec4 yes, bvec4 which) { return mix(no, yes, which); }
+ivec4 choose(ivec4 no, ivec4 yes, bvec4 which) { return no ^ (no ^ yes) & -ivec4(which); }
+
 #define OUTSIDE (-0x40000000)  // plus any texel index: still negative
 
 #include "lib/elementwise.glsl"
@@ -65,7 +69,7 @@ bvec4 lanes_below(int count) { return lessThan(ivec4(0, 1, 2, 3), ivec4(count));
 void store(int slice, int pixel, OUT_VEC v) {
   v = EPILOGUE(v, slice, pixel);
 #if OUT_CHANNELS % 4 != 0
-  v = mix(OUT_VEC(0), v, lanes_below(OUT_CHANNELS - 4 * slice));
+  v = choose(OUT_VEC(0), v, lanes_below(OUT_CHANNELS - 4 * slice));
 #endif
 #if OUT_HALF
   out_texels[slice * OUT_PIXELS + pixel] = uvec2(packHalf2x16(v.xy), packHalf2x16(v.zw));
