@@ -203,7 +203,7 @@ class Row:
         for options in self.choices:
             for case in self.special:
                 yield dict(case, **options)
-            if options:
+            if options and not (self.arity == 1 and options == self.choices[-1]):
                 yield dict(self.simple, **options)
         yield dict(self.simple, past_newest=0)
         for dtype, case in itertools.product(self.dtypes, self._shapes()):

@@ -16,9 +16,10 @@ ivec4 RELU(ivec4 x) { return max(x, 0); }
 ivec4 RELU6(ivec4 x) { return clamp(x, 0, 6); }
 ivec4 RELU_N1_TO_1(ivec4 x) { return clamp(x, -1, 1); }
 vec4 LOGISTIC(vec4 x) { return keep_nan(1.0 / (1.0 + exp(-x)), x); }
-vec4 TANH(vec4 x) { return keep_nan(tanh(x), x); }
+// Drivers that compute tanh from exp overflow early; beyond 15 it is 1 to the last bit.
+vec4 TANH(vec4 x) { return keep_nan(tanh(clamp(x, -15.0, 15.0)), x); }
 vec4 EXP(vec4 x) { return keep_nan(exp(x), x); }
-vec4 ELU(vec4 x) { return mix(exp(x) - 1.0, x, greaterThanEqual(x, vec4(0.0))); }
+vec4 ELU(vec4 x) { return keep_nan(mix(exp(x) - 1.0, x, greaterThanEqual(x, vec4(0.0))), x); }
 vec4 LEAKY_RELU(vec4 x, float alpha) {
   return keep_nan(mix(alpha * x, x, greaterThan(x, vec4(0.0))), x);
 }

@@ -517,7 +517,7 @@ def check_report(report: gd.DelegationReport) -> None:
         ["2", "TANH", "99", "CPU"],
         ["3", "RELU6", "1", "CPU"],
     ]
-    assert total == "1 of 4 nodes run on the GPU"
+    assert total == "1 of 4 nodes run on the GPU, stored as float32"
     restored = json.loads(report.to_json())["nodes"]
     assert [tuple(node.values()) for node in restored] == [
         (n.index, n.op, n.version, n.delegated, n.reason) for n in report.nodes
@@ -531,7 +531,7 @@ def test_the_report_of_a_whole_model() -> None:
         gd.Interpreter(model_content=small_model(), experimental_delegates=[delegate])
         assert delegate.report.fully_delegated
         assert [node.op for node in delegate.report.nodes] == ["ADD", "RELU", "TANH"]
-        assert str(delegate.report).endswith("3 of 3 nodes run on the GPU")
+        assert str(delegate.report).endswith("3 of 3 nodes run on the GPU, stored as float32")
 
 
 @pytest.fixture

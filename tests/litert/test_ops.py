@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 
 import gles_delegate as gd
-from tests.op_table import CASES, LEFT_TO_LITERT, LITERT_REFUSES, OPS, Case, random_cases
+from tests.op_table import (
+    CASES,
+    LEFT_TO_LITERT,
+    LEFT_TO_THE_DRIVER,
+    LITERT_REFUSES,
+    OPS,
+    Case,
+    random_cases,
+)
 from tests.oracle import assert_close, gles_interpreter, run, run_gles, run_litert
 
 RANDOM_CASES = int(os.environ.get("GLES_DELEGATE_RANDOM_CASES", "5"))
@@ -23,13 +32,18 @@ def context(gl: None) -> Iterator[gd.EglContext]:
     context.release()
 
 
+def as_param(case: Case) -> Any:
+    marks = [pytest.mark.mesa] if case.id in LEFT_TO_THE_DRIVER else []
+    return pytest.param(case, id=case.id, marks=marks)
+
+
 def check(case: Case, context: gd.EglContext) -> None:
     content, inputs = case.build()
     reference = run_litert(content, inputs)
     assert_close(run_gles(content, inputs, context), reference, special=case.special)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+@pytest.mark.parametrize("case", list(map(as_param, CASES)))
 def test_op(case: Case, context: gd.EglContext) -> None:
     check(case, context)
 

@@ -44,6 +44,7 @@ def both(content: bytes, picture: Path) -> tuple[list[NDArray[Any]], list[NDArra
         return run(ours, [feed]), run(reference, [feed])
 
 
+@pytest.mark.mesa  # a rounding that falls the other way changes scores by steps
 @pytest.mark.parametrize("picture", ["cat_720p.jpg", "parrot.jpg"])
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_classifiers_name_the_same(
