@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from imaging import as_input, load_labels, load_picture, normalization
+from imaging import as_input, as_real, load_labels, load_picture, normalization
 
 import gles_delegate as gd
 
@@ -29,11 +29,9 @@ def main() -> None:
         with gd.Interpreter(model_path=arguments.model) as interpreter:
             interpreter.allocate_tensors()
             image, scores = interpreter.get_input_details()[0], interpreter.get_output_details()[0]
-            interpreter.set_tensor(
-                image["index"], as_input(picture, image["shape"].tolist(), mean, std)
-            )
+            interpreter.set_tensor(image["index"], as_input(picture, image, mean, std))
             interpreter.invoke()
-            result = interpreter.get_tensor(scores["index"]).ravel()
+            result = as_real(interpreter.get_tensor(scores["index"]), scores).ravel()
     except gd.DelegateError as error:
         raise SystemExit(str(error)) from error
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,13 +39,29 @@ def normalization(model: Path, mean: float | None, std: float | None) -> tuple[F
 
 
 def as_input(
-    picture: Image.Image, shape: Sequence[int], mean: FloatArray, std: FloatArray
-) -> FloatArray:
-    """The picture, stretched to the shape [1, height, width, 3] and normalised."""
+    picture: Image.Image, detail: dict[str, Any], mean: FloatArray, std: FloatArray
+) -> NDArray[Any]:
+    """The picture as a model's input: stretched to its size, normalised, and of its type.
+
+    `detail` is the input's entry in `get_input_details`.
+    """
+    shape = detail["shape"].tolist()
     if len(shape) != 4 or shape[0] != 1 or shape[3] != 3:
         raise SystemExit(f"expected a model input [1, height, width, 3], found {shape}")
     pixels = picture.resize((shape[2], shape[1]), Image.Resampling.BILINEAR)
-    return ((np.asarray(pixels, np.float32) - mean) / std)[np.newaxis]
+    real = ((np.asarray(pixels, np.float32) - mean) / std)[np.newaxis]
+    scale, zero_point = detail["quantization"]
+    if not scale:
+        return real.astype(detail["dtype"])
+    limits = np.iinfo(detail["dtype"])
+    steps = np.round(real / scale) + zero_point
+    return steps.clip(limits.min, limits.max).astype(detail["dtype"])
+
+
+def as_real(output: NDArray[Any], detail: dict[str, Any]) -> FloatArray:
+    """The numbers that an output stands for; `detail` is its entry in `get_output_details`."""
+    scale, zero_point = detail["quantization"]
+    return (output.astype(np.float32) - zero_point) * (scale or 1)
 
 
 def load_labels(model: Path, labels: Path | None, count: int) -> list[str]:

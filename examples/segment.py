@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from imaging import FloatArray, as_input, load_labels, load_picture, normalization
+from imaging import FloatArray, as_input, as_real, load_labels, load_picture, normalization
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -56,19 +56,19 @@ def main() -> None:
         with gd.Interpreter(model_path=arguments.model) as interpreter:
             interpreter.allocate_tensors()
             image, output = interpreter.get_input_details()[0], interpreter.get_output_details()[0]
-            interpreter.set_tensor(
-                image["index"], as_input(picture, image["shape"].tolist(), mean, std)
-            )
+            interpreter.set_tensor(image["index"], as_input(picture, image, mean, std))
             interpreter.invoke()
-            scores = interpreter.get_tensor(output["index"])
+            scores = as_real(interpreter.get_tensor(output["index"]), output)
     except gd.DelegateError as error:
         raise SystemExit(str(error)) from error
     if scores.ndim != 4:
         raise SystemExit(f"expected scores [1, height, width, classes], found {list(scores.shape)}")
 
     classes = classes_of(scores[0])
-    count = max(scores.shape[-1], 2)
-    labels = load_labels(arguments.model, arguments.labels, count)
+    labels = load_labels(arguments.model, arguments.labels, scores.shape[-1])
+    if len(labels) == 1:
+        labels = ["background", *labels]
+    count = len(labels)
     for index, pixels in enumerate(np.bincount(classes.ravel(), minlength=count)):
         if pixels:
             print(f"{pixels / classes.size:7.1%}  {labels[index]}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import itertools
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import gles_delegate as gd
 from tests.op_table import CASES, OPS, Case, random_cases
@@ -30,25 +30,34 @@ def outcome(case: Case, context: gd.EglContext) -> str:
     return ""
 
 
-def report_line(op: str, cases: Iterable[Case], context: gd.EglContext) -> str:
-    outcomes = Counter(outcome(case, context) for case in cases)
+def report_line(op: str, rows: Sequence[str], random: int, context: gd.EglContext) -> str:
+    """The table's line for an op, whose rows in the op table are `rows`."""
+    outcomes = Counter(
+        outcome(case, context)
+        for case in itertools.chain(
+            (case for case in CASES if case.op in rows),
+            *(random_cases(row, random) for row in rows),
+        )
+    )
+    types = ", ".join(row[len(op) :].strip(" ()") or "float32" for row in rows)
     remarks = "; ".join(
         f"{reason.splitlines()[0]} ({count})" for reason, count in outcomes.most_common() if reason
     )
-    return f"| {op} | {outcomes['']} / {outcomes.total()} | {remarks} |"
+    return f"| {op} | {types} | {outcomes['']} / {outcomes.total()} | {remarks} |"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("ops", nargs="*", metavar="OP", help="default: every op")
-    parser.add_argument("--random", type=int, default=0, metavar="COUNT", help="per op, besides")
+    parser.add_argument("--random", type=int, default=0, metavar="COUNT", help="per row, besides")
     arguments = parser.parse_args()
-    print("| op | cases passed | remarks |\n|---|---|---|")
+    rows: dict[str, list[str]] = {}
+    for row in OPS:
+        rows.setdefault(row.split()[0], []).append(row)
+    print("| op | tensors | cases passed | remarks |\n|---|---|---|---|")
     context = gd.EglContext()
-    for op in arguments.ops or OPS:
-        fixed = (case for case in CASES if case.op == op)
-        cases = itertools.chain(fixed, random_cases(op, arguments.random))
-        print(report_line(op, cases, context), flush=True)
+    for op in arguments.ops or sorted(rows):
+        print(report_line(op, rows[op], arguments.random, context), flush=True)
     context.release()
 
 

@@ -85,6 +85,15 @@ def test_segment(tmp_path: Path, picture: Path, labels: Path) -> None:
     assert not changed[:, 42:].any()
 
 
+def test_classify_names_the_cat(
+    tmp_path: Path, real_model: Callable[[str], bytes], real_picture: Callable[[str], Path]
+) -> None:
+    model = tmp_path / "mobilenet.tflite"
+    model.write_bytes(real_model("mobilenet_v2_1.0_224_quant"))
+    printed = run("classify.py", model, real_picture("cat_720p.jpg"))
+    assert printed.splitlines()[0].endswith("Egyptian cat")  # the model carries its labels
+
+
 @pytest.mark.parametrize(
     ("name", "share"), [("pets.jpg", "14.1%"), ("dog_segmentation.bmp", "54.8%")]
 )
