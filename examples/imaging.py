@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+import gles_delegate as gd
 from gles_delegate.flat import FlatTable
 from gles_delegate.model import load_model
 
@@ -17,6 +19,31 @@ FloatArray = NDArray[np.float32]
 
 NORMALIZATION = 1
 """Number of NormalizationOptions in the union ProcessUnitOptions of the metadata schema."""
+
+
+def image_parser(description: str) -> argparse.ArgumentParser:
+    """The command line of an example that shows a picture to a network."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("model", type=Path, help="a .tflite network, [1, height, width, 3] in")
+    parser.add_argument("picture", type=Path, help="any picture that Pillow reads")
+    parser.add_argument("--labels", type=Path, help="names of the classes, one a line")
+    parser.add_argument("--mean", type=float, help="subtracted from pixels of 0..255")
+    parser.add_argument("--std", type=float, help="divides them afterwards")
+    return parser
+
+
+def predict(arguments: argparse.Namespace, picture: Image.Image) -> FloatArray:
+    """The first output of the model, on the GPU; exits with a sentence when it cannot be run."""
+    try:
+        mean, std = normalization(arguments.model, arguments.mean, arguments.std)
+        with gd.Interpreter(model_path=arguments.model) as interpreter:
+            interpreter.allocate_tensors()
+            image, output = interpreter.get_input_details()[0], interpreter.get_output_details()[0]
+            interpreter.set_tensor(image["index"], as_input(picture, image, mean, std))
+            interpreter.invoke()
+            return as_real(interpreter.get_tensor(output["index"]), output)
+    except gd.DelegateError as error:
+        raise SystemExit(str(error)) from error
 
 
 def load_picture(path: Path) -> Image.Image:

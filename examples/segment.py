@@ -5,15 +5,12 @@ python examples/segment.py MODEL.tflite PICTURE.jpg --labels labels.txt --output
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 import numpy as np
-from imaging import FloatArray, as_input, as_real, load_labels, load_picture, normalization
+from imaging import FloatArray, image_parser, load_labels, load_picture, predict
 from numpy.typing import NDArray
 from PIL import Image
-
-import gles_delegate as gd
 
 
 def classes_of(scores: FloatArray) -> NDArray[np.intp]:
@@ -41,26 +38,12 @@ def overlay(picture: Image.Image, classes: NDArray[np.intp], count: int) -> Imag
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("model", type=Path, help="a .tflite network, [1, height, width, 3] in")
-    parser.add_argument("picture", type=Path, help="any picture that Pillow reads")
-    parser.add_argument("--labels", type=Path, help="names of the classes, one a line")
-    parser.add_argument("--mean", type=float, help="subtracted from pixels of 0..255")
-    parser.add_argument("--std", type=float, help="divides them afterwards")
+    parser = image_parser(__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("segmented.png"))
     arguments = parser.parse_args()
 
     picture = load_picture(arguments.picture)
-    try:
-        mean, std = normalization(arguments.model, arguments.mean, arguments.std)
-        with gd.Interpreter(model_path=arguments.model) as interpreter:
-            interpreter.allocate_tensors()
-            image, output = interpreter.get_input_details()[0], interpreter.get_output_details()[0]
-            interpreter.set_tensor(image["index"], as_input(picture, image, mean, std))
-            interpreter.invoke()
-            scores = as_real(interpreter.get_tensor(output["index"]), output)
-    except gd.DelegateError as error:
-        raise SystemExit(str(error)) from error
+    scores = predict(arguments, picture)
     if scores.ndim != 4:
         raise SystemExit(f"expected scores [1, height, width, classes], found {list(scores.shape)}")
 
