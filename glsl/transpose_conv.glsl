@@ -2,11 +2,9 @@
 //
 // Outputs that lie STRIDE apart form a phase: they see the same taps. A work group computes outputs
 // of one phase, of which there are GROUPS work groups; an invocation PIXELS outputs of SLICES slices.
-// W: as in conv_2d.glsl.
+// W: see lib/product.glsl.
 #include "lib/tensor.glsl"
-
-INPUT0(X)
-INPUT1(W)
+#include "lib/product.glsl"
 
 const int PHASE_W = (OUT_W + STRIDE_W - 1) / STRIDE_W;  // columns of a phase
 const int PHASE_H = (OUT_H + STRIDE_H - 1) / STRIDE_H;
@@ -16,12 +14,9 @@ void main() {
   int first = int(gl_WorkGroupID.PIXEL_AXIS) % GROUPS * (PIXEL_LANES * PIXELS) +
               int(gl_LocalInvocationID.PIXEL_AXIS);
   int slice = SLICE_INVOCATION * SLICES;
-  int row = min(slice, W_SLICES - SLICES);
+  int row = weight_row(slice);
   vec4 sum[PIXELS][SLICES];
-  for (int s = 0; s < SLICES; ++s) {
-    vec4 bias = LOAD(W, row + s);
-    for (int p = 0; p < PIXELS; ++p) sum[p][s] = bias;
-  }
+  start_with_biases(sum, row);
   int column_phase = phase % STRIDE_W + PAD_W, row_phase = phase / STRIDE_W + PAD_H;
 
   // The input pixel under an output's first tap; its other taps see the pixels before that one.
@@ -46,21 +41,7 @@ void main() {
         bool inside = target[p] >= 0 && uint(x) < uint(IN_W) && uint(y) < uint(IN_H);
         index[p] = inside ? image[p] + y * IN_W + x : OUTSIDE;
       }
-      int tap = row / BLOCK * (KERNEL_H * KERNEL_W) + ky * KERNEL_W + kx;
-      int w = W_SLICES + (tap * (IN_SLICES * BLOCK) + row % BLOCK) * 4;
-      for (int k = 0; k < IN_SLICES; ++k) {
-        vec4 v[PIXELS];
-        for (int p = 0; p < PIXELS; ++p) {
-          v[p] = LOAD_OR_ZERO(X, index[p]);
-          index[p] += IN_PIXELS;
-        }
-        for (int s = 0; s < SLICES; ++s) {
-          int c = w + s * 4;
-          mat4 m = mat4(LOAD(W, c), LOAD(W, c + 1), LOAD(W, c + 2), LOAD(W, c + 3));
-          for (int p = 0; p < PIXELS; ++p) sum[p][s] += m * v[p];
-        }
-        w += BLOCK * 4;
-      }
+      add_tap(sum, index, row, ky * KERNEL_W + kx);
     }
   }
   for (int s = 0; s < SLICES; ++s)
