@@ -240,9 +240,7 @@ class Delegation:
     def __init__(self, delegate: GpuDelegate, graph: Graph) -> None:
         self._delegate = delegate
         self._graph = graph
-        self._lowered: Lowered = lower_graph(
-            graph, delegate.gpu.limits, quantized=delegate.options.quantized_models_allowed
-        )
+        self._lowered = self._lower({})
         self._session: Session | None = None
 
     @property
@@ -280,19 +278,15 @@ class Delegation:
             ShaderError, OutOfGpuMemoryError: The driver cannot run it.
         """
         gpu = self._delegate.gpu
-        self._lowered = lower_graph(
-            self._graph,
-            gpu.limits,
-            input_shapes,
-            self._delegate.options.quantized_models_allowed,
-        )
+        if any(self._lowered.shapes[i] != shape for i, shape in input_shapes.items()):
+            self._lowered = self._lower(input_shapes)
         self.require_supported()
         plan = make_plan(self._lowered, self._lowered.steps, gpu.limits, self._half)
         self._delegate._run(lambda: self._replace_session(plan))
         return self._lowered.shapes
 
     def invoke(self, inputs: Mapping[int, Array], outputs: Mapping[int, Array]) -> None:
-        """Run once: arrays by tensor index, float32, of the prepared shapes."""
+        """Run once: arrays by tensor index, of the tensors' types and the prepared shapes."""
         self._delegate._run(lambda: self._require_session().run(inputs, outputs))
 
     def read_variable(self, index: int, array: Array) -> None:
@@ -308,6 +302,11 @@ class Delegation:
         if self._session is not None:
             self._session.release()
             self._session = None
+
+    def _lower(self, input_shapes: Mapping[int, Shape]) -> Lowered:
+        delegate = self._delegate
+        quantized = delegate.options.quantized_models_allowed
+        return lower_graph(self._graph, delegate.gpu.limits, input_shapes, quantized)
 
     def _require_session(self) -> Session:
         if self._session is None:

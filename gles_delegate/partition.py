@@ -95,9 +95,9 @@ def _check_limits(steps: list[Step], limits: Limits) -> None:
         if not isinstance(step, Dispatch):
             continue
         for operand in (*step.reads, step.output):
-            if operand.texels * 16 > limits.block_bytes:
+            if operand.nbytes > limits.block_bytes:
                 raise ops.Unsupported(
-                    f"a tensor of shape {list(operand.shape)} needs {operand.texels * 16} bytes; "
+                    f"a tensor of shape {list(operand.shape)} needs {operand.nbytes} bytes; "
                     f"the device's storage blocks hold {limits.block_bytes}"
                 )
         if any(n > most for n, most in zip(step.grid.groups, limits.groups, strict=True)):

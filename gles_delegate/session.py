@@ -45,7 +45,7 @@ class Session:
     def run(self, inputs: Mapping[int, Array], outputs: Mapping[int, Array]) -> None:
         """Upload `inputs`, run, and read the results into `outputs`, all by tensor index.
 
-        Arrays are float32 and contiguous, of the sizes of the plan's tensors.
+        Arrays are contiguous, of the types and sizes of the plan's tensors.
 
         Raises:
             GLError: The driver refused a call; the outputs are not valid then.
