@@ -1,6 +1,6 @@
 """GPU inference for TensorFlow Lite / LiteRT models on OpenGL ES 3.1, wherever EGL runs."""
 
-from gles_delegate.delegate import DelegationReport, GpuDelegate, GpuDelegateOptions
+from gles_delegate.delegate import GpuDelegate
 from gles_delegate.errors import (
     ContextError,
     ContextLostError,
@@ -16,6 +16,8 @@ from gles_delegate.errors import (
 )
 from gles_delegate.gl.egl import Device, EglContext, list_devices
 from gles_delegate.interpreter import Interpreter, SignatureRunner
+from gles_delegate.options import GpuDelegateOptions, InferencePreference, InferencePriority
+from gles_delegate.report import DelegationReport
 
 __version__ = "0.1.0"
 
@@ -29,6 +31,8 @@ __all__ = [
     "GLError",
     "GpuDelegate",
     "GpuDelegateOptions",
+    "InferencePreference",
+    "InferencePriority",
     "Interpreter",
     "LiteRtError",
     "ModelError",

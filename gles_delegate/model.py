@@ -30,11 +30,19 @@ def load_model(path: str | bytes | os.PathLike[str]) -> Graph:
     Raises:
         ModelError: The file cannot be read or is no usable model.
     """
+    return read_model(read_file(path))
+
+
+def read_file(path: str | bytes | os.PathLike[str]) -> bytes:
+    """The bytes of a model file.
+
+    Raises:
+        ModelError: The file cannot be read.
+    """
     try:
-        data = Path(os.fsdecode(path)).read_bytes()
+        return Path(os.fsdecode(path)).read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name
         raise ModelError(f"cannot read the model file {os.fspath(path)!r}: {error}") from error
-    return read_model(data)
 
 
 def read_model(data: bytes | bytearray | memoryview) -> Graph:
@@ -43,7 +51,7 @@ def read_model(data: bytes | bytearray | memoryview) -> Graph:
     Raises:
         ModelError: The bytes are no model, cut off, or damaged; the message says where.
     """
-    data = memoryview(data).tobytes()
+    data = data if isinstance(data, bytes) else memoryview(data).tobytes()
     if len(data) < 8 or data[4:8] != FILE_IDENTIFIER:
         found = data[4:8] if len(data) >= 8 else data
         raise ModelError(

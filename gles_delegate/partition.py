@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass, field, replace
 
 from gles_delegate import ops
 from gles_delegate.dispatch import Alias, Call, Dispatch, Shape, Step
 from gles_delegate.errors import ModelError
 from gles_delegate.folding import fold_constants
-from gles_delegate.graph import QUANTIZED_TYPES, Graph
+from gles_delegate.graph import QUANTIZED_TYPES, Graph, Node
 from gles_delegate.limits import Limits
+from gles_delegate.schema import SIZED_BY
 
 
 @dataclass(frozen=True)
@@ -29,23 +30,40 @@ class Lowered:
     reasons: Mapping[int, str]
 
 
+@dataclass(frozen=True)
+class Partition:
+    """What of a graph runs on the GPU.
+
+    Attributes:
+        segments: The nodes of each part that runs as one, by index.
+        reasons: Of each node that stays on the CPU, why it does.
+    """
+
+    segments: tuple[tuple[int, ...], ...]
+    reasons: Mapping[int, str]
+
+
 def lower_graph(
     graph: Graph,
     limits: Limits,
-    input_shapes: Mapping[int, Shape] | None = None,
+    given_shapes: Mapping[int, Shape] | None = None,
     quantized: bool = True,
+    only: Collection[int] | None = None,
 ) -> Lowered:
-    """Lower every node, in order, for inputs of the given shapes (the model's by default).
+    """Lower every node, in order, for tensors of the given shapes (the model's by default).
 
-    `quantized` says whether nodes with 8-bit tensors are taken.
+    Args:
+        quantized: Whether nodes with 8-bit tensors are taken.
+        only: Lower these nodes and no others.
 
     Raises:
         ModelError: The model is damaged, or its nodes are not in the order of execution.
     """
     given = {t.index for t in graph.tensors if t.is_constant or t.is_variable} | set(graph.inputs)
     graph = fold_constants(graph)
-    shapes = {tensor.index: tensor.shape for tensor in graph.tensors} | dict(input_shapes or {})
+    shapes = {tensor.index: tensor.shape for tensor in graph.tensors} | dict(given_shapes or {})
     known = set(given)
+    unsized: set[int] = set()
     steps: dict[int, tuple[Step, ...]] = {}
     reasons: dict[int, str] = {}
     for node in graph.nodes:
@@ -61,21 +79,107 @@ def lower_graph(
                 f"damaged model: node {node.index} {node.op} computes tensor {min(repeated)} anew"
             )
         known.update(node.outputs)
-        if node.outputs and all(graph.tensors[i].is_constant for i in node.outputs):
+        if only is not None and node.index not in only:
+            continue
+        if _is_folded(graph, node):
             steps[node.index] = ()
             continue
+        late = unsized.intersection(node.inputs)
         try:
+            if late:
+                raise ops.Unsupported(f"tensor {min(late)} has a size known only at run time")
             view = ops.NodeView(graph, node, shapes, limits, quantized)
             lowered = [_simulated(step, graph) for step in ops.lower(view)]
             _check_limits(lowered, limits)
         except ops.Unsupported as error:
             reasons[node.index] = str(error)
+            if late or _is_sized_by_data(graph, node, error):
+                unsized.update(node.outputs)
             continue
         steps[node.index] = tuple(lowered)
         for step in lowered:
             if not step.output.part:
                 shapes[step.output.tensor] = step.output.shape
     return Lowered(graph, shapes, steps, reasons)
+
+
+def choose_segments(
+    lowered: Lowered, most: int | None = None, first: int = 0, last: int | None = None
+) -> Partition:
+    """Choose the nodes that run on the GPU.
+
+    Args:
+        most: The number of segments, of which the largest are taken; None for all.
+        first, last: Only nodes from the one to the other, both included, are taken.
+    """
+    graph = lowered.graph
+    reasons = dict(lowered.reasons)
+    for index in lowered.steps:
+        if index < first or (last is not None and index > last):
+            reasons[index] = "first_delegate_node_index and last_delegate_node_index leave it out"
+    _leave_folded(graph, reasons)
+    segments = _segments(graph, reasons.keys())
+    by_size = sorted(segments, key=len, reverse=True)
+    for segment in by_size[most:] if most is not None else ():
+        for index in segment:
+            reasons[index] = (
+                f"max_delegated_partitions is {most}, and there are {len(segments)} segments"
+            )
+    _leave_folded(graph, reasons)
+    taken = ([index for index in segment if index not in reasons] for segment in segments)
+    return Partition(tuple(tuple(segment) for segment in taken if segment), reasons)
+
+
+def _segments(graph: Graph, left: Set[int]) -> list[tuple[int, ...]]:
+    """The nodes that are not `left` on the CPU, in as few parts as can run one after the other.
+
+    LiteRT's graph_info.cc (PartitionGraphIntoIndependentNodeSubsets) finds the same: in turns,
+    all nodes of one side that can run by then.
+    """
+    made = {tensor for node in graph.nodes for tensor in node.outputs}
+    pending = graph.nodes
+    found: list[tuple[int, ...]] = []
+    while pending:
+        on_cpu = pending[0].index in left
+        segment: list[int] = []
+        rest: list[Node] = []
+        for node in pending:
+            if (node.index in left) == on_cpu and not made.intersection(node.inputs):
+                segment.append(node.index)
+                made.difference_update(node.outputs)
+            else:
+                rest.append(node)
+        if not on_cpu:
+            found.append(tuple(segment))
+        pending = tuple(rest)
+    return found
+
+
+def _leave_folded(graph: Graph, reasons: dict[int, str]) -> None:
+    """Leave a node whose result is a constant to the CPU, if a node there reads it."""
+    read: set[int] = set()
+    for node in reversed(graph.nodes):
+        if (
+            node.index not in reasons
+            and _is_folded(graph, node)
+            and read.intersection(node.outputs)
+        ):
+            reasons[node.index] = "its result is a constant that a node on the CPU reads"
+        if node.index in reasons:
+            read.update(node.inputs)
+
+
+def _is_folded(graph: Graph, node: Node) -> bool:
+    """Whether the node's results are constants of a folded graph."""
+    return bool(node.outputs) and all(graph.tensors[i].is_constant for i in node.outputs)
+
+
+def _is_sized_by_data(graph: Graph, node: Node, error: ops.Unsupported) -> bool:
+    """Whether the sizes of the results of an unsupported node follow from what it computes with."""
+    return isinstance(error, ops.RunTimeParameter) or any(
+        i < len(node.inputs) and not graph.tensors[node.inputs[i]].is_constant
+        for i in SIZED_BY.get(node.op, ())
+    )
 
 
 def _simulated(step: Step, graph: Graph) -> Step:

@@ -60,8 +60,9 @@ def make_plan(lowered: Lowered, nodes: Iterable[int], limits: Limits, half: bool
     `half` stores tensors and weights as float16; sums are float32 all the same.
 
     Inputs of the plan are the tensors that the nodes read and do not compute; outputs are
-    those they compute that the graph returns or another node reads. A variable tensor is
-    neither: a node assigns to it by an alias, and what it is at the end the next run begins with.
+    those they compute that the graph returns or another node reads. Constants are neither, nor
+    is a variable tensor: a node assigns to it by an alias, and what it is at the end the next
+    run begins with.
     """
     chosen = sorted(nodes)
     inputs, outputs = _boundary(lowered, chosen)
@@ -97,7 +98,8 @@ def _boundary(lowered: Lowered, nodes: Sequence[int]) -> tuple[list[int], list[i
     wanted = set(graph.outputs).union(
         *(node.inputs for node in graph.nodes if node.index not in inside)
     )
-    return sorted(read), sorted(made & wanted)
+    constants = {t.index for t in graph.tensors if t.is_constant}
+    return sorted(read), sorted(made & wanted - constants)
 
 
 def _values(steps: Iterable[Step]) -> Iterable[Value]:

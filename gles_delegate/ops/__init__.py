@@ -14,6 +14,7 @@ from gles_delegate.ops.grid import make_grid
 from gles_delegate.ops.registry import (
     NodeView,
     Options,
+    RunTimeParameter,
     Unsupported,
     activation,
     lower,
@@ -28,6 +29,7 @@ __all__ = [
     "Dispatch",
     "NodeView",
     "Options",
+    "RunTimeParameter",
     "Unsupported",
     "Value",
     "activation",

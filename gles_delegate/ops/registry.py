@@ -30,6 +30,10 @@ class Unsupported(Exception):
     """Raised by a lowering: why this node cannot run on the GPU, for the user to act on."""
 
 
+class RunTimeParameter(Unsupported):
+    """Integers that should be constant, such as a shape or an axis, are computed at run time."""
+
+
 @dataclass(frozen=True)
 class Options:
     """Base of an op's options: the fields of its table in the TFLite schema, in slot order."""
@@ -115,7 +119,7 @@ class NodeView:
         """The values of input `i`, which must be a constant of integers."""
         tensor = self.graph.tensors[self._index(i)]
         if not tensor.is_constant:
-            raise Unsupported(f"input {i} is computed at run time; expected a constant")
+            raise RunTimeParameter(f"input {i} is computed at run time; expected a constant")
         if tensor.dtype not in ("int32", "int64"):
             raise Unsupported(f"input {i} is {tensor.dtype}; expected int32 or int64")
         return tensor.array().astype(np.int64)

@@ -517,7 +517,7 @@ def check_report(report: gd.DelegationReport) -> None:
         ["2", "TANH", "99", "CPU"],
         ["3", "RELU6", "1", "CPU"],
     ]
-    assert total == "1 of 4 nodes run on the GPU, stored as float32"
+    assert total == "1 of 4 nodes run on the GPU in 1 segment, stored as float32"
     restored = json.loads(report.to_json())["nodes"]
     assert [tuple(node.values()) for node in restored] == [
         (n.index, n.op, n.version, n.delegated, n.reason) for n in report.nodes

@@ -11,7 +11,7 @@ import gles_delegate as gd
 
 PACKAGE = Path(gd.__file__).parent
 LINE = (
-    {"errors", "limits", "schema"},
+    {"errors", "limits", "options", "report", "schema"},
     {"flat", "sparse"},
     {"graph"},
     {"model", "dispatch"},
@@ -20,9 +20,10 @@ LINE = (
     {"plan"},
     {"shaders"},
     {"gl"},
-    {"session"},
-    {"delegate"},
-    {"interpreter", "litert"},
+    {"session", "litert"},
+    {"delegation", "litert_check"},
+    {"delegate", "standalone"},
+    {"interpreter"},
     {"__init__"},
     {"cli"},
 )
@@ -97,6 +98,8 @@ def test_public_names() -> None:
         "GLError",
         "GpuDelegate",
         "GpuDelegateOptions",
+        "InferencePreference",
+        "InferencePriority",
         "Interpreter",
         "LiteRtError",
         "ModelError",
