@@ -41,6 +41,7 @@ class Delegation:
             options.last_delegate_node_index,
         )
         self._segments: list[Segment] = []
+        self._claimed = False
         if options.require_full_delegation:
             self.require_all("require_full_delegation is set")
 
@@ -132,8 +133,10 @@ class Delegation:
             LiteRtError: The interpreter's model is not this one.
         """
         nodes = [index for segment in self._partition.segments for index in segment]
-        graph.require_same(self.graph, nodes)
-        self.warn_of_split()
+        graph.require_same(self.graph, nodes, resized=self._claimed)
+        if not self._claimed:
+            self.warn_of_split()
+        self._claimed = True
         return nodes
 
     def forget(self, segment: Segment) -> None:

@@ -23,6 +23,7 @@ from ctypes import (
     c_int32,
     c_int64,
     c_size_t,
+    c_ubyte,
     c_uint64,
     c_void_p,
     cast,
@@ -36,7 +37,7 @@ import numpy as np
 
 from gles_delegate.dispatch import Shape
 from gles_delegate.errors import LiteRtError
-from gles_delegate.graph import Array, Graph
+from gles_delegate.graph import Array, Graph, Tensor
 from gles_delegate.schema import BUILTIN_OPERATORS
 
 NAME = b"GlesDelegate"
@@ -232,11 +233,15 @@ class NativeGraph:
         )
         _require(status, "ReplaceNodeSubsetsWithDelegateKernels")
 
-    def require_same(self, graph: Graph, nodes: Sequence[int]) -> None:
+    def require_same(self, graph: Graph, nodes: Sequence[int], resized: bool = False) -> None:
         """Compare this graph with the one that the delegate read.
 
+        Args:
+            nodes: Compare these, and their tensors, constants byte by byte.
+            resized: Its inputs may have other sizes than in the file by now.
+
         Raises:
-            LiteRtError: The nodes `nodes`, or their tensors, are others, or not LiteRT's to give.
+            LiteRtError: They are others, or not LiteRT's to give.
         """
         taken = set(nodes).difference(self._execution_plan())
         if taken:
@@ -255,9 +260,19 @@ class NativeGraph:
             tensors = _ints(found.inputs), _ints(found.outputs)
             self._compare(f"node {node.index}'s tensors", (node.inputs, node.outputs), tensors)
             for tensor in (graph.tensors[i] for i in {*node.inputs, *node.outputs} - {-1}):
-                described = _TYPES[self._tensor(tensor.index).type], self.shape(tensor.index)
-                shape = tensor.shape if tensor.is_constant else described[1]
-                self._compare(f"tensor {tensor.index}", (tensor.dtype, shape), described)
+                self._compare_tensor(tensor, tensor.is_constant or not resized)
+
+    def _compare_tensor(self, tensor: Tensor, with_shape: bool) -> None:
+        index = tensor.index
+        found = self._tensor(index)
+        self._compare(f"tensor {index}'s type", tensor.dtype, _TYPES[found.type])
+        if with_shape:
+            self._compare(f"tensor {index}'s shape", tensor.shape, self.shape(index))
+        if tensor.data is not None:
+            self._compare(f"tensor {index}'s bytes", tensor.data.nbytes, found.bytes)
+            memory = (c_ubyte * found.bytes).from_address(found.data or 0)
+            if not np.array_equal(tensor.data, np.frombuffer(memory, np.uint8)):
+                self._compare(f"tensor {index}'s values", "those of the file", "others")
 
     def _compare(self, what: str, expected: object, found: object) -> None:
         if expected != found:

@@ -22,6 +22,9 @@ TESTED = ("1.2", "2.3")
 """The range of ai-edge-litert's minor versions that the tests ran with."""
 
 
+_TRIAL = "from gles_delegate.litert_check import _try_layout; _try_layout()"
+
+
 @cache
 def require_known_layout() -> None:
     """Try the structures on the installed LiteRT with a model of one node.
@@ -38,8 +41,7 @@ def require_known_layout() -> None:
     low, high, found = (tuple(map(int, v.split(".")[:2])) for v in (*TESTED, version))
     trial: Callable[[], object] = _try_layout
     if not low <= found <= high:
-        code = "from gles_delegate.litert_check import _try_layout; _try_layout()"
-        trial = partial(subprocess.run, [sys.executable, "-c", code], check=True, timeout=60)
+        trial = partial(subprocess.run, [sys.executable, "-c", _TRIAL], check=True, timeout=60)
     try:
         trial()
     except (LiteRtError, RuntimeError, subprocess.SubprocessError) as error:

@@ -118,7 +118,7 @@ def choose_segments(
         if index < first or (last is not None and index > last):
             reasons[index] = "first_delegate_node_index and last_delegate_node_index leave it out"
     _leave_folded(graph, reasons)
-    segments = _segments(graph, reasons.keys())
+    segments = find_segments(graph, reasons.keys())
     by_size = sorted(segments, key=len, reverse=True)
     for segment in by_size[most:] if most is not None else ():
         for index in segment:
@@ -130,7 +130,7 @@ def choose_segments(
     return Partition(tuple(tuple(segment) for segment in taken if segment), reasons)
 
 
-def _segments(graph: Graph, left: Set[int]) -> list[tuple[int, ...]]:
+def find_segments(graph: Graph, left: Set[int]) -> list[tuple[int, ...]]:
     """The nodes that are not `left` on the CPU, in as few parts as can run one after the other.
 
     LiteRT's graph_info.cc (PartitionGraphIntoIndependentNodeSubsets) finds the same: in turns,

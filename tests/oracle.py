@@ -14,6 +14,7 @@ import gles_delegate as gd
 
 Arrays = Sequence[NDArray[Any]]
 TOLERANCE = 1e-5
+WHOLE = gd.GpuDelegateOptions(require_full_delegation=True)
 
 
 def run(interpreter: Any, inputs: Arrays) -> list[NDArray[Any]]:
@@ -39,12 +40,26 @@ def gles_interpreter(
     content: bytes, context: gd.EglContext | None = None
 ) -> Iterator[gd.Interpreter]:
     """Our interpreter, tensors allocated; UnsupportedModelError if a node is left to the CPU."""
-    with gd.GpuDelegate(context=context) as delegate:
+    with gd.GpuDelegate(WHOLE, context=context) as delegate:
         interpreter = gd.Interpreter(model_content=content, experimental_delegates=[delegate])
         interpreter.allocate_tensors()
-        left = [(n.index, n.op, n.reason) for n in delegate.report.nodes if not n.delegated]
-        if left:
-            raise gd.UnsupportedModelError(str(delegate.report), left)
+        yield interpreter
+
+
+@contextmanager
+def delegated_interpreter(
+    content: bytes,
+    context: gd.EglContext | None = None,
+    options: gd.GpuDelegateOptions = WHOLE,
+) -> Iterator[Interpreter]:
+    """LiteRT with builtin CPU kernels and our delegate in it; tensors are allocated."""
+    with gd.GpuDelegate(options, context=context, model=content) as delegate:
+        interpreter = Interpreter(
+            model_content=content,
+            experimental_delegates=[delegate],
+            experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+        )
+        interpreter.allocate_tensors()
         yield interpreter
 
 
@@ -56,6 +71,13 @@ def run_gles(
     content: bytes, inputs: Arrays, context: gd.EglContext | None = None
 ) -> list[NDArray[Any]]:
     with gles_interpreter(content, context) as interpreter:
+        return run(interpreter, inputs)
+
+
+def run_delegated(
+    content: bytes, inputs: Arrays, context: gd.EglContext | None = None
+) -> list[NDArray[Any]]:
+    with delegated_interpreter(content, context) as interpreter:
         return run(interpreter, inputs)
 
 

@@ -19,7 +19,14 @@ from tests.op_table import (
     Case,
     random_cases,
 )
-from tests.oracle import assert_close, gles_interpreter, run, run_gles, run_litert
+from tests.oracle import (
+    assert_close,
+    gles_interpreter,
+    run,
+    run_delegated,
+    run_gles,
+    run_litert,
+)
 
 RANDOM_CASES = int(os.environ.get("GLES_DELEGATE_RANDOM_CASES", "5"))
 GRAPH_CASES = [case for case in CASES if case.op == "GRAPH"]
@@ -38,9 +45,11 @@ def as_param(case: Case) -> Any:
 
 
 def check(case: Case, context: gd.EglContext) -> None:
+    """In both hosts: our interpreter and LiteRT's."""
     content, inputs = case.build()
     reference = run_litert(content, inputs)
-    assert_close(run_gles(content, inputs, context), reference, special=case.special)
+    for run_in_host in (run_gles, run_delegated):
+        assert_close(run_in_host(content, inputs, context), reference, special=case.special)
 
 
 @pytest.mark.parametrize("case", list(map(as_param, CASES)))

@@ -1,0 +1,365 @@
+"""The delegate inside LiteRT's own interpreter: life-cycle, errors, and what it leaves alone."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from ai_edge_litert.interpreter import Interpreter as LiteRt
+
+import gles_delegate as gd
+from gles_delegate import litert, litert_check
+from gles_delegate.litert import NativeDelegate, NativeGraph
+from gles_delegate.litert_check import require_known_layout
+from gles_delegate.model import read_model
+from gles_delegate.partition import find_segments
+from tests import oracle
+from tests.gl.small import _WEIGHTS, INPUT, expected, run, small_model, tiny_model
+from tests.gl.test_delegate import resources
+from tests.oracle import assert_close, delegated_interpreter, run_litert
+from tests.random_graphs import random_graph
+from tests.sketch import Sketch
+
+pytestmark = pytest.mark.usefixtures("gl")
+
+
+def in_litert(delegate: gd.GpuDelegate, content: bytes | None = None) -> LiteRt:
+    interpreter = LiteRt(model_content=content or small_model(), experimental_delegates=[delegate])
+    interpreter.allocate_tensors()
+    return interpreter
+
+
+def check(interpreter: LiteRt, x: Any = INPUT) -> None:
+    np.testing.assert_allclose(run(interpreter, x), expected(x), rtol=1e-5, atol=1e-5)
+
+
+def test_only_the_delegates_line_is_added(tmp_path: Any) -> None:
+    path = tmp_path / "model.tflite"
+    path.write_bytes(small_model())
+    delegate = gd.GpuDelegate(model=path)
+    interpreter = LiteRt(str(path), experimental_delegates=[delegate])
+    interpreter.allocate_tensors()
+    check(interpreter)
+    assert delegate.report.fully_delegated
+    assert [d["op_name"] for d in interpreter._get_ops_details()][-1] == "DELEGATE"
+
+
+def test_resizing() -> None:
+    with gd.GpuDelegate(model=small_model()) as delegate:
+        interpreter = in_litert(delegate)
+        for rows in (3, 5, 1, 3):
+            interpreter.resize_tensor_input(0, (rows, 5))
+            interpreter.allocate_tensors()
+            check(interpreter, np.full((rows, 5), rows, np.float32))
+
+
+@pytest.mark.parametrize("first", ["delegate", "interpreter", "closed"])
+def test_either_may_go_first(first: str) -> None:
+    delegate = gd.GpuDelegate(model=small_model())
+    interpreter = in_litert(delegate)
+    check(interpreter)
+    if first == "interpreter":
+        del interpreter
+        gc.collect()
+        delegate.close()
+    elif first == "delegate":
+        del delegate
+        gc.collect()
+        check(interpreter)
+        del interpreter
+    else:
+        delegate.close()
+        with pytest.raises(RuntimeError, match="the delegate is closed"):
+            interpreter.invoke()
+        del interpreter
+    gc.collect()
+
+
+def test_at_the_end_of_a_process() -> None:
+    """Interpreter, delegate and kernels are still there when Python ends."""
+    script = """
+        from ai_edge_litert.interpreter import Interpreter
+        import gles_delegate as gd
+        from tests.gl.small import small_model
+        delegate = gd.GpuDelegate(model=small_model())
+        interpreter = Interpreter(model_content=small_model(), experimental_delegates=[delegate])
+        interpreter.allocate_tensors()
+        interpreter.invoke()
+        print("done")
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (ended.returncode, ended.stdout) == (0, "done\n"), ended.stderr
+
+
+def test_two_interpreters_with_two_delegates() -> None:
+    with (
+        gd.GpuDelegate(model=small_model()) as one,
+        gd.GpuDelegate(model=small_model()) as other,
+    ):
+        interpreters = [in_litert(one), in_litert(other)]
+        for scale in (1, 2):
+            for interpreter in interpreters:
+                check(interpreter, INPUT * scale)
+
+
+def test_a_delegate_has_one_interpreter() -> None:
+    with gd.GpuDelegate(model=small_model()) as delegate:
+        interpreter = in_litert(delegate)
+        for delegates in ([delegate], [delegate, delegate]):
+            with pytest.raises(gd.DelegateError, match="runs a model already"):
+                LiteRt(model_content=small_model(), experimental_delegates=delegates)
+        with pytest.raises(gd.DelegateError, match="runs a model already"):
+            gd.Interpreter(model_content=small_model(), experimental_delegates=[delegate])
+        check(interpreter)
+    twice = [gd.GpuDelegate(model=small_model())] * 2
+    with twice[0], pytest.raises(gd.DelegateError, match="runs a model already"):
+        LiteRt(model_content=small_model(), experimental_delegates=twice)
+
+
+def test_the_model_must_be_given() -> None:
+    with pytest.raises(ValueError, match=r"GpuDelegate\(model=\.\.\.\)"):
+        LiteRt(model_content=small_model(), experimental_delegates=[gd.GpuDelegate()])
+    with pytest.raises(gd.ModelError, match="cannot read the model file"):
+        LiteRt(
+            model_content=small_model(),
+            experimental_delegates=[gd.GpuDelegate(model="missing.tflite")],
+        )
+
+
+def other_model(**changes: Any) -> bytes:
+    s = Sketch(np.random.default_rng(0))
+    x = s.input((1, changes.get("size", 4)))
+    y = s.op(changes.get("op", "RELU"), [x], [(1, changes.get("size", 4))])
+    if "more" in changes:
+        y = s.op("RELU", [y], [(1, 4)])
+    return s.build([y])
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (other_model(op="TANH"), r"expected node 0 to be \('TANH', 1\), found \('RELU', 1\)"),
+        (other_model(more=True), "LiteRT does not run node 1"),
+        (other_model(size=5), r"expected tensor 0's shape to be \(1, 5\), found \(1, 4\)"),
+        (small_model(), "LiteRT does not run node 1"),
+    ],
+)
+def test_another_model_is_refused(model: bytes, message: str) -> None:
+    with pytest.raises(gd.LiteRtError, match=message) as caught, gd.GpuDelegate(model=model) as d:
+        in_litert(d, tiny_model())
+    assert isinstance(caught.value.__cause__, gd.LiteRtError)
+
+
+def test_other_weights_are_refused() -> None:
+    content = small_model()
+    weight = content.index(np.float32(_WEIGHTS[0, 0]).tobytes())
+    changed = content[:weight] + np.float32(7).tobytes() + content[weight + 4 :]
+    with (
+        pytest.raises(gd.LiteRtError, match="tensor 1's values"),
+        gd.GpuDelegate(model=changed) as d,
+    ):
+        in_litert(d)
+
+
+def test_another_thread_is_refused_with_the_reason() -> None:
+    with gd.GpuDelegate(model=small_model()) as delegate:
+        interpreter = in_litert(delegate)
+        with ThreadPoolExecutor(1) as pool:
+            error = pool.submit(interpreter.invoke).exception()
+        assert isinstance(error, RuntimeError)
+        assert "WrongThreadError: the delegate is bound to the thread" in str(error)
+        assert "GlesDelegate" in str(error)
+        check(interpreter)
+
+
+def test_with_gives_the_cause_of_litert_s_error() -> None:
+    def invoke_elsewhere(interpreter: LiteRt) -> None:
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(interpreter.invoke).result()
+
+    with (
+        pytest.raises(gd.LiteRtError, match="WrongThreadError") as caught,
+        gd.GpuDelegate(model=small_model()) as delegate,
+    ):
+        invoke_elsewhere(in_litert(delegate))
+    assert isinstance(caught.value.__cause__, gd.WrongThreadError)
+
+
+def test_an_own_thread_serves_any_thread() -> None:
+    options = gd.GpuDelegateOptions(own_thread=True)
+    with gd.GpuDelegate(options, model=small_model()) as delegate:
+        interpreter = in_litert(delegate)
+        thread = threading.Thread(target=check, args=(interpreter,))
+        thread.start()
+        thread.join()
+        check(interpreter)
+
+
+def test_what_a_kernel_raises_reaches_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    from gles_delegate.session import Session
+
+    with gd.GpuDelegate(model=small_model()) as delegate:
+        interpreter = in_litert(delegate)
+        with monkeypatch.context() as patch:
+            patch.setattr(Session, "run", lambda *a: (_ for _ in ()).throw(KeyError("100% lost")))
+            with pytest.raises(RuntimeError, match="KeyError: '100% lost'"):
+                interpreter.invoke()
+        check(interpreter)
+
+
+def test_a_model_that_does_not_fit_is_refused_before_litert_sees_it() -> None:
+    s = Sketch(np.random.default_rng(0))
+    content = s.build([s.op("WHERE", [s.feed((2, 3))], [s.tensor((0, 2), np.int64)])])
+    options = gd.GpuDelegateOptions(require_full_delegation=True)
+    with (
+        gd.GpuDelegate(options, model=content) as delegate,
+        pytest.raises(gd.UnsupportedModelError, match="node 0 WHERE"),
+    ):
+        in_litert(delegate, content)
+
+
+@pytest.mark.mesa
+def test_a_hundred_cycles_leave_nothing() -> None:
+    def cycle() -> None:
+        with gd.GpuDelegate(model=tiny_model()) as delegate:
+            in_litert(delegate, tiny_model()).invoke()
+
+    for _ in range(20):  # the driver's caches fill
+        cycle()
+    before = resources()
+    for _ in range(100):
+        cycle()
+    files, threads, memory = np.subtract(resources(), before)
+    assert max(files, threads) < 10
+    assert memory < 8 << 20  # moderngl keeps some 50 KB of each context
+
+
+def test_a_cycle_of_kernels_leaves_no_objects() -> None:
+    kernels = len(litert._kernels)
+    with gd.GpuDelegate(model=small_model()) as delegate:
+        check(in_litert(delegate))
+        gc.collect()
+        assert len(litert._kernels) == kernels
+        assert not delegate._delegation._segments  # type: ignore[union-attr]
+
+
+class Recorder:
+    """Claims nodes, and notes in which parts LiteRT hands them out."""
+
+    def __init__(self, nodes: Sequence[int]) -> None:
+        self.nodes = nodes
+        self.segments: list[tuple[int, ...]] = []
+        self.native = NativeDelegate(self)
+
+    def _get_native_delegate_pointer(self) -> int:
+        return self.native.address
+
+    def claim(self, graph: NativeGraph) -> Sequence[int]:
+        return self.nodes
+
+    def segment(self, nodes: Sequence[int]) -> Any:
+        self.segments.append(tuple(nodes))
+        return self
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_segments_are_those_of_litert(seed: int) -> None:
+    sketch, outputs = random_graph(seed, ops=20)
+    content = sketch.build(outputs)
+    rng = np.random.default_rng(seed)
+    graph = read_model(content)
+    left = {node.index for node in graph.nodes if rng.random() < 0.4}
+    claimed = [node.index for node in graph.nodes if node.index not in left]
+    recorder = Recorder(claimed)
+    LiteRt(model_content=content, experimental_delegates=[recorder])
+    assert recorder.segments == find_segments(graph, left)
+    assert len(recorder.segments) > 1
+
+
+def with_a_size_of_run_time(op: str) -> tuple[Sketch, bytes]:
+    """RELU, then a tensor whose size depends on data, then EXP and TANH of it."""
+    s = Sketch(np.random.default_rng(0))
+    x = s.op("RELU", [s.feed((1, 6))], [(1, 6)])
+    if op == "RESHAPE":
+        shape = s.feed(values=[2, 3], dtype="int32")
+        late = s.op("RESHAPE", [x, shape], [s.tensor()])
+    else:
+        mask = s.feed(values=[True, False, True], dtype="bool")
+        found = s.op("WHERE", [mask], [s.tensor((0, 1), np.int64)])
+        late = s.op("CAST", [found], [s.tensor((0, 1))])
+    y = s.op("TANH", [s.op("EXP", [late], [s.tensor()])], [s.tensor()])
+    return s, s.build([x, y])
+
+
+@pytest.mark.parametrize("op", ["RESHAPE", "WHERE"])
+def test_sizes_of_run_time_stay_on_the_cpu(op: str) -> None:
+    s, content = with_a_size_of_run_time(op)
+    options = gd.GpuDelegateOptions(max_delegated_partitions=9)
+    with delegated_interpreter(content, options=options) as interpreter:
+        (delegate,) = interpreter._delegates
+        taken = [node.op for node in delegate.report.nodes if node.delegated]
+        assert taken == ["RELU"]
+        assert "known only at run time" in delegate.report.nodes[-1].reason
+        assert_close(oracle.run(interpreter, s.feeds), run_litert(content, s.feeds))
+
+
+@pytest.mark.parametrize("option", ["layout", "crash"])
+def test_an_unknown_layout_is_refused(option: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    require_known_layout.cache_clear()
+    if option == "layout":
+        failing = lambda: (_ for _ in ()).throw(RuntimeError("no node"))  # noqa: E731
+        monkeypatch.setattr(litert_check, "_try_layout", failing)
+    else:
+        monkeypatch.setattr(litert_check, "TESTED", ("0.1", "0.2"))
+        monkeypatch.setattr(litert_check, "_TRIAL", "import os; os.abort()")
+    with (
+        gd.GpuDelegate(model=small_model()) as delegate,
+        pytest.raises(gd.LiteRtError, match="another binary interface than the versions"),
+    ):
+        in_litert(delegate)
+    require_known_layout.cache_clear()
+
+
+def test_a_version_out_of_the_tested_range_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    require_known_layout.cache_clear()
+    monkeypatch.setattr(litert_check, "TESTED", ("0.1", "0.2"))
+    with gd.GpuDelegate(model=small_model()) as delegate:
+        check(in_litert(delegate))
+    require_known_layout.cache_clear()
+
+
+@pytest.mark.parametrize("flaw", ["shape", "memory", "plan"])
+def test_the_trial_sees_a_wrong_layout(flaw: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = {
+        "shape": ("shape", lambda graph, index: (3, 2)),
+        "memory": ("array", lambda graph, index: np.zeros((2, 3), np.float32)),
+        "plan": ("_execution_plan", lambda graph: ()),
+    }
+    name, function = wrong[flaw]
+    monkeypatch.setattr(NativeGraph, name, function)
+    with pytest.raises((gd.LiteRtError, RuntimeError)):
+        litert_check._try_layout()
+
+
+def test_without_litert(monkeypatch: pytest.MonkeyPatch) -> None:
+    from importlib import metadata
+
+    def missing(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    require_known_layout.cache_clear()
+    monkeypatch.setattr(litert_check.metadata, "version", missing)
+    with pytest.raises(gd.LiteRtError, match=r"gles_delegate\[litert\]"):
+        require_known_layout()
