@@ -1,0 +1,222 @@
+"""Models of which some nodes stay on the CPU, in our interpreter."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gles_delegate as gd
+from tests.litert.test_variables import lstm
+from tests.oracle import assert_close, delegated_interpreter, litert_interpreter, run, run_litert
+from tests.random_graphs import random_graph
+from tests.sketch import Sketch
+
+pytestmark = pytest.mark.usefixtures("gl")
+
+ALL = 99  # more segments than any graph here has
+
+
+def mixed(content: bytes, **options: Any) -> tuple[gd.GpuDelegate, gd.Interpreter]:
+    delegate = gd.GpuDelegate(gd.GpuDelegateOptions(**options))
+    interpreter = gd.Interpreter(model_content=content, experimental_delegates=[delegate])
+    interpreter.allocate_tensors()
+    return delegate, interpreter
+
+
+def with_a_detour() -> tuple[Sketch, bytes]:
+    """RELU, EXP; a CAST to int64 and back, which the GPU does not take; ADD of both, TANH."""
+    s = Sketch(np.random.default_rng(3))
+    x = s.op("EXP", [s.op("RELU", [s.feed((2, 5, 3))])])
+    whole = s.op("CAST", [x], [s.tensor(dtype=np.int64)])
+    y = s.op("CAST", [whole], [s.tensor()])
+    return s, s.complete([s.op("TANH", [s.op("SUB", [x, y])])])
+
+
+def on_gpu(delegate: gd.GpuDelegate) -> list[int]:
+    return [node.index for node in delegate.report.nodes if node.delegated]
+
+
+def test_the_largest_segment_runs_on_the_gpu(caplog: pytest.LogCaptureFixture) -> None:
+    s, content = with_a_detour()
+    delegate, interpreter = mixed(content)
+    with delegate:
+        assert (on_gpu(delegate), delegate.report.segments) == ([0, 1], 1)
+        assert_close(run(interpreter, s.feeds), run_litert(content, s.feeds))
+    (record,) = caplog.records
+    assert (record.name, record.levelno) == ("gles_delegate", logging.WARNING)
+    assert record.message.startswith("2 of 6 nodes run on the GPU in 1 segment; these run on the")
+    assert "slower than the CPU alone" in record.message
+    assert "  node 2 CAST: " in record.message
+    assert (
+        "  node 5 TANH: max_delegated_partitions is 1, and there are 2 segments" in record.message
+    )
+
+
+def test_all_segments(caplog: pytest.LogCaptureFixture) -> None:
+    s, content = with_a_detour()
+    delegate, interpreter = mixed(content, max_delegated_partitions=ALL)
+    with delegate:
+        assert (on_gpu(delegate), delegate.report.segments) == ([0, 1, 4, 5], 2)
+        for feeds in (s.feeds, [s.feeds[0] / 2]):
+            assert_close(run(interpreter, feeds), run_litert(content, feeds))
+    assert "in 2 segments" in caplog.text
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 0), (1, 1), (4, None), (5, 9), (2, 3)])
+def test_a_range_of_nodes(first: int, last: int | None) -> None:
+    s, content = with_a_detour()
+    delegate, interpreter = mixed(
+        content, first_delegate_node_index=first, last_delegate_node_index=last
+    )
+    with delegate:
+        wanted = [i for i in (0, 1, 4, 5) if first <= i <= (5 if last is None else last)]
+        assert on_gpu(delegate) == wanted
+        assert_close(run(interpreter, s.feeds), run_litert(content, s.feeds))
+
+
+def test_a_range_that_splits_a_whole_model() -> None:
+    s, outputs = random_graph(5)
+    content = s.complete(outputs)
+    delegate, interpreter = mixed(
+        content, first_delegate_node_index=3, last_delegate_node_index=9, max_delegated_partitions=9
+    )
+    with delegate:
+        assert set(on_gpu(delegate)) == set(range(3, 10))
+        assert_close(run(interpreter, s.feeds), run_litert(content, s.feeds))
+
+
+def test_resizing_a_mixed_model() -> None:
+    _, content = with_a_detour()
+    delegate, interpreter = mixed(content, max_delegated_partitions=ALL)
+    theirs = litert_interpreter(content)
+    with delegate:
+        for shape in ((1, 5, 3), (4, 2, 7), (2, 5, 3)):
+            x = np.linspace(-2, 2, int(np.prod(shape))).reshape(shape).astype(np.float32)
+            for host in (interpreter, theirs):
+                host.resize_tensor_input(0, shape)
+                host.allocate_tensors()
+            assert_close(run(interpreter, [x]), run(theirs, [x]))
+
+
+def test_a_mixed_model_keeps_its_variables() -> None:
+    s = Sketch(np.random.default_rng(0))
+    state = (s.variable((2, 6)), s.variable((2, 6)))
+    cell = lstm(s, s.feed((2, 4)), 4, 6, state)
+    content = s.complete(
+        [s.op("CAST", [s.op("CAST", [cell], [s.tensor(dtype=np.int64)])], [s.tensor()]), cell]
+    )
+    delegate, ours = mixed(content)
+    theirs = litert_interpreter(content)
+    with delegate:
+        assert delegate.report.nodes[0].delegated
+        assert not delegate.report.fully_delegated
+        for reset in (False, False, True, False):
+            if reset:
+                ours.reset_all_variables()
+                theirs.reset_all_variables()
+            assert_close(run(ours, s.feeds), run(theirs, s.feeds))
+
+
+def test_a_constant_that_the_cpu_reads_as_well() -> None:
+    """Half-precision weights: unpacked for the GPU while planning, and by LiteRT for its node."""
+    s = Sketch(np.random.default_rng(0))
+    w = s.constant(s.normal((1, 6)).astype(np.float16))
+    real = s.op("DEQUANTIZE", [w], [s.tensor((1, 6))])
+    other = s.op(
+        "DEQUANTIZE", [s.constant(s.normal((1, 6)).astype(np.float16))], [s.tensor((1, 6))]
+    )
+    x = s.feed((3, 6))
+    y = s.op("MUL", [s.op("ADD", [x, real]), other])
+    whole = s.op("CAST", [real], [s.tensor(dtype=np.int64)])
+    content = s.complete([y, s.op("CAST", [whole], [s.tensor()])])
+    delegate, interpreter = mixed(content)
+    with delegate:
+        assert on_gpu(delegate) == [1, 2, 3]
+        assert "a node on the CPU reads" in delegate.report.nodes[0].reason
+        assert_close(run(interpreter, s.feeds), run_litert(content, s.feeds))
+
+
+def test_a_constant_result() -> None:
+    s = Sketch(np.random.default_rng(0))
+    real = s.op("DEQUANTIZE", [s.constant(s.normal((2, 3)).astype(np.float16))], [s.tensor((2, 3))])
+    y = s.op("ADD", [s.feed((2, 3)), real])
+    content = s.complete([y, real])
+    reference = run_litert(content, s.feeds)
+    with delegated_interpreter(content) as interpreter:
+        assert_close(run(interpreter, s.feeds), reference)
+    with gd.Interpreter(model_content=content) as ours:
+        ours.allocate_tensors()
+        assert_close(run(ours, s.feeds), reference)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_splits(seed: int) -> None:
+    """Every other node or so is left to the CPU, by an op that only LiteRT has."""
+    s, outputs = random_graph(seed, ops=16)
+    content = s.complete(outputs)
+    rng = np.random.default_rng(seed)
+    first, last = sorted(rng.integers(0, 16, 2).tolist())
+    options = gd.GpuDelegateOptions(
+        first_delegate_node_index=first, last_delegate_node_index=last, max_delegated_partitions=ALL
+    )
+    with delegated_interpreter(content, options=options) as interpreter:
+        assert_close(run(interpreter, s.feeds), run_litert(content, s.feeds))
+
+
+def test_a_published_model(real_model: Callable[[str], bytes]) -> None:
+    content = real_model("keras_lstm_mnist_ptq")
+    x = np.random.default_rng(0).integers(0, 256, (1, 28, 28)).astype(np.uint8)
+    reference = run_litert(content, [x])
+    for most in (1, ALL):
+        delegate, interpreter = mixed(content, max_delegated_partitions=most)
+        with delegate:
+            (report,) = [n for n in delegate.report.nodes if n.op == "UNIDIRECTIONAL_SEQUENCE_LSTM"]
+            assert not report.delegated
+            assert delegate.report.segments == min(most, 2)
+            assert_close(run(interpreter, [x]), reference)
+
+
+def test_details_are_those_of_litert() -> None:
+    _, content = with_a_detour()
+    delegate, interpreter = mixed(content)
+    with delegate:
+        (ours,), (theirs,) = (
+            host.get_input_details() for host in (interpreter, litert_interpreter(content))
+        )
+        assert ours.keys() == theirs.keys()
+        assert (ours["name"], ours["dtype"]) == (theirs["name"], theirs["dtype"])
+
+
+def test_errors_are_those_of_the_delegate() -> None:
+    s, content = with_a_detour()
+    delegate, interpreter = mixed(content)
+    delegate.close()
+    with pytest.raises(gd.DelegateError, match="the delegate is closed") as caught:
+        run(interpreter, s.feeds)
+    assert isinstance(caught.value.__cause__, RuntimeError)
+    with pytest.raises(ValueError, match="Cannot set tensor"):
+        interpreter.set_tensor(0, np.zeros((1, 1), np.float32))
+
+
+def test_without_litert(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, content = with_a_detour()
+    monkeypatch.setitem(sys.modules, "ai_edge_litert", None)
+    with pytest.raises(gd.UnsupportedModelError, match=r"gles_delegate\[litert\]") as caught:
+        gd.Interpreter(model_content=content)
+    assert [node[:2] for node in caught.value.nodes] == [
+        (2, "CAST"),
+        (3, "CAST"),
+        (4, "SUB"),
+        (5, "TANH"),
+    ]
+
+
+def test_full_delegation_can_be_required() -> None:
+    _, content = with_a_detour()
+    with pytest.raises(gd.UnsupportedModelError, match="require_full_delegation is set"):
+        mixed(content, require_full_delegation=True)

@@ -1,0 +1,80 @@
+"""The delegate's options: TFLite's meaning and defaults, and what is refused."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+from gles_delegate import GpuDelegateOptions, InferencePreference, InferencePriority
+
+AUTO, PRECISION, LATENCY, MEMORY = InferencePriority
+
+
+def test_defaults_are_those_of_tflite() -> None:
+    options = GpuDelegateOptions()
+    assert options.inference_preference == InferencePreference.FAST_SINGLE_ANSWER
+    assert options.priorities == (PRECISION, LATENCY, MEMORY)
+    assert not options.half_allowed
+    assert options.quantized_models_allowed
+    assert options.max_delegated_partitions == 1
+    assert (options.first_delegate_node_index, options.last_delegate_node_index) == (0, None)
+
+
+@pytest.mark.parametrize(
+    ("given", "resolved"),
+    [
+        ((LATENCY, AUTO, AUTO), (LATENCY, MEMORY, PRECISION)),
+        ((MEMORY, AUTO, AUTO), (MEMORY, PRECISION, LATENCY)),
+        ((PRECISION, AUTO, AUTO), (PRECISION, LATENCY, MEMORY)),
+        ((PRECISION, MEMORY, AUTO), (PRECISION, MEMORY, LATENCY)),
+        ((2, 1, 0), (LATENCY, PRECISION, MEMORY)),
+        ((MEMORY, LATENCY, PRECISION), (MEMORY, LATENCY, PRECISION)),
+    ],
+)
+def test_priorities_are_resolved(given: tuple[Any, ...], resolved: tuple[Any, ...]) -> None:
+    options = GpuDelegateOptions(
+        inference_priority1=given[0], inference_priority2=given[1], inference_priority3=given[2]
+    )
+    assert options.priorities == resolved
+    assert options.half_allowed == (resolved[0] != PRECISION)
+
+
+@pytest.mark.parametrize(("allowed", "first"), [(True, LATENCY), (False, PRECISION)])
+def test_precision_loss_stands_for_the_priorities(allowed: bool, first: InferencePriority) -> None:
+    options = GpuDelegateOptions(precision_loss_allowed=allowed)
+    assert options.priorities[0] == first
+    assert options.half_allowed == allowed
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"inference_priority1": AUTO}, "inference_priority1 cannot be AUTO"),
+        ({"inference_priority3": MEMORY}, "inference_priority3 must be AUTO"),
+        ({"inference_priority2": PRECISION}, "three different .* MAX_PRECISION, MAX_PRECISION, A"),
+        (
+            {"inference_priority2": MEMORY, "inference_priority3": MEMORY},
+            "three different inference priorities",
+        ),
+        ({"inference_priority1": 7}, r"one of AUTO \(0\), .*; not 7"),
+        ({"inference_preference": "fast"}, "inference_preference must be one of FAST_SINGLE"),
+        (
+            {"precision_loss_allowed": True, "inference_priority1": LATENCY},
+            "precision_loss_allowed stands for",
+        ),
+        ({"max_delegated_partitions": 0}, "1 or more, not 0"),
+        ({"first_delegate_node_index": -1}, "found -1 and None"),
+        ({"first_delegate_node_index": 3, "last_delegate_node_index": 2}, "found 3 and 2"),
+        ({"device_index": -1}, "0 or more, not -1"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        GpuDelegateOptions(**options)
+
+
+def test_options_survive_a_pickle() -> None:
+    options = GpuDelegateOptions(inference_priority1=LATENCY, last_delegate_node_index=4)
+    assert pickle.loads(pickle.dumps(options)) == options
