@@ -1,7 +1,7 @@
 PYTHON ?= python3
 bin := .venv/bin
 
-.PHONY: demo test test-drivers lint wheel clean debian
+.PHONY: demo test test-drivers test-litert lint wheel clean debian
 
 demo: .venv/.with-examples
 	$(bin)/python examples/demo.py
@@ -19,6 +19,16 @@ test-drivers: .venv/.with-test
 	LIBGL_ALWAYS_SOFTWARE=1 GALLIUM_DRIVER=zink $(bin)/pytest -m "not mesa" tests/gl tests/litert
 	LD_LIBRARY_PATH=$(CURDIR)/.venv/angle GLES_DELEGATE_EGL=$(CURDIR)/.venv/angle/libEGL.so \
 		$(bin)/pytest -m "not mesa" tests/gl tests/litert
+
+# The delegate inside older versions of LiteRT; `test` has the newest.
+test-litert: .venv/.with-test
+	for version in 1.2.0 2.1.6 2.2.0; do \
+		$(PYTHON) -m venv .venv/litert-$$version && \
+		.venv/litert-$$version/bin/pip install --quiet --editable '.[test]' \
+			ai-edge-litert==$$version && \
+		.venv/litert-$$version/bin/pytest tests/litert/test_host.py tests/litert/test_mixed.py \
+			|| exit 1; \
+	done
 
 lint: .venv/.with-test
 	$(bin)/ruff check

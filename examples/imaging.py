@@ -35,15 +35,20 @@ def image_parser(description: str) -> argparse.ArgumentParser:
 def predict(arguments: argparse.Namespace, picture: Image.Image) -> FloatArray:
     """The first output of the model, on the GPU; exits with a sentence when it cannot be run."""
     try:
-        mean, std = normalization(arguments.model, arguments.mean, arguments.std)
         with gd.Interpreter(model_path=arguments.model) as interpreter:
             interpreter.allocate_tensors()
-            image, output = interpreter.get_input_details()[0], interpreter.get_output_details()[0]
-            interpreter.set_tensor(image["index"], as_input(picture, image, mean, std))
-            interpreter.invoke()
-            return as_real(interpreter.get_tensor(output["index"]), output)
+            return show(arguments, interpreter, picture)
     except gd.DelegateError as error:
         raise SystemExit(str(error)) from error
+
+
+def show(arguments: argparse.Namespace, interpreter: Any, picture: Image.Image) -> FloatArray:
+    """The first output of an interpreter that is ready, ours or LiteRT's, for a picture."""
+    mean, std = normalization(arguments.model, arguments.mean, arguments.std)
+    image, output = interpreter.get_input_details()[0], interpreter.get_output_details()[0]
+    interpreter.set_tensor(image["index"], as_input(picture, image, mean, std))
+    interpreter.invoke()
+    return as_real(interpreter.get_tensor(output["index"]), output)
 
 
 def load_picture(path: Path) -> Image.Image:

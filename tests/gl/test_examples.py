@@ -112,6 +112,20 @@ def test_segment_finds_the_dogs(
     assert pixels(output).shape == pixels(real_picture(name)).shape
 
 
+def test_litert_s_interpreter_says_the_same_on_the_gpu(
+    tmp_path: Path, real_model: Callable[[str], bytes], real_picture: Callable[[str], Path]
+) -> None:
+    model = tmp_path / "mobilenet.tflite"
+    model.write_bytes(real_model("mobilenet_v2_1.0_224_quant"))
+    arguments = ("litert_classify.py", model, real_picture("cat_720p.jpg"))
+    *on_gpu, report = run(*arguments).splitlines()
+    assert report.startswith("66 of 66 nodes run on the GPU")
+    on_cpu = run(*arguments, "--cpu").splitlines()
+    assert on_gpu[0].endswith("Egyptian cat")
+    assert on_cpu[0].endswith("Egyptian cat")
+    assert len(on_gpu) == len(on_cpu)
+
+
 @pytest.mark.parametrize("example", ["classify.py", "segment.py"])
 def test_wrong_files_end_in_a_sentence(example: str, tmp_path: Path, picture: Path) -> None:
     assert "not a .tflite model" in run(example, picture, picture, status=1)

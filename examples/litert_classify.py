@@ -1,0 +1,35 @@
+"""Name what is on a picture, in LiteRT's own interpreter; its nodes run on the GPU.
+
+python examples/litert_classify.py MODEL.tflite PICTURE.jpg --labels labels.txt [--cpu]
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from ai_edge_litert.interpreter import Interpreter
+from imaging import image_parser, load_labels, load_picture, show
+
+import gles_delegate as gd
+
+
+def main() -> None:
+    parser = image_parser(__doc__.splitlines()[0])
+    parser.add_argument("--cpu", action="store_true", help="leave the delegate out")
+    arguments = parser.parse_args()
+    picture = load_picture(arguments.picture)
+    try:
+        delegates = [] if arguments.cpu else [gd.GpuDelegate(model=arguments.model)]
+        interpreter = Interpreter(str(arguments.model), experimental_delegates=delegates)
+        interpreter.allocate_tensors()
+    except (gd.DelegateError, ValueError) as error:
+        raise SystemExit(str(error)) from error
+    scores = show(arguments, interpreter, picture).ravel()
+    labels = load_labels(arguments.model, arguments.labels, scores.size)
+    for index in np.argsort(scores)[:-6:-1]:
+        print(f"{scores[index]:8.4f}  {labels[index]}")
+    for delegate in delegates:
+        print(str(delegate.report).splitlines()[-1])
+
+
+if __name__ == "__main__":
+    main()
