@@ -22,7 +22,7 @@ test-drivers: .venv/.with-test
 
 # The delegate inside older versions of LiteRT; `test` has the newest.
 test-litert: .venv/.with-test
-	for version in 1.2.0 2.1.6 2.2.0; do \
+	for version in 2.1.0 2.2.0; do \
 		$(PYTHON) -m venv .venv/litert-$$version && \
 		.venv/litert-$$version/bin/pip install --quiet --editable '.[test]' \
 			ai-edge-litert==$$version && \

@@ -1,6 +1,6 @@
 """Host 2: a real TfLiteDelegate, so that LiteRT's own interpreter runs nodes on the GPU.
 
-The structures are those of tflite/core/c/common.h (LiteRT 1.2 to 2.3), as far as they are used.
+The structures are those of tflite/core/c/common.h (LiteRT 2.1 to 2.3), as far as they are used.
 What a callback raises is kept in `NativeDelegate.failure`, told to LiteRT, which puts the message
 into the RuntimeError of its interpreter, and answered by kTfLiteError.
 """

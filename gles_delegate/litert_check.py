@@ -18,7 +18,7 @@ from gles_delegate.graph import Array, Graph, Node, Tensor
 from gles_delegate.litert import Kernel, NativeDelegate, NativeGraph
 from gles_delegate.schema import BUILTIN_OPERATORS, FILE_IDENTIFIER, TENSOR_TYPES
 
-TESTED = ("1.2", "2.3")
+TESTED = ("2.1", "2.3")
 """The range of ai-edge-litert's minor versions that the tests ran with."""
 
 
