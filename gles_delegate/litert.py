@@ -315,10 +315,18 @@ class NativeDelegate:
     def __init__(self, claimant: Claimant) -> None:
         self.claimant = claimant
         self.failure: BaseException | None = None
+        self._main: int | None = None
         key = next(_keys)
         _delegates[key] = self
         self._struct = _Delegate(data=key, prepare=_PREPARE, flags=_ALLOW_DYNAMIC_TENSORS)
         self.address = addressof(self._struct)
+
+    def is_main(self, context: Any) -> bool:
+        """Whether it is the context of the first subgraph, which LiteRT begins with."""
+        address = addressof(context.contents)
+        if self._main is None:
+            self._main = address
+        return address == self._main
 
     def answer(self, context: Any, function: Callable[[], None]) -> int:
         """Call it; the status that LiteRT is to be told."""
@@ -368,7 +376,7 @@ def _prepare(context: Any, delegate: Any) -> int:
 
     def prepare() -> None:
         graph = NativeGraph(context)
-        nodes = owner.claimant.claim(graph)
+        nodes = owner.claimant.claim(graph) if owner.is_main(context) else ()
         if nodes:
             graph.replace(nodes, delegate)
 

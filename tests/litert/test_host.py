@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import flatbuffers
 import numpy as np
 import pytest
+from ai_edge_litert import schema_py_generated as tfl
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 
 import gles_delegate as gd
@@ -250,6 +252,43 @@ def test_a_cycle_of_kernels_leaves_no_objects() -> None:
         gc.collect()
         assert len(litert._kernels) == kernels
         assert not delegate._delegation._segments  # type: ignore[union-attr]
+
+
+def with_branches() -> bytes:
+    """RELU of x, then IF: EXP of it, or else NEG of it; each a subgraph of its own."""
+    s = Sketch(np.random.default_rng(0))
+    choice, x = s.input((), bool), s.input((1, 4))
+    y = s.op("RELU", [x], [(1, 4)])
+    options = {"then_subgraph_index": 1, "else_subgraph_index": 2}
+    s.op("IF", [choice, y], [s.tensor((1, 4))], **options)
+    model = unpacked(s.build([y + 1]))
+    for op in ("EXP", "NEG"):
+        branch = unpacked(other_model(op=op))
+        branch.subgraphs[0].operators[0].opcodeIndex = len(model.operatorCodes)
+        model.operatorCodes += branch.operatorCodes
+        model.subgraphs += branch.subgraphs
+    builder = flatbuffers.Builder()
+    builder.Finish(model.Pack(builder), file_identifier=b"TFL3")
+    return bytes(builder.Output())
+
+
+def unpacked(content: bytes) -> tfl.ModelT:
+    return tfl.ModelT.InitFromObj(tfl.Model.GetRootAs(content))
+
+
+@pytest.mark.parametrize("choice", [True, False])
+def test_only_the_first_subgraph_is_delegated(choice: bool) -> None:
+    content = with_branches()
+    feeds = [np.array(choice), np.array([[-1, 0, 0.5, 2]], np.float32)]
+    options = gd.GpuDelegateOptions(max_delegated_partitions=9)
+    with delegated_interpreter(content, options=options) as interpreter:
+        assert_close(oracle.run(interpreter, feeds), run_litert(content, feeds))
+        (delegate,) = interpreter._delegates
+        assert [node.delegated for node in delegate.report.nodes] == [True, False]
+    with gd.Interpreter(model_content=content) as ours:
+        ours.allocate_tensors()
+        assert_close(oracle.run(ours, feeds), run_litert(content, feeds))
+        assert ours.num_subgraphs() == 3
 
 
 class Recorder:
