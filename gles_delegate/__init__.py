@@ -18,8 +18,7 @@ from gles_delegate.gl.egl import Device, EglContext, list_devices
 from gles_delegate.interpreter import Interpreter, SignatureRunner
 from gles_delegate.options import GpuDelegateOptions, InferencePreference, InferencePriority
 from gles_delegate.report import DelegationReport
-
-__version__ = "0.1.0"
+from gles_delegate.version import __version__ as __version__
 
 __all__ = [
     "ContextError",

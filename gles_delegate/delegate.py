@@ -17,6 +17,7 @@ from gles_delegate.litert_check import require_known_layout
 from gles_delegate.model import load_model, read_model
 from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.report import DelegationReport
+from gles_delegate.session import Progress
 
 
 class GpuDelegate(NotPickled):
@@ -36,6 +37,8 @@ class GpuDelegate(NotPickled):
             `EglContext`, which stays the caller's; or the app's `moderngl.Context`, which is
             adopted and must be current at every call.
         model: The path or the bytes of the model that LiteRT's interpreter is given.
+        progress: Called while the model is prepared, with the number of compiled programs and
+            that of all.
 
     Raises:
         ValueError: The options and the context exclude each other.
@@ -48,6 +51,7 @@ class GpuDelegate(NotPickled):
         *,
         context: EglContext | moderngl.Context | None = None,
         model: str | os.PathLike[str] | bytes | bytearray | memoryview | None = None,
+        progress: Progress | None = None,
     ) -> None:
         self.options = options or GpuDelegateOptions()
         if not isinstance(context, EglContext | moderngl.Context | None):
@@ -61,6 +65,7 @@ class GpuDelegate(NotPickled):
             raise ValueError("an adopted context stays on its own thread: own_thread cannot be set")
         self._context = context
         self._model = model
+        self._progress = progress
         self._thread: GlThread | None = None
         self._delegation: Delegation | None = None
         self._closed = False
@@ -92,7 +97,7 @@ class GpuDelegate(NotPickled):
                 ),
                 options.own_thread,
             )
-        self._delegation = Delegation(graph, self._thread, self.options)
+        self._delegation = Delegation(graph, self._thread, self.options, self._progress)
         return self._delegation
 
     def close(self) -> None:

@@ -17,7 +17,9 @@ from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.partition import Lowered, choose_segments, lower_graph
 from gles_delegate.plan import Plan, make_plan
 from gles_delegate.report import DelegationReport, NodeReport, count
-from gles_delegate.session import Session
+from gles_delegate.session import Progress, Session
+from gles_delegate.store import Store, fingerprint
+from gles_delegate.version import __version__
 
 log = logging.getLogger("gles_delegate")
 
@@ -29,8 +31,15 @@ class Delegation:
         UnsupportedModelError: `require_full_delegation` is set, and not every node runs there.
     """
 
-    def __init__(self, graph: Graph, thread: GlThread, options: GpuDelegateOptions) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        thread: GlThread,
+        options: GpuDelegateOptions,
+        progress: Progress | None = None,
+    ) -> None:
         self.graph = graph
+        self.progress = progress
         self.thread = thread
         self.options = options
         self._lowered = self.lower({})
@@ -60,6 +69,16 @@ class Delegation:
         )
         storage = "float16" if self.half else "float32"
         return DelegationReport(tuple(nodes), storage, len(self._partition.segments))
+
+    @cached_property
+    def store(self) -> Store | None:
+        """The file of what this model needs on this device, if the options name one."""
+        folder, gpu = self.options.serialization_dir, self.thread.gpu
+        if folder is None:
+            return None
+        device = (gpu.identity, gpu.limits, gpu.header)
+        name = fingerprint(self.options.model_token, __version__, *device, self.half)
+        return Store(folder, name, fingerprint(self.graph.content))
 
     def require_all(self, why: str) -> None:
         """Raise `UnsupportedModelError`, with `why`, if some node does not run on the GPU."""
@@ -235,4 +254,7 @@ class Segment:
 
     def _replace_session(self, plan: Plan, graph: Graph) -> None:
         self.release()
-        self._session = Session(plan, graph, self._delegation.thread.gpu)
+        delegation = self._delegation
+        self._session = Session(
+            plan, graph, delegation.thread.gpu, delegation.store, delegation.progress
+        )

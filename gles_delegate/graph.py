@@ -135,7 +135,11 @@ class Signature:
 
 @dataclass(frozen=True)
 class Graph:
-    """The first subgraph of a model, nodes in execution order."""
+    """The first subgraph of a model, nodes in execution order.
+
+    Attributes:
+        content: The bytes it was read from.
+    """
 
     tensors: tuple[Tensor, ...]
     nodes: tuple[Node, ...]
@@ -144,3 +148,4 @@ class Graph:
     signatures: tuple[Signature, ...] = ()
     description: str = ""
     metadata: dict[str, Array] = field(default_factory=dict, repr=False, compare=False)
+    content: bytes = field(default=b"", repr=False, compare=False)

@@ -81,6 +81,7 @@ def read_model(data: bytes | bytearray | memoryview) -> Graph:
         ),
         model.string(3),
         {m.string(0): _pick(buffers, m.scalar(1, "uint32"), "buffer") for m in model.tables(6)},
+        data,
     )
     _check_indices(graph)
     return graph

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -44,6 +45,9 @@ class GpuDelegateOptions:
         first_delegate_node_index, last_delegate_node_index: Only nodes from the one to the other,
             both included, run on the GPU; to find the node that spoils a result.
         require_full_delegation: Refuse a model of which some nodes would stay on the CPU.
+        serialization_dir, model_token: Keep packed weights and compiled programs in a file of
+            this folder, one for each token, device, driver version and set of options, so that
+            the next start is quicker; the token names the model.
         own_thread: Keep a thread for the GL calls, so that any thread may call the
             interpreter. Otherwise the thread that bound the model must.
         device_index: The device of `list_devices` to make the context on; None for the best.
@@ -64,6 +68,8 @@ class GpuDelegateOptions:
     first_delegate_node_index: int = 0
     last_delegate_node_index: int | None = None
     require_full_delegation: bool = False
+    serialization_dir: str | os.PathLike[str] | None = None
+    model_token: str | None = None
     own_thread: bool = False
     device_index: int | None = None
     pin_software_threads: bool = True
@@ -97,6 +103,10 @@ class GpuDelegateOptions:
             raise ValueError(
                 "expected 0 <= first_delegate_node_index <= last_delegate_node_index, found "
                 f"{first} and {last}"
+            )
+        if (self.serialization_dir is None) != (self.model_token is None):
+            raise ValueError(
+                "serialization_dir and model_token belong together: give both or neither"
             )
         if self.device_index is not None and self.device_index < 0:
             raise ValueError(f"device_index must be 0 or more, not {self.device_index}")

@@ -45,6 +45,7 @@ class GpuContext:
         limits: What its compute shaders may use.
         header: The first lines of every shader.
         renderer: The driver's name of the device.
+        identity: Vendor, renderer and version, which change with the device and the driver.
 
     Raises:
         ContextError: There is no context to be had, or the adopted one is not current.
@@ -137,6 +138,7 @@ class GpuContext:
         gl = self.gl
         version = gl.string(gl_names.VERSION)
         self.renderer = gl.string(gl_names.RENDERER)
+        self.identity = (gl.string(gl_names.VENDOR), self.renderer, version)
         found = re.search(r"(\d+)\.(\d+)", version)
         number = (int(found[1]), int(found[2])) if found else (0, 0)
         is_es = "OpenGL ES" in version

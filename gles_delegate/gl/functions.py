@@ -15,6 +15,8 @@ from gles_delegate.errors import ContextError, ContextLostError, GLError, OutOfG
 
 VENDOR, RENDERER, VERSION = 0x1F00, 0x1F01, 0x1F02
 NUM_EXTENSIONS, EXTENSIONS = 0x821D, 0x1F03
+PROGRAM_BINARY_RETRIEVABLE_HINT, PROGRAM_BINARY_LENGTH = 0x8257, 0x8741
+NUM_PROGRAM_BINARY_FORMATS = 0x87FE
 COMPUTE_SHADER, COMPILE_STATUS, LINK_STATUS, INFO_LOG_LENGTH = 0x91B9, 0x8B81, 0x8B82, 0x8B84
 CURRENT_PROGRAM, ARRAY_BUFFER, ARRAY_BUFFER_BINDING = 0x8B8D, 0x8892, 0x8894
 SHADER_STORAGE_BUFFER, SHADER_STORAGE_BUFFER_BINDING = 0x90D2, 0x90D3
@@ -63,6 +65,9 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {  # the result's type, then the argum
     "glGetProgramiv": (None, c_uint, c_uint, POINTER(c_int)),
     "glGetProgramInfoLog": (None, c_uint, c_int, c_void_p, c_char_p),
     "glDeleteProgram": (None, c_uint),
+    "glProgramParameteri": (None, c_uint, c_uint, c_int),
+    "glProgramBinary": (None, c_uint, c_uint, c_char_p, c_int),
+    "glGetProgramBinary": (None, c_uint, c_int, POINTER(c_int), POINTER(c_uint), c_char_p),
     "glUseProgram": (None, c_uint),
     "glIsProgram": (c_ubyte, c_uint),
     "glBindFramebuffer": (None, c_uint, c_uint),

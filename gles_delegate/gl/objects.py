@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 
 import moderngl
 
@@ -13,46 +14,88 @@ from gles_delegate.shaders import Source
 
 
 class Program:
-    """A compute program.
+    """A compute program; the driver may compile it in the background until `finish`.
 
-    Raises:
-        ShaderError: It did not compile or link; the message quotes our files.
+    Args:
+        binary: What `binary` returned for the same source on the same driver. One that the
+            driver does not take any more is passed over.
     """
 
-    def __init__(self, gl: Functions, source: Source) -> None:
+    def __init__(self, gl: Functions, source: Source, binary: bytes | memoryview = b"") -> None:
         self._gl = gl
-        shader = gl.glCreateShader(gl_names.COMPUTE_SHADER)
-        self.name = 0
+        self._source = source
+        self._shader = 0
+        self.name = gl.glCreateProgram()
+        self.is_from_binary = bool(binary) and self._take(binary)
         try:
-            self.name = gl.glCreateProgram()
-            text = ctypes.c_char_p(source.text.encode())
-            gl.glShaderSource(shader, 1, text, None)
-            gl.glCompileShader(shader)
-            self._require(source, "Shader", shader, gl_names.COMPILE_STATUS, "compile")
-            gl.glAttachShader(self.name, shader)
-            gl.glLinkProgram(self.name)
-            self._require(source, "Program", self.name, gl_names.LINK_STATUS, "link")
+            if not self.is_from_binary:
+                self._start()
         except BaseException:
             self.release()
             raise
+
+    def finish(self) -> None:
+        """Wait until the program can be used.
+
+        Raises:
+            ShaderError: It did not compile or link; the message quotes our files.
+        """
+        if not self._shader:
+            return
+        try:
+            self._require("Shader", self._shader, gl_names.COMPILE_STATUS, "compile")
+            self._require("Program", self.name, gl_names.LINK_STATUS, "link")
         finally:
-            gl.glDeleteShader(shader)
+            self._gl.glDeleteShader(self._shader)
+            self._shader = 0
+
+    def binary(self) -> bytes:
+        """The linked program in the driver's own format; empty if the driver has none."""
+        size = self._get("Program", self.name, gl_names.PROGRAM_BINARY_LENGTH)
+        if not self._gl.integer(gl_names.NUM_PROGRAM_BINARY_FORMATS) or not size:
+            return b""
+        kind, data = ctypes.c_uint(), ctypes.create_string_buffer(size)
+        self._gl.glGetProgramBinary(self.name, size, None, kind, data)
+        return _KIND.pack(kind.value) + data.raw
 
     def release(self) -> None:
+        self._gl.glDeleteShader(self._shader)
         self._gl.glDeleteProgram(self.name)
 
-    def _require(self, source: Source, kind: str, name: int, status: int, what: str) -> None:
-        def get(parameter: int) -> int:
-            value = ctypes.c_int()
-            getattr(self._gl, f"glGet{kind}iv")(name, parameter, value)
-            return value.value
+    def _start(self) -> None:
+        gl = self._gl
+        self._shader = gl.glCreateShader(gl_names.COMPUTE_SHADER)
+        text = ctypes.c_char_p(self._source.text.encode())
+        gl.glShaderSource(self._shader, 1, text, None)
+        gl.glCompileShader(self._shader)
+        gl.glAttachShader(self.name, self._shader)
+        gl.glProgramParameteri(self.name, gl_names.PROGRAM_BINARY_RETRIEVABLE_HINT, 1)
+        gl.glLinkProgram(self.name)
 
-        if get(status):
+    def _take(self, binary: bytes | memoryview) -> bool:
+        data = bytes(binary[_KIND.size :])
+        (kind,) = _KIND.unpack_from(binary)
+        self._gl.unchecked("glProgramBinary")(self.name, kind, data, len(data))
+        self._gl.forget_errors()
+        return bool(self._get("Program", self.name, gl_names.LINK_STATUS))
+
+    def _get(self, kind: str, name: int, parameter: int) -> int:
+        value = ctypes.c_int()
+        getattr(self._gl, f"glGet{kind}iv")(name, parameter, value)
+        return value.value
+
+    def _require(self, kind: str, name: int, status: int, what: str) -> None:
+        if self._get(kind, name, status):
             return
-        log = ctypes.create_string_buffer(max(get(gl_names.INFO_LOG_LENGTH), 1))
+        size = max(self._get(kind, name, gl_names.INFO_LOG_LENGTH), 1)
+        log = ctypes.create_string_buffer(size)
         getattr(self._gl, f"glGet{kind}InfoLog")(name, len(log), None, log)
-        text = source.explain(log.value.decode("utf-8", "replace"))
-        raise ShaderError(f"{source.name} did not {what}:\n{text}")
+        text = self._source.explain(log.value.decode("utf-8", "replace"))
+        raise ShaderError(f"{self._source.name} did not {what}:\n{text}")
+
+
+_KIND = struct.Struct("<I")
+"""The number of a program binary's format, in front of it."""
 
 
 class TexelBuffer:

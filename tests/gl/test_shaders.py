@@ -33,7 +33,11 @@ def first_of_each_shader() -> dict[str, Dispatch]:
 
 def compile_shader(dispatch: Dispatch, gpu: GpuContext) -> None:
     with gpu.guard():
-        Program(gpu.gl, assemble(dispatch, gpu.limits, gpu.header)).release()
+        program = Program(gpu.gl, assemble(dispatch, gpu.limits, gpu.header))
+        try:
+            program.finish()
+        finally:
+            program.release()
 
 
 @pytest.mark.parametrize("shader", first_of_each_shader())

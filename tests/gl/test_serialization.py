@@ -1,0 +1,231 @@
+"""What one start leaves for the next."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gles_delegate as gd
+from gles_delegate import session, store
+from gles_delegate.gl.context import GpuContext
+from gles_delegate.gl.objects import Program
+from tests.gl.small import check, small_model, tiny_model
+
+pytestmark = pytest.mark.usefixtures("gl")
+
+
+class Counts:
+    """What a start had to do itself, and what it reported."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.packed = self.compiled = 0
+        self.progress: list[tuple[int, int]] = []
+        pack, start = session._packed, Program._start
+
+        def counted_pack(*arguments: Any) -> bytes:
+            self.packed += 1
+            return pack(*arguments)
+
+        def counted_start(program: Program) -> None:
+            self.compiled += 1
+            start(program)
+
+        monkeypatch.setattr(session, "_packed", counted_pack)
+        monkeypatch.setattr(Program, "_start", counted_start)
+
+    def start(
+        self, folder: Path, content: bytes | None = None, token: str = "small", **options: Any
+    ) -> tuple[int, int]:
+        """Prepare and run the model; how many constants were packed and programs compiled."""
+        self.packed = self.compiled = 0
+        chosen = gd.GpuDelegateOptions(serialization_dir=folder, model_token=token, **options)
+        with gd.GpuDelegate(chosen, progress=lambda *now: self.progress.append(now)) as delegate:
+            interpreter = gd.Interpreter(
+                model_content=content or small_model(), experimental_delegates=[delegate]
+            )
+            interpreter.allocate_tensors()
+            if content is None:
+                check(interpreter)
+        return self.packed, self.compiled
+
+
+@pytest.fixture
+def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
+    return Counts(monkeypatch)
+
+
+@pytest.fixture
+def binaries(gl: None) -> bool:
+    """Whether the driver hands out compiled programs."""
+    gpu = GpuContext()
+    with gpu.guard():
+        count = gpu.gl.integer(0x87FE)
+    gpu.release()
+    return count > 0
+
+
+def only_file(folder: Path) -> Path:
+    (path,) = folder.iterdir()
+    return path
+
+
+def test_the_second_start_does_less(tmp_path: Path, counts: Counts, binaries: bool) -> None:
+    folder = tmp_path / "deep" / "folder"
+    packed, compiled = counts.start(folder)
+    assert packed > 0
+    assert compiled > 0
+    assert only_file(folder).stat().st_mode & 0o077 == 0
+    before = only_file(folder).stat()
+    assert counts.start(folder) == (0, 0 if binaries else compiled)
+    assert only_file(folder).stat() == before
+
+
+def test_progress_is_told(tmp_path: Path, counts: Counts) -> None:
+    counts.start(tmp_path)
+    total = counts.progress[0][1]
+    assert counts.progress == [(done, total) for done in range(total + 1)]
+
+
+def test_other_sizes_are_added(tmp_path: Path, counts: Counts) -> None:
+    def start() -> int:
+        counts.packed = counts.compiled = 0
+        options = gd.GpuDelegateOptions(serialization_dir=tmp_path, model_token="small")
+        with gd.GpuDelegate(options) as delegate:
+            interpreter = gd.Interpreter(
+                model_content=small_model(), experimental_delegates=[delegate]
+            )
+            for rows in (3, 40):
+                interpreter.resize_tensor_input(0, (rows, 5))
+                interpreter.allocate_tensors()
+                check(interpreter, np.ones((rows, 5), np.float32))
+        return counts.packed
+
+    counts.start(tmp_path)
+    start()
+    assert start() == 0
+    only_file(tmp_path)
+
+
+def test_each_token_and_option_has_a_file(
+    tmp_path: Path, counts: Counts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = counts.start(tmp_path)
+    assert counts.start(tmp_path, token="other") == first
+    read_limits = GpuContext._read_limits
+
+    def other_driver(self: GpuContext) -> None:
+        read_limits(self)
+        self.identity = (*self.identity[:2], "another version")
+
+    monkeypatch.setattr(GpuContext, "_read_limits", other_driver)
+    assert counts.start(tmp_path) == first
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def cut_off(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+def change_a_byte(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[-9] ^= 1
+    path.write_bytes(data)
+
+
+def write_something_else(path: Path) -> None:
+    path.write_bytes(b"something else")
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("damage", [cut_off, change_a_byte, write_something_else, empty])
+def test_a_damaged_file_is_replaced(
+    damage: Callable[[Path], None],
+    tmp_path: Path,
+    counts: Counts,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    first = counts.start(tmp_path)
+    whole = only_file(tmp_path).read_bytes()
+    damage(only_file(tmp_path))
+    assert counts.start(tmp_path) == first
+    (record,) = caplog.records
+    assert (record.name, record.levelno) == ("gles_delegate", logging.WARNING)
+    assert str(only_file(tmp_path)) in record.message
+    assert len(only_file(tmp_path).read_bytes()) == len(whole)
+    assert counts.start(tmp_path)[0] == 0
+
+
+def test_another_model_with_the_same_token(
+    tmp_path: Path, counts: Counts, caplog: pytest.LogCaptureFixture
+) -> None:
+    counts.start(tmp_path, tiny_model())
+    packed, _ = counts.start(tmp_path)
+    assert packed > 0
+    assert "another model with the same model_token" in caplog.text
+    assert counts.start(tmp_path)[0] == 0
+
+
+def test_somebody_else_s_file(
+    tmp_path: Path,
+    counts: Counts,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = counts.start(tmp_path)
+    user = os.getuid()
+    monkeypatch.setattr(store.os, "getuid", lambda: user + 1)
+    assert counts.start(tmp_path) == first
+    assert "belongs to another user" in caplog.text
+
+
+def test_a_folder_that_cannot_be_made(
+    tmp_path: Path, counts: Counts, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("")
+    counts.start(tmp_path / "file" / "folder")
+    assert "could not be serialised" in caplog.text
+
+
+def test_a_binary_that_the_driver_refuses(
+    tmp_path: Path, counts: Counts, monkeypatch: pytest.MonkeyPatch, binaries: bool
+) -> None:
+    if not binaries:
+        pytest.skip("the driver has no program binaries")
+    _, compiled = counts.start(tmp_path)
+    get = store.Store.get
+
+    def damaged(self: store.Store, key: str) -> bytes | memoryview | None:
+        data = get(self, key)
+        is_binary = data is not None and bytes(data[:4]) == kind
+        return kind + bytes(reversed(data[4:])) if is_binary else data  # type: ignore[index]
+
+    kinds: list[bytes] = []
+    binary = Program.binary
+    monkeypatch.setattr(
+        Program, "binary", lambda self: kinds.append(binary(self)[:4]) or binary(self)
+    )
+    counts.start(tmp_path / "again")
+    kind = kinds[0]
+    monkeypatch.setattr(store.Store, "get", damaged)
+    assert counts.start(tmp_path)[1] == compiled
+
+
+def test_the_file_is_written_at_once(
+    tmp_path: Path, counts: Counts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: Any) -> None:
+        raise OSError("disk full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.os, "replace", fail)
+        counts.start(tmp_path)
+    assert not list(tmp_path.iterdir())
