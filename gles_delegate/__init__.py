@@ -1,5 +1,6 @@
 """GPU inference for TensorFlow Lite / LiteRT models on OpenGL ES 3.1, wherever EGL runs."""
 
+from gles_delegate.compatibility import CompatibilityList
 from gles_delegate.delegate import GpuDelegate
 from gles_delegate.errors import (
     ContextError,
@@ -21,6 +22,7 @@ from gles_delegate.report import DelegationReport
 from gles_delegate.version import __version__ as __version__
 
 __all__ = [
+    "CompatibilityList",
     "ContextError",
     "ContextLostError",
     "DelegateError",

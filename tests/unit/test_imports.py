@@ -23,9 +23,11 @@ LINE = (
     {"session", "litert"},
     {"delegation", "litert_check"},
     {"delegate", "standalone"},
-    {"interpreter"},
+    {"interpreter", "compatibility"},
+    {"compare"},
     {"__init__"},
     {"cli"},
+    {"__main__"},
 )
 """Each part imports from those before its own and from itself, not from its neighbours."""
 
@@ -89,6 +91,7 @@ def test_gl_and_graph_do_not_know_each_other(path: Path) -> None:
 
 def test_public_names() -> None:
     assert sorted(gd.__all__) == [
+        "CompatibilityList",
         "ContextError",
         "ContextLostError",
         "DelegateError",

@@ -1,0 +1,5 @@
+"""``python -m gles_delegate``: the command line."""
+
+from gles_delegate.cli import main
+
+main(prog_name="gles-delegate")

@@ -1,0 +1,438 @@
+"""The command ``gles-delegate``."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from importlib import metadata
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from gles_delegate import compare as comparison
+from gles_delegate.compatibility import CompatibilityList
+from gles_delegate.delegate import GpuDelegate
+from gles_delegate.errors import ContextError, DelegateError
+from gles_delegate.gl.context import GpuContext
+from gles_delegate.gl.egl import list_devices
+from gles_delegate.graph import Array, Graph, Tensor
+from gles_delegate.interpreter import Interpreter
+from gles_delegate.limits import Limits
+from gles_delegate.litert_check import require_known_layout
+from gles_delegate.model import read_file, read_model
+from gles_delegate.options import GpuDelegateOptions
+from gles_delegate.partition import choose_segments, lower_graph
+from gles_delegate.plan import make_plan
+from gles_delegate.report import DelegationReport, NodeReport
+from gles_delegate.version import __version__
+
+try:
+    import click
+    from PIL import Image
+    from rich.console import Console
+    from rich.table import Table
+except ImportError as _error:
+    sys.exit(f"gles-delegate: {_error.name} is not installed: pip install 'gles_delegate[cli]'")
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OVERRIDES = {
+    "EGL_PLATFORM",
+    "GLES_DELEGATE_EGL",
+    "LIBGL_ALWAYS_SOFTWARE",
+    "MESA_EXTENSION_OVERRIDE",
+    "MESA_GLES_VERSION_OVERRIDE",
+    "MESA_GL_VERSION_OVERRIDE",
+    "MESA_LOADER_DRIVER_OVERRIDE",
+}
+"""Environment variables that can take OpenGL ES 3.1 away."""
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
+device_option = click.option(
+    "--device", type=click.IntRange(0), help="A device that doctor lists; default: the best."
+)
+model_argument = click.argument("model", type=click.Path(path_type=Path))
+input_option = click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="[NAME=]FILE",
+    help="An array (.npy) or a picture for an input, by its name or index, once for each input.",
+)
+mean_option = click.option("--mean", type=float, default=127.5, show_default=True)
+std_option = click.option(
+    "--std",
+    type=float,
+    default=127.5,
+    show_default=True,
+    help="A float input gets (pixel - mean) / std of a picture's pixels of 0 to 255.",
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__)
+def main() -> None:
+    """Run TensorFlow Lite models on the GPU, and see what runs there and why."""
+
+
+def command(function: F) -> F:
+    """A command whose errors of ours end in a sentence."""
+
+    @wraps(function)
+    def run(*arguments: Any, **options: Any) -> None:
+        try:
+            function(*arguments, **options)
+        except (DelegateError, ValueError, OSError) as error:
+            print(f"gles-delegate: {error}", file=sys.stderr)
+            sys.exit(1)
+
+    return main.command()(run)  # type: ignore[return-value]
+
+
+@command
+@device_option
+@json_option
+def doctor(device: int | None, as_json: bool) -> None:
+    """Tell what of this machine the delegate can use, and what to do where something is missing."""
+    found: dict[str, Any] = {"version": __version__, "devices": [], "limits": None, "checks": []}
+    advice: list[str] = []
+    try:
+        found["devices"] = [dataclasses.asdict(d) for d in list_devices()]
+        gpu = GpuContext(None, device)
+        found["device"] = dict(zip(("vendor", "renderer", "version"), gpu.identity, strict=True))
+        found["limits"] = dataclasses.asdict(gpu.limits)
+        gpu.release()
+        if "OpenGL ES" not in gpu.identity[2]:
+            advice.append(
+                f"There is no OpenGL ES 3.1 here; {gpu.identity[2]!r} serves in its place."
+            )
+        tested = CompatibilityList(device)
+        found["checks"] = [{**dataclasses.asdict(c), "passed": c.passed} for c in tested.checks]
+        found["healthy"], found["reason"] = not tested.reason, tested.reason
+    except ContextError as error:
+        found["healthy"], found["reason"] = False, str(error)
+    if advice or not found["healthy"]:
+        guilty = sorted(_OVERRIDES.intersection(os.environ))
+        advice += [f"{name}={os.environ[name]} is set: try without it." for name in guilty]
+    found["litert"], litert_advice = _litert()
+    found["advice"] = [*advice, *litert_advice]
+    if as_json:
+        print(json.dumps(found))
+    else:
+        _print_doctor(found)
+    sys.exit(not found["healthy"])
+
+
+def _litert() -> tuple[str | None, list[str]]:
+    """The installed version of LiteRT, and what to do about it."""
+    try:
+        version = metadata.version("ai-edge-litert")
+        require_known_layout()
+    except metadata.PackageNotFoundError:
+        return None, [
+            "LiteRT is not installed: models of which the GPU does not take every node need it "
+            "(pip install 'gles_delegate[litert]')."
+        ]
+    except DelegateError as error:
+        return version, [f"{error}."]
+    return version, []
+
+
+def _print_doctor(found: dict[str, Any]) -> None:
+    table = Table("", "", show_header=False, box=None, pad_edge=False)
+    table.add_row("gles_delegate", found["version"])
+    for device in found["devices"]:
+        kind = "software" if device["software"] else "hardware"
+        text = f"{device['renderer']}, {device['version']} ({kind}, EGL {device['platform']})"
+        table.add_row(f"device {device['index']}", text)
+    if found["limits"]:
+        table.add_row("in use", found["device"]["renderer"])
+        for name, value in found["limits"].items():
+            table.add_row(f"  {name}", str(value))
+    for check in found["checks"]:
+        verdict = "passed" if check["passed"] else "FAILED"
+        detail = check["failure"] or f"off by {check['error']:.0e}, allowed {check['allowed']:.0e}"
+        table.add_row(f"{check['name']}", f"{verdict}, {detail}")
+    table.add_row("LiteRT", found["litert"] or "not installed")
+    _console().print(table)
+    for sentence in found["advice"]:
+        print(sentence)
+    print("The delegate works here." if found["healthy"] else f"Not usable: {found['reason']}")
+
+
+@command
+@model_argument
+@device_option
+@click.option(
+    "--partitions",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Segments that may run on the GPU.",
+)
+@click.option("--dispatches", is_flag=True, help="List what the GPU runs, one dispatch a line.")
+@json_option
+def inspect(
+    model: Path, device: int | None, partitions: int, dispatches: bool, as_json: bool
+) -> None:
+    """Show what of MODEL runs on the GPU, what does not and why, and what memory it takes.
+
+    Needs no GPU: without --device it plans for the limits that every OpenGL ES 3.1 has.
+    """
+    graph = read_model(read_file(model))
+    limits = _limits_of(device) if device is not None else Limits()
+    lowered = lower_graph(graph, limits)
+    partition = choose_segments(lowered, partitions)
+    reasons = partition.reasons
+    nodes = tuple(
+        NodeReport(n.index, n.op, n.version, n.index not in reasons, reasons.get(n.index, ""))
+        for n in graph.nodes
+    )
+    report = DelegationReport(nodes, "float32", len(partition.segments))
+    segments: list[dict[str, Any]] = []
+    for segment in partition.segments:
+        plan = make_plan(lowered, segment, limits)
+        segments.append(
+            {
+                "nodes": list(segment),
+                "dispatches": [str(dispatch) for dispatch in plan.dispatches],
+                "activation_bytes": sum(plan.slots),
+                "constant_bytes": sum(constant.nbytes for constant in plan.constants),
+            }
+        )
+    if as_json:
+        print(json.dumps({"report": dataclasses.asdict(report), "segments": segments}))
+        return
+    print(report)
+    for number, part in enumerate(segments):
+        print(
+            f"segment {number}: {len(part['nodes'])} nodes in {len(part['dispatches'])} "
+            f"dispatches, {_megabytes(part['activation_bytes'])} of activations, "
+            f"{_megabytes(part['constant_bytes'])} of weights"
+        )
+        if dispatches:
+            print(*(f"  {line}" for line in part["dispatches"]), sep="\n")
+
+
+@command
+@model_argument
+@input_option
+@click.option(
+    "--output",
+    "outputs",
+    multiple=True,
+    metavar="[NAME=]FILE",
+    help="Where an output goes: .npy, or a picture's name for [1, height, width, 1 or 3].",
+)
+@mean_option
+@std_option
+@device_option
+@json_option
+def run(
+    model: Path,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    mean: float,
+    std: float,
+    device: int | None,
+    as_json: bool,
+) -> None:
+    """Run MODEL once on arrays or pictures."""
+    graph = read_model(content := read_file(model))
+    feeds = _feeds(graph, inputs, mean, std)
+    targets = _by_tensor(graph, graph.outputs, outputs, "output")
+    results: list[dict[str, Any]] = []
+    with GpuDelegate(GpuDelegateOptions(device_index=device)) as delegate:
+        interpreter = Interpreter(model_content=content, experimental_delegates=[delegate])
+        for index, array in feeds.items():
+            interpreter.resize_tensor_input(index, array.shape)
+        interpreter.allocate_tensors()
+        for index, array in feeds.items():
+            interpreter.set_tensor(index, array)
+        interpreter.invoke()
+        for index in graph.outputs:
+            array, tensor = interpreter.get_tensor(index), graph.tensors[index]
+            if index in targets:
+                _save(targets[index], array, tensor)
+            results.append(
+                {
+                    "index": index,
+                    "name": tensor.name,
+                    "dtype": tensor.dtype,
+                    "shape": list(array.shape),
+                    "minimum": float(array.min()) if array.size else None,
+                    "maximum": float(array.max()) if array.size else None,
+                    "argmax": int(array.argmax()) if array.size else None,
+                    "file": str(targets[index]) if index in targets else None,
+                }
+            )
+    if as_json:
+        print(json.dumps({"outputs": results}))
+    else:
+        _print_table(results)
+
+
+@command
+@model_argument
+@input_option
+@mean_option
+@std_option
+@click.option("--seed", default=0, show_default=True, help="Of the inputs, if none are given.")
+@click.option("--per-op", is_flag=True, help="Each node by itself, on LiteRT's tensors.")
+@click.option("--tolerance", type=float, help="Of scale; default 1e-4, with --per-op 1e-5.")
+@click.option("--steps", default=1, show_default=True, help="Allowed in 8-bit tensors.")
+@device_option
+@json_option
+def compare(
+    model: Path,
+    inputs: Sequence[str],
+    mean: float,
+    std: float,
+    seed: int,
+    per_op: bool,
+    tolerance: float | None,
+    steps: int,
+    device: int | None,
+    as_json: bool,
+) -> None:
+    """Compare the GPU's results for MODEL with those of LiteRT's CPU kernels.
+
+    Ends with status 1 if a tensor differs by more than is allowed, and names the first.
+    """
+    content = read_file(model)
+    if inputs:
+        feeds = _feeds(read_model(content), inputs, mean, std)
+    else:
+        feeds = comparison.random_feeds(content, seed)
+    how = comparison.compare_nodes if per_op else comparison.compare_outputs
+    limit = tolerance if tolerance is not None else 1e-5 if per_op else 1e-4
+    options = GpuDelegateOptions(device_index=device)
+    differences = list(how(content, feeds, options, limit, steps))
+    failed = [d for d in differences if not d.passed]
+    rows = [{**dataclasses.asdict(d), "passed": d.passed} for d in differences]
+    if as_json:
+        print(json.dumps({"tensors": rows, "passed": not failed}))
+    else:
+        columns = ("node", "op", "tensor", "name", "dtype", "error", "scale", "same_maximum")
+        _print_table([{k: row[k] for k in (*columns, "passed")} for row in rows])
+        if failed:
+            first = failed[0]
+            print(
+                f"{len(failed)} of {len(rows)} tensors differ, the first is tensor {first.tensor} "
+                f"{first.name!r} of node {first.node} {first.op}: off by {first.error:.2g}, "
+                f"allowed {first.allowed * first.scale:.2g}"
+            )
+        else:
+            print(f"all {len(rows)} tensors agree")
+    sys.exit(bool(failed))
+
+
+def _limits_of(device: int | None) -> Limits:
+    gpu = GpuContext(None, device)
+    gpu.release()
+    return gpu.limits
+
+
+def _feeds(graph: Graph, inputs: Iterable[str], mean: float, std: float) -> dict[int, Array]:
+    """An array for each input, from the files of ``--input``."""
+    files = _by_tensor(graph, graph.inputs, inputs, "input")
+    missing = [graph.tensors[index] for index in graph.inputs if index not in files]
+    if missing:
+        described = "; ".join(map(_described, missing))
+        raise ValueError(f"give --input NAME=FILE for each input; missing: {described}")
+    return {i: _load(path, graph.tensors[i], mean, std) for i, path in files.items()}
+
+
+def _by_tensor(
+    graph: Graph, tensors: Sequence[int], arguments: Iterable[str], what: str
+) -> dict[int, Path]:
+    """Files by tensor index, from ``NAME=FILE``, ``INDEX=FILE`` or, of one tensor, ``FILE``."""
+    names = {graph.tensors[i].name: i for i in tensors} | {str(i): i for i in tensors}
+    files: dict[int, Path] = {}
+    for argument in arguments:
+        name, separator, file = argument.rpartition("=")
+        if not separator and len(tensors) > 1:
+            raise ValueError(
+                f"the model has {len(tensors)} {what}s: give --{what} NAME=FILE, with a name of "
+                + "; ".join(_described(graph.tensors[i]) for i in tensors)
+            )
+        if separator and name not in names:
+            raise ValueError(
+                f"no {what} {name!r}; the model has "
+                + "; ".join(_described(graph.tensors[i]) for i in tensors)
+            )
+        index = names[name] if separator else tensors[0]
+        if index in files:
+            raise ValueError(f"{what} {index} is given twice: {files[index]} and {file}")
+        files[index] = Path(file)
+    return files
+
+
+def _described(tensor: Tensor) -> str:
+    return f"{tensor.name!r} (index {tensor.index}), {tensor.dtype} {list(tensor.shape)}"
+
+
+def _load(path: Path, tensor: Tensor, mean: float, std: float) -> Array:
+    """An array from a file, checked against the input that it is for."""
+    if path.suffix == ".npy":
+        array: Array = np.load(path)
+        if array.dtype != np.dtype(tensor.dtype) or array.ndim != len(tensor.shape):
+            raise ValueError(
+                f"expected an array for {_described(tensor)}, found {array.dtype} "
+                f"{list(array.shape)} in {path}"
+            )
+        return array
+    if len(tensor.shape) != 4 or tensor.shape[3] not in (1, 3) or tensor.shape[0] != 1:
+        raise ValueError(
+            f"a picture suits an input [1, height, width, 1 or 3]; give {path} as .npy for "
+            + _described(tensor)
+        )
+    _, height, width, channels = tensor.shape
+    with Image.open(path) as picture:
+        mode = "RGB" if channels == 3 else "L"
+        pixels = picture.convert(mode).resize((width, height), Image.Resampling.BILINEAR)
+    array = np.asarray(pixels).reshape(tensor.shape)
+    if tensor.dtype == "uint8":
+        return array
+    real = (array.astype(np.float32) - mean) / std
+    if not tensor.is_quantized:
+        return real.astype(tensor.dtype)
+    (scale,), zero = tensor.quantization.scales, (*tensor.quantization.zero_points, 0)[0]
+    bounds = np.iinfo(tensor.dtype)
+    return (np.round(real / scale) + zero).clip(bounds.min, bounds.max).astype(tensor.dtype)
+
+
+def _save(path: Path, array: Array, tensor: Tensor) -> None:
+    if path.suffix == ".npy":
+        np.save(path, array)
+        return
+    if array.ndim != 4 or array.shape[0] != 1 or array.shape[3] not in (1, 3):
+        raise ValueError(
+            f"cannot make the picture {path} of {_described(tensor)}: expected "
+            "[1, height, width, 1 or 3]; name a .npy file"
+        )
+    pixels = array[0] if array.dtype == np.uint8 else (array[0].clip(0, 1) * 255).round()
+    pixels = pixels.astype(np.uint8)
+    Image.fromarray(pixels[..., 0] if array.shape[3] == 1 else pixels).save(path)
+
+
+def _print_table(rows: Sequence[dict[str, Any]]) -> None:
+    table = Table(*(rows[0] if rows else ()), box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*(f"{v:.3g}" if isinstance(v, float) else str(v) for v in row.values()))
+    _console().print(table)
+
+
+def _console() -> Console:
+    """As wide as the terminal; whole lines where the output goes into a file."""
+    console = Console(highlight=False, markup=False)
+    return console if console.is_terminal else Console(width=300, highlight=False, markup=False)
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.2f} MB"

@@ -1,0 +1,169 @@
+"""Whether the delegate runs on a device, found by running a few programs there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from gles_delegate.delegation import Delegation
+from gles_delegate.errors import DelegateError
+from gles_delegate.gl.context import GpuContext
+from gles_delegate.gl.thread import GlThread
+from gles_delegate.graph import Array, Graph, Node, Quantization, Tensor
+from gles_delegate.options import GpuDelegateOptions
+
+
+@dataclass(frozen=True)
+class Check:
+    """A program that was run on the device.
+
+    Attributes:
+        error: The largest difference from numpy's result, as a share of it or, below 1, of 1.
+        allowed: The largest that is right.
+        failure: Why it did not run, if it did not.
+    """
+
+    name: str
+    error: float
+    allowed: float
+    failure: str = ""
+
+    @property
+    def passed(self) -> bool:
+        return not self.failure and self.error <= self.allowed
+
+    def __str__(self) -> str:
+        found = self.failure or f"off by {self.error:.1e}"
+        return f"{'passed' if self.passed else 'FAILED'}: {self.name}, {found}"
+
+
+class CompatibilityList:
+    """Whether the delegate runs on this machine's device, and how it runs best there.
+
+    TFLite's class of this name looks the device up in a list; this one runs a few small programs
+    on it and compares the results with numpy's.
+
+    Args:
+        device_index: One of `list_devices`; None for the best.
+
+    Attributes:
+        vendor, renderer, version: What the driver says of the device; empty if there is none.
+        checks: The programs that were run.
+        reason: Why the delegate is not supported; empty if it is.
+    """
+
+    def __init__(self, device_index: int | None = None) -> None:
+        self._device_index = device_index
+        self._half = False
+        self.vendor = self.renderer = self.version = self.reason = ""
+        self.checks: tuple[Check, ...] = ()
+        try:
+            thread = GlThread(lambda: GpuContext(None, device_index), own=False)
+        except DelegateError as error:
+            self.reason = str(error)
+            return
+        self.vendor, self.renderer, self.version = thread.gpu.identity
+        try:
+            self.checks = tuple(_run(trial, thread) for trial in _trials())
+            failed = "; ".join(str(check) for check in self.checks if not check.passed)
+            if thread.gpu.limits.half_storage:
+                half = _run(_matrix_product("matrix product of float16", 1e-2), thread, half=True)
+                self._half = half.passed
+                self.checks += (half,)
+        finally:
+            thread.close(lambda: None)
+        if failed:
+            self.reason = (
+                f"{self.renderer}, {self.version}, computes wrong results ({failed}): "
+                "try another version of the driver, or another device"
+            )
+
+    @property
+    def is_delegate_supported_on_this_device(self) -> bool:
+        return not self.reason
+
+    @property
+    def best_options_for_this_device(self) -> GpuDelegateOptions:
+        """Options to make a `GpuDelegate` with.
+
+        Loss of precision is allowed where float16 storage pays (on GPUs, not on a software
+        rasteriser) and gave the right result.
+        """
+        return GpuDelegateOptions(
+            precision_loss_allowed=self._half, device_index=self._device_index
+        )
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A graph to run: its last node computes its last tensor."""
+
+    name: str
+    graph: Graph
+    feeds: tuple[Array, ...]
+    expected: Array
+    allowed: float
+
+
+def _run(trial: _Trial, thread: GlThread, half: bool = False) -> Check:
+    options = GpuDelegateOptions(precision_loss_allowed=half)
+    result = np.zeros_like(trial.expected)
+    try:
+        segment = Delegation(trial.graph, thread, options).segment(range(len(trial.graph.nodes)))
+        segment.prepare({})
+        inputs = dict(zip(trial.graph.inputs, trial.feeds, strict=True))
+        segment.invoke(inputs, {trial.graph.outputs[0]: result})
+        segment.close()
+    except DelegateError as error:
+        return Check(trial.name, np.inf, trial.allowed, str(error).splitlines()[0])
+    with np.errstate(invalid="ignore"):
+        off = np.abs(result.astype(np.float64) - trial.expected)
+        off /= np.maximum(np.abs(trial.expected), 1)
+    off[result == trial.expected] = 0  # infinities
+    return Check(trial.name, float(np.nan_to_num(off, nan=np.inf).max()), trial.allowed)
+
+
+def _trials() -> Iterator[_Trial]:
+    yield _matrix_product("matrix product", 1e-5)
+    values = np.array([[-90, -3.5, -1e-3, 0, 1e-3, 0.5, 20, 80]], np.float32)
+    logarithms = np.array([[0, 1e-30, 0.25, 1, 7, 1e30]], np.float32)
+    with np.errstate(divide="ignore"):
+        for op, x, expected in (
+            ("EXP", values, np.exp(values)),
+            ("TANH", values, np.tanh(values)),
+            ("LOGISTIC", values, 1 / (1 + np.exp(-values.astype(np.float64)))),
+            ("LOG", logarithms, np.log(logarithms)),
+            ("SQRT", logarithms, np.sqrt(logarithms)),
+            ("RSQRT", logarithms, 1 / np.sqrt(logarithms)),
+        ):
+            yield _unary(op, x, expected.astype(np.float32), 1e-5)
+    x = np.random.default_rng(1).standard_normal((7, 37)).astype(np.float32)
+    shifted = x - x.max(1, keepdims=True)
+    sums = np.log(np.exp(shifted).sum(1, keepdims=True))
+    yield _unary("LOG_SOFTMAX", x, shifted - sums, 1e-5)
+    every_byte = np.arange(256, dtype=np.uint8).reshape(4, 64)
+    yield _unary("RELU", every_byte, np.maximum(every_byte, 100), 0)
+
+
+def _matrix_product(name: str, allowed: float) -> _Trial:
+    rng = np.random.default_rng(0)
+    x, w, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((5, 67), (19, 67), 19))
+    tensors = (_tensor(0, x), _tensor(1, w, w), _tensor(2, b, b), _tensor(3, x @ w.T))
+    node = Node(0, "FULLY_CONNECTED", 1, (0, 1, 2), (3,))
+    graph = Graph(tensors, (node,), (0,), (3,))
+    return _Trial(name, graph, (x,), x @ w.T + b, allowed)
+
+
+def _unary(op: str, x: Array, expected: Array, allowed: float) -> _Trial:
+    tensors = (_tensor(0, x), _tensor(1, expected))
+    graph = Graph(tensors, (Node(0, op, 1, (0,), (1,)),), (0,), (1,))
+    return _Trial(f"{op} of {x.dtype}", graph, (x,), expected, allowed)
+
+
+def _tensor(index: int, like: Array, data: Array | None = None) -> Tensor:
+    """A tensor of the array's type and shape; of bytes, 100 stands for 0."""
+    quantization = Quantization((0.5,), (100,)) if like.dtype == np.uint8 else Quantization()
+    stored = None if data is None else np.frombuffer(data.tobytes(), np.uint8)
+    return Tensor(index, "", like.dtype.name, like.shape, (), quantization, data=stored)
