@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
 
 import moderngl
 
@@ -144,3 +147,82 @@ class TexelBuffer:
         if self.texture:
             self._gl.glDeleteTextures(1, ctypes.c_uint(self.texture))
         self.buffer.release()
+
+
+class Sampler:
+    """A sampler object that has textures read as they are, whatever their own filters say."""
+
+    def __init__(self, gl: Functions) -> None:
+        self._gl = gl
+        name = ctypes.c_uint()
+        gl.glGenSamplers(1, name)
+        self.name = name.value
+        for parameter in (gl_names.TEXTURE_MIN_FILTER, gl_names.TEXTURE_MAG_FILTER):
+            gl.glSamplerParameteri(self.name, parameter, gl_names.NEAREST)
+
+    def release(self) -> None:
+        self._gl.glDeleteSamplers(1, ctypes.c_uint(self.name))
+
+
+class Fence:
+    """A point in the GPU's work: when it is reached, everything submitted before is done.
+
+    Once it is known to be reached it frees itself; `release` frees it before that.
+
+    Args:
+        run: Calls a function where the context is current.
+    """
+
+    def __init__(self, gl: Functions, run: Callable[[Callable[[], Any]], Any]) -> None:
+        self._gl, self._run = gl, run
+        self._sync: int | None = gl.glFenceSync(gl_names.SYNC_GPU_COMMANDS_COMPLETE, 0)
+        gl.glFlush()  # another context, or nobody, may wait for it
+
+    def done(self) -> bool:
+        """Whether the GPU has reached it; does not wait."""
+        return self.wait(0)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Have the CPU wait, for `timeout` seconds at most, and say whether it is reached.
+
+        Raises:
+            WrongThreadError, WrongContextError, ContextLostError: See `GpuDelegate`.
+        """
+        return self._sync is None or bool(self._run(lambda: self._wait(timeout)))
+
+    def wait_on_gpu(self) -> None:
+        """Have the GPU wait before what the context current now submits next; returns at once.
+
+        That context is the delegate's or shares with it.
+        """
+        if self._sync is not None:
+            self._gl.glWaitSync(self._sync, 0, gl_names.TIMEOUT_IGNORED)
+
+    def release(self) -> None:
+        """Free it; it counts as reached afterwards."""
+        if self._sync is not None:
+            self._run(self._delete)
+
+    def __enter__(self) -> Fence:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.release()
+
+    def _wait(self, timeout: float | None) -> bool:
+        limit = gl_names.TIMEOUT_IGNORED if timeout is None else max(int(timeout * 1e9), 0)
+        flags = gl_names.SYNC_FLUSH_COMMANDS
+        reached = self._gl.glClientWaitSync(self._sync, flags, limit)
+        if reached == gl_names.TIMEOUT_EXPIRED:
+            return False
+        self._delete()
+        return True
+
+    def _delete(self) -> None:
+        self._gl.glDeleteSync(self._sync)
+        self._sync = None

@@ -14,7 +14,7 @@ LINE = (
     {"errors", "limits", "options", "report", "schema", "store", "version"},
     {"flat", "sparse"},
     {"graph"},
-    {"model", "dispatch"},
+    {"model", "dispatch", "image"},
     {"ops", "folding"},
     {"partition", "fusion"},
     {"plan"},
