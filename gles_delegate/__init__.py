@@ -1,6 +1,7 @@
 """GPU inference for TensorFlow Lite / LiteRT models on OpenGL ES 3.1, wherever EGL runs."""
 
 from gles_delegate.delegate import GpuDelegate
+from gles_delegate.delegation import Invocation
 from gles_delegate.errors import (
     ContextError,
     ContextLostError,
@@ -14,7 +15,10 @@ from gles_delegate.errors import (
     WrongContextError,
     WrongThreadError,
 )
+from gles_delegate.gl.dmabuf import ImportedTexture, import_dmabuf
 from gles_delegate.gl.egl import Device, EglContext, list_devices
+from gles_delegate.gl.objects import Fence
+from gles_delegate.image import ImageOutput, ImageTransform
 from gles_delegate.interpreter import Interpreter, SignatureRunner
 from gles_delegate.options import GpuDelegateOptions, InferencePreference, InferencePriority
 from gles_delegate.report import DelegationReport
@@ -27,12 +31,17 @@ __all__ = [
     "DelegationReport",
     "Device",
     "EglContext",
+    "Fence",
     "GLError",
     "GpuDelegate",
     "GpuDelegateOptions",
+    "ImageOutput",
+    "ImageTransform",
+    "ImportedTexture",
     "InferencePreference",
     "InferencePriority",
     "Interpreter",
+    "Invocation",
     "LiteRtError",
     "ModelError",
     "OutOfGpuMemoryError",
@@ -41,5 +50,6 @@ __all__ = [
     "UnsupportedModelError",
     "WrongContextError",
     "WrongThreadError",
+    "import_dmabuf",
     "list_devices",
 ]

@@ -282,6 +282,7 @@ class ImageOutput:
             raise ValueError("palette must be two or more colours (red, green, blue, alpha)")
         if colours.dtype.kind not in "iu" or colours.min() < 0 or colours.max() > 255:
             raise ValueError("the colours of palette must be integers from 0 to 255")
+        object.__setattr__(self, "palette", tuple(map(tuple, colours.tolist())))
 
     def apply(self, tensor: Array) -> Array:
         """The same on the CPU: [1, height, width, channels] -> RGBA [height, width, 4], float32."""

@@ -1,13 +1,13 @@
 // A tensor [1, HEIGHT, WIDTH, CHANNELS] -> pixels in the order of a texture's rows, WORDS 32-bit
 // words each: RGBA8 or R32F (1), RGBA16F (2).
 //
-// A pixel is SCALE * x + OFFSET or, with PALETTE, of COLOURS colours packed as RGBA8, that of the
+// A pixel is SCALE * x + OFFSET or, of COLOURS colours in PALETTE packed as RGBA8, that of the
 // class: the highest of several scores, whether a single one is above THRESHOLD, or an integer.
 #include "lib/tensor.glsl"
 
 INPUT0(X)
 
-#ifdef PALETTE
+#if COLOURS
 const int palette[COLOURS] = PALETTE;
 #endif
 
@@ -32,7 +32,7 @@ int class_of(int pixel) {
 }
 
 vec4 colour_of(int pixel) {
-#ifdef PALETTE
+#if COLOURS
   int word = palette[clamp(class_of(pixel), 0, COLOURS - 1)];
   return unpackUnorm4x8(uint(word));
 #else

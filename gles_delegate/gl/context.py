@@ -49,6 +49,7 @@ class GpuContext:
         header: The first lines of every shader.
         renderer: The driver's name of the device.
         identity: Vendor, renderer and version, which change with the device and the driver.
+        offset_alignment: Bytes of which the place of texels in a buffer must be a multiple.
 
     Raises:
         ContextError: There is no context to be had, or the adopted one is not current.
@@ -87,6 +88,11 @@ class GpuContext:
             except BaseException:
                 self.release()
                 raise
+
+    @property
+    def is_private(self) -> bool:
+        """Whether it is a context of its own, which shares nothing with others."""
+        return self._owned
 
     def release(self) -> None:
         """Destroy the context if it is the delegate's own."""
@@ -158,6 +164,10 @@ class GpuContext:
             {"GL_EXT_texture_buffer", "GL_OES_texture_buffer"} & gl.extensions()
         )
         cpu = "llvmpipe" in self.renderer
+        self.offset_alignment = gl.integer(gl_names.SHADER_STORAGE_BUFFER_OFFSET_ALIGNMENT)
+        if textures:
+            of_textures = gl.integer(gl_names.TEXTURE_BUFFER_OFFSET_ALIGNMENT)
+            self.offset_alignment = max(self.offset_alignment, of_textures)
         sizes = [gl.integer(gl_names.MAX_COMPUTE_WORK_GROUP_SIZE, i) for i in range(3)]
         counts = [gl.integer(gl_names.MAX_COMPUTE_WORK_GROUP_COUNT, i) for i in range(3)]
         self.limits = Limits(

@@ -101,8 +101,47 @@ _KIND = struct.Struct("<I")
 """The number of a program binary's format, in front of it."""
 
 
-class TexelBuffer:
-    """A buffer of vec4 texels that shaders write as storage block and read as block or image.
+class TexelView:
+    """A range of a buffer, as vec4 texels: a storage block to write, a block or image to read.
+
+    Args:
+        name: The buffer's, which stays its owner's.
+        image: Whether a buffer texture is made for reading.
+    """
+
+    def __init__(self, gl: Functions, name: int, offset: int, size: int, image: bool) -> None:
+        self._gl = gl
+        self.name, self.offset, self.size = name, offset, size
+        self.texture = 0
+        if image:
+            texture = ctypes.c_uint()
+            gl.glGenTextures(1, texture)
+            self.texture = texture.value
+            try:
+                self._attach()
+            except BaseException:
+                self.release()
+                raise
+
+    def _attach(self) -> None:
+        gl, target, texels = self._gl, gl_names.TEXTURE_BUFFER, gl_names.RGBA32F
+        bound = gl.integer(gl_names.TEXTURE_BINDING_BUFFER)
+        gl.glBindTexture(target, self.texture)
+        try:
+            if self.offset:
+                gl.glTexBufferRange(target, texels, self.name, self.offset, self.size)
+            else:
+                gl.glTexBuffer(target, texels, self.name)
+        finally:
+            gl.glBindTexture(target, bound)
+
+    def release(self) -> None:
+        if self.texture:
+            self._gl.glDeleteTextures(1, ctypes.c_uint(self.texture))
+
+
+class TexelBuffer(TexelView):
+    """A buffer of its own.
 
     Args:
         data: Its bytes, or the number of bytes of an uninitialised one.
@@ -115,7 +154,6 @@ class TexelBuffer:
     def __init__(
         self, ctx: moderngl.Context, gl: Functions, data: bytes | memoryview | int, image: bool
     ) -> None:
-        self._gl = gl
         size = data if isinstance(data, int) else len(data)
         gl.forget_errors()
         try:
@@ -123,29 +161,14 @@ class TexelBuffer:
             gl.check("glBufferData")
         except (moderngl.Error, OutOfGpuMemoryError) as error:
             raise OutOfGpuMemoryError(f"no room for a buffer of {size} bytes: {error}") from error
-        self.texture = 0
         try:
-            if image:
-                self._make_texture()
+            super().__init__(gl, self.buffer.glo, 0, size, image)
         except BaseException:
-            self.release()
+            self.buffer.release()
             raise
 
-    def _make_texture(self) -> None:
-        gl = self._gl
-        texture = ctypes.c_uint()
-        gl.glGenTextures(1, texture)
-        self.texture = texture.value
-        bound = gl.integer(gl_names.TEXTURE_BINDING_BUFFER)
-        gl.glBindTexture(gl_names.TEXTURE_BUFFER, self.texture)
-        try:
-            gl.glTexBuffer(gl_names.TEXTURE_BUFFER, gl_names.RGBA32F, self.buffer.glo)
-        finally:
-            gl.glBindTexture(gl_names.TEXTURE_BUFFER, bound)
-
     def release(self) -> None:
-        if self.texture:
-            self._gl.glDeleteTextures(1, ctypes.c_uint(self.texture))
+        super().release()
         self.buffer.release()
 
 
@@ -201,7 +224,7 @@ class Fence:
     def release(self) -> None:
         """Free it; it counts as reached afterwards."""
         if self._sync is not None:
-            self._run(self._delete)
+            self._run(self.delete)
 
     def __enter__(self) -> Fence:
         return self
@@ -220,9 +243,25 @@ class Fence:
         reached = self._gl.glClientWaitSync(self._sync, flags, limit)
         if reached == gl_names.TIMEOUT_EXPIRED:
             return False
-        self._delete()
+        self.delete()
         return True
 
-    def _delete(self) -> None:
-        self._gl.glDeleteSync(self._sync)
-        self._sync = None
+    def delete(self) -> None:
+        """`release`, where the context is current already."""
+        if self._sync is not None:
+            self._gl.glDeleteSync(self._sync)
+            self._sync = None
+
+
+def wait_on_gpu(gl: Functions, fence: Fence | int) -> None:
+    """Have the GPU wait for a fence, ours or an app's GLsync, before what is submitted next.
+
+    Raises:
+        ValueError: It is none of this context.
+    """
+    if isinstance(fence, Fence):
+        fence.wait_on_gpu()
+    elif gl.glIsSync(fence):
+        gl.glWaitSync(fence, 0, gl_names.TIMEOUT_IGNORED)
+    else:
+        raise ValueError(f"expected a Fence or a GLsync of the delegate's context, found {fence!r}")
