@@ -216,7 +216,7 @@ class ImageTransform:
             samples = np.stack([r, (y - red * r - blue * b) / green, b], 1).clip(0, 1)
         elif samples.shape[1] == 1:
             samples = samples.repeat(3, 1)
-        rgba = np.ones((len(samples), 4))
+        rgba = np.tile([0.0, 0.0, 0.0, 1.0], (len(samples), 1))
         rgba[:, : samples.shape[1]] = samples
         return rgba * 255
 
