@@ -257,11 +257,15 @@ def wait_on_gpu(gl: Functions, fence: Fence | int) -> None:
     """Have the GPU wait for a fence, ours or an app's GLsync, before what is submitted next.
 
     Raises:
+        TypeError: It is something else.
         ValueError: It is none of this context.
     """
+    expected = f"expected a Fence or a GLsync of the delegate's context, found {fence!r}"
     if isinstance(fence, Fence):
         fence.wait_on_gpu()
-    elif gl.glIsSync(fence):
-        gl.glWaitSync(fence, 0, gl_names.TIMEOUT_IGNORED)
+    elif not isinstance(fence, int):
+        raise TypeError(expected)
+    elif not gl.glIsSync(fence):
+        raise ValueError(expected)
     else:
-        raise ValueError(f"expected a Fence or a GLsync of the delegate's context, found {fence!r}")
+        gl.glWaitSync(fence, 0, gl_names.TIMEOUT_IGNORED)
