@@ -28,11 +28,12 @@ class ImportedTexture:
     def __init__(self, gl: Functions, image: int, display: int, size: tuple[int, int]) -> None:
         self._gl, self._image, self._display = gl, image, display
         self.size = size
-        name = ctypes.c_uint()
-        gl.glGenTextures(1, name)
-        self.glo = name.value
+        self.glo = 0
         bound = gl.integer(gl_names.TEXTURE_BINDING_2D)
         try:
+            name = ctypes.c_uint()
+            gl.glGenTextures(1, name)
+            self.glo = name.value
             gl.glBindTexture(gl_names.TEXTURE_2D, self.glo)
             gl.glEGLImageTargetTexture2DOES(gl_names.TEXTURE_2D, image)
         except BaseException:
@@ -43,10 +44,10 @@ class ImportedTexture:
 
     def release(self) -> None:
         """Free it, where its context is current; the dma-buf stays the caller's."""
-        if self.glo:
+        if self._image:
             self._gl.glDeleteTextures(1, ctypes.c_uint(self.glo))
             libegl().eglDestroyImageKHR(self._display, self._image)
-            self.glo = 0
+            self._image = self.glo = 0
 
     def __enter__(self) -> ImportedTexture:
         return self

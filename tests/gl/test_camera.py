@@ -1,4 +1,4 @@
-"""Published networks on published pictures: fed from a texture, they say what numpy has them say."""
+"""Published networks on published pictures: a texture gives what numpy gives."""
 
 from __future__ import annotations
 
