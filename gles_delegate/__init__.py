@@ -2,6 +2,7 @@
 
 from gles_delegate.compatibility import CompatibilityList
 from gles_delegate.delegate import GpuDelegate
+from gles_delegate.delegation import Invocation
 from gles_delegate.errors import (
     ContextError,
     ContextLostError,
@@ -15,7 +16,10 @@ from gles_delegate.errors import (
     WrongContextError,
     WrongThreadError,
 )
+from gles_delegate.gl.dmabuf import ImportedTexture, import_dmabuf
 from gles_delegate.gl.egl import Device, EglContext, list_devices
+from gles_delegate.gl.objects import Fence
+from gles_delegate.image import ImageOutput, ImageTransform
 from gles_delegate.interpreter import Interpreter, SignatureRunner
 from gles_delegate.options import GpuDelegateOptions, InferencePreference, InferencePriority
 from gles_delegate.report import DelegationReport
@@ -29,12 +33,17 @@ __all__ = [
     "DelegationReport",
     "Device",
     "EglContext",
+    "Fence",
     "GLError",
     "GpuDelegate",
     "GpuDelegateOptions",
+    "ImageOutput",
+    "ImageTransform",
+    "ImportedTexture",
     "InferencePreference",
     "InferencePriority",
     "Interpreter",
+    "Invocation",
     "LiteRtError",
     "ModelError",
     "OutOfGpuMemoryError",
@@ -43,5 +52,6 @@ __all__ = [
     "UnsupportedModelError",
     "WrongContextError",
     "WrongThreadError",
+    "import_dmabuf",
     "list_devices",
 ]

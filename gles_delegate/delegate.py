@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from types import TracebackType
+from typing import Any
 
 import moderngl
 
+from gles_delegate.binding import Binding, BufferBinding, Layout, TextureBinding
 from gles_delegate.delegation import Delegation
 from gles_delegate.errors import DelegateError, LiteRtError
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.thread import GlThread, NotPickled
 from gles_delegate.graph import Graph
+from gles_delegate.image import ImageOutput, ImageTransform
 from gles_delegate.litert_check import require_known_layout
 from gles_delegate.model import load_model, read_model
 from gles_delegate.options import GpuDelegateOptions
@@ -68,6 +71,7 @@ class GpuDelegate(NotPickled):
         self._progress = progress
         self._thread: GlThread | None = None
         self._delegation: Delegation | None = None
+        self._bindings: dict[int, Binding] = {}
         self._closed = False
 
     @property
@@ -97,8 +101,88 @@ class GpuDelegate(NotPickled):
                 ),
                 options.own_thread,
             )
-        self._delegation = Delegation(graph, self._thread, self.options, self._progress)
+        self._delegation = Delegation(
+            graph, self._thread, self.options, self._bindings, self._progress
+        )
         return self._delegation
+
+    def bind_buffer_to_tensor(
+        self,
+        tensor_index: int,
+        buffer: moderngl.Buffer | int,
+        *,
+        offset: int = 0,
+        layout: Layout = "bhwc",
+        dtype: str | None = None,
+    ) -> None:
+        """Take an input from a GPU buffer, or leave an output in one, instead of the CPU's memory.
+
+        The buffer stays the caller's, and belongs to the delegate's context or to one that
+        shares with it. It may be bound before or after the interpreter is made, and another one
+        in its place at any time; every size is checked again when shapes change. A bound output
+        is read back only when `get_tensor` asks for it.
+
+        Args:
+            buffer: A `moderngl.Buffer`, or GL's name of one.
+            offset: Where in the buffer, in bytes, a multiple of 4. Multiples of 256 save a copy.
+            layout: "bhwc", the tensor's row-major order; or "phwc4", the GPU's own: for each four
+                channels all pixels, four numbers each, zero past the last channel. Nothing is
+                converted for "phwc4", nor for float32 "bhwc" of four channels.
+            dtype: float32 or float16 for real numbers; otherwise the tensor's own, which is the
+                default. With "phwc4", 8-bit tensors are the real numbers that they stand for.
+
+        Raises:
+            ValueError: The tensor is no input or output, or has another type or size than the
+                buffer; some of it shows only in `allocate_tensors`, once shapes are known.
+            WrongContextError: The buffer is of a context that the delegate's does not share with.
+            WrongThreadError: As for any call.
+        """
+        self._bind(tensor_index, BufferBinding(buffer, offset, layout, dtype))
+
+    def bind_texture_to_tensor(
+        self,
+        tensor_index: int,
+        texture: Any,
+        *,
+        transform: ImageTransform | ImageOutput | None = None,
+    ) -> None:
+        """Sample an input from a texture, or write an output to one, on the GPU.
+
+        As `bind_buffer_to_tensor`, for a tensor [1, height, width, channels]. A texture or
+        another region of it costs nothing to bind in the place of one with the same options.
+
+        Args:
+            texture: A `moderngl.Texture`, another object with GL's name in ``glo``, or the name;
+                two-dimensional. For an input of any float or normalised format, or the sequence of
+                the planes of NV12 or I420. For an output RGBA8, RGBA16F or R32F, as wide and high
+                as the tensor.
+            transform: An `ImageTransform` for an input, an `ImageOutput` for an output.
+
+        Raises:
+            ValueError, WrongContextError, WrongThreadError: As `bind_buffer_to_tensor`.
+            TypeError: `texture` or `transform` is something else.
+        """
+        self._bind(tensor_index, TextureBinding.of(texture, transform))
+
+    def unbind(self, tensor_index: int) -> None:
+        """Take an input from `set_tensor` again, or have an output read back by every `invoke`.
+
+        Raises:
+            ValueError: Nothing is bound to the tensor.
+        """
+        if tensor_index not in self._bindings:
+            raise ValueError(
+                f"nothing is bound to tensor {tensor_index}, only to {sorted(self._bindings)}"
+            )
+        self._bind(tensor_index, None)
+
+    def _bind(self, index: int, binding: Binding | None) -> None:
+        self._require_open()
+        if self._delegation is not None:
+            self._delegation.rebind(index, binding)
+        self._bindings.pop(index, None)
+        if binding is not None:
+            self._bindings[index] = binding
 
     def close(self) -> None:
         """Free every GL object, and the context if it is the delegate's own.

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from gles_delegate.binding import Binding, Resource
 from gles_delegate.dispatch import Shape
 from gles_delegate.errors import DelegateError, UnsupportedModelError
+from gles_delegate.gl.functions import Functions
+from gles_delegate.gl.objects import Fence, wait_on_gpu
 from gles_delegate.gl.thread import GlThread
 from gles_delegate.graph import Array, Graph
 from gles_delegate.litert import NativeDelegate, NativeGraph
 from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.partition import Lowered, choose_segments, lower_graph
-from gles_delegate.plan import Plan, make_plan
+from gles_delegate.plan import make_plan
+from gles_delegate.ports import Edge, Port
 from gles_delegate.report import DelegationReport, NodeReport, count
 from gles_delegate.session import Progress, Session
 from gles_delegate.store import Store, fingerprint
@@ -36,12 +41,14 @@ class Delegation:
         graph: Graph,
         thread: GlThread,
         options: GpuDelegateOptions,
+        bindings: Mapping[int, Binding] | None = None,
         progress: Progress | None = None,
     ) -> None:
         self.graph = graph
         self.progress = progress
         self.thread = thread
         self.options = options
+        self.bindings: dict[int, Binding] = {}
         self._lowered = self.lower({})
         self._partition = choose_segments(
             self._lowered,
@@ -53,6 +60,8 @@ class Delegation:
         self._claimed = False
         if options.require_full_delegation:
             self.require_all("require_full_delegation is set")
+        for index, binding in (bindings or {}).items():
+            self.rebind(index, binding)
 
     @property
     def half(self) -> bool:
@@ -132,6 +141,55 @@ class Delegation:
             )
         return lowered
 
+    def rebind(self, index: int, binding: Binding | None) -> None:
+        """Bind a buffer or textures to an input or output, or None again.
+
+        Raises:
+            ValueError: The tensor cannot be bound, or not to this; what was bound stays.
+        """
+        if binding is not None:
+            self._require_bindable(index)
+        before = dict(self.bindings)
+        self.bindings.pop(index, None)
+        if binding is not None:
+            self.bindings[index] = binding
+        try:
+            for segment in self._segments:
+                segment.rebind()
+        except BaseException:
+            self.bindings = before
+            for segment in self._segments:
+                segment.rebind()
+            raise
+
+    def _require_bindable(self, index: int) -> None:
+        graph, segments = self.graph, self._partition.segments
+        if index not in (*graph.inputs, *graph.outputs):
+            raise ValueError(
+                f"cannot bind tensor {index}: expected an input, one of {list(graph.inputs)}, or "
+                f"an output, one of {list(graph.outputs)}"
+            )
+        users = {n.index for n in graph.nodes if index in (*n.inputs, *n.outputs)}
+        makers = {n.index for n in graph.nodes if index in n.outputs}
+        # What a segment computes into a buffer of the app's, no other segment is given.
+        places = [set(nodes) for nodes in segments] if makers else [{*sum(segments, ())}]
+        if not users or not any(users <= place for place in places):
+            raise ValueError(
+                f"cannot bind tensor {index}: nodes {sorted(users)} use it, and the GPU runs "
+                f"{[list(nodes) for nodes in segments]}"
+            )
+
+    def read_result(self, index: int) -> Array | None:
+        """What the last run left in an output that is bound; None for any other tensor."""
+        for segment in self._segments:
+            if index in self.bindings and index in segment.made:
+                return segment.read_result(index)
+        return None
+
+    def finished(self, read: Callable[[int], Array]) -> Invocation:
+        """The invocation that has just come to its end; `read` reads its outputs."""
+        return self.thread.run(lambda: Invocation(self.thread.gpu.gl, self.thread.run, read))
+
     @cached_property
     def native(self) -> NativeDelegate:
         """The delegate as LiteRT's interpreter knows it.
@@ -171,45 +229,100 @@ class Delegation:
         self._segments = []
 
 
+class Invocation(Fence):
+    """A run that `Interpreter.invoke_async` has started: a fence behind it, and its outputs.
+
+    Args:
+        read: Returns an output, by tensor index, once the run is done.
+    """
+
+    def __init__(
+        self,
+        gl: Functions,
+        run: Callable[[Callable[[], Any]], Any],
+        read: Callable[[int], Array],
+    ) -> None:
+        super().__init__(gl, run)
+        self._read = read
+
+    def get_tensor(self, tensor_index: int) -> Array:
+        """Wait for this run, not for later ones, and return an output of it.
+
+        Raises:
+            ValueError: It is no output or is bound, or two runs were started after this one: the
+                results of the last two are kept.
+        """
+        self.wait()
+        return self._read(tensor_index)
+
+
 class Segment:
     """Nodes of a model that run on the GPU as one.
 
     Attributes:
-        inputs, outputs, variables: Indices of the tensors that it reads, computes, and keeps from
-            one run to the next; known once it is prepared.
+        made: Indices of the tensors that its nodes compute.
     """
 
     def __init__(self, delegation: Delegation, nodes: Sequence[int]) -> None:
         self._delegation = delegation
         self._nodes = nodes
         self._session: Session | None = None
+        self._lowered: Lowered | None = None
+        self._ports: dict[int, Port] = {}
         self._constants: dict[int, Array] = {}
-        self.inputs: tuple[int, ...] = ()
-        self.outputs: tuple[int, ...] = ()
-        self.variables: tuple[int, ...] = ()
+        self._invocations: list[Invocation] = []
+        self._started = 0
+        self.made = {t for index in nodes for t in delegation.graph.nodes[index].outputs}
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """Tensors that a run is given; known once it is prepared, as are the next two."""
+        return self._session.inputs if self._session else ()
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """Tensors that a run returns."""
+        return (*self._session.outputs, *self._constants) if self._session else ()
+
+    @property
+    def variables(self) -> tuple[int, ...]:
+        """Tensors that last from one run to the next."""
+        return self._session.variables if self._session else ()
 
     def prepare(self, shapes: Mapping[int, Shape]) -> Mapping[int, Shape]:
         """Plan and compile for tensors of these shapes; returns every tensor's shape.
 
         Raises:
             UnsupportedModelError: A node cannot run with these shapes.
+            ValueError: What is bound to a tensor does not fit its shape.
             ShaderError, OutOfGpuMemoryError: The driver cannot run it.
         """
-        delegation = self._delegation
-        lowered = delegation.lowered_for(shapes, self._nodes)
-        plan = make_plan(lowered, self._nodes, delegation.thread.gpu.limits, delegation.half)
-        delegation.thread.run(lambda: self._replace_session(plan, lowered.graph))
-        made = {t for index in self._nodes for t in lowered.graph.nodes[index].outputs}
-        folded = made.intersection(lowered.graph.outputs).difference(plan.outputs)
-        self._constants = {index: lowered.graph.tensors[index].array() for index in folded}
-        self.inputs, self.variables = tuple(plan.inputs), tuple(plan.variables)
-        self.outputs = (*plan.outputs, *self._constants)
+        lowered = self._delegation.lowered_for(shapes, self._nodes)
+        self._delegation.thread.run(lambda: self._replace_session(lowered))
         return lowered.shapes
+
+    def rebind(self) -> None:
+        """Run with the present bindings from now on.
+
+        Raises:
+            ValueError: What is bound to a tensor does not fit.
+        """
+        if self._session is not None:
+            self._delegation.thread.run(self._attach)
+
+    def _attach(self) -> None:
+        session, lowered = self._require_session(), self._require_lowered()
+        ports, resources = self._attached(lowered)
+        if ports == self._ports:
+            session.attach(resources)
+        else:
+            kept = session.save_variables()
+            self._replace_session(lowered)
+            self._require_session().restore_variables(kept)
 
     def invoke(self, inputs: Mapping[int, Array], outputs: Mapping[int, Array]) -> None:
         """Run once: arrays by tensor index, of the tensors' types and the prepared shapes."""
-        self._delegation.thread.run(lambda: self._require_session().run(inputs, outputs))
-        self._fill_constants(outputs)
+        self._delegation.thread.run(lambda: self._run(inputs, outputs))
 
     def invoke_on(self, arrays: Mapping[int, Array]) -> None:
         """Run once on a host that keeps the variables: reads and writes them among `arrays`."""
@@ -218,12 +331,36 @@ class Segment:
             session = self._require_session()
             for index in self.variables:
                 session.write_variable(index, arrays[index])
-            session.run(arrays, arrays)
+            self._run(arrays, arrays)
             for index in self.variables:
                 session.read_variable(index, arrays[index])
 
         self._delegation.thread.run(run)
-        self._fill_constants(arrays)
+
+    def submit(self, inputs: Mapping[int, Array], wait_for: Fence | int | None) -> Invocation:
+        """Start a run, on arrays as for `invoke`, after a fence; see `Interpreter.invoke_async`."""
+        # The GPU reaches them in order, so these are the oldest: their fences free themselves.
+        self._invocations = [i for i in self._invocations if not i.done()]
+        thread, number = self._delegation.thread, self._started + 1
+
+        def submit() -> Invocation:
+            if wait_for is not None:
+                wait_on_gpu(thread.gpu.gl, wait_for)
+            session = self._require_session()
+            session.run(inputs)
+            session.stage(number % 2)
+            return Invocation(thread.gpu.gl, thread.run, lambda i: self._read_staged(number, i))
+
+        invocation = thread.run(submit)
+        self._started = number
+        self._invocations.append(invocation)
+        return invocation
+
+    def read_result(self, index: int) -> Array | None:
+        """What the last run left in an output that is bound; None if it has no such tensor."""
+        texels = self._delegation.thread.run(lambda: self._require_session().read_result(index))
+        edge = self._edge(self._require_lowered(), index)
+        return edge.elements(texels) if texels is not None else None
 
     def read_variable(self, index: int, array: Array) -> None:
         """Fill `array` with a variable tensor, if the GPU has it."""
@@ -235,6 +372,10 @@ class Segment:
 
     def release(self) -> None:
         """Delete the GL objects; on the delegate's thread, inside the guard."""
+        for invocation in self._invocations:
+            invocation.delete()
+        self._invocations = []
+        self._started += 2  # what was started cannot be read any more
         if self._session is not None:
             self._session.release()
             self._session = None
@@ -243,18 +384,71 @@ class Segment:
         """Delete the GL objects, unless the delegate has done so already."""
         self._delegation.forget(self)
 
-    def _fill_constants(self, outputs: Mapping[int, Array]) -> None:
+    def _read_staged(self, number: int, index: int) -> Array:
+        if index in self._constants:
+            return np.array(self._constants[index])
+        if index not in self.outputs or number < self._started - 1:
+            raise ValueError(
+                f"cannot read tensor {index} of this run: expected one of {list(self.outputs)} "
+                "that is not bound, of the last two runs"
+            )
+        lowered = self._require_lowered()
+        array = np.empty(lowered.shapes[index], lowered.graph.tensors[index].dtype)
+        self._delegation.thread.run(
+            lambda: self._require_session().read_staged(number % 2, index, array)
+        )
+        return array
+
+    def _run(self, inputs: Mapping[int, Array], outputs: Mapping[int, Array]) -> None:
+        session = self._require_session()
+        session.run(inputs)
+        for index in session.outputs:
+            session.read(index, outputs[index])
         for index, array in self._constants.items():
             np.copyto(outputs[index], array)
+
+    def _require_lowered(self) -> Lowered:
+        if self._lowered is None:
+            raise DelegateError("the model is not prepared: call allocate_tensors() first")
+        return self._lowered
 
     def _require_session(self) -> Session:
         if self._session is None:
             raise DelegateError("the model is not prepared: call allocate_tensors() first")
         return self._session
 
-    def _replace_session(self, plan: Plan, graph: Graph) -> None:
-        self.release()
+    def _attached(self, lowered: Lowered) -> tuple[dict[int, Port], dict[int, Resource]]:
+        """The ports and the GL objects of what is bound to the segment's tensors."""
         delegation = self._delegation
+        gpu = delegation.thread.gpu
+        read = {t for index in self._nodes for t in delegation.graph.nodes[index].inputs}
+        ports: dict[int, Port] = {}
+        resources: dict[int, Resource] = {}
+        for index, binding in delegation.bindings.items():
+            if index in read | self.made:
+                edge = self._edge(lowered, index)
+                ports[index], resources[index] = binding.attach(edge, index not in self.made, gpu)
+        return ports, resources
+
+    def _edge(self, lowered: Lowered, index: int) -> Edge:
+        limits, half = self._delegation.thread.gpu.limits, self._delegation.half
+        return Edge(lowered.graph.tensors[index], lowered.shapes[index], limits, half)
+
+    def _replace_session(self, lowered: Lowered) -> None:
+        """Plan and compile with what is bound now; inside the guard."""
+        delegation = self._delegation
+        gpu = delegation.thread.gpu
+        ports, resources = self._attached(lowered)
+        plan = make_plan(lowered, self._nodes, gpu.limits, delegation.half, ports)
+        folded = self.made.intersection(lowered.graph.outputs).difference(plan.outputs)
+        bound = sorted(folded.intersection(resources))
+        if bound:
+            raise ValueError(
+                f"cannot bind tensor {bound[0]}: it is a constant, which no run computes"
+            )
+        self.release()
         self._session = Session(
-            plan, graph, delegation.thread.gpu, delegation.store, delegation.progress
+            plan, lowered.graph, gpu, resources, delegation.store, delegation.progress
         )
+        self._lowered, self._ports = lowered, ports
+        self._constants = {index: lowered.graph.tensors[index].array() for index in folded}

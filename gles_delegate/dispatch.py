@@ -157,6 +157,7 @@ class Dispatch:
         defines: Compile-time constants of the shader.
         epilogue: Applied to each result before it is stored.
         partial: It writes only a part of `output`, and keeps the rest.
+        textures: The number of textures that it samples: those bound to the tensor of `reads[0]`.
         flops: Floating point operations, for reports; 0 where nobody would ask.
     """
 
@@ -168,6 +169,7 @@ class Dispatch:
     defines: Mapping[str, Define] = field(default_factory=dict)
     epilogue: tuple[Call, ...] = ()
     partial: bool = False
+    textures: int = 0
     flops: int = 0
 
     @property

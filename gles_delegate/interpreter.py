@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from gles_delegate.delegate import GpuDelegate
-from gles_delegate.delegation import Delegation
+from gles_delegate.delegation import Delegation, Invocation
+from gles_delegate.gl.objects import Fence, wait_on_gpu
 from gles_delegate.graph import Array, Graph, Signature
 from gles_delegate.litert_check import require_known_layout
 from gles_delegate.model import read_file, read_model
@@ -125,6 +126,22 @@ class Interpreter:
             WrongThreadError, WrongContextError, GLError: See `GpuDelegate`.
         """
         self._host.invoke()
+
+    def invoke_async(self, wait_for: Fence | int | None = None) -> Invocation:
+        """Start a run and return at once, where the GPU runs every node; else when it is done.
+
+        Nothing waits for the GPU until the CPU asks: `Invocation.get_tensor` waits for that run
+        alone, so the results of one can be read while the next runs; `get_tensor` waits for the
+        last. Runs come one after the other in any case.
+
+        Args:
+            wait_for: A fence behind what fills the inputs, ours or a GLsync of the app's, from a
+                context that shares with the delegate's. The same context needs none.
+
+        Raises:
+            As `invoke`; ValueError where `wait_for` is no fence.
+        """
+        return self._host.invoke_async(wait_for)
 
     def resize_tensor_input(
         self, input_index: int, tensor_size: Sequence[int], strict: bool = False
@@ -278,6 +295,20 @@ class _LiteRt:
             )
         except ValueError as error:
             delegation.require_all(f"LiteRT refuses the model ({error})")
+
+    def invoke_async(self, wait_for: Fence | int | None = None) -> Invocation:
+        if wait_for is not None:
+            thread, fence = self._delegation.thread, wait_for
+            thread.run(lambda: wait_on_gpu(thread.gpu.gl, fence))
+        self.invoke()
+        return self._delegation.finished(self.get_tensor)
+
+    def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> Array:
+        bound = None if subgraph_index else self._delegation.read_result(tensor_index)
+        if bound is not None:
+            return bound
+        array: Array = self._call(self._interpreter.get_tensor, tensor_index, subgraph_index)
+        return array
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         method = partial(self._call, getattr(self._interpreter, name))

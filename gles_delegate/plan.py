@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, prod
+from math import prod
 from typing import TypeVar
 
-from gles_delegate.dispatch import Alias, Const, Define, Dispatch, Operand, Shape, Step, Value
+from gles_delegate.dispatch import Alias, Const, Dispatch, Operand, Step, Value
 from gles_delegate.fusion import drop_unused, fuse_elementwise
-from gles_delegate.graph import Tensor
 from gles_delegate.limits import Limits
-from gles_delegate.ops.grid import make_grid
-from gles_delegate.ops.movement import View, view
-from gles_delegate.ops.registry import lane_kind
 from gles_delegate.partition import Lowered
+from gles_delegate.ports import OUTSIDE, Edge, Elements, Port
 
 OperandT = TypeVar("OperandT", bound=Operand)
-
-HOST = "host"
-"""Part name of a tensor's elements in row-major order, as the CPU sees them."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +22,10 @@ class Plan:
 
     Attributes:
         dispatches: In order of execution.
-        inputs: Tensor index to the row-major value that the CPU fills before a run.
-        outputs: Tensor index to the row-major value that holds the result after it.
+        inputs: Tensor index to the value that is filled before a run, as its port has it.
+        outputs: Tensor index to the value that holds the result after it, as its port has it.
         variables: Tensor index to the row-major value that lasts from one run to the next.
+        results: Tensor index to the tensor itself, of the outputs that have a port of their own.
         slots: Bytes of each buffer for the values of the plan.
         slot_of: The buffer of each value; values that never live together share one.
     """
@@ -39,6 +34,7 @@ class Plan:
     inputs: Mapping[int, Value]
     outputs: Mapping[int, Value]
     variables: Mapping[int, Value]
+    results: Mapping[int, Value]
     slots: tuple[int, ...]
     slot_of: Mapping[Value, int]
 
@@ -54,10 +50,17 @@ class Plan:
         return "\n".join([*lines, f"{len(self.slots)} buffers, {total} bytes"])
 
 
-def make_plan(lowered: Lowered, nodes: Iterable[int], limits: Limits, half: bool = False) -> Plan:
+def make_plan(
+    lowered: Lowered,
+    nodes: Iterable[int],
+    limits: Limits,
+    half: bool = False,
+    ports: Mapping[int, Port] | None = None,
+) -> Plan:
     """Plan the nodes `nodes` of a lowered graph, all of which must have steps.
 
-    `half` stores tensors and weights as float16; sums are float32 all the same.
+    `half` stores tensors and weights as float16; sums are float32 all the same. `ports` says, by
+    tensor index, how inputs enter and outputs leave; the others do as row-major elements.
 
     Inputs of the plan are the tensors that the nodes read and do not compute; outputs are
     those they compute that the graph returns or another node reads. Constants are neither, nor
@@ -65,29 +68,34 @@ def make_plan(lowered: Lowered, nodes: Iterable[int], limits: Limits, half: bool
     run begins with.
     """
     chosen = sorted(nodes)
-    inputs, outputs = _boundary(lowered, chosen)
-    shapes = lowered.shapes
-    upload, download = (
-        {t: _HostCopy(lowered.graph.tensors[t], shapes[t], limits, half) for t in tensors}
-        for tensors in (inputs, outputs)
+    tensors, shapes, given = lowered.graph.tensors, lowered.shapes, ports or {}
+    entering, leaving = (
+        [(given.get(t, Elements()), Edge(tensors[t], shapes[t], limits, half)) for t in boundary]
+        for boundary in _boundary(lowered, chosen)
     )
-    steps: list[Step] = [copy.upload() for copy in upload.values()]
+    steps: list[Step] = [port.enter(edge) for port, edge in entering]
     steps += [step for index in chosen for step in lowered.steps[index]]
-    assigned = {step.output for step in steps[len(upload) :]}
-    steps += [copy.download() for copy in download.values()]
-    steps += [copy.write_back() for copy in upload.values() if copy.value in assigned]
+    assigned = {step.output for step in steps[len(entering) :]}
+    steps += [port.leave(edge) for port, edge in leaving]
+    steps += [port.write_back(edge) for port, edge in entering if edge.value in assigned]
     roots, dispatches = _resolve(steps)
-    hosts = {t: copy.host for t, copy in upload.items()}
-    variables = {t: host for t, host in hosts.items() if lowered.graph.tensors[t].is_variable}
-    host_inputs = {t: host for t, host in hosts.items() if t not in variables}
-    host_outputs = {t: _root(copy.host, roots) for t, copy in download.items()}
-    kept = {*hosts.values(), *host_outputs.values()}
+    outside = {edge.tensor.index: port.outside(edge) for port, edge in entering}
+    variables = {t: value for t, value in outside.items() if tensors[t].is_variable}
+    inputs = {t: value for t, value in outside.items() if t not in variables}
+    outputs = {edge.tensor.index: _root(port.outside(edge), roots) for port, edge in leaving}
+    results = {t: _root(e.value, roots) for _, e in leaving if (t := e.tensor.index) in given}
+    kept = {*outside.values(), *outputs.values(), *results.values()}
     dispatches = fuse_elementwise(dispatches, kept, limits)
     dispatches = drop_unused(dispatches, kept)
     if half:
         dispatches = [_in_half(dispatch) for dispatch in dispatches]
+        outputs, results = (
+            {t: _stored_in_half(value) for t, value in values.items()}
+            for values in (outputs, results)
+        )
+        kept = {*outside.values(), *outputs.values(), *results.values()}
     slots, slot_of = _assign_slots(dispatches, kept)
-    return Plan(tuple(dispatches), host_inputs, host_outputs, variables, slots, slot_of)
+    return Plan(tuple(dispatches), inputs, outputs, variables, results, slots, slot_of)
 
 
 def _boundary(lowered: Lowered, nodes: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -106,73 +114,6 @@ def _values(steps: Iterable[Step]) -> Iterable[Value]:
     for step in steps:
         operands: tuple[Operand, ...] = step.reads if isinstance(step, Dispatch) else (step.source,)
         yield from (operand for operand in operands if isinstance(operand, Value))
-
-
-@dataclass(frozen=True)
-class _HostCopy:
-    """The way of a tensor between the CPU's row-major elements and the GPU's texels."""
-
-    tensor: Tensor
-    shape: Shape
-    limits: Limits
-    half: bool
-
-    @property
-    def value(self) -> Value:
-        kind = lane_kind(self.tensor)
-        if kind is None:
-            raise ValueError(f"tensor {self.tensor.index} is {self.tensor.dtype}")
-        return Value(self.tensor.index, self.shape, kind=kind)
-
-    @property
-    def host(self) -> Value:
-        """The elements, four to a texel or, of bytes, sixteen."""
-        if self._bytes:
-            return Value(self.tensor.index, (ceil(self.value.elements / 16), 4), HOST, "int")
-        shape = self.shape if self._is_row_major else (ceil(self.value.elements / 4), 4)
-        return Value(self.tensor.index, shape, HOST, self.value.kind)
-
-    def upload(self) -> Step:
-        if self._bytes:
-            return self._converted("unpack_bytes", self.host, self.value)
-        if self._is_row_major:
-            return Alias(-1, self.value, self.host)
-        whole = View((self.value.elements,), (1,))
-        return view(self.host, self.value, whole, self.limits, -1)
-
-    def download(self) -> Step:
-        if self._is_row_major and not self._bytes:
-            return Alias(-1, self.host, self.value)
-        return self.write_back()
-
-    def write_back(self) -> Step:
-        """Like `download`, but always into the value `host` itself."""
-        if self._bytes:
-            return self._converted("pack_bytes", self.value, self.host)
-        whole = View((self.host.elements,), (1,))
-        return view(self.value, self.host, whole, self.limits, -1)
-
-    @property
-    def _bytes(self) -> bool:
-        return self.tensor.dtype in ("uint8", "int8", "bool")
-
-    @property
-    def _is_row_major(self) -> bool:
-        """Whether the tensor's texels hold its elements in row-major order, as they are."""
-        return not self.half and (self.value.channels == 4 or self.value.pixels == 1)
-
-    def _converted(self, shader: str, source: Value, output: Value) -> Dispatch:
-        quantization = self.tensor.quantization
-        defines: dict[str, Define] = {
-            "CHANNELS": self.value.channels,
-            "PIXELS": self.value.pixels,
-            "SIGNED": int(self.tensor.dtype == "int8"),
-        }
-        if self.tensor.is_quantized:
-            defines["SCALE"] = quantization.scales[0]
-            defines["ZERO_POINT"] = (*quantization.zero_points, 0)[0]
-        grid = make_grid(output.pixels, output.slices, self.limits)
-        return Dispatch(-1, shader, (source,), output, grid, defines)
 
 
 def _resolve(steps: Sequence[Step]) -> tuple[dict[Value, Value], list[Dispatch]]:
@@ -195,22 +136,22 @@ def _root(value: Value, roots: Mapping[Value, Value]) -> Value:
 
 
 def _in_half(dispatch: Dispatch) -> Dispatch:
-    """With every float tensor stored as float16, but those that the CPU sees."""
-
-    def stored(operand: OperandT) -> OperandT:
-        if operand.kind != "float" or (isinstance(operand, Value) and operand.part == HOST):
-            return operand
-        return replace(operand, kind="half")
-
+    """With every float tensor stored as float16, but those outside."""
     return replace(
         dispatch,
-        reads=tuple(map(stored, dispatch.reads)),
-        output=stored(dispatch.output),
+        reads=tuple(map(_stored_in_half, dispatch.reads)),
+        output=_stored_in_half(dispatch.output),
         epilogue=tuple(
-            replace(call, operand=call.operand and stored(call.operand))
+            replace(call, operand=call.operand and _stored_in_half(call.operand))
             for call in dispatch.epilogue
         ),
     )
+
+
+def _stored_in_half(operand: OperandT) -> OperandT:
+    if operand.kind != "float" or (isinstance(operand, Value) and operand.part == OUTSIDE):
+        return operand
+    return replace(operand, kind="half")
 
 
 def _assign_slots(

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, TypeAlias
 
+import moderngl
 import numpy as np
 
-from gles_delegate.dispatch import Const, Operand, Value
+from gles_delegate.binding import BoundBuffer, Resource, SampledTextures, WrittenTexture
+from gles_delegate.dispatch import Const, Dispatch, Operand, Value
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.context import OUTPUT_BLOCK, GpuContext
-from gles_delegate.gl.objects import Program, TexelBuffer
+from gles_delegate.gl.objects import Program, Sampler, TexelBuffer, TexelView
 from gles_delegate.graph import Array, Graph
 from gles_delegate.plan import Plan
 from gles_delegate.shaders import Source, assemble
@@ -22,12 +26,15 @@ _Call: TypeAlias = tuple[Callable[..., Any], tuple[int, ...]]
 _DTYPES = {"float": np.float32, "int": np.int32, "half": np.float16}
 
 _READ_BARRIER = gl_names.SHADER_STORAGE_BARRIER | gl_names.SHADER_IMAGE_ACCESS_BARRIER
+_EXIT_BARRIER = _READ_BARRIER | gl_names.BUFFER_UPDATE_BARRIER
+_ENTRY_BARRIER = _EXIT_BARRIER | gl_names.TEXTURE_FETCH_BARRIER
 
 
 class Session:
     """What one plan needs on the GPU. Every method runs inside the context's guard.
 
     Args:
+        resources: What is bound to inputs and outputs that have a port of their own.
         store: Where programs and packed constants are taken from, and new ones kept.
         progress: Called with the number of programs that are ready, and of all.
 
@@ -40,64 +47,154 @@ class Session:
         plan: Plan,
         graph: Graph,
         gpu: GpuContext,
+        resources: Mapping[int, Resource] | None = None,
         store: Store | None = None,
         progress: Progress | None = None,
     ) -> None:
         self._plan = plan
         self._gpu = gpu
         self._programs: dict[str, Program] = {}
-        self._slots: list[TexelBuffer] = []
+        self._slots: dict[int, TexelBuffer] = {}
+        self._views: dict[int, TexelView] = {}
         self._constants: dict[Const, TexelBuffer] = {}
+        self._staging: list[dict[int, moderngl.Buffer]] = []
+        self._sampler: Sampler | None = None
         try:
             sources = [assemble(d, gpu.limits, gpu.header) for d in plan.dispatches]
             self._start(sources, store)
             self._fill(plan, graph, store)
             self._finish(store, progress or (lambda done, total: None))
-            self._calls = list(self._prepare(plan, sources))
+            self._prepared = [(self._programs[s.text].name, s.image_reads) for s in sources]
+            self.attach(resources or {})
             if store is not None:
                 store.save()
         except BaseException:
             self.release()
             raise
 
-    def run(self, inputs: Mapping[int, Array], outputs: Mapping[int, Array]) -> None:
-        """Upload `inputs`, run, and read the results into `outputs`, all by tensor index.
+    def attach(self, resources: Mapping[int, Resource]) -> None:
+        """Run on these buffers and textures from now on; those before had the same ports."""
+        for view in self._views.values():
+            view.release()
+        self._views, self._resources = {}, resources
+        self._make_views()
+        for slot, size in enumerate(self._plan.slots):
+            if slot not in self._views and slot not in self._slots:
+                # Zero: the last texel of a row-major input may have lanes past its elements.
+                data = bytes(size)
+                self._slots[slot] = TexelBuffer(self._gpu.ctx, self._gpu.gl, data, self._image)
+        for index, resource in resources.items():
+            if isinstance(resource, SampledTextures) and index in self._plan.inputs:
+                self._own(self._plan.inputs[index]).buffer.write(resource.parameters)
+        self._has_textures = any(not isinstance(r, BoundBuffer) for r in resources.values())
+        self._calls = [*self._before(), *self._dispatches(), *self._after()]
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """The tensors that the CPU fills before a run."""
+        return tuple(index for index in self._plan.inputs if index not in self._resources)
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """The tensors that the CPU reads after it."""
+        return tuple(index for index in self._plan.outputs if index not in self._resources)
+
+    @property
+    def variables(self) -> tuple[int, ...]:
+        """The tensors that last from one run to the next."""
+        return tuple(self._plan.variables)
+
+    def run(self, inputs: Mapping[int, Array]) -> None:
+        """Upload `inputs`, by tensor index, and run; what is bound is neither up- nor downloaded.
 
         Arrays are contiguous, of the types and sizes of the plan's tensors.
 
         Raises:
             GLError: The driver refused a call; the outputs are not valid then.
         """
-        for index, value in self._plan.inputs.items():
+        for index in self.inputs:
+            value = self._plan.inputs[index]
             if value.texels:
-                self._buffer_of(value).buffer.write(inputs[index])
-        for function, arguments in self._calls:
-            function(*arguments)
+                self._own(value).buffer.write(inputs[index])
+        with self._gpu.textures() if self._has_textures else nullcontext():
+            for function, arguments in self._calls:
+                function(*arguments)
         self._gpu.gl.check("invoke")
-        for index, value in self._plan.outputs.items():
-            if value.texels:
-                array = outputs[index]
-                self._buffer_of(value).buffer.read_into(array, array.nbytes)
+
+    def read(self, index: int, array: Array) -> None:
+        """Wait for the last run, and read one of `outputs` into `array`."""
+        value = self._plan.outputs[index]
+        if value.texels:
+            self._own(value).buffer.read_into(array, array.nbytes)
+
+    def stage(self, turn: int) -> None:
+        """Have the GPU copy `outputs` aside, to buffers for each `turn`, for `read_staged`."""
+        while len(self._staging) <= turn:
+            sizes = {index: self._plan.outputs[index].nbytes for index in self.outputs}
+            self._staging.append(
+                {i: self._gpu.ctx.buffer(reserve=size) for i, size in sizes.items() if size}
+            )
+        for index, buffer in self._staging[turn].items():
+            source = self._own(self._plan.outputs[index])
+            for function, arguments in self._copy(source.name, 0, buffer.glo, 0, buffer.size):
+                function(*arguments)
+
+    def read_staged(self, turn: int, index: int, array: Array) -> None:
+        """Wait for the copy of a turn, and read one output of it into `array`."""
+        if array.nbytes:
+            self._staging[turn][index].read_into(array, array.nbytes)
+
+    def read_result(self, index: int) -> Array | None:
+        """Wait for the last run, and read a bound output; None if the plan does not have it.
+
+        Returns:
+            The numbers [slices, pixels, 4] that are computed with, of an 8-bit tensor those it
+            stands for.
+        """
+        value = self._plan.results.get(index)
+        if value is None:
+            return None
+        target = self._target(value)
+        data = b""
+        if value.texels:
+            buffer = self._gpu.ctx.external_buffer(target.name, target.offset + target.size)
+            data = buffer.read(value.nbytes, offset=target.offset)
+        return np.frombuffer(data, _DTYPES[value.kind]).reshape(value.slices, value.pixels, 4)
 
     def read_variable(self, index: int, array: Array) -> None:
         """Read a variable tensor into `array`; nothing happens if the plan does not use it."""
         value = self._plan.variables.get(index)
         if value is not None and value.texels:
-            self._buffer_of(value).buffer.read_into(array, array.nbytes)
+            self._own(value).buffer.read_into(array, array.nbytes)
 
     def write_variable(self, index: int, array: Array) -> None:
         """Give a variable tensor these values; nothing happens if the plan does not use it."""
         value = self._plan.variables.get(index)
         if value is not None and value.texels:
-            self._buffer_of(value).buffer.write(array)
+            self._own(value).buffer.write(array)
+
+    def save_variables(self) -> dict[int, bytes]:
+        """The variables, for `restore_variables` of a session that takes over."""
+        return {t: self._own(v).buffer.read() for t, v in self._plan.variables.items() if v.texels}
+
+    def restore_variables(self, saved: Mapping[int, bytes]) -> None:
+        """Go on with what another session of the same shapes saved."""
+        for index, data in saved.items():
+            self._own(self._plan.variables[index]).buffer.write(data)
 
     def release(self) -> None:
-        """Delete every GL object."""
-        for buffer in (*self._slots, *self._constants.values()):
+        """Delete every GL object, and none of the app's."""
+        for buffer in (*self._slots.values(), *self._views.values(), *self._constants.values()):
             buffer.release()
         for program in self._programs.values():
             program.release()
-        self._programs, self._slots, self._constants, self._calls = {}, [], {}, []
+        for copies in self._staging:
+            for copy in copies.values():
+                copy.release()
+        if self._sampler is not None:
+            self._sampler.release()
+        self._programs, self._slots, self._views, self._constants = {}, {}, {}, {}
+        self._sampler, self._staging, self._calls = None, [], []
 
     def _start(self, sources: Sequence[Source], store: Store | None) -> None:
         """Begin with all programs, before `_finish` waits for the first."""
@@ -116,10 +213,6 @@ class Session:
         progress(len(self._programs), len(self._programs))
 
     def _fill(self, plan: Plan, graph: Graph, store: Store | None) -> None:
-        image = self._gpu.limits.buffer_texels > 0
-        for size in plan.slots:
-            # Zero: the last texel of a row-major input may have lanes past its elements.
-            self._slots.append(TexelBuffer(self._gpu.ctx, self._gpu.gl, bytes(size), image))
         for const in plan.constants:
             key = fingerprint(
                 const.pack.__module__,
@@ -134,23 +227,99 @@ class Session:
                 data = _packed(const, graph)
                 if store:
                     store.add(key, data)
-            self._constants[const] = TexelBuffer(self._gpu.ctx, self._gpu.gl, data, image)
+            self._constants[const] = TexelBuffer(self._gpu.ctx, self._gpu.gl, data, self._image)
 
-    def _prepare(self, plan: Plan, sources: Sequence[Source]) -> Iterator[_Call]:
+    def _make_views(self) -> None:
+        """Have bound buffers take the place of the plan's where their texels are the same."""
+        plan, gpu = self._plan, self._gpu
+        boundary = (*plan.inputs.items(), *plan.outputs.items(), *plan.variables.items())
+        uses = Counter(plan.slot_of[value] for _, value in boundary)
+        for index, value in boundary:
+            resource, slot = self._resources.get(index), plan.slot_of[value]
+            if (
+                isinstance(resource, BoundBuffer)
+                and uses[slot] == 1
+                and resource.size == value.nbytes > 0
+                and resource.offset % gpu.offset_alignment == 0
+            ):
+                name, offset, size = resource.name, resource.offset, resource.size
+                self._views[slot] = TexelView(gpu.gl, name, offset, size, self._image)
+
+    def _before(self) -> Iterator[_Call]:
+        """What must have happened to the app's buffers and textures, and copies of buffers."""
         gl = self._gpu.gl
+        bound = [i for i in self._plan.inputs if i in self._resources]
+        if bound:
+            yield gl.unchecked("glMemoryBarrier"), (_ENTRY_BARRIER,)
+        for index in bound:
+            resource, value = self._resources[index], self._plan.inputs[index]
+            if isinstance(resource, BoundBuffer) and self._plan.slot_of[value] not in self._views:
+                target = self._target(value)
+                yield from self._copy(resource.name, resource.offset, target.name, 0, resource.size)
+
+    def _after(self) -> Iterator[_Call]:
+        """Make the results visible, and copy them into the app's buffers and textures."""
+        gl = self._gpu.gl
+        bound = [i for i in self._plan.outputs if i in self._resources]
+        barriers = gl_names.ALL_BARRIERS if bound else _EXIT_BARRIER
+        yield gl.unchecked("glMemoryBarrier"), (barriers,)
+        for index in bound:
+            resource, value = self._resources[index], self._plan.outputs[index]
+            source = self._target(value)
+            if isinstance(resource, WrittenTexture):
+                yield from self._write(source.name, resource)
+            elif isinstance(resource, BoundBuffer) and self._plan.slot_of[value] not in self._views:
+                yield from self._copy(source.name, 0, resource.name, resource.offset, resource.size)
+
+    def _copy(self, source: int, start: int, target: int, place: int, size: int) -> Iterator[_Call]:
+        # The guard puts these two bindings back in any case.
+        read, write = gl_names.ARRAY_BUFFER, gl_names.SHADER_STORAGE_BUFFER
+        gl = self._gpu.gl
+        if size:
+            yield gl.unchecked("glBindBuffer"), (read, source)
+            yield gl.unchecked("glBindBuffer"), (write, target)
+            yield gl.unchecked("glCopyBufferSubData"), (read, write, start, place, size)
+
+    def _write(self, source: int, texture: WrittenTexture) -> Iterator[_Call]:
+        gl, target = self._gpu.gl, gl_names.TEXTURE_2D
+        for name, value in gl_names.UNPACK_STATE.items():
+            yield gl.unchecked("glPixelStorei"), (name, value)
+        yield gl.unchecked("glActiveTexture"), (gl_names.TEXTURE0,)
+        yield gl.unchecked("glBindTexture"), (target, texture.name)
+        yield gl.unchecked("glBindBuffer"), (gl_names.PIXEL_UNPACK_BUFFER, source)
+        area = (target, 0, 0, 0, texture.width, texture.height)
+        yield gl.unchecked("glTexSubImage2D"), (*area, texture.format, texture.type, 0)
+        yield gl.unchecked("glBindBuffer"), (gl_names.PIXEL_UNPACK_BUFFER, 0)
+
+    def _sample(self, dispatch: Dispatch) -> Iterator[_Call]:
+        (parameters,) = (v for v in dispatch.reads[:1] if isinstance(v, Value))
+        resource = self._resources[parameters.tensor]
+        if not isinstance(resource, SampledTextures):
+            raise TypeError(f"tensor {parameters.tensor} is sampled, but bound to {resource}")
+        if self._sampler is None:
+            self._sampler = Sampler(self._gpu.gl)
+        gl = self._gpu.gl
+        for unit, name in enumerate(resource.names):
+            yield gl.unchecked("glActiveTexture"), (gl_names.TEXTURE0 + unit,)
+            yield gl.unchecked("glBindTexture"), (gl_names.TEXTURE_2D, name)
+            yield gl.unchecked("glBindSampler"), (unit, self._sampler.name)
+
+    def _dispatches(self) -> Iterator[_Call]:
+        plan, gl = self._plan, self._gpu.gl
         use, dispatch_compute = gl.unchecked("glUseProgram"), gl.unchecked("glDispatchCompute")
         barrier = gl.unchecked("glMemoryBarrier")
         bound: dict[object, object] = {}
         written: set[int] = set()
         read: set[int] = set()
-        for dispatch, source in zip(plan.dispatches, sources, strict=True):
-            program, images = self._programs[source.text].name, source.image_reads
+        for dispatch, (program, images) in zip(plan.dispatches, self._prepared, strict=True):
             if bound.get("program") != program:
                 bound["program"] = program
                 yield use, (program,)
             for i, operand in enumerate(dispatch.operands):
                 yield from self._bind(i if images else i + 1, operand, images, bound)
             yield from self._bind(OUTPUT_BLOCK, dispatch.output, False, bound)
+            if dispatch.textures:
+                yield from self._sample(dispatch)
             reads = {plan.slot_of[v] for v in dispatch.operands if isinstance(v, Value)}
             output = plan.slot_of[dispatch.output]
             if dispatch.partial:
@@ -161,30 +330,37 @@ class Session:
             written.add(output)
             read |= reads
             yield dispatch_compute, dispatch.grid.groups
-        yield barrier, (gl_names.BUFFER_UPDATE_BARRIER | _READ_BARRIER,)
 
     def _bind(
         self, unit: int, operand: Operand, image: bool, bound: dict[object, object]
     ) -> Iterator[_Call]:
         gl = self._gpu.gl
-        target = self._buffer_of(operand)
-        name = target.texture if image else target.buffer.glo
+        target = self._target(operand)
         # The texels of a buffer texture may be read in any format of their size.
         texels = gl_names.RGBA32F if operand.kind == "float" else gl_names.RGBA32I
-        state = (name, texels) if image else (name,)
+        state = (target.texture, texels) if image else (target.name, target.offset, target.size)
         if bound.get((unit, image)) == state:
             return
         bound[unit, image] = state
         if image:
-            arguments = (unit, name, 0, 0, 0, gl_names.READ_ONLY, texels)
+            arguments = (unit, target.texture, 0, 0, 0, gl_names.READ_ONLY, texels)
             yield gl.unchecked("glBindImageTexture"), arguments
         else:
-            yield gl.unchecked("glBindBufferBase"), (gl_names.SHADER_STORAGE_BUFFER, unit, name)
+            arguments = (gl_names.SHADER_STORAGE_BUFFER, unit, *state)
+            yield gl.unchecked("glBindBufferRange"), arguments
 
-    def _buffer_of(self, operand: Operand) -> TexelBuffer:
+    @property
+    def _image(self) -> bool:
+        return self._gpu.limits.buffer_texels > 0
+
+    def _own(self, value: Value) -> TexelBuffer:
+        return self._slots[self._plan.slot_of[value]]
+
+    def _target(self, operand: Operand) -> TexelView:
         if isinstance(operand, Const):
             return self._constants[operand]
-        return self._slots[self._plan.slot_of[operand]]
+        slot = self._plan.slot_of[operand]
+        return self._views.get(slot) or self._slots[slot]
 
 
 def _packed(const: Const, graph: Graph) -> bytes:

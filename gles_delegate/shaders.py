@@ -76,7 +76,9 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sou
         ValueError: A define of the dispatch occurs nowhere in the code of the shader's files.
     """
     most = limits.buffer_texels
-    image_reads = most > 0 and all(operand.texels <= most for operand in dispatch.operands)
+    image_reads = most > 0 and all(
+        operand.texels <= most and operand.kind != "half" for operand in dispatch.operands
+    )
     common: dict[str, Define] = {
         "PIXEL_LANES": dispatch.grid.pixel_lanes,
         "SLICE_LANES": dispatch.grid.slice_lanes,

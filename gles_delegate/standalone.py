@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from gles_delegate.delegation import Delegation
+from gles_delegate.delegation import Delegation, Invocation
 from gles_delegate.dispatch import Shape
+from gles_delegate.gl.objects import Fence
 from gles_delegate.graph import Array, Graph, Tensor
 
 
@@ -20,15 +21,18 @@ class StandAlone:
     """
 
     def __init__(self, delegation: Delegation) -> None:
+        self._delegation = delegation
         self._graph: Graph = delegation.graph
         self._segment = delegation.segment([node.index for node in self._graph.nodes])
         self._shapes: dict[int, Shape] = {t.index: t.shape for t in self._graph.tensors}
         self._arrays: dict[int, Array] = {}
+        self._pending: Invocation | None = None
         self._ready = False
 
     def allocate_tensors(self) -> None:
         if self._ready:
             return
+        self._pending = None
         inputs = {i: self._shapes[i] for i in self._graph.inputs}
         self._shapes.update(self._segment.prepare(inputs))
         old, self._arrays = self._arrays, {}
@@ -45,9 +49,14 @@ class StandAlone:
         self._ready = True
 
     def invoke(self) -> None:
-        if not self._ready:
-            raise RuntimeError("the interpreter is not ready: call allocate_tensors() first")
+        self._require_ready()
+        self._pending = None
         self._segment.invoke(self._arrays, self._arrays)
+
+    def invoke_async(self, wait_for: Fence | int | None = None) -> Invocation:
+        self._require_ready()
+        self._pending = self._segment.submit(self._arrays, wait_for)
+        return self._pending
 
     def resize_tensor_input(
         self, input_index: int, tensor_size: Sequence[int], strict: bool = False
@@ -87,6 +96,7 @@ class StandAlone:
                 f"cannot set tensor {tensor_index} {tensor.name!r}: expected the shape "
                 f"{list(self._shapes[tensor.index])}, found {list(array.shape)}"
             )
+        self._require_unbound(tensor)
         np.copyto(self._array(tensor.index), array)
         if tensor.is_variable:
             self._segment.write_variable(tensor.index, self._arrays[tensor.index])
@@ -118,6 +128,17 @@ class StandAlone:
                 array.fill(0)
                 self._segment.write_variable(index, array)
 
+    def _require_ready(self) -> None:
+        if not self._ready:
+            raise RuntimeError("the interpreter is not ready: call allocate_tensors() first")
+
+    def _require_unbound(self, tensor: Tensor) -> None:
+        if tensor.index in self._delegation.bindings:
+            raise ValueError(
+                f"tensor {tensor.index} {tensor.name!r} is bound to a buffer or texture: "
+                f"fill that, or unbind({tensor.index}) first"
+            )
+
     def _tensor(self, index: int) -> Tensor:
         if not 0 <= index < len(self._graph.tensors):
             raise ValueError(f"no tensor {index}: there are {len(self._graph.tensors)} tensors")
@@ -146,6 +167,16 @@ class StandAlone:
             raise ValueError("the interpreter is not ready: call allocate_tensors() first")
         if tensor.is_variable:
             self._segment.read_variable(index, self._arrays[index])
+        elif index in self._delegation.bindings:
+            result = self._delegation.read_result(index)
+            if result is None:
+                self._require_unbound(tensor)
+            else:
+                self._arrays[index][...] = result
+        elif self._pending is not None and index in self._segment.outputs:
+            for output in self._segment.outputs:
+                self._arrays[output][...] = self._pending.get_tensor(output)
+            self._pending = None
         return self._arrays[index]
 
     def _is_on_host(self, tensor: Tensor) -> bool:

@@ -7,7 +7,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from ctypes.util import find_library
 from functools import cache
 
@@ -28,6 +28,9 @@ MAX_READS = 5
 OUTPUT_BLOCK = 0
 """The storage block of a shader's output."""
 
+MAX_TEXTURES = 3
+"""Textures that glsl/image_in.glsl samples: the planes of a picture."""
+
 
 class GpuContext:
     """A context, owned or adopted, with the thread that uses it.
@@ -46,6 +49,7 @@ class GpuContext:
         header: The first lines of every shader.
         renderer: The driver's name of the device.
         identity: Vendor, renderer and version, which change with the device and the driver.
+        offset_alignment: Bytes of which the place of texels in a buffer must be a multiple.
 
     Raises:
         ContextError: There is no context to be had, or the adopted one is not current.
@@ -85,6 +89,11 @@ class GpuContext:
                 self.release()
                 raise
 
+    @property
+    def is_private(self) -> bool:
+        """Whether it is a context of its own, which shares nothing with others."""
+        return self._owned
+
     def release(self) -> None:
         """Destroy the context if it is the delegate's own."""
         if self._owned and self._egl is not None:
@@ -113,6 +122,10 @@ class GpuContext:
                     f"{current:#x}: make it current before the call"
                 )
         return self._current()
+
+    def textures(self) -> AbstractContextManager[None]:
+        """Inside the guard: leave the state of textures and of uploads to them as it is found."""
+        return nullcontext() if self._owned else _textures_restored(self.gl)
 
     def refuse_fork(self) -> None:
         """Raise ContextError in a child of the process that made the context."""
@@ -151,6 +164,10 @@ class GpuContext:
             {"GL_EXT_texture_buffer", "GL_OES_texture_buffer"} & gl.extensions()
         )
         cpu = "llvmpipe" in self.renderer
+        self.offset_alignment = gl.integer(gl_names.SHADER_STORAGE_BUFFER_OFFSET_ALIGNMENT)
+        if textures:
+            of_textures = gl.integer(gl_names.TEXTURE_BUFFER_OFFSET_ALIGNMENT)
+            self.offset_alignment = max(self.offset_alignment, of_textures)
         sizes = [gl.integer(gl_names.MAX_COMPUTE_WORK_GROUP_SIZE, i) for i in range(3)]
         counts = [gl.integer(gl_names.MAX_COMPUTE_WORK_GROUP_COUNT, i) for i in range(3)]
         self.limits = Limits(
@@ -224,6 +241,31 @@ def _restored(gl: Functions) -> Iterator[None]:
         gl.glBindBuffer(gl_names.SHADER_STORAGE_BUFFER, storage)
         for image in images:
             gl.glBindImageTexture(*image)
+
+
+@contextmanager
+def _textures_restored(gl: Functions) -> Iterator[None]:
+    """Put back, afterwards, what sampling textures and uploading to one changes."""
+    active = gl.integer(gl_names.ACTIVE_TEXTURE)
+    units = []
+    for unit in range(gl_names.TEXTURE0, gl_names.TEXTURE0 + MAX_TEXTURES):
+        gl.glActiveTexture(unit)
+        bound = (gl.integer(gl_names.TEXTURE_BINDING_2D), gl.integer(gl_names.SAMPLER_BINDING))
+        units.append((unit, *bound))
+    unpack = [(name, gl.integer(name)) for name in gl_names.UNPACK_STATE]
+    buffer = gl.integer(gl_names.PIXEL_UNPACK_BUFFER_BINDING)
+    try:
+        yield
+    finally:
+        gl.forget_errors()
+        for unit, texture, sampler in units:
+            gl.glActiveTexture(unit)
+            gl.glBindTexture(gl_names.TEXTURE_2D, texture)
+            gl.glBindSampler(unit - gl_names.TEXTURE0, sampler)
+        gl.glActiveTexture(active)
+        for name, value in unpack:
+            gl.glPixelStorei(name, value)
+        gl.glBindBuffer(gl_names.PIXEL_UNPACK_BUFFER, buffer)
 
 
 def _is_current(context: moderngl.Context) -> bool:

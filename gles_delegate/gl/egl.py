@@ -111,6 +111,7 @@ class EglContext:
     Raises:
         ContextError: no libEGL, no such device, or no device with OpenGL ES 3.1.
         ValueError: ``device_index`` is negative, or is given together with ``share``.
+        TypeError: ``share`` is no EglContext.
     """
 
     def __init__(self, device_index: int | None = None, *, share: EglContext | None = None) -> None:
@@ -118,6 +119,11 @@ class EglContext:
             raise ValueError("device_index cannot be chosen with share: leave one of them out")
         if device_index is not None and device_index < 0:
             raise ValueError(f"device_index must be 0 or more, not {device_index}")
+        if not isinstance(share, EglContext | None):
+            raise TypeError(
+                f"share must be an EglContext, not {type(share).__name__}; a GLX context cannot "
+                "share with EGL: adopt the app's context, with GpuDelegate(context=ctx)"
+            )
         self._entered: list[Binding | None] = []
         self._pid = os.getpid()
         self._native: _Native | None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from ctypes import POINTER, c_char_p, c_int, c_int64, c_ubyte, c_uint, c_void_p
+from ctypes import POINTER, c_char_p, c_int, c_int64, c_ubyte, c_uint, c_uint64, c_void_p
 from typing import Any
 
 from gles_delegate.errors import ContextError, ContextLostError, GLError, OutOfGpuMemoryError
@@ -30,6 +30,21 @@ BLEND_FUNC = (0x80C9, 0x80C8, 0x80CB, 0x80CA)
 IMAGE_BINDING = (0x8F3A, 0x8F3B, 0x8F3C, 0x8F3D, 0x8F3E, 0x906E)
 """Name, level, layered, layer, access and format of an image unit."""
 SHADER_IMAGE_ACCESS_BARRIER, BUFFER_UPDATE_BARRIER, SHADER_STORAGE_BARRIER = 0x20, 0x200, 0x2000
+TEXTURE_FETCH_BARRIER, PIXEL_BUFFER_BARRIER, ALL_BARRIERS = 0x8, 0x80, 0xFFFFFFFF
+BUFFER_SIZE, SHADER_STORAGE_BUFFER_OFFSET_ALIGNMENT = 0x8764, 0x90DF
+TEXTURE_BUFFER_OFFSET_ALIGNMENT = 0x919F
+TEXTURE0, ACTIVE_TEXTURE, TEXTURE_2D, TEXTURE_BINDING_2D = 0x84C0, 0x84E0, 0x0DE1, 0x8069
+SAMPLER_BINDING, TEXTURE_MIN_FILTER, TEXTURE_MAG_FILTER, NEAREST = 0x8919, 0x2801, 0x2800, 0x2600
+TEXTURE_WIDTH, TEXTURE_HEIGHT, TEXTURE_INTERNAL_FORMAT = 0x1000, 0x1001, 0x1003
+TEXTURE_RED_TYPE, TEXTURE_GREEN_SIZE, TEXTURE_BLUE_SIZE = 0x8C10, 0x805D, 0x805E
+SIGNED_NORMALIZED, UNSIGNED_NORMALIZED = 0x8F9C, 0x8C17
+PIXEL_UNPACK_BUFFER, PIXEL_UNPACK_BUFFER_BINDING = 0x88EC, 0x88EF
+UNPACK_STATE = {0x0CF5: 4, 0x0CF2: 0, 0x0CF3: 0, 0x0CF4: 0}
+"""Alignment, row length, skipped rows and skipped pixels of what is uploaded to a texture."""
+RGBA8, RGBA16F, R32F, RED, RGBA = 0x8058, 0x881A, 0x822E, 0x1903, 0x1908
+UNSIGNED_BYTE, FLOAT, HALF_FLOAT = 0x1401, 0x1406, 0x140B
+SYNC_GPU_COMMANDS_COMPLETE, SYNC_FLUSH_COMMANDS, TIMEOUT_IGNORED = 0x9117, 0x1, (1 << 64) - 1
+ALREADY_SIGNALED, TIMEOUT_EXPIRED, CONDITION_SATISFIED = 0x911A, 0x911B, 0x911C
 MAX_COMPUTE_SHADER_STORAGE_BLOCKS, MAX_COMPUTE_IMAGE_UNIFORMS = 0x90DB, 0x91BD
 MAX_COMPUTE_WORK_GROUP_INVOCATIONS, MAX_COMPUTE_SHARED_MEMORY_SIZE = 0x90EB, 0x8262
 MAX_COMPUTE_WORK_GROUP_COUNT, MAX_COMPUTE_WORK_GROUP_SIZE = 0x91BE, 0x91BF
@@ -79,6 +94,29 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {  # the result's type, then the argum
     "glDeleteTextures": (None, c_int, POINTER(c_uint)),
     "glBindTexture": (None, c_uint, c_uint),
     "glTexBuffer": (None, c_uint, c_uint, c_uint),
+    "glTexBufferRange": (None, c_uint, c_uint, c_uint, c_int64, c_int64),
+    "glIsTexture": (c_ubyte, c_uint),
+    "glActiveTexture": (None, c_uint),
+    "glGetTexLevelParameteriv": (None, c_uint, c_int, c_uint, POINTER(c_int)),
+    "glTexSubImage2D": (
+        *(None, c_uint, c_int, c_int, c_int, c_int, c_int, c_uint, c_uint),
+        c_void_p,
+    ),
+    "glPixelStorei": (None, c_uint, c_int),
+    "glGenSamplers": (None, c_int, POINTER(c_uint)),
+    "glDeleteSamplers": (None, c_int, POINTER(c_uint)),
+    "glSamplerParameteri": (None, c_uint, c_uint, c_int),
+    "glBindSampler": (None, c_uint, c_uint),
+    "glIsBuffer": (c_ubyte, c_uint),
+    "glGetBufferParameteri64v": (None, c_uint, c_uint, POINTER(c_int64)),
+    "glCopyBufferSubData": (None, c_uint, c_uint, c_int64, c_int64, c_int64),
+    "glFenceSync": (c_void_p, c_uint, c_uint),
+    "glClientWaitSync": (c_uint, c_void_p, c_uint, c_uint64),
+    "glWaitSync": (None, c_void_p, c_uint, c_uint64),
+    "glDeleteSync": (None, c_void_p),
+    "glIsSync": (c_ubyte, c_void_p),
+    "glFlush": (None,),
+    "glEGLImageTargetTexture2DOES": (None, c_uint, c_void_p),
     "glBindImageTexture": (None, c_uint, c_uint, c_int, c_uint, c_int, c_uint, c_uint),
     "glDispatchCompute": (None, c_uint, c_uint, c_uint),
     "glMemoryBarrier": (None, c_uint),

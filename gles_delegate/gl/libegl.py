@@ -46,7 +46,7 @@ _HINTS = {
     ),
 }
 
-_EXTENSIONS, _DEVICE_EXT, _DRAW, _READ, _NONE = 0x3055, 0x322C, 0x3059, 0x305A, 0x3038
+EXTENSIONS, _DEVICE_EXT, _DRAW, _READ, _NONE = 0x3055, 0x322C, 0x3059, 0x305A, 0x3038
 
 _Bool, _Enum, _Int, _Ints = c_uint32, c_uint32, c_int32, POINTER(c_int32)
 Handle = c_size_t  # an opaque pointer; unlike c_void_p, ctypes gives a null as 0, not as None
@@ -71,6 +71,8 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {  # name: (result, *arguments)
     "eglGetCurrentContext": (Handle,),
     "eglGetCurrentDisplay": (Handle,),
     "eglGetCurrentSurface": (Handle, _Int),
+    "eglCreateImageKHR": (Handle, Handle, Handle, _Enum, Handle, _Ints),
+    "eglDestroyImageKHR": (_Bool, Handle, Handle),
 }
 _ZERO_IS_AN_ANSWER = {
     "eglGetError",
@@ -146,7 +148,7 @@ class LibEgl:
     def client_extensions(self) -> frozenset[str]:
         """What EGL can do before there is a display."""
         try:
-            return frozenset(self.eglQueryString(0, _EXTENSIONS).decode().split())
+            return frozenset(self.eglQueryString(0, EXTENSIONS).decode().split())
         except EglError:  # an EGL 1.4 without EGL_EXT_client_extensions
             return frozenset()
 
@@ -162,7 +164,7 @@ class LibEgl:
             self._displays[handle] = Display(
                 platform=platform,
                 handle=handle,
-                extensions=frozenset(self.eglQueryString(handle, _EXTENSIONS).decode().split()),
+                extensions=frozenset(self.eglQueryString(handle, EXTENSIONS).decode().split()),
                 device=self._device_of(handle),
             )
             self._pid = os.getpid()

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
 
 import moderngl
 
@@ -98,8 +101,47 @@ _KIND = struct.Struct("<I")
 """The number of a program binary's format, in front of it."""
 
 
-class TexelBuffer:
-    """A buffer of vec4 texels that shaders write as storage block and read as block or image.
+class TexelView:
+    """A range of a buffer, as vec4 texels: a storage block to write, a block or image to read.
+
+    Args:
+        name: The buffer's, which stays its owner's.
+        image: Whether a buffer texture is made for reading.
+    """
+
+    def __init__(self, gl: Functions, name: int, offset: int, size: int, image: bool) -> None:
+        self._gl = gl
+        self.name, self.offset, self.size = name, offset, size
+        self.texture = 0
+        if image:
+            texture = ctypes.c_uint()
+            gl.glGenTextures(1, texture)
+            self.texture = texture.value
+            try:
+                self._attach()
+            except BaseException:
+                self.release()
+                raise
+
+    def _attach(self) -> None:
+        gl, target, texels = self._gl, gl_names.TEXTURE_BUFFER, gl_names.RGBA32F
+        bound = gl.integer(gl_names.TEXTURE_BINDING_BUFFER)
+        gl.glBindTexture(target, self.texture)
+        try:
+            if self.offset:
+                gl.glTexBufferRange(target, texels, self.name, self.offset, self.size)
+            else:
+                gl.glTexBuffer(target, texels, self.name)
+        finally:
+            gl.glBindTexture(target, bound)
+
+    def release(self) -> None:
+        if self.texture:
+            self._gl.glDeleteTextures(1, ctypes.c_uint(self.texture))
+
+
+class TexelBuffer(TexelView):
+    """A buffer of its own.
 
     Args:
         data: Its bytes, or the number of bytes of an uninitialised one.
@@ -112,7 +154,6 @@ class TexelBuffer:
     def __init__(
         self, ctx: moderngl.Context, gl: Functions, data: bytes | memoryview | int, image: bool
     ) -> None:
-        self._gl = gl
         size = data if isinstance(data, int) else len(data)
         gl.forget_errors()
         try:
@@ -120,27 +161,111 @@ class TexelBuffer:
             gl.check("glBufferData")
         except (moderngl.Error, OutOfGpuMemoryError) as error:
             raise OutOfGpuMemoryError(f"no room for a buffer of {size} bytes: {error}") from error
-        self.texture = 0
         try:
-            if image:
-                self._make_texture()
+            super().__init__(gl, self.buffer.glo, 0, size, image)
         except BaseException:
-            self.release()
+            self.buffer.release()
             raise
 
-    def _make_texture(self) -> None:
-        gl = self._gl
-        texture = ctypes.c_uint()
-        gl.glGenTextures(1, texture)
-        self.texture = texture.value
-        bound = gl.integer(gl_names.TEXTURE_BINDING_BUFFER)
-        gl.glBindTexture(gl_names.TEXTURE_BUFFER, self.texture)
-        try:
-            gl.glTexBuffer(gl_names.TEXTURE_BUFFER, gl_names.RGBA32F, self.buffer.glo)
-        finally:
-            gl.glBindTexture(gl_names.TEXTURE_BUFFER, bound)
+    def release(self) -> None:
+        super().release()
+        self.buffer.release()
+
+
+class Sampler:
+    """A sampler object that has textures read as they are, whatever their own filters say."""
+
+    def __init__(self, gl: Functions) -> None:
+        self._gl = gl
+        name = ctypes.c_uint()
+        gl.glGenSamplers(1, name)
+        self.name = name.value
+        for parameter in (gl_names.TEXTURE_MIN_FILTER, gl_names.TEXTURE_MAG_FILTER):
+            gl.glSamplerParameteri(self.name, parameter, gl_names.NEAREST)
 
     def release(self) -> None:
-        if self.texture:
-            self._gl.glDeleteTextures(1, ctypes.c_uint(self.texture))
-        self.buffer.release()
+        self._gl.glDeleteSamplers(1, ctypes.c_uint(self.name))
+
+
+class Fence:
+    """A point in the GPU's work: when it is reached, everything submitted before is done.
+
+    Once it is known to be reached it frees itself; `release` frees it before that.
+
+    Args:
+        run: Calls a function where the context is current.
+    """
+
+    def __init__(self, gl: Functions, run: Callable[[Callable[[], Any]], Any]) -> None:
+        self._gl, self._run = gl, run
+        self._sync: int | None = gl.glFenceSync(gl_names.SYNC_GPU_COMMANDS_COMPLETE, 0)
+        gl.glFlush()  # another context, or nobody, may wait for it
+
+    def done(self) -> bool:
+        """Whether the GPU has reached it; does not wait."""
+        return self.wait(0)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Have the CPU wait, for `timeout` seconds at most, and say whether it is reached.
+
+        Raises:
+            WrongThreadError, WrongContextError, ContextLostError: See `GpuDelegate`.
+        """
+        return self._sync is None or bool(self._run(lambda: self._wait(timeout)))
+
+    def wait_on_gpu(self) -> None:
+        """Have the GPU wait before what the context current now submits next; returns at once.
+
+        That context is the delegate's or shares with it.
+        """
+        if self._sync is not None:
+            self._gl.glWaitSync(self._sync, 0, gl_names.TIMEOUT_IGNORED)
+
+    def release(self) -> None:
+        """Free it; it counts as reached afterwards."""
+        if self._sync is not None:
+            self._run(self.delete)
+
+    def __enter__(self) -> Fence:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.release()
+
+    def _wait(self, timeout: float | None) -> bool:
+        limit = gl_names.TIMEOUT_IGNORED if timeout is None else max(int(timeout * 1e9), 0)
+        flags = gl_names.SYNC_FLUSH_COMMANDS
+        reached = self._gl.glClientWaitSync(self._sync, flags, limit)
+        if reached == gl_names.TIMEOUT_EXPIRED:
+            return False
+        self.delete()
+        return True
+
+    def delete(self) -> None:
+        """`release`, where the context is current already."""
+        if self._sync is not None:
+            self._gl.glDeleteSync(self._sync)
+            self._sync = None
+
+
+def wait_on_gpu(gl: Functions, fence: Fence | int) -> None:
+    """Have the GPU wait for a fence, ours or an app's GLsync, before what is submitted next.
+
+    Raises:
+        TypeError: It is something else.
+        ValueError: It is none of this context.
+    """
+    expected = f"expected a Fence or a GLsync of the delegate's context, found {fence!r}"
+    if isinstance(fence, Fence):
+        fence.wait_on_gpu()
+    elif not isinstance(fence, int):
+        raise TypeError(expected)
+    elif not gl.glIsSync(fence):
+        raise ValueError(expected)
+    else:
+        gl.glWaitSync(fence, 0, gl_names.TIMEOUT_IGNORED)

@@ -21,6 +21,7 @@ _INDEXED = {
     names.SHADER_STORAGE_BUFFER_SIZE: names.MAX_COMPUTE_SHADER_STORAGE_BLOCKS,
 }
 _ACTIVE_TEXTURE, _TEXTURE0, _UNITS = 0x84E0, 0x84C0, 4
+_BOUND_TO_UNITS = (names.TEXTURE_BINDING_BUFFER, names.TEXTURE_BINDING_2D, names.SAMPLER_BINDING)
 
 
 class State:
@@ -61,9 +62,10 @@ class State:
         active = state[hex(_ACTIVE_TEXTURE)][0]
         for unit in range(_UNITS):
             self._active(_TEXTURE0 + unit)
-            bound = (c_int * _SIZE)()
-            self._integers(names.TEXTURE_BINDING_BUFFER, ctypes.byref(bound))
-            state["texture buffer", unit] = bound[0]
+            for query in _BOUND_TO_UNITS:
+                bound = (c_int * _SIZE)()
+                self._integers(query, ctypes.byref(bound))
+                state["unit", unit, hex(query)] = bound[0]
         self._active(active)
         assert not self._clear()
         return state

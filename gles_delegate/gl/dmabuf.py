@@ -1,0 +1,126 @@
+"""Frames that a camera or a decoder left in a dma-buf, as textures."""
+
+from __future__ import annotations
+
+import ctypes
+from types import TracebackType
+
+from gles_delegate.errors import ContextError
+from gles_delegate.gl import functions as gl_names
+from gles_delegate.gl.functions import Functions
+from gles_delegate.gl.libegl import EXTENSIONS, EglError, attributes, libegl
+
+EXTENSION, WITH_MODIFIERS = "EGL_EXT_image_dma_buf_import", "EGL_EXT_image_dma_buf_import_modifiers"
+
+_LINUX_DMA_BUF = 0x3270
+_WIDTH, _HEIGHT, _FOURCC = 0x3057, 0x3056, 0x3271
+_FD, _OFFSET, _PITCH, _MODIFIER_LOW, _MODIFIER_HIGH = 0x3272, 0x3273, 0x3274, 0x3443, 0x3444
+
+
+class ImportedTexture:
+    """A texture on a dma-buf, for `GpuDelegate.bind_texture_to_tensor`; from `import_dmabuf`.
+
+    Attributes:
+        glo: GL's name of it.
+        size: Width and height.
+    """
+
+    def __init__(self, gl: Functions, image: int, display: int, size: tuple[int, int]) -> None:
+        self._gl, self._image, self._display = gl, image, display
+        self.size = size
+        self.glo = 0
+        bound = gl.integer(gl_names.TEXTURE_BINDING_2D)
+        try:
+            name = ctypes.c_uint()
+            gl.glGenTextures(1, name)
+            self.glo = name.value
+            gl.glBindTexture(gl_names.TEXTURE_2D, self.glo)
+            gl.glEGLImageTargetTexture2DOES(gl_names.TEXTURE_2D, image)
+        except BaseException:
+            self.release()
+            raise
+        finally:
+            gl.glBindTexture(gl_names.TEXTURE_2D, bound)
+
+    def release(self) -> None:
+        """Free it, where its context is current; the dma-buf stays the caller's."""
+        if self._image:
+            self._gl.glDeleteTextures(1, ctypes.c_uint(self.glo))
+            libegl().eglDestroyImageKHR(self._display, self._image)
+            self._image = self.glo = 0
+
+    def __enter__(self) -> ImportedTexture:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+def import_dmabuf(
+    fd: int,
+    width: int,
+    height: int,
+    fourcc: str | int,
+    stride: int,
+    offset: int = 0,
+    modifier: int | None = None,
+) -> ImportedTexture:
+    """A plane of a dma-buf as a texture of the EGL context that is current, without a copy.
+
+    For NV12 and I420 import each plane by itself, as "R8  " and "GR88", or "R8  " three times.
+
+    Args:
+        fd: The file descriptor; EGL makes its own of it, so it may be closed afterwards.
+        width, height: In pixels.
+        fourcc: The DRM format of linux/drm_fourcc.h, such as "XR24" or "AB24".
+        stride: Bytes from one row to the next.
+        offset: Bytes to the first row.
+        modifier: How the pixels are tiled; None where the driver that wrote them is to know.
+
+    Raises:
+        ValueError: A size is wrong in itself, or EGL does not take the combination.
+        ContextError: No EGL context is current, or its driver cannot import dma-bufs.
+    """
+    if min(width, height, stride) <= 0 or min(fd, offset) < 0:
+        raise ValueError(
+            "expected a positive width, height and stride and no negative fd or offset, found "
+            f"{width}, {height}, {stride}, {fd} and {offset}"
+        )
+    if isinstance(fourcc, str):
+        if len(fourcc) != 4 or not fourcc.isascii():
+            raise ValueError(f"fourcc must be four ASCII characters, not {fourcc!r}")
+        fourcc = int.from_bytes(fourcc.encode(), "little")
+    egl = libegl()
+    display = egl.eglGetCurrentDisplay()
+    if not display:
+        raise ContextError("expected a current EGL context to import the dma-buf into, found none")
+    extensions = egl.eglQueryString(display, EXTENSIONS).decode().split()
+    needed = EXTENSION if modifier is None else WITH_MODIFIERS
+    if needed not in extensions:
+        raise ContextError(
+            f"this EGL display cannot import the dma-buf: its driver has no {needed}, which takes "
+            "a GPU's driver; copy the frame into a texture instead"
+        )
+    plane = [_FD, fd, _OFFSET, offset, _PITCH, stride]
+    if modifier is not None:
+        plane += [_MODIFIER_LOW, _signed(modifier), _MODIFIER_HIGH, _signed(modifier >> 32)]
+    wanted = attributes(_WIDTH, width, _HEIGHT, height, _FOURCC, _signed(fourcc), *plane)
+    try:
+        image = egl.eglCreateImageKHR(display, 0, _LINUX_DMA_BUF, 0, wanted)
+    except EglError as error:
+        raise ValueError(
+            f"EGL takes no dma-buf of {width}x{height}, fourcc {fourcc:#x}, stride {stride}, "
+            f"offset {offset}, modifier {modifier}: {error}"
+        ) from error
+    gl = Functions(lambda name: int(egl.eglGetProcAddress(name.encode())))
+    return ImportedTexture(gl, image, display, (width, height))
+
+
+def _signed(word: int) -> int:
+    """The low 32 bits, as an EGLint."""
+    return ctypes.c_int32(word & 0xFFFFFFFF).value

@@ -1,0 +1,72 @@
+// The pixels of textures -> a tensor [1, OUT_H, OUT_W, 1 to 4 channels], as gles_delegate/image.py
+// describes it: from one texture of colours or, with PLANES, from two (NV12) or three (I420).
+//
+// TRANSFORM holds the rows of the matrix from positions in the tensor to positions in the picture,
+// the first with the padding as its fourth number; then the gains and the biases of the channels.
+// The tensor's channels are colours.ORDER or, if GRAY, their luma. An 8-bit tensor has the integers
+// from LOWEST to HIGHEST; with SCALE it stands for SCALE * (integer - ZERO_POINT).
+#include "lib/tensor.glsl"
+
+INPUT0(TRANSFORM)
+layout(binding = 0) uniform highp sampler2D PLANE0;
+#if PLANES > 1
+layout(binding = 1) uniform highp sampler2D PLANE1;
+#endif
+#if PLANES > 2
+layout(binding = 2) uniform highp sampler2D PLANE2;
+#endif
+
+// Between the four nearest texels; a chroma plane has one texel for 2x2 of the picture.
+vec4 bilinear(highp sampler2D plane, vec2 at) {
+  ivec2 size = textureSize(plane, 0);
+  at = at / vec2((textureSize(PLANE0, 0) + size - 1) / size) - 0.5;
+  ivec2 corner = ivec2(floor(at)), last = size - 1;
+  vec2 weight = at - floor(at);
+  ivec2 low = clamp(corner, ivec2(0), last), high = clamp(corner + 1, ivec2(0), last);
+  vec4 top = mix(texelFetch(plane, low, 0), texelFetch(plane, ivec2(high.x, low.y), 0), weight.x);
+  vec4 bottom = mix(texelFetch(plane, ivec2(low.x, high.y), 0), texelFetch(plane, high, 0), weight.x);
+  return mix(top, bottom, weight.y);
+}
+
+// Red, green, blue and alpha, 0 to 255.
+vec4 colours(vec2 at) {
+  vec4 c = bilinear(PLANE0, at);
+#if PLANES > 1
+  vec3 yuv = vec3(c.x, bilinear(PLANE1, at).xy);
+#if PLANES > 2
+  yuv.z = bilinear(PLANE2, at).x;
+#endif
+  yuv = (yuv * 255.0 - vec3(BLACK, 128.0, 128.0)) / vec3(LUMA_RANGE, CHROMA_RANGE, CHROMA_RANGE);
+  float red = yuv.x + 2.0 * (1.0 - LUMA_RED) * yuv.z;
+  float blue = yuv.x + 2.0 * (1.0 - LUMA_BLUE) * yuv.y;
+  float green = (yuv.x - LUMA_RED * red - LUMA_BLUE * blue) / (1.0 - LUMA_RED - LUMA_BLUE);
+  c = vec4(clamp(vec3(red, green, blue), 0.0, 1.0), 1.0);
+#elif MONOCHROME
+  c.gb = c.rr;
+#endif
+  return c * 255.0;
+}
+
+void main() {
+  int pixel = PIXEL_INVOCATION;
+  if (pixel >= OUT_PIXELS) return;
+  vec3 centre = vec3(vec2(pixel % OUT_W, pixel / OUT_W) + 0.5, 1.0);
+  vec4 row0 = LOAD(TRANSFORM, 0), row1 = LOAD(TRANSFORM, 1);
+  vec2 at = vec2(dot(row0.xyz, centre), dot(row1.xyz, centre));
+  vec2 size = vec2(textureSize(PLANE0, 0));
+  vec4 v = vec4(row0.w);
+  if (all(greaterThanEqual(at, vec2(-EDGE))) && all(lessThanEqual(at, size + EDGE))) {
+    v = colours(at).ORDER;
+#if GRAY
+    v = vec4(dot(v.rgb, vec3(0.299, 0.587, 0.114)));
+#endif
+  }
+  v = v * LOAD(TRANSFORM, 2) + LOAD(TRANSFORM, 3);
+#ifdef LOWEST
+  v = clamp(floor(v + 0.5), float(LOWEST), float(HIGHEST));
+#endif
+#ifdef SCALE
+  v = (v - float(ZERO_POINT)) * SCALE;
+#endif
+  store(0, pixel, OUT_VEC(v));
+}

@@ -1,0 +1,188 @@
+"""Inside an app that draws with OpenGL: textures in, textures out, and a picture left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ctypes import CFUNCTYPE, c_uint
+from typing import Any
+
+import moderngl
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import gles_delegate as gd
+from gles_delegate.gl import functions as gl_names
+from gles_delegate.gl.functions import Functions
+from gles_delegate.gl.objects import Sampler
+from tests.gl.state import State
+from tests.gl.test_binding import PICTURE, negated
+from tests.gl.test_delegate import desktop_app, es_app, stir
+
+pytestmark = [pytest.mark.usefixtures("gl"), pytest.mark.mesa]
+
+VERTEX = """#version {version}
+in vec2 corner;
+out vec2 place;
+void main() {{ place = corner * 0.5 + 0.5; gl_Position = vec4(corner, 0.0, 1.0); }}
+"""
+FRAGMENT = """#version {version}
+precision highp float;
+uniform sampler2D picture;
+in vec2 place;
+out vec4 colour;
+void main() {{ colour = texture(picture, place) * vec4(1.0, 0.5, 0.25, 0.75); }}
+"""
+
+
+class Scene:
+    """A blended quad with a picture on unit 2, drawn into a framebuffer of its own."""
+
+    def __init__(self, ctx: moderngl.Context, version: str) -> None:
+        self.ctx = ctx
+        code = {"vertex_shader": VERTEX, "fragment_shader": FRAGMENT}
+        self.program = ctx.program(**{k: v.format(version=version) for k, v in code.items()})
+        corners = np.array([-1, -1, 1, -1, -0.9, 1, 0.8, 0.9], np.float32)
+        self.quad = ctx.vertex_array(self.program, ctx.buffer(corners), "corner")
+        self.target = ctx.renderbuffer((32, 24), 4)
+        self.framebuffer = ctx.framebuffer([self.target])
+        self.picture = ctx.texture((44, 30), 4, PICTURE.tobytes())
+        self.mask = ctx.texture((44, 30), 4, bytes(PICTURE.nbytes))
+        self.picture.use(2)
+        self.program["picture"] = 2
+        ctx.enable_only(moderngl.BLEND)
+        self.framebuffer.use()
+        self.framebuffer.clear(0.25, 0.5, 0.75, 1.0)
+
+    def draw(self) -> NDArray[np.uint8]:
+        """Draw over what is there; the state that it draws by was set long before."""
+        self.quad.render(moderngl.TRIANGLE_STRIP)
+        return np.frombuffer(self.framebuffer.read(components=4), np.uint8)
+
+
+@pytest.fixture(params=[(es_app, "310 es"), (desktop_app, "430")], ids=["ES", "desktop"])
+def scene(request: pytest.FixtureRequest) -> Iterator[tuple[Any, Scene]]:
+    make, version = request.param
+    glcontext, ctx = make()
+    with glcontext:
+        yield glcontext, Scene(ctx, version)
+    ctx.release()
+
+
+def read(ctx: moderngl.Context, texture: moderngl.Texture) -> NDArray[np.uint8]:
+    framebuffer = ctx.framebuffer([texture])
+    return np.frombuffer(framebuffer.read(components=4), np.uint8)
+
+
+@pytest.mark.parametrize("adopt", [True, False])
+def test_a_scene_is_drawn_the_same_around_a_run(adopt: bool, scene: tuple[Any, Scene]) -> None:
+    glcontext, app = scene
+    if not (adopt or isinstance(glcontext, gd.EglContext)):
+        pytest.skip("glcontext's own contexts can only be adopted")
+    state = State(glcontext.load)
+    with gd.GpuDelegate(context=app.ctx if adopt else glcontext) as delegate:
+        interpreter = gd.Interpreter(
+            model_content=negated((1, 30, 44, 4)), experimental_delegates=[delegate]
+        )
+        transform = gd.ImageTransform(channels="rgba", mean=0, std=-255)
+        delegate.bind_texture_to_tensor(0, app.picture, transform=transform)
+        delegate.bind_texture_to_tensor(1, app.mask)
+        interpreter.allocate_tensors()
+        drawn = []
+        for run in (False, True):
+            app.framebuffer.clear(0.25, 0.5, 0.75, 1.0)
+            pictures = [app.draw()]
+            before = state.read()
+            if run:
+                interpreter.invoke()
+                interpreter.invoke_async()
+                assert state.read() == before
+            drawn.append([*pictures, app.draw()])
+        np.testing.assert_array_equal(drawn[1], drawn[0])
+        assert np.ptp(drawn[0][1]) > 100
+        np.testing.assert_array_equal(read(app.ctx, app.mask), PICTURE.ravel())
+
+
+def test_all_state_is_put_back_with_textures_and_buffers(scene: tuple[Any, Scene]) -> None:
+    glcontext, app = scene
+    ctx, gl, state = app.ctx, Functions(glcontext.load), State(glcontext.load)
+    planes = [ctx.texture(size, 1, bytes(size[0] * size[1])) for size in ((8, 6), (4, 3), (4, 3))]
+    mask, target = ctx.texture((8, 6), 4), ctx.buffer(reserve=8 * 6 * 3 * 4 + 4)
+    alive = stir(ctx, gl)
+    samplers = [Sampler(gl) for _ in range(4)]
+    for unit, sampler in enumerate(samplers):
+        alive[9 + unit].use(unit)
+        gl.glBindSampler(unit, sampler.name)
+    gl.glActiveTexture(gl_names.TEXTURE0 + 1)
+    for i, name in enumerate(gl_names.UNPACK_STATE):
+        gl.glPixelStorei(name, 8 if i == 0 else 3 + i)
+    gl.glBindBuffer(gl_names.PIXEL_UNPACK_BUFFER, alive[3].glo)
+    before, objects = state.read(), state.objects()
+    delegate = gd.GpuDelegate(context=ctx)
+    interpreter = gd.Interpreter(
+        model_content=negated((1, 6, 8, 3)), experimental_delegates=[delegate]
+    )
+    for bind in (
+        lambda: delegate.bind_texture_to_tensor(0, planes),
+        interpreter.allocate_tensors,
+        interpreter.invoke,
+        lambda: delegate.bind_texture_to_tensor(1, mask),
+        interpreter.invoke,
+        lambda: delegate.bind_buffer_to_tensor(1, target, offset=4, dtype="float16"),
+        interpreter.invoke,
+        lambda: interpreter.get_tensor(1),
+        lambda: interpreter.invoke_async().wait(),
+        delegate.close,
+    ):
+        bind()
+        assert state.read() == before
+    assert state.objects() == objects
+
+
+@pytest.mark.parametrize("immutable", [False, True])
+def test_textures_of_either_kind_of_storage(immutable: bool) -> None:
+    """What glTexStorage2D made as well as what glTexImage2D did, which moderngl uses."""
+    egl, ctx = es_app()
+    with egl:
+        texture = ctx.texture((44, 30), 4)
+        if immutable:
+            store = CFUNCTYPE(None, *[c_uint] * 5)(egl.load("glTexStorage2D"))
+            texture.use(0)
+            store(gl_names.TEXTURE_2D, 1, gl_names.RGBA8, 44, 30)
+        with gd.GpuDelegate(context=egl) as delegate:
+            interpreter = gd.Interpreter(
+                model_content=negated((1, 30, 44, 4)), experimental_delegates=[delegate]
+            )
+            interpreter.allocate_tensors()
+            delegate.bind_texture_to_tensor(1, texture)
+            interpreter.set_tensor(0, -PICTURE[np.newaxis].astype(np.float32) / 255)
+            interpreter.invoke()
+            np.testing.assert_array_equal(read(ctx, texture), PICTURE.ravel())
+    ctx.release()
+
+
+def test_only_an_egl_context_can_be_shared_with() -> None:
+    _, ctx = es_app()
+    with pytest.raises(TypeError, match=r"an EglContext.*GLX.*GpuDelegate\(context=ctx\)"):
+        gd.EglContext(share=ctx)  # type: ignore[arg-type]
+    ctx.release()
+
+
+def test_a_shared_context_sees_the_apps_textures() -> None:
+    egl, ctx = es_app()
+    shared = gd.EglContext(share=egl)
+    with egl:
+        source = ctx.texture((44, 30), 4, PICTURE.tobytes())
+        target = ctx.texture((44, 30), 4)
+        with gd.GpuDelegate(context=shared) as delegate:
+            interpreter = gd.Interpreter(
+                model_content=negated((1, 30, 44, 4)), experimental_delegates=[delegate]
+            )
+            interpreter.allocate_tensors()
+            transform = gd.ImageTransform(channels="rgba", mean=0, std=-255)
+            delegate.bind_texture_to_tensor(0, source, transform=transform)
+            delegate.bind_texture_to_tensor(1, target)
+            interpreter.invoke_async().wait_on_gpu()
+            np.testing.assert_array_equal(read(ctx, target), PICTURE.ravel())
+    shared.release()
+    ctx.release()

@@ -1,0 +1,225 @@
+"""Runs that are started and not waited for, fences, and reading one run while the next runs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gles_delegate as gd
+from gles_delegate.gl.context import GpuContext
+from tests.gl.small import INPUT, allocated, expected
+from tests.gl.state import State
+from tests.gl.test_binding import App, ends, negated
+from tests.gl.trace import traced
+
+pytestmark = pytest.mark.usefixtures("gl")
+
+WAITING = {"Buffer.read", "Buffer.read_into", "glClientWaitSync", "glFinish", "Context.finish"}
+
+
+@pytest.fixture
+def interpreter() -> Iterator[gd.Interpreter]:
+    with gd.GpuDelegate() as delegate:
+        yield allocated(delegate)
+
+
+def feed(interpreter: gd.Interpreter, scale: float) -> None:
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], INPUT * np.float32(scale))
+
+
+def close_to(found: Any, scale: float) -> None:
+    np.testing.assert_allclose(found, expected(INPUT * np.float32(scale)), rtol=1e-4, atol=1e-4)
+
+
+def test_a_run_is_waited_for_when_it_is_read(interpreter: gd.Interpreter) -> None:
+    y = ends(interpreter)[1]
+    feed(interpreter, 2)
+    invocation = interpreter.invoke_async()
+    close_to(interpreter.get_tensor(y), 2)
+    close_to(invocation.get_tensor(y), 2)
+    assert invocation.done()
+    feed(interpreter, 3)
+    interpreter.invoke_async()
+    assert interpreter.invoke_async().wait(60)
+    close_to(interpreter.tensor(y)(), 3)
+    interpreter.invoke()
+    close_to(interpreter.get_tensor(y), 3)
+
+
+def test_one_run_is_read_while_the_next_runs(interpreter: gd.Interpreter) -> None:
+    y = ends(interpreter)[1]
+    feed(interpreter, 0)
+    before = interpreter.invoke_async()
+    for scale in range(1, 6):
+        feed(interpreter, scale)
+        after = interpreter.invoke_async()
+        close_to(before.get_tensor(y), scale - 1)
+        before = after
+    close_to(before.get_tensor(y), 5)
+
+
+def test_the_last_two_runs_can_be_read(interpreter: gd.Interpreter) -> None:
+    y = ends(interpreter)[1]
+    first, second, third = (interpreter.invoke_async() for _ in range(3))
+    with pytest.raises(ValueError, match="of the last two runs"):
+        first.get_tensor(y)
+    for invocation in (second, third):
+        close_to(invocation.get_tensor(y), 0)
+    with pytest.raises(ValueError, match="cannot read tensor 0 of this run"):
+        third.get_tensor(0)
+    interpreter.resize_tensor_input(0, (1, 5))
+    interpreter.allocate_tensors()
+    assert third.done()
+    with pytest.raises(ValueError, match="of the last two runs"):
+        third.get_tensor(y)
+
+
+def test_starting_a_run_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    with traced(monkeypatch) as calls, gd.GpuDelegate() as delegate:
+        interpreter = allocated(delegate)
+        calls.clear()
+        interpreter.invoke_async()
+        assert not WAITING.intersection(calls)
+        assert calls.count("glFenceSync") == 1
+        interpreter.get_tensor(ends(interpreter)[1])
+        assert WAITING.intersection(calls)
+
+
+def test_fences_of_runs_that_nobody_waits_for_are_freed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with traced(monkeypatch) as calls, gd.GpuDelegate() as delegate:
+        interpreter = allocated(delegate)
+        for _ in range(20):
+            interpreter.invoke_async()
+        interpreter.get_tensor(ends(interpreter)[1])
+        assert calls.count("glFenceSync") == 20
+        assert calls.count("glDeleteSync") >= 18
+    assert calls.count("glDeleteSync") == 20
+
+
+def test_a_fence_is_reached_and_frees_itself() -> None:
+    gpu = GpuContext()
+    with gpu.guard():
+        run = lambda function: function()  # noqa: E731
+        fence, other = gd.Fence(gpu.gl, run), gd.Fence(gpu.gl, run)
+        fence.wait_on_gpu()
+        assert fence.wait()
+        assert fence.done()
+        fence.wait_on_gpu()
+        with other:
+            pass
+        assert other.wait(0)
+    gpu.release()
+
+
+def test_a_fence_that_is_not_reached_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = GpuContext()
+    with gpu.guard():
+        with monkeypatch.context() as patch:
+            waited: list[Any] = []
+
+            def expire(sync: int, flags: int, nanoseconds: int) -> int:
+                waited.append(nanoseconds)
+                return 0x911B
+
+            patch.setattr(gpu.gl, "glClientWaitSync", expire, raising=False)
+            fence = gd.Fence(gpu.gl, lambda function: function())
+            assert not fence.wait(0.25)
+            assert not fence.done()
+            assert waited == [250_000_000, 0]
+        assert fence.wait()
+    gpu.release()
+
+
+def test_fences_with_a_thread_of_the_delegates_own() -> None:
+    with gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=True)) as delegate:
+        interpreter = allocated(delegate)
+        y = ends(interpreter)[1]
+        found: list[Any] = []
+
+        def work() -> None:
+            feed(interpreter, 2)
+            invocations = [interpreter.invoke_async() for _ in range(3)]
+            found.append(invocations[-1].get_tensor(y))
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        close_to(found[0], 2)
+
+
+def test_another_thread_may_not_wait(interpreter: gd.Interpreter) -> None:
+    invocation = interpreter.invoke_async()
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            invocation.wait()
+        except gd.WrongThreadError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert errors
+    assert invocation.wait()
+
+
+def test_a_run_waits_for_what_another_context_fills() -> None:
+    """The app fills the input in a context that shares with the delegate's."""
+    app = App()
+    other = gd.EglContext(share=app.egl)
+    with gd.GpuDelegate(context=other) as delegate:
+        interpreter = gd.Interpreter(
+            model_content=negated((1, 2, 2, 4)), experimental_delegates=[delegate]
+        )
+        interpreter.allocate_tensors()
+        source, target = app.buffer(64), app.buffer(64)
+        delegate.bind_buffer_to_tensor(0, source)
+        delegate.bind_buffer_to_tensor(1, target)
+        with app.egl:
+            gpu = GpuContext(app.egl)
+            source.write(np.full(16, 4, np.float32))
+            fence = gd.Fence(gpu.gl, lambda function: function())
+            invocation = interpreter.invoke_async(wait_for=fence)
+            sync = gpu.gl.glFenceSync(0x9117, 0)
+            interpreter.invoke_async(wait_for=sync)
+            gpu.gl.glDeleteSync(sync)
+            fence.release()
+            invocation.wait_on_gpu()
+        assert (app.read(target, "f4") == -4).all()
+        with pytest.raises(ValueError, match="expected a Fence or a GLsync"):
+            interpreter.invoke_async(wait_for=12345)
+        with pytest.raises(TypeError, match="expected a Fence or a GLsync"):
+            interpreter.invoke_async(wait_for="fence")  # type: ignore[arg-type]
+    other.release()
+    app.close()
+
+
+def test_a_bound_output_is_not_read_from_an_invocation() -> None:
+    app = App()
+    interpreter = app.interpreter(negated((1, 2, 2, 4)))
+    app.delegate.bind_buffer_to_tensor(1, app.buffer(64))
+    interpreter.set_tensor(0, np.ones((1, 2, 2, 4), np.float32))
+    invocation = interpreter.invoke_async()
+    with pytest.raises(ValueError, match="not bound"):
+        invocation.get_tensor(1)
+    assert (interpreter.get_tensor(1) == -1).all()
+    app.close()
+
+
+def test_invocations_leave_no_objects() -> None:
+    egl = gd.EglContext()
+    state = State(egl.load)
+    with egl:
+        before = state.objects()
+    with gd.GpuDelegate(context=egl) as delegate:
+        interpreter = allocated(delegate)
+        for _ in range(3):
+            interpreter.invoke_async()
+    with egl:
+        assert state.objects() == before
+    egl.release()

@@ -1,0 +1,589 @@
+"""Buffers and textures of an app as inputs and outputs, against the same data through numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import moderngl
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import gles_delegate as gd
+from gles_delegate import delegation
+from tests.gl.trace import traced
+from tests.tflite_builder import ModelBuilder, quantization
+
+pytestmark = pytest.mark.usefixtures("gl")
+
+RNG = np.random.default_rng(0)
+PICTURE = RNG.integers(0, 256, (30, 44, 4), np.uint8)
+CHANNELS = {"gray": 1, "rgb": 3, "bgr": 3, "rgba": 4}
+
+
+class App:
+    """A context that an app draws in, and a delegate in it."""
+
+    def __init__(self, options: gd.GpuDelegateOptions | None = None) -> None:
+        self.egl = gd.EglContext()
+        with self.egl:
+            self.ctx = moderngl.create_context(context=self.egl, require=310)  # type: ignore[arg-type]
+            self.ctx.clear_errors()
+        self.delegate = gd.GpuDelegate(options, context=self.egl)
+
+    def texture(self, array: NDArray[Any]) -> moderngl.Texture:
+        """[height, width, channels] of uint8, float16 or float32."""
+        array = array.reshape(*array.shape[:2], -1)
+        kind = {"uint8": "f1", "float16": "f2", "float32": "f4"}[array.dtype.name]
+        with self.egl:
+            size = (array.shape[1], array.shape[0])
+            data = np.ascontiguousarray(array).tobytes()
+            return self.ctx.texture(size, array.shape[2], data, alignment=1, dtype=kind)
+
+    def buffer(self, data: NDArray[Any] | int) -> moderngl.Buffer:
+        """Of an array's bytes, or so many that are no number."""
+        content = b"\xff" * data if isinstance(data, int) else data.tobytes()
+        with self.egl:
+            return self.ctx.buffer(content)
+
+    def read(self, what: moderngl.Buffer | moderngl.Texture, dtype: str) -> NDArray[Any]:
+        with self.egl:
+            if isinstance(what, moderngl.Buffer):
+                return np.frombuffer(what.read(), dtype)
+            framebuffer = self.ctx.framebuffer([what])  # OpenGL ES reads textures through these
+            data = framebuffer.read(components=what.components, dtype=what.dtype, alignment=1)
+            framebuffer.release()
+            return np.frombuffer(data, dtype)
+
+    def interpreter(self, model: bytes) -> gd.Interpreter:
+        interpreter = gd.Interpreter(model_content=model, experimental_delegates=[self.delegate])
+        interpreter.allocate_tensors()
+        return interpreter
+
+    def close(self) -> None:
+        self.delegate.close()
+        self.egl.release()
+
+
+@pytest.fixture
+def app() -> Iterator[App]:
+    app = App()
+    yield app
+    app.close()
+
+
+def negated(shape: Sequence[int], dtype: str = "float32", scale: float = 0) -> bytes:
+    """-x, of real numbers; the number of 8-bit ones is turned round too."""
+    builder = ModelBuilder()
+    q = quantization(scale, 128 if dtype == "uint8" else 0) if scale else None
+    x = builder.input(shape, dtype, quantization=q)
+    if dtype == "float32":
+        return builder.build([builder.op("NEG", [x], [shape])])
+    y = builder.tensor(shape, dtype, quantization=q)
+    return builder.build([builder.op("RESHAPE", [x], [y], new_shape=list(shape))])
+
+
+def ends(interpreter: gd.Interpreter) -> tuple[int, int]:
+    x, y = interpreter.get_input_details()[0], interpreter.get_output_details()[0]
+    return x["index"], y["index"]
+
+
+TRANSFORMS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "normalised": {"mean": (120.0, 110.0, 100.0), "std": (60.0, 50.0, 40.0)},
+    "region": {"roi": (3.5, 4.25, 20, 11), "mean": 127.5, "std": 127.5},
+    "turned": {"rotation": 33.0, "padding": 114},
+    "quarter turn in a letterbox": {"rotation": 90.0, "fit": "letterbox"},
+    "letterbox": {"fit": "letterbox", "padding": 255},
+    "crop": {"fit": "crop", "flip_x": True},
+    "lowest row first": {"flip_y": True},
+    "matrix": {"matrix": ((1.2, 0.3, -4), (-0.2, 0.9, 6))},
+    "bgr": {"channels": "bgr"},
+    "gray": {"channels": "gray", "mean": 10, "std": 3},
+    "rgba": {"channels": "rgba"},
+}
+
+
+@pytest.mark.parametrize("options", TRANSFORMS.values(), ids=TRANSFORMS)
+@pytest.mark.parametrize("size", [(13, 17), (40, 60)])
+def test_a_sampled_texture_is_what_numpy_makes_of_it(
+    options: dict[str, Any], size: tuple[int, int], app: App
+) -> None:
+    transform = gd.ImageTransform(**options)
+    interpreter = app.interpreter(negated((1, *size, transform.depth)))
+    x, y = ends(interpreter)
+    app.delegate.bind_texture_to_tensor(x, app.texture(PICTURE), transform=transform)
+    interpreter.invoke()
+    expected = transform.apply(PICTURE, size)
+    half_a_step = 0.5 / np.min(transform.std or 255)
+    np.testing.assert_allclose(-interpreter.get_tensor(y), expected, atol=half_a_step / 50)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32"])
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+def test_formats_of_textures(dtype: str, channels: int, app: App) -> None:
+    picture = PICTURE[..., :channels]
+    if dtype != "uint8":
+        picture = (RNG.standard_normal(picture.shape) * 3).astype(dtype)
+    transform = gd.ImageTransform(channels="rgba", rotation=20, roi=(2, 3, 30, 20))
+    interpreter = app.interpreter(negated((1, 9, 11, 4)))
+    x, y = ends(interpreter)
+    app.delegate.bind_texture_to_tensor(x, app.texture(picture).glo, transform=transform)
+    interpreter.invoke()
+    expected = transform.apply(picture, (9, 11))
+    np.testing.assert_allclose(-interpreter.get_tensor(y), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("layout", ["NV12", "I420"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"yuv": "bt709", "mean": 127.5, "std": 127.5, "rotation": 12, "padding": 9},
+        {"full_range": True, "channels": "gray"},
+    ],
+)
+@pytest.mark.parametrize("size", [(20, 30), (21, 31)])
+def test_planes_of_video(
+    layout: str, options: dict[str, Any], size: tuple[int, int], app: App
+) -> None:
+    luma = RNG.integers(0, 256, size, np.uint8)
+    chroma = RNG.integers(0, 256, ((size[0] + 1) // 2, (size[1] + 1) // 2, 2), np.uint8)
+    planes = [luma, chroma] if layout == "NV12" else [luma, chroma[..., 0], chroma[..., 1]]
+    transform = gd.ImageTransform(**options)
+    interpreter = app.interpreter(negated((1, 16, 16, transform.depth)))
+    x, y = ends(interpreter)
+    textures = [app.texture(plane) for plane in planes]
+    app.delegate.bind_texture_to_tensor(x, textures, transform=transform)
+    interpreter.invoke()
+    expected = transform.apply(planes, (16, 16))
+    np.testing.assert_allclose(-interpreter.get_tensor(y), expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("scale", [0.0, 1 / 64])
+@pytest.mark.parametrize("options", [{}, {"mean": 127.5, "std": 60}, {"channels": "rgba"}])
+def test_8_bit_inputs(dtype: str, scale: float, options: dict[str, Any], app: App) -> None:
+    transform = gd.ImageTransform(**options)
+    interpreter = app.interpreter(negated((1, 7, 11, transform.depth), dtype, scale))
+    x, y = ends(interpreter)
+    app.delegate.bind_texture_to_tensor(x, app.texture(PICTURE), transform=transform)
+    interpreter.invoke()
+    detail = interpreter.get_input_details()[0]
+    expected = transform.apply(
+        PICTURE, (7, 11), dtype=dtype, quantization=detail["quantization"]
+    ).astype(int)
+    found = interpreter.get_tensor(y)
+    assert found.dtype == dtype
+    assert len(np.unique(found)) > 1
+    assert np.abs(found - expected).max() <= 1
+    assert (found == expected).mean() > 0.98  # where a half is rounded may differ
+
+
+SCORES = RNG.standard_normal((1, 6, 10, 5)).astype(np.float32)
+PALETTE = [(0, 0, 0, 0), (255, 0, 0, 255), (0, 255, 0, 128), (1, 2, 3, 4), (9, 9, 200, 255)]
+
+
+@pytest.mark.parametrize(
+    ("channels", "dtype", "options"),
+    [
+        *((c, d, {"scale": -0.5, "offset": 0.3}) for c in (1, 3, 4) for d in ("uint8", "float16")),
+        (2, "uint8", {"flip_y": True}),
+        (1, "float32", {"scale": 3, "flip_y": True}),
+        (5, "uint8", {"palette": PALETTE}),
+        (5, "float16", {"palette": PALETTE, "flip_y": True}),
+        (1, "uint8", {"palette": PALETTE[:2], "threshold": -0.25}),
+    ],
+)
+@pytest.mark.parametrize("width", [10, 7])
+def test_an_output_into_a_texture(
+    channels: int, dtype: str, options: dict[str, Any], width: int, app: App
+) -> None:
+    scores = np.ascontiguousarray(SCORES[:, :, :width, :channels])
+    output = gd.ImageOutput(**options)
+    parts = 1 if dtype == "float32" else 4
+    texture = app.texture(np.full((6, width, parts), 77, dtype))
+    interpreter = app.interpreter(negated(scores.shape))
+    x, y = ends(interpreter)
+    app.delegate.bind_texture_to_tensor(y, texture, transform=output)
+    interpreter.set_tensor(x, -scores)
+    interpreter.invoke()
+    found = app.read(texture, dtype).reshape(6, width, parts).astype(np.float32)
+    expected = output.apply(scores)[..., :parts]
+    if dtype == "uint8":
+        found, expected = found / 255, expected.clip(0, 1)
+    np.testing.assert_allclose(found, expected, atol={"uint8": 0.51 / 255}.get(dtype, 2e-3))
+    np.testing.assert_array_equal(interpreter.get_tensor(y), scores)
+
+
+def test_classes_into_a_texture(app: App) -> None:
+    """Of an integer tensor, as ARG_MAX returns it."""
+    builder = ModelBuilder()
+    x = builder.input((1, 6, 10, 1), np.int32)
+    y = builder.op("ABS", [x], [(1, 6, 10, 1)])
+    interpreter = app.interpreter(builder.build([y]))
+    classes = RNG.integers(0, 7, (1, 6, 10, 1)).astype(np.int32)
+    texture = app.texture(np.zeros((6, 10, 4), np.uint8))
+    output = gd.ImageOutput(palette=PALETTE)
+    app.delegate.bind_texture_to_tensor(y, texture, transform=output)
+    interpreter.set_tensor(x, -classes)
+    interpreter.invoke()
+    found = app.read(texture, "uint8").reshape(6, 10, 4)
+    np.testing.assert_array_equal(found, output.apply(classes) * 255)
+
+
+def packed(array: NDArray[Any]) -> NDArray[Any]:
+    """PHWC4 texels, by its definition."""
+    rows = array.reshape(-1, array.shape[-1])
+    slices = -(-rows.shape[1] // 4)
+    texels = np.zeros((slices, len(rows), 4), array.dtype)
+    for channel in range(rows.shape[1]):
+        texels[channel // 4, :, channel % 4] = rows[:, channel]
+    return texels
+
+
+def laid_out(array: NDArray[Any], layout: str, dtype: str) -> NDArray[Any]:
+    return (packed(array) if layout == "phwc4" else array).astype(dtype)
+
+
+SHAPES = [
+    (1, 3, 5, 3),
+    (1, 3, 5, 4),
+    (1, 2, 3, 7),
+    (1, 1, 1, 5),
+    (1, 1, 1, 8),
+    (3, 5),
+    (2, 2, 2, 8),
+]
+
+
+@pytest.mark.parametrize("offset", [0, 4, 256])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("layout", ["bhwc", "phwc4"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_buffers_in_and_out(
+    shape: tuple[int, ...], layout: Any, dtype: str, offset: int, app: App
+) -> None:
+    interpreter = app.interpreter(negated(shape))
+    x, y = ends(interpreter)
+    value = RNG.standard_normal(shape).astype(np.float32)
+    given = laid_out(value, layout, dtype)
+    size = given.nbytes
+    source = app.buffer(np.frombuffer(b"\xff" * offset + given.tobytes() + b"\xff" * 64, "u1"))
+    target = app.buffer(offset + size + 64)
+    for index, buffer in ((x, source), (y, target)):
+        app.delegate.bind_buffer_to_tensor(index, buffer, offset=offset, layout=layout, dtype=dtype)
+    for _ in range(2):
+        interpreter.invoke()
+    found = app.read(target, "u1")
+    expected = laid_out(-value.astype(dtype).astype(np.float32), layout, dtype)
+    lanes = found[offset : offset + size].view(dtype).reshape(expected.shape)
+    np.testing.assert_array_equal(lanes, expected)
+    assert (found[:offset] == 255).all()
+    assert (found[offset + size :] == 255).all()
+    np.testing.assert_array_equal(interpreter.get_tensor(y), -value.astype(dtype))
+
+
+@pytest.mark.parametrize("layout", ["bhwc", "phwc4"])
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int32"])
+@pytest.mark.parametrize("shape", [(1, 3, 5, 3), (1, 4, 4, 4), (1, 1, 1, 5)], ids=str)
+def test_buffers_of_integers(shape: tuple[int, ...], dtype: str, layout: Any, app: App) -> None:
+    """Those of 8-bit tensors are bytes in rows, and in texels the numbers they stand for."""
+    scale = 0 if dtype == "int32" else 0.25
+    interpreter = app.interpreter(negated(shape, dtype, scale))
+    x, y = ends(interpreter)
+    info = np.iinfo(dtype)
+    value = RNG.integers(max(info.min, -999), min(info.max, 999), shape).astype(dtype)
+    given = value
+    if layout == "phwc4":
+        zero = 128 if dtype == "uint8" else 0
+        given = packed(((value.astype(int) - zero) * 0.25).astype(np.float32) if scale else value)
+    target = app.buffer(given.nbytes)
+    app.delegate.bind_buffer_to_tensor(x, app.buffer(given), layout=layout)
+    app.delegate.bind_buffer_to_tensor(y, target, layout=layout)
+    interpreter.invoke()
+    found = app.read(target, given.dtype.name).reshape(given.shape)
+    np.testing.assert_array_equal(found, given)
+    np.testing.assert_array_equal(interpreter.get_tensor(y), value)
+
+
+def bound(app: App, layout: str = "bhwc") -> tuple[gd.Interpreter, moderngl.Buffer]:
+    """The negation of four pixels of four channels, out of and into a buffer."""
+    interpreter = app.interpreter(negated((1, 2, 2, 4)))
+    x, y = ends(interpreter)
+    target = app.buffer(64)
+    app.delegate.bind_buffer_to_tensor(x, app.buffer(ONES), layout=layout)  # type: ignore[arg-type]
+    app.delegate.bind_buffer_to_tensor(y, target, layout=layout)  # type: ignore[arg-type]
+    return interpreter, target
+
+
+ONES = np.ones(16, np.float32)
+
+
+WORK = ("glDispatchCompute", "glCopyBufferSubData", "glTexSubImage2D")
+
+
+@pytest.mark.parametrize(
+    ("shape", "layout", "offset", "work"),
+    [
+        ((1, 2, 2, 4), "phwc4", 0, ["glDispatchCompute"]),
+        ((1, 2, 2, 4), "phwc4", 256, ["glDispatchCompute"]),
+        ((1, 2, 2, 4), "bhwc", 0, ["glDispatchCompute"]),
+        ((1, 1, 1, 8), "bhwc", 0, ["glDispatchCompute"]),
+        ((1, 2, 2, 7), "phwc4", 0, ["glDispatchCompute"]),
+        ((1, 2, 2, 7), "bhwc", 0, ["glDispatchCompute"] * 2),
+        (
+            (1, 2, 2, 4),
+            "phwc4",
+            4,
+            ["glCopyBufferSubData", "glDispatchCompute", "glCopyBufferSubData"],
+        ),
+    ],
+)
+def test_what_buffers_cost(
+    shape: Any, layout: Any, offset: int, work: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Texels as they are cost nothing, rows a pass each, and an odd place a copy each."""
+    with traced(monkeypatch) as calls:
+        app = App()
+        app.delegate.bind_buffer_to_tensor(0, app.buffer(2048), layout=layout, offset=offset)
+        app.delegate.bind_buffer_to_tensor(1, app.buffer(2048), layout=layout, offset=offset)
+        interpreter = app.interpreter(negated(shape))
+        calls.clear()
+        interpreter.invoke()
+        assert [call for call in calls if call in WORK] == work
+        app.close()
+
+
+def test_texture_to_texture_makes_no_upload_no_read_back_and_no_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with traced(monkeypatch) as calls:
+        app = App()
+        interpreter = app.interpreter(negated((1, 30, 44, 4)))
+        target = app.texture(np.zeros_like(PICTURE))
+        transform = gd.ImageTransform(channels="rgba", mean=0, std=-255)
+        app.delegate.bind_texture_to_tensor(0, app.texture(PICTURE), transform=transform)
+        app.delegate.bind_texture_to_tensor(1, target)
+        calls.clear()
+        interpreter.invoke()
+        invoked = [call for call in calls if not call.startswith("glGet")]
+        np.testing.assert_array_equal(app.read(target, "u1"), PICTURE.ravel())
+        app.close()
+    assert not [call for call in invoked if not call.startswith("gl")], "moderngl was used"
+    data = ("glBufferData", "glBufferSubData", "glMapBufferRange", "glReadPixels")
+    assert not {*data, "glFinish", "glFlush", "glClientWaitSync"}.intersection(invoked)
+    assert [call for call in invoked if call in WORK] == ["glDispatchCompute"] * 2 + [
+        "glTexSubImage2D"
+    ]
+    assert "glBindFramebuffer" not in invoked
+
+
+def test_bound_before_the_interpreter_is_made(app: App) -> None:
+    target = app.buffer(64)
+    app.delegate.bind_buffer_to_tensor(0, app.buffer(ONES))
+    app.delegate.bind_buffer_to_tensor(1, target)
+    interpreter = app.interpreter(negated((1, 2, 2, 4)))
+    interpreter.invoke()
+    assert (app.read(target, "f4") == -1).all()
+
+
+def test_a_tensor_bound_too_early_is_found_out_later(app: App) -> None:
+    app.delegate.bind_buffer_to_tensor(5, app.buffer(ONES))
+    with pytest.raises(ValueError, match="cannot bind tensor 5"):
+        app.interpreter(negated((1, 2, 2, 4)))
+
+
+def test_sizes_are_checked_again_after_a_resize(app: App) -> None:
+    interpreter, target = bound(app)
+    interpreter.resize_tensor_input(0, (1, 3, 2, 4))
+    with pytest.raises(ValueError, match=r"expected 96 bytes .* found 64"):
+        interpreter.allocate_tensors()
+    interpreter.resize_tensor_input(0, (1, 1, 2, 4))
+    interpreter.allocate_tensors()
+    interpreter.invoke()
+    assert (app.read(target, "f4")[:8] == -1).all()
+    assert np.isnan(app.read(target, "f4")[8:]).all()
+
+
+def test_a_buffer_in_the_place_of_another(app: App) -> None:
+    interpreter, target = bound(app)
+    interpreter.invoke()
+    other = app.buffer(64)
+    app.delegate.bind_buffer_to_tensor(0, app.buffer(5 * ONES))
+    app.delegate.bind_buffer_to_tensor(1, other)
+    interpreter.invoke()
+    assert (app.read(target, "f4") == -1).all()
+    assert (app.read(other, "f4") == -5).all()
+
+
+def test_unbound_again(app: App) -> None:
+    interpreter, target = bound(app)
+    interpreter.invoke()
+    app.delegate.unbind(0)
+    app.delegate.unbind(1)
+    interpreter.set_tensor(0, np.full((1, 2, 2, 4), 3, np.float32))
+    interpreter.invoke()
+    assert (interpreter.get_tensor(1) == -3).all()
+    assert (app.read(target, "f4") == -1).all()
+    with pytest.raises(ValueError, match="nothing is bound to tensor 0"):
+        app.delegate.unbind(0)
+
+
+def test_a_bound_input_is_not_set_or_read_by_the_cpu(app: App) -> None:
+    interpreter, _ = bound(app)
+    for call in (
+        lambda: interpreter.set_tensor(0, np.zeros((1, 2, 2, 4), np.float32)),
+        lambda: interpreter.get_tensor(0),
+    ):
+        with pytest.raises(ValueError, match=r"tensor 0 .* is bound .* unbind\(0\)"):
+            call()
+
+
+def test_another_picture_or_region_needs_no_new_plan(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interpreter = app.interpreter(negated((1, 5, 6, 3)))
+    bind = app.delegate.bind_texture_to_tensor
+    bind(0, app.texture(PICTURE), transform=gd.ImageTransform())
+    monkeypatch.setattr(delegation, "make_plan", lambda *_: pytest.fail("a new plan"))
+    wide = RNG.integers(0, 256, (9, 70, 3), np.uint8)
+    transform = gd.ImageTransform(roi=(1, 2, 30, 5), mean=3, std=9, padding=4, rotation=5)
+    bind(0, app.texture(wide), transform=transform)
+    interpreter.invoke()
+    expected = transform.apply(wide, (5, 6))
+    np.testing.assert_allclose(-interpreter.get_tensor(1), expected, atol=1e-3)
+
+
+def test_an_output_that_is_the_input(app: App) -> None:
+    """A plan without a dispatch: one value enters and leaves."""
+    builder = ModelBuilder()
+    x = builder.input((1, 4, 4))
+    shape = builder.constant(np.array([1, 2, 2, 4], np.int32))
+    y = builder.op("RESHAPE", [x, shape], [(1, 2, 2, 4)])
+    interpreter = app.interpreter(builder.build([y]))
+    source, target = app.buffer(np.arange(16, dtype=np.float32)), app.buffer(64)
+    app.delegate.bind_buffer_to_tensor(x, source)
+    app.delegate.bind_buffer_to_tensor(y, target)
+    interpreter.invoke()
+    np.testing.assert_array_equal(app.read(target, "f4"), np.arange(16))
+    app.delegate.unbind(x)
+    interpreter.set_tensor(x, np.ones((1, 4, 4), np.float32))
+    interpreter.invoke()
+    assert (app.read(target, "f4") == 1).all()
+    np.testing.assert_array_equal(app.read(source, "f4"), np.arange(16))
+
+
+@pytest.mark.parametrize(
+    ("index", "what", "options", "message"),
+    [
+        (
+            7,
+            64,
+            {},
+            "cannot bind tensor 7: expected an input, one of .0., or an output, one of .1.",
+        ),
+        (
+            0,
+            60,
+            {},
+            r"tensor 0 'tensor_0' of float32 \[1, 2, 2, 4\]: expected 64 bytes .* found 60",
+        ),
+        (1, 64, {"offset": 4}, "expected 64 bytes .* from byte 4 on, found 60"),
+        (0, 64, {"dtype": "uint8"}, "expected the dtype float32 or float16, found uint8"),
+        (0, 64, {"offset": -4}, "offset must be a multiple of 4"),
+        (0, 64, {"offset": 3}, "offset must be a multiple of 4"),
+        (0, 64, {"layout": "bchw"}, "layout must be one of"),
+        (0, 0, {}, "expected a buffer of the delegate's context, found the name 999"),
+    ],
+)
+def test_buffers_that_do_not_fit(
+    index: int, what: int, options: dict[str, Any], message: str, app: App
+) -> None:
+    interpreter, _ = bound(app)
+    buffer = app.buffer(what) if what else 999
+    with pytest.raises(ValueError, match=message):
+        app.delegate.bind_buffer_to_tensor(index, buffer, **options)
+    interpreter.invoke()
+    assert (interpreter.get_tensor(1) == -1).all()
+
+
+IMAGE, OUTPUT = gd.ImageTransform, gd.ImageOutput
+RGBA, GRAY_FLOAT = np.zeros((5, 6, 4), "u1"), np.zeros((5, 6, 1), "f4")
+
+
+@pytest.mark.parametrize(
+    ("index", "pictures", "transform", "message"),
+    [
+        (0, [RGBA], IMAGE(channels="gray"), "expected a tensor of 1 channels"),
+        (0, [RGBA] * 4, IMAGE(), "two or three planes, found 4"),
+        (0, [RGBA, RGBA[:2, :2]], IMAGE(), "chroma planes of 3x3"),
+        (1, [RGBA[:4]], OUTPUT(), "expected a texture of 6x5 .* found 6x4"),
+        (1, [np.zeros((5, 6, 2), "u1")], OUTPUT(), r"one of \['RGBA8', 'R32F', 'RGBA16F'\]"),
+        (1, [GRAY_FLOAT], OUTPUT(), "more channels than R32F"),
+        (1, [RGBA], OUTPUT(palette=PALETTE[:2]), "expected 3 or more colours"),
+        (1, [GRAY_FLOAT], OUTPUT(palette=PALETTE), "RGBA8 or RGBA16F"),
+        (1, [RGBA, RGBA], OUTPUT(), "expected one texture"),
+        (0, 999, IMAGE(), "expected a texture of the delegate's context, found the name 999"),
+    ],
+)
+def test_textures_that_do_not_fit(
+    index: int, pictures: Any, transform: Any, message: str, app: App
+) -> None:
+    app.interpreter(negated((1, 5, 6, 3)))
+    texture = pictures if pictures == 999 else [app.texture(picture) for picture in pictures]
+    with pytest.raises(ValueError, match=message):
+        app.delegate.bind_texture_to_tensor(index, texture, transform=transform)
+
+
+def test_a_texture_for_what_is_no_picture(app: App) -> None:
+    app.interpreter(negated((2, 5, 6, 3)))
+    with pytest.raises(ValueError, match=r"belongs to a tensor \[1, height, width, channels\]"):
+        app.delegate.bind_texture_to_tensor(0, app.texture(RGBA))
+
+
+def test_textures_of_integers_and_of_no_size(app: App) -> None:
+    app.interpreter(negated((1, 5, 6, 3)))
+    with app.egl:
+        integers = app.ctx.texture((6, 5), 4, dtype="u1")
+        cube = app.ctx.texture_cube((4, 4), 4)
+    with pytest.raises(ValueError, match="float or normalised"):
+        app.delegate.bind_texture_to_tensor(0, integers)
+    with pytest.raises(ValueError, match="expected a 2D texture"):
+        app.delegate.bind_texture_to_tensor(0, cube)
+
+
+def test_the_wrong_kinds_of_things(app: App) -> None:
+    app.interpreter(negated((1, 5, 6, 3)))
+    bind = app.delegate.bind_texture_to_tensor
+    for thing in ("texture", 1.5, None, True):
+        with pytest.raises(TypeError, match=r"expected a moderngl\.Texture"):
+            bind(0, [thing])
+        with pytest.raises(TypeError, match=r"expected a moderngl\.Buffer"):
+            app.delegate.bind_buffer_to_tensor(0, thing)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="expected an ImageTransform, for an input"):
+        bind(0, app.texture(RGBA), transform=gd.ImageOutput())
+    with pytest.raises(TypeError, match="expected an ImageOutput, for an output"):
+        bind(1, app.texture(RGBA), transform=gd.ImageTransform())
+    with pytest.raises(TypeError, match="expected an ImageTransform or ImageOutput"):
+        bind(0, app.texture(RGBA), transform=3)  # type: ignore[arg-type]
+
+
+def test_an_apps_texture_and_a_delegate_with_a_context_of_its_own(app: App) -> None:
+    with gd.GpuDelegate() as delegate:
+        interpreter = gd.Interpreter(
+            model_content=negated((1, 5, 6, 3)), experimental_delegates=[delegate]
+        )
+        interpreter.allocate_tensors()
+        with pytest.raises(gd.WrongContextError, match=r"GpuDelegate\(context=ctx\).* GLX"):
+            delegate.bind_texture_to_tensor(0, app.texture(RGBA))
+        with pytest.raises(gd.WrongContextError, match=r"GpuDelegate\(context=ctx\).* GLX"):
+            delegate.bind_buffer_to_tensor(0, app.buffer(400))
+
+
+def test_a_closed_delegate_binds_nothing() -> None:
+    delegate = gd.GpuDelegate()
+    delegate.close()
+    with pytest.raises(gd.DelegateError, match="closed"):
+        delegate.bind_buffer_to_tensor(0, 1)

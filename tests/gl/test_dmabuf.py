@@ -1,0 +1,137 @@
+"""dma-bufs: what is refused and, with an image of EGL's own in its place, what is made of one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gles_delegate as gd
+from gles_delegate.gl import dmabuf
+from gles_delegate.gl.libegl import attributes, libegl
+from tests.gl.state import State
+from tests.gl.test_binding import PICTURE, App, negated
+from tests.gl.test_delegate import break_function
+
+pytestmark = pytest.mark.usefixtures("gl")
+
+_GL_TEXTURE_2D_KHR = 0x30B1
+
+
+@pytest.fixture
+def app() -> Iterator[App]:
+    app = App()
+    yield app
+    app.close()
+
+
+def test_no_context_is_current() -> None:
+    with pytest.raises(gd.ContextError, match="expected a current EGL context"):
+        gd.import_dmabuf(0, 4, 4, "XR24", 16)
+
+
+@pytest.mark.parametrize("modifier", [None, 0])
+def test_a_driver_without_the_extension(
+    modifier: int | None, app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = libegl().eglQueryString
+    monkeypatch.setattr(
+        libegl(), "eglQueryString", lambda *a: query(*a).replace(b"dma_buf_import", b"nothing")
+    )
+    with app.egl, pytest.raises(gd.ContextError, match="no EGL_EXT_image_dma_buf_import"):
+        gd.import_dmabuf(0, 4, 4, "XR24", 16, modifier=modifier)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"width": 0}, "positive width, height and stride"),
+        ({"stride": -4}, "positive width, height and stride"),
+        ({"offset": -1}, "no negative fd or offset"),
+        ({"fd": -1}, "no negative fd or offset"),
+        ({"fourcc": "RGB"}, "four ASCII characters"),
+    ],
+)
+def test_sizes_that_cannot_be(options: dict[str, Any], message: str) -> None:
+    frame = {"fd": 0, "width": 4, "height": 4, "fourcc": "XR24", "stride": 16}
+    with pytest.raises(ValueError, match=message):
+        gd.import_dmabuf(**{**frame, **options})
+
+
+def test_what_is_no_dmabuf(app: App) -> None:
+    """On a driver that imports dma-bufs, a file descriptor that is none."""
+    with app.egl, open(os.devnull, "rb") as file:
+        error = ValueError if can_import(app) else gd.ContextError
+        with pytest.raises(error):
+            gd.import_dmabuf(file.fileno(), 4, 4, "XR24", 16)
+
+
+def can_import(app: App) -> bool:
+    query = libegl().eglQueryString(app.egl.display, 0x3055)
+    return dmabuf.EXTENSION.encode() in query.split()
+
+
+@pytest.mark.mesa
+def test_an_image_becomes_a_texture(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """EGL is asked for what the arguments say; another image of its stands in for the frame."""
+    egl, asked = libegl(), []
+    create, query = egl.eglCreateImageKHR, egl.eglQueryString
+    frame = app.texture(PICTURE)
+
+    def stand_in(display: int, context: int, target: int, buffer: int, wanted: Any) -> int:
+        asked.extend([context, target, buffer, *wanted])
+        handle = app.egl.handle
+        return int(create(display, handle, _GL_TEXTURE_2D_KHR, frame.glo, attributes()))
+
+    monkeypatch.setattr(egl, "eglCreateImageKHR", stand_in)
+    monkeypatch.setattr(
+        egl, "eglQueryString", lambda *a: query(*a) + f" {dmabuf.WITH_MODIFIERS}".encode()
+    )
+    interpreter = app.interpreter(negated((1, 30, 44, 4)))
+    with app.egl:
+        state = State(app.egl.load)
+        before = state.read()
+        modifier = 0x0100000000000002
+        with gd.import_dmabuf(5, 44, 30, "AB24", 192, 64, modifier) as texture:
+            assert state.read() == before
+            assert texture.size == (44, 30)
+            transform = gd.ImageTransform(channels="rgba")
+            app.delegate.bind_texture_to_tensor(0, texture, transform=transform)
+            interpreter.invoke()
+            name = texture.glo
+            assert name in state.objects()["Texture"]
+        assert name not in state.objects()["Texture"]
+        texture.release()
+    expected = transform.apply(PICTURE, (30, 44))
+    np.testing.assert_allclose(-interpreter.get_tensor(1), expected, atol=1e-5)
+    fourcc = int.from_bytes(b"AB24", "little")
+    assert asked == [
+        *(0, 0x3270, 0),
+        *(0x3057, 44, 0x3056, 30, 0x3271, fourcc, 0x3272, 5, 0x3273, 64, 0x3274, 192),
+        *(0x3443, 2, 0x3444, 0x01000000, 0x3038),
+    ]
+
+
+@pytest.mark.mesa
+@pytest.mark.parametrize("function", ["glGenTextures", "glEGLImageTargetTexture2DOES"])
+def test_an_image_that_gl_refuses_is_freed(
+    function: str, app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    egl = libegl()
+    query, freed = egl.eglQueryString, []
+    monkeypatch.setattr(egl, "eglCreateImageKHR", lambda *_: 0xBAD)
+    monkeypatch.setattr(egl, "eglDestroyImageKHR", lambda *arguments: freed.append(arguments[1]))
+    monkeypatch.setattr(
+        egl, "eglQueryString", lambda *a: query(*a) + f" {dmabuf.EXTENSION}".encode()
+    )
+    break_function(function)(monkeypatch, 0)
+    with app.egl:
+        state = State(app.egl.load)
+        before = state.objects()
+        with pytest.raises(gd.GLError, match=function):
+            gd.import_dmabuf(5, 44, 30, "AB24", 192)
+        assert freed == [0xBAD]
+        assert state.objects() == before

@@ -1,0 +1,224 @@
+"""The numpy side of pictures in and out: against Pillow, by hand, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+from gles_delegate import ImageOutput, ImageTransform
+
+RNG = np.random.default_rng(0)
+PICTURE = RNG.integers(0, 256, (30, 44, 3), np.uint8)
+
+
+def pixels(picture: Any, size: tuple[int, int], **options: Any) -> NDArray[Any]:
+    """Colours of 0 to 255, [height, width, channels]."""
+    transform = ImageTransform(mean=0, std=1, **options)
+    return np.asarray(transform.apply(picture, size))[0]
+
+
+def test_the_same_size_is_the_picture_itself() -> None:
+    np.testing.assert_allclose(pixels(PICTURE, (30, 44)), PICTURE, atol=1e-4)
+
+
+@pytest.mark.parametrize("size", [(60, 88), (30, 44), (71, 50)])
+def test_enlarged_as_pillow_does_it(size: tuple[int, int]) -> None:
+    expected = Image.fromarray(PICTURE).resize(size[::-1], Image.Resampling.BILINEAR)
+    np.testing.assert_allclose(pixels(PICTURE, size), expected, atol=1.01)  # it rounds twice
+
+
+def test_shrunk_by_two_is_the_mean_of_four() -> None:
+    fours = PICTURE.astype(float).reshape(15, 2, 22, 2, 3).mean((1, 3))
+    np.testing.assert_allclose(pixels(PICTURE, (15, 22)), fours, atol=1e-3)
+
+
+def test_a_region() -> None:
+    np.testing.assert_allclose(
+        pixels(PICTURE, (10, 20), roi=(7, 5, 20, 10)), PICTURE[5:15, 7:27], atol=1e-3
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "moved"),
+    [
+        ({"flip_x": True}, np.fliplr),
+        ({"flip_y": True}, np.flipud),
+        ({"rotation": 90}, lambda a: np.rot90(a, 1)),
+        ({"rotation": 180}, lambda a: np.rot90(a, 2)),
+        ({"rotation": -90}, lambda a: np.rot90(a, 3)),
+        ({"rotation": 90, "flip_x": True}, lambda a: np.rot90(np.fliplr(a), 1)),
+    ],
+)
+def test_flips_and_quarter_turns_move_pixels_whole(
+    options: dict[str, Any], moved: Callable[[Any], Any]
+) -> None:
+    expected = moved(PICTURE)
+    np.testing.assert_allclose(pixels(PICTURE, expected.shape[:2], **options), expected, atol=1e-3)
+
+
+def test_a_turned_region_follows_its_content() -> None:
+    """A dot to the right of the centre is, in a region turned clockwise by 90, above it."""
+    picture = np.zeros((21, 21, 3), np.uint8)
+    picture[10, 16] = 255
+    seen = pixels(picture, (21, 21), roi=(0, 0, 21, 21), rotation=90)
+    assert seen[4, 10].min() > 254
+
+
+def test_letterbox_and_crop() -> None:
+    boxed = pixels(PICTURE, (44, 44), fit="letterbox", padding=7)
+    np.testing.assert_allclose(boxed[7:37], PICTURE, atol=1e-3)
+    assert (boxed[:7] == 7).all()
+    assert (boxed[37:] == 7).all()
+    np.testing.assert_allclose(pixels(PICTURE, (30, 30), fit="crop"), PICTURE[:, 7:37], atol=1e-3)
+
+
+def test_a_letterboxed_region_shows_its_surroundings() -> None:
+    boxed = pixels(PICTURE, (20, 20), roi=(10, 10, 20, 10), fit="letterbox")
+    np.testing.assert_allclose(boxed, PICTURE[5:25, 10:30], atol=1e-3)
+
+
+def test_a_matrix_is_taken_as_it_is() -> None:
+    shift = ((1, 0, 3), (0, 1, 4))
+    np.testing.assert_allclose(
+        pixels(PICTURE, (10, 10), matrix=shift), PICTURE[4:14, 3:13], atol=1e-3
+    )
+
+
+def test_affine_leads_back_to_the_picture() -> None:
+    transform = ImageTransform(rotation=90, fit="letterbox")
+    x, y = transform.affine((30, 44), (44, 44)) @ [44 / 2, 44 / 2, 1]
+    assert (x, y) == pytest.approx((22, 15))
+    x, y = transform.affine((30, 44), (44, 44)) @ [7, 0, 1]  # the top left corner
+    assert (x, y) == pytest.approx((44, 0))
+
+
+def test_channels() -> None:
+    rgba = pixels(PICTURE, (30, 44), channels="rgba")
+    np.testing.assert_allclose(rgba[..., :3], PICTURE, atol=1e-4)
+    assert (rgba[..., 3] == 255).all()
+    bgr = pixels(PICTURE, (30, 44), channels="bgr")
+    np.testing.assert_allclose(bgr, PICTURE[..., ::-1], atol=1e-4)
+    gray = pixels(PICTURE, (30, 44), channels="gray")[..., 0]
+    np.testing.assert_allclose(gray, Image.fromarray(PICTURE).convert("L"), atol=0.51)
+    of_gray = pixels(PICTURE[..., 0], (30, 44))
+    np.testing.assert_allclose(of_gray, PICTURE[..., :1].repeat(3, 2), atol=1e-4)
+
+
+def test_normalisation() -> None:
+    mean, std = (123.7, 116.8, 103.9), (58.4, 57.1, 57.4)
+    found = ImageTransform(mean=mean, std=std).apply(PICTURE, (30, 44))[0]
+    np.testing.assert_allclose(found, (PICTURE - np.array(mean)) / std, atol=1e-5)
+    np.testing.assert_allclose(
+        ImageTransform().apply(PICTURE, (30, 44))[0], PICTURE / 255, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize(("dtype", "zero"), [("uint8", 0), ("int8", -128)])
+def test_bytes(dtype: str, zero: int) -> None:
+    found = ImageTransform().apply(PICTURE, (30, 44), dtype=dtype, quantization=(1 / 128, 128))
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found[0], PICTURE.astype(int) + zero)
+    real = ImageTransform(mean=127.5, std=127.5)
+    steps = real.apply(PICTURE, (30, 44), dtype=dtype, quantization=(1 / 64, 10))
+    expected = np.floor((PICTURE / 127.5 - 1) * 64 + 10.5).clip(zero, zero + 255)
+    np.testing.assert_array_equal(steps[0], expected)
+
+
+RED, GREEN, WHITE = (255, 0, 0), (0, 255, 0), (255, 255, 255)
+
+
+@pytest.mark.parametrize(
+    ("yuv", "options", "rgb"),
+    [  # the tables of colour bars in BT.601 and BT.709, and JFIF's equations
+        ((81, 90, 240), {}, RED),
+        ((145, 54, 34), {}, GREEN),
+        ((235, 128, 128), {}, WHITE),
+        ((63, 102, 240), {"yuv": "bt709"}, RED),
+        ((173, 42, 26), {"yuv": "bt709"}, GREEN),
+        ((76, 85, 255), {"full_range": True}, RED),
+    ],
+)
+def test_planes(yuv: tuple[int, int, int], options: dict[str, Any], rgb: Any) -> None:
+    y = np.full((5, 7), yuv[0], np.uint8)
+    u, v = (np.full((3, 4), value, np.uint8) for value in yuv[1:])
+    for planes in ([y, u, v], [y, np.stack([u, v], -1)]):
+        np.testing.assert_allclose(
+            pixels(planes, (5, 7), **options), np.full((5, 7, 3), rgb), atol=2
+        )
+
+
+def test_chroma_stands_in_the_middle_of_its_pixels() -> None:
+    y, v = np.full((2, 8), 128, np.uint8), np.full((1, 4), 128, np.uint8)
+    u = np.array([[88, 108, 128, 148]], np.uint8)
+    blue = pixels([y, u, v], (2, 8), full_range=True)[0, :, 2]
+    expected = 128 + 1.772 * np.array([-40, -35, -25, -15, -5, 5, 15, 20])
+    np.testing.assert_allclose(blue, expected, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"fit": "zoom"}, "fit must be one of"),
+        ({"channels": "hsv"}, "channels must be one of"),
+        ({"yuv": "bt2020"}, "yuv must be one of"),
+        ({"mean": 1}, "give both or neither"),
+        ({"mean": (1, 2), "std": 1}, "mean must be a number or 3 numbers"),
+        ({"mean": (1, 2, 3), "std": 1, "channels": "gray"}, "mean must be a number or 1 numbers"),
+        ({"mean": 0, "std": (1, 0, 1)}, "std divides"),
+        ({"roi": (0, 0, 5, 0)}, "positive size"),
+        ({"roi": (0, 0, 5)}, "positive size"),
+        ({"matrix": ((1, 0), (0, 1))}, "two rows of three"),
+        ({"matrix": ((1, 0, 0), (0, 1, 0)), "rotation": 3}, "leave them out"),
+        ({"rotation": float("nan")}, "rotation must be finite"),
+        ({"padding": float("inf")}, "padding must be finite"),
+    ],
+)
+def test_a_transform_that_cannot_be(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ImageTransform(**options)
+
+
+@pytest.mark.parametrize(
+    "picture", [PICTURE[0, 0], np.zeros((0, 4, 3)), np.zeros((4, 4, 5)), [PICTURE, PICTURE]]
+)
+def test_what_is_no_picture(picture: Any) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        ImageTransform().apply(picture, (4, 4))
+
+
+def test_scores_to_colours() -> None:
+    colours = [(0, 0, 0, 0), (255, 0, 0, 255), (0, 0, 255, 128)]
+    output = ImageOutput(palette=colours)
+    scores = np.array([[[[1, 2, 0], [5, 4, 4]], [[0, 0, 1], [1, 1, 0]]]], np.float32)
+    expected = np.array([[colours[1], colours[0]], [colours[2], colours[0]]]) / 255
+    np.testing.assert_allclose(output.apply(scores), expected, atol=1e-6)
+    single = np.array([[[[0.2], [0.8]]]], np.float32)
+    np.testing.assert_allclose(output.apply(single) * 255, [[colours[0], colours[1]]])
+    classes = np.array([[[[2], [9]]]], np.int32)
+    np.testing.assert_allclose(output.apply(classes) * 255, [[colours[2], colours[2]]])
+
+
+def test_values_to_colours() -> None:
+    tensor = np.array([[[[0.5]], [[2]]]], np.float32)
+    output = ImageOutput(scale=0.5, offset=0.25, flip_y=True)
+    np.testing.assert_allclose(output.apply(tensor), [[[1.25] * 3 + [1]], [[0.5] * 3 + [1]]])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"scale": float("nan")},
+        {"palette": [(0, 0, 0, 0)]},
+        {"palette": [(0, 0, 0), (1, 1, 1)]},
+        {"palette": [(0, 0, 0, 0), (0, 0, 0, 256)]},
+        {"palette": [(0, 0, 0, 0), (0, 0, 0, 0.5)]},
+    ],
+)
+def test_an_output_that_cannot_be(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        ImageOutput(**options)
