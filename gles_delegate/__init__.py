@@ -22,7 +22,7 @@ from gles_delegate.gl.objects import Fence
 from gles_delegate.image import ImageOutput, ImageTransform
 from gles_delegate.interpreter import Interpreter, SignatureRunner
 from gles_delegate.options import GpuDelegateOptions, InferencePreference, InferencePriority
-from gles_delegate.report import DelegationReport
+from gles_delegate.report import DelegationReport, DispatchTime
 from gles_delegate.version import __version__ as __version__
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "DelegateError",
     "DelegationReport",
     "Device",
+    "DispatchTime",
     "EglContext",
     "Fence",
     "GLError",

@@ -19,7 +19,7 @@ from gles_delegate.image import ImageOutput, ImageTransform
 from gles_delegate.litert_check import require_known_layout
 from gles_delegate.model import load_model, read_model
 from gles_delegate.options import GpuDelegateOptions
-from gles_delegate.report import DelegationReport
+from gles_delegate.report import DelegationReport, DispatchTime
 from gles_delegate.session import Progress
 
 
@@ -78,6 +78,20 @@ class GpuDelegate(NotPickled):
     def report(self) -> DelegationReport:
         """Which nodes of the bound model run on the GPU; empty before a model is bound."""
         return self._delegation.report if self._delegation else DelegationReport()
+
+    def profile(self) -> list[DispatchTime]:
+        """Run the model once more on its present inputs, and measure each dispatch by itself.
+
+        By the GPU's timer where it has one, otherwise by waiting for each. Variables go on.
+
+        Raises:
+            DelegateError: No model is bound, or it is not prepared.
+            WrongThreadError, WrongContextError: As for any call.
+        """
+        self._require_open()
+        if self._delegation is None:
+            raise DelegateError("there is nothing to profile before a model is bound")
+        return self._delegation.profile()
 
     def bind(self, graph: Graph) -> Delegation:
         """Take a model: fixes the thread and the context, and lowers the graph.

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from gles_delegate.binding import Binding, Resource
-from gles_delegate.dispatch import Shape
+from gles_delegate.dispatch import Dispatch, Shape
 from gles_delegate.errors import DelegateError, UnsupportedModelError
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.objects import Fence, wait_on_gpu
@@ -21,7 +22,7 @@ from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.partition import Lowered, choose_segments, lower_graph
 from gles_delegate.plan import make_plan
 from gles_delegate.ports import Edge, Port
-from gles_delegate.report import DelegationReport, NodeReport, count
+from gles_delegate.report import DelegationReport, DispatchTime, NodeReport, count
 from gles_delegate.session import Progress, Session
 from gles_delegate.store import Store, fingerprint
 from gles_delegate.version import __version__
@@ -178,6 +179,29 @@ class Delegation:
                 f"cannot bind tensor {index}: nodes {sorted(users)} use it, and the GPU runs "
                 f"{[list(nodes) for nodes in segments]}"
             )
+
+    def profile(self) -> list[DispatchTime]:
+        """Run every prepared segment once more, each dispatch by itself."""
+        ops = {node.index: node.op for node in self.graph.nodes}
+        return [
+            DispatchTime(d.node, ops.get(d.node, ""), d.shader, str(d), seconds, d.flops)
+            for segment in self._segments
+            for d, seconds in self.thread.run(segment.profile)
+        ]
+
+    @property
+    def nbytes(self) -> tuple[int, int]:
+        """Bytes of GPU memory for activations and for constants."""
+        sizes = [segment.nbytes for segment in self._segments]
+        return sum(a for a, _ in sizes), sum(c for _, c in sizes)
+
+    @contextmanager
+    def idle(self) -> Iterator[None]:
+        """See `Session.idle`."""
+        with ExitStack() as stack:
+            for segment in self._segments:
+                stack.enter_context(segment.idle())
+            yield
 
     def read_result(self, index: int) -> Array | None:
         """What the last run left in an output that is bound; None for any other tensor."""
@@ -361,6 +385,19 @@ class Segment:
         texels = self._delegation.thread.run(lambda: self._require_session().read_result(index))
         edge = self._edge(self._require_lowered(), index)
         return edge.elements(texels) if texels is not None else None
+
+    def profile(self) -> list[tuple[Dispatch, float]]:
+        """See `Session.profile`; on the delegate's thread, inside the guard."""
+        return self._require_session().profile()
+
+    def idle(self) -> AbstractContextManager[None]:
+        """See `Session.idle`."""
+        return self._require_session().idle()
+
+    @property
+    def nbytes(self) -> tuple[int, int]:
+        """Bytes of GPU memory for activations and for constants."""
+        return self._session.nbytes if self._session else (0, 0)
 
     def read_variable(self, index: int, array: Array) -> None:
         """Fill `array` with a variable tensor, if the GPU has it."""

@@ -63,6 +63,30 @@ class DelegationReport:
         return json.dumps(asdict(self))
 
 
+@dataclass(frozen=True)
+class DispatchTime:
+    """What one dispatch took.
+
+    Attributes:
+        node, op: Of the node it belongs to; -1 and "" where a tensor only changes its layout.
+        shader: File name in glsl/, without ``.glsl``.
+        text: The whole of it in a line.
+        flops: Floating point operations of its convolutions and products, 0 for others.
+    """
+
+    node: int
+    op: str
+    shader: str
+    text: str
+    seconds: float
+    flops: int
+
+    @property
+    def gflops(self) -> float:
+        """Billions of floating point operations per second."""
+        return self.flops / self.seconds / 1e9 if self.seconds else 0.0
+
+
 def count(segments: int) -> str:
     """The number of segments in words."""
     return "1 segment" if segments == 1 else f"{segments} segments"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any, TypeAlias
 
 import moderngl
@@ -14,7 +15,7 @@ from gles_delegate.binding import BoundBuffer, Resource, SampledTextures, Writte
 from gles_delegate.dispatch import Const, Dispatch, Operand, Value
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.context import OUTPUT_BLOCK, GpuContext
-from gles_delegate.gl.objects import Program, Sampler, TexelBuffer, TexelView
+from gles_delegate.gl.objects import Program, Sampler, Stopwatch, TexelBuffer, TexelView
 from gles_delegate.graph import Array, Graph
 from gles_delegate.plan import Plan
 from gles_delegate.shaders import Source, assemble
@@ -120,6 +121,43 @@ class Session:
             for function, arguments in self._calls:
                 function(*arguments)
         self._gpu.gl.check("invoke")
+
+    def profile(self) -> list[tuple[Dispatch, float]]:
+        """Run once more on what is there; each dispatch and the seconds it took.
+
+        Each is measured by itself, so together they take longer than in a run.
+        """
+        dispatch_compute = self._gpu.gl.unchecked("glDispatchCompute")
+        seconds: list[float] = []
+        watch = Stopwatch(self._gpu.gl, self._gpu.timers)
+        with self._gpu.textures() if self._has_textures else nullcontext():
+            for function, arguments in self._calls:
+                if function is dispatch_compute:
+                    seconds.append(watch.measure(partial(function, *arguments)))
+                else:
+                    function(*arguments)
+        watch.release()
+        self._gpu.gl.check("profile")
+        return list(zip(self._plan.dispatches, seconds, strict=True))
+
+    @contextmanager
+    def idle(self) -> Iterator[None]:
+        """Inside ``with``, runs ask the GPU for no work: what they take is the CPU's part."""
+        dispatch_compute = self._gpu.gl.unchecked("glDispatchCompute")
+        calls = self._calls
+        self._calls = [
+            (function, (0, 0, 0) if function is dispatch_compute else arguments)
+            for function, arguments in calls
+        ]
+        try:
+            yield
+        finally:
+            self._calls = calls
+
+    @property
+    def nbytes(self) -> tuple[int, int]:
+        """Bytes of the buffers for activations, and for constants."""
+        return sum(self._plan.slots), sum(constant.nbytes for constant in self._constants)
 
     def read(self, index: int, array: Array) -> None:
         """Wait for the last run, and read one of `outputs` into `array`."""

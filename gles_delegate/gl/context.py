@@ -48,6 +48,7 @@ class GpuContext:
         limits: What its compute shaders may use.
         header: The first lines of every shader.
         renderer: The driver's name of the device.
+        timers: Whether the GPU measures how long it takes.
         identity: Vendor, renderer and version, which change with the device and the driver.
         offset_alignment: Bytes of which the place of texels in a buffer must be a multiple.
 
@@ -160,10 +161,13 @@ class GpuContext:
                 f"expected OpenGL ES 3.1 or OpenGL 4.3, found {version!r} on {self.renderer!r}"
             )
         self.header = ES_HEADER if is_es else DESKTOP_HEADER
+        extensions = gl.extensions()
         textures = number >= (3, 2) or bool(
-            {"GL_EXT_texture_buffer", "GL_OES_texture_buffer"} & gl.extensions()
+            {"GL_EXT_texture_buffer", "GL_OES_texture_buffer"} & extensions
         )
         cpu = "llvmpipe" in self.renderer
+        # llvmpipe's own timer does not see its worker threads.
+        self.timers = not cpu and ("GL_EXT_disjoint_timer_query" in extensions or not is_es)
         self.offset_alignment = gl.integer(gl_names.SHADER_STORAGE_BUFFER_OFFSET_ALIGNMENT)
         if textures:
             of_textures = gl.integer(gl_names.TEXTURE_BUFFER_OFFSET_ALIGNMENT)

@@ -43,6 +43,7 @@ UNPACK_STATE = {0x0CF5: 4, 0x0CF2: 0, 0x0CF3: 0, 0x0CF4: 0}
 """Alignment, row length, skipped rows and skipped pixels of what is uploaded to a texture."""
 RGBA8, RGBA16F, R32F, RED, RGBA = 0x8058, 0x881A, 0x822E, 0x1903, 0x1908
 UNSIGNED_BYTE, FLOAT, HALF_FLOAT = 0x1401, 0x1406, 0x140B
+TIME_ELAPSED, QUERY_RESULT = 0x88BF, 0x8866
 SYNC_GPU_COMMANDS_COMPLETE, SYNC_FLUSH_COMMANDS, TIMEOUT_IGNORED = 0x9117, 0x1, (1 << 64) - 1
 ALREADY_SIGNALED, TIMEOUT_EXPIRED, CONDITION_SATISFIED = 0x911A, 0x911B, 0x911C
 MAX_COMPUTE_SHADER_STORAGE_BLOCKS, MAX_COMPUTE_IMAGE_UNIFORMS = 0x90DB, 0x91BD
@@ -118,6 +119,12 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {  # the result's type, then the argum
     "glFlush": (None,),
     "glEGLImageTargetTexture2DOES": (None, c_uint, c_void_p),
     "glBindImageTexture": (None, c_uint, c_uint, c_int, c_uint, c_int, c_uint, c_uint),
+    "glFinish": (None,),
+    "glGenQueries": (None, c_int, POINTER(c_uint)),
+    "glDeleteQueries": (None, c_int, POINTER(c_uint)),
+    "glBeginQuery": (None, c_uint, c_uint),
+    "glEndQuery": (None, c_uint),
+    "glGetQueryObjectui64v": (None, c_uint, c_uint, POINTER(c_uint64)),
     "glDispatchCompute": (None, c_uint, c_uint, c_uint),
     "glMemoryBarrier": (None, c_uint),
 }

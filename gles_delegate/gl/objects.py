@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable
+from time import perf_counter
 from types import TracebackType
 from typing import Any
 
@@ -170,6 +171,41 @@ class TexelBuffer(TexelView):
     def release(self) -> None:
         super().release()
         self.buffer.release()
+
+
+class Stopwatch:
+    """Measures what the GPU spends on some calls.
+
+    Args:
+        queries: Use the GPU's own timer; otherwise the CPU's, and wait for the GPU before and
+            after, which counts the way to it and back as well.
+    """
+
+    def __init__(self, gl: Functions, queries: bool) -> None:
+        self._gl = gl
+        self._query = ctypes.c_uint()
+        if queries:
+            gl.glGenQueries(1, self._query)
+
+    def measure(self, function: Callable[[], object]) -> float:
+        """Call it; the seconds that it took on the GPU."""
+        gl = self._gl
+        if not self._query:
+            gl.glFinish()
+            begin = perf_counter()
+            function()
+            gl.glFinish()
+            return perf_counter() - begin
+        nanoseconds = ctypes.c_uint64()
+        gl.glBeginQuery(gl_names.TIME_ELAPSED, self._query)
+        function()
+        gl.glEndQuery(gl_names.TIME_ELAPSED)
+        gl.glGetQueryObjectui64v(self._query, gl_names.QUERY_RESULT, nanoseconds)
+        return nanoseconds.value / 1e9
+
+    def release(self) -> None:
+        if self._query:
+            self._gl.glDeleteQueries(1, self._query)
 
 
 class Sampler:

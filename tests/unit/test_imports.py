@@ -99,6 +99,7 @@ def test_public_names() -> None:
         "ContextLostError",
         "DelegateError",
         "DelegationReport",
+        "DispatchTime",
         "Device",
         "EglContext",
         "Fence",
