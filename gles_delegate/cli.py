@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv as csv_module
 import dataclasses
 import json
 import os
@@ -14,6 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from gles_delegate import benchmark as timing
 from gles_delegate import compare as comparison
 from gles_delegate.compatibility import CompatibilityList
 from gles_delegate.delegate import GpuDelegate
@@ -28,13 +30,15 @@ from gles_delegate.model import read_file, read_model
 from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.partition import choose_segments, lower_graph
 from gles_delegate.plan import make_plan
-from gles_delegate.report import DelegationReport, NodeReport
+from gles_delegate.report import DelegationReport, DispatchTime, NodeReport
 from gles_delegate.version import __version__
 
 try:
     import click
+    from matplotlib.figure import Figure
     from PIL import Image
     from rich.console import Console
+    from rich.progress import Progress
     from rich.table import Table
 except ImportError as _error:
     sys.exit(f"gles-delegate: {_error.name} is not installed: pip install 'gles_delegate[cli]'")
@@ -330,6 +334,143 @@ def compare(
         else:
             print(f"all {len(rows)} tensors agree")
     sys.exit(bool(failed))
+
+
+@command
+@model_argument
+@input_option
+@mean_option
+@std_option
+@click.option("--runs", default=50, show_default=True)
+@click.option("--warmup", default=5, show_default=True, help="Runs before those that count.")
+@click.option(
+    "--against",
+    default="",
+    metavar="PEER,...",
+    help=f"Measure these as well, in turns, and print ratios: {', '.join(timing.PEERS)}.",
+)
+@click.option("--threads", default=2, show_default=True, help="Of the peers' CPU kernels.")
+@click.option("--profile", is_flag=True, help="Measure each dispatch by itself as well.")
+@click.option("--csv", type=click.Path(path_type=Path), help="Write the profile to this file.")
+@click.option(
+    "--picture", type=click.Path(path_type=Path), help="Draw the time of each node to this file."
+)
+@click.option("--half", is_flag=True, help="Allow loss of precision: float16 storage.")
+@device_option
+@json_option
+def benchmark(
+    model: Path,
+    inputs: Sequence[str],
+    mean: float,
+    std: float,
+    runs: int,
+    warmup: int,
+    against: str,
+    threads: int,
+    profile: bool,
+    csv: Path | None,
+    picture: Path | None,
+    half: bool,
+    device: int | None,
+    as_json: bool,
+) -> None:
+    """Measure how fast MODEL runs, from arrays to arrays."""
+    content = read_file(model)
+    if inputs:
+        feeds = _feeds(read_model(content), inputs, mean, std)
+    else:
+        feeds = comparison.random_feeds(content)
+    options = GpuDelegateOptions(device_index=device, precision_loss_allowed=half or None)
+    peers = [name for name in against.split(",") if name]
+    profiles = 10 if profile or csv or picture else 0
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(model.name, total=None)
+        result = timing.benchmark(
+            content, feeds, options, runs, warmup, peers, threads, profiles,
+            lambda done, total: bar.update(task, completed=done, total=total),
+        )  # fmt: skip
+    if csv:
+        _write_csv(csv, result.dispatches)
+    if picture:
+        _draw(picture, model.name, result.dispatches)
+    if as_json:
+        print(json.dumps(_as_data(result)))
+    else:
+        _print_benchmark(result, profile)
+
+
+def _as_data(result: timing.Benchmark) -> dict[str, Any]:
+    data = dataclasses.asdict(result)
+    data["runs"] = result.runs.summary()
+    data["peers"] = {
+        name: {**times.summary(), "ratio": result.ratio(name)}
+        for name, times in result.peers.items()
+    }
+    data["dispatches"] = [
+        {**dataclasses.asdict(dispatch), "gflops": dispatch.gflops}
+        for dispatch in result.dispatches
+    ]
+    return data
+
+
+def _print_benchmark(result: timing.Benchmark, profile: bool) -> None:
+    print(f"{result.device}: {result.report}")
+    rows = [{"": "gles_delegate", **result.runs.summary(), "ours / its": ""}]
+    for name, times in result.peers.items():
+        rows.append({"": name, **times.summary(), "ours / its": f"{result.ratio(name):.2f}"})
+    _print_table(rows)
+    print(
+        f"milliseconds. Start {result.init * 1e3:.0f} ms, first run {result.first * 1e3:.0f} ms; "
+        f"the CPU's part of a run {result.cpu * 1e3:.3f} ms; activations "
+        f"{_megabytes(result.activation_bytes)}, weights {_megabytes(result.constant_bytes)}, "
+        f"process at most {_megabytes(result.peak_bytes)}"
+    )
+    if profile:
+        total = sum(dispatch.seconds for dispatch in result.dispatches)
+        _print_table(
+            [
+                {
+                    "node": dispatch.node if dispatch.node >= 0 else "",
+                    "op": dispatch.op,
+                    "ms": f"{dispatch.seconds * 1e3:.3f}",
+                    "%": f"{dispatch.seconds / total * 100:.1f}",
+                    "GFLOP/s": f"{dispatch.gflops:.1f}" if dispatch.flops else "",
+                    "dispatch": dispatch.text,
+                }
+                for dispatch in result.dispatches
+            ]
+        )
+        print(f"{len(result.dispatches)} dispatches, {total * 1e3:.3f} ms one by one")
+
+
+def _write_csv(path: Path, dispatches: Sequence[DispatchTime]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv_module.writer(file)
+        writer.writerow(("node", "op", "shader", "seconds", "flops", "dispatch"))
+        for d in dispatches:
+            writer.writerow((d.node, d.op, d.shader, d.seconds, d.flops, d.text))
+
+
+def _draw(path: Path, title: str, dispatches: Sequence[DispatchTime]) -> None:
+    """A bar for each node, as long as its dispatches take, and coloured by its op."""
+    nodes: dict[tuple[int, str], float] = {}
+    totals: dict[str, float] = {}
+    for dispatch in dispatches:
+        op, milliseconds = dispatch.op or "layout", dispatch.seconds * 1e3
+        nodes[dispatch.node, op] = nodes.get((dispatch.node, op), 0) + milliseconds
+        totals[op] = totals.get(op, 0) + milliseconds
+    figure = Figure(figsize=(8, max(2, 0.18 * len(nodes) + 1)), layout="constrained")
+    axes = figure.add_subplot()
+    for op in sorted(totals, key=lambda op: -totals[op]):
+        rows = [(i, t) for i, ((_, other), t) in enumerate(nodes.items()) if other == op]
+        axes.barh(*zip(*rows, strict=True), label=f"{op}: {totals[op]:.2f} ms")
+    names = [str(node) if node >= 0 else "" for node, _ in nodes]
+    axes.set_yticks(range(len(nodes)), names, fontsize=6)
+    axes.invert_yaxis()
+    axes.set(xlabel="ms", ylabel="node", title=title)
+    axes.margins(y=0.01)
+    figure.legend(loc="outside lower center", ncols=3)
+    figure.savefig(path, dpi=120)
 
 
 def _limits_of(device: int | None) -> Limits:

@@ -88,10 +88,7 @@ class GpuDelegate(NotPickled):
             DelegateError: No model is bound, or it is not prepared.
             WrongThreadError, WrongContextError: As for any call.
         """
-        self._require_open()
-        if self._delegation is None:
-            raise DelegateError("there is nothing to profile before a model is bound")
-        return self._delegation.profile()
+        return self.delegation.profile()
 
     def bind(self, graph: Graph) -> Delegation:
         """Take a model: fixes the thread and the context, and lowers the graph.
@@ -226,6 +223,18 @@ class GpuDelegate(NotPickled):
         failure = self._delegation.native.failure if self._delegation else None
         if isinstance(error, RuntimeError) and failure is not None and failure is not error:
             raise LiteRtError(str(error)) from failure
+
+    @property
+    def delegation(self) -> Delegation:
+        """The bound model.
+
+        Raises:
+            DelegateError: The delegate is closed, or no model was bound yet.
+        """
+        self._require_open()
+        if self._delegation is None:
+            raise DelegateError("the delegate has no model yet: give it to an interpreter")
+        return self._delegation
 
     @property
     def gpu(self) -> GpuContext:

@@ -279,3 +279,61 @@ def test_a_published_model(real_model: Callable[[str], bytes], tmp_path: Path) -
     path = tmp_path / "model.tflite"
     path.write_bytes(real_model("mobilenet_v1_0.25_128_quant"))
     assert "all 31 tensors agree" in call("compare", path, "--per-op")
+
+
+def test_benchmark(model: Path, tmp_path: Path) -> None:
+    files = ("--csv", tmp_path / "ops.csv", "--picture", tmp_path / "ops.png")
+    peers = "litert,litert-builtin"
+    text = call("benchmark", model, "--runs", 7, "--against", peers, "--profile", *files)
+    assert "2 of 2 nodes run on the GPU" in text
+    assert "litert-builtin" in text
+    assert "the CPU's part of a run" in text
+    header, *rows = (tmp_path / "ops.csv").read_text().splitlines()
+    assert header == "node,op,shader,seconds,flops,dispatch"
+    assert len(rows) == int(text.splitlines()[-1].split()[0])
+    with Image.open(tmp_path / "ops.png") as picture:
+        assert picture.width > 500
+    data = call_json("benchmark", model, "--runs", 7, "--against", "litert", "--profile")
+    assert 0 < data["runs"]["min"] <= data["runs"]["p50"] <= data["runs"]["max"]
+    assert data["peers"]["litert"]["ratio"] == pytest.approx(
+        data["runs"]["p50"] / data["peers"]["litert"]["p50"]
+    )
+    assert 0 < data["cpu"] < data["first"]
+    assert data["constant_bytes"] > 7 * 5 * 4
+    product = next(d for d in data["dispatches"] if d["op"] == "FULLY_CONNECTED" and d["flops"])
+    assert product["flops"] == 2 * 3 * 5 * 7
+    assert product["gflops"] == pytest.approx(product["flops"] / product["seconds"] / 1e9)
+
+
+def test_benchmark_of_a_mixed_model(mixed: Path) -> None:
+    data = call_json("benchmark", mixed, "--runs", 2, "--profile", "--half")
+    assert data["dispatches"]
+    assert "in 1 segment" in data["report"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--against", "ncnn"], "expected peers out of ['litert', 'litert-builtin'], found 'ncnn'"),
+        (["--runs", "0"], "expected one run or more"),
+        (["--device", "9"], "no device 9"),
+    ],
+)
+def test_benchmark_refuses(arguments: list[str], message: str, model: Path) -> None:
+    assert message in call("benchmark", model, *arguments, status=1)
+
+
+def test_a_run_without_work_leaves_the_model_as_it_was() -> None:
+    with gd.GpuDelegate() as delegate:
+        interpreter = gd.Interpreter(model_content=small_model(), experimental_delegates=[delegate])
+        with pytest.raises(gd.DelegateError, match="not prepared"):
+            delegate.profile()
+        interpreter.allocate_tensors()
+        interpreter.set_tensor(0, INPUT)
+        with delegate.delegation.idle():
+            interpreter.invoke()
+            assert not interpreter.get_tensor(interpreter.get_output_details()[0]["index"]).any()
+        delegate.profile()
+        interpreter.invoke()
+        result = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+        np.testing.assert_allclose(result, expected(), rtol=1e-5, atol=1e-5)

@@ -25,7 +25,7 @@ LINE = (
     {"delegation", "litert_check"},
     {"delegate", "standalone"},
     {"interpreter", "compatibility"},
-    {"compare"},
+    {"compare", "benchmark"},
     {"__init__"},
     {"cli"},
     {"__main__"},
