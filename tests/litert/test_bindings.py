@@ -101,7 +101,7 @@ def test_a_constant_output_cannot_be_bound(app: App) -> None:
     constant = builder.op("DEQUANTIZE", [half], [builder.tensor((2,))])
     y = builder.op("NEG", [x], [(2,)])
     interpreter = app.interpreter(builder.build([y, constant]))
-    with pytest.raises(ValueError, match=f"cannot bind tensor {constant}: it is a constant"):
+    with pytest.raises(ValueError, match=f"cannot bind tensor {constant}: .* a constant"):
         app.delegate.bind_buffer_to_tensor(constant, app.buffer(8))
     interpreter.set_tensor(x, np.ones(2, np.float32))
     invocation = interpreter.invoke_async()
