@@ -139,6 +139,17 @@ def test_formats_of_textures(dtype: str, channels: int, app: App) -> None:
     np.testing.assert_allclose(-interpreter.get_tensor(y), expected, atol=1e-4)
 
 
+def test_the_textures_own_filter_does_not_matter(app: App) -> None:
+    """One that asks for mipmaps and has none would be black to its own sampler."""
+    texture = app.texture(PICTURE)
+    texture.filter = moderngl.LINEAR_MIPMAP_LINEAR, moderngl.LINEAR
+    interpreter = app.interpreter(negated((1, 9, 11, 3)))
+    app.delegate.bind_texture_to_tensor(0, texture)
+    interpreter.invoke()
+    expected = gd.ImageTransform().apply(PICTURE, (9, 11))
+    np.testing.assert_allclose(-interpreter.get_tensor(1), expected, atol=1e-5)
+
+
 @pytest.mark.parametrize("layout", ["NV12", "I420"])
 @pytest.mark.parametrize(
     "options",
