@@ -28,6 +28,15 @@ class BoundBuffer:
     offset: int
     size: int
 
+    def overlaps(self, other: object) -> bool:
+        """Whether another resource has bytes of it too."""
+        return (
+            isinstance(other, BoundBuffer)
+            and other.name == self.name
+            and other.offset < self.offset + self.size
+            and self.offset < other.offset + other.size
+        )
+
 
 @dataclass(frozen=True)
 class SampledTextures:

@@ -148,20 +148,20 @@ class Delegation:
         Raises:
             ValueError: The tensor cannot be bound, or not to this; what was bound stays.
         """
+        bindings = {i: bound for i, bound in self.bindings.items() if i != index}
         if binding is not None:
             self._require_bindable(index)
-        before = dict(self.bindings)
-        self.bindings.pop(index, None)
-        if binding is not None:
-            self.bindings[index] = binding
-        try:
-            for segment in self._segments:
-                segment.rebind()
-        except BaseException:
-            self.bindings = before
-            for segment in self._segments:
-                segment.rebind()
-            raise
+            bindings[index] = binding
+
+        def rebind() -> None:
+            # All is checked before anything is changed.
+            prepared = [segment for segment in self._segments if segment.is_prepared]
+            attached = [segment.attached(bindings) for segment in prepared]
+            for segment, (ports, resources) in zip(prepared, attached, strict=True):
+                segment.attach(ports, resources)
+
+        self.thread.run(rebind)
+        self.bindings = bindings
 
     def _require_bindable(self, index: int) -> None:
         graph, segments = self.graph, self._partition.segments
@@ -292,7 +292,7 @@ class Segment:
         self._nodes = nodes
         self._session: Session | None = None
         self._lowered: Lowered | None = None
-        self._ports: dict[int, Port] = {}
+        self._ports: Mapping[int, Port] = {}
         self._constants: dict[int, Array] = {}
         self._invocations: list[Invocation] = []
         self._started = 0
@@ -325,24 +325,44 @@ class Segment:
         self._delegation.thread.run(lambda: self._replace_session(lowered))
         return lowered.shapes
 
-    def rebind(self) -> None:
-        """Run with the present bindings from now on.
+    @property
+    def is_prepared(self) -> bool:
+        """Whether it can run."""
+        return self._session is not None
+
+    def attached(
+        self, bindings: Mapping[int, Binding], lowered: Lowered | None = None
+    ) -> tuple[dict[int, Port], dict[int, Resource]]:
+        """The ports and the GL objects of what is bound to its tensors; inside the guard.
+
+        Args:
+            lowered: The nodes for other shapes than the present ones.
 
         Raises:
             ValueError: What is bound to a tensor does not fit.
         """
-        if self._session is not None:
-            self._delegation.thread.run(self._attach)
+        delegation, lowered = self._delegation, lowered or self._require_lowered()
+        read = {t for index in self._nodes for t in delegation.graph.nodes[index].inputs}
+        ports: dict[int, Port] = {}
+        resources: dict[int, Resource] = {}
+        for index in bindings.keys() & (read | self.made):
+            edge, is_input = self._edge(lowered, index), index not in self.made
+            if edge.tensor.is_constant:
+                raise ValueError(f"cannot bind tensor {index}: no run computes it, a constant")
+            gpu = delegation.thread.gpu
+            ports[index], resources[index] = bindings[index].attach(edge, is_input, gpu)
+        return ports, resources
 
-    def _attach(self) -> None:
-        session, lowered = self._require_session(), self._require_lowered()
-        ports, resources = self._attached(lowered)
+    def attach(self, ports: Mapping[int, Port], resources: Mapping[int, Resource]) -> None:
+        """Run with what `attached` returned from now on; inside the guard."""
+        session = self._require_session()
         if ports == self._ports:
             session.attach(resources)
         else:
-            kept = session.save_variables()
-            self._replace_session(lowered)
-            self._require_session().restore_variables(kept)
+            replacement = self._new_session(self._require_lowered(), ports, resources)
+            replacement.restore_variables(session.save_variables())
+            self.release()
+            self._session, self._ports = replacement, ports
 
     def invoke(self, inputs: Mapping[int, Array], outputs: Mapping[int, Array]) -> None:
         """Run once: arrays by tensor index, of the tensors' types and the prepared shapes."""
@@ -454,38 +474,24 @@ class Segment:
             raise DelegateError("the model is not prepared: call allocate_tensors() first")
         return self._session
 
-    def _attached(self, lowered: Lowered) -> tuple[dict[int, Port], dict[int, Resource]]:
-        """The ports and the GL objects of what is bound to the segment's tensors."""
-        delegation = self._delegation
-        gpu = delegation.thread.gpu
-        read = {t for index in self._nodes for t in delegation.graph.nodes[index].inputs}
-        ports: dict[int, Port] = {}
-        resources: dict[int, Resource] = {}
-        for index, binding in delegation.bindings.items():
-            if index in read | self.made:
-                edge = self._edge(lowered, index)
-                ports[index], resources[index] = binding.attach(edge, index not in self.made, gpu)
-        return ports, resources
-
     def _edge(self, lowered: Lowered, index: int) -> Edge:
         limits, half = self._delegation.thread.gpu.limits, self._delegation.half
         return Edge(lowered.graph.tensors[index], lowered.shapes[index], limits, half)
 
     def _replace_session(self, lowered: Lowered) -> None:
-        """Plan and compile with what is bound now; inside the guard."""
+        ports, resources = self.attached(self._delegation.bindings, lowered)
+        self.release()
+        self._session = self._new_session(lowered, ports, resources)
+        self._lowered, self._ports = lowered, ports
+        folded = self.made.intersection(lowered.graph.outputs).difference(self._session.outputs)
+        self._constants = {
+            index: lowered.graph.tensors[index].array() for index in folded.difference(ports)
+        }
+
+    def _new_session(
+        self, lowered: Lowered, ports: Mapping[int, Port], resources: Mapping[int, Resource]
+    ) -> Session:
         delegation = self._delegation
         gpu = delegation.thread.gpu
-        ports, resources = self._attached(lowered)
         plan = make_plan(lowered, self._nodes, gpu.limits, delegation.half, ports)
-        folded = self.made.intersection(lowered.graph.outputs).difference(plan.outputs)
-        bound = sorted(folded.intersection(resources))
-        if bound:
-            raise ValueError(
-                f"cannot bind tensor {bound[0]}: it is a constant, which no run computes"
-            )
-        self.release()
-        self._session = Session(
-            plan, lowered.graph, gpu, resources, delegation.store, delegation.progress
-        )
-        self._lowered, self._ports = lowered, ports
-        self._constants = {index: lowered.graph.tensors[index].array() for index in folded}
+        return Session(plan, lowered.graph, gpu, resources, delegation.store, delegation.progress)

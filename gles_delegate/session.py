@@ -272,6 +272,7 @@ class Session:
         plan, gpu = self._plan, self._gpu
         boundary = (*plan.inputs.items(), *plan.outputs.items(), *plan.variables.items())
         uses = Counter(plan.slot_of[value] for _, value in boundary)
+        bound_inputs = [self._resources.get(index) for index in plan.inputs]
         for index, value in boundary:
             resource, slot = self._resources.get(index), plan.slot_of[value]
             if (
@@ -279,6 +280,8 @@ class Session:
                 and uses[slot] == 1
                 and resource.size == value.nbytes > 0
                 and resource.offset % gpu.offset_alignment == 0
+                # What is read all through the run must not be written before its end.
+                and (index in plan.inputs or not any(map(resource.overlaps, bound_inputs)))
             ):
                 name, offset, size = resource.name, resource.offset, resource.size
                 self._views[slot] = TexelView(gpu.gl, name, offset, size, self._image)

@@ -44,10 +44,8 @@ def buffer_size(gpu: GpuContext, buffer: Any) -> tuple[int, int]:
     if not gl.glIsBuffer(name):
         raise ValueError(f"expected a buffer of the delegate's context, found the name {name}")
     size = ctypes.c_int64()
-    bound = gl.integer(gl_names.ARRAY_BUFFER_BINDING)
-    gl.glBindBuffer(gl_names.ARRAY_BUFFER, name)
+    gl.glBindBuffer(gl_names.ARRAY_BUFFER, name)  # which the guard puts back
     gl.glGetBufferParameteri64v(gl_names.ARRAY_BUFFER, gl_names.BUFFER_SIZE, size)
-    gl.glBindBuffer(gl_names.ARRAY_BUFFER, bound)
     return name, size.value
 
 

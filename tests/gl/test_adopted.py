@@ -139,6 +139,22 @@ def test_all_state_is_put_back_with_textures_and_buffers(scene: tuple[Any, Scene
     assert state.objects() == objects
 
 
+def test_an_apps_settings_for_uploads_do_not_shift_the_pixels(scene: tuple[Any, Scene]) -> None:
+    glcontext, app = scene
+    gl = Functions(glcontext.load)
+    with gd.GpuDelegate(context=app.ctx) as delegate:
+        interpreter = gd.Interpreter(
+            model_content=negated((1, 30, 44, 4)), experimental_delegates=[delegate]
+        )
+        interpreter.allocate_tensors()
+        delegate.bind_texture_to_tensor(1, app.mask)
+        interpreter.set_tensor(0, -PICTURE[np.newaxis].astype(np.float32) / 255)
+        for name, value in zip(gl_names.UNPACK_STATE, (8, 50, 2, 3), strict=True):
+            gl.glPixelStorei(name, value)
+        interpreter.invoke()
+        np.testing.assert_array_equal(read(app.ctx, app.mask), PICTURE.ravel())
+
+
 @pytest.mark.parametrize("immutable", [False, True])
 def test_textures_of_either_kind_of_storage(immutable: bool) -> None:
     """What glTexStorage2D made as well as what glTexImage2D did, which moderngl uses."""

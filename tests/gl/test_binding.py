@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import moderngl
@@ -12,6 +14,8 @@ from numpy.typing import NDArray
 
 import gles_delegate as gd
 from gles_delegate import delegation
+from gles_delegate.gl.context import GpuContext
+from gles_delegate.limits import Limits
 from tests.gl.trace import traced
 from tests.tflite_builder import ModelBuilder, quantization
 
@@ -133,6 +137,17 @@ def test_formats_of_textures(dtype: str, channels: int, app: App) -> None:
     interpreter.invoke()
     expected = transform.apply(picture, (9, 11))
     np.testing.assert_allclose(-interpreter.get_tensor(y), expected, atol=1e-4)
+
+
+def test_the_textures_own_filter_does_not_matter(app: App) -> None:
+    """One that asks for mipmaps and has none would be black to its own sampler."""
+    texture = app.texture(PICTURE)
+    texture.filter = moderngl.LINEAR_MIPMAP_LINEAR, moderngl.LINEAR
+    interpreter = app.interpreter(negated((1, 9, 11, 3)))
+    app.delegate.bind_texture_to_tensor(0, texture)
+    interpreter.invoke()
+    expected = gd.ImageTransform().apply(PICTURE, (9, 11))
+    np.testing.assert_allclose(-interpreter.get_tensor(1), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("layout", ["NV12", "I420"])
@@ -308,6 +323,51 @@ def test_buffers_of_integers(shape: tuple[int, ...], dtype: str, layout: Any, ap
     np.testing.assert_array_equal(interpreter.get_tensor(y), value)
 
 
+def read_half(gpu: GpuContext) -> None:
+    """Every device is taken for a small GPU on which float16 pays."""
+    gpu.offset_alignment, gpu.limits = 256, Limits(half_storage=True)
+
+
+@pytest.mark.usefixtures("floor")
+@pytest.mark.parametrize("half", [False, True])
+def test_on_devices_that_have_no_more_than_they_must(
+    half: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tensors are read through storage blocks and, with `half`, stored as float16."""
+    if half:
+        read_limits = GpuContext._read_limits
+        monkeypatch.setattr(GpuContext, "_read_limits", lambda g: (read_limits(g), read_half(g)))
+    options = gd.GpuDelegateOptions(precision_loss_allowed=True)
+    step = 1e-3 if half else 1e-6
+    for shape in SHAPES:
+        value = RNG.standard_normal(shape).astype(np.float32)
+        for layout, dtype in itertools.product(("bhwc", "phwc4"), ("float32", "float16")):
+            app = App(options)
+            given = laid_out(value, layout, dtype)
+            interpreter, target = app.interpreter(negated(shape)), app.buffer(given.nbytes)
+            assert app.delegate.report.storage == ("float16" if half else "float32")
+            bind = app.delegate.bind_buffer_to_tensor
+            bind(0, app.buffer(given), layout=layout, dtype=dtype)  # type: ignore[arg-type]
+            bind(1, target, layout=layout, dtype=dtype)  # type: ignore[arg-type]
+            interpreter.invoke()
+            found = app.read(target, dtype).reshape(given.shape)
+            np.testing.assert_allclose(-found, given, rtol=step)
+            expected = -value.astype(dtype)
+            np.testing.assert_allclose(interpreter.get_tensor(1), expected, rtol=step)
+            app.close()
+    app = App(options)
+    interpreter = app.interpreter(negated((1, 9, 13, 3)))
+    transform = gd.ImageTransform(rotation=40, fit="crop")
+    target = app.texture(np.zeros((9, 13, 4), np.uint8))
+    app.delegate.bind_texture_to_tensor(0, app.texture(PICTURE), transform=transform)
+    app.delegate.bind_texture_to_tensor(1, target, transform=gd.ImageOutput(scale=-1))
+    interpreter.invoke()
+    found = app.read(target, "u1").reshape(9, 13, 4)[..., :3]
+    expected = transform.apply(PICTURE, (9, 13))[0] * 255
+    np.testing.assert_allclose(found, expected, atol=0.51 + 255 * step)
+    app.close()
+
+
 def bound(app: App, layout: str = "bhwc") -> tuple[gd.Interpreter, moderngl.Buffer]:
     """The negation of four pixels of four channels, out of and into a buffer."""
     interpreter = app.interpreter(negated((1, 2, 2, 4)))
@@ -319,6 +379,7 @@ def bound(app: App, layout: str = "bhwc") -> tuple[gd.Interpreter, moderngl.Buff
 
 
 ONES = np.ones(16, np.float32)
+POOL = {"padding": "SAME", "stride_w": 1, "stride_h": 1, "filter_width": 1, "filter_height": 1}
 
 
 WORK = ("glDispatchCompute", "glCopyBufferSubData", "glTexSubImage2D")
@@ -473,6 +534,33 @@ def test_an_output_that_is_the_input(app: App) -> None:
     interpreter.invoke()
     assert (app.read(target, "f4") == 1).all()
     np.testing.assert_array_equal(app.read(source, "f4"), np.arange(16))
+
+
+@pytest.mark.parametrize("layout", ["bhwc", "phwc4"])
+def test_an_output_in_the_place_of_the_input(layout: Any, app: App) -> None:
+    """What a network remembers, in one buffer: read to the end, then written."""
+    builder = ModelBuilder()
+    x = builder.input((1, 2, 2, 4))
+    first = builder.op("NEG", [x], [(1, 2, 2, 4)])
+    kept = builder.op("MAX_POOL_2D", [first], [(1, 2, 2, 4)], **POOL)
+    y = builder.op("SUB", [x, kept], [(1, 2, 2, 4)])
+    interpreter = app.interpreter(builder.build([kept, y]))
+    state, value = app.buffer(ONES), app.buffer(64)
+    app.delegate.bind_buffer_to_tensor(x, state, layout=layout)
+    app.delegate.bind_buffer_to_tensor(kept, state, layout=layout)
+    app.delegate.bind_buffer_to_tensor(y, value, layout=layout)
+    for expected in (2, -2, 2):
+        interpreter.invoke()
+        assert (app.read(value, "f4") == expected).all()
+        assert (app.read(state, "f4") == -expected / 2).all()
+
+
+def test_another_thread_binds_nothing(app: App) -> None:
+    interpreter, target = bound(app)
+    with ThreadPoolExecutor(1) as pool, pytest.raises(gd.WrongThreadError):
+        pool.submit(app.delegate.bind_buffer_to_tensor, 1, app.buffer(64)).result()
+    interpreter.invoke()
+    assert (app.read(target, "f4") == -1).all()
 
 
 @pytest.mark.parametrize(
