@@ -35,7 +35,6 @@ from gles_delegate.version import __version__
 
 try:
     import click
-    from matplotlib.figure import Figure
     from PIL import Image
     from rich.console import Console
     from rich.progress import Progress
@@ -453,6 +452,12 @@ def _write_csv(path: Path, dispatches: Sequence[DispatchTime]) -> None:
 
 def _draw(path: Path, title: str, dispatches: Sequence[DispatchTime]) -> None:
     """A bar for each node, as long as its dispatches take, and coloured by its op."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ValueError(
+            "matplotlib, for --picture, is not installed: pip install 'gles_delegate[cli]'"
+        ) from None
     nodes: dict[tuple[int, str], float] = {}
     totals: dict[str, float] = {}
     for dispatch in dispatches:

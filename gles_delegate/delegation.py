@@ -92,13 +92,10 @@ class Delegation:
 
     def require_all(self, why: str) -> None:
         """Raise `UnsupportedModelError`, with `why`, if some node does not run on the GPU."""
-        report = self.report
-        if report.left:
-            raise UnsupportedModelError(
-                f"{len(report.left)} of {len(report.nodes)} nodes cannot run on the GPU, and "
-                f"{why}:\n{report.describe_left()}",
-                report.left,
-            )
+        # Nodes that cannot run there are the cause, before those that only go with them.
+        reasons = self._lowered.reasons or self._partition.reasons
+        if reasons:
+            raise _unsupported(self.graph, reasons, f"cannot run on the GPU, and {why}")
 
     def warn_of_split(self) -> None:
         """Log which nodes stay on the CPU, if some do."""
@@ -134,12 +131,8 @@ class Delegation:
             return self._lowered
         lowered = self.lower(shapes, nodes)
         if lowered.reasons:
-            left = [(i, self.graph.nodes[i].op, why) for i, why in lowered.reasons.items()]
-            lines = "\n".join(f"  node {index} {op}: {reason}" for index, op, reason in left)
-            raise UnsupportedModelError(
-                f"{len(left)} nodes cannot run on the GPU with the present input shapes:\n{lines}",
-                left,
-            )
+            what = "cannot run on the GPU with the present input shapes"
+            raise _unsupported(self.graph, lowered.reasons, what)
         return lowered
 
     def rebind(self, index: int, binding: Binding | None) -> None:
@@ -251,6 +244,13 @@ class Delegation:
         for segment in self._segments:
             segment.release()
         self._segments = []
+
+
+def _unsupported(graph: Graph, reasons: Mapping[int, str], what: str) -> UnsupportedModelError:
+    nodes = [(index, graph.nodes[index].op, why) for index, why in sorted(reasons.items())]
+    lines = "\n".join(f"  node {index} {op}: {why}" for index, op, why in nodes)
+    message = f"{len(nodes)} of {len(graph.nodes)} nodes {what}:\n{lines}"
+    return UnsupportedModelError(message, nodes)
 
 
 class Invocation(Fence):
