@@ -138,7 +138,7 @@ class GpuDelegate(NotPickled):
             offset: Where in the buffer, in bytes, a multiple of 4. Multiples of 256 save a copy.
             layout: "bhwc", the tensor's row-major order; or "phwc4", the GPU's own: for each four
                 channels all pixels, four numbers each, zero past the last channel. Nothing is
-                converted for "phwc4", nor for float32 "bhwc" of four channels.
+                converted for float32 "phwc4", nor for float32 "bhwc" of four channels.
             dtype: float32 or float16 for real numbers; otherwise the tensor's own, which is the
                 default. With "phwc4", 8-bit tensors are the real numbers that they stand for.
 

@@ -161,7 +161,7 @@ class Interpreter:
         """Copy `value` into an input or a variable tensor.
 
         Raises:
-            ValueError: No such input, another dtype or shape than the input's, or
+            ValueError: No such input, or a bound one; another dtype or shape than the input's; or
                 `allocate_tensors` was not called.
         """
         self._host.set_tensor(tensor_index, value)
@@ -169,9 +169,11 @@ class Interpreter:
     def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> Array:
         """A copy of an input, an output, a constant or a variable.
 
+        After `invoke_async` it waits for that run; an output that is bound is read back now.
+
         Raises:
-            ValueError: No such tensor, one that lives on the GPU only, or `allocate_tensors` was
-                not called.
+            ValueError: No such tensor, a bound input, one that lives on the GPU only, or
+                `allocate_tensors` was not called.
         """
         return self._host.get_tensor(tensor_index, subgraph_index)
 

@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 import gles_delegate as gd
+from gles_delegate.gl.libegl import libegl
 from tests.gl.test_binding import App, ends
 
 pytestmark = pytest.mark.usefixtures("gl")
@@ -64,3 +65,33 @@ def test_a_texture_gives_what_numpy_gives(
         assert (drawn == output.apply(found) * 255).mean() > 0.9999
         assert 0 < (drawn == palette[1]).all(-1).mean() < 1
     app.close()
+
+
+README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+
+
+@pytest.mark.mesa
+def test_the_snippet_of_the_readme(
+    real_model: Callable[[str], bytes],
+    real_picture: Callable[[str], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (code,) = (part for part in README.split("```python\n") if "for pixels in camera" in part)
+    (tmp_path / "selfie_segmenter.tflite").write_bytes(real_model("selfie_segmenter"))
+    monkeypatch.chdir(tmp_path)
+    frame = np.asarray(Image.open(real_picture("cat_720p.jpg")).convert("RGBA"))
+    names: dict[str, Any] = {"camera": [frame.tobytes()] * 2}
+    with libegl().restored():
+        exec(code.split("```")[0], names)
+        seen = np.frombuffer(names["mask"].read(), np.uint8).reshape(256, 256, 4)
+        names["delegate"].close()
+        names["ctx"].release()
+    with gd.Interpreter(model_content=real_model("selfie_segmenter")) as interpreter:
+        x, y = ends(interpreter)
+        interpreter.allocate_tensors()
+        interpreter.set_tensor(x, names["upright"].apply(frame, (256, 256)))
+        interpreter.invoke()
+        expected = names["coloured"].apply(interpreter.get_tensor(y)) * 255
+    assert (seen == expected).mean() > 0.999
+    assert len(np.unique(seen)) > 1

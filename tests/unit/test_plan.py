@@ -11,10 +11,12 @@ import pytest
 
 from gles_delegate.dispatch import Alias, Dispatch, Value
 from gles_delegate.errors import ModelError
+from gles_delegate.image import ImageOutput, ImageTransform
 from gles_delegate.limits import Limits
 from gles_delegate.model import read_model
 from gles_delegate.partition import lower_graph
 from gles_delegate.plan import Plan, make_plan
+from gles_delegate.ports import Elements, Picture, Pixels, Port
 from tests.graph_table import GRAPHS
 from tests.models import REAL_MODELS
 from tests.random_graphs import random_graph
@@ -91,6 +93,36 @@ def check(content: bytes) -> None:
         check_flow(plan)
         check_buffers(plan)
         check_floor(plan, limits)
+
+
+PORTS: dict[str, tuple[Port, Port, list[str]]] = {
+    "rows": (Elements(), Elements(), ["view", "conv_2d", "view"]),
+    "texels": (Elements(packed=True), Elements(packed=True), ["conv_2d"]),
+    "texels of float16": (
+        *(Elements(packed=True, half=True), Elements(packed=True, half=True)),
+        ["view", "conv_2d", "view"],
+    ),
+    "pictures": (
+        Picture.of(ImageTransform(), planes=3, monochrome=False),
+        Pixels("RGBA16F", ImageOutput()),
+        ["image_in", "conv_2d", "image_out"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("into", "out", "shaders"), PORTS.values(), ids=PORTS)
+def test_how_tensors_enter_and_leave(into: Port, out: Port, shaders: list[str]) -> None:
+    s = Sketch(np.random.default_rng(0))
+    x = s.feed((1, 6, 5, 3))
+    weights, bias = s.constant(s.normal((3, 1, 1, 3))), s.constant(s.normal((3,)))
+    y = s.op("CONV_2D", [x, weights, bias], stride_h=1, stride_w=1)
+    lowered = lower_graph(read_model(s.build([y])), FLOOR)
+    plan = make_plan(lowered, lowered.steps, FLOOR, ports={x: into, y: out})
+    check_flow(plan)
+    check_floor(plan, FLOOR)
+    assert [dispatch.shader for dispatch in plan.dispatches] == shaders
+    assert plan.results[y].shape == lowered.shapes[y]
+    assert plan.dispatches[0].textures == (3 if isinstance(into, Picture) else 0)
 
 
 @pytest.mark.parametrize("name", GRAPHS)
