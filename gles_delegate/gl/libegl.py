@@ -42,7 +42,8 @@ _HINTS = {
     ("eglMakeCurrent", CONTEXT_LOST): "the driver reset the context, make a new one",
     ("eglMakeCurrent", BAD_ACCESS): (
         "the context is current on another thread (leave its with block there first), or a GLX "
-        "context holds this thread (ask the window library for EGL, or use another thread)"
+        "context holds this thread (adopt it, ask the window library for EGL, or use another "
+        "thread)"
     ),
 }
 

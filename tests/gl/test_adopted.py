@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from ctypes import CFUNCTYPE, c_uint
+from pathlib import Path
 from typing import Any
 
 import moderngl
@@ -13,8 +17,11 @@ from numpy.typing import NDArray
 
 import gles_delegate as gd
 from gles_delegate.gl import functions as gl_names
+from gles_delegate.gl.context import _current_any
+from gles_delegate.gl.egl import current_context
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.objects import Sampler
+from tests.conftest import Require
 from tests.gl.state import State
 from tests.gl.test_binding import PICTURE, negated
 from tests.gl.test_delegate import desktop_app, es_app, stir
@@ -153,6 +160,51 @@ def test_an_apps_settings_for_uploads_do_not_shift_the_pixels(scene: tuple[Any, 
             gl.glPixelStorei(name, value)
         interpreter.invoke()
         np.testing.assert_array_equal(read(app.ctx, app.mask), PICTURE.ravel())
+
+
+def run_in_glx() -> None:
+    """An app on GLX: its context is adopted, and EGL gets none beside it on this thread."""
+    ctx = moderngl.create_standalone_context(require=430)
+    handle, load = _current_any()
+    assert handle
+    assert not current_context()
+    app, state = Scene(ctx, "430"), State(load)
+    with gd.GpuDelegate(context=ctx) as delegate:
+        interpreter = gd.Interpreter(
+            model_content=negated((1, 30, 44, 4)), experimental_delegates=[delegate]
+        )
+        interpreter.allocate_tensors()
+        transform = gd.ImageTransform(channels="rgba", mean=0, std=-255)
+        delegate.bind_texture_to_tensor(0, app.picture, transform=transform)
+        delegate.bind_texture_to_tensor(1, app.mask)
+        before = state.read()
+        interpreter.invoke()
+        assert state.read() == before
+        np.testing.assert_array_equal(read(ctx, app.mask), PICTURE.ravel())
+    with pytest.raises(gd.ContextError, match="GLX context holds this thread"):
+        gd.EglContext()
+    with gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=True)) as delegate:
+        interpreter = gd.Interpreter(
+            model_content=negated((1, 30, 44, 4)), experimental_delegates=[delegate]
+        )
+        interpreter.allocate_tensors()
+        with pytest.raises(gd.WrongContextError, match="a GLX context cannot share with EGL"):
+            delegate.bind_texture_to_tensor(0, app.picture, transform=transform)
+
+
+def test_in_an_app_on_glx(require: Require) -> None:
+    if shutil.which("xvfb-run") is None:
+        require("x11", "there is no xvfb-run to start an X server with")
+    code = "from tests.gl.test_adopted import run_in_glx; run_in_glx()"
+    result = subprocess.run(
+        ["xvfb-run", "-a", sys.executable, "-c", code],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
 @pytest.mark.parametrize("immutable", [False, True])
