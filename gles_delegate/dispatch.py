@@ -104,7 +104,8 @@ class Call:
 
     Attributes:
         args: Numbers that follow the result.
-        operand: A tensor that joins it: of the output's texels, of one pixel, or of one element.
+        operand: A tensor that joins it: of the output's texels, of one pixel, or of one element;
+            or of the first of the output's channels, and zero in the others.
         operand_first: Whether the tensor is the function's first argument, the result its second.
     """
 

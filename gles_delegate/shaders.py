@@ -141,6 +141,9 @@ def _load(name: str, operand: Operand, output: Value) -> str:
         return f"LOAD({name}, (slice) * OUT_PIXELS + (pixel))"
     if operand.channels == output.channels:
         return f"LOAD({name}, slice)"
+    if operand.pixels == output.pixels and operand.channels > 1:
+        inside = f"(slice) < {operand.slices} ? (slice) * OUT_PIXELS + (pixel) : OUTSIDE"
+        return f"LOAD_OR_ZERO({name}, {inside})"
     return f"LOAD({name}, 0).xxxx"
 
 

@@ -220,6 +220,30 @@ def detection_heads(s: Sketch) -> int:
 
 
 @_graph
+def joined_in_rows(s: Sketch) -> list[int]:
+    """The first parts end at whole texels of the result, but for those of the second output."""
+    parts = [
+        _conv(s, s.feed((1, 4, size, 5)), 5, depth) for size, depth in ((3, 6), (5, 3), (1, 9))
+    ]
+    rows = [s.op("RESHAPE", [part, _ints(s, 1, -1, 3)]) for part in parts]
+    return [s.op("CONCATENATION", rows[i:], axis=1) for i in (0, 2)] + [
+        s.op("CONCATENATION", [s.op("TANH", [s.feed((2, size, 4))]) for size in (3, 2)], axis=1),
+        s.op("CONCATENATION", rows[::-1], axis=1),
+    ]
+
+
+@_graph
+def widened_residuals(s: Sketch) -> int:
+    x = s.feed((2, 6, 5, 4))
+    for depth in (4, 9, 14):
+        pads = s.constant(np.array([[0, 0], [0, 0], [0, 0], [0, 5]], np.int32))
+        y = _conv(s, _depthwise(s, x, depth), depth, depth + 5, 1)
+        widened = s.op("PAD", [x, pads])
+        x = s.op("ADD", [y, widened] if depth == 9 else [widened, y])
+    return x
+
+
+@_graph
 def classifier(s: Sketch) -> int:
     features = _conv(s, s.feed((2, 12, 12, 3)), 3, 10, stride_h=2, stride_w=2)
     pooled = s.op("MEAN", [features, _ints(s, 1, 2)])
