@@ -9,6 +9,7 @@ from math import ceil
 
 from gles_delegate.dispatch import Call, Dispatch, Operand, Value
 from gles_delegate.limits import Limits
+from gles_delegate.ops.conv import depthwise_product
 from gles_delegate.ops.movement import Copy, Region, View, view
 
 
@@ -119,6 +120,23 @@ def _shortcuts(
              Region(rows := ceil((end - begin) / 4), 4, rows, rows, begin // 4))
         for (begin, end), source in sources.items()
     ]  # fmt: skip
+
+
+def fuse_depthwise(dispatches: list[Dispatch], kept: Set[Value], limits: Limits) -> list[Dispatch]:
+    """Let pointwise convolutions compute the depthwise ones that they alone read, on llvmpipe."""
+    if not limits.cpu:
+        return dispatches
+    readers: Counter[Operand] = Counter(operand for d in dispatches for operand in d.operands)
+    makers: dict[Operand, Dispatch]
+    makers = {d.output: d for d in dispatches if d.output not in kept and readers[d.output] == 1}
+    result: list[Dispatch] = []
+    for dispatch in dispatches:
+        first = makers.get(dispatch.reads[0])
+        both = None
+        if first and len(dispatch.operands) < limits.reads:
+            both = depthwise_product(first, dispatch)
+        result.append(both or dispatch)
+    return result
 
 
 def drop_unused(dispatches: list[Dispatch], kept: Set[Value]) -> list[Dispatch]:

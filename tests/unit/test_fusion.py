@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,18 @@ class Net(Sketch):
         super().__init__(np.random.default_rng(0))
         self.x = self.feed((1, 6, 6, 4))
 
-    def conv(self, x: int | None = None, depth: int = 4, **options: Any) -> int:
-        weights, bias = self.normal((depth, 1, 1, 4)), self.normal((depth,))
+    def conv(
+        self, x: int | None = None, depth: int = 4, of: int = 4, size: int = 1, **options: Any
+    ) -> int:
+        weights, bias = self.normal((depth, size, size, of)), self.normal((depth,))
         inputs = [self.x if x is None else x, self.constant(weights), self.constant(bias)]
         return self.op("CONV_2D", inputs, stride_h=1, stride_w=1, **options)
+
+    def depthwise(self, multiplier: int = 1, **options: Any) -> int:
+        weights, bias = self.normal((1, 3, 3, 4 * multiplier)), self.normal((4 * multiplier,))
+        inputs = [self.x, self.constant(weights), self.constant(bias)]
+        options = {"stride_h": 1, "stride_w": 1, "depth_multiplier": multiplier, **options}
+        return self.op("DEPTHWISE_CONV_2D", inputs, **options)
 
     def pad(self, x: int, *pads: tuple[int, int]) -> int:
         return self.op("PAD", [x, self.constant(np.array(pads, np.int32))])
@@ -232,3 +241,50 @@ def test_not_from_what_was_reordered(net: Net) -> None:
     )
     plan = net.plan(net.reshape(turned, 1, -1))
     assert shaders(plan) == ["conv_2d", "view", "view"]
+
+
+def test_a_pointwise_convolution_computes_the_depthwise_one_before_it(net: Net) -> None:
+    y = net.conv(net.depthwise(fused_activation_function="RELU6"))
+    plan = net.plan(net.op("TANH", [net.op("ADD", [y, net.x])]), limits=ROOMY)
+    (dispatch,) = plan.dispatches
+    assert dispatch.shader == "depthwise_product"
+    assert [call.function for call in dispatch.inner] == ["RELU6"]
+    assert [call.function for call in dispatch.epilogue] == ["ADD", "TANH"]
+    assert "| RELU6)" in str(dispatch)
+
+
+def test_not_a_depthwise_convolution_on_a_gpu(net: Net) -> None:
+    plan = net.plan(net.conv(net.depthwise()))
+    assert shaders(plan) == ["depthwise_conv_2d", "conv_2d"]
+
+
+def run_time_weights(net: Net) -> list[int]:
+    inputs = [net.depthwise(), net.feed((4, 1, 1, 4)), net.constant(net.normal((4,)))]
+    return [net.op("CONV_2D", inputs, stride_h=1, stride_w=1)]
+
+
+def many_operands(net: Net) -> list[int]:
+    y = net.conv(net.depthwise())
+    for _ in range(3):
+        y = net.op("ADD", [y, net.feed((1, 6, 6, 4))])
+    return [y]
+
+
+APART: dict[str, Callable[[Net], list[int]]] = {
+    "multiplier": lambda net: [net.conv(net.depthwise(2), of=8)],
+    "operand": lambda net: [net.conv(net.op("ADD", [net.depthwise(), net.x]))],
+    "window": lambda net: [net.conv(net.depthwise(), size=3)],
+    "run-time weights": run_time_weights,
+    "many operands": many_operands,
+    "two readers": lambda net: [net.conv(d := net.depthwise()), net.conv(d)],
+    "output": lambda net: [d := net.depthwise(), net.conv(d)],
+    "computed too often": lambda net: [net.conv(net.depthwise(), depth=1024)],
+}
+
+
+@pytest.mark.parametrize("case", APART)
+def test_not_this_depthwise_convolution(net: Net, case: str) -> None:
+    if case == "computed too often":
+        net.x = net.feed((1, 64, 64, 4))
+    found = shaders(net.plan(*APART[case](net), limits=ROOMY))
+    assert ("depthwise_conv_2d" in found, "depthwise_product" in found) == (True, False)
