@@ -104,7 +104,8 @@ class Call:
 
     Attributes:
         args: Numbers that follow the result.
-        operand: A tensor that joins it: of the output's texels, of one pixel, or of one element.
+        operand: A tensor that joins it: of the output's texels, of one pixel, or of one element;
+            or of the first of the output's channels, and zero in the others.
         operand_first: Whether the tensor is the function's first argument, the result its second.
     """
 
@@ -156,6 +157,7 @@ class Dispatch:
         grid: Its invocations.
         defines: Compile-time constants of the shader.
         epilogue: Applied to each result before it is stored.
+        inner: Applied to the first results of a shader that computes two things, one of another.
         partial: It writes only a part of `output`, and keeps the rest.
         textures: The number of textures that it samples: those bound to the tensor of `reads[0]`.
         flops: Floating point operations, for reports; 0 where nobody would ask.
@@ -168,6 +170,7 @@ class Dispatch:
     grid: Grid
     defines: Mapping[str, Define] = field(default_factory=dict)
     epilogue: tuple[Call, ...] = ()
+    inner: tuple[Call, ...] = ()
     partial: bool = False
     textures: int = 0
     flops: int = 0
@@ -179,14 +182,14 @@ class Dispatch:
 
     def __str__(self) -> str:
         reads = ", ".join(map(str, self.reads))
-        calls = "".join(
-            f" | {call.function}" + (f" {call.operand}" if call.operand else "")
-            for call in self.epilogue
+        inner, calls = (
+            "".join(f" | {c.function}" + (f" {c.operand}" if c.operand else "") for c in calls)
+            for calls in (self.inner, self.epilogue)
         )
         groups = "x".join(map(str, self.grid.groups[:2]))
         local = "x".join(map(str, self.grid.local_size[:2]))
         return (
-            f"{self.output} = {self.shader}({reads}){calls}  {groups} groups of {local}, "
+            f"{self.output} = {self.shader}({reads}{inner}){calls}  {groups} groups of {local}, "
             f"node {self.node}"
         )
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Set
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Set
 from dataclasses import replace
+from math import ceil
 
 from gles_delegate.dispatch import Call, Dispatch, Operand, Value
 from gles_delegate.limits import Limits
+from gles_delegate.ops.conv import depthwise_product
+from gles_delegate.ops.movement import Copy, Region, View, view
 
 
 def fuse_elementwise(
@@ -19,24 +22,30 @@ def fuse_elementwise(
     """
     writes: Counter[Operand] = Counter(d.output for d in dispatches)
     reads: Counter[Operand] = Counter(operand for d in dispatches for operand in d.operands)
+    narrow: dict[Operand, Operand]
+    narrow = {d.output: d.reads[0] for d in dispatches if isinstance(d, Copy) and d.is_wider}
     result: list[Dispatch] = []
     place: dict[Operand, int] = {}
     for dispatch in dispatches:
-        # The producer that runs last: what the other operand holds is there by then.
-        source = max(dispatch.reads, key=lambda operand: place.get(operand, -1))
-        call = _as_call(dispatch, source)
-        producer = place.get(source)
-        if (
-            call is not None
-            and producer is not None
-            and source not in kept
-            and writes[source] == reads[source] == 1
-            and len(result[producer].operands) + len(call) <= limits.reads
-        ):
-            before = result[producer]
-            epilogue = before.epilogue + call + dispatch.epilogue
-            result[producer] = replace(before, output=dispatch.output, epilogue=epilogue)
-            place[dispatch.output] = producer
+        # Rather with operands as they were before channels of zeros were added to them.
+        narrower = tuple(narrow.get(operand, operand) for operand in dispatch.reads)
+        for operands in dict.fromkeys((narrower, dispatch.reads)):
+            # The producer that runs last: what the other operand holds is there by then.
+            source = max(operands, key=lambda operand: place.get(operand, -1))
+            call = _as_call(replace(dispatch, reads=operands), source)
+            producer = place.get(source)
+            if (
+                call is not None
+                and producer is not None
+                and source not in kept
+                and writes[source] == reads[source] == 1
+                and len(result[producer].operands) + len(call) <= limits.reads
+            ):
+                before = result[producer]
+                epilogue = before.epilogue + call + dispatch.epilogue
+                result[producer] = replace(before, output=dispatch.output, epilogue=epilogue)
+                place[dispatch.output] = producer
+                break
         else:
             place[dispatch.output] = len(result)
             result.append(dispatch)
@@ -47,7 +56,7 @@ def _as_call(dispatch: Dispatch, source: Operand) -> tuple[Call, ...] | None:
     """What an element-wise dispatch does to the texels of `source`; None if it is something else.
 
     The texels must be those of the output, one to one, and the other operand must have the same
-    texels, or one pixel, or one element.
+    texels, or the first of them, or one pixel, or one element.
     """
     if dispatch.shader != "elementwise" or not _same_texels(source, dispatch.output):
         return None
@@ -58,10 +67,11 @@ def _as_call(dispatch: Dispatch, source: Operand) -> tuple[Call, ...] | None:
     first, second = dispatch.reads
     other = second if first == source else first
     channels = dispatch.output.channels
-    if first == second or not (
-        _same_texels(other, dispatch.output)
-        or (other.pixels == 1 and other.channels in (1, channels))
-    ):
+    same_pixels = other.pixels == dispatch.output.pixels and (
+        min(2, channels) <= other.channels <= channels
+    )
+    one_pixel = other.pixels == 1 and other.channels in (1, channels)
+    if first == second or not (same_pixels or one_pixel):
         return None
     function = str(dispatch.defines["FUNCTION"])
     return (Call(function, operand=other, operand_first=first != source),)
@@ -69,6 +79,64 @@ def _as_call(dispatch: Dispatch, source: Operand) -> tuple[Call, ...] | None:
 
 def _same_texels(a: Operand, b: Operand) -> bool:
     return (a.channels, a.pixels) == (b.channels, b.pixels)
+
+
+def skip_copies(dispatches: list[Dispatch], kept: Set[Value], limits: Limits) -> list[Dispatch]:
+    """Copy elements from where they were before they were reshaped, or joined one after another.
+
+    Not from `kept` tensors: what the CPU reads and writes there may be new by then.
+    """
+    writers: defaultdict[Operand, list[Dispatch]] = defaultdict(list)
+    result: list[Dispatch] = []
+    for dispatch in dispatches:
+        copies: list[Dispatch] = [dispatch]
+        if isinstance(dispatch, Copy):
+            copies = [*_shortcuts(dispatch, writers, kept, limits)] or copies
+        writers[dispatch.output] += copies
+        result += copies
+    return result
+
+
+def _shortcuts(
+    copy: Copy, writers: Mapping[Operand, list[Dispatch]], kept: Set[Value], limits: Limits
+) -> list[Copy]:
+    """Copies that do the same from what the writers of its input read; none if there are none."""
+    old, *fill = copy.reads
+    sources = {
+        w.span: w.reads[0]
+        for w in writers[old]
+        if isinstance(w, Copy) and w.span and w.reads[0] not in kept
+    }
+    if list(sources) == [(0, old.elements)]:
+        source = sources[0, old.elements]
+        node, region = copy.node, copy.region
+        shorter = view(source, copy.output, copy.how, limits, node, region, copy.epilogue, *fill)
+        return _shortcuts(shorter, writers, kept, limits) or [shorter]
+    in_rows = copy.region is None and copy.span and copy.output.channels == 4
+    if not in_rows or len(sources) < len(writers[old]) or any(begin % 4 for begin, _ in sources):
+        return []
+    return [
+        view(source, copy.output, View((end - begin,), (1,)), limits, copy.node,
+             Region(rows := ceil((end - begin) / 4), 4, rows, rows, begin // 4))
+        for (begin, end), source in sources.items()
+    ]  # fmt: skip
+
+
+def fuse_depthwise(dispatches: list[Dispatch], kept: Set[Value], limits: Limits) -> list[Dispatch]:
+    """Let pointwise convolutions compute the depthwise ones that they alone read, on llvmpipe."""
+    if not limits.cpu:
+        return dispatches
+    readers: Counter[Operand] = Counter(operand for d in dispatches for operand in d.operands)
+    makers: dict[Operand, Dispatch]
+    makers = {d.output: d for d in dispatches if d.output not in kept and readers[d.output] == 1}
+    result: list[Dispatch] = []
+    for dispatch in dispatches:
+        first = makers.get(dispatch.reads[0])
+        both = None
+        if first and len(dispatch.operands) < limits.reads:
+            both = depthwise_product(first, dispatch)
+        result.append(both or dispatch)
+    return result
 
 
 def drop_unused(dispatches: list[Dispatch], kept: Set[Value]) -> list[Dispatch]:

@@ -8,7 +8,7 @@ from math import prod
 from typing import TypeVar
 
 from gles_delegate.dispatch import Alias, Const, Dispatch, Operand, Step, Value
-from gles_delegate.fusion import drop_unused, fuse_elementwise
+from gles_delegate.fusion import drop_unused, fuse_depthwise, fuse_elementwise, skip_copies
 from gles_delegate.limits import Limits
 from gles_delegate.partition import Lowered
 from gles_delegate.ports import OUTSIDE, Edge, Elements, Port
@@ -86,6 +86,8 @@ def make_plan(
     results = {t: _root(e.value, roots) for _, e in leaving if (t := e.tensor.index) in given}
     kept = {*outside.values(), *outputs.values(), *results.values()}
     dispatches = fuse_elementwise(dispatches, kept, limits)
+    dispatches = skip_copies(dispatches, kept, limits)
+    dispatches = fuse_depthwise(drop_unused(dispatches, kept), kept, limits)
     dispatches = drop_unused(dispatches, kept)
     if half:
         dispatches = [_in_half(dispatch) for dispatch in dispatches]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from gles_delegate.dispatch import Define, Dispatch, Kind, Operand, Value
+from gles_delegate.dispatch import Call, Define, Dispatch, Kind, Operand, Value
 from gles_delegate.limits import Limits
 
 _INCLUDE = re.compile(r'^\s*#include "(.+)"\s*$')
@@ -119,20 +119,27 @@ def _literal(value: Define) -> str:
 
 
 def _epilogue(dispatch: Dispatch) -> str:
-    """The macros that glsl/lib/tensor.glsl applies to each result."""
+    """The macros that glsl/lib/tensor.glsl applies to each result, and INNER for inner ones."""
+    operands = [call.operand for call in dispatch.epilogue if call.operand is not None]
+    first = len(dispatch.reads)
+    inputs = " ".join(f"INPUT{first + i}(FUSED{i})" for i in range(len(operands)))
+    loads = (_load(f"FUSED{i}", operand, dispatch.output) for i, operand in enumerate(operands))
+    return (
+        f"#define EPILOGUE_INPUTS {inputs}\n"
+        f"#define EPILOGUE(v, slice, pixel) {_applied(dispatch.epilogue, loads)}\n"
+        f"#define INNER(v) {_applied(dispatch.inner, iter(()))}\n"
+    )
+
+
+def _applied(calls: Iterable[Call], loads: Iterator[str]) -> str:
+    """The calls, one after the other, of the macro's v; `loads` are of their operands."""
     result = "(v)"
-    inputs: list[str] = []
-    for call in dispatch.epilogue:
+    for call in calls:
         arguments = [result, *map(_literal, call.args)]
         if call.operand is not None:
-            name = f"FUSED{len(inputs)}"
-            inputs.append(f"INPUT{len(dispatch.reads) + len(inputs)}({name})")
-            load = _load(name, call.operand, dispatch.output)
-            arguments.insert(0 if call.operand_first else 1, load)
+            arguments.insert(0 if call.operand_first else 1, next(loads))
         result = f"{call.function}({', '.join(arguments)})"
-    return (
-        f"#define EPILOGUE_INPUTS {' '.join(inputs)}\n#define EPILOGUE(v, slice, pixel) {result}\n"
-    )
+    return result
 
 
 def _load(name: str, operand: Operand, output: Value) -> str:
@@ -141,6 +148,9 @@ def _load(name: str, operand: Operand, output: Value) -> str:
         return f"LOAD({name}, (slice) * OUT_PIXELS + (pixel))"
     if operand.channels == output.channels:
         return f"LOAD({name}, slice)"
+    if operand.pixels == output.pixels and operand.channels > 1:
+        inside = f"(slice) < {operand.slices} ? (slice) * OUT_PIXELS + (pixel) : OUTSIDE"
+        return f"LOAD_OR_ZERO({name}, {inside})"
     return f"LOAD({name}, 0).xxxx"
 
 

@@ -3,7 +3,7 @@
 // An invocation computes PIXELS pixels (PIXEL_LANES apart) of SLICES slices in registers.
 // W: see lib/product.glsl.
 #include "lib/tensor.glsl"
-#include "lib/product.glsl"
+#include "lib/taps.glsl"
 
 void main() {
   int first = FIRST_PIXEL(PIXELS);

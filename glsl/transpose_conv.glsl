@@ -4,7 +4,7 @@
 // of one phase, of which there are GROUPS work groups; an invocation PIXELS outputs of SLICES slices.
 // W: see lib/product.glsl.
 #include "lib/tensor.glsl"
-#include "lib/product.glsl"
+#include "lib/taps.glsl"
 
 const int PHASE_W = (OUT_W + STRIDE_W - 1) / STRIDE_W;  // columns of a phase
 const int PHASE_H = (OUT_H + STRIDE_H - 1) / STRIDE_H;

@@ -26,10 +26,10 @@ def _conv(s: Sketch, x: int, depth: int, out: int, size: int = 3, **options: Any
     return s.op("CONV_2D", [x, weights, s.constant(s.normal((out,)))], **options)
 
 
-def _depthwise(s: Sketch, x: int, depth: int) -> int:
-    weights = s.constant(s.normal((1, 3, 3, depth), 0.5))
+def _depthwise(s: Sketch, x: int, depth: int, size: int = 3, **options: Any) -> int:
+    weights = s.constant(s.normal((1, size, size, depth), 0.5))
     inputs = [x, weights, s.constant(s.normal((depth,)))]
-    options: dict[str, Any] = {"stride_h": 1, "stride_w": 1, "depth_multiplier": 1}
+    options = {"stride_h": 1, "stride_w": 1, "depth_multiplier": 1, **options}
     return s.op("DEPTHWISE_CONV_2D", inputs, fused_activation_function="RELU6", **options)
 
 
@@ -217,6 +217,42 @@ def detection_heads(s: Sketch) -> int:
         scores = _conv(s, s.feed((1, size, size, 8)), 8, anchors * 5)
         heads.append(s.op("RESHAPE", [scores, _ints(s, 1, -1, 5)]))
     return s.op("LOGISTIC", [s.op("CONCATENATION", heads, axis=1)])
+
+
+@_graph
+def joined_in_rows(s: Sketch) -> list[int]:
+    """The first parts end at whole texels of the result, but for those of the second output."""
+    parts = [
+        _conv(s, s.feed((1, 4, size, 5)), 5, depth) for size, depth in ((3, 6), (5, 3), (1, 9))
+    ]
+    rows = [s.op("RESHAPE", [part, _ints(s, 1, -1, 3)]) for part in parts]
+    return [s.op("CONCATENATION", rows[i:], axis=1) for i in (0, 2)] + [
+        s.op("CONCATENATION", [s.op("TANH", [s.feed((2, size, 4))]) for size in (3, 2)], axis=1),
+        s.op("CONCATENATION", rows[::-1], axis=1),
+    ]
+
+
+@_graph
+def depthwise_separable(s: Sketch) -> list[int]:
+    strided = {"stride_h": 2, "stride_w": 2}
+    dilated = {"dilation_h_factor": 3, "dilation_w_factor": 2}
+    x = s.feed((2, 19, 17, 6))
+    windows = ({}, strided, dilated, {**strided, "padding": "VALID", "size": 5})
+    return [
+        _conv(s, _depthwise(s, x, 6, **window), 6, depth, 1)
+        for window, depth in zip(windows, (5, 8, 61, 14), strict=True)
+    ]
+
+
+@_graph
+def widened_residuals(s: Sketch) -> int:
+    x = s.feed((2, 6, 5, 4))
+    for depth in (4, 9, 14):
+        pads = s.constant(np.array([[0, 0], [0, 0], [0, 0], [0, 5]], np.int32))
+        y = _conv(s, _depthwise(s, x, depth), depth, depth + 5, 1)
+        widened = s.op("PAD", [x, pads])
+        x = s.op("ADD", [y, widened] if depth == 9 else [widened, y])
+    return x
 
 
 @_graph

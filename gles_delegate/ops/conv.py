@@ -18,9 +18,8 @@ from gles_delegate.dispatch import (
     Step,
     Value,
 )
-from gles_delegate.limits import Limits
 from gles_delegate.ops import packing
-from gles_delegate.ops.grid import VECTOR, WORK_GROUP, make_grid
+from gles_delegate.ops.grid import VECTOR, make_grid
 from gles_delegate.ops.movement import Region, View, rank_4, reshape_view, view
 from gles_delegate.ops.registry import (
     Bool,
@@ -32,6 +31,7 @@ from gles_delegate.ops.registry import (
     activation,
     op,
 )
+from gles_delegate.ops.tiles import DISPATCH, MOST_TEXELS, Tile, run_length, time_of
 from gles_delegate.ops.window import Window
 
 WeightInputs: TypeAlias = tuple[int, int]
@@ -242,48 +242,49 @@ def depthwise_conv_2d(node: NodeView, options: DepthwiseConv2DOptions) -> list[S
     return [*steps, dispatch]
 
 
-@dataclass(frozen=True)
-class Tile:
-    """What one invocation of a convolution computes, and its work group."""
+def depthwise_product(first: Dispatch, second: Dispatch) -> Dispatch | None:
+    """A pointwise convolution together with the depthwise one that it reads.
 
-    pixels: int
-    slices: int
-    pixel_lanes: int
-    slice_lanes: int
-    slices_in_x: bool = False
+    None where that is no such pair, or where it takes longer on llvmpipe: the depthwise results
+    are computed anew for each tile of output slices.
+    """
+    weights, sizes, tile = second.reads[-1], _sizes(first), _sizes(second)
+    if (
+        (first.shader, sizes.get("MULTIPLIER")) != ("depthwise_conv_2d", 1)
+        or (second.shader, tile.get("POINTWISE")) != ("conv_2d", 1)
+        or not isinstance(weights, Const)
+        or second.grid.slices_in_x
+        or any(call.operand for call in first.epilogue)
+    ):
+        return None
+    (x, taps), depth, outputs = first.reads, first.output.slices, second.output.slices
+    pixels, size = sizes["PIXELS"], sizes["KERNEL_H"] * sizes["KERNEL_W"]
+    columns = (pixels - 1) * sizes["STRIDE_W"] + sizes["KERNEL_W"]
+    loads, products = sizes["KERNEL_H"] * columns + size, pixels * size / 4
+    runs = ceil(first.grid.pixels / VECTOR)
 
-    @classmethod
-    def choose(cls, pixels: int, slices: int, limits: Limits) -> Tile:
-        """The tile for an output of that many pixels and slices."""
-        if pixels < 8 and slices > pixels:
-            return cls(max(pixels, 1), 1, 1, 64, True)
-        if not limits.cpu:  # registers hold no more
-            return cls(4, min(slices, 2), VECTOR, WORK_GROUP // VECTOR)
-        candidates = (
-            cls(p, s, VECTOR, 1) for s in range(1, 5) for p in range(1, 17) if s <= slices
-        )
-        return min(candidates, key=lambda tile: tile._cost(pixels, slices))
+    def time(slices: int) -> float:
+        groups, texels = runs * ceil(outputs / slices), pixels * slices
+        return time_of(groups, depth, loads + 4 * slices, products + texels, texels)
 
-    def _cost(self, pixels: int, slices: int) -> float:
-        """Time on llvmpipe, up to a factor, for an output of that many pixels and slices.
-
-        By measurement a load takes 8 ns, a product of a matrix and a vector 3.1 ns. The work
-        groups are dealt out evenly to two or more threads.
-        """
-        groups = ceil(pixels / (VECTOR * self.pixels)) * ceil(slices / self.slices)
-        loads, products = self.pixels + 4 * self.slices, self.pixels * self.slices
-        return ceil(groups / 2) * (8 * loads + 3.1 * products)
-
-    def grid(self, pixels: int, slices: int) -> Grid:
-        """Invocations for that many tiles."""
-        return Grid(pixels, slices, self.pixel_lanes, self.slice_lanes, self.slices_in_x)
+    each = min(range(1, min(outputs, MOST_TEXELS // pixels) + 1), key=time)
+    apart = Tile(tile["PIXELS"], tile["SLICES"], VECTOR, 1)
+    time_apart = time_of(runs * depth, 1, loads, products, pixels) + DISPATCH
+    if time(each) > time_apart + apart.time(second.output.pixels, outputs, depth):
+        return None
+    slices = ceil(outputs / each) * each
+    defines = {"IN_SLICES": depth, "W_SLICES": slices, "BLOCK": each, "SLICES": each}
+    shape, how = (slices * (1 + 4 * depth), 4), (weights.args[0], slices, each)
+    return replace(
+        second,
+        shader="depthwise_product",
+        reads=(x, replace(weights, shape=shape, args=how), taps),
+        grid=Grid(first.grid.pixels, slices // each, VECTOR, 1),
+        defines={**first.defines, **defines},
+        inner=first.epilogue,
+        flops=first.flops + second.flops,
+    )
 
 
-def run_length(window: Window) -> int:
-    """How many outputs of a row one invocation of a depthwise convolution computes."""
-    if window.stride_w > 1 and window.dilation_w > 1:
-        return 1  # neighbours share no inputs
-    most = 8 if window.stride_w == 1 else 4
-    step = window.dilation_w if window.stride_w == 1 else 1
-    width = ceil(window.out_w / step) or 1
-    return ceil(width / ceil(width / most))
+def _sizes(dispatch: Dispatch) -> dict[str, int]:
+    return {name: value for name, value in dispatch.defines.items() if isinstance(value, int)}

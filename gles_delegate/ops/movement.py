@@ -52,6 +52,40 @@ class Region:
     out_channel: int = 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class Copy(Dispatch):
+    """What `view` makes: fills `region` of the output (None: all of it) with `how` of the input."""
+
+    how: View
+    region: Region | None
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """The output's elements from where to where are the whole input, in order; or None."""
+        how, area, (source, *fill) = self.how, self.region, self.reads
+        in_order = merged(how.sizes, how.strides) == ((source.elements,), (1,))
+        if not in_order or how.offset or _has_bounds(how) or fill or self.epilogue:
+            return None
+        if area is None:
+            return (0, source.elements) if source.elements == self.output.elements else None
+        if area.channels != self.output.channels or area.pixels > area.row:
+            return None
+        begin = area.out_pixel * area.channels
+        return begin, begin + source.elements
+
+    @property
+    def is_wider(self) -> bool:
+        """Whether the output is the input with channels after its own that are zero."""
+        source, how = self.reads[0], self.how
+        pixels, channels = how.sizes[:-1], how.sizes[-1]
+        inner = (*pixels, source.channels)
+        return (
+            (self.region, self.epilogue, len(self.reads)) == (None, (), 1)
+            and (source.pixels, channels) == (prod(pixels), self.output.channels)
+            and how == View(how.sizes, row_major(inner), 0, (0,) * len(inner), inner)
+        )
+
+
 def view(
     source: Operand,
     output: Value,
@@ -61,7 +95,7 @@ def view(
     region: Region | None = None,
     epilogue: tuple[Call, ...] = (),
     fill: Operand | None = None,
-) -> Dispatch:
+) -> Copy:
     """The dispatch that fills `region` of `output` (all of it by default) from `source`.
 
     `fill` holds the one element for what is outside the bounds; 0 by default.
@@ -94,9 +128,10 @@ def view(
     first, last = area.out_channel // 4, (area.out_channel + area.channels + 3) // 4
     grid = make_grid(area.pixels, last - first, limits)
     reads = (source,) if fill is None else (source, fill)
-    return Dispatch(
-        node, "view", reads, output, grid, defines, epilogue, partial=region is not None
-    )
+    return Copy(
+        node, "view", reads, output, grid, defines, epilogue, partial=region is not None,
+        how=how, region=region,
+    )  # fmt: skip
 
 
 def _simplified(how: View) -> View:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from gles_delegate.dispatch import Define, Dispatch, Operand, Step, Value
-from gles_delegate.ops.conv import Tile, with_weights
+from gles_delegate.ops.conv import with_weights
 from gles_delegate.ops.movement import rank_4
 from gles_delegate.ops.registry import (
     Int8,
@@ -17,6 +17,7 @@ from gles_delegate.ops.registry import (
     activation,
     op,
 )
+from gles_delegate.ops.tiles import Tile
 from gles_delegate.ops.window import SAME, Sliding, Window
 
 

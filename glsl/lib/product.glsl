@@ -16,24 +16,17 @@ void start_with_biases(out vec4 sum[PIXELS][SLICES], int row) {
   }
 }
 
-// Adds what the input's texels at `index` (negative: zero) contribute under one tap.
-void add_tap(inout vec4 sum[PIXELS][SLICES], int index[PIXELS], int row, int tap) {
-  int w = W_SLICES + ((row / BLOCK * (KERNEL_H * KERNEL_W) + tap) * (IN_SLICES * BLOCK) + row % BLOCK) * 4;
-  for (int k = 0; k < IN_SLICES; ++k) {
-    vec4 v[PIXELS];
-    for (int p = 0; p < PIXELS; ++p) {
-#if POINTWISE
-      v[p] = LOAD(X, index[p]);
-#else
-      v[p] = LOAD_OR_ZERO(X, index[p]);
-#endif
-      index[p] += IN_PIXELS;
-    }
-    for (int s = 0; s < SLICES; ++s) {
-      int c = w + s * 4;
-      mat4 m = mat4(LOAD(W, c), LOAD(W, c + 1), LOAD(W, c + 2), LOAD(W, c + 3));
-      for (int p = 0; p < PIXELS; ++p) sum[p][s] += m * v[p];
-    }
-    w += BLOCK * 4;
+// The first texel of the weights for input slice `k` of TAPS * IN_SLICES; those for the next slice
+// lie 4 * BLOCK further on.
+int first_weight(int row, int k) {
+  return W_SLICES + ((row / BLOCK * (TAPS * IN_SLICES) + k) * BLOCK + row % BLOCK) * 4;
+}
+
+// Adds the product of an input slice `v` with the weights from texel `w` on.
+void add_product(inout vec4 sum[PIXELS][SLICES], vec4 v[PIXELS], int w) {
+  for (int s = 0; s < SLICES; ++s) {
+    int c = w + s * 4;
+    mat4 m = mat4(LOAD(W, c), LOAD(W, c + 1), LOAD(W, c + 2), LOAD(W, c + 3));
+    for (int p = 0; p < PIXELS; ++p) sum[p][s] += m * v[p];
   }
 }

@@ -14,7 +14,7 @@ from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.objects import Program
 from gles_delegate.shaders import assemble
 from tests.graph_table import GRAPHS
-from tests.unit.test_plan import plan_of, sketched
+from tests.unit.test_plan import FLOOR, ROOMY, plan_of, sketched
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -27,8 +27,8 @@ def gpu(gl: None) -> Iterator[GpuContext]:
 
 
 def first_of_each_shader() -> dict[str, Dispatch]:
-    dispatches = (d for name in GRAPHS for d in plan_of(sketched(name)).dispatches)
-    return {dispatch.shader: dispatch for dispatch in dispatches}
+    plans = (plan_of(sketched(name), limits) for name in GRAPHS for limits in (ROOMY, FLOOR))
+    return {dispatch.shader: dispatch for plan in plans for dispatch in plan.dispatches}
 
 
 def compile_shader(dispatch: Dispatch, gpu: GpuContext) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,24 @@ class Net(Sketch):
         super().__init__(np.random.default_rng(0))
         self.x = self.feed((1, 6, 6, 4))
 
-    def conv(self, x: int | None = None, depth: int = 4, **options: Any) -> int:
-        weights, bias = self.normal((depth, 1, 1, 4)), self.normal((depth,))
+    def conv(
+        self, x: int | None = None, depth: int = 4, of: int = 4, size: int = 1, **options: Any
+    ) -> int:
+        weights, bias = self.normal((depth, size, size, of)), self.normal((depth,))
         inputs = [self.x if x is None else x, self.constant(weights), self.constant(bias)]
         return self.op("CONV_2D", inputs, stride_h=1, stride_w=1, **options)
+
+    def depthwise(self, multiplier: int = 1, **options: Any) -> int:
+        weights, bias = self.normal((1, 3, 3, 4 * multiplier)), self.normal((4 * multiplier,))
+        inputs = [self.x, self.constant(weights), self.constant(bias)]
+        options = {"stride_h": 1, "stride_w": 1, "depth_multiplier": multiplier, **options}
+        return self.op("DEPTHWISE_CONV_2D", inputs, **options)
+
+    def pad(self, x: int, *pads: tuple[int, int]) -> int:
+        return self.op("PAD", [x, self.constant(np.array(pads, np.int32))])
+
+    def reshape(self, x: int, *shape: int) -> int:
+        return self.op("RESHAPE", [x, self.constant(np.array(shape, np.int32))])
 
     def plan(self, *outputs: int, limits: Limits = Limits()) -> Plan:  # noqa: B008
         return plan_of(self.build(outputs), limits)
@@ -63,8 +78,7 @@ def test_a_residual_joins_the_later_producer(net: Net) -> None:
 
 
 def test_it_goes_through_a_reshape(net: Net) -> None:
-    shape = net.constant(np.array([36, 4], np.int32))
-    plan = net.plan(net.op("RELU", [net.op("RESHAPE", [net.conv(), shape])]))
+    plan = net.plan(net.op("RELU", [net.reshape(net.conv(), 36, 4)]))
     assert shaders(plan) == ["conv_2d"]
 
 
@@ -86,7 +100,7 @@ def test_not_into_an_output(net: Net) -> None:
 
 def test_not_into_an_output_behind_a_reshape(net: Net) -> None:
     y = net.conv()
-    same = net.op("RESHAPE", [y, net.constant(np.array([36, 4], np.int32))])
+    same = net.reshape(y, 36, 4)
     assert shaders(net.plan(net.op("RELU", [y]), same)) == ["conv_2d", "elementwise"]
 
 
@@ -136,3 +150,141 @@ def test_an_operand_that_comes_later_keeps_its_place(net: Net) -> None:
     place = {dispatch.output: i for i, dispatch in enumerate(plan.dispatches)}
     for i, dispatch in enumerate(plan.dispatches):
         assert all(place.get(operand, -1) < i for operand in dispatch.operands)
+
+
+NONE = (0, 0)
+
+
+@pytest.mark.parametrize("first", ["conv", "shortcut"])
+@pytest.mark.parametrize("depth", [6, 8, 12])
+def test_a_shortcut_with_fewer_channels_joins_the_convolution(
+    net: Net, depth: int, first: str
+) -> None:
+    shortcut = net.op("MAX_POOL_2D", [net.x], padding="SAME", **POOL)
+    y = net.conv(shortcut, depth)
+    wide = net.pad(shortcut, NONE, NONE, NONE, (0, depth - 4))
+    operands = [y, wide] if first == "conv" else [wide, y]
+    plan = net.plan(net.reshape(net.op("ADD", operands), 1, -1))
+    assert shaders(plan)[:2] == ["pool_2d", "conv_2d"]
+    (call,) = plan.dispatches[1].epilogue
+    assert call.operand == plan.dispatches[0].output
+    assert call.operand_first == (first == "shortcut")
+
+
+@pytest.mark.parametrize(
+    ("op", "pads"),
+    [
+        ("PAD", (NONE, NONE, NONE, (4, 0))),
+        ("PAD", (NONE, NONE, (0, 1), (0, 4))),
+        ("PAD", (NONE, (1, 0), NONE, (0, 4))),
+        ("MIRROR_PAD", (NONE, NONE, NONE, (0, 3))),
+        ("PADV2", (NONE, NONE, NONE, (0, 4))),
+    ],
+)
+def test_not_where_the_new_channels_are_not_zeros_at_the_end(
+    net: Net, op: str, pads: tuple[tuple[int, int], ...]
+) -> None:
+    inputs = [net.x, net.constant(np.array(pads, np.int32))]
+    wide = net.op(op, inputs + [net.constant(np.float32(1))] * (op == "PADV2"))
+    height, width, depth = (n + sum(pad) for n, pad in zip((6, 6, 4), pads[1:], strict=True))
+    y = net.feed((1, height, width, 4))
+    plan = net.plan(net.op("ADD", [net.conv(y, depth), wide]))
+    assert "view" in shaders(plan)
+    assert all(operand.channels == depth for d in plan.dispatches for operand in d.operands[2:])
+
+
+def test_not_where_a_single_channel_was_widened(net: Net) -> None:
+    """One channel read beside several would be repeated."""
+    wide = net.pad(net.feed((1, 6, 6, 1)), NONE, NONE, NONE, (0, 3))
+    plan = net.plan(net.op("ADD", [net.conv(), wide]))
+    assert shaders(plan).count("view") == 2
+
+
+def test_a_widened_tensor_with_another_reader_stays(net: Net) -> None:
+    wide = net.pad(net.x, NONE, NONE, NONE, (0, 4))
+    plan = net.plan(net.op("ADD", [net.conv(depth=8), wide]), net.op("TANH", [wide]))
+    assert functions(plan) == ["ADD", "TANH"]
+    assert shaders(plan).count("conv_2d") == 1
+
+
+def test_reshaped_and_joined_results_are_copied_once(net: Net) -> None:
+    heads = [net.reshape(net.conv(depth=depth), 1, 9 * depth, 4) for depth in (2, 6, 8)]
+    plan = net.plan(net.reshape(net.op("CONCATENATION", heads, axis=1), 1, -1, 8))
+    assert shaders(plan) == ["conv_2d"] * 3 + ["view"] * 3
+    assert {d.output for d in plan.dispatches[3:]} == set(plan.outputs.values())
+    assert {d.reads[0] for d in plan.dispatches[3:]} == {d.output for d in plan.dispatches[:3]}
+
+
+@pytest.mark.parametrize("sizes", [(9, 7), (2, 6)])
+def test_not_where_a_joined_part_begins_inside_a_texel(net: Net, sizes: tuple[int, ...]) -> None:
+    parts = [net.op("TANH", [net.feed((1, size, 3))]) for size in sizes]
+    plan = net.plan(net.op("CONCATENATION", parts, axis=1))
+    joined = [d for d in plan.dispatches if d.partial]
+    assert len(joined) == 2
+    assert {d.output for d in joined}.isdisjoint(plan.outputs.values())
+
+
+@pytest.mark.parametrize(("first", "second"), [((1, 5, 8), (1, 5, 4)), ((2, 5, 4), (2, 3, 4))])
+def test_not_where_joined_parts_lie_side_by_side(
+    net: Net, first: tuple[int, ...], second: tuple[int, ...]
+) -> None:
+    parts = [net.op("TANH", [net.feed(shape)]) for shape in (first, second)]
+    axis = 1 if first[2] == second[2] else 2
+    plan = net.plan(net.reshape(net.op("CONCATENATION", parts, axis=axis), -1, 2))
+    assert sum(d.partial for d in plan.dispatches) == 2
+    assert plan.dispatches[-1].reads == (plan.dispatches[-2].output,)
+
+
+def test_not_from_what_was_reordered(net: Net) -> None:
+    turned = net.op(
+        "TRANSPOSE", [net.conv(depth=6), net.constant(np.array([0, 2, 1, 3], np.int32))]
+    )
+    plan = net.plan(net.reshape(turned, 1, -1))
+    assert shaders(plan) == ["conv_2d", "view", "view"]
+
+
+def test_a_pointwise_convolution_computes_the_depthwise_one_before_it(net: Net) -> None:
+    y = net.conv(net.depthwise(fused_activation_function="RELU6"))
+    plan = net.plan(net.op("TANH", [net.op("ADD", [y, net.x])]), limits=ROOMY)
+    (dispatch,) = plan.dispatches
+    assert dispatch.shader == "depthwise_product"
+    assert [call.function for call in dispatch.inner] == ["RELU6"]
+    assert [call.function for call in dispatch.epilogue] == ["ADD", "TANH"]
+    assert "| RELU6)" in str(dispatch)
+
+
+def test_not_a_depthwise_convolution_on_a_gpu(net: Net) -> None:
+    plan = net.plan(net.conv(net.depthwise()))
+    assert shaders(plan) == ["depthwise_conv_2d", "conv_2d"]
+
+
+def run_time_weights(net: Net) -> list[int]:
+    inputs = [net.depthwise(), net.feed((4, 1, 1, 4)), net.constant(net.normal((4,)))]
+    return [net.op("CONV_2D", inputs, stride_h=1, stride_w=1)]
+
+
+def many_operands(net: Net) -> list[int]:
+    y = net.conv(net.depthwise())
+    for _ in range(3):
+        y = net.op("ADD", [y, net.feed((1, 6, 6, 4))])
+    return [y]
+
+
+APART: dict[str, Callable[[Net], list[int]]] = {
+    "multiplier": lambda net: [net.conv(net.depthwise(2), of=8)],
+    "operand": lambda net: [net.conv(net.op("ADD", [net.depthwise(), net.x]))],
+    "window": lambda net: [net.conv(net.depthwise(), size=3)],
+    "run-time weights": run_time_weights,
+    "many operands": many_operands,
+    "two readers": lambda net: [net.conv(d := net.depthwise()), net.conv(d)],
+    "output": lambda net: [d := net.depthwise(), net.conv(d)],
+    "computed too often": lambda net: [net.conv(net.depthwise(), depth=1024)],
+}
+
+
+@pytest.mark.parametrize("case", APART)
+def test_not_this_depthwise_convolution(net: Net, case: str) -> None:
+    if case == "computed too often":
+        net.x = net.feed((1, 64, 64, 4))
+    found = shaders(net.plan(*APART[case](net), limits=ROOMY))
+    assert ("depthwise_conv_2d" in found, "depthwise_product" in found) == (True, False)

@@ -1,0 +1,69 @@
+"""How much of an output one invocation computes, by what that costs on llvmpipe."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+from gles_delegate.dispatch import Grid
+from gles_delegate.limits import Limits
+from gles_delegate.ops.grid import VECTOR, WORK_GROUP
+from gles_delegate.ops.window import Window
+
+MOST_TEXELS = 96
+"""Sums of one invocation: more do not fit the first-level cache, and take long to compile."""
+
+DISPATCH = 30000
+"""Nanoseconds that a dispatch takes to wake llvmpipe's threads, by measurement."""
+
+
+def time_of(groups: int, depth: int, loads: int, products: float, stores: int) -> float:
+    """Nanoseconds on llvmpipe, by measurement, for work groups of one vector of invocations.
+
+    Each takes `depth` steps of loads and of products of a matrix and a vector, then stores. The
+    groups are dealt out evenly to two or more threads.
+    """
+    return ceil(groups / 2) * (depth * (8 * loads + 3.1 * products) + 40 * stores)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What one invocation of a convolution computes, and its work group."""
+
+    pixels: int
+    slices: int
+    pixel_lanes: int
+    slice_lanes: int
+    slices_in_x: bool = False
+
+    @classmethod
+    def choose(cls, pixels: int, slices: int, limits: Limits) -> Tile:
+        """The tile for an output of that many pixels and slices."""
+        if pixels < 8 and slices > pixels:
+            return cls(max(pixels, 1), 1, 1, 64, True)
+        if not limits.cpu:  # registers hold no more
+            return cls(4, min(slices, 2), VECTOR, WORK_GROUP // VECTOR)
+        candidates = (
+            cls(p, s, VECTOR, 1) for s in range(1, 5) for p in range(1, 17) if s <= slices
+        )
+        return min(candidates, key=lambda tile: tile.time(pixels, slices))
+
+    def time(self, pixels: int, slices: int, depth: int = 16) -> float:
+        """See `time_of`: for an output of that many pixels and slices."""
+        groups = ceil(pixels / (VECTOR * self.pixels)) * ceil(slices / self.slices)
+        texels = self.pixels * self.slices
+        return time_of(groups, depth, self.pixels + 4 * self.slices, texels, texels)
+
+    def grid(self, pixels: int, slices: int) -> Grid:
+        """Invocations for that many tiles."""
+        return Grid(pixels, slices, self.pixel_lanes, self.slice_lanes, self.slices_in_x)
+
+
+def run_length(window: Window) -> int:
+    """How many outputs of a row one invocation of a depthwise convolution computes."""
+    if window.stride_w > 1 and window.dilation_w > 1:
+        return 1  # neighbours share no inputs
+    most = 8 if window.stride_w == 1 else 4
+    step = window.dilation_w if window.stride_w == 1 else 1
+    width = ceil(window.out_w / step) or 1
+    return ceil(width / ceil(width / most))

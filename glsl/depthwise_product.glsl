@@ -1,0 +1,30 @@
+// A pointwise convolution of INNER of a depthwise one, whose result is nowhere stored.
+//
+// An invocation computes SLICES slices of a run, and all the depthwise results that they take.
+// W: see lib/product.glsl; D: see lib/depthwise.glsl.
+#include "lib/tensor.glsl"
+#define TAPS 1
+#include "lib/product.glsl"
+
+INPUT2(D)
+#define D_SLICES IN_SLICES
+#include "lib/depthwise.glsl"
+
+void main() {
+  find_run(PIXEL_INVOCATION);
+  int slice = SLICE_INVOCATION * SLICES;
+  int row = weight_row(slice);
+  vec4 sum[PIXELS][SLICES];
+  start_with_biases(sum, row);
+  int w = first_weight(row, 0);
+  for (int k = 0; k < IN_SLICES; ++k) {
+    vec4 v[PIXELS];
+    convolve(v, k);
+    for (int p = 0; p < PIXELS; ++p) v[p] = INNER(v[p]);
+    add_product(sum, v, w);
+    w += 4 * BLOCK;
+  }
+  for (int s = 0; s < SLICES; ++s)
+    for (int p = 0; p < PIXELS; ++p)
+      if (run_pixel(p) >= 0 && slice + s < OUT_SLICES) store(slice + s, run_pixel(p), sum[p][s]);
+}
