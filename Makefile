@@ -10,15 +10,16 @@ test: lint
 	$(bin)/pytest
 
 # The GL tests on two more OpenGL ES implementations: zink on lavapipe, ANGLE on SwiftShader.
+on_drivers := -m "not mesa" -k "not inside_litert" tests/gl tests/litert
 test-drivers: export GLES_DELEGATE_REQUIRE = gl,litert
 test-drivers: export XDG_RUNTIME_DIR ?= /tmp
 test-drivers: .venv/.with-test
 	tools/setup-debian "$(PYTHON)" mesa-vulkan-drivers
 	command -v npm >/dev/null || tools/setup-debian "$(PYTHON)" npm
 	$(bin)/python tools/fetch-angle .venv/angle
-	LIBGL_ALWAYS_SOFTWARE=1 GALLIUM_DRIVER=zink $(bin)/pytest -m "not mesa" tests/gl tests/litert
+	LIBGL_ALWAYS_SOFTWARE=1 GALLIUM_DRIVER=zink $(bin)/pytest $(on_drivers)
 	LD_LIBRARY_PATH=$(CURDIR)/.venv/angle GLES_DELEGATE_EGL=$(CURDIR)/.venv/angle/libEGL.so \
-		$(bin)/pytest -m "not mesa" tests/gl tests/litert
+		$(bin)/pytest $(on_drivers)
 
 # The delegate inside older versions of LiteRT; `test` has the newest.
 test-litert: .venv/.with-test

@@ -67,7 +67,7 @@ def test_posenet(real_model: Callable[[str], bytes], real_picture: Callable[[str
 
 
 def test_quantized_models_can_be_left_out(real_model: Callable[[str], bytes]) -> None:
-    options = gd.GpuDelegateOptions(quantized_models_allowed=False)
+    options = gd.GpuDelegateOptions(quantized_models_allowed=False, require_full_delegation=True)
     content = real_model("mobilenet_v1_0.25_128_quant")
     with (
         gd.GpuDelegate(options) as delegate,
