@@ -119,7 +119,7 @@ def _literal(value: Define) -> str:
 
 
 def _epilogue(dispatch: Dispatch) -> str:
-    """The macros that glsl/lib/tensor.glsl applies to each result, and INNER for inner ones."""
+    """The macros that glsl/lib/tensor.glsl applies to each result, and INNER_EPILOGUE for inner ones."""
     operands = [call.operand for call in dispatch.epilogue if call.operand is not None]
     first = len(dispatch.reads)
     inputs = " ".join(f"INPUT{first + i}(FUSED{i})" for i in range(len(operands)))
@@ -127,7 +127,7 @@ def _epilogue(dispatch: Dispatch) -> str:
     return (
         f"#define EPILOGUE_INPUTS {inputs}\n"
         f"#define EPILOGUE(v, slice, pixel) {_applied(dispatch.epilogue, loads)}\n"
-        f"#define INNER(v) {_applied(dispatch.inner, iter(()))}\n"
+        f"#define INNER_EPILOGUE(v) {_applied(dispatch.inner, iter(()))}\n"
     )
 
 

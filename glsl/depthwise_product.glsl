@@ -1,4 +1,4 @@
-// A pointwise convolution of INNER of a depthwise one, whose result is nowhere stored.
+// A pointwise convolution of INNER_EPILOGUE of a depthwise one, whose result is nowhere stored.
 //
 // An invocation computes SLICES slices of a run, and all the depthwise results that they take.
 // W: see lib/product.glsl; D: see lib/depthwise.glsl.
@@ -20,7 +20,7 @@ void main() {
   for (int k = 0; k < IN_SLICES; ++k) {
     vec4 v[PIXELS];
     convolve(v, k);
-    for (int p = 0; p < PIXELS; ++p) v[p] = INNER(v[p]);
+    for (int p = 0; p < PIXELS; ++p) v[p] = INNER_EPILOGUE(v[p]);
     add_product(sum, v, w);
     w += 4 * BLOCK;
   }
