@@ -119,7 +119,7 @@ def _literal(value: Define) -> str:
 
 
 def _epilogue(dispatch: Dispatch) -> str:
-    """The macros that glsl/lib/tensor.glsl applies to each result, and INNER_EPILOGUE for inner ones."""
+    """The macros that glsl/lib/tensor.glsl applies to each result, and those for inner ones."""
     operands = [call.operand for call in dispatch.epilogue if call.operand is not None]
     first = len(dispatch.reads)
     inputs = " ".join(f"INPUT{first + i}(FUSED{i})" for i in range(len(operands)))
