@@ -38,7 +38,11 @@ def convert(ctx: moderngl.Context, arguments: argparse.Namespace) -> None:
     width, height = source.texture.size
     drawn = overlay.Overlay(ctx, source, arguments.model)
     target = ctx.framebuffer([ctx.texture((width, height), 4)])
-    with av.open(arguments.output, "w") as container, tqdm(total=source.count or None) as bar:
+    try:
+        container = av.open(arguments.output, "w")
+    except (av.FFmpegError, ValueError) as error:
+        raise SystemExit(f"cannot write the video {arguments.output}: {error}") from error
+    with container, tqdm(total=source.count or None, unit="frame") as bar:
         stream = container.add_stream("h264", source.rate)
         stream.width, stream.height = width, height
         while drawn.draw(target):
