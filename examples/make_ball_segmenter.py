@@ -24,7 +24,7 @@ import gles_delegate as gd
 HEIGHT, WIDTH = 144, 256
 CHANNELS = (3, 8, 16, 16, 1)
 STRIDES = (2, 2, 1, 1)
-BATCH, STEPS, RATE = 8, 800, 4e-3
+BATCH, RATE = 8, 4e-3
 SCALE = 4
 """Pixels of the frame to one of the mask that is fitted, in either direction."""
 
@@ -49,7 +49,7 @@ class Conv:
         self.output = self._patches @ self.weights + self.bias
         return self.output
 
-    def backward(self, gradient: Array, step: int) -> Array:
+    def backward(self, gradient: Array, step: int, rate: float) -> Array:
         """Takes the step; the gradient of the input."""
         n, height, width, inputs = self._shape
         patches = (gradient @ self.weights.T).reshape(*gradient.shape[:3], 9, inputs)
@@ -65,7 +65,6 @@ class Conv:
             mean += 0.1 * (slope - mean)
             square += 0.001 * (slope**2 - square)
             corrected = mean / (1 - 0.9**step), square / (1 - 0.999**step)
-            rate = RATE * (1 - step / (STEPS + 1))
             parameter -= rate * corrected[0] / (np.sqrt(corrected[1]) + 1e-8)
         return padded[:, before : before + height, before : before + width]
 
@@ -99,15 +98,16 @@ def scores(layers: list[Conv], pictures: Array) -> Array:
     return layers[-1].forward(x)
 
 
-def train(camera: SyntheticCamera, rng: np.random.Generator) -> list[Conv]:
+def train(camera: SyntheticCamera, rng: np.random.Generator, steps: int) -> list[Conv]:
     """The layers, fitted by the cross entropy of each pixel."""
     shapes = zip(pairwise(CHANNELS), STRIDES, strict=True)
     layers = [Conv(rng, *channels, stride) for channels, stride in shapes]
-    for step in trange(1, STEPS + 1, unit="step"):
+    for step in trange(1, steps + 1, unit="step"):
+        rate = RATE * (1 - step / (steps + 1))
         pictures, masks = frames(camera, rng, BATCH)
         gradient = (1 / (1 + np.exp(-scores(layers, pictures))) - masks) / masks.size
         for i in reversed(range(len(layers))):
-            gradient = layers[i].backward(gradient, step)
+            gradient = layers[i].backward(gradient, step, rate)
             if i:
                 gradient *= layers[i - 1].output > 0
     return layers
@@ -143,20 +143,35 @@ def to_tflite(layers: list[Conv]) -> bytes:
     return writer.finish(image, x, "the ball in a frame of -1..1, 0..1", licence)
 
 
+def find(model: bytes, pictures: Array) -> Array:
+    """What the file finds in each picture, where the masks have their pixels."""
+    results = []
+    with gd.Interpreter(model_content=model) as interpreter:
+        interpreter.allocate_tensors()
+        image = interpreter.get_input_details()[0]["index"]
+        ball = interpreter.get_output_details()[0]["index"]
+        for picture in pictures.astype(np.float32):
+            interpreter.set_tensor(image, picture[np.newaxis])
+            interpreter.invoke()
+            results.append(interpreter.get_tensor(ball)[0])
+    return np.array(results)[:, SCALE // 2 :: SCALE, SCALE // 2 :: SCALE]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=MODEL, help="file to write")
+    parser.add_argument("--steps", type=int, default=800, help="of Adam, eight frames each")
     arguments = parser.parse_args()
 
     rng = np.random.default_rng(0)
     egl = gd.EglContext()
     with egl:
         camera = SyntheticCamera(moderngl.create_context(context=egl, require=310), (WIDTH, HEIGHT))
-        layers = train(camera, rng)
+        layers = train(camera, rng, arguments.steps)
         pictures, masks = frames(camera, rng, 100)
-    found, true = scores(layers, pictures) > 0, masks > 0
     model = to_tflite(layers)
     arguments.output.write_bytes(model)
+    found, true = find(model, pictures) > 0.5, masks > 0
     print(
         f"{arguments.output}: {len(model)} bytes; intersection over union on 100 new frames "
         f"{(found & true).sum() / (found | true).sum():.3f}"

@@ -154,7 +154,6 @@ class Segmenter:
         self._interpreter = gd.Interpreter(
             model_path=model, experimental_delegates=[self._delegate]
         )
-        self._interpreter.allocate_tensors()
         self._image = self._interpreter.get_input_details()[0]
         self._scores = self._interpreter.get_output_details()[0]
         _, height, width, classes = self._scores["shape"].tolist()
@@ -165,6 +164,7 @@ class Segmenter:
         self._seen = ctx.framebuffer([picture]) if through_numpy else None
         if not through_numpy:
             self._bind(picture)
+        self._interpreter.allocate_tensors()
 
     def _bind(self, picture: moderngl.Texture) -> None:
         mean, std = np.squeeze(self._mean).tolist(), np.squeeze(self._std).tolist()

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from PIL import Image
+from Xlib import XK, X
+from Xlib.display import Display
+from Xlib.error import BadWindow
+from Xlib.ext import xtest
 
 from tests.conftest import Require
 from tests.gl.example import EXAMPLES, pixels, run
@@ -103,6 +111,7 @@ def check_ball(path: Path) -> None:
     check_disc(picture, x * height, y * height, radius * height)
 
 
+@pytest.mark.mesa
 @pytest.mark.usefixtures("display")
 class TestWindow:
     @pytest.mark.parametrize("options", [[], ["--through-numpy"]])
@@ -123,6 +132,20 @@ class TestWindow:
         printed = script("untouched.py", EXAMPLES / example, "--frames", 3)
         assert printed.splitlines() == ["changed: nothing"] * 3
 
+    def test_q_quits(self, example: str, server: str) -> None:
+        with subprocess.Popen([sys.executable, EXAMPLES / example]) as app:
+            display = Display(server)
+            # The title has the frames a second after the first one.
+            window = wait_for_window(display, "gles_delegate: [1-9][0-9]* frames a second")
+            window.set_input_focus(X.RevertToParent, X.CurrentTime)
+            key = display.keysym_to_keycode(XK.string_to_keysym("q"))
+            for event in (X.KeyPress, X.KeyRelease):
+                xtest.fake_input(display, event, key)
+                display.sync()
+                time.sleep(0.2)  # GLFW's example looks at the key once a frame
+            display.close()
+            assert app.wait(60) == 0
+
     def test_unreadable_model_ends_in_a_sentence(self, example: str, tmp_path: Path) -> None:
         model = tmp_path / "no.tflite"
         assert "cannot read the model file" in run(example, "--model", model, status=1)
@@ -134,6 +157,17 @@ class TestWindow:
         picture = tmp_path / "screenshot.png"
         assert script("recreated.py", picture) == "2 contexts\n"
         assert (pixels(picture)[..., 2] > 130).sum() > 10_000
+
+
+def wait_for_window(display: Display, title: str) -> Any:
+    """The window that has the title, a regular expression."""
+    for _ in range(600):
+        for window in display.screen().root.query_tree().children:
+            with suppress(BadWindow):  # gone since
+                if re.fullmatch(title, window.get_wm_name() or ""):
+                    return window
+        time.sleep(0.1)
+    raise TimeoutError(f"no window has the title {title}")
 
 
 def script(name: str, *arguments: object) -> str:
@@ -199,3 +233,10 @@ def test_thread_pool_doubles_each_picture(tmp_path: Path) -> None:
         expected = pixels(path).repeat(2, 0).repeat(2, 1)
         assert doubled.shape == expected.shape
         assert np.abs(doubled.astype(int) - expected)[4:-4, 4:-4].max() < 8
+
+
+def test_make_ball_segmenter(tmp_path: Path) -> None:
+    model = tmp_path / "ball.tflite"
+    printed = run("make_ball_segmenter.py", "--steps", 40, "--output", model)
+    assert printed.startswith(f"{model}: {model.stat().st_size} bytes")
+    assert float(printed.split()[-1]) > 0.3
