@@ -29,7 +29,9 @@ class View(QOpenGLWidget):
 
     def initializeGL(self) -> None:  # noqa: N802
         """Qt calls it for every context: moving the widget to another window makes a new one."""
-        self._ctx = moderngl.create_context(require=310)
+        # Of a second context, moderngl.create_context knows only GLX's.
+        moderngl.init_context()
+        self._ctx = moderngl.get_context()
         try:
             self._live = overlay.Live(self._ctx, self._arguments)
         except SystemExit as error:  # it would not get past Qt

@@ -128,6 +128,20 @@ class TestWindow:
         run(example, "--video", video, "--frames", 5, "--screenshot", picture)
         check_disc(pixels(picture), 400, 280, 108)
 
+    @pytest.mark.parametrize("platform", ["xcb_glx", "xcb_egl"])
+    def test_qt_s_next_context_gets_a_delegate_of_its_own(
+        self,
+        platform: str,
+        tmp_path: Path,
+        require: Require,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        live("qt", require)
+        monkeypatch.setenv("QT_XCB_GL_INTEGRATION", platform)
+        picture = tmp_path / "screenshot.png"
+        assert script("recreated.py", picture) == "2 contexts\n"
+        assert (pixels(picture)[..., 2] > 130).sum() > 10_000
+
     def test_app_s_rendering_is_untouched(self, example: str) -> None:
         printed = script("untouched.py", EXAMPLES / example, "--frames", 3)
         assert printed.splitlines() == ["changed: nothing"] * 3
@@ -149,14 +163,6 @@ class TestWindow:
     def test_unreadable_model_ends_in_a_sentence(self, example: str, tmp_path: Path) -> None:
         model = tmp_path / "no.tflite"
         assert "cannot read the model file" in run(example, "--model", model, status=1)
-
-    def test_qt_s_next_context_gets_a_delegate_of_its_own(
-        self, tmp_path: Path, require: Require
-    ) -> None:
-        live("qt", require)
-        picture = tmp_path / "screenshot.png"
-        assert script("recreated.py", picture) == "2 contexts\n"
-        assert (pixels(picture)[..., 2] > 130).sum() > 10_000
 
 
 def wait_for_window(display: Display, title: str) -> Any:
@@ -191,6 +197,7 @@ def frames_of(path: Path) -> list[NDArray[np.uint8]]:
         return [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
 
 
+@pytest.mark.mesa
 def test_video(video: Path, tmp_path: Path) -> None:
     output = tmp_path / "masked.mp4"
     run("video.py", video, output)
@@ -200,6 +207,7 @@ def test_video(video: Path, tmp_path: Path) -> None:
         check_disc(frame, 100, 70, 27)
 
 
+@pytest.mark.mesa
 def test_video_finds_the_astronaut(
     tmp_path: Path, real_model: Callable[[str], bytes], require: Require
 ) -> None:
@@ -235,6 +243,7 @@ def test_thread_pool_doubles_each_picture(tmp_path: Path) -> None:
         assert np.abs(doubled.astype(int) - expected)[4:-4, 4:-4].max() < 8
 
 
+@pytest.mark.mesa
 def test_make_ball_segmenter(tmp_path: Path) -> None:
     model = tmp_path / "ball.tflite"
     printed = run("make_ball_segmenter.py", "--steps", 40, "--output", model)
