@@ -1,12 +1,18 @@
 PYTHON ?= python3
 bin := .venv/bin
 
+# For the tests with windows: an X server in memory, what Qt loads, and libharfbuzz0b for GLib, whose
+# own package has another name in each release.
+windows := xvfb libdbus-1-3 libfontconfig1 libgl1 libharfbuzz0b libxcb-cursor0 libxcb-icccm4 \
+	libxcb-keysyms1 libxcb-shape0 libxkbcommon-x11-0
+
 .PHONY: demo test test-drivers test-litert lint wheel clean debian
 
 demo: .venv/.with-examples
 	$(bin)/python examples/demo.py
 
 test: lint
+	tools/setup-debian "$(PYTHON)" $(windows)
 	$(bin)/pytest
 
 # The GL tests on two more OpenGL ES implementations: zink on lavapipe, ANGLE on SwiftShader.

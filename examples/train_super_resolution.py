@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-import flatbuffers
 import numpy as np
 import skimage.data
 import torch
@@ -29,6 +28,7 @@ from ai_edge_litert import schema_py_generated as tfl
 from ai_edge_litert.interpreter import Interpreter
 from PIL import Image
 from sklearn.datasets import load_sample_image
+from tflite_writer import TfliteWriter
 from torch import Tensor, nn
 from tqdm import tqdm
 
@@ -158,53 +158,17 @@ def train(args: argparse.Namespace) -> SuperResolution:
     return network.eval()
 
 
-class AlignedBuffer(tfl.BufferT):
-    """A buffer whose data starts at a multiple of 16 bytes, as the TFLite schema demands."""
-
-    def Pack(self, builder: flatbuffers.Builder) -> int:  # noqa: N802
-        builder.Prep(16, len(self.data))
-        return super().Pack(builder)
-
-
-class TfliteWriter:
-    """One float32 graph in the making; its tensors are known by their index."""
-
-    def __init__(self) -> None:
-        self.graph = tfl.SubGraphT(name="main", tensors=[], operators=[])
-        self.buffers = [tfl.BufferT()]  # buffer 0 is empty, by the format's convention
-        self.codes: dict[int, int] = {}  # BuiltinOperator -> index in the file's list of them
-
-    def buffer(self, data: bytes) -> int:
-        self.buffers.append(AlignedBuffer(data=np.frombuffer(data, np.uint8)))
-        return len(self.buffers) - 1
-
-    def tensor(self, name: str, shape: list[int], **fields: object) -> int:
-        self.graph.tensors.append(tfl.TensorT(name=name, shape=shape, **fields))
-        return len(self.graph.tensors) - 1
-
-    def constant(self, name: str, values: Tensor) -> int:
-        data = values.detach().numpy().astype("<f4").tobytes()
-        return self.tensor(name, list(values.shape), buffer=self.buffer(data))
+class Writer(TfliteWriter):
+    """The layers of the network."""
 
     def activation(self, name: str, channels: int, scale: int = 1) -> int:
         """A tensor of any batch, height and width; `scale` is its size relative to the input."""
         shape = [1, scale * DEFAULT_SIZE, scale * DEFAULT_SIZE, channels]
         return self.tensor(name, shape, shapeSignature=[-1, -1, -1, channels])
 
-    def operator(self, op: str, inputs: list[int], output: int, options: object = None) -> int:
-        """Append the builtin operator `op` and return its output."""
-        code = getattr(tfl.BuiltinOperator, op)
-        operator = tfl.OperatorT(self.codes.setdefault(code, len(self.codes)), inputs, [output])
-        if options:
-            kind = type(options).__name__.removesuffix("T")
-            operator.builtinOptionsType = getattr(tfl.BuiltinOptions, kind)
-            operator.builtinOptions = options
-        self.graph.operators.append(operator)
-        return output
-
     def conv(self, name: str, x: int, conv: nn.Conv2d) -> int:
-        weights = self.constant(f"{name}/weights", conv.weight.permute(0, 2, 3, 1))
-        bias = self.constant(f"{name}/bias", conv.bias)
+        weights = self.constant(f"{name}/weights", array(conv.weight.permute(0, 2, 3, 1)))
+        bias = self.constant(f"{name}/bias", array(conv.bias))
         options = tfl.Conv2DOptionsT(padding=tfl.Padding.SAME, strideW=1, strideH=1)
         output = self.activation(name, conv.out_channels)
         return self.operator("CONV_2D", [x, weights, bias], output, options)
@@ -212,38 +176,21 @@ class TfliteWriter:
     def conv_prelu(self, name: str, x: int, layer: nn.Sequential) -> int:
         conv, prelu = layer
         x = self.conv(f"{name}/conv", x, conv)
-        alpha = self.constant(f"{name}/alpha", prelu.weight[None, None])
+        alpha = self.constant(f"{name}/alpha", array(prelu.weight[None, None]))
         return self.operator("PRELU", [x, alpha], self.activation(name, conv.out_channels))
 
     def add(self, name: str, x: int, y: int) -> int:
         output = self.activation(name, self.graph.tensors[x].shape[-1])
         return self.operator("ADD", [x, y], output, tfl.AddOptionsT())
 
-    def finish(self, image: int, enlarged: int, licences: str) -> bytes:
-        """The file, with the one signature ``serving_default``: image -> image_x2."""
-        self.graph.inputs, self.graph.outputs = [image], [enlarged]
-        signature = tfl.SignatureDefT(
-            signatureKey="serving_default",
-            inputs=[tfl.TensorMapT("image", image)],
-            outputs=[tfl.TensorMapT("image_x2", enlarged)],
-        )
-        model = tfl.ModelT(
-            version=3,
-            description="x2 super-resolution of RGB images in 0..1",
-            operatorCodes=[tfl.OperatorCodeT(code, builtinCode=code) for code in self.codes],
-            subgraphs=[self.graph],
-            signatureDefs=[signature],
-            metadata=[tfl.MetadataT("LICENCES", self.buffer(licences.encode()))],
-            buffers=self.buffers,
-        )
-        builder = flatbuffers.Builder()
-        builder.Finish(model.Pack(builder), b"TFL3")
-        return bytes(builder.Output())
+
+def array(values: Tensor) -> np.ndarray:
+    return values.detach().numpy()
 
 
 def to_tflite(network: SuperResolution) -> bytes:
     """The network as the content of a ``.tflite`` file, layer for layer as in its `forward`."""
-    writer = TfliteWriter()
+    writer = Writer()
     image = writer.activation("image", 3)
     features = writer.conv_prelu("head", image, network.head)
     for i, layer in enumerate(network.body):
@@ -254,7 +201,8 @@ def to_tflite(network: SuperResolution) -> bytes:
     enlarged = writer.activation("image_x2", 3, scale=2)
     writer.operator("DEPTH_TO_SPACE", [phases], enlarged, tfl.DepthToSpaceOptionsT(blockSize=2))
     photos = (f"{p.name} ({p.package}), by {p.author}: {p.licence}\n" for p in TRAINING)
-    return writer.finish(image, enlarged, "Trained on these photographs:\n" + "".join(photos))
+    licences = "Trained on these photographs:\n" + "".join(photos)
+    return writer.finish(image, enlarged, "x2 super-resolution of RGB images in 0..1", licences)
 
 
 def enlarge(model: bytes, image: np.ndarray) -> np.ndarray:

@@ -1,0 +1,86 @@
+"""Serve requests from a pool of threads, as web frameworks do: each doubles a picture.
+
+    python examples/thread_pool.py PICTURE... --output FOLDER
+
+A FastAPI app would make one `Doubler`, and call it in a handler that is a plain ``def``: FastAPI
+runs these on a pool of threads, too::
+
+    doubler = Doubler()
+
+    @app.post("/double")
+    def double(file: UploadFile) -> Response:
+        ...
+"""
+
+from __future__ import annotations
+
+import argparse
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Lock
+
+import numpy as np
+from imaging import load_picture
+from PIL import Image
+
+import gles_delegate as gd
+
+MODEL = Path(__file__).parent / "models" / "super_resolution_x2.tflite"
+
+
+class Doubler:
+    """One network for all threads."""
+
+    def __init__(self) -> None:
+        # The delegate keeps a thread of its own for OpenGL, so that any other may call it.
+        self._delegate = gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=True))
+        self._interpreter = gd.Interpreter(
+            model_path=MODEL, experimental_delegates=[self._delegate]
+        )
+        self._image = self._interpreter.get_input_details()[0]["index"]
+        self._enlarged = self._interpreter.get_output_details()[0]["index"]
+        self._lock = Lock()
+
+    def __call__(self, picture: Image.Image) -> Image.Image:
+        """The picture at twice its size."""
+        pixels = np.asarray(picture, np.float32)[np.newaxis] / 255
+        # A request is several calls, and no other request's may come between them.
+        with self._lock:
+            self._interpreter.resize_tensor_input(self._image, pixels.shape)
+            self._interpreter.allocate_tensors()
+            self._interpreter.set_tensor(self._image, pixels)
+            self._interpreter.invoke()
+            enlarged = self._interpreter.get_tensor(self._enlarged)
+        return Image.fromarray((enlarged[0].clip(0, 1) * 255).round().astype(np.uint8))
+
+    def close(self) -> None:
+        self._delegate.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("pictures", type=Path, nargs="+", help="requests: pictures to double")
+    parser.add_argument("--output", type=Path, default=Path("doubled"), help="folder")
+    parser.add_argument("--threads", type=int, default=4, help="that serve the requests")
+    arguments = parser.parse_args()
+    arguments.output.mkdir(parents=True, exist_ok=True)
+
+    try:
+        doubler = Doubler()
+    except gd.DelegateError as error:
+        raise SystemExit(str(error)) from error
+
+    def serve(path: Path) -> str:
+        result = doubler(load_picture(path))
+        output = arguments.output / f"{path.stem}.png"
+        result.save(output)
+        return f"{path} -> {output}, {result.width}x{result.height}"
+
+    with ThreadPoolExecutor(arguments.threads) as pool:
+        for line in pool.map(serve, arguments.pictures):
+            print(line)
+    doubler.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,251 @@
+"""The live examples in windows of a virtual X server, and those that need no window."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+from Xlib import XK, X
+from Xlib.display import Display
+from Xlib.error import BadWindow
+from Xlib.ext import xtest
+
+from tests.conftest import Require
+from tests.gl.example import EXAMPLES, pixels, run
+
+pytestmark = pytest.mark.usefixtures("gl")
+
+TOOLKITS = {"moderngl_window": "moderngl_window", "glfw": "glfw", "qt": "PySide6"}
+FRAMES = 7
+
+
+@pytest.fixture(scope="session")
+def server(require: Require) -> Iterator[str]:
+    """The name of an X display in memory."""
+    if shutil.which("Xvfb") is None:
+        require("windows", "Xvfb is not installed (Debian's package xvfb)")
+    answer, report = os.pipe()
+    command = ["Xvfb", "-displayfd", str(report), "-screen", "0", "1600x900x24"]
+    with subprocess.Popen(command, pass_fds=[report], stderr=subprocess.DEVNULL) as xvfb:
+        os.close(report)
+        with os.fdopen(answer) as number:
+            name = number.readline().strip()
+        if not name:
+            require("windows", "Xvfb does not start")
+        yield f":{name}"
+        xvfb.terminate()
+
+
+@pytest.fixture
+def display(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DISPLAY", server)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+
+
+@pytest.fixture(params=TOOLKITS)
+def example(request: pytest.FixtureRequest, require: Require) -> str:
+    """The name of a live example."""
+    return live(request.param, require)
+
+
+def live(toolkit: str, require: Require) -> str:
+    if find_spec(TOOLKITS[toolkit]) is None:
+        require("windows", f"{TOOLKITS[toolkit]} is not installed (the extra 'windows')")
+    return f"live_{toolkit}.py"
+
+
+@pytest.fixture
+def video(tmp_path: Path, require: Require) -> Path:
+    """An orange disc that stands before a dark blue, an eighth of a second long."""
+    y, x = np.indices((180, 320))
+    picture = np.full((180, 320, 3), (40, 90, 100), np.uint8)
+    picture[(x - 100) ** 2 + (y - 70) ** 2 < 27**2] = (255, 140, 25)
+    return write_video(tmp_path / "disc.mp4", picture, require)
+
+
+def write_video(path: Path, picture: NDArray[np.uint8], require: Require) -> Path:
+    if find_spec("av") is None:
+        require("windows", "PyAV is not installed (the extra 'windows')")
+    import av
+
+    with av.open(path, "w") as container:
+        stream = container.add_stream("h264", 24)
+        stream.height, stream.width = picture.shape[:2]
+        for _ in range(3):
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+        container.mux(stream.encode())
+    return path
+
+
+def check_disc(picture: NDArray[np.uint8], x: float, y: float, radius: float) -> None:
+    """The mask, which is blue as nothing else, lies on the disc and nowhere else."""
+    rows, columns = np.indices(picture.shape[:2]) + 0.5
+    distance = np.hypot(columns - x, rows - y)
+    masked = picture[..., 2] > 130
+    assert masked[distance < 0.85 * radius].all()
+    assert not masked[distance > 1.15 * radius].any()
+
+
+def check_ball(path: Path) -> None:
+    """The mask lies on the synthetic camera's ball in a screenshot of the last frame."""
+    height, aspect = 720, 1280 / 720
+    # As in examples/overlay.py
+    x = aspect * (0.5 + 0.35 * np.sin(0.031 * FRAMES))
+    y = 0.5 + 0.28 * np.sin(0.047 * FRAMES + 1)
+    radius = 0.15 + 0.03 * np.sin(0.02 * FRAMES)
+    picture = pixels(path)
+    assert picture.shape == (720, 1280, 3)
+    check_disc(picture, x * height, y * height, radius * height)
+
+
+@pytest.mark.mesa
+@pytest.mark.usefixtures("display")
+class TestWindow:
+    @pytest.mark.parametrize("options", [[], ["--through-numpy"]])
+    def test_mask_is_on_the_ball(self, example: str, options: list[str], tmp_path: Path) -> None:
+        picture = tmp_path / "screenshot.png"
+        run(example, "--frames", FRAMES, "--screenshot", picture, *options)
+        check_ball(picture)
+
+    def test_mask_is_on_the_disc_of_a_video(
+        self, example: str, video: Path, tmp_path: Path
+    ) -> None:
+        picture = tmp_path / "screenshot.png"
+        # More frames than the video has: it starts again.
+        run(example, "--video", video, "--frames", 5, "--screenshot", picture)
+        check_disc(pixels(picture), 400, 280, 108)
+
+    @pytest.mark.parametrize("platform", ["xcb_glx", "xcb_egl"])
+    def test_qt_s_next_context_gets_a_delegate_of_its_own(
+        self,
+        platform: str,
+        tmp_path: Path,
+        require: Require,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        live("qt", require)
+        monkeypatch.setenv("QT_XCB_GL_INTEGRATION", platform)
+        picture = tmp_path / "screenshot.png"
+        assert script("recreated.py", picture) == "2 contexts\n"
+        assert (pixels(picture)[..., 2] > 130).sum() > 10_000
+
+    def test_app_s_rendering_is_untouched(self, example: str) -> None:
+        printed = script("untouched.py", EXAMPLES / example, "--frames", 3)
+        assert printed.splitlines() == ["changed: nothing"] * 3
+
+    def test_q_quits(self, example: str, server: str) -> None:
+        with subprocess.Popen([sys.executable, EXAMPLES / example]) as app:
+            display = Display(server)
+            # The title has the frames a second after the first one.
+            window = wait_for_window(display, "gles_delegate: [1-9][0-9]* frames a second")
+            window.set_input_focus(X.RevertToParent, X.CurrentTime)
+            key = display.keysym_to_keycode(XK.string_to_keysym("q"))
+            for event in (X.KeyPress, X.KeyRelease):
+                xtest.fake_input(display, event, key)
+                display.sync()
+                time.sleep(0.2)  # GLFW's example looks at the key once a frame
+            display.close()
+            assert app.wait(60) == 0
+
+    def test_unreadable_model_ends_in_a_sentence(self, example: str, tmp_path: Path) -> None:
+        model = tmp_path / "no.tflite"
+        assert "cannot read the model file" in run(example, "--model", model, status=1)
+
+
+def wait_for_window(display: Display, title: str) -> Any:
+    """The window that has the title, a regular expression."""
+    for _ in range(600):
+        for window in display.screen().root.query_tree().children:
+            with suppress(BadWindow):  # gone since
+                if re.fullmatch(title, window.get_wm_name() or ""):
+                    return window
+        time.sleep(0.1)
+    raise TimeoutError(f"no window has the title {title}")
+
+
+def script(name: str, *arguments: object) -> str:
+    """What a script of this folder prints."""
+    command = [sys.executable, str(Path(__file__).with_name(name)), *map(str, arguments)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_no_display_ends_in_a_sentence(example: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    assert run(example, status=1).startswith("no display")
+
+
+def frames_of(path: Path) -> list[NDArray[np.uint8]]:
+    import av
+
+    with av.open(path) as container:
+        return [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
+
+
+@pytest.mark.mesa
+def test_video(video: Path, tmp_path: Path) -> None:
+    output = tmp_path / "masked.mp4"
+    run("video.py", video, output)
+    frames = frames_of(output)
+    assert len(frames) == 3
+    for frame in frames:
+        check_disc(frame, 100, 70, 27)
+
+
+@pytest.mark.mesa
+def test_video_finds_the_astronaut(
+    tmp_path: Path, real_model: Callable[[str], bytes], require: Require
+) -> None:
+    import skimage.data
+
+    model, output = tmp_path / "selfie.tflite", tmp_path / "masked.mp4"
+    model.write_bytes(real_model("selfie_segmenter"))
+    picture = skimage.data.astronaut()
+    run("video.py", write_video(tmp_path / "in.mp4", picture, require), output, "--model", model)
+    red = frames_of(output)[0][..., 0].astype(int) - picture[..., 0]
+    assert red[80:170, 190:260].mean() < -50  # the face, under the blue mask
+    assert np.abs(red[:150, 340:]).mean() < 10  # the shuttle and the wall
+
+
+def test_video_s_wrong_files_end_in_a_sentence(video: Path, tmp_path: Path) -> None:
+    source = EXAMPLES / "video.py"
+    assert "cannot read the video" in run("video.py", source, tmp_path / "o.mp4", status=1)
+    assert "cannot write the video" in run("video.py", video, tmp_path / "o.what", status=1)
+
+
+def test_thread_pool_doubles_each_picture(tmp_path: Path) -> None:
+    paths = []
+    for i in range(6):
+        size, colour = (24 + 8 * (i % 2), 16), (40 * i, 128, 250 - 40 * i)
+        paths.append(tmp_path / f"{i}.png")
+        Image.new("RGB", size, colour).save(paths[-1])
+    printed = run("thread_pool.py", *paths, "--output", tmp_path / "out").splitlines()
+    assert [line.split(" ")[0] for line in printed] == [str(path) for path in paths]
+    for path in paths:
+        doubled = pixels(tmp_path / "out" / path.name)
+        expected = pixels(path).repeat(2, 0).repeat(2, 1)
+        assert doubled.shape == expected.shape
+        assert np.abs(doubled.astype(int) - expected)[4:-4, 4:-4].max() < 8
+
+
+@pytest.mark.mesa
+def test_make_ball_segmenter(tmp_path: Path) -> None:
+    model = tmp_path / "ball.tflite"
+    printed = run("make_ball_segmenter.py", "--steps", 40, "--output", model)
+    assert printed.startswith(f"{model}: {model.stat().st_size} bytes")
+    assert float(printed.split()[-1]) > 0.3
