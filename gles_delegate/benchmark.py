@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gles_delegate.compare import prepare
 from gles_delegate.delegate import GpuDelegate
 from gles_delegate.errors import LiteRtError
 from gles_delegate.graph import Array
@@ -170,9 +171,7 @@ class _Runner:
 
     def __init__(self, interpreter: Any, feeds: Mapping[int, Array]) -> None:
         self._interpreter, self._feeds = interpreter, feeds
-        for index, array in feeds.items():
-            interpreter.resize_tensor_input(index, array.shape)
-        interpreter.allocate_tensors()
+        prepare(interpreter, feeds)
         self._outputs = [detail["index"] for detail in interpreter.get_output_details()]
 
     def run(self) -> float:

@@ -252,11 +252,7 @@ def run(
     results: list[dict[str, Any]] = []
     with GpuDelegate(GpuDelegateOptions(device_index=device)) as delegate:
         interpreter = Interpreter(model_content=content, experimental_delegates=[delegate])
-        for index, array in feeds.items():
-            interpreter.resize_tensor_input(index, array.shape)
-        interpreter.allocate_tensors()
-        for index, array in feeds.items():
-            interpreter.set_tensor(index, array)
+        comparison.prepare(interpreter, feeds)
         interpreter.invoke()
         for index in graph.outputs:
             array, tensor = interpreter.get_tensor(index), graph.tensors[index]

@@ -67,7 +67,8 @@ def compare_outputs(
     makers = {index: node for node in graph.nodes for index in node.outputs}
     with GpuDelegate(options) as delegate:
         ours = GpuInterpreter(model_content=content, experimental_delegates=[delegate])
-        _run(ours, feeds)
+        prepare(ours, feeds)
+        ours.invoke()
         return [
             _difference(
                 graph.tensors[index],
@@ -181,17 +182,18 @@ def _litert(content: bytes, feeds: Mapping[int, Array], builtin: bool = False) -
             experimental_op_resolver_type=plain if builtin else OpResolverType.AUTO,
             experimental_preserve_all_tensors=builtin,
         )
-        _run(interpreter, feeds)
+        prepare(interpreter, feeds)
+        interpreter.invoke()
     except (RuntimeError, ValueError) as error:
         kernels = "LiteRT's builtin kernels do" if builtin else "LiteRT does"
         raise LiteRtError(f"{kernels} not run this model: {error}") from error
     return interpreter
 
 
-def _run(interpreter: Any, feeds: Mapping[int, Array]) -> None:
+def prepare(interpreter: Any, feeds: Mapping[int, Array]) -> None:
+    """Resize an interpreter, ours or LiteRT's, to arrays by tensor index, and set them."""
     for index, array in feeds.items():
         interpreter.resize_tensor_input(index, array.shape)
     interpreter.allocate_tensors()
     for index, array in feeds.items():
         interpreter.set_tensor(index, array)
-    interpreter.invoke()
