@@ -81,7 +81,9 @@ class GpuContext:
         with self._current():
             try:
                 if self._egl is not None:
-                    self.ctx = _attach(self._egl, self.gl)
+                    if not isinstance(self._egl.attached, moderngl.Context):
+                        self._egl.attached = _attach(self._egl, self.gl)
+                    self.ctx = self._egl.attached
                 self.gl.forget_errors()
                 self._read_limits()
                 if pin_workers and self.limits.cpu and self._egl is not None:
