@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from gles_delegate.delegate import GpuDelegate
 from gles_delegate.errors import LiteRtError
+from gles_delegate.folding import fold_constants
 from gles_delegate.graph import QUANTIZED_TYPES, Array, Tensor
 from gles_delegate.interpreter import Interpreter as GpuInterpreter
 from gles_delegate.model import read_model
@@ -89,12 +91,21 @@ def compare_nodes(
     tolerance: float = 1e-5,
     steps: int = 1,
 ) -> Iterator[Difference]:
-    """Run each node that the GPU takes by itself, on LiteRT's tensors, and compare its results.
+    """Run each node that the GPU computes by itself, on LiteRT's tensors, and compare its results.
 
-    Arguments and errors are those of `compare_outputs`; LiteRT uses its builtin kernels.
+    Arguments and errors are those of `compare_outputs`. LiteRT uses its builtin kernels, and
+    XNNPACK only where they do not have an op of the model. The places of maxima that MediaPipe's
+    MaxPoolingWithArgmax2D hands to MaxUnpooling2D are written otherwise there: the former's
+    maxima are compared, the latter is left to `compare_outputs`.
     """
     graph = read_model(content)
-    theirs = _litert(content, feeds, builtin=True)
+    folded = fold_constants(graph)
+    try:
+        theirs = _litert(content, feeds, builtin=True, keep=True)
+    except LiteRtError:
+        theirs = _litert(content, feeds, keep=True)
+    pooling = [node for node in graph.nodes if node.op == "MaxPoolingWithArgmax2D"]
+    places = {index for node in pooling for index in node.outputs[1:]}
     options = replace(options or GpuDelegateOptions(), max_delegated_partitions=len(graph.nodes))
     computed = tuple(index for node in graph.nodes for index in node.outputs)
     everything = replace(graph, outputs=tuple(dict.fromkeys((*graph.outputs, *computed))))
@@ -102,6 +113,9 @@ def compare_nodes(
         delegation = delegate.bind(everything)
         taken = [node.index for node in delegation.report.nodes if node.delegated]
         for node in (graph.nodes[index] for index in taken):
+            is_folded = all(folded.tensors[index].is_constant for index in node.outputs)
+            if is_folded or places.intersection(node.inputs):
+                continue
             segment = delegation.segment([node.index])
             read = (index for index in node.inputs if index >= 0)
             shapes = segment.prepare({i: theirs.get_tensor(i).shape for i in read})
@@ -111,9 +125,9 @@ def compare_nodes(
             }
             segment.invoke({i: theirs.get_tensor(i) for i in segment.inputs}, results)
             segment.close()
-            for index, result in results.items():
+            for index in (index for index in results if index not in places):
                 tensor, made_by = graph.tensors[index], (node.index, node.op)
-                expected = theirs.get_tensor(index)
+                result, expected = results[index], theirs.get_tensor(index)
                 yield _difference(tensor, made_by, result, expected, tolerance, steps)
 
 
@@ -149,9 +163,9 @@ def _difference(
             f"{list(theirs.shape)} in LiteRT"
         )
     real = ours.dtype.kind == "f"
+    same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
     with np.errstate(invalid="ignore"):  # of infinities
-        error = np.abs(ours.astype(np.float64) - theirs.astype(np.float64))
-    error[(ours == theirs) | (np.isnan(error) & np.isnan(ours) & np.isnan(theirs))] = 0
+        error = np.where(same, 0, np.abs(ours.astype(np.float64) - theirs.astype(np.float64)))
     scale = np.abs(theirs[np.isfinite(theirs)]).max(initial=1) if real else 1.0
     quantized = tensor.is_quantized and ours.dtype.itemsize == 1
     return Difference(
@@ -167,8 +181,15 @@ def _difference(
     )
 
 
-def _litert(content: bytes, feeds: Mapping[int, Array], builtin: bool = False) -> Any:
-    """LiteRT's interpreter after a run, with every tensor kept if its kernels are the builtin."""
+def _litert(
+    content: bytes, feeds: Mapping[int, Array], builtin: bool = False, keep: bool = False
+) -> Any:
+    """LiteRT's interpreter after a run.
+
+    Args:
+        builtin: Without XNNPACK.
+        keep: Every tensor can be read, not the outputs only.
+    """
     try:
         from ai_edge_litert.interpreter import Interpreter, OpResolverType
     except ImportError:
@@ -177,16 +198,17 @@ def _litert(content: bytes, feeds: Mapping[int, Array], builtin: bool = False) -
         ) from None
     plain = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     try:
-        interpreter = Interpreter(
-            model_content=content,
-            experimental_op_resolver_type=plain if builtin else OpResolverType.AUTO,
-            experimental_preserve_all_tensors=builtin,
-        )
+        with warnings.catch_warnings():  # of the memory that kept tensors take
+            warnings.simplefilter("ignore", UserWarning)
+            interpreter = Interpreter(
+                model_content=content,
+                experimental_op_resolver_type=plain if builtin else OpResolverType.AUTO,
+                experimental_preserve_all_tensors=keep,
+            )
         prepare(interpreter, feeds)
         interpreter.invoke()
     except (RuntimeError, ValueError) as error:
-        kernels = "LiteRT's builtin kernels do" if builtin else "LiteRT does"
-        raise LiteRtError(f"{kernels} not run this model: {error}") from error
+        raise LiteRtError(f"LiteRT does not run this model: {error}") from error
     return interpreter
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -262,6 +262,48 @@ def test_compare_with_nan_and_infinity() -> None:
     (difference,) = compare.compare_outputs(content, feeds)
     assert difference.passed
     assert difference.error < 1e-6
+
+
+@pytest.mark.parametrize("compared", [compare.compare_outputs, compare.compare_nodes])
+def test_compare_takes_scalars(compared: Callable[..., Iterable[compare.Difference]]) -> None:
+    s = Sketch(np.random.default_rng(0))
+    content = s.complete([s.op("SUM", [s.feed((3,)), s.constant(np.array([0], np.int32))])])
+    (difference,) = compared(content, {0: np.array([1, 2, 4], np.float32)})
+    assert difference.shape == ()
+    assert difference.passed
+
+
+def test_compare_finds_a_wrong_scalar(monkeypatch: pytest.MonkeyPatch) -> None:
+    from gles_delegate.session import Session
+
+    read = Session.read
+
+    def wrong(self: Session, index: int, array: Any) -> None:
+        read(self, index, array)
+        array += 1
+
+    monkeypatch.setattr(Session, "read", wrong)
+    s = Sketch(np.random.default_rng(0))
+    content = s.complete([s.op("SUM", [s.feed((3,)), s.constant(np.array([0], np.int32))])])
+    (difference,) = compare.compare_nodes(content, {0: np.array([1, 2, 4], np.float32)})
+    assert (difference.error, difference.passed) == (1, False)
+
+
+@pytest.mark.parametrize(
+    ("name", "ops"),
+    [
+        ("selfie_segmenter", {"HARD_SWISH", "Convolution2DTransposeBias"}),
+        ("hair_segmentation", {"MaxPoolingWithArgmax2D", "PRELU"}),
+    ],
+)
+def test_compare_nodes_that_only_xnnpack_has(
+    name: str, ops: set[str], real_model: Callable[[str], bytes]
+) -> None:
+    content = real_model(name)
+    differences = list(compare.compare_nodes(content, compare.random_feeds(content)))
+    assert {d.op for d in differences} >= ops
+    assert "DEQUANTIZE" not in {d.op for d in differences}  # of constants: nothing is computed
+    assert not [d for d in differences if not d.passed]
 
 
 @pytest.mark.parametrize("missing", ["click", "PIL", "rich.console"])
