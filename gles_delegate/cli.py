@@ -5,9 +5,12 @@ from __future__ import annotations
 import csv as csv_module
 import dataclasses
 import json
+import math
 import os
+import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from importlib import metadata
 from pathlib import Path
@@ -22,6 +25,7 @@ from gles_delegate.delegate import GpuDelegate
 from gles_delegate.errors import ContextError, DelegateError
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.egl import list_devices
+from gles_delegate.gl.libegl import libegl
 from gles_delegate.graph import Array, Graph, Tensor
 from gles_delegate.interpreter import Interpreter
 from gles_delegate.limits import Limits
@@ -37,10 +41,14 @@ try:
     import click
     from PIL import Image
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import Progress, track
     from rich.table import Table
 except ImportError as _error:
-    sys.exit(f"gles-delegate: {_error.name} is not installed: pip install 'gles_delegate[cli]'")
+    print(
+        f"gles-delegate: {_error.name} is not installed: pip install 'gles_delegate[cli]'",
+        file=sys.stderr,
+    )
+    sys.exit(2)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -70,7 +78,7 @@ input_option = click.option(
 mean_option = click.option("--mean", type=float, default=127.5, show_default=True)
 std_option = click.option(
     "--std",
-    type=float,
+    type=click.FloatRange(0, min_open=True),
     default=127.5,
     show_default=True,
     help="A float input gets (pixel - mean) / std of a picture's pixels of 0 to 255.",
@@ -90,6 +98,8 @@ def command(function: F) -> F:
     def run(*arguments: Any, **options: Any) -> None:
         try:
             function(*arguments, **options)
+        except BrokenPipeError:  # the reader has seen enough: click's affair
+            raise
         except (DelegateError, ValueError, OSError) as error:
             print(f"gles-delegate: {error}", file=sys.stderr)
             sys.exit(1)
@@ -97,14 +107,29 @@ def command(function: F) -> F:
     return main.command()(run)  # type: ignore[return-value]
 
 
+def _print_json(data: Any) -> None:
+    """Print it as JSON, which has no NaN and no infinity: they become null."""
+
+    def finite(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: finite(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [finite(item) for item in value]
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    print(json.dumps(finite(data), allow_nan=False))
+
+
 @command
 @device_option
 @json_option
 def doctor(device: int | None, as_json: bool) -> None:
     """Tell what of this machine the delegate can use, and what to do where something is missing."""
-    found: dict[str, Any] = {"version": __version__, "devices": [], "limits": None, "checks": []}
+    found: dict[str, Any] = {"version": __version__, "egl": None, "devices": [], "device": None}
+    found |= {"limits": None, "checks": []}
     advice: list[str] = []
     try:
+        found["egl"] = libegl().name
         found["devices"] = [dataclasses.asdict(d) for d in list_devices()]
         gpu = GpuContext(None, device)
         found["device"] = dict(zip(("vendor", "renderer", "version"), gpu.identity, strict=True))
@@ -125,7 +150,7 @@ def doctor(device: int | None, as_json: bool) -> None:
     found["litert"], litert_advice = _litert()
     found["advice"] = [*advice, *litert_advice]
     if as_json:
-        print(json.dumps(found))
+        _print_json(found)
     else:
         _print_doctor(found)
     sys.exit(not found["healthy"])
@@ -149,6 +174,7 @@ def _litert() -> tuple[str | None, list[str]]:
 def _print_doctor(found: dict[str, Any]) -> None:
     table = Table("", "", show_header=False, box=None, pad_edge=False)
     table.add_row("gles_delegate", found["version"])
+    table.add_row("EGL", found["egl"] or "not found")
     for device in found["devices"]:
         kind = "software" if device["software"] else "hardware"
         text = f"{device['renderer']}, {device['version']} ({kind}, EGL {device['platform']})"
@@ -205,17 +231,19 @@ def inspect(
                 "nodes": list(segment),
                 "dispatches": [str(dispatch) for dispatch in plan.dispatches],
                 "activation_bytes": sum(plan.slots),
+                "widest_bytes": plan.widest,
                 "constant_bytes": sum(constant.nbytes for constant in plan.constants),
             }
         )
     if as_json:
-        print(json.dumps({"report": dataclasses.asdict(report), "segments": segments}))
+        _print_json({"report": dataclasses.asdict(report), "segments": segments})
         return
     print(report)
     for number, part in enumerate(segments):
         print(
             f"segment {number}: {len(part['nodes'])} nodes in {len(part['dispatches'])} "
-            f"dispatches, {_megabytes(part['activation_bytes'])} of activations, "
+            f"dispatches, {_megabytes(part['activation_bytes'])} of activations, of which "
+            f"{_megabytes(part['widest_bytes'])} live at once, "
             f"{_megabytes(part['constant_bytes'])} of weights"
         )
         if dispatches:
@@ -230,7 +258,12 @@ def inspect(
     "outputs",
     multiple=True,
     metavar="[NAME=]FILE",
-    help="Where an output goes: .npy, or a picture's name for [1, height, width, 1 or 3].",
+    help="Where an output goes: an array (.npy) or, of bytes or numbers of 0 to 1, a picture.",
+)
+@click.option(
+    "--output-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="A folder for all other outputs, as INDEX_NAME.npy.",
 )
 @mean_option
 @std_option
@@ -240,6 +273,7 @@ def run(
     model: Path,
     inputs: Sequence[str],
     outputs: Sequence[str],
+    output_dir: Path | None,
     mean: float,
     std: float,
     device: int | None,
@@ -249,10 +283,16 @@ def run(
     graph = read_model(content := read_file(model))
     feeds = _feeds(graph, inputs, mean, std)
     targets = _by_tensor(graph, graph.outputs, outputs, "output")
+    if output_dir is not None:
+        output_dir.mkdir(parents=True, exist_ok=True)
+        for index in graph.outputs:
+            name = re.sub(r"[^\w.-]+", "_", graph.tensors[index].name)
+            targets.setdefault(index, output_dir / f"{index}_{name}.npy")
     results: list[dict[str, Any]] = []
     with GpuDelegate(GpuDelegateOptions(device_index=device)) as delegate:
         interpreter = Interpreter(model_content=content, experimental_delegates=[delegate])
-        comparison.prepare(interpreter, feeds)
+        with _naming_new_shapes(graph, feeds):
+            comparison.prepare(interpreter, feeds)
         interpreter.invoke()
         for index in graph.outputs:
             array, tensor = interpreter.get_tensor(index), graph.tensors[index]
@@ -271,7 +311,7 @@ def run(
                 }
             )
     if as_json:
-        print(json.dumps({"outputs": results}))
+        _print_json({"outputs": results})
     else:
         _print_table(results)
 
@@ -311,11 +351,14 @@ def compare(
     how = comparison.compare_nodes if per_op else comparison.compare_outputs
     limit = tolerance if tolerance is not None else 1e-5 if per_op else 1e-4
     options = GpuDelegateOptions(device_index=device)
-    differences = list(how(content, feeds, options, limit, steps))
+    with _naming_new_shapes(read_model(content), feeds):
+        tensors = how(content, feeds, options, limit, steps)
+        console = Console(stderr=True)
+        differences = list(track(tensors, model.name, console=console, transient=True))
     failed = [d for d in differences if not d.passed]
     rows = [{**dataclasses.asdict(d), "passed": d.passed} for d in differences]
     if as_json:
-        print(json.dumps({"tensors": rows, "passed": not failed}))
+        _print_json({"tensors": rows, "passed": not failed})
     else:
         columns = ("node", "op", "tensor", "name", "dtype", "error", "scale", "same_maximum")
         _print_table([{k: row[k] for k in (*columns, "passed")} for row in rows])
@@ -389,7 +432,7 @@ def benchmark(
     if picture:
         _draw(picture, model.name, result.dispatches)
     if as_json:
-        print(json.dumps(_as_data(result)))
+        _print_json(_as_data(result))
     else:
         _print_benchmark(result, profile)
 
@@ -490,6 +533,22 @@ def _feeds(graph: Graph, inputs: Iterable[str], mean: float, std: float) -> dict
     return {i: _load(path, graph.tensors[i], mean, std) for i, path in files.items()}
 
 
+@contextmanager
+def _naming_new_shapes(graph: Graph, feeds: Mapping[int, Array]) -> Iterator[None]:
+    """Have an error say which inputs are not of the model's own shape, as it may be the reason."""
+    try:
+        yield
+    except DelegateError as error:
+        others = [
+            f"{_described(graph.tensors[index])}, found {list(array.shape)}"
+            for index, array in feeds.items()
+            if array.shape != graph.tensors[index].shape
+        ]
+        if not others:
+            raise
+        raise ValueError(f"expected {'; '.join(others)}; with that shape, {error}") from error
+
+
 def _by_tensor(
     graph: Graph, tensors: Sequence[int], arguments: Iterable[str], what: str
 ) -> dict[int, Path]:
@@ -497,18 +556,17 @@ def _by_tensor(
     names = {graph.tensors[i].name: i for i in tensors} | {str(i): i for i in tensors}
     files: dict[int, Path] = {}
     for argument in arguments:
-        name, separator, file = argument.rpartition("=")
-        if not separator and len(tensors) > 1:
+        name = max((n for n in names if argument.startswith(f"{n}=")), key=len, default=None)
+        if name is not None:
+            index, file = names[name], argument[len(name) + 1 :]
+        elif len(tensors) == 1 and "=" not in argument:
+            index, file = tensors[0], argument
+        else:
+            described = "; ".join(_described(graph.tensors[i]) for i in tensors)
             raise ValueError(
-                f"the model has {len(tensors)} {what}s: give --{what} NAME=FILE, with a name of "
-                + "; ".join(_described(graph.tensors[i]) for i in tensors)
+                f"expected --{what} NAME=FILE, found {argument!r}; the model's {what}s are "
+                + described
             )
-        if separator and name not in names:
-            raise ValueError(
-                f"no {what} {name!r}; the model has "
-                + "; ".join(_described(graph.tensors[i]) for i in tensors)
-            )
-        index = names[name] if separator else tensors[0]
         if index in files:
             raise ValueError(f"{what} {index} is given twice: {files[index]} and {file}")
         files[index] = Path(file)
@@ -522,22 +580,24 @@ def _described(tensor: Tensor) -> str:
 def _load(path: Path, tensor: Tensor, mean: float, std: float) -> Array:
     """An array from a file, checked against the input that it is for."""
     if path.suffix == ".npy":
-        array: Array = np.load(path)
-        if array.dtype != np.dtype(tensor.dtype) or array.ndim != len(tensor.shape):
+        array = _load_array(path)
+        if array.dtype.name != tensor.dtype or array.ndim != len(tensor.shape):
             raise ValueError(
                 f"expected an array for {_described(tensor)}, found {array.dtype} "
                 f"{list(array.shape)} in {path}"
             )
-        return array
-    if len(tensor.shape) != 4 or tensor.shape[3] not in (1, 3) or tensor.shape[0] != 1:
+        return array.astype(tensor.dtype)  # of this machine's byte order
+    mode = _picture_mode(tensor.shape)
+    if mode is None:
         raise ValueError(
-            f"a picture suits an input [1, height, width, 1 or 3]; give {path} as .npy for "
-            + _described(tensor)
+            f"a picture suits an input {_PICTURES}; give {path} as .npy for {_described(tensor)}"
         )
-    _, height, width, channels = tensor.shape
-    with Image.open(path) as picture:
-        mode = "RGB" if channels == 3 else "L"
-        pixels = picture.convert(mode).resize((width, height), Image.Resampling.BILINEAR)
+    height, width = tensor.shape[1:3]
+    try:
+        with Image.open(path) as picture:
+            pixels = picture.convert(mode).resize((width, height), Image.Resampling.BILINEAR)
+    except (OSError, SyntaxError, Image.DecompressionBombError) as error:
+        raise ValueError(f"cannot read the picture {path}: {error}") from error
     array = np.asarray(pixels).reshape(tensor.shape)
     if tensor.dtype == "uint8":
         return array
@@ -549,18 +609,44 @@ def _load(path: Path, tensor: Tensor, mean: float, std: float) -> Array:
     return (np.round(real / scale) + zero).clip(bounds.min, bounds.max).astype(tensor.dtype)
 
 
+def _load_array(path: Path) -> Array:
+    with path.open("rb") as file:
+        try:
+            array: Array = np.lib.format.read_array(file, allow_pickle=False)
+        except ValueError as error:
+            raise ValueError(f"cannot read the array {path}: {error}") from error
+    return array
+
+
+_PICTURES = "[1, height, width] or [1, height, width, 1, 3 or 4]"
+
+
+def _picture_mode(shape: Sequence[int]) -> str | None:
+    """Pillow's mode of a picture for a tensor of this shape; None if it cannot be one."""
+    if len(shape) not in (3, 4) or shape[0] != 1:
+        return None
+    return {1: "L", 3: "RGB", 4: "RGBA"}.get(shape[3] if len(shape) == 4 else 1)
+
+
 def _save(path: Path, array: Array, tensor: Tensor) -> None:
+    """Write an output; as a picture, uint8 as it is and real numbers of 0 to 1."""
     if path.suffix == ".npy":
         np.save(path, array)
         return
-    if array.ndim != 4 or array.shape[0] != 1 or array.shape[3] not in (1, 3):
+    scales = tensor.quantization.scales
+    mode = _picture_mode(array.shape)
+    if mode is None or not (array.dtype == np.uint8 or array.dtype.kind in "fb" or scales):
         raise ValueError(
-            f"cannot make the picture {path} of {_described(tensor)}: expected "
-            "[1, height, width, 1 or 3]; name a .npy file"
+            f"cannot make the picture {path} of {_described(tensor)}: expected {_PICTURES} of "
+            "bytes, or of numbers of 0 to 1; name a .npy file"
         )
-    pixels = array[0] if array.dtype == np.uint8 else (array[0].clip(0, 1) * 255).round()
-    pixels = pixels.astype(np.uint8)
-    Image.fromarray(pixels[..., 0] if array.shape[3] == 1 else pixels).save(path)
+    if array.dtype != np.uint8:
+        zero = (*tensor.quantization.zero_points, 0)[0]
+        real = (array.astype(np.float32) - zero) * scales[0] if scales else array
+        array = (np.nan_to_num(real).clip(0, 1) * 255).round().astype(np.uint8)
+    height, width = array.shape[1:3]
+    sizes = (height, width) if mode == "L" else (height, width, len(mode))
+    Image.fromarray(array.reshape(sizes)).save(path)
 
 
 def _print_table(rows: Sequence[dict[str, Any]]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gles_delegate.delegate import GpuDelegate
-from gles_delegate.errors import LiteRtError
+from gles_delegate.errors import LiteRtError, ModelError
 from gles_delegate.folding import fold_constants
 from gles_delegate.graph import QUANTIZED_TYPES, Array, Tensor
 from gles_delegate.interpreter import Interpreter as GpuInterpreter
@@ -140,6 +140,8 @@ def random_feeds(content: bytes, seed: int = 0) -> dict[int, Array]:
     rng = np.random.default_rng(seed)
 
     def draw(tensor: Tensor) -> Array:
+        if tensor.dtype not in np.sctypeDict:
+            raise ModelError(f"no random {tensor.dtype} for input {tensor.index} {tensor.name!r}")
         if tensor.dtype.startswith("float"):
             return rng.uniform(-1, 1, tensor.shape).astype(tensor.dtype)
         low, high = QUANTIZED_TYPES[tensor.dtype] if tensor.dtype in ("uint8", "int8") else (0, 1)

@@ -44,6 +44,16 @@ class Plan:
         reads = (read for d in self.dispatches for read in d.operands)
         return tuple(dict.fromkeys(read for read in reads if isinstance(read, Const)))
 
+    @property
+    def widest(self) -> int:
+        """Bytes of the values that live at once, where they are most: no slots take fewer."""
+        sides = (self.inputs, self.outputs, self.variables, self.results)
+        lives = _lifetimes(self.dispatches, (v for side in sides for v in side.values()))
+        return max(
+            sum(value.nbytes for value, (first, last) in lives.items() if first <= i <= last)
+            for i in range(len(self.dispatches) + 1)
+        )
+
     def __str__(self) -> str:
         lines = [f"{d}  -> slot {self.slot_of[d.output]}" for d in self.dispatches]
         total = sum(self.slots)
@@ -156,6 +166,20 @@ def _stored_in_half(operand: OperandT) -> OperandT:
     return replace(operand, kind="half")
 
 
+def _lifetimes(
+    dispatches: Sequence[Dispatch], kept: Iterable[Value]
+) -> dict[Value, tuple[int, int]]:
+    """The first and the last dispatch that has each value; those that are kept outlive them all."""
+    lives: dict[Value, tuple[int, int]] = {}
+    for i, dispatch in enumerate(dispatches):
+        for value in (*dispatch.operands, dispatch.output):
+            if isinstance(value, Value):
+                lives[value] = (lives.get(value, (i, i))[0], i)
+    for value in kept:
+        lives[value] = (-1, len(dispatches))
+    return lives
+
+
 def _assign_slots(
     dispatches: Sequence[Dispatch], kept: Iterable[Value]
 ) -> tuple[tuple[int, ...], dict[Value, int]]:
@@ -164,13 +188,7 @@ def _assign_slots(
     This is the greedy-by-size rule of Pisarchyk and Lee, "Efficient Memory Management for Deep
     Neural Net Inference", 2020.
     """
-    lives: dict[Value, tuple[int, int]] = {}
-    for i, dispatch in enumerate(dispatches):
-        for value in (*dispatch.operands, dispatch.output):
-            if isinstance(value, Value):
-                lives[value] = (lives.get(value, (i, i))[0], i)
-    for value in kept:
-        lives[value] = (-1, len(dispatches))
+    lives = _lifetimes(dispatches, kept)
     sizes: list[int] = []
     tenants: list[list[tuple[int, int]]] = []
     slot_of: dict[Value, int] = {}

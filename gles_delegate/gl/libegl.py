@@ -146,6 +146,11 @@ class LibEgl:
         return check
 
     @property
+    def name(self) -> str:
+        """The file it was loaded by."""
+        return str(self._library._name)
+
+    @property
     def client_extensions(self) -> frozenset[str]:
         """What EGL can do before there is a display."""
         try:

@@ -1,9 +1,7 @@
-"""The command line, as a user sees it."""
+"""compare and benchmark, as a user of the command line sees them."""
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -18,6 +16,9 @@ from PIL import Image
 import gles_delegate as gd
 from gles_delegate import compare
 from gles_delegate.cli import main
+from gles_delegate.model import read_model
+from gles_delegate.session import Session
+from tests.command import call, call_json, saved
 from tests.gl.small import INPUT, expected, small_model
 from tests.litert.test_mixed import with_a_detour
 from tests.sketch import Sketch
@@ -25,193 +26,14 @@ from tests.sketch import Sketch
 pytestmark = pytest.mark.usefixtures("gl")
 
 
-def call(*arguments: object, status: int = 0) -> str:
-    """What a command prints; what it says on standard error if it fails."""
-    result = CliRunner().invoke(main, list(map(str, arguments)))
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == status, result.output
-    return result.stdout if status == 0 else result.stderr
-
-
-def call_json(*arguments: object) -> Any:
-    return json.loads(call(*arguments, "--json"))
-
-
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    path = tmp_path / "model.tflite"
-    path.write_bytes(small_model())
-    return path
+    return saved(tmp_path / "model.tflite", small_model())
 
 
 @pytest.fixture
 def mixed(tmp_path: Path) -> Path:
-    path = tmp_path / "mixed.tflite"
-    path.write_bytes(with_a_detour()[1])
-    return path
-
-
-def picture_model() -> bytes:
-    """NEG of a picture, and the picture in uint8 as it is."""
-    s = Sketch(np.random.default_rng(0))
-    x, y = s.input((1, 4, 6, 3), name="real"), s.input((1, 4, 6, 1), np.uint8, name="bytes")
-    outputs = [
-        s.op("NEG", [x], [(1, 4, 6, 3)]),
-        s.op("RESHAPE", [y, s.constant(np.array((1, 4, 6, 1), np.int32))], [(1, 4, 6, 1)]),
-    ]
-    return s.build(outputs)
-
-
-def doctor(**environment: str) -> tuple[int, str, Any]:
-    """Status, text and JSON of the command in a process of its own."""
-    import os
-
-    command = [sys.executable, "-m", "gles_delegate", "doctor"]
-    settings = {**os.environ, **environment}
-    text = subprocess.run(command, env=settings, capture_output=True, text=True, check=False)
-    data = subprocess.run([*command, "--json"], env=settings, capture_output=True, check=False)
-    assert text.returncode == data.returncode
-    assert "Traceback" not in text.stderr
-    return text.returncode, text.stdout, json.loads(data.stdout)
-
-
-def test_doctor_on_a_healthy_machine() -> None:
-    status, text, data = doctor()
-    assert (status, data["healthy"], data["reason"]) == (0, True, "")
-    assert text.endswith("The delegate works here.\n")
-    assert data["devices"]
-    assert data["device"]["renderer"] in text
-    assert data["checks"]
-    assert all(check["passed"] for check in data["checks"])
-    assert data["litert"] in text
-
-
-def test_doctor_without_egl() -> None:
-    status, text, data = doctor(GLES_DELEGATE_EGL="/missing/libEGL.so")
-    assert (status, data["healthy"], data["devices"]) == (1, False, [])
-    assert "Not usable: GLES_DELEGATE_EGL=/missing/libEGL.so cannot be loaded" in text
-    assert "GLES_DELEGATE_EGL=/missing/libEGL.so is set: try without it." in text
-
-
-@pytest.mark.mesa
-def test_doctor_without_opengl_es_3_1() -> None:
-    status, text, data = doctor(MESA_GLES_VERSION_OVERRIDE="3.0")
-    assert (status, data["healthy"]) == (0, True)
-    assert "There is no OpenGL ES 3.1 here; '4.5 (Core Profile)" in text
-    assert "MESA_GLES_VERSION_OVERRIDE=3.0 is set: try without it." in text
-    status, text, data = doctor(MESA_GLES_VERSION_OVERRIDE="3.0", MESA_GL_VERSION_OVERRIDE="3.3")
-    assert (status, data["healthy"]) == (1, False)
-    assert "got only 'OpenGL ES 3.0" in text
-    assert "apt install" in text
-    assert "MESA_GLES_VERSION_OVERRIDE=3.0 is set: try without it." in text
-
-
-def test_a_wrong_driver_is_not_supported(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gles_delegate.session import Session
-
-    right = gd.CompatibilityList()
-    assert right.is_delegate_supported_on_this_device
-    assert right.best_options_for_this_device == gd.GpuDelegateOptions(precision_loss_allowed=False)
-    read = Session.read
-
-    def wrong(self: Session, index: int, array: Any) -> None:
-        read(self, index, array)
-        array += 1
-
-    monkeypatch.setattr(Session, "read", wrong)
-    found = gd.CompatibilityList()
-    assert not found.is_delegate_supported_on_this_device
-    assert "computes wrong results (FAILED: matrix product, off by" in found.reason
-
-
-def test_half_storage_is_recommended_where_it_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gles_delegate.gl.context import GpuContext
-
-    read_limits = GpuContext._read_limits
-
-    def as_on_a_gpu(self: GpuContext) -> None:
-        read_limits(self)
-        self.limits = replace(self.limits, half_storage=True, buffer_texels=0)
-
-    monkeypatch.setattr(GpuContext, "_read_limits", as_on_a_gpu)
-    best = gd.CompatibilityList(0).best_options_for_this_device
-    assert best == gd.GpuDelegateOptions(precision_loss_allowed=True, device_index=0)
-
-
-def test_inspect(model: Path, mixed: Path) -> None:
-    assert "2 of 2 nodes run on the GPU" in call("inspect", model)
-    text = call("inspect", mixed)
-    assert "node 2" not in text
-    assert "2     CAST  1        CPU      output 0 is int64" in text
-    assert "segment 0: 2 nodes in" in text
-    data = call_json("inspect", mixed, "--partitions", 9)
-    assert [part["nodes"] for part in data["segments"]] == [[0, 1], [4, 5]]
-    assert all(part["activation_bytes"] > 0 for part in data["segments"])
-    assert [node["delegated"] for node in data["report"]["nodes"]] == [1, 1, 0, 0, 1, 1]
-    assert "conv_2d(" in call("inspect", model, "--dispatches", "--device", 0)
-
-
-def test_run_on_arrays(model: Path, tmp_path: Path) -> None:
-    np.save(tmp_path / "x.npy", INPUT)
-    call("run", model, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy")
-    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected(), rtol=1e-5, atol=1e-5)
-    (output,) = call_json("run", model, "--input", f"x={tmp_path / 'x.npy'}")["outputs"]
-    assert (output["shape"], output["argmax"]) == ([3, 7], int(expected().argmax()))
-    np.save(tmp_path / "x.npy", INPUT[:2])
-    (output,) = call_json("run", model, "--input", tmp_path / "x.npy")["outputs"]
-    assert output["shape"] == [2, 7]
-
-
-def test_run_on_pictures(tmp_path: Path) -> None:
-    path = tmp_path / "picture.tflite"
-    path.write_bytes(picture_model())
-    pixels = np.random.default_rng(0).integers(0, 256, (4, 6, 3)).astype(np.uint8)
-    source, grey = tmp_path / "source.png", tmp_path / "grey.png"
-    Image.fromarray(pixels).save(source)
-    call(
-        "run", path, "--input", f"real={source}", "--input", f"1={source}", "--mean", 255,
-        "--std", 255, "--output", f"4={grey}", "--output", f"2={tmp_path / 'negative.png'}",
-    )  # fmt: skip
-    with Image.open(tmp_path / "negative.png") as picture:
-        assert np.array_equal(np.asarray(picture), 255 - pixels)
-    with Image.open(source) as picture, Image.open(grey) as result:
-        assert np.array_equal(np.asarray(result), np.asarray(picture.convert("L")))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["inspect", "{folder}/missing.tflite"], "cannot read the model file"),
-        (["inspect", "{folder}"], "Is a directory"),
-        (["inspect", "{folder}/x.npy"], "not a .tflite model"),
-        (["inspect", "{model}", "--device", "9"], "no device 9"),
-        (["run", "{model}"], "missing: 'x' (index 0), float32 [3, 5]"),
-        (["run", "{model}", "--input", "y={folder}/x.npy"], "no input 'y'; the model has 'x'"),
-        (["run", "{model}", "--input", "{folder}/x.npy"], "found float64 [2]"),
-        (["run", "{model}", "--input", "{folder}/a.png"], "a picture suits an input [1, height"),
-        (["run", "{model}", "--input", "x=a", "--input", "0=b"], "input 0 is given twice"),
-        (["run", "{pictures}", "--input", "a.png"], "the model has 2 inputs: give --input NAME=F"),
-        (["run", "{pictures}", "--input", "0=no.png", "--input", "1=no.png"], "No such file"),
-        (["run", "{pictures}", "--input", "0={model}", "--input", "1=a"], "cannot identify image"),
-    ],
-)
-def test_what_is_wrong_ends_in_a_sentence(
-    arguments: list[str], message: str, tmp_path: Path, model: Path
-) -> None:
-    np.save(tmp_path / "x.npy", np.zeros(2))
-    pictures = tmp_path / "pictures.tflite"
-    pictures.write_bytes(picture_model())
-    filled = [a.format(folder=tmp_path, model=model, pictures=pictures) for a in arguments]
-    said = call(*filled, status=1)
-    assert said.startswith("gles-delegate: ")
-    assert message in said
-
-
-def test_an_output_that_is_no_picture(model: Path, tmp_path: Path) -> None:
-    np.save(tmp_path / "x.npy", INPUT)
-    arguments = ("run", model, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.png")
-    assert "cannot make the picture" in call(*arguments, status=1)
+    return saved(tmp_path / "mixed.tflite", with_a_detour()[1])
 
 
 @pytest.mark.parametrize("per_op", [False, True])
@@ -274,8 +96,6 @@ def test_compare_takes_scalars(compared: Callable[..., Iterable[compare.Differen
 
 
 def test_compare_finds_a_wrong_scalar(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gles_delegate.session import Session
-
     read = Session.read
 
     def wrong(self: Session, index: int, array: Any) -> None:
@@ -306,20 +126,8 @@ def test_compare_nodes_that_only_xnnpack_has(
     assert not [d for d in differences if not d.passed]
 
 
-@pytest.mark.parametrize("missing", ["click", "PIL", "rich.console"])
-def test_without_the_extra(missing: str) -> None:
-    code = f"import sys; sys.modules[{missing!r}] = None; import gles_delegate.cli"
-    ended = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False
-    )
-    assert ended.returncode == 1
-    assert "pip install 'gles_delegate[cli]'" in ended.stderr
-    assert "Traceback" not in ended.stderr
-
-
 def test_a_published_model(real_model: Callable[[str], bytes], tmp_path: Path) -> None:
-    path = tmp_path / "model.tflite"
-    path.write_bytes(real_model("mobilenet_v1_0.25_128_quant"))
+    path = saved(tmp_path / "model.tflite", real_model("mobilenet_v1_0.25_128_quant"))
     assert "all 31 tensors agree" in call("compare", path, "--per-op")
 
 
@@ -379,3 +187,21 @@ def test_a_run_without_work_leaves_the_model_as_it_was() -> None:
         interpreter.invoke()
         result = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
         np.testing.assert_allclose(result, expected(), rtol=1e-5, atol=1e-5)
+
+
+def test_compare_says_which_shape_it_expected(model: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((2, 4), np.float32))
+    said = call("compare", model, "--input", tmp_path / "x.npy", status=1)
+    assert "expected 'x' (index 0), float32 [3, 5], found [2, 4]; with that shape, " in said
+
+
+def test_no_random_strings() -> None:
+    s = Sketch(np.random.default_rng(0))
+    x = s.input((2,), name="text")
+    content = s.build([s.op("NEG", [x], [(2,)])])
+    graph = read_model(content)
+    strings = replace(graph, tensors=(replace(graph.tensors[0], dtype="string"), graph.tensors[1]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compare, "read_model", lambda content: strings)
+        with pytest.raises(gd.ModelError, match="no random string for input 0 'text'"):
+            compare.random_feeds(content)

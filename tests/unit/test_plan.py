@@ -46,6 +46,7 @@ def randomly(seed: int) -> bytes:
 
 def check_buffers(plan: Plan) -> None:
     """Play the plan: whoever reads a value finds it in its buffer, not another's remains."""
+    assert plan.widest <= sum(plan.slots)
     holds: dict[int, Value] = {plan.slot_of[value]: value for value in plan.inputs.values()}
     assert len(holds) == len(plan.inputs)
     for dispatch in plan.dispatches:
@@ -182,6 +183,7 @@ def test_a_chain_needs_two_buffers_beside_its_ends() -> None:
     plan = plan_of(sketch.build([x]))
     assert len(plan.dispatches) == 6
     assert len(plan.slots) == 4
+    assert plan.widest == 4 * (8 * 8 * 16)
 
 
 def test_work_that_nobody_asked_for_is_dropped() -> None:

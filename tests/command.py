@@ -1,0 +1,43 @@
+"""The command line as a user sees it, and models to give to it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from click.testing import CliRunner
+
+from gles_delegate.cli import main
+from tests.sketch import Sketch
+
+
+def call(*arguments: object, status: int = 0) -> str:
+    """What a command prints; what it says on standard error if it fails."""
+    result = CliRunner().invoke(main, list(map(str, arguments)))
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == status, result.output
+    return result.stdout if status == 0 else result.stderr
+
+
+def call_json(*arguments: object) -> Any:
+    return json.loads(call(*arguments, "--json"))
+
+
+def saved(path: Path, content: bytes) -> Path:
+    """The path, of a file that holds the content."""
+    path.write_bytes(content)
+    return path
+
+
+def picture_model() -> bytes:
+    """NEG of a picture, and the picture in uint8 as it is."""
+    s = Sketch(np.random.default_rng(0))
+    x, y = s.input((1, 4, 6, 3), name="real"), s.input((1, 4, 6, 1), np.uint8, name="bytes")
+    outputs = [
+        s.op("NEG", [x], [(1, 4, 6, 3)]),
+        s.op("RESHAPE", [y, s.constant(np.array((1, 4, 6, 1), np.int32))], [(1, 4, 6, 1)]),
+    ]
+    return s.build(outputs)

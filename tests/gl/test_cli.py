@@ -1,0 +1,133 @@
+"""The commands that need a GPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.command import call, call_json, picture_model, saved
+from tests.gl.small import INPUT, expected, small_model
+
+pytestmark = pytest.mark.usefixtures("gl")
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return saved(tmp_path / "model.tflite", small_model())
+
+
+def doctor(*arguments: str, **environment: str) -> tuple[int, str, Any]:
+    """Status, text and JSON of the command in a process of its own."""
+    command = [sys.executable, "-m", "gles_delegate", "doctor", *arguments]
+    settings = {**os.environ, **environment}
+    text = subprocess.run(command, env=settings, capture_output=True, text=True, check=False)
+    data = subprocess.run([*command, "--json"], env=settings, capture_output=True, check=False)
+    assert text.returncode == data.returncode
+    assert "Traceback" not in text.stderr
+    return text.returncode, text.stdout, json.loads(data.stdout)
+
+
+def test_doctor_on_a_healthy_machine() -> None:
+    status, text, data = doctor()
+    assert (status, data["healthy"], data["reason"]) == (0, True, "")
+    assert text.endswith("The delegate works here.\n")
+    assert data["egl"] in text
+    assert data["devices"]
+    assert data["device"]["renderer"] in text
+    assert data["checks"]
+    assert all(check["passed"] for check in data["checks"])
+    assert data["litert"] in text
+
+
+def test_doctor_without_egl() -> None:
+    status, text, data = doctor(GLES_DELEGATE_EGL="/missing/libEGL.so")
+    assert (status, data["healthy"], data["devices"], data["egl"]) == (1, False, [], None)
+    assert "not found" in text
+    assert "Not usable: GLES_DELEGATE_EGL=/missing/libEGL.so cannot be loaded" in text
+    assert "GLES_DELEGATE_EGL=/missing/libEGL.so is set: try without it." in text
+
+
+@pytest.mark.mesa
+def test_doctor_without_opengl_es_3_1() -> None:
+    status, text, data = doctor(MESA_GLES_VERSION_OVERRIDE="3.0")
+    assert (status, data["healthy"]) == (0, True)
+    assert "There is no OpenGL ES 3.1 here; '4.5 (Core Profile)" in text
+    assert "MESA_GLES_VERSION_OVERRIDE=3.0 is set: try without it." in text
+    status, text, data = doctor(MESA_GLES_VERSION_OVERRIDE="3.0", MESA_GL_VERSION_OVERRIDE="3.3")
+    assert (status, data["healthy"]) == (1, False)
+    assert "got only 'OpenGL ES 3.0" in text
+    assert "apt install" in text
+    assert "MESA_GLES_VERSION_OVERRIDE=3.0 is set: try without it." in text
+
+
+def test_run_on_arrays(model: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", INPUT)
+    call("run", model, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy")
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected(), rtol=1e-5, atol=1e-5)
+    (output,) = call_json("run", model, "--input", f"x={tmp_path / 'x.npy'}")["outputs"]
+    assert (output["shape"], output["argmax"]) == ([3, 7], int(expected().argmax()))
+    np.save(tmp_path / "x.npy", INPUT[:2])
+    (output,) = call_json("run", model, "--input", tmp_path / "x.npy")["outputs"]
+    assert output["shape"] == [2, 7]
+
+
+def test_run_on_pictures(tmp_path: Path) -> None:
+    path = saved(tmp_path / "picture.tflite", picture_model())
+    pixels = np.random.default_rng(0).integers(0, 256, (4, 6, 3)).astype(np.uint8)
+    source, grey = tmp_path / "source.png", tmp_path / "grey.png"
+    Image.fromarray(pixels).save(source)
+    call(
+        "run", path, "--input", f"real={source}", "--input", f"1={source}", "--mean", 255,
+        "--std", 255, "--output", f"4={grey}", "--output", f"2={tmp_path / 'negative.png'}",
+    )  # fmt: skip
+    with Image.open(tmp_path / "negative.png") as picture:
+        assert np.array_equal(np.asarray(picture), 255 - pixels)
+    with Image.open(source) as picture, Image.open(grey) as result:
+        assert np.array_equal(np.asarray(result), np.asarray(picture.convert("L")))
+
+
+def test_an_output_that_is_no_picture(model: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", INPUT)
+    arguments = ("run", model, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.png")
+    assert "cannot make the picture" in call(*arguments, status=1)
+
+
+def test_run_writes_the_other_outputs_into_a_folder(model: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "a=x.npy", INPUT)
+    arguments = ("run", model, "--input", f"x={tmp_path / 'a=x.npy'}", "--output-dir")
+    (output,) = call_json(*arguments, tmp_path / "new" / "folder")["outputs"]
+    path = tmp_path / "new" / "folder" / f"{output['index']}_{output['name']}.npy"
+    assert output["file"] == str(path)
+    np.testing.assert_allclose(np.load(path), expected(), rtol=1e-5, atol=1e-5)
+    assert call("run", model, "--output-dir", model, status=2)
+
+
+def test_run_says_which_shape_it_expected(model: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((2, 4), np.float32))
+    said = call("run", model, "--input", tmp_path / "x.npy", status=1)
+    assert "expected 'x' (index 0), float32 [3, 5], found [2, 4]; with that shape, " in said
+
+
+def test_a_device_that_is_not_there(model: Path) -> None:
+    assert "no device 99" in call("inspect", model, "--device", 99, status=1)
+    status, text, data = doctor("--device", "99")
+    assert (status, data["healthy"], data["device"]) == (1, False, None)
+    assert data["devices"]
+    assert "Not usable: no device 99" in text
+
+
+def test_a_reader_that_has_seen_enough() -> None:
+    command = [sys.executable, "-m", "gles_delegate", "doctor", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""

@@ -1,0 +1,42 @@
+"""The self-test of a driver."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import gles_delegate as gd
+from gles_delegate.gl.context import GpuContext
+from gles_delegate.session import Session
+
+pytestmark = pytest.mark.usefixtures("gl")
+
+
+def test_a_wrong_driver_is_not_supported(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = gd.CompatibilityList()
+    assert right.is_delegate_supported_on_this_device
+    assert right.best_options_for_this_device == gd.GpuDelegateOptions(precision_loss_allowed=False)
+    read = Session.read
+
+    def wrong(self: Session, index: int, array: Any) -> None:
+        read(self, index, array)
+        array += 1
+
+    monkeypatch.setattr(Session, "read", wrong)
+    found = gd.CompatibilityList()
+    assert not found.is_delegate_supported_on_this_device
+    assert "computes wrong results (FAILED: matrix product, off by" in found.reason
+
+
+def test_half_storage_is_recommended_where_it_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_limits = GpuContext._read_limits
+
+    def as_on_a_gpu(self: GpuContext) -> None:
+        read_limits(self)
+        self.limits = replace(self.limits, half_storage=True, buffer_texels=0)
+
+    monkeypatch.setattr(GpuContext, "_read_limits", as_on_a_gpu)
+    best = gd.CompatibilityList(0).best_options_for_this_device
+    assert best == gd.GpuDelegateOptions(precision_loss_allowed=True, device_index=0)

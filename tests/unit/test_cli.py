@@ -1,0 +1,157 @@
+"""The command line where there is no GPU: inspect, and what is wrong with arguments."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from gles_delegate import cli
+from gles_delegate.graph import Array, Quantization, Tensor
+from tests.command import call, call_json, picture_model, saved
+from tests.gl.small import small_model
+from tests.litert.test_mixed import with_a_detour
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return saved(tmp_path / "model.tflite", small_model())
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Path:
+    return saved(tmp_path / "mixed.tflite", with_a_detour()[1])
+
+
+def test_inspect(model: Path, mixed: Path) -> None:
+    assert "2 of 2 nodes run on the GPU" in call("inspect", model)
+    text = call("inspect", mixed)
+    assert "2     CAST  1        CPU      output 0 is int64" in text
+    assert "segment 0: 2 nodes in" in text
+    data = call_json("inspect", mixed, "--partitions", 9)
+    assert [part["nodes"] for part in data["segments"]] == [[0, 1], [4, 5]]
+    assert all(0 < part["widest_bytes"] <= part["activation_bytes"] for part in data["segments"])
+    assert [node["delegated"] for node in data["report"]["nodes"]] == [1, 1, 0, 0, 1, 1]
+    assert "conv_2d(" in call("inspect", model, "--dispatches")
+
+
+def test_inspect_needs_no_gpu(model: Path) -> None:
+    environment = {**os.environ, "GLES_DELEGATE_EGL": "/missing/libEGL.so"}
+    command = [sys.executable, "-m", "gles_delegate", "inspect", str(model)]
+    for extra, status, text in (
+        ([], 0, "2 of 2 nodes run on the GPU"),
+        (["--device", "0"], 1, "GLES_DELEGATE_EGL=/missing/libEGL.so cannot be loaded"),
+    ):
+        ended = subprocess.run(
+            command + extra, env=environment, capture_output=True, text=True, check=False
+        )
+        assert ended.returncode == status, ended.stderr
+        assert text in ended.stdout + ended.stderr
+
+
+WRONG = (
+    (["inspect", "{folder}/missing.tflite"], "cannot read the model file"),
+    (["inspect", "{folder}"], "Is a directory"),
+    (["inspect", "{folder}/x.npy"], "not a .tflite model"),
+    (["inspect", "{folder}/cut.tflite"], "was the file cut off?"),
+    (["run", "{model}"], "missing: 'x' (index 0), float32 [3, 5]"),
+    (["run", "{model}", "--input", "y={folder}/x.npy"], "x.npy'; the model's inputs are 'x' (ind"),
+    (["run", "{model}", "--input", "{folder}/x.npy"], "found float64 [2]"),
+    (["run", "{model}", "--input", "{folder}/empty.npy"], "cannot read the array"),
+    (["run", "{model}", "--input", "{folder}/zip.npy"], "cannot read the array"),
+    (["run", "{model}", "--input", "{folder}/objects.npy"], "cannot read the array"),
+    (["run", "{model}", "--input", "{folder}/missing.npy"], "No such file"),
+    (["run", "{model}", "--input", "{folder}/a.png"], "a picture suits an input [1, height"),
+    (["run", "{model}", "--input", "x=a", "--input", "0=b"], "input 0 is given twice: a and b"),
+    (["run", "{pictures}", "--input", "a.png"], "found 'a.png'; the model's inputs are 'real' (in"),
+    (["run", "{pictures}", "--input", "0=no.png", "--input", "1=no.png"], "No such file"),
+    (["run", "{pictures}", "--input", "0={model}", "--input", "1=a"], "cannot identify image"),
+    (["run", "{pictures}", "--input", "0={folder}", "--input", "1=a"], "Is a directory"),
+)
+
+
+@pytest.mark.parametrize(("arguments", "message"), WRONG)
+def test_what_is_wrong_ends_in_a_sentence(
+    arguments: list[str], message: str, tmp_path: Path, model: Path
+) -> None:
+    np.save(tmp_path / "x.npy", np.zeros(2))
+    np.save(tmp_path / "objects.npy", np.array([{}], object))
+    saved(tmp_path / "empty.npy", b"")
+    with (tmp_path / "zip.npy").open("wb") as file:
+        np.savez(file, np.zeros(2))
+    saved(tmp_path / "cut.tflite", small_model()[:-20])
+    pictures = saved(tmp_path / "pictures.tflite", picture_model())
+    filled = [a.format(folder=tmp_path, model=model, pictures=pictures) for a in arguments]
+    said = call(*filled, status=1)
+    assert said.startswith("gles-delegate: ")
+    assert message in said
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("inspect",), ("frobnicate",), ("run", "model", "--std", "0"), ("inspect", "m", "--device=x")],
+)
+def test_usage_errors_end_with_status_2(arguments: tuple[str, ...]) -> None:
+    assert "Usage: " in call(*arguments, status=2)
+
+
+def test_json_has_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
+    cli._print_json({"a": [np.nan, (np.inf, 1.5)], "b": 2})
+    assert capsys.readouterr().out == '{"a": [null, [null, 1.5]], "b": 2}\n'
+
+
+PICTURE = np.random.default_rng(0).integers(0, 256, (4, 6, 4)).astype(np.uint8)
+
+
+def picture_tensor(shape: tuple[int, ...], dtype: str, *quantization: float) -> Tensor:
+    pairs = Quantization(quantization[:1], tuple(map(int, quantization[1:])))
+    return Tensor(0, "picture", dtype, shape, (), pairs)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "back"),
+    [
+        (picture_tensor((1, 4, 6, 4), "float32"), PICTURE),
+        (picture_tensor((1, 4, 6, 4), "uint8", 0.1, 7), PICTURE),
+        (picture_tensor((1, 4, 6, 4), "int8", 1 / 255, -128), PICTURE),
+        (picture_tensor((1, 4, 6, 3), "float16"), PICTURE[..., :3]),
+        (picture_tensor((1, 4, 6), "float32"), PICTURE[..., 0]),
+        (picture_tensor((1, 4, 6, 1), "uint8"), PICTURE[..., 0]),
+    ],
+    ids=lambda value: value.dtype if isinstance(value, Tensor) else None,
+)
+def test_pictures_come_back(tensor: Tensor, back: Array, tmp_path: Path) -> None:
+    Image.fromarray(back).save(tmp_path / "in.png")
+    array = cli._load(tmp_path / "in.png", tensor, 0, 255)
+    assert (array.shape, array.dtype) == (tensor.shape, tensor.dtype)
+    cli._save(tmp_path / "out.png", array, tensor)
+    with Image.open(tmp_path / "out.png") as picture:
+        assert np.array_equal(np.asarray(picture), back)
+
+
+@pytest.mark.parametrize(("shape", "dtype"), [((1, 4, 6), "int32"), ((1, 4, 6, 2), "float32")])
+def test_what_is_no_picture(shape: tuple[int, ...], dtype: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"cannot make the picture .*out.png of 'picture'"):
+        cli._save(tmp_path / "out.png", np.zeros(shape, dtype), picture_tensor(shape, dtype))
+
+
+def test_arrays_of_another_byte_order(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.array([1, 2], ">f4"))
+    array = cli._load(tmp_path / "x.npy", picture_tensor((2,), "float32"), 0, 1)
+    assert (array.dtype.isnative, array.tolist()) == (True, [1, 2])
+
+
+@pytest.mark.parametrize("missing", ["click", "PIL", "rich.console"])
+def test_without_the_extra(missing: str) -> None:
+    code = f"import sys; sys.modules[{missing!r}] = None; import gles_delegate.cli"
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 2
+    assert "pip install 'gles_delegate[cli]'" in ended.stderr
+    assert "Traceback" not in ended.stderr
