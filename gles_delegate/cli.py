@@ -41,7 +41,7 @@ try:
     import click
     from PIL import Image
     from rich.console import Console
-    from rich.progress import Progress, track
+    from rich.progress import Progress
     from rich.table import Table
 except ImportError as _error:
     print(
@@ -351,10 +351,9 @@ def compare(
     how = comparison.compare_nodes if per_op else comparison.compare_outputs
     limit = tolerance if tolerance is not None else 1e-5 if per_op else 1e-4
     options = GpuDelegateOptions(device_index=device)
-    with _naming_new_shapes(read_model(content), feeds):
+    with _naming_new_shapes(read_model(content), feeds), _progress() as bar:
         tensors = how(content, feeds, options, limit, steps)
-        console = Console(stderr=True)
-        differences = list(track(tensors, model.name, console=console, transient=True))
+        differences = list(bar.track(tensors, description=model.name))
     failed = [d for d in differences if not d.passed]
     rows = [{**dataclasses.asdict(d), "passed": d.passed} for d in differences]
     if as_json:
@@ -421,7 +420,7 @@ def benchmark(
     options = GpuDelegateOptions(device_index=device, precision_loss_allowed=half or None)
     peers = [name for name in against.split(",") if name]
     profiles = 10 if profile or csv or picture else 0
-    with Progress(console=Console(stderr=True), transient=True) as bar:
+    with _progress() as bar:
         task = bar.add_task(model.name, total=None)
         result = timing.benchmark(
             content, feeds, options, runs, warmup, peers, threads, profiles,
@@ -647,6 +646,12 @@ def _save(path: Path, array: Array, tensor: Tensor) -> None:
     height, width = array.shape[1:3]
     sizes = (height, width) if mode == "L" else (height, width, len(mode))
     Image.fromarray(array.reshape(sizes)).save(path)
+
+
+def _progress() -> Progress:
+    """A bar on standard error, where that is a terminal."""
+    console = Console(stderr=True)
+    return Progress(console=console, transient=True, disable=not console.is_terminal)
 
 
 def _print_table(rows: Sequence[dict[str, Any]]) -> None:

@@ -72,6 +72,11 @@ def test_compare_names_the_first_that_differs(per_op: bool, mixed: Path) -> None
         assert result.exit_code == 0
 
 
+def test_no_bar_is_drawn_into_a_file(model: Path) -> None:
+    result = CliRunner().invoke(main, ["compare", str(model), "--per-op"])
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
 def test_compare_needs_litert(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ai_edge_litert.interpreter", None)
     assert "gles_delegate[litert]" in call("compare", model, status=1)
