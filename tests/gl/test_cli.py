@@ -130,4 +130,4 @@ def test_a_reader_that_has_seen_enough() -> None:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()
-        assert process.stderr.read() == b""
+        assert b"gles-delegate" not in process.stderr.read()  # drivers may say something
