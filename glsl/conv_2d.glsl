@@ -1,42 +1,51 @@
 // Y[o] = bias[o] + sum over taps and i of W[o][tap][i] * X[i] at the tap; CONV_2D, FULLY_CONNECTED.
 //
-// An invocation computes PIXELS pixels (PIXEL_LANES apart) of SLICES slices in registers.
+// An invocation computes SLICES slices of PIXELS pixels in registers: if POINTWISE, of pixels
+// PIXEL_LANES apart, otherwise of a run.
 // W: see lib/product.glsl.
+#define TAPS (KERNEL_H * KERNEL_W)
 #include "lib/tensor.glsl"
-#include "lib/taps.glsl"
+#include "lib/product.glsl"
+#if !POINTWISE
+#include "lib/runs.glsl"
+#endif
 
 void main() {
-  int first = FIRST_PIXEL(PIXELS);
   int slice = SLICE_INVOCATION * SLICES;
-  int row = weight_row(slice);
-  vec4 sum[PIXELS][SLICES];
+  int row = weight_row(slice), w = first_weight(row, 0);
+  vec4 sum[PIXELS][SLICES], v[PIXELS];
   start_with_biases(sum, row);
-#if !POINTWISE
-  int left[PIXELS], top[PIXELS], image[PIXELS];
-  for (int p = 0; p < PIXELS; ++p) {
-    int pixel = first + p * PIXEL_LANES;
-    left[p] = pixel % OUT_W * STRIDE_W - PAD_W;
-    top[p] = pixel < OUT_PIXELS ? pixel / OUT_W % OUT_H * STRIDE_H - PAD_H : OUTSIDE;
-    image[p] = pixel / (OUT_W * OUT_H) * (IN_H * IN_W);
-  }
-#endif
-
-  for (int ky = 0; ky < KERNEL_H; ++ky) {
-    for (int kx = 0; kx < KERNEL_W; ++kx) {
-      int index[PIXELS];  // of the texel of X under the tap
-      for (int p = 0; p < PIXELS; ++p) {
 #if POINTWISE
-        index[p] = min(first + p * PIXEL_LANES, OUT_PIXELS - 1);
+  int first = FIRST_PIXEL(PIXELS);
+  for (int k = 0; k < IN_SLICES; ++k) {
+    for (int p = 0; p < PIXELS; ++p)
+      v[p] = LOAD(X, k * IN_PIXELS + min(first + p * PIXEL_LANES, OUT_PIXELS - 1));
+    add_product(sum, v, w + k * (4 * BLOCK));
+  }
 #else
-        int x = left[p] + kx * DILATION_W, y = top[p] + ky * DILATION_H;
-        index[p] = uint(x) < uint(IN_W) && uint(y) < uint(IN_H) ? image[p] + y * IN_W + x : OUTSIDE;
-#endif
-      }
-      add_tap(sum, index, row, ky * KERNEL_W + kx);
+  find_run(PIXEL_INVOCATION);
+  int line[KERNEL_H], tap[KERNEL_W];
+  for (int ky = 0; ky < KERNEL_H; ++ky) line[ky] = run_line(ky);
+  for (int kx = 0; kx < KERNEL_W; ++kx) tap[kx] = w + kx * (IN_SLICES * 4 * BLOCK);
+  // One loop, as each costs a copy of all sums on llvmpipe; Mesa unrolls one over all elements of
+  // an array, such as `line` or `tap`, however long it is.
+  for (int i = 0; i < KERNEL_H * IN_SLICES; ++i) {
+    int ky = i / IN_SLICES, k = i % IN_SLICES;
+    vec4 x[COLUMNS];
+    for (int c = 0; c < COLUMNS; ++c) x[c] = LOAD_OR_ZERO(X, k * IN_PIXELS + run_input(line[ky], c));
+    for (int kx = 0; kx < KERNEL_W; ++kx) {
+      for (int p = 0; p < PIXELS; ++p) v[p] = x[p * STRIDE_W + kx];
+      add_product(sum, v, tap[kx] + (ky * KERNEL_W * IN_SLICES + k) * (4 * BLOCK));
     }
   }
-  for (int s = 0; s < SLICES; ++s)
-    for (int p = 0; p < PIXELS; ++p)
-      if (first + p * PIXEL_LANES < OUT_PIXELS && slice + s < OUT_SLICES)
-        store(slice + s, first + p * PIXEL_LANES, sum[p][s]);
+#endif
+  for (int p = 0; p < PIXELS; ++p) {
+#if POINTWISE
+    int pixel = first + p * PIXEL_LANES < OUT_PIXELS ? first + p * PIXEL_LANES : -1;
+#else
+    int pixel = run_pixel(p);
+#endif
+    for (int s = 0; s < SLICES; ++s)
+      if (pixel >= 0 && slice + s < OUT_SLICES) store(slice + s, pixel, sum[p][s]);
+  }
 }

@@ -3,11 +3,26 @@
 // Outputs that lie STRIDE apart form a phase: they see the same taps. A work group computes outputs
 // of one phase, of which there are GROUPS work groups; an invocation PIXELS outputs of SLICES slices.
 // W: see lib/product.glsl.
+#define TAPS (KERNEL_H * KERNEL_W)
 #include "lib/tensor.glsl"
-#include "lib/taps.glsl"
+#include "lib/product.glsl"
 
 const int PHASE_W = (OUT_W + STRIDE_W - 1) / STRIDE_W;  // columns of a phase
 const int PHASE_H = (OUT_H + STRIDE_H - 1) / STRIDE_H;
+
+// Adds what the input's texels at `index` (negative: zero) contribute under one tap.
+void add_tap(inout vec4 sum[PIXELS][SLICES], int index[PIXELS], int row, int tap) {
+  int w = first_weight(row, tap * IN_SLICES);
+  for (int k = 0; k < IN_SLICES; ++k) {
+    vec4 v[PIXELS];
+    for (int p = 0; p < PIXELS; ++p) {
+      v[p] = LOAD_OR_ZERO(X, index[p]);
+      index[p] += IN_PIXELS;
+    }
+    add_product(sum, v, w);
+    w += 4 * BLOCK;
+  }
+}
 
 void main() {
   int phase = int(gl_WorkGroupID.PIXEL_AXIS) / GROUPS;

@@ -31,7 +31,7 @@ from gles_delegate.ops.registry import (
     activation,
     op,
 )
-from gles_delegate.ops.tiles import DISPATCH, MOST_TEXELS, Tile, run_length, time_of
+from gles_delegate.ops.tiles import DISPATCH, MOST_TEXELS, Tile, run_length, runs_of, time_of
 from gles_delegate.ops.window import Window
 
 WeightInputs: TypeAlias = tuple[int, int]
@@ -112,19 +112,28 @@ def product(
     inputs: WeightInputs = (1, 2),
 ) -> list[Step]:
     """The dense product of the input under `window` (None: one pixel) and the weights."""
-    pointwise = window is None or window.is_pointwise
-    tile = Tile.choose(output.pixels, output.slices, node.limits)
-    defines: dict[str, Define] = {"POINTWISE": int(pointwise)}
-    if window is None or pointwise:
-        defines |= {"KERNEL_H": 1, "KERNEL_W": 1}
-    else:
-        defines |= window.defines("KERNEL") | window.dilation_defines()
     flops = 2 * output.elements * prod(node.shape(inputs[0])[1:])
-    grid = tile.grid(ceil(output.pixels / tile.pixels), ceil(output.slices / tile.slices))
+    defines: dict[str, Define]
+    if window is None or window.is_pointwise:
+        tile = Tile.choose(output.pixels, output.slices, node.limits)
+        tiles = ceil(output.pixels / tile.pixels)
+        defines = {"POINTWISE": 1, "KERNEL_H": 1, "KERNEL_W": 1}
+    else:
+        batch = output.shape[0]
+        tile = Tile.of_run(window, batch, x, output.slices, node.limits)
+        tiles = batch * window.out_h * runs_of(window, tile.pixels)
+        defines = {"POINTWISE": 0, **run_defines(window, batch, tile.pixels)}
+    grid = tile.grid(tiles, ceil(output.slices / tile.slices))
     dispatch = Dispatch(
         node.node.index, "conv_2d", (x,), output, grid, defines, epilogue, flops=flops
     )
     return with_weights(node, dispatch, tile, groups, inputs)
+
+
+def run_defines(window: Window, batch: int, pixels: int) -> dict[str, Define]:
+    """What glsl/lib/runs.glsl has to know of runs of that many pixels."""
+    runs: dict[str, Define] = {"BATCH": batch, "RUNS": runs_of(window, pixels)}
+    return {**window.defines("KERNEL"), **window.dilation_defines(), **runs}
 
 
 def with_weights(
@@ -139,6 +148,7 @@ def with_weights(
     defines: dict[str, Define] = {
         "IN_PIXELS": x.pixels,
         "IN_SLICES": x.slices,
+        "IN_LANES": min(x.channels, 4),
         "W_SLICES": slices,
         "BLOCK": block,
         "PIXELS": tile.pixels,
@@ -219,22 +229,18 @@ def depthwise_conv_2d(node: NodeView, options: DepthwiseConv2DOptions) -> list[S
     else:
         how = View((output.slices, taps, 4), (4, outputs, 1))
         weights, steps = _packed(node, node.input(1), 2, output.slices, texels, how)
-    pixels = run_length(window)
-    step = window.dilation_w if window.stride_w == 1 else 1
-    runs = ceil(window.out_w / (pixels * step)) * step
+    pixels = run_length(window, 8 if window.stride_w == 1 else 4)
     multiplier = outputs // channels
     defines: dict[str, Define] = {
-        **window.defines("KERNEL"),
-        **window.dilation_defines(),
+        **run_defines(window, batch, pixels),
         "IN_PIXELS": x.pixels,
-        "BATCH": batch,
         "MULTIPLIER": multiplier,
         "PIXELS": pixels,
-        "RUNS": runs,
     }
     if multiplier > 1:
         defines["IN_CHANNELS"] = channels
-    grid = make_grid(batch * window.out_h * runs, output.slices, node.limits)
+    runs = batch * window.out_h * runs_of(window, pixels)
+    grid = make_grid(runs, output.slices, node.limits)
     dispatch = Dispatch(
         node.node.index, "depthwise_conv_2d", (x, weights), output, grid, defines,
         activation(options.fused_activation), flops=2 * output.elements * taps,
@@ -273,7 +279,14 @@ def depthwise_product(first: Dispatch, second: Dispatch) -> Dispatch | None:
     if time(each) > time_apart + apart.time(second.output.pixels, outputs, depth):
         return None
     slices = ceil(outputs / each) * each
-    defines = {"IN_SLICES": depth, "W_SLICES": slices, "BLOCK": each, "SLICES": each}
+    lanes = tile["IN_LANES"]
+    defines = {
+        "IN_SLICES": depth,
+        "IN_LANES": lanes,
+        "W_SLICES": slices,
+        "BLOCK": each,
+        "SLICES": each,
+    }
     shape, how = (slices * (1 + 4 * depth), 4), (weights.args[0], slices, each)
     return replace(
         second,

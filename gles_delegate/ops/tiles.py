@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
-from gles_delegate.dispatch import Grid
+from gles_delegate.dispatch import Grid, Operand
 from gles_delegate.limits import Limits
 from gles_delegate.ops.grid import VECTOR, WORK_GROUP
 from gles_delegate.ops.window import Window
 
 MOST_TEXELS = 96
 """Sums of one invocation: more do not fit the first-level cache, and take long to compile."""
+
+MOST_PRODUCTS = 200
+"""Products of one invocation that are not in a loop: more take long to compile."""
 
 DISPATCH = 30000
 """Nanoseconds that a dispatch takes to wake llvmpipe's threads, by measurement."""
@@ -48,6 +51,36 @@ class Tile:
         )
         return min(candidates, key=lambda tile: tile.time(pixels, slices))
 
+    @classmethod
+    def of_run(cls, window: Window, batch: int, x: Operand, slices: int, limits: Limits) -> Tile:
+        """The tile for an output of that many slices whose pixels are computed by runs."""
+        pixels = batch * window.out_h * window.out_w
+        if pixels < 8 and slices > pixels:
+            return cls(run_length(window, 8), 1, 1, 64, True)
+        if not limits.cpu:
+            return cls(run_length(window, 4), min(slices, 2), VECTOR, WORK_GROUP // VECTOR)
+        lanes, width = min(x.channels, 4), window.kernel_w
+
+        def time(tile: Tile) -> float:
+            p, s = tile.pixels, tile.slices
+            runs = batch * window.out_h * runs_of(window, p)
+            loads = min((p - 1) * window.stride_w + width, p * width) + width * lanes * s
+            return time_of(
+                ceil(runs / VECTOR) * ceil(slices / s), window.kernel_h * x.slices, loads,
+                width * p * s * lanes / 4, p * s,
+            )  # fmt: skip
+
+        lengths = {run_length(window, most) for most in range(1, 9)}
+        # Without a loop over input slices there is none over the window's rows either.
+        most = MOST_PRODUCTS // (width * (window.kernel_h if x.slices == 1 else 1))
+        candidates = (
+            cls(p, s, VECTOR, 1)
+            for p in sorted(lengths)
+            for s in range(1, 5)
+            if s <= slices and p * s <= most
+        )
+        return min(candidates, key=time, default=cls(1, 1, VECTOR, 1))
+
     def time(self, pixels: int, slices: int, depth: int = 16) -> float:
         """See `time_of`: for an output of that many pixels and slices."""
         groups = ceil(pixels / (VECTOR * self.pixels)) * ceil(slices / self.slices)
@@ -59,11 +92,19 @@ class Tile:
         return Grid(pixels, slices, self.pixel_lanes, self.slice_lanes, self.slices_in_x)
 
 
-def run_length(window: Window) -> int:
-    """How many outputs of a row one invocation of a depthwise convolution computes."""
+def run_length(window: Window, most: int) -> int:
+    """How many outputs of a row one invocation computes, `most` or a little less."""
     if window.stride_w > 1 and window.dilation_w > 1:
         return 1  # neighbours share no inputs
-    most = 8 if window.stride_w == 1 else 4
-    step = window.dilation_w if window.stride_w == 1 else 1
-    width = ceil(window.out_w / step) or 1
+    width = ceil(window.out_w / _step(window)) or 1
     return ceil(width / ceil(width / most))
+
+
+def runs_of(window: Window, pixels: int) -> int:
+    """How many runs of that many pixels there are in a row."""
+    step = _step(window)
+    return ceil(window.out_w / (pixels * step)) * step
+
+
+def _step(window: Window) -> int:
+    return window.dilation_w if window.stride_w == 1 else 1

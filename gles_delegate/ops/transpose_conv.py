@@ -87,7 +87,6 @@ def _transposed(
         "OUT_W": out_w,
         "BATCH": batch,
         "GROUPS": groups,
-        "POINTWISE": 0,
     }
     grid = tile.grid(phases * groups * tile.pixel_lanes, ceil(output.slices / tile.slices))
     dispatch = Dispatch(

@@ -22,11 +22,15 @@ int first_weight(int row, int k) {
   return W_SLICES + ((row / BLOCK * (TAPS * IN_SLICES) + k) * BLOCK + row % BLOCK) * 4;
 }
 
-// Adds the product of an input slice `v` with the weights from texel `w` on.
+// Adds the product of an input slice `v`, of which IN_LANES matter, and the weights from texel `w` on.
 void add_product(inout vec4 sum[PIXELS][SLICES], vec4 v[PIXELS], int w) {
   for (int s = 0; s < SLICES; ++s) {
-    int c = w + s * 4;
-    mat4 m = mat4(LOAD(W, c), LOAD(W, c + 1), LOAD(W, c + 2), LOAD(W, c + 3));
-    for (int p = 0; p < PIXELS; ++p) sum[p][s] += m * v[p];
+    vec4 column[IN_LANES];
+    for (int i = 0; i < IN_LANES; ++i) column[i] = LOAD(W, w + 4 * s + i);
+    for (int p = 0; p < PIXELS; ++p) {
+      vec4 product = column[0] * v[p][0];
+      for (int i = 1; i < IN_LANES; ++i) product += column[i] * v[p][i];
+      sum[p][s] += product;
+    }
   }
 }
