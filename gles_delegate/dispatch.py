@@ -106,6 +106,8 @@ class Call:
         args: Numbers that follow the result.
         operand: A tensor that joins it: of the output's texels, of one pixel, or of one element;
             or of the first of the output's channels, and zero in the others.
+        rows: 0, or the width of the output's rows where the operand's are twice as wide and as
+            many: the largest of its 2 x 2 pixels joins the result.
         operand_first: Whether the tensor is the function's first argument, the result its second.
     """
 
@@ -113,6 +115,11 @@ class Call:
     args: tuple[float, ...] = ()
     operand: Operand | None = None
     operand_first: bool = False
+    rows: int = 0
+
+    def __str__(self) -> str:
+        operand = f" {'2x2 of ' if self.rows else ''}{self.operand}" if self.operand else ""
+        return f"{self.function}{operand}"
 
 
 @dataclass(frozen=True)
@@ -182,10 +189,7 @@ class Dispatch:
 
     def __str__(self) -> str:
         reads = ", ".join(map(str, self.reads))
-        inner, calls = (
-            "".join(f" | {c.function}" + (f" {c.operand}" if c.operand else "") for c in calls)
-            for calls in (self.inner, self.epilogue)
-        )
+        inner, calls = ("".join(f" | {c}" for c in row) for row in (self.inner, self.epilogue))
         groups = "x".join(map(str, self.grid.groups[:2]))
         local = "x".join(map(str, self.grid.local_size[:2]))
         return (

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Set
 from dataclasses import replace
 from math import ceil
 
-from gles_delegate.dispatch import Call, Dispatch, Operand, Value
+from gles_delegate.dispatch import Call, Define, Dispatch, Operand, Value
 from gles_delegate.limits import Limits
 from gles_delegate.ops.conv import depthwise_product
 from gles_delegate.ops.movement import Copy, Region, View, view
@@ -24,6 +24,14 @@ def fuse_elementwise(
     reads: Counter[Operand] = Counter(operand for d in dispatches for operand in d.operands)
     narrow: dict[Operand, Operand]
     narrow = {d.output: d.reads[0] for d in dispatches if isinstance(d, Copy) and d.is_wider}
+    pools: dict[Operand, Dispatch]
+    pools = {d.output: d for d in dispatches if reads[d.output] == 1 and _halves(d)}
+
+    def ready(operand: Operand) -> int:
+        """After which dispatch the result there is, or what it may be computed from."""
+        pool = pools.get(operand)
+        return place.get(pool.reads[0] if pool else operand, -1)
+
     result: list[Dispatch] = []
     place: dict[Operand, int] = {}
     for dispatch in dispatches:
@@ -31,8 +39,8 @@ def fuse_elementwise(
         narrower = tuple(narrow.get(operand, operand) for operand in dispatch.reads)
         for operands in dict.fromkeys((narrower, dispatch.reads)):
             # The producer that runs last: what the other operand holds is there by then.
-            source = max(operands, key=lambda operand: place.get(operand, -1))
-            call = _as_call(replace(dispatch, reads=operands), source)
+            source = max(operands, key=ready)
+            call = _as_call(replace(dispatch, reads=operands), source, pools)
             producer = place.get(source)
             if (
                 call is not None
@@ -52,11 +60,21 @@ def fuse_elementwise(
     return result
 
 
-def _as_call(dispatch: Dispatch, source: Operand) -> tuple[Call, ...] | None:
+def _halves(dispatch: Dispatch) -> bool:
+    """Whether a dispatch takes the largest of each 2 x 2 pixels, of which there are no others."""
+    two = dict.fromkeys(("FILTER_H", "FILTER_W", "STRIDE_H", "STRIDE_W"), 2)
+    window: dict[str, Define] = {"POOLING": "MAXIMUM", **two}
+    four_to_one = dispatch.reads[0].pixels == 4 * dispatch.output.pixels
+    return window.items() <= dispatch.defines.items() and four_to_one and not dispatch.epilogue
+
+
+def _as_call(
+    dispatch: Dispatch, source: Operand, pools: Mapping[Operand, Dispatch]
+) -> tuple[Call, ...] | None:
     """What an element-wise dispatch does to the texels of `source`; None if it is something else.
 
     The texels must be those of the output, one to one, and the other operand must have the same
-    texels, or the first of them, or one pixel, or one element.
+    texels, or the first of them, or one pixel, or one element. It may be a result of `pools`.
     """
     if dispatch.shader != "elementwise" or not _same_texels(source, dispatch.output):
         return None
@@ -74,7 +92,12 @@ def _as_call(dispatch: Dispatch, source: Operand) -> tuple[Call, ...] | None:
     if first == second or not (same_pixels or one_pixel):
         return None
     function = str(dispatch.defines["FUNCTION"])
-    return (Call(function, operand=other, operand_first=first != source),)
+    pool = pools.get(other)
+    if pool is None or not same_pixels:
+        return (Call(function, operand=other, operand_first=first != source),)
+    rows = pool.defines["OUT_W"]
+    assert isinstance(rows, int)
+    return (Call(function, (), pool.reads[0], first != source, rows),)
 
 
 def _same_texels(a: Operand, b: Operand) -> bool:

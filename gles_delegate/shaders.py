@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from gles_delegate.dispatch import Call, Define, Dispatch, Kind, Operand, Value
+from gles_delegate.dispatch import Call, Define, Dispatch, Kind, Value
 from gles_delegate.limits import Limits
 
 _INCLUDE = re.compile(r'^\s*#include "(.+)"\s*$')
@@ -120,10 +120,10 @@ def _literal(value: Define) -> str:
 
 def _epilogue(dispatch: Dispatch) -> str:
     """The macros that glsl/lib/tensor.glsl applies to each result, and those for inner ones."""
-    operands = [call.operand for call in dispatch.epilogue if call.operand is not None]
+    calls = [call for call in dispatch.epilogue if call.operand is not None]
     first = len(dispatch.reads)
-    inputs = " ".join(f"INPUT{first + i}(FUSED{i})" for i in range(len(operands)))
-    loads = (_load(f"FUSED{i}", operand, dispatch.output) for i, operand in enumerate(operands))
+    inputs = " ".join(f"INPUT{first + i}(FUSED{i})" for i in range(len(calls)))
+    loads = (_load(f"FUSED{i}", call, dispatch.output) for i, call in enumerate(calls))
     return (
         f"#define EPILOGUE_INPUTS {inputs}\n"
         f"#define EPILOGUE(v, slice, pixel) {_applied(dispatch.epilogue, loads)}\n"
@@ -142,16 +142,22 @@ def _applied(calls: Iterable[Call], loads: Iterator[str]) -> str:
     return result
 
 
-def _load(name: str, operand: Operand, output: Value) -> str:
-    """The texel of a fused operand that belongs to a texel of the output."""
-    if (operand.channels, operand.pixels) == (output.channels, output.pixels):
-        return f"LOAD({name}, (slice) * OUT_PIXELS + (pixel))"
-    if operand.channels == output.channels:
-        return f"LOAD({name}, slice)"
-    if operand.pixels == output.pixels and operand.channels > 1:
-        inside = f"(slice) < {operand.slices} ? (slice) * OUT_PIXELS + (pixel) : OUTSIDE"
-        return f"LOAD_OR_ZERO({name}, {inside})"
-    return f"LOAD({name}, 0).xxxx"
+def _load(name: str, call: Call, output: Value) -> str:
+    """The texel of a call's operand that belongs to a texel of the output."""
+    operand = call.operand
+    assert operand is not None
+    load, index = "LOAD", "(slice) * OUT_PIXELS + (pixel)"
+    if call.rows:
+        column, row = f"(pixel) % {call.rows} * 2", f"(pixel) / {call.rows} * {4 * call.rows}"
+        index = f"(slice) * {operand.pixels} + {row} + {column}"
+    elif operand.pixels != output.pixels or min(operand.channels, 2) < min(output.channels, 2):
+        same_channels = operand.channels == output.channels
+        return f"LOAD({name}, slice)" if same_channels else f"LOAD({name}, 0).xxxx"
+    if operand.slices < output.slices:
+        load, index = "LOAD_OR_ZERO", f"((slice) < {operand.slices} ? {index} : OUTSIDE)"
+    if call.rows:
+        return f"LARGEST_OF_4({load}, {name}, {index}, {2 * call.rows})"
+    return f"{load}({name}, {index})"
 
 
 def _expand(name: str, seen: set[str]) -> Iterator[tuple[str, int, str]]:

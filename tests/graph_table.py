@@ -245,6 +245,19 @@ def depthwise_separable(s: Sketch) -> list[int]:
 
 
 @_graph
+def pooled_residuals(s: Sketch) -> list[int]:
+    """Past each convolution with stride 2 leads a pool, and once zeros for more channels."""
+    x = s.op("TANH", [s.feed((2, 12, 20, 5))])
+    two: dict[str, int] = {"stride_h": 2, "stride_w": 2}
+    pool: dict[str, int] = {"filter_height": 2, "filter_width": 2, **two}
+    pads = s.constant(np.array([[0, 0], [0, 0], [0, 0], [0, 5]], np.int32))
+    pooled = s.op("MAX_POOL_2D", [x], **pool)
+    wide = s.op("ADD", [s.op("PAD", [pooled, pads]), _conv(s, x, 5, 10, **two)])
+    same = s.op("SUB", [_conv(s, wide, 10, 10, **two), s.op("MAX_POOL_2D", [wide], **pool)])
+    return [same, s.op("MUL", [s.op("MAX_POOL_2D", [same], **pool), _conv(s, same, 10, 10, **two)])]
+
+
+@_graph
 def widened_residuals(s: Sketch) -> int:
     x = s.feed((2, 6, 5, 4))
     for depth in (4, 9, 14):

@@ -24,6 +24,10 @@
 #define LOAD_OR_ZERO(name, index) ((index) < 0 ? vec4(0.0) : unpacked(name[max(index, 0)]))
 #endif
 
+#define LARGEST_OF_4(load, name, index, row) \
+  max(max(load(name, index), load(name, (index) + 1)), \
+      max(load(name, (index) + (row)), load(name, (index) + (row) + 1)))
+
 // A texel as it is computed with, from the way it is stored.
 vec4 unpacked(vec4 texel) { return texel; }
 ivec4 unpacked(ivec4 texel) { return texel; }

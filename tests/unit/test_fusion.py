@@ -200,6 +200,47 @@ def test_not_where_a_single_channel_was_widened(net: Net) -> None:
     assert shaders(plan).count("view") == 2
 
 
+HALF: dict[str, Any] = {"filter_width": 2, "filter_height": 2, "stride_w": 2, "stride_h": 2}
+
+
+@pytest.mark.parametrize("depth", [4, 8])
+def test_the_largest_of_2x2_pixels_joins_the_convolution(net: Net, depth: int) -> None:
+    large = net.feed((1, 12, 12, 4))
+    pooled = net.op("MAX_POOL_2D", [large], **HALF)
+    shortcut = net.pad(pooled, NONE, NONE, NONE, (0, 4)) if depth == 8 else pooled
+    plan = net.plan(net.op("ADD", [net.conv(depth=depth), shortcut]))
+    dispatch = plan.dispatches[0]
+    (call,) = dispatch.epilogue
+    assert (dispatch.shader, call.operand, call.rows) == ("conv_2d", plan.inputs[large], 6)
+    assert "| ADD 2x2 of" in str(dispatch)
+    assert "pool_2d" not in shaders(plan)
+
+
+@pytest.mark.parametrize(
+    ("shape", "op", "options"),
+    [
+        ((1, 12, 12, 4), "AVERAGE_POOL_2D", {}),
+        ((1, 12, 12, 4), "MAX_POOL_2D", {"fused_activation_function": "RELU"}),
+        ((1, 12, 12, 4), "MAX_POOL_2D", {"filter_width": 3, "padding": "SAME"}),
+        ((1, 13, 12, 4), "MAX_POOL_2D", {"padding": "VALID"}),
+        ((1, 11, 12, 4), "MAX_POOL_2D", {"padding": "SAME"}),
+        ((1, 24, 6, 4), "MAX_POOL_2D", {"stride_w": 1, "stride_h": 4, "padding": "SAME"}),
+        ((1, 7, 7, 4), "MAX_POOL_2D", {"stride_w": 1, "stride_h": 1, "padding": "VALID"}),
+    ],
+)
+def test_not_another_pool(
+    net: Net, shape: tuple[int, ...], op: str, options: dict[str, Any]
+) -> None:
+    pooled = net.op(op, [net.feed(shape)], **{**HALF, **options})
+    assert "pool_2d" in shaders(net.plan(net.op("ADD", [net.conv(), pooled])))
+
+
+def test_not_a_pool_with_another_reader(net: Net) -> None:
+    pooled = net.op("MAX_POOL_2D", [net.feed((1, 12, 12, 4))], **HALF)
+    plan = net.plan(net.op("ADD", [net.conv(), pooled]), net.op("TANH", [pooled]))
+    assert not any(call.rows for d in plan.dispatches for call in d.epilogue)
+
+
 def test_a_widened_tensor_with_another_reader_stays(net: Net) -> None:
     wide = net.pad(net.x, NONE, NONE, NONE, (0, 4))
     plan = net.plan(net.op("ADD", [net.conv(depth=8), wide]), net.op("TANH", [wide]))
