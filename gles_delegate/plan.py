@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from gles_delegate.dispatch import Alias, Const, Dispatch, Operand, Step, Value
 from gles_delegate.fusion import drop_unused, fuse_depthwise, fuse_elementwise, skip_copies
@@ -45,13 +45,31 @@ class Plan:
         return tuple(dict.fromkeys(read for read in reads if isinstance(read, Const)))
 
     @property
+    def lifetimes(self) -> dict[Value, tuple[int, int]]:
+        """The first and the last dispatch that has each value.
+
+        What is filled from outside, or has a port of its own, is there before the first; that and
+        what is read from outside are there after the last.
+        """
+        lives: dict[Value, tuple[int, int]] = {}
+        for i, dispatch in enumerate(self.dispatches):
+            for value in (*dispatch.operands, dispatch.output):
+                if isinstance(value, Value):
+                    lives[value] = (lives.get(value, (i, i))[0], i)
+        end = len(self.dispatches)
+        for tensor, value in self.outputs.items():
+            lives[value] = (-1 if tensor in self.results else lives.get(value, (-1, -1))[0], end)
+        for values in (self.inputs, self.variables, self.results):
+            lives |= dict.fromkeys(values.values(), (-1, end))
+        return lives
+
+    @property
     def widest(self) -> int:
         """Bytes of the values that live at once, where they are most: no slots take fewer."""
-        sides = (self.inputs, self.outputs, self.variables, self.results)
-        lives = _lifetimes(self.dispatches, (v for side in sides for v in side.values()))
+        lives = self.lifetimes.items()
         return max(
-            sum(value.nbytes for value, (first, last) in lives.items() if first <= i <= last)
-            for i in range(len(self.dispatches) + 1)
+            sum(value.nbytes for value, (first, last) in lives if first <= i <= last)
+            for i in range(-1, len(self.dispatches) + 1)
         )
 
     def __str__(self) -> str:
@@ -105,9 +123,9 @@ def make_plan(
             {t: _stored_in_half(value) for t, value in values.items()}
             for values in (outputs, results)
         )
-        kept = {*outside.values(), *outputs.values(), *results.values()}
-    slots, slot_of = _assign_slots(dispatches, kept)
-    return Plan(tuple(dispatches), inputs, outputs, variables, results, slots, slot_of)
+    plan = Plan(tuple(dispatches), inputs, outputs, variables, results, (), {})
+    slots, slot_of = _assign_slots(plan.lifetimes)
+    return replace(plan, slots=slots, slot_of=slot_of)
 
 
 def _boundary(lowered: Lowered, nodes: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -166,43 +184,35 @@ def _stored_in_half(operand: OperandT) -> OperandT:
     return replace(operand, kind="half")
 
 
-def _lifetimes(
-    dispatches: Sequence[Dispatch], kept: Iterable[Value]
-) -> dict[Value, tuple[int, int]]:
-    """The first and the last dispatch that has each value; those that are kept outlive them all."""
-    lives: dict[Value, tuple[int, int]] = {}
-    for i, dispatch in enumerate(dispatches):
-        for value in (*dispatch.operands, dispatch.output):
-            if isinstance(value, Value):
-                lives[value] = (lives.get(value, (i, i))[0], i)
-    for value in kept:
-        lives[value] = (-1, len(dispatches))
-    return lives
+Slots: TypeAlias = tuple[tuple[int, ...], dict[Value, int]]
 
 
-def _assign_slots(
-    dispatches: Sequence[Dispatch], kept: Iterable[Value]
-) -> tuple[tuple[int, ...], dict[Value, int]]:
-    """Buffers for values: largest first, each into the first buffer free in its lifetime.
+def _assign_slots(lives: Mapping[Value, tuple[int, int]]) -> Slots:
+    """Buffers for values: largest first, each into one that is free in its lifetime.
 
     This is the greedy-by-size rule of Pisarchyk and Lee, "Efficient Memory Management for Deep
-    Neural Net Inference", 2020.
+    Neural Net Inference", 2020; the first free buffer is taken or the smallest, which is better.
     """
-    lives = _lifetimes(dispatches, kept)
+    found = (_greedily(lives, smallest) for smallest in (False, True))
+    return min(found, key=lambda slots: sum(slots[0]))
+
+
+def _greedily(lives: Mapping[Value, tuple[int, int]], smallest: bool) -> Slots:
     sizes: list[int] = []
     tenants: list[list[tuple[int, int]]] = []
     slot_of: dict[Value, int] = {}
     for value in sorted(lives, key=lambda v: (-v.nbytes, lives[v])):
         first, last = lives[value]
-        free = (
+        free = [
             slot
             for slot, others in enumerate(tenants)
             if all(last < start or end < first for start, end in others)
-        )
-        slot = next(free, len(sizes))
-        if slot == len(sizes):
+        ]
+        if not free:
+            free = [len(sizes)]
             sizes.append(max(value.nbytes, 16))
             tenants.append([])
+        slot = min(free, key=lambda slot: sizes[slot]) if smallest else free[0]
         tenants[slot].append((first, last))
         slot_of[value] = slot
     return tuple(sizes), slot_of

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import moderngl
 import pytest
 
 from gles_delegate import plan, session
-from gles_delegate.dispatch import Dispatch, Value
+from gles_delegate.dispatch import Value
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.objects import TexelBuffer
 
@@ -28,11 +28,8 @@ class GuardedBuffer(TexelBuffer):
         return bool(self.buffer.read(offset=self._size) == GUARD)
 
 
-def _one_slot_each(
-    dispatches: Sequence[Dispatch], kept: Iterable[Value]
-) -> tuple[tuple[int, ...], dict[Value, int]]:
-    operands = (operand for d in dispatches for operand in (*d.operands, d.output))
-    values = dict.fromkeys([*kept, *(o for o in operands if isinstance(o, Value))])
+def _one_slot_each(lives: Iterable[Value]) -> tuple[tuple[int, ...], dict[Value, int]]:
+    values = list(lives)
     sizes = tuple(max(16 * value.texels, 16) for value in values)
     return sizes, {value: slot for slot, value in enumerate(values)}
 
