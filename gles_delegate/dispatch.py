@@ -9,9 +9,9 @@ tensor, so sums over channels need no masks.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil, prod
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 from gles_delegate.graph import Array
 
@@ -152,12 +152,15 @@ class Grid:
         return (s, p, 1) if self.slices_in_x else (p, s, 1)
 
 
+DispatchT = TypeVar("DispatchT", bound="Dispatch")
+
+
 @dataclass(frozen=True)
 class Dispatch:
     """One run of one compute shader.
 
     Attributes:
-        node: Index of the node it belongs to.
+        node: Index of the node it belongs to; -1 where a tensor only enters or leaves the GPU.
         shader: File name in glsl/, or an absolute path, without ``.glsl``.
         reads: Bound to the shader's inputs in this order.
         output: The tensor it writes.
@@ -168,6 +171,7 @@ class Dispatch:
         partial: It writes only a part of `output`, and keeps the rest.
         textures: The number of textures that it samples: those bound to the tensor of `reads[0]`.
         flops: Floating point operations, for reports; 0 where nobody would ask.
+        fused: The other nodes whose work it does as well.
     """
 
     node: int
@@ -181,6 +185,14 @@ class Dispatch:
     partial: bool = False
     textures: int = 0
     flops: int = 0
+    fused: tuple[int, ...] = ()
+
+    def joined(self: DispatchT, *others: Dispatch) -> DispatchT:
+        """The same, to be known as doing the work of the nodes of `others` too."""
+        dispatches: tuple[Dispatch, ...] = (self, *others)
+        nodes = {node for d in dispatches for node in (d.node, *d.fused)} - {-1}
+        node = self.node if self.node >= 0 else min(nodes, default=-1)
+        return replace(self, node=node, fused=tuple(sorted(nodes - {node})))
 
     @property
     def operands(self) -> tuple[Operand, ...]:
@@ -194,7 +206,7 @@ class Dispatch:
         local = "x".join(map(str, self.grid.local_size[:2]))
         return (
             f"{self.output} = {self.shader}({reads}{inner}){calls}  {groups} groups of {local}, "
-            f"node {self.node}"
+            f"node {self.node}{' with ' if self.fused else ''}{', '.join(map(str, self.fused))}"
         )
 
 

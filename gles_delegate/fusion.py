@@ -32,6 +32,14 @@ def fuse_elementwise(
         pool = pools.get(operand)
         return place.get(pool.reads[0] if pool else operand, -1)
 
+    def without(
+        dispatch: Dispatch, operands: tuple[Operand, ...], call: tuple[Call, ...]
+    ) -> list[Dispatch]:
+        """The dispatches that nobody needs once it is fused."""
+        fused = {c.operand for c in call}
+        replaced = set(dispatch.reads) - set(operands) | (set(operands) & pools.keys() - fused)
+        return [d for d in dispatches if d.output in replaced and reads[d.output] == 1]
+
     result: list[Dispatch] = []
     place: dict[Operand, int] = {}
     for dispatch in dispatches:
@@ -51,7 +59,8 @@ def fuse_elementwise(
             ):
                 before = result[producer]
                 epilogue = before.epilogue + call + dispatch.epilogue
-                result[producer] = replace(before, output=dispatch.output, epilogue=epilogue)
+                joined = before.joined(dispatch, *without(dispatch, operands, call))
+                result[producer] = replace(joined, output=dispatch.output, epilogue=epilogue)
                 place[dispatch.output] = producer
                 break
         else:
@@ -158,7 +167,7 @@ def fuse_depthwise(dispatches: list[Dispatch], kept: Set[Value], limits: Limits)
         both = None
         if first and len(dispatch.operands) < limits.reads:
             both = depthwise_product(first, dispatch)
-        result.append(both or dispatch)
+        result.append(both.joined(first) if first and both else dispatch)
     return result
 
 

@@ -329,3 +329,10 @@ def test_not_this_depthwise_convolution(net: Net, case: str) -> None:
         net.x = net.feed((1, 64, 64, 4))
     found = shaders(net.plan(*APART[case](net), limits=ROOMY))
     assert ("depthwise_conv_2d" in found, "depthwise_product" in found) == (True, False)
+
+
+def test_a_dispatch_names_the_nodes_that_it_does_the_work_of(net: Net) -> None:
+    y = net.op("TANH", [net.op("ADD", [net.conv(net.depthwise()), net.x])])
+    (first,) = (d for d in net.plan(y, limits=ROOMY).dispatches if d.shader == "depthwise_product")
+    assert (first.node, first.fused) == (1, (0, 2, 3))
+    assert str(first).endswith("node 1 with 0, 2, 3")
