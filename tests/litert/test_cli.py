@@ -162,7 +162,7 @@ def test_benchmark(model: Path, tmp_path: Path) -> None:
 
 def test_benchmark_of_a_mixed_model(mixed: Path) -> None:
     data = call_json("benchmark", mixed, "--runs", 2, "--profile", "--half")
-    assert {d["op"] for d in data["dispatches"]} == {"RELU"}  # with EXP
+    assert {d["op"] for d in data["dispatches"]} - {""} == {"RELU"}  # with EXP
     assert "in 1 segment" in data["report"]
 
 
