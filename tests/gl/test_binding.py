@@ -16,6 +16,7 @@ import gles_delegate as gd
 from gles_delegate import delegation
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.limits import Limits
+from tests.gl.pixels import read_texture
 from tests.gl.trace import traced
 from tests.tflite_builder import ModelBuilder, quantization
 
@@ -55,10 +56,7 @@ class App:
         with self.egl:
             if isinstance(what, moderngl.Buffer):
                 return np.frombuffer(what.read(), dtype)
-            framebuffer = self.ctx.framebuffer([what])  # OpenGL ES reads textures through these
-            data = framebuffer.read(components=what.components, dtype=what.dtype, alignment=1)
-            framebuffer.release()
-            return np.frombuffer(data, dtype)
+            return read_texture(self.egl.load, what).view(dtype).ravel()
 
     def interpreter(self, model: bytes) -> gd.Interpreter:
         interpreter = gd.Interpreter(model_content=model, experimental_delegates=[self.delegate])

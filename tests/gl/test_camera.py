@@ -26,7 +26,10 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-@pytest.mark.parametrize("model", ["selfie_segmenter", "mobilenet_v1_0.25_128_quant"])
+@pytest.mark.parametrize(
+    "model",
+    ["selfie_segmenter", pytest.param("mobilenet_v1_0.25_128_quant", marks=pytest.mark.mesa)],
+)
 def test_a_texture_gives_what_numpy_gives(
     model: str,
     way: dict[str, Any],
