@@ -9,6 +9,7 @@ from typing import Any
 import moderngl
 
 from gles_delegate.binding import Binding, BufferBinding, Layout, TextureBinding
+from gles_delegate.closing import Closing
 from gles_delegate.delegation import Delegation
 from gles_delegate.errors import DelegateError, LiteRtError
 from gles_delegate.gl.context import GpuContext
@@ -23,7 +24,7 @@ from gles_delegate.report import DelegationReport, DispatchTime
 from gles_delegate.session import Progress
 
 
-class GpuDelegate(NotPickled):
+class GpuDelegate(NotPickled, Closing):
     """Runs a model's graph in OpenGL ES compute shaders.
 
     A delegate runs one model. The thread that binds the model, by giving the delegate to an
@@ -209,9 +210,6 @@ class GpuDelegate(NotPickled):
             self._thread.close(self._delegation.release if self._delegation else lambda: None)
         self._closed = True
 
-    def __enter__(self) -> GpuDelegate:
-        return self
-
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -219,7 +217,7 @@ class GpuDelegate(NotPickled):
         traceback: TracebackType | None,
     ) -> None:
         """Close it; what LiteRT reported of a failure here becomes an error with its cause."""
-        self.close()
+        super().__exit__(kind, error, traceback)
         failure = self._delegation.native.failure if self._delegation else None
         if isinstance(error, RuntimeError) and failure is not None and failure is not error:
             raise LiteRtError(str(error)) from failure

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 
+from gles_delegate.closing import Closing
 from gles_delegate.delegate import GpuDelegate
 from gles_delegate.delegation import Delegation, Invocation
 from gles_delegate.gl.objects import Fence, wait_on_gpu
@@ -19,7 +19,7 @@ from gles_delegate.model import read_file, read_model
 from gles_delegate.standalone import StandAlone
 
 
-class Interpreter:
+class Interpreter(Closing):
     """Runs a .tflite model on the GPU, with the methods of `ai_edge_litert.interpreter`.
 
     Nodes that the GPU does not take run on LiteRT's CPU kernels, if it is installed; a warning
@@ -91,17 +91,6 @@ class Interpreter:
         """Close the delegate that the interpreter made for itself; others stay open."""
         if self._own is not None:
             self._own.close()
-
-    def __enter__(self) -> Interpreter:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @property
     def _host(self) -> StandAlone | _LiteRt:

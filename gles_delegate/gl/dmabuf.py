@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from types import TracebackType
 
+from gles_delegate.closing import Closing
 from gles_delegate.errors import ContextError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.functions import Functions
@@ -17,7 +17,7 @@ _WIDTH, _HEIGHT, _FOURCC = 0x3057, 0x3056, 0x3271
 _FD, _OFFSET, _PITCH, _MODIFIER_LOW, _MODIFIER_HIGH = 0x3272, 0x3273, 0x3274, 0x3443, 0x3444
 
 
-class ImportedTexture:
+class ImportedTexture(Closing):
     """A texture on a dma-buf, for `GpuDelegate.bind_texture_to_tensor`; from `import_dmabuf`.
 
     Attributes:
@@ -49,15 +49,8 @@ class ImportedTexture:
             libegl().eglDestroyImageKHR(self._display, self._image)
             self._image = self.glo = 0
 
-    def __enter__(self) -> ImportedTexture:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """`release`, for ``with``."""
         self.release()
 
 

@@ -6,11 +6,11 @@ import ctypes
 import struct
 from collections.abc import Callable
 from time import perf_counter
-from types import TracebackType
 from typing import Any
 
 import moderngl
 
+from gles_delegate.closing import Closing
 from gles_delegate.errors import OutOfGpuMemoryError, ShaderError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.functions import Functions
@@ -223,7 +223,7 @@ class Sampler:
         self._gl.glDeleteSamplers(1, ctypes.c_uint(self.name))
 
 
-class Fence:
+class Fence(Closing):
     """A point in the GPU's work: when it is reached, everything submitted before is done.
 
     Once it is known to be reached it frees itself; `release` frees it before that.
@@ -262,15 +262,8 @@ class Fence:
         if self._sync is not None:
             self._run(self.delete)
 
-    def __enter__(self) -> Fence:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """`release`, for ``with``."""
         self.release()
 
     def _wait(self, timeout: float | None) -> bool:

@@ -11,7 +11,7 @@ import gles_delegate as gd
 
 PACKAGE = Path(gd.__file__).parent
 LINE = (
-    {"errors", "limits", "options", "report", "schema", "store", "version"},
+    {"closing", "errors", "limits", "options", "report", "schema", "store", "version"},
     {"flat", "sparse"},
     {"graph"},
     {"model", "dispatch", "image"},
