@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from gles_delegate.compare import prepare
+from gles_delegate.compare import litert_cpu, prepare
 from gles_delegate.delegate import GpuDelegate
-from gles_delegate.errors import LiteRtError
 from gles_delegate.graph import Array
 from gles_delegate.interpreter import Interpreter
 from gles_delegate.options import GpuDelegateOptions
@@ -115,7 +114,10 @@ def benchmark(
         raise ValueError(f"expected peers out of {list(PEERS)}, found {unknown[0]!r}")
     if runs < 1 or warmup < 0 or profiles < 0:
         raise ValueError(f"expected one run or more, found {runs} runs after {warmup}")
-    others = {name: _Runner(_peer(name, content, threads), feeds) for name in against}
+    others = {
+        name: _Runner(litert_cpu(content, name == "litert-builtin", threads=threads), feeds)
+        for name in against
+    }
     total = (1 + len(others)) * (warmup + runs) + profiles
     done = 0
 
@@ -184,19 +186,3 @@ class _Runner:
         for index in self._outputs:
             interpreter.get_tensor(index)
         return perf_counter() - begin
-
-
-def _peer(name: str, content: bytes, threads: int) -> Any:
-    try:
-        from ai_edge_litert.interpreter import Interpreter, OpResolverType
-    except ImportError:
-        raise LiteRtError(f"{name} is not installed: pip install 'gles_delegate[litert]'") from None
-    plain = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-    try:
-        return Interpreter(
-            model_content=content,
-            num_threads=threads,
-            experimental_op_resolver_type=plain if "builtin" in name else OpResolverType.AUTO,
-        )
-    except (RuntimeError, ValueError) as error:
-        raise LiteRtError(f"{name} does not run this model: {error}") from error

@@ -34,7 +34,7 @@ from gles_delegate.model import read_file, read_model
 from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.partition import choose_segments, lower_graph
 from gles_delegate.plan import make_plan
-from gles_delegate.report import DelegationReport, DispatchTime, NodeReport
+from gles_delegate.report import DispatchTime
 from gles_delegate.version import __version__
 
 try:
@@ -131,17 +131,17 @@ def doctor(device: int | None, as_json: bool) -> None:
     try:
         found["egl"] = libegl().name
         found["devices"] = [dataclasses.asdict(d) for d in list_devices()]
-        gpu = GpuContext(None, device)
-        found["device"] = dict(zip(("vendor", "renderer", "version"), gpu.identity, strict=True))
-        found["limits"] = dataclasses.asdict(gpu.limits)
-        gpu.release()
-        if "OpenGL ES" not in gpu.identity[2]:
-            advice.append(
-                f"There is no OpenGL ES 3.1 here; {gpu.identity[2]!r} serves in its place."
-            )
         tested = CompatibilityList(device)
-        found["checks"] = [{**dataclasses.asdict(c), "passed": c.passed} for c in tested.checks]
         found["healthy"], found["reason"] = not tested.reason, tested.reason
+        found["checks"] = [{**dataclasses.asdict(c), "passed": c.passed} for c in tested.checks]
+        if tested.limits is not None:
+            names = ("vendor", "renderer", "version")
+            found["device"] = {name: getattr(tested, name) for name in names}
+            found["limits"] = dataclasses.asdict(tested.limits)
+            if "OpenGL ES" not in tested.version:
+                advice.append(
+                    f"There is no OpenGL ES 3.1 here; {tested.version!r} serves in its place."
+                )
     except ContextError as error:
         found["healthy"], found["reason"] = False, str(error)
     if advice or not found["healthy"]:
@@ -217,12 +217,7 @@ def inspect(
     limits = _limits_of(device) if device is not None else Limits()
     lowered = lower_graph(graph, limits)
     partition = choose_segments(lowered, partitions)
-    reasons = partition.reasons
-    nodes = tuple(
-        NodeReport(n.index, n.op, n.version, n.index not in reasons, reasons.get(n.index, ""))
-        for n in graph.nodes
-    )
-    report = DelegationReport(nodes, "float32", len(partition.segments))
+    report = partition.report(graph)
     segments: list[dict[str, Any]] = []
     for segment in partition.segments:
         plan = make_plan(lowered, segment, limits)
@@ -344,14 +339,12 @@ def compare(
     Ends with status 1 if a tensor differs by more than is allowed, and names the first.
     """
     content = read_file(model)
-    if inputs:
-        feeds = _feeds(read_model(content), inputs, mean, std)
-    else:
-        feeds = comparison.random_feeds(content, seed)
+    graph = read_model(content)
+    feeds = _feeds(graph, inputs, mean, std) if inputs else comparison.random_feeds(content, seed)
     how = comparison.compare_nodes if per_op else comparison.compare_outputs
     limit = tolerance if tolerance is not None else 1e-5 if per_op else 1e-4
     options = GpuDelegateOptions(device_index=device)
-    with _naming_new_shapes(read_model(content), feeds), _progress() as bar:
+    with _naming_new_shapes(graph, feeds), _progress() as bar:
         tensors = how(content, feeds, options, limit, steps)
         differences = list(bar.track(tensors, description=model.name))
     failed = [d for d in differences if not d.passed]
@@ -413,10 +406,8 @@ def benchmark(
 ) -> None:
     """Measure how fast MODEL runs, from arrays to arrays."""
     content = read_file(model)
-    if inputs:
-        feeds = _feeds(read_model(content), inputs, mean, std)
-    else:
-        feeds = comparison.random_feeds(content)
+    graph = read_model(content)
+    feeds = _feeds(graph, inputs, mean, std) if inputs else comparison.random_feeds(content)
     options = GpuDelegateOptions(device_index=device, precision_loss_allowed=half or None)
     peers = [name for name in against.split(",") if name]
     profiles = 10 if profile or csv or picture else 0
@@ -603,7 +594,7 @@ def _load(path: Path, tensor: Tensor, mean: float, std: float) -> Array:
     real = (array.astype(np.float32) - mean) / std
     if not tensor.is_quantized:
         return real.astype(tensor.dtype)
-    (scale,), zero = tensor.quantization.scales, (*tensor.quantization.zero_points, 0)[0]
+    scale, zero = tensor.quantization.pair
     bounds = np.iinfo(tensor.dtype)
     return (np.round(real / scale) + zero).clip(bounds.min, bounds.max).astype(tensor.dtype)
 

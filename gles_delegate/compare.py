@@ -16,6 +16,7 @@ from gles_delegate.graph import QUANTIZED_TYPES, Array, Tensor
 from gles_delegate.interpreter import Interpreter as GpuInterpreter
 from gles_delegate.model import read_model
 from gles_delegate.options import GpuDelegateOptions
+from gles_delegate.partition import is_folded
 
 
 @dataclass(frozen=True)
@@ -113,8 +114,7 @@ def compare_nodes(
         delegation = delegate.bind(everything)
         taken = [node.index for node in delegation.report.nodes if node.delegated]
         for node in (graph.nodes[index] for index in taken):
-            is_folded = all(folded.tensors[index].is_constant for index in node.outputs)
-            if is_folded or places.intersection(node.inputs):
+            if is_folded(folded, node) or places.intersection(node.inputs):
                 continue
             segment = delegation.segment([node.index])
             read = (index for index in node.inputs if index >= 0)
@@ -186,11 +186,27 @@ def _difference(
 def _litert(
     content: bytes, feeds: Mapping[int, Array], builtin: bool = False, keep: bool = False
 ) -> Any:
-    """LiteRT's interpreter after a run.
+    """LiteRT's interpreter after a run; arguments and errors are those of `litert_cpu`."""
+    interpreter = litert_cpu(content, builtin, keep)
+    try:
+        prepare(interpreter, feeds)
+        interpreter.invoke()
+    except (RuntimeError, ValueError) as error:
+        raise LiteRtError(f"LiteRT does not run this model: {error}") from error
+    return interpreter
+
+
+def litert_cpu(
+    content: bytes, builtin: bool = False, keep: bool = False, threads: int | None = None
+) -> Any:
+    """LiteRT's interpreter with its CPU kernels.
 
     Args:
         builtin: Without XNNPACK.
-        keep: Every tensor can be read, not the outputs only.
+        keep: Every tensor can be read after a run, not the outputs only.
+
+    Raises:
+        LiteRtError: It is not installed, or refuses the model.
     """
     try:
         from ai_edge_litert.interpreter import Interpreter, OpResolverType
@@ -202,16 +218,14 @@ def _litert(
     try:
         with warnings.catch_warnings():  # of the memory that kept tensors take
             warnings.simplefilter("ignore", UserWarning)
-            interpreter = Interpreter(
+            return Interpreter(
                 model_content=content,
+                num_threads=threads,
                 experimental_op_resolver_type=plain if builtin else OpResolverType.AUTO,
                 experimental_preserve_all_tensors=keep,
             )
-        prepare(interpreter, feeds)
-        interpreter.invoke()
     except (RuntimeError, ValueError) as error:
         raise LiteRtError(f"LiteRT does not run this model: {error}") from error
-    return interpreter
 
 
 def prepare(interpreter: Any, feeds: Mapping[int, Array]) -> None:

@@ -12,6 +12,7 @@ from gles_delegate.errors import DelegateError
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.thread import GlThread
 from gles_delegate.graph import Array, Graph, Node, Quantization, Tensor
+from gles_delegate.limits import Limits
 from gles_delegate.options import GpuDelegateOptions
 
 
@@ -50,6 +51,7 @@ class CompatibilityList:
 
     Attributes:
         vendor, renderer, version: What the driver says of the device; empty if there is none.
+        limits: What its compute shaders may use; None if there is no device.
         checks: The programs that were run.
         reason: Why the delegate is not supported; empty if it is.
     """
@@ -58,6 +60,7 @@ class CompatibilityList:
         self._device_index = device_index
         self._half = False
         self.vendor = self.renderer = self.version = self.reason = ""
+        self.limits: Limits | None = None
         self.checks: tuple[Check, ...] = ()
         try:
             thread = GlThread(lambda: GpuContext(None, device_index), own=False)
@@ -65,6 +68,7 @@ class CompatibilityList:
             self.reason = str(error)
             return
         self.vendor, self.renderer, self.version = thread.gpu.identity
+        self.limits = thread.gpu.limits
         try:
             self.checks = tuple(_run(trial, thread) for trial in _trials())
             failed = "; ".join(str(check) for check in self.checks if not check.passed)

@@ -22,7 +22,7 @@ from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.partition import Lowered, choose_segments, lower_graph
 from gles_delegate.plan import make_plan
 from gles_delegate.ports import Edge, Port
-from gles_delegate.report import DelegationReport, DispatchTime, NodeReport, count
+from gles_delegate.report import DelegationReport, DispatchTime, count, list_nodes
 from gles_delegate.session import Progress, Session
 from gles_delegate.store import Store, fingerprint
 from gles_delegate.version import __version__
@@ -72,13 +72,7 @@ class Delegation:
     @property
     def report(self) -> DelegationReport:
         """Which nodes run on the GPU."""
-        reasons = self._partition.reasons
-        nodes = (
-            NodeReport(n.index, n.op, n.version, n.index not in reasons, reasons.get(n.index, ""))
-            for n in self.graph.nodes
-        )
-        storage = "float16" if self.half else "float32"
-        return DelegationReport(tuple(nodes), storage, len(self._partition.segments))
+        return self._partition.report(self.graph, "float16" if self.half else "float32")
 
     @cached_property
     def store(self) -> Store | None:
@@ -107,7 +101,7 @@ class Delegation:
                 len(report.nodes) - len(report.left),
                 len(report.nodes),
                 count(report.segments),
-                report.describe_left(),
+                list_nodes(report.left),
             )
 
     def segment(self, nodes: Sequence[int]) -> Segment:
@@ -248,8 +242,7 @@ class Delegation:
 
 def _unsupported(graph: Graph, reasons: Mapping[int, str], what: str) -> UnsupportedModelError:
     nodes = [(index, graph.nodes[index].op, why) for index, why in sorted(reasons.items())]
-    lines = "\n".join(f"  node {index} {op}: {why}" for index, op, why in nodes)
-    message = f"{len(nodes)} of {len(graph.nodes)} nodes {what}:\n{lines}"
+    message = f"{len(nodes)} of {len(graph.nodes)} nodes {what}:\n{list_nodes(nodes)}"
     return UnsupportedModelError(message, nodes)
 
 

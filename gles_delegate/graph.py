@@ -29,6 +29,12 @@ class Quantization:
     zero_points: tuple[int, ...] = ()
     axis: int = 0
 
+    @property
+    def pair(self) -> tuple[float, int]:
+        """The scale and the zero point, 0 if there is none, of a tensor that has one pair."""
+        (scale,) = self.scales
+        return scale, (*self.zero_points, 0)[0]
+
 
 @dataclass(frozen=True)
 class Tensor:

@@ -202,10 +202,8 @@ class NativeGraph:
     def array(self, index: int) -> Array:
         """A tensor's memory, which LiteRT may move before the next callback."""
         tensor = self._tensor(index)
-        if not tensor.data and tensor.bytes:
-            raise LiteRtError(f"LiteRT has allocated no memory for tensor {index}")
-        memory = (ctypes.c_char * tensor.bytes).from_address(tensor.data or 0)
-        array: Array = np.ndarray(_ints(tensor.dims), _TYPES[tensor.type], memory)
+        shape, dtype = _ints(tensor.dims), _TYPES[tensor.type]
+        array: Array = np.ndarray(shape, dtype, self._memory(index))
         return array
 
     def resize(self, index: int, shape: Shape) -> None:
@@ -273,8 +271,8 @@ class NativeGraph:
             self._compare(f"tensor {index}'s shape", tensor.shape, self.shape(index))
         if tensor.data is not None:
             self._compare(f"tensor {index}'s bytes", tensor.data.nbytes, found.bytes)
-            memory = (c_ubyte * found.bytes).from_address(found.data or 0)
-            if not np.array_equal(tensor.data, np.frombuffer(memory, np.uint8)):
+            values = np.ndarray(found.bytes, np.uint8, self._memory(index))
+            if not np.array_equal(tensor.data, values):
                 self._compare(f"tensor {index}'s values", "those of the file", "others")
 
     def _compare(self, what: str, expected: object, found: object) -> None:
@@ -296,6 +294,13 @@ class NativeGraph:
         status = get(self._context, index, byref(node), byref(registration))
         _require(status, "GetNodeAndRegistration")
         return node.contents, registration.contents
+
+    def _memory(self, index: int) -> Any:
+        """The bytes of a tensor."""
+        tensor = self._tensor(index)
+        if not tensor.data and tensor.bytes:
+            raise LiteRtError(f"LiteRT has allocated no memory for tensor {index}")
+        return (c_ubyte * tensor.bytes).from_address(tensor.data or 0)
 
     def _tensor(self, index: int) -> Any:
         size = self._context.contents.tensors_size

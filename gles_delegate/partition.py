@@ -11,6 +11,7 @@ from gles_delegate.errors import ModelError
 from gles_delegate.folding import fold_constants
 from gles_delegate.graph import QUANTIZED_TYPES, Graph, Node
 from gles_delegate.limits import Limits
+from gles_delegate.report import DelegationReport, NodeReport
 from gles_delegate.schema import SIZED_BY
 
 
@@ -41,6 +42,16 @@ class Partition:
 
     segments: tuple[tuple[int, ...], ...]
     reasons: Mapping[int, str]
+
+    def report(self, graph: Graph, storage: str = "float32") -> DelegationReport:
+        """Node by node, for the user."""
+        nodes = (
+            NodeReport(
+                n.index, n.op, n.version, n.index not in self.reasons, self.reasons.get(n.index, "")
+            )
+            for n in graph.nodes
+        )
+        return DelegationReport(tuple(nodes), storage, len(self.segments))
 
 
 def lower_graph(
@@ -81,7 +92,7 @@ def lower_graph(
         known.update(node.outputs)
         if only is not None and node.index not in only:
             continue
-        if _is_folded(graph, node):
+        if is_folded(graph, node):
             steps[node.index] = ()
             continue
         late = unsized.intersection(node.inputs)
@@ -159,17 +170,13 @@ def _leave_folded(graph: Graph, reasons: dict[int, str]) -> None:
     """Leave a node whose result is a constant to the CPU, if a node there reads it."""
     read: set[int] = set()
     for node in reversed(graph.nodes):
-        if (
-            node.index not in reasons
-            and _is_folded(graph, node)
-            and read.intersection(node.outputs)
-        ):
+        if node.index not in reasons and is_folded(graph, node) and read.intersection(node.outputs):
             reasons[node.index] = "its result is a constant that a node on the CPU reads"
         if node.index in reasons:
             read.update(node.inputs)
 
 
-def _is_folded(graph: Graph, node: Node) -> bool:
+def is_folded(graph: Graph, node: Node) -> bool:
     """Whether the node's results are constants of a folded graph."""
     return bool(node.outputs) and all(graph.tensors[i].is_constant for i in node.outputs)
 
@@ -188,7 +195,7 @@ def _simulated(step: Step, graph: Graph) -> Step:
     if isinstance(step, Alias) or step.output.part or not tensor.is_quantized:
         return step
     low, high = QUANTIZED_TYPES[tensor.dtype]
-    (scale,), zero = tensor.quantization.scales, (*tensor.quantization.zero_points, 0)[0]
+    scale, zero = tensor.quantization.pair
     rounding = Call("QUANTIZED", (scale, float(low - zero), float(high - zero)))
     return replace(step, epilogue=(*step.epilogue, rounding))
 

@@ -60,7 +60,7 @@ class Edge:
         rows = texels.transpose(1, 0, 2).reshape(self.value.pixels, -1)
         array = rows[:, : self.value.channels].reshape(self.shape)
         if self.tensor.is_quantized:
-            scale, zero = (float(n) for n in self.quantization().values())
+            scale, zero = self.tensor.quantization.pair
             array = np.floor(array / np.float32(scale) + np.float32(0.5)) + zero
             array = array.clip(*QUANTIZED_TYPES[self.tensor.dtype])
         typed: Array = array.astype(self.tensor.dtype)
@@ -70,11 +70,8 @@ class Edge:
         """The defines SCALE and ZERO_POINT of a quantised tensor."""
         if not self.tensor.is_quantized:
             return {}
-        quantization = self.tensor.quantization
-        return {
-            "SCALE": quantization.scales[0],
-            "ZERO_POINT": (*quantization.zero_points, 0)[0],
-        }
+        scale, zero_point = self.tensor.quantization.pair
+        return {"SCALE": scale, "ZERO_POINT": zero_point}
 
 
 class Port(Protocol):

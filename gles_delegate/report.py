@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 
@@ -38,10 +39,6 @@ class DelegationReport:
     def left(self) -> tuple[tuple[int, str, str], ...]:
         """``(index, op, reason)`` of each node that does not run on the GPU."""
         return tuple((n.index, n.op, n.reason) for n in self.nodes if not n.delegated)
-
-    def describe_left(self) -> str:
-        """A line for each node that does not run on the GPU."""
-        return "\n".join(f"  node {index} {op}: {reason}" for index, op, reason in self.left)
 
     def __str__(self) -> str:
         rows = [("node", "op", "version", "runs on", "why")]
@@ -85,6 +82,11 @@ class DispatchTime:
     def gflops(self) -> float:
         """Billions of floating point operations per second."""
         return self.flops / self.seconds / 1e9 if self.seconds else 0.0
+
+
+def list_nodes(nodes: Iterable[tuple[int, str, str]]) -> str:
+    """A line for each ``(index, op, reason)``."""
+    return "\n".join(f"  node {index} {op}: {reason}" for index, op, reason in nodes)
 
 
 def count(segments: int) -> str:

@@ -252,19 +252,11 @@ class Session:
 
     def _fill(self, plan: Plan, graph: Graph, store: Store | None) -> None:
         for const in plan.constants:
-            key = fingerprint(
-                const.pack.__module__,
-                const.pack.__qualname__,
-                const.tensors,
-                const.shape,
-                const.args,
-                const.kind,
-            )
-            data = store.get(key) if store else None
+            data = store.get(_key(const)) if store else None
             if data is None:
                 data = _packed(const, graph)
                 if store:
-                    store.add(key, data)
+                    store.add(_key(const), data)
             self._constants[const] = TexelBuffer(self._gpu.ctx, self._gpu.gl, data, self._image)
 
     def _make_views(self) -> None:
@@ -408,3 +400,9 @@ def _packed(const: Const, graph: Graph) -> bytes:
     arrays = [graph.tensors[t].values() if t >= 0 else None for t in const.tensors]
     packed = np.ascontiguousarray(const.pack(*arrays, *const.args), _DTYPES[const.kind])
     return packed.tobytes() or bytes(16)
+
+
+def _key(const: Const) -> str:
+    """By which a store knows a packed constant of a model."""
+    function = (const.pack.__module__, const.pack.__qualname__)
+    return fingerprint(*function, const.tensors, const.shape, const.args, const.kind)

@@ -74,7 +74,8 @@ class Store:
         start = len(_MAGIC) + _DIGEST_SIZE
         if content[: len(_MAGIC)] != _MAGIC:
             raise ValueError("it is no file of gles_delegate, or of another version")
-        if blake2b(content[start:], digest_size=_DIGEST_SIZE).digest() != content[8:start]:
+        digest = blake2b(content[start:], digest_size=_DIGEST_SIZE).digest()
+        if digest != content[len(_MAGIC) : start]:
             raise ValueError("it is damaged")
         (length,) = _LENGTH.unpack_from(content, start)
         blobs = start + _LENGTH.size + length
