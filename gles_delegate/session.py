@@ -64,9 +64,12 @@ class Session:
             sources = [assemble(d, gpu.limits, gpu.header) for d in plan.dispatches]
             self._start(sources, store)
             self._fill(plan, graph, store)
-            self._finish(store, progress or (lambda done, total: None))
+            progress = progress or (lambda done, total: None)
+            self._finish(store, (lambda done, total: None) if gpu.limits.cpu else progress)
             self._prepared = [(self._programs[s.text].name, s.image_reads) for s in sources]
             self.attach(resources or {})
+            if gpu.limits.cpu:
+                self._compile(progress)
             if store is not None:
                 store.save()
         except BaseException:
@@ -249,6 +252,35 @@ class Session:
             if store and binary:
                 store.add(fingerprint(text), binary)
         progress(len(self._programs), len(self._programs))
+
+    def _compile(self, progress: Progress) -> None:
+        """Have llvmpipe compile what it otherwise would at the first dispatch of each program.
+
+        Each runs one work group, on whatever the inputs hold, and writes nowhere.
+        """
+        gl = self._gpu.gl
+        uses: dict[int, list[_Call]] = {}
+        for dispatch, (program, images) in zip(self._plan.dispatches, self._prepared, strict=True):
+            if program in uses or dispatch.textures:
+                continue
+            calls: list[_Call] = [
+                (gl.unchecked("glUseProgram"), (program,)),
+                (
+                    gl.unchecked("glBindBufferBase"),
+                    (gl_names.SHADER_STORAGE_BUFFER, OUTPUT_BLOCK, 0),
+                ),
+            ]
+            for i, operand in enumerate(dispatch.operands if images else ()):
+                calls += self._bind(i, operand, True, {})
+            uses[program] = [*calls, (gl.unchecked("glDispatchCompute"), (1, 1, 1))]
+
+        def use(calls: list[_Call]) -> None:
+            for function, arguments in calls:
+                function(*arguments)
+
+        jobs = [partial(use, calls) for calls in uses.values()]
+        self._gpu.compile(jobs, lambda done: progress(done, len(jobs)))
+        gl.check("compile")
 
     def _fill(self, plan: Plan, graph: Graph, store: Store | None) -> None:
         for const in plan.constants:

@@ -6,7 +6,7 @@ import ctypes
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from ctypes.util import find_library
 from functools import cache
@@ -125,6 +125,12 @@ class GpuContext:
                     f"{current:#x}: make it current before the call"
                 )
         return self._current()
+
+    def compile(
+        self, uses: Sequence[Callable[[], object]], progress: Callable[[int], None]
+    ) -> None:
+        """Use each program once, on llvmpipe, which compiles them so; see `llvmpipe.compile_by`."""
+        llvmpipe.compile_by(uses, self.gl, self._egl, progress)
 
     def textures(self) -> AbstractContextManager[None]:
         """Inside the guard: leave the state of textures and of uploads to them as it is found."""

@@ -1,11 +1,22 @@
-"""llvmpipe's worker threads, each kept on a processor of its own."""
+"""What only llvmpipe needs: worker threads kept apart, and programs compiled by several threads."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import groupby, pairwise
 from pathlib import Path
+
+from gles_delegate.errors import DelegateError
+from gles_delegate.gl import functions as gl_names
+from gles_delegate.gl.egl import EglContext
+from gles_delegate.gl.functions import Functions
+
+_MOST_THREADS = 8
+"""Threads that compile: each has a context, and an LLVM, of its own."""
 
 _TASKS = Path("/proc/self/task")
 
@@ -42,3 +53,57 @@ def _workers() -> Iterator[int]:
     for (rasterisers, first), (_, second) in pairwise(runs):
         if rasterisers:
             yield from second[: len(first)]
+
+
+def compile_by(
+    uses: Sequence[Callable[[], object]],
+    gl: Functions,
+    context: EglContext | None,
+    progress: Callable[[int], None],
+) -> None:
+    """Call each of `uses`, which dispatches a program, in the current context.
+
+    llvmpipe compiles a program when a context first dispatches it, unless Mesa's shader cache has
+    the code. So, where there is that cache, other threads use some of them first, each in a
+    context that shares with `context`, the current one.
+
+    Args:
+        progress: Called with the number of programs that are ready.
+    """
+    todo = deque(uses)
+    ready: list[Callable[[], object]] = []
+
+    def take() -> Iterator[Callable[[], object]]:
+        while todo:
+            try:
+                yield todo.popleft()
+            except IndexError:  # another thread took it
+                return
+
+    def help_out() -> None:
+        with suppress(DelegateError):
+            other = EglContext(share=context)
+            with other:
+                for use in take():
+                    use()
+                    ready.append(use)
+                Functions(other.load).glFinish()
+            other.release()
+
+    # Without the cache there are no formats.
+    has_cache = gl.integer(gl_names.NUM_PROGRAM_BINARY_FORMATS) > 0
+    helpers = min(len(os.sched_getaffinity(0)), _MOST_THREADS, len(uses)) - 1
+    gl.glFlush()  # the others must see the programs
+    with ThreadPoolExecutor(_MOST_THREADS, "gles_delegate compiler") as pool:
+        for _ in range(helpers if context and has_cache else 0):
+            pool.submit(help_out)
+        try:
+            for use in take():
+                progress(len(ready))
+                use()
+                ready.append(use)
+        finally:
+            todo.clear()
+    for use in uses:
+        use()
+    progress(len(uses))

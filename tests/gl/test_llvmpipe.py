@@ -1,0 +1,97 @@
+"""What is done on llvmpipe only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import moderngl
+import numpy as np
+import pytest
+
+import gles_delegate as gd
+from gles_delegate.gl import llvmpipe
+from gles_delegate.gl.context import OUTPUT_BLOCK, GpuContext
+from gles_delegate.gl.egl import current_context
+from tests.gl.small import expected, small_model
+
+pytestmark = pytest.mark.usefixtures("gl")
+
+
+@pytest.fixture
+def gpu() -> GpuContext:
+    gpu = GpuContext()
+    if not gpu.limits.cpu:
+        pytest.skip("this device is another")
+    return gpu
+
+
+def used(gpu: GpuContext, number: int) -> tuple[list[list[int]], list[int]]:
+    """The contexts that used each of so many programs, and the progress that was told."""
+    contexts: list[list[int]] = [[] for _ in range(number)]
+
+    def use(here: list[int]) -> Callable[[], None]:
+        return lambda: here.append(current_context())
+
+    progress: list[int] = []
+    with gpu.guard():
+        gpu.compile([use(here) for here in contexts], progress.append)
+        (own,) = {current_context()}
+    assert all(here[-1] == own for here in contexts)
+    return contexts, progress
+
+
+def test_every_program_is_used_in_the_own_context(gpu: GpuContext) -> None:
+    contexts, progress = used(gpu, 50)
+    assert all(len(here) == 2 for here in contexts)
+    assert progress[-1] == 50
+    assert progress == sorted(set(progress))
+
+
+def test_no_other_context_compiles_without_a_shader_cache(
+    gpu: GpuContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu.gl, "integer", lambda name: 0)
+    monkeypatch.setattr(llvmpipe, "EglContext", lambda share: pytest.fail("a second context"))
+    contexts, _ = used(gpu, 3)
+    assert all(len(set(here)) == 1 for here in contexts)
+
+
+def test_compilation_goes_on_where_no_other_context_is_to_be_had(
+    gpu: GpuContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(share: object) -> None:
+        raise gd.ContextError("no more contexts")
+
+    monkeypatch.setattr(llvmpipe, "EglContext", refuse)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: range(4))
+    assert len(used(gpu, 3)[0]) == 3
+
+
+def test_what_fails_in_the_own_context_stops_the_others(gpu: GpuContext) -> None:
+    def fail(done: int) -> None:
+        raise KeyboardInterrupt
+
+    with gpu.guard(), pytest.raises(KeyboardInterrupt):
+        gpu.compile([lambda: None] * 10, fail)
+
+
+def test_compiling_writes_into_no_buffer() -> None:
+    with gd.EglContext() as egl:
+        ctx = moderngl.create_context(context=egl, require=310)  # type: ignore[arg-type]
+        ctx.clear_errors()
+        buffer = ctx.buffer(b"\x7f" * 84)
+        buffer.bind_to_storage_buffer(OUTPUT_BLOCK)
+        with gd.GpuDelegate(context=egl) as delegate:
+            interpreter = gd.Interpreter(
+                model_content=small_model(), experimental_delegates=[delegate]
+            )
+            (y,) = interpreter.get_output_details()
+            delegate.bind_buffer_to_tensor(y["index"], buffer)
+            interpreter.allocate_tensors()
+            assert buffer.read() == b"\x7f" * 84
+            (x,) = interpreter.get_input_details()
+            interpreter.set_tensor(x["index"], np.ones((3, 5), np.float32))
+            interpreter.invoke()
+            result = np.frombuffer(buffer.read(), np.float32).reshape(3, 7)
+            np.testing.assert_allclose(result, expected(np.ones((3, 5), np.float32)), atol=1e-5)
