@@ -259,7 +259,6 @@ def depthwise_product(first: Dispatch, second: Dispatch) -> Dispatch | None:
         (first.shader, sizes.get("MULTIPLIER")) != ("depthwise_conv_2d", 1)
         or (second.shader, tile.get("POINTWISE")) != ("conv_2d", 1)
         or not isinstance(weights, Const)
-        or second.grid.slices_in_x
         or any(call.operand for call in first.epilogue)
     ):
         return None
@@ -274,15 +273,16 @@ def depthwise_product(first: Dispatch, second: Dispatch) -> Dispatch | None:
         return time_of(groups, depth, loads + 4 * slices, products + texels, texels)
 
     each = min(range(1, min(outputs, MOST_TEXELS // pixels) + 1), key=time)
-    apart = Tile(tile["PIXELS"], tile["SLICES"], VECTOR, 1)
+    grid = second.grid
+    lanes = (grid.pixel_lanes, grid.slice_lanes, grid.slices_in_x)
+    apart = Tile(tile["PIXELS"], tile["SLICES"], *lanes)
     time_apart = time_of(runs * depth, 1, loads, products, pixels) + DISPATCH
     if time(each) > time_apart + apart.time(second.output.pixels, outputs, depth):
         return None
     slices = ceil(outputs / each) * each
-    lanes = tile["IN_LANES"]
     defines = {
         "IN_SLICES": depth,
-        "IN_LANES": lanes,
+        "IN_LANES": tile["IN_LANES"],
         "W_SLICES": slices,
         "BLOCK": each,
         "SLICES": each,

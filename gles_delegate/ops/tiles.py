@@ -10,7 +10,10 @@ from gles_delegate.limits import Limits
 from gles_delegate.ops.grid import VECTOR, WORK_GROUP
 from gles_delegate.ops.window import Window
 
-MOST_TEXELS = 96
+MOST_PIXELS = 32
+"""Pixels of one invocation: Mesa unrolls no longer loop, and slowly goes through arrays in one."""
+
+MOST_TEXELS = 104
 """Sums of one invocation: more do not fit the first-level cache, and take long to compile."""
 
 MOST_PRODUCTS = 200
@@ -47,7 +50,11 @@ class Tile:
         if not limits.cpu:  # registers hold no more
             return cls(4, min(slices, 2), VECTOR, WORK_GROUP // VECTOR)
         candidates = (
-            cls(p, s, VECTOR, 1) for s in range(1, 5) for p in range(1, 17) if s <= slices
+            cls(p, s, *lanes)
+            for lanes in ((VECTOR, 1, False), (1, VECTOR, True))
+            for s in range(1, 5)
+            for p in range(1, MOST_PIXELS + 1)
+            if s <= slices and p * s <= MOST_TEXELS
         )
         return min(candidates, key=lambda tile: tile.time(pixels, slices))
 
@@ -83,9 +90,13 @@ class Tile:
 
     def time(self, pixels: int, slices: int, depth: int = 16) -> float:
         """See `time_of`: for an output of that many pixels and slices."""
-        groups = ceil(pixels / (VECTOR * self.pixels)) * ceil(slices / self.slices)
+        groups = ceil(pixels / (self.pixels * self.pixel_lanes)) * ceil(
+            slices / (self.slices * self.slice_lanes)
+        )
         texels = self.pixels * self.slices
-        return time_of(groups, depth, self.pixels + 4 * self.slices, texels, texels)
+        time = time_of(groups, depth, self.pixels + 4 * self.slices, texels, texels)
+        # Weights and results of lanes that have a slice each lie far apart.
+        return 1.03 * time if self.slices_in_x else time
 
     def grid(self, pixels: int, slices: int) -> Grid:
         """Invocations for that many tiles."""
