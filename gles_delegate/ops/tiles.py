@@ -16,8 +16,11 @@ MOST_PIXELS = 32
 MOST_TEXELS = 104
 """Sums of one invocation: more do not fit the first-level cache, and take long to compile."""
 
-MOST_PRODUCTS = 200
-"""Products of one invocation that are not in a loop: more take long to compile."""
+MOST_PRODUCTS = 170
+"""Products of one invocation that are not in a loop: more are slower, and take long to compile."""
+
+_LANES = ((VECTOR, 1, False), (1, VECTOR, True))
+"""Work groups of one of llvmpipe's vectors, along the pixels or along the slices."""
 
 DISPATCH = 30000
 """Nanoseconds that a dispatch takes to wake llvmpipe's threads, by measurement."""
@@ -51,7 +54,7 @@ class Tile:
             return cls(4, min(slices, 2), VECTOR, WORK_GROUP // VECTOR)
         candidates = (
             cls(p, s, *lanes)
-            for lanes in ((VECTOR, 1, False), (1, VECTOR, True))
+            for lanes in _LANES
             for s in range(1, 5)
             for p in range(1, MOST_PIXELS + 1)
             if s <= slices and p * s <= MOST_TEXELS
@@ -72,29 +75,31 @@ class Tile:
             p, s = tile.pixels, tile.slices
             runs = batch * window.out_h * runs_of(window, p)
             loads = min((p - 1) * window.stride_w + width, p * width) + width * lanes * s
-            return time_of(
-                ceil(runs / VECTOR) * ceil(slices / s), window.kernel_h * x.slices, loads,
-                width * p * s * lanes / 4, p * s,
-            )  # fmt: skip
+            depth, products = window.kernel_h * x.slices, width * p * s * lanes / 4
+            return tile._time(runs, slices, depth, loads, products)
 
-        lengths = {run_length(window, most) for most in range(1, 9)}
-        # Without a loop over input slices there is none over the window's rows either.
-        most = MOST_PRODUCTS // (width * (window.kernel_h if x.slices == 1 else 1))
+        # What a run reads of a row it holds all at once.
+        widest = max((MOST_PIXELS - width) // window.stride_w, 0) + 1
+        lengths = {run_length(window, most) for most in range(1, widest + 1)}
         candidates = (
-            cls(p, s, VECTOR, 1)
-            for p in sorted(lengths)
+            cls(p, s, *lanes)
+            for lanes in _LANES
             for s in range(1, 5)
-            if s <= slices and p * s <= most
+            for p in sorted(lengths)
+            if s <= slices and width * p * s <= MOST_PRODUCTS
         )
         return min(candidates, key=time, default=cls(1, 1, VECTOR, 1))
 
     def time(self, pixels: int, slices: int, depth: int = 16) -> float:
-        """See `time_of`: for an output of that many pixels and slices."""
-        groups = ceil(pixels / (self.pixels * self.pixel_lanes)) * ceil(
-            slices / (self.slices * self.slice_lanes)
-        )
+        """See `time_of`: for a product with an output of that many pixels and slices."""
         texels = self.pixels * self.slices
-        time = time_of(groups, depth, self.pixels + 4 * self.slices, texels, texels)
+        return self._time(
+            ceil(pixels / self.pixels), slices, depth, self.pixels + 4 * self.slices, texels
+        )
+
+    def _time(self, tiles: int, slices: int, depth: int, loads: int, products: float) -> float:
+        groups = ceil(tiles / self.pixel_lanes) * ceil(slices / (self.slices * self.slice_lanes))
+        time = time_of(groups, depth, loads, products, self.pixels * self.slices)
         # Weights and results of lanes that have a slice each lie far apart.
         return 1.03 * time if self.slices_in_x else time
 

@@ -8,13 +8,14 @@
 const int COLUMNS = (PIXELS - 1) * STRIDE_W + KERNEL_W;  // of inputs under the outputs
 
 int run_row, run_start;  // the run's row, counted over all images, and its first output in it
-int run_batch;
+int run_batch, run_y;    // its image, and the input's first row under the window
 int run_column[COLUMNS];
 
 void find_run(int run) {
   run_row = run / RUNS;
   run_start = run % RUNS / STEP * (PIXELS * STEP) + run % RUNS % STEP;
   run_batch = run_row / OUT_H;
+  run_y = run_row % OUT_H * STRIDE_H - PAD_H;
   for (int c = 0; c < COLUMNS; ++c) {
     int x = run_start * STRIDE_W - PAD_W + c * DILATION_W;
     run_column[c] = uint(x) < uint(IN_W) ? x : OUTSIDE;
@@ -23,7 +24,7 @@ void find_run(int run) {
 
 // The input's first pixel in row `ky` under the taps, negative if there is no such row.
 int run_line(int ky) {
-  int y = run_row % OUT_H * STRIDE_H - PAD_H + ky * DILATION_H;
+  int y = run_y + ky * DILATION_H;
   return uint(y) < uint(IN_H) && run_batch < BATCH ? (run_batch * IN_H + y) * IN_W : OUTSIDE;
 }
 
