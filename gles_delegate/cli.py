@@ -31,7 +31,7 @@ from gles_delegate.interpreter import Interpreter
 from gles_delegate.limits import Limits
 from gles_delegate.litert_check import require_known_layout
 from gles_delegate.model import read_file, read_model
-from gles_delegate.options import GpuDelegateOptions
+from gles_delegate.options import GpuDelegateOptions, InferencePreference
 from gles_delegate.partition import choose_segments, lower_graph
 from gles_delegate.plan import make_plan
 from gles_delegate.report import DispatchTime
@@ -386,6 +386,11 @@ def compare(
     "--picture", type=click.Path(path_type=Path), help="Draw the time of each node to this file."
 )
 @click.option("--half", is_flag=True, help="Allow loss of precision: float16 storage.")
+@click.option(
+    "--sustained-speed",
+    is_flag=True,
+    help="Measure tiles first, and take the fastest of each kernel.",
+)
 @device_option
 @json_option
 def benchmark(
@@ -401,6 +406,7 @@ def benchmark(
     csv: Path | None,
     picture: Path | None,
     half: bool,
+    sustained_speed: bool,
     device: int | None,
     as_json: bool,
 ) -> None:
@@ -408,7 +414,11 @@ def benchmark(
     content = read_file(model)
     graph = read_model(content)
     feeds = _feeds(graph, inputs, mean, std) if inputs else comparison.random_feeds(content)
-    options = GpuDelegateOptions(device_index=device, precision_loss_allowed=half or None)
+    options = GpuDelegateOptions(
+        device_index=device,
+        precision_loss_allowed=half or None,
+        inference_preference=InferencePreference(sustained_speed),
+    )
     peers = [name for name in against.split(",") if name]
     profiles = 10 if profile or csv or picture else 0
     with _progress() as bar:

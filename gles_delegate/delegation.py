@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,14 @@ from gles_delegate.gl.objects import Fence, wait_on_gpu
 from gles_delegate.gl.thread import GlThread
 from gles_delegate.graph import Array, Graph
 from gles_delegate.litert import NativeDelegate, NativeGraph
-from gles_delegate.options import GpuDelegateOptions
+from gles_delegate.options import GpuDelegateOptions, InferencePreference
 from gles_delegate.partition import Lowered, choose_segments, lower_graph
 from gles_delegate.plan import make_plan
 from gles_delegate.ports import Edge, Port
 from gles_delegate.report import DelegationReport, DispatchTime, count, list_nodes
 from gles_delegate.session import Progress, Session
 from gles_delegate.store import Store, fingerprint
+from gles_delegate.tuning import Choices, tune
 from gles_delegate.version import __version__
 
 log = logging.getLogger("gles_delegate")
@@ -58,6 +60,7 @@ class Delegation:
             options.last_delegate_node_index,
         )
         self._segments: list[Segment] = []
+        self._choices: dict[str, Choices] = {}
         self._claimed = False
         if options.require_full_delegation:
             self.require_all("require_full_delegation is set")
@@ -110,10 +113,30 @@ class Delegation:
         self._segments.append(segment)
         return segment
 
-    def lower(self, shapes: Mapping[int, Shape], only: Sequence[int] | None = None) -> Lowered:
+    def lower(
+        self,
+        shapes: Mapping[int, Shape],
+        only: Sequence[int] | None = None,
+        choices: Choices | None = None,
+    ) -> Lowered:
         """The graph lowered for tensors of these shapes."""
         limits, quantized = self.thread.gpu.limits, self.options.quantized_models_allowed
-        return lower_graph(self.graph, limits, shapes, quantized, only)
+        return lower_graph(self.graph, limits, shapes, quantized, only, choices)
+
+    def tuned(self, lowered: Lowered, nodes: Sequence[int]) -> Lowered:
+        """The same, with the tiles that are fastest on the device; inside the guard."""
+        key = fingerprint("choices", nodes, sorted(lowered.shapes.items()))
+        known = self.store.get(key) if self.store else None
+        choices: Choices | None = self._choices.get(key)
+        if choices is None and known is not None:
+            choices = dict(json.loads(bytes(known)))
+        elif choices is None:
+            lower = partial(self.lower, lowered.shapes, nodes)
+            choices = tune(lower, nodes, self.thread.gpu, self.half, self.progress)
+            if self.store:
+                self.store.add(key, json.dumps([*choices.items()]).encode())
+        self._choices[key] = choices
+        return self.lower(lowered.shapes, nodes, choices)
 
     def lowered_for(self, shapes: Mapping[int, Shape], nodes: Sequence[int]) -> Lowered:
         """The nodes `nodes` lowered for these shapes.
@@ -486,5 +509,7 @@ class Segment:
     ) -> Session:
         delegation = self._delegation
         gpu = delegation.thread.gpu
+        if delegation.options.inference_preference == InferencePreference.SUSTAINED_SPEED:
+            lowered = delegation.tuned(lowered, self._nodes)
         plan = make_plan(lowered, self._nodes, gpu.limits, delegation.half, ports)
         return Session(plan, lowered.graph, gpu, resources, delegation.store, delegation.progress)

@@ -60,12 +60,14 @@ def lower_graph(
     given_shapes: Mapping[int, Shape] | None = None,
     quantized: bool = True,
     only: Collection[int] | None = None,
+    choices: Mapping[int, int] | None = None,
 ) -> Lowered:
     """Lower every node, in order, for tensors of the given shapes (the model's by default).
 
     Args:
         quantized: Whether nodes with 8-bit tensors are taken.
         only: Lower these nodes and no others.
+        choices: Of nodes, which way to choose tiles; see `ops.tiles`.
 
     Raises:
         ModelError: The model is damaged, or its nodes are not in the order of execution.
@@ -99,7 +101,8 @@ def lower_graph(
         try:
             if late:
                 raise ops.Unsupported(f"tensor {min(late)} has a size known only at run time")
-            view = ops.NodeView(graph, node, shapes, limits, quantized)
+            choice = (choices or {}).get(node.index, 0)
+            view = ops.NodeView(graph, node, shapes, limits, quantized, choice)
             lowered = [_simulated(step, graph) for step in ops.lower(view)]
             _check_limits(lowered, limits)
         except ops.Unsupported as error:

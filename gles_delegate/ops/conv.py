@@ -115,12 +115,12 @@ def product(
     flops = 2 * output.elements * prod(node.shape(inputs[0])[1:])
     defines: dict[str, Define]
     if window is None or window.is_pointwise:
-        tile = Tile.choose(output.pixels, output.slices, node.limits)
+        tile = Tile.choose(output.pixels, output.slices, node.limits, node.choice)
         tiles = ceil(output.pixels / tile.pixels)
         defines = {"POINTWISE": 1, "KERNEL_H": 1, "KERNEL_W": 1}
     else:
         batch = output.shape[0]
-        tile = Tile.of_run(window, batch, x, output.slices, node.limits)
+        tile = Tile.of_run(window, batch, x, output.slices, node.limits, node.choice)
         tiles = batch * window.out_h * runs_of(window, tile.pixels)
         defines = {"POINTWISE": 0, **run_defines(window, batch, tile.pixels)}
     grid = tile.grid(tiles, ceil(output.slices / tile.slices))

@@ -69,6 +69,7 @@ class NodeView:
     Attributes:
         shapes: Of the tensors known so far; differs from the graph's after a resize.
         quantized: Whether 8-bit tensors are taken, as the real numbers they stand for.
+        choice: Which way to choose tiles; see `ops.tiles`.
     """
 
     graph: Graph
@@ -76,6 +77,7 @@ class NodeView:
     shapes: Mapping[int, Shape]
     limits: Limits
     quantized: bool = True
+    choice: int = 0
 
     def has_input(self, i: int) -> bool:
         return i < len(self.node.inputs) and self.node.inputs[i] >= 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import product
 from math import ceil
 
 from gles_delegate.dispatch import Grid, Operand
@@ -14,13 +16,7 @@ MOST_PIXELS = 32
 """Pixels of one invocation: Mesa unrolls no longer loop, and slowly goes through arrays in one."""
 
 MOST_TEXELS = 104
-"""Sums of one invocation: more do not fit the first-level cache, and take long to compile."""
-
-MOST_PRODUCTS = 170
-"""Products of one invocation that are not in a loop: more are slower, and take long to compile."""
-
-_LANES = ((VECTOR, 1, False), (1, VECTOR, True))
-"""Work groups of one of llvmpipe's vectors, along the pixels or along the slices."""
+"""Sums of one invocation: more take long to compile, and soon do not fit the first-level cache."""
 
 DISPATCH = 30000
 """Nanoseconds that a dispatch takes to wake llvmpipe's threads, by measurement."""
@@ -46,29 +42,31 @@ class Tile:
     slices_in_x: bool = False
 
     @classmethod
-    def choose(cls, pixels: int, slices: int, limits: Limits) -> Tile:
-        """The tile for an output of that many pixels and slices."""
+    def choose(cls, pixels: int, slices: int, limits: Limits, choice: int = 0) -> Tile:
+        """The tile for an output of that many pixels and slices.
+
+        Args:
+            choice: Which of the `CHOICES` ways to choose it; the first is the best guess.
+        """
         if pixels < 8 and slices > pixels:
             return cls(max(pixels, 1), 1, 1, 64, True)
-        if not limits.cpu:  # registers hold no more
-            return cls(4, min(slices, 2), VECTOR, WORK_GROUP // VECTOR)
-        candidates = (
-            cls(p, s, *lanes)
-            for lanes in _LANES
-            for s in range(1, 5)
-            for p in range(1, MOST_PIXELS + 1)
-            if s <= slices and p * s <= MOST_TEXELS
-        )
-        return min(candidates, key=lambda tile: tile.time(pixels, slices))
+        if not limits.cpu:
+            p, s = _GPU_TILES[choice]
+            return cls(p, min(slices, s), VECTOR, WORK_GROUP // VECTOR)
+        tiles = _CPU_TILES[choice].of(range(1, MOST_PIXELS + 1), slices)
+        return min(tiles, key=lambda tile: tile.time(pixels, slices))
 
     @classmethod
-    def of_run(cls, window: Window, batch: int, x: Operand, slices: int, limits: Limits) -> Tile:
+    def of_run(
+        cls, window: Window, batch: int, x: Operand, slices: int, limits: Limits, choice: int = 0
+    ) -> Tile:
         """The tile for an output of that many slices whose pixels are computed by runs."""
         pixels = batch * window.out_h * window.out_w
         if pixels < 8 and slices > pixels:
             return cls(run_length(window, 8), 1, 1, 64, True)
         if not limits.cpu:
-            return cls(run_length(window, 4), min(slices, 2), VECTOR, WORK_GROUP // VECTOR)
+            p, s = _GPU_TILES[choice]
+            return cls(run_length(window, p), min(slices, s), VECTOR, WORK_GROUP // VECTOR)
         lanes, width = min(x.channels, 4), window.kernel_w
 
         def time(tile: Tile) -> float:
@@ -80,15 +78,9 @@ class Tile:
 
         # What a run reads of a row it holds all at once.
         widest = max((MOST_PIXELS - width) // window.stride_w, 0) + 1
-        lengths = {run_length(window, most) for most in range(1, widest + 1)}
-        candidates = (
-            cls(p, s, *lanes)
-            for lanes in _LANES
-            for s in range(1, 5)
-            for p in sorted(lengths)
-            if s <= slices and width * p * s <= MOST_PRODUCTS
-        )
-        return min(candidates, key=time, default=cls(1, 1, VECTOR, 1))
+        lengths = sorted({run_length(window, most) for most in range(1, widest + 1)})
+        tiles = _CPU_TILES[choice].of(lengths, slices, width)
+        return min(tiles, key=time, default=cls(1, 1, VECTOR, 1))
 
     def time(self, pixels: int, slices: int, depth: int = 16) -> float:
         """See `time_of`: for a product with an output of that many pixels and slices."""
@@ -106,6 +98,43 @@ class Tile:
     def grid(self, pixels: int, slices: int) -> Grid:
         """Invocations for that many tiles."""
         return Grid(pixels, slices, self.pixel_lanes, self.slice_lanes, self.slices_in_x)
+
+
+@dataclass(frozen=True)
+class _Tiles:
+    """The tiles to choose from on llvmpipe.
+
+    Attributes:
+        lanes: Along the pixels, or along the slices, or both.
+        slices, texels: The most that one invocation computes.
+        products: The most that it takes where they are not in a loop.
+    """
+
+    lanes: tuple[tuple[int, int, bool], ...]
+    slices: int
+    texels: int
+    products: int
+
+    def of(self, lengths: Iterable[int], slices: int, width: int = 1) -> Iterator[Tile]:
+        """Those with so many pixels and at most so many slices, for a window of a width."""
+        for lanes, s, p in product(self.lanes, range(1, min(slices, self.slices) + 1), lengths):
+            if p * s <= (self.texels if width == 1 else self.products // width):
+                yield Tile(p, s, *lanes)
+
+
+_ALONG_PIXELS, _ALONG_SLICES = (VECTOR, 1, False), (1, VECTOR, True)
+
+# More products that are not in a loop than these 170 are slower on most processors.
+_CPU_TILES = (
+    _Tiles((_ALONG_PIXELS, _ALONG_SLICES), 4, MOST_TEXELS, 170),
+    _Tiles((_ALONG_PIXELS,), 6, 156, 250),
+    _Tiles((_ALONG_SLICES,), 6, 156, 250),
+    _Tiles((_ALONG_PIXELS, _ALONG_SLICES), 4, 48, 80),
+)
+_GPU_TILES = ((4, 2), (4, 4), (8, 2), (2, 2))
+
+CHOICES = len(_CPU_TILES)
+"""Ways to choose a tile, the first of which needs no measurement."""
 
 
 def run_length(window: Window, most: int) -> int:

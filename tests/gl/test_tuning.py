@@ -1,0 +1,118 @@
+"""Tiles chosen by measurement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import gles_delegate as gd
+from gles_delegate import delegation, tuning
+from gles_delegate.gl.objects import Program
+from gles_delegate.ops.tiles import CHOICES
+from tests.tflite_builder import ModelBuilder
+
+pytestmark = pytest.mark.usefixtures("gl")
+
+Floats = NDArray[np.float32]
+
+
+@cache
+def model() -> bytes:
+    """Convolutions: by runs, pointwise after a depthwise one, transposed; and a product."""
+    rng = np.random.default_rng(0)
+    builder = ModelBuilder()
+
+    def constant(*shape: int) -> int:
+        return builder.constant(rng.standard_normal(shape).astype(np.float32))
+
+    sliding = dict(padding="SAME", stride_w=1, stride_h=1)
+    x = builder.input((1, 11, 13, 6))
+    y = builder.op(
+        "CONV_2D", [x, constant(42, 3, 3, 6), constant(42)], [(1, 11, 13, 42)], **sliding
+    )
+    y = builder.op(
+        "DEPTHWISE_CONV_2D", [y, constant(1, 3, 3, 42), constant(42)], [(1, 11, 13, 42)], **sliding
+    )
+    y = builder.op(
+        "CONV_2D", [y, constant(70, 1, 1, 42), constant(70)], [(1, 11, 13, 70)], **sliding
+    )
+    shape = builder.constant(np.array([1, 22, 26, 9], np.int32))
+    inputs = [shape, constant(9, 3, 3, 70), y]
+    y = builder.op(
+        "TRANSPOSE_CONV",
+        inputs,
+        [builder.tensor((1, 22, 26, 9))],
+        padding="SAME",
+        stride_w=2,
+        stride_h=2,
+    )
+    y = builder.op("BATCH_MATMUL", [y, constant(1, 22, 9, 30)], [(1, 22, 26, 30)])
+    return builder.build([y])
+
+
+def run(**options: Any) -> Floats:
+    with gd.GpuDelegate(gd.GpuDelegateOptions(**options)) as delegate:
+        interpreter = gd.Interpreter(model_content=model(), experimental_delegates=[delegate])
+        interpreter.allocate_tensors()
+        (x,), (y,) = interpreter.get_input_details(), interpreter.get_output_details()
+        data = np.random.default_rng(1).standard_normal(x["shape"]).astype(np.float32)
+        interpreter.set_tensor(x["index"], data)
+        interpreter.invoke()
+        return interpreter.get_tensor(y["index"])
+
+
+SUSTAINED = gd.InferencePreference.SUSTAINED_SPEED
+
+
+@pytest.mark.parametrize("choice", range(CHOICES))
+def test_every_choice_computes_the_same(choice: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def choose(lower: object, nodes: Iterable[int], *rest: object) -> tuning.Choices:
+        return dict.fromkeys(nodes, choice)
+
+    expected = run()
+    monkeypatch.setattr(delegation, "tune", choose)
+    found = run(inference_preference=SUSTAINED)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+
+def test_what_was_measured_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = dict(
+        inference_preference=SUSTAINED, serialization_dir=tmp_path, model_token="sustained"
+    )
+    expected = run(**options)
+    monkeypatch.setattr(delegation, "tune", lambda *args: pytest.fail("measured again"))
+    assert (run(**options) == expected).all()
+
+
+def test_other_preferences_measure_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delegation, "tune", lambda *args: pytest.fail("measured"))
+    run(inference_preference=gd.InferencePreference.BALANCED)
+
+
+def test_a_choice_that_the_driver_refuses_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = run()
+    started: list[Program] = []
+    finish = Program.finish
+
+    def refuse(program: Program) -> None:
+        if len(started) > 8:
+            raise gd.ShaderError("too large")
+        started.append(program)
+        finish(program)
+
+    measured = tuning.tune
+
+    def measure(*arguments: Any) -> tuning.Choices:
+        with monkeypatch.context() as patch:
+            patch.setattr(Program, "finish", refuse)
+            return measured(*arguments)
+
+    monkeypatch.setattr(delegation, "tune", measure)
+    found = run(inference_preference=SUSTAINED)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
