@@ -22,6 +22,7 @@ LINE = (
     {"gl"},
     {"binding", "litert"},
     {"session"},
+    {"tuning"},
     {"delegation", "litert_check"},
     {"delegate", "standalone"},
     {"interpreter", "compatibility"},
