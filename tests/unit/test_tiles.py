@@ -1,0 +1,51 @@
+"""What an invocation of a convolution computes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil
+
+import pytest
+
+from gles_delegate.dispatch import Value
+from gles_delegate.limits import Limits
+from gles_delegate.ops.tiles import CHOICES, MOST_PIXELS, Tile
+from gles_delegate.ops.window import Window
+
+LLVMPIPE = Limits(cpu=True)
+IMAGES = [(1, 4, 4), (7, 7, 256), (12544, 8, 16), (196, 128, 128), (1089, 20, 120), (9, 300, 2)]
+
+
+def window(size: int, kernel: int, stride: int = 1) -> Window:
+    options = dict(stride_h=stride, stride_w=stride, dilation_h=1, dilation_w=1)
+    return Window(
+        **options, kernel_h=kernel, kernel_w=kernel, in_h=size, in_w=size,
+        out_h=ceil(size / stride), out_w=ceil(size / stride), pad_h=kernel // 2, pad_w=kernel // 2,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("limits", [LLVMPIPE, Limits()], ids=["llvmpipe", "gpu"])
+@pytest.mark.parametrize("choice", range(CHOICES))
+def test_tiles_fit_the_output_and_the_device(choice: int, limits: Limits) -> None:
+    for pixels, _, slices in IMAGES:
+        tile = Tile.choose(pixels, slices, limits, choice)
+        assert tile.slices <= slices
+        assert tile.pixels <= MOST_PIXELS
+        assert tile.pixel_lanes * tile.slice_lanes <= Limits().invocations
+    for size, depth, slices in IMAGES:
+        for kernel, stride in ((1, 2), (3, 1), (5, 2), (9, 1), (41, 1)):
+            x = Value(0, (1, size % 300, size % 300, 4 * depth))
+            tile = Tile.of_run(window(size % 300, kernel, stride), 1, x, slices, limits, choice)
+            assert 1 <= tile.slices <= slices
+            assert 1 <= tile.pixels <= MOST_PIXELS
+
+
+def test_lanes_lie_along_the_slices_where_pixels_would_leave_some_idle() -> None:
+    assert Tile.choose(7 * 7, 256, LLVMPIPE).slices_in_x
+    assert not Tile.choose(112 * 112, 16, LLVMPIPE).slices_in_x
+    assert not Tile.choose(7 * 7, 256, replace(LLVMPIPE, cpu=False)).slices_in_x
+
+
+def test_a_wide_window_over_few_channels_has_a_tile_of_more_than_a_few_texels() -> None:
+    tile = Tile.of_run(window(384, 9), 1, Value(0, (1, 384, 384, 3)), 2, LLVMPIPE)
+    assert tile.pixels * tile.slices >= 12
