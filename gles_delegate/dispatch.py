@@ -172,6 +172,8 @@ class Dispatch:
         textures: The number of textures that it samples: those bound to the tensor of `reads[0]`.
         flops: Floating point operations, for reports; 0 where nobody would ask.
         fused: The other nodes whose work it does as well.
+        sizes: Like `defines`, but uniforms. Where there are some, the size of the output is one
+            too, and dispatches that differ in these only share a program.
     """
 
     node: int
@@ -186,6 +188,7 @@ class Dispatch:
     textures: int = 0
     flops: int = 0
     fused: tuple[int, ...] = ()
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
     def joined(self: DispatchT, *others: Dispatch) -> DispatchT:
         """The same, to be known as doing the work of the nodes of `others` too."""
@@ -193,6 +196,12 @@ class Dispatch:
         nodes = {node for d in dispatches for node in (d.node, *d.fused)} - {-1}
         node = self.node if self.node >= 0 else min(nodes, default=-1)
         return replace(self, node=node, fused=tuple(sorted(nodes - {node})))
+
+    def sized(self: DispatchT, *names: str) -> DispatchT:
+        """The same, with these of `defines` as `sizes`."""
+        sizes = {name: int(str(self.defines[name])) for name in names}
+        defines = {name: value for name, value in self.defines.items() if name not in sizes}
+        return replace(self, defines=defines, sizes=sizes)
 
     @property
     def operands(self) -> tuple[Operand, ...]:

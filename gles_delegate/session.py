@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from ctypes import c_int
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -18,11 +19,11 @@ from gles_delegate.gl.context import OUTPUT_BLOCK, GpuContext
 from gles_delegate.gl.objects import Program, Sampler, Stopwatch, TexelBuffer, TexelView
 from gles_delegate.graph import Array, Graph
 from gles_delegate.plan import Plan
-from gles_delegate.shaders import Source, assemble
+from gles_delegate.shaders import SIZES, Source, assemble
 from gles_delegate.store import Store, fingerprint
 
 Progress: TypeAlias = Callable[[int, int], None]
-_Call: TypeAlias = tuple[Callable[..., Any], tuple[int, ...]]
+_Call: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
 
 _DTYPES = {"float": np.float32, "int": np.int32, "half": np.float16}
 
@@ -66,7 +67,7 @@ class Session:
             self._fill(plan, graph, store)
             progress = progress or (lambda done, total: None)
             self._finish(store, (lambda done, total: None) if gpu.limits.cpu else progress)
-            self._prepared = [(self._programs[s.text].name, s.image_reads) for s in sources]
+            self._prepared = [(self._programs[s.text].name, s) for s in sources]
             self.attach(resources or {})
             if gpu.limits.cpu:
                 self._compile(progress)
@@ -260,17 +261,17 @@ class Session:
         """
         gl = self._gpu.gl
         uses: dict[int, list[_Call]] = {}
-        for dispatch, (program, images) in zip(self._plan.dispatches, self._prepared, strict=True):
+        for dispatch, (program, source) in zip(self._plan.dispatches, self._prepared, strict=True):
             if program in uses or dispatch.textures:
                 continue
             calls: list[_Call] = [
-                (gl.unchecked("glUseProgram"), (program,)),
+                *self._use(program, source.sizes, {}),
                 (
                     gl.unchecked("glBindBufferBase"),
                     (gl_names.SHADER_STORAGE_BUFFER, OUTPUT_BLOCK, 0),
                 ),
             ]
-            for i, operand in enumerate(dispatch.operands if images else ()):
+            for i, operand in enumerate(dispatch.operands if source.image_reads else ()):
                 calls += self._bind(i, operand, True, {})
             uses[program] = [*calls, (gl.unchecked("glDispatchCompute"), (1, 1, 1))]
 
@@ -371,15 +372,14 @@ class Session:
 
     def _dispatches(self) -> Iterator[_Call]:
         plan, gl = self._plan, self._gpu.gl
-        use, dispatch_compute = gl.unchecked("glUseProgram"), gl.unchecked("glDispatchCompute")
+        dispatch_compute = gl.unchecked("glDispatchCompute")
         barrier = gl.unchecked("glMemoryBarrier")
         bound: dict[object, object] = {}
         written: set[int] = set()
         read: set[int] = set()
-        for dispatch, (program, images) in zip(plan.dispatches, self._prepared, strict=True):
-            if bound.get("program") != program:
-                bound["program"] = program
-                yield use, (program,)
+        for dispatch, (program, source) in zip(plan.dispatches, self._prepared, strict=True):
+            yield from self._use(program, source.sizes, bound)
+            images = source.image_reads
             for i, operand in enumerate(dispatch.operands):
                 yield from self._bind(i if images else i + 1, operand, images, bound)
             yield from self._bind(OUTPUT_BLOCK, dispatch.output, False, bound)
@@ -395,6 +395,18 @@ class Session:
             written.add(output)
             read |= reads
             yield dispatch_compute, dispatch.grid.groups
+
+    def _use(
+        self, program: int, sizes: tuple[int, ...], bound: dict[object, object]
+    ) -> Iterator[_Call]:
+        gl = self._gpu.gl
+        if bound.get("program") != program:
+            bound["program"] = program
+            yield gl.unchecked("glUseProgram"), (program,)
+        if bound.get(("sizes", program), ()) != sizes:
+            bound["sizes", program] = sizes
+            values = (c_int * len(sizes))(*sizes)
+            yield gl.unchecked("glUniform1iv"), (SIZES, len(sizes), values)
 
     def _bind(
         self, unit: int, operand: Operand, image: bool, bound: dict[object, object]

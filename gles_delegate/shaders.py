@@ -29,6 +29,9 @@ _TYPES: dict[Kind, dict[str, Define]] = {
     "half": {"VEC": "vec4", "ELEMENT": "uvec2"},  # read through storage blocks only
 }
 
+SIZES = 0
+"""The location of the uniform with a dispatch's sizes."""
+
 DESKTOP_HEADER = "#version 430\n"
 
 
@@ -41,12 +44,14 @@ class Source:
         text: The GLSL.
         lines: Of each line of the text, the file it stands in and its number there.
         image_reads: Whether it reads its inputs through buffer textures.
+        sizes: What to set its uniform `SIZES` to; other sizes make no other text.
     """
 
     name: str
     text: str
     lines: tuple[tuple[str, int], ...]
     image_reads: bool
+    sizes: tuple[int, ...] = ()
 
     def explain(self, log: str) -> str:
         """The compiler's log with our file names, and the lines of code it speaks of.
@@ -84,6 +89,7 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sou
         "SLICE_LANES": dispatch.grid.slice_lanes,
         "SLICES_IN_X": int(dispatch.grid.slices_in_x),
         "OUT_CHANNELS": dispatch.output.channels,
+        "OUT_LAST_LANES": (dispatch.output.channels - 1) % 4 + 1,
         "OUT_PIXELS": dispatch.output.pixels,
         "IMAGE_READS": int(image_reads),
         "PARTIAL": int(dispatch.partial),
@@ -95,15 +101,20 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sou
     name = f"{dispatch.shader}.glsl"
     body = list(_expand(name, set()))
     code = "\n".join(line.partition("//")[0] for _, _, line in body)
-    unused = set(dispatch.defines) - set(_WORD.findall(code))
+    unused = {*dispatch.defines, *dispatch.sizes} - set(_WORD.findall(code))
     if unused:
         raise ValueError(f"{name} does not use the defines {sorted(unused)}")
-    defines = _defines({**common, **dispatch.defines})
-    top = header + defines + _epilogue(dispatch)
+    sizes: dict[str, int] = {}
+    if dispatch.sizes:
+        output = dispatch.output
+        sizes = {**dispatch.sizes, "OUT_CHANNELS": output.channels, "OUT_PIXELS": output.pixels}
+        header += f"layout(location = {SIZES}) uniform int sizes[{len(sizes)}];\n"
+    macros = {size: f"sizes[{i}]" for i, size in enumerate(sizes)}
+    top = header + _defines({**common, **dispatch.defines, **macros}) + _epilogue(dispatch)
     text = top + "".join(f"{line}\n" for _, _, line in body)
     lines = [("defines", i + 1) for i in range(top.count("\n"))]
     lines += [(file, number) for file, number, _ in body]
-    return Source(name, text, tuple(lines), image_reads)
+    return Source(name, text, tuple(lines), image_reads, tuple(sizes.values()))
 
 
 def _defines(values: Mapping[str, Define]) -> str:

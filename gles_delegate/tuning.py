@@ -106,4 +106,5 @@ def _kernel(dispatch: Dispatch) -> str:
     """What of a dispatch its speed depends on."""
     shapes = [operand.shape for operand in (*dispatch.operands, dispatch.output)]
     calls = [call.function for call in (*dispatch.inner, *dispatch.epilogue)]
-    return f"{dispatch.shader} {shapes} {calls} {sorted(dispatch.defines.items())}; "
+    defines = sorted({**dispatch.defines, **dispatch.sizes}.items())
+    return f"{dispatch.shader} {shapes} {calls} {defines}; "

@@ -89,6 +89,7 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {  # the result's type, then the argum
     "glBindFramebuffer": (None, c_uint, c_uint),
     "glBlendFuncSeparate": (None, c_uint, c_uint, c_uint, c_uint),
     "glBindBuffer": (None, c_uint, c_uint),
+    "glUniform1iv": (None, c_int, c_int, POINTER(c_int)),
     "glBindBufferBase": (None, c_uint, c_uint, c_uint),
     "glBindBufferRange": (None, c_uint, c_uint, c_uint, c_int64, c_int64),
     "glGenTextures": (None, c_int, POINTER(c_uint)),

@@ -145,16 +145,13 @@ def with_weights(
     # Neighbouring lanes read neighbouring weights, or all lanes the same ones.
     block = slices if tile.slices_in_x else tile.slices
     weights, steps = _weights(node, inputs, groups, x.slices, slices, block)
-    defines: dict[str, Define] = {
-        "IN_PIXELS": x.pixels,
-        "IN_SLICES": x.slices,
-        "IN_LANES": min(x.channels, 4),
-        "W_SLICES": slices,
-        "BLOCK": block,
-        "PIXELS": tile.pixels,
-        "SLICES": tile.slices,
-    }
-    return [*steps, replace(dispatch, reads=(x, weights), defines={**dispatch.defines, **defines})]
+    sizes = {"IN_PIXELS": x.pixels, "IN_SLICES": x.slices, "W_SLICES": slices, "BLOCK": block}
+    defines = {"IN_LANES": min(x.channels, 4), "PIXELS": tile.pixels, "SLICES": tile.slices}
+    dispatch = replace(
+        dispatch, reads=(x, weights), defines={**dispatch.defines, **defines, **sizes}
+    )
+    # A window divides by them all the time, which by a uniform is slow.
+    return [*steps, dispatch.sized(*sizes) if dispatch.defines.get("POINTWISE") else dispatch]
 
 
 def _weights(
@@ -294,6 +291,7 @@ def depthwise_product(first: Dispatch, second: Dispatch) -> Dispatch | None:
         reads=(x, replace(weights, shape=shape, args=how), taps),
         grid=Grid(first.grid.pixels, slices // each, VECTOR, 1),
         defines={**first.defines, **defines},
+        sizes={},
         inner=first.epilogue,
         flops=first.flops + second.flops,
     )

@@ -1,8 +1,9 @@
 // Tensors: PHWC4 texels, read through INPUT0..4 and LOAD, written through store().
 //
-// A shader gets OUT_CHANNELS and OUT_PIXELS of its output, IMAGE_READS (read through buffer
-// textures, else through storage blocks), the types of its texels (VEC0 ff. of the inputs, OUT_VEC:
-// vec4 or ivec4) and how they are stored (ELEMENT0 ff., OUT_ELEMENT), and the element-wise functions fused into it: EPILOGUE(v, slice, pixel) and the
+// A shader gets OUT_CHANNELS and OUT_PIXELS of its output, OUT_LAST_LANES (the channels of its last
+// slice), IMAGE_READS (read through buffer textures, else through storage blocks), the types of its
+// texels (VEC0 ff. of the inputs, OUT_VEC: vec4 or ivec4) and how they are stored (ELEMENT0 ff.,
+// OUT_ELEMENT), and the element-wise functions fused into it: EPILOGUE(v, slice, pixel) and the
 // EPILOGUE_INPUTS that it loads.
 
 #if IMAGE_READS
@@ -65,14 +66,14 @@ layout(std430, binding = 0) writeonly buffer Output { OUT_ELEMENT out_texels[]; 
 
 EPILOGUE_INPUTS
 
-const int OUT_SLICES = (OUT_CHANNELS + 3) / 4;
+#define OUT_SLICES ((OUT_CHANNELS + 3) / 4)
 
 bvec4 lanes_below(int count) { return lessThan(ivec4(0, 1, 2, 3), ivec4(count)); }
 
 // Writes one texel of the output; lanes past the last channel become zero.
 void store(int slice, int pixel, OUT_VEC v) {
   v = EPILOGUE(v, slice, pixel);
-#if OUT_CHANNELS % 4 != 0
+#if OUT_LAST_LANES != 4
   v = choose(OUT_VEC(0), v, lanes_below(OUT_CHANNELS - 4 * slice));
 #endif
 #if OUT_HALF

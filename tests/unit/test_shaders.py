@@ -35,10 +35,19 @@ def test_equal_work_has_equal_text() -> None:
 
 def test_other_work_has_another_text(conv: Dispatch) -> None:
     text = assemble(conv, LIMITS).text
-    wider = replace(conv, output=replace(conv.output, shape=(1, 6, 6, 8)))
-    assert assemble(wider, LIMITS).text != text
+    assert assemble(replace(conv, defines={**conv.defines, "PIXELS": 3}), LIMITS).text != text
     assert assemble(replace(conv, grid=replace(conv.grid, slice_lanes=3)), LIMITS).text != text
     assert assemble(conv, ROOMY).text != text
+
+
+def test_other_sizes_are_the_same_program(conv: Dispatch) -> None:
+    deeper = replace(conv, sizes={**conv.sizes, "IN_SLICES": 7})
+    larger = replace(conv, output=replace(conv.output, shape=(1, 6, 9, 8)))
+    found = [assemble(dispatch, LIMITS) for dispatch in (conv, deeper, larger)]
+    assert len({source.text for source in found}) == 1
+    assert len({source.sizes for source in found}) == 3
+    odd = replace(conv, output=replace(conv.output, shape=(1, 6, 9, 7)))
+    assert assemble(odd, LIMITS).text != found[0].text
 
 
 @pytest.mark.parametrize("name", GRAPHS)
