@@ -115,7 +115,7 @@ def product(
     flops = 2 * output.elements * prod(node.shape(inputs[0])[1:])
     defines: dict[str, Define]
     if window is None or window.is_pointwise:
-        tile = Tile.choose(output.pixels, output.slices, node.limits, node.choice)
+        tile = Tile.choose(output.pixels, output.slices, x.slices, node.limits, node.choice)
         tiles = ceil(output.pixels / tile.pixels)
         defines = {"POINTWISE": 1, "KERNEL_H": 1, "KERNEL_W": 1}
     else:

@@ -36,7 +36,7 @@ def batch_matmul(node: NodeView, options: BatchMatMulOptions) -> list[Step]:
     sizes, a_strides, b_strides = merged(
         batches, broadcast_strides(a.shape[:-2], batches), broadcast_strides(b.shape[:-2], batches)
     )
-    tile = Tile.choose(rows, output.slices, node.limits, node.choice)
+    tile = Tile.choose(rows, output.slices, ceil(depth / 4), node.limits, node.choice)
     tiles = ceil(rows / tile.pixels)
     defines: dict[str, Define] = {
         "BATCHES": prod(batches),

@@ -18,6 +18,9 @@ MOST_PIXELS = 32
 MOST_TEXELS = 104
 """Sums of one invocation: more take long to compile, and soon do not fit the first-level cache."""
 
+COMPILE = 550
+"""Nanoseconds that a run may take longer for a product less to compile, which takes 7 ms, once."""
+
 DISPATCH = 30000
 """Nanoseconds that a dispatch takes to wake llvmpipe's threads, by measurement."""
 
@@ -26,9 +29,10 @@ def time_of(groups: int, depth: int, loads: int, products: float, stores: int) -
     """Nanoseconds on llvmpipe, by measurement, for work groups of one vector of invocations.
 
     Each takes `depth` steps of loads and of products of a matrix and a vector, then stores. The
-    groups are dealt out evenly to two or more threads.
+    groups are dealt out evenly to two or more threads. The time to compile counts a little.
     """
-    return ceil(groups / 2) * (depth * (8 * loads + 3.1 * products) + 40 * stores)
+    steps = depth * (8 * loads + 3.1 * products)
+    return ceil(groups / 2) * (steps + 40 * stores) + COMPILE * products
 
 
 @dataclass(frozen=True)
@@ -42,8 +46,8 @@ class Tile:
     slices_in_x: bool = False
 
     @classmethod
-    def choose(cls, pixels: int, slices: int, limits: Limits, choice: int = 0) -> Tile:
-        """The tile for an output of that many pixels and slices.
+    def choose(cls, pixels: int, slices: int, depth: int, limits: Limits, choice: int = 0) -> Tile:
+        """The tile for an output of that many pixels and slices, and `depth` slices of inputs.
 
         Args:
             choice: Which of the `CHOICES` ways to choose it; the first is the best guess.
@@ -54,7 +58,7 @@ class Tile:
             p, s = _GPU_TILES[choice]
             return cls(p, min(slices, s), VECTOR, WORK_GROUP // VECTOR)
         tiles = _CPU_TILES[choice].of(range(1, MOST_PIXELS + 1), slices)
-        return min(tiles, key=lambda tile: tile.time(pixels, slices))
+        return min(tiles, key=lambda tile: tile.time(pixels, slices, depth))
 
     @classmethod
     def of_run(
@@ -82,7 +86,7 @@ class Tile:
         tiles = _CPU_TILES[choice].of(lengths, slices, width)
         return min(tiles, key=time, default=cls(1, 1, VECTOR, 1))
 
-    def time(self, pixels: int, slices: int, depth: int = 16) -> float:
+    def time(self, pixels: int, slices: int, depth: int) -> float:
         """See `time_of`: for a product with an output of that many pixels and slices."""
         texels = self.pixels * self.slices
         return self._time(

@@ -77,7 +77,8 @@ def _transposed(
         )
     phases = window.stride_h * window.stride_w
     phase_pixels = batch * ceil(out_h / window.stride_h) * ceil(out_w / window.stride_w)
-    tile = Tile.choose(phase_pixels, output.slices, node.limits, node.choice)
+    taps = ceil(kernel_h / window.stride_h) * ceil(kernel_w / window.stride_w)
+    tile = Tile.choose(phase_pixels, output.slices, x.slices * taps, node.limits, node.choice)
     groups = ceil(phase_pixels / (tile.pixels * tile.pixel_lanes))
     defines: dict[str, Define] = {
         **window.defines("KERNEL"),

@@ -28,7 +28,7 @@ def window(size: int, kernel: int, stride: int = 1) -> Window:
 @pytest.mark.parametrize("choice", range(CHOICES))
 def test_tiles_fit_the_output_and_the_device(choice: int, limits: Limits) -> None:
     for pixels, _, slices in IMAGES:
-        tile = Tile.choose(pixels, slices, limits, choice)
+        tile = Tile.choose(pixels, slices, 9, limits, choice)
         assert tile.slices <= slices
         assert tile.pixels <= MOST_PIXELS
         assert tile.pixel_lanes * tile.slice_lanes <= Limits().invocations
@@ -41,9 +41,9 @@ def test_tiles_fit_the_output_and_the_device(choice: int, limits: Limits) -> Non
 
 
 def test_lanes_lie_along_the_slices_where_pixels_would_leave_some_idle() -> None:
-    assert Tile.choose(7 * 7, 256, LLVMPIPE).slices_in_x
-    assert not Tile.choose(112 * 112, 16, LLVMPIPE).slices_in_x
-    assert not Tile.choose(7 * 7, 256, replace(LLVMPIPE, cpu=False)).slices_in_x
+    assert Tile.choose(7 * 7, 256, 256, LLVMPIPE).slices_in_x
+    assert not Tile.choose(112 * 112, 16, 8, LLVMPIPE).slices_in_x
+    assert not Tile.choose(7 * 7, 256, 256, replace(LLVMPIPE, cpu=False)).slices_in_x
 
 
 def test_a_wide_window_over_few_channels_has_a_tile_of_more_than_a_few_texels() -> None:
