@@ -13,6 +13,7 @@ from gles_delegate.gl.context import MAX_TEXTURES, GpuContext
 from gles_delegate.gl.inspect import buffer_size, texture_level
 from gles_delegate.graph import Array
 from gles_delegate.image import INTEGERS, ImageOutput, ImageTransform
+from gles_delegate.memory import Place
 from gles_delegate.ports import Edge, Elements, Picture, Pixels, Port
 
 Layout: TypeAlias = Literal["bhwc", "phwc4"]
@@ -20,22 +21,8 @@ Layout: TypeAlias = Literal["bhwc", "phwc4"]
 _FORMATS = {gl_names.RGBA8: "RGBA8", gl_names.R32F: "R32F", gl_names.RGBA16F: "RGBA16F"}
 
 
-@dataclass(frozen=True)
-class BoundBuffer:
-    """A range of an app's buffer."""
-
-    name: int
-    offset: int
-    size: int
-
-    def overlaps(self, other: object) -> bool:
-        """Whether another resource has bytes of it too."""
-        return (
-            isinstance(other, BoundBuffer)
-            and other.name == self.name
-            and other.offset < self.offset + self.size
-            and self.offset < other.offset + other.size
-        )
+class BoundBuffer(Place):
+    """A range of an app's buffer, by GL's name of it."""
 
 
 @dataclass(frozen=True)

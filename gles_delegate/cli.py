@@ -225,7 +225,7 @@ def inspect(
             {
                 "nodes": list(segment),
                 "dispatches": [str(dispatch) for dispatch in plan.dispatches],
-                "activation_bytes": sum(plan.slots),
+                "activation_bytes": sum(plan.buffers),
                 "widest_bytes": plan.widest,
                 "constant_bytes": sum(constant.nbytes for constant in plan.constants),
             }

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from gles_delegate.dispatch import Alias, Const, Dispatch, Operand, Step, Value
 from gles_delegate.fusion import drop_unused, fuse_depthwise, fuse_elementwise, skip_copies
 from gles_delegate.limits import Limits
+from gles_delegate.memory import Place, assign_places, widths
 from gles_delegate.partition import Lowered
 from gles_delegate.ports import OUTSIDE, Edge, Elements, Port
 
@@ -26,8 +27,9 @@ class Plan:
         outputs: Tensor index to the value that holds the result after it, as its port has it.
         variables: Tensor index to the row-major value that lasts from one run to the next.
         results: Tensor index to the tensor itself, of the outputs that have a port of their own.
-        slots: Bytes of each buffer for the values of the plan.
-        slot_of: The buffer of each value; values that never live together share one.
+        buffers: Bytes of each buffer for the values of the plan.
+        places: Where each value lies. What lives all through the run has a buffer of its own;
+            others that never live together share bytes.
     """
 
     dispatches: tuple[Dispatch, ...]
@@ -35,8 +37,8 @@ class Plan:
     outputs: Mapping[int, Value]
     variables: Mapping[int, Value]
     results: Mapping[int, Value]
-    slots: tuple[int, ...]
-    slot_of: Mapping[Value, int]
+    buffers: tuple[int, ...]
+    places: Mapping[Value, Place]
 
     @property
     def constants(self) -> tuple[Const, ...]:
@@ -65,17 +67,13 @@ class Plan:
 
     @property
     def widest(self) -> int:
-        """Bytes of the values that live at once, where they are most: no slots take fewer."""
-        lives = self.lifetimes.items()
-        return max(
-            sum(value.nbytes for value, (first, last) in lives if first <= i <= last)
-            for i in range(-1, len(self.dispatches) + 1)
-        )
+        """Bytes of the values that live at once, where they are most: no places take fewer."""
+        return max(widths(self.lifetimes), default=0)
 
     def __str__(self) -> str:
-        lines = [f"{d}  -> slot {self.slot_of[d.output]}" for d in self.dispatches]
-        total = sum(self.slots)
-        return "\n".join([*lines, f"{len(self.slots)} buffers, {total} bytes"])
+        lines = [f"{d}  -> {self.places[d.output]}" for d in self.dispatches]
+        total = sum(self.buffers)
+        return "\n".join([*lines, f"{len(self.buffers)} buffers, {total} bytes"])
 
 
 def make_plan(
@@ -124,8 +122,8 @@ def make_plan(
             for values in (outputs, results)
         )
     plan = Plan(tuple(dispatches), inputs, outputs, variables, results, (), {})
-    slots, slot_of = _assign_slots(plan.lifetimes)
-    return replace(plan, slots=slots, slot_of=slot_of)
+    buffers, places = assign_places(plan.lifetimes)
+    return replace(plan, buffers=buffers, places=places)
 
 
 def _boundary(lowered: Lowered, nodes: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -182,37 +180,3 @@ def _stored_in_half(operand: OperandT) -> OperandT:
     if operand.kind != "float" or (isinstance(operand, Value) and operand.part == OUTSIDE):
         return operand
     return replace(operand, kind="half")
-
-
-Slots: TypeAlias = tuple[tuple[int, ...], dict[Value, int]]
-
-
-def _assign_slots(lives: Mapping[Value, tuple[int, int]]) -> Slots:
-    """Buffers for values: largest first, each into one that is free in its lifetime.
-
-    This is the greedy-by-size rule of Pisarchyk and Lee, "Efficient Memory Management for Deep
-    Neural Net Inference", 2020; the first free buffer is taken or the smallest, which is better.
-    """
-    found = (_greedily(lives, smallest) for smallest in (False, True))
-    return min(found, key=lambda slots: sum(slots[0]))
-
-
-def _greedily(lives: Mapping[Value, tuple[int, int]], smallest: bool) -> Slots:
-    sizes: list[int] = []
-    tenants: list[list[tuple[int, int]]] = []
-    slot_of: dict[Value, int] = {}
-    for value in sorted(lives, key=lambda v: (-v.nbytes, lives[v])):
-        first, last = lives[value]
-        free = [
-            slot
-            for slot, others in enumerate(tenants)
-            if all(last < start or end < first for start, end in others)
-        ]
-        if not free:
-            free = [len(sizes)]
-            sizes.append(max(value.nbytes, 16))
-            tenants.append([])
-        slot = min(free, key=lambda slot: sizes[slot]) if smallest else free[0]
-        tenants[slot].append((first, last))
-        slot_of[value] = slot
-    return tuple(sizes), slot_of

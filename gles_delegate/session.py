@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from ctypes import c_int
 from functools import partial
@@ -18,6 +18,7 @@ from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.context import OUTPUT_BLOCK, GpuContext
 from gles_delegate.gl.objects import Program, Sampler, Stopwatch, TexelBuffer, TexelView
 from gles_delegate.graph import Array, Graph
+from gles_delegate.memory import Place
 from gles_delegate.plan import Plan
 from gles_delegate.shaders import SIZES, Source, assemble
 from gles_delegate.store import Store, fingerprint
@@ -56,8 +57,9 @@ class Session:
         self._plan = plan
         self._gpu = gpu
         self._programs: dict[str, Program] = {}
-        self._slots: dict[int, TexelBuffer] = {}
-        self._views: dict[int, TexelView] = {}
+        self._buffers: dict[int, TexelBuffer] = {}
+        self._views: dict[Place, TexelView] = {}
+        self._bound: dict[Place, TexelView] = {}
         self._constants: dict[Const, TexelBuffer] = {}
         self._staging: list[dict[int, moderngl.Buffer]] = []
         self._sampler: Sampler | None = None
@@ -79,18 +81,16 @@ class Session:
 
     def attach(self, resources: Mapping[int, Resource]) -> None:
         """Run on these buffers and textures from now on; those before had the same ports."""
-        for view in self._views.values():
+        for view in self._bound.values():
             view.release()
-        self._views, self._resources = {}, resources
-        self._make_views()
-        for slot, size in enumerate(self._plan.slots):
-            if slot not in self._views and slot not in self._slots:
-                # Zero: the last texel of a row-major input may have lanes past its elements.
-                data = bytes(size)
-                self._slots[slot] = TexelBuffer(self._gpu.ctx, self._gpu.gl, data, self._image)
+        self._bound, self._resources = {}, resources
+        self._bind_in_place()
+        for place in self._plan.places.values():
+            if place not in self._bound and place not in self._views:
+                self._views[place] = self._own_view(place)
         for index, resource in resources.items():
             if isinstance(resource, SampledTextures) and index in self._plan.inputs:
-                self._own(self._plan.inputs[index]).buffer.write(resource.parameters)
+                self._upload(self._plan.inputs[index], resource.parameters)
         self._has_textures = any(not isinstance(r, BoundBuffer) for r in resources.values())
         self._calls = [*self._before(), *self._dispatches(), *self._after()]
 
@@ -118,9 +118,7 @@ class Session:
             GLError: The driver refused a call; the outputs are not valid then.
         """
         for index in self.inputs:
-            value = self._plan.inputs[index]
-            if value.texels:
-                self._own(value).buffer.write(inputs[index])
+            self._upload(self._plan.inputs[index], inputs[index])
         with self._gpu.textures() if self._has_textures else nullcontext():
             for function, arguments in self._calls:
                 function(*arguments)
@@ -160,14 +158,13 @@ class Session:
 
     @property
     def nbytes(self) -> tuple[int, int]:
-        """Bytes of the buffers for activations, and for constants."""
-        return sum(self._plan.slots), sum(constant.nbytes for constant in self._constants)
+        """Bytes of its own buffers for activations, and for constants."""
+        activations = sum(buffer.size for buffer in self._buffers.values())
+        return activations, sum(constant.nbytes for constant in self._constants)
 
     def read(self, index: int, array: Array) -> None:
         """Wait for the last run, and read one of `outputs` into `array`."""
-        value = self._plan.outputs[index]
-        if value.texels:
-            self._own(value).buffer.read_into(array, array.nbytes)
+        self._download(self._plan.outputs[index], array)
 
     def stage(self, turn: int) -> None:
         """Have the GPU copy `outputs` aside, to buffers for each `turn`, for `read_staged`."""
@@ -177,8 +174,9 @@ class Session:
                 {i: self._gpu.ctx.buffer(reserve=size) for i, size in sizes.items() if size}
             )
         for index, buffer in self._staging[turn].items():
-            source = self._own(self._plan.outputs[index])
-            for function, arguments in self._copy(source.name, 0, buffer.glo, 0, buffer.size):
+            source = self._target(self._plan.outputs[index])
+            copy = self._copy(source.name, source.offset, buffer.glo, 0, buffer.size)
+            for function, arguments in copy:
                 function(*arguments)
 
     def read_staged(self, turn: int, index: int, array: Array) -> None:
@@ -206,28 +204,33 @@ class Session:
     def read_variable(self, index: int, array: Array) -> None:
         """Read a variable tensor into `array`; nothing happens if the plan does not use it."""
         value = self._plan.variables.get(index)
-        if value is not None and value.texels:
-            self._own(value).buffer.read_into(array, array.nbytes)
+        if value is not None:
+            self._download(value, array)
 
     def write_variable(self, index: int, array: Array) -> None:
         """Give a variable tensor these values; nothing happens if the plan does not use it."""
         value = self._plan.variables.get(index)
-        if value is not None and value.texels:
-            self._own(value).buffer.write(array)
+        if value is not None:
+            self._upload(value, array)
 
-    def save_variables(self) -> dict[int, bytes]:
+    def save_variables(self) -> dict[int, Array]:
         """The variables, for `restore_variables` of a session that takes over."""
-        return {t: self._own(v).buffer.read() for t, v in self._plan.variables.items() if v.texels}
+        saved: dict[int, Array] = {}
+        for index, value in self._plan.variables.items():
+            saved[index] = np.empty(value.nbytes, np.uint8)
+            self._download(value, saved[index])
+        return saved
 
-    def restore_variables(self, saved: Mapping[int, bytes]) -> None:
+    def restore_variables(self, saved: Mapping[int, Array]) -> None:
         """Go on with what another session of the same shapes saved."""
-        for index, data in saved.items():
-            self._own(self._plan.variables[index]).buffer.write(data)
+        for index, array in saved.items():
+            self._upload(self._plan.variables[index], array)
 
     def release(self) -> None:
         """Delete every GL object, and none of the app's."""
-        for buffer in (*self._slots.values(), *self._views.values(), *self._constants.values()):
-            buffer.release()
+        for views in (self._bound, self._views, self._buffers, self._constants):
+            for view in views.values():
+                view.release()
         for program in self._programs.values():
             program.release()
         for copies in self._staging:
@@ -235,8 +238,8 @@ class Session:
                 copy.release()
         if self._sampler is not None:
             self._sampler.release()
-        self._programs, self._slots, self._views, self._constants = {}, {}, {}, {}
-        self._sampler, self._staging, self._calls = None, [], []
+        self._bound, self._views, self._buffers, self._constants = {}, {}, {}, {}
+        self._sampler, self._programs, self._staging, self._calls = None, {}, [], []
 
     def _start(self, sources: Sequence[Source], store: Store | None) -> None:
         """Begin with all programs, before `_finish` waits for the first."""
@@ -292,24 +295,46 @@ class Session:
                     store.add(_key(const), data)
             self._constants[const] = TexelBuffer(self._gpu.ctx, self._gpu.gl, data, self._image)
 
-    def _make_views(self) -> None:
+    def _bind_in_place(self) -> None:
         """Have bound buffers take the place of the plan's where their texels are the same."""
         plan, gpu = self._plan, self._gpu
         boundary = (*plan.inputs.items(), *plan.outputs.items(), *plan.variables.items())
-        uses = Counter(plan.slot_of[value] for _, value in boundary)
+        uses = Counter(value for _, value in boundary)
         bound_inputs = [self._resources.get(index) for index in plan.inputs]
         for index, value in boundary:
-            resource, slot = self._resources.get(index), plan.slot_of[value]
+            resource = self._resources.get(index)
             if (
                 isinstance(resource, BoundBuffer)
-                and uses[slot] == 1
+                and uses[value] == 1
                 and resource.size == value.nbytes > 0
                 and resource.offset % gpu.offset_alignment == 0
                 # What is read all through the run must not be written before its end.
                 and (index in plan.inputs or not any(map(resource.overlaps, bound_inputs)))
             ):
-                name, offset, size = resource.name, resource.offset, resource.size
-                self._views[slot] = TexelView(gpu.gl, name, offset, size, self._image)
+                self._bound[plan.places[value]] = TexelView(
+                    gpu.gl, resource.buffer, resource.offset, resource.size, self._image
+                )
+
+    def _own_view(self, place: Place) -> TexelView:
+        """A range of a buffer of the session's, which is made at the first of them."""
+        gl = self._gpu.gl
+        if place.buffer not in self._buffers:
+            # Zero: the last texel of a row-major input may have lanes past its elements.
+            data = bytes(self._plan.buffers[place.buffer])
+            self._buffers[place.buffer] = TexelBuffer(self._gpu.ctx, gl, data, False)
+        buffer = self._buffers[place.buffer]
+        return TexelView(gl, buffer.name, place.offset, place.size, self._image)
+
+    def _upload(self, value: Value, array: Array) -> None:
+        place = self._plan.places[value]
+        if value.texels:
+            self._buffers[place.buffer].buffer.write(array, offset=place.offset)
+
+    def _download(self, value: Value, array: Array) -> None:
+        place = self._plan.places[value]
+        if value.texels:
+            buffer = self._buffers[place.buffer].buffer
+            buffer.read_into(array, array.nbytes, offset=place.offset)
 
     def _before(self) -> Iterator[_Call]:
         """What must have happened to the app's buffers and textures, and copies of buffers."""
@@ -319,9 +344,9 @@ class Session:
             yield gl.unchecked("glMemoryBarrier"), (_ENTRY_BARRIER,)
         for index in bound:
             resource, value = self._resources[index], self._plan.inputs[index]
-            if isinstance(resource, BoundBuffer) and self._plan.slot_of[value] not in self._views:
-                target = self._target(value)
-                yield from self._copy(resource.name, resource.offset, target.name, 0, resource.size)
+            if isinstance(resource, BoundBuffer) and self._plan.places[value] not in self._bound:
+                source, target = (resource.buffer, resource.offset), self._target(value)
+                yield from self._copy(*source, target.name, target.offset, resource.size)
 
     def _after(self) -> Iterator[_Call]:
         """Make the results visible, and copy them into the app's buffers and textures."""
@@ -333,28 +358,30 @@ class Session:
             resource, value = self._resources[index], self._plan.outputs[index]
             source = self._target(value)
             if isinstance(resource, WrittenTexture):
-                yield from self._write(source.name, resource)
-            elif isinstance(resource, BoundBuffer) and self._plan.slot_of[value] not in self._views:
-                yield from self._copy(source.name, 0, resource.name, resource.offset, resource.size)
+                yield from self._write(source, resource)
+            elif isinstance(resource, BoundBuffer) and self._plan.places[value] not in self._bound:
+                target = (resource.buffer, resource.offset, resource.size)
+                yield from self._copy(source.name, source.offset, *target)
 
-    def _copy(self, source: int, start: int, target: int, place: int, size: int) -> Iterator[_Call]:
+    def _copy(self, source: int, start: int, target: int, at: int, size: int) -> Iterator[_Call]:
         # The guard puts these two bindings back in any case.
         read, write = gl_names.ARRAY_BUFFER, gl_names.SHADER_STORAGE_BUFFER
         gl = self._gpu.gl
         if size:
             yield gl.unchecked("glBindBuffer"), (read, source)
             yield gl.unchecked("glBindBuffer"), (write, target)
-            yield gl.unchecked("glCopyBufferSubData"), (read, write, start, place, size)
+            yield gl.unchecked("glCopyBufferSubData"), (read, write, start, at, size)
 
-    def _write(self, source: int, texture: WrittenTexture) -> Iterator[_Call]:
+    def _write(self, source: TexelView, texture: WrittenTexture) -> Iterator[_Call]:
         gl, target = self._gpu.gl, gl_names.TEXTURE_2D
         for name, value in gl_names.UNPACK_STATE.items():
             yield gl.unchecked("glPixelStorei"), (name, value)
         yield gl.unchecked("glActiveTexture"), (gl_names.TEXTURE0,)
         yield gl.unchecked("glBindTexture"), (target, texture.name)
-        yield gl.unchecked("glBindBuffer"), (gl_names.PIXEL_UNPACK_BUFFER, source)
+        yield gl.unchecked("glBindBuffer"), (gl_names.PIXEL_UNPACK_BUFFER, source.name)
         area = (target, 0, 0, 0, texture.width, texture.height)
-        yield gl.unchecked("glTexSubImage2D"), (*area, texture.format, texture.type, 0)
+        arguments = (*area, texture.format, texture.type, source.offset)
+        yield gl.unchecked("glTexSubImage2D"), arguments
         yield gl.unchecked("glBindBuffer"), (gl_names.PIXEL_UNPACK_BUFFER, 0)
 
     def _sample(self, dispatch: Dispatch) -> Iterator[_Call]:
@@ -375,8 +402,8 @@ class Session:
         dispatch_compute = gl.unchecked("glDispatchCompute")
         barrier = gl.unchecked("glMemoryBarrier")
         bound: dict[object, object] = {}
-        written: set[int] = set()
-        read: set[int] = set()
+        written: set[Place] = set()
+        read: set[Place] = set()
         for dispatch, (program, source) in zip(plan.dispatches, self._prepared, strict=True):
             yield from self._use(program, source.sizes, bound)
             images = source.image_reads
@@ -385,11 +412,11 @@ class Session:
             yield from self._bind(OUTPUT_BLOCK, dispatch.output, False, bound)
             if dispatch.textures:
                 yield from self._sample(dispatch)
-            reads = {plan.slot_of[v] for v in dispatch.operands if isinstance(v, Value)}
-            output = plan.slot_of[dispatch.output]
+            reads = {plan.places[v] for v in dispatch.operands if isinstance(v, Value)}
+            output = plan.places[dispatch.output]
             if dispatch.partial:
                 reads.add(output)
-            if reads & written or output in written | read:
+            if _overlap(reads, written) or _overlap({output}, written | read):
                 yield barrier, (_READ_BARRIER,)
                 written, read = set(), set()
             written.add(output)
@@ -430,14 +457,15 @@ class Session:
     def _image(self) -> bool:
         return self._gpu.limits.buffer_texels > 0
 
-    def _own(self, value: Value) -> TexelBuffer:
-        return self._slots[self._plan.slot_of[value]]
-
     def _target(self, operand: Operand) -> TexelView:
         if isinstance(operand, Const):
             return self._constants[operand]
-        slot = self._plan.slot_of[operand]
-        return self._views.get(slot) or self._slots[slot]
+        place = self._plan.places[operand]
+        return self._bound.get(place) or self._views[place]
+
+
+def _overlap(places: Iterable[Place], others: Iterable[Place]) -> bool:
+    return any(place.overlaps(other) for place in places for other in others)
 
 
 def _packed(const: Const, graph: Graph) -> bytes:

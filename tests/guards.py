@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import moderngl
@@ -12,6 +12,7 @@ from gles_delegate import plan, session
 from gles_delegate.dispatch import Value
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.objects import TexelBuffer
+from gles_delegate.memory import Lifetimes, Place
 
 GUARD = bytes.fromhex("dec0ff7f") * 64  # NaN, so that a read shows in the results
 
@@ -28,10 +29,11 @@ class GuardedBuffer(TexelBuffer):
         return bool(self.buffer.read(offset=self._size) == GUARD)
 
 
-def _one_slot_each(lives: Iterable[Value]) -> tuple[tuple[int, ...], dict[Value, int]]:
-    values = list(lives)
-    sizes = tuple(max(16 * value.texels, 16) for value in values)
-    return sizes, {value: slot for slot, value in enumerate(values)}
+def _one_buffer_each(lives: Lifetimes) -> tuple[tuple[int, ...], dict[Value, Place]]:
+    """Places that reach over the guard words, so that shaders may touch those."""
+    sizes = tuple(max(value.nbytes, 16) for value in lives)
+    places = (Place(i, 0, size + len(GUARD)) for i, size in enumerate(sizes))
+    return sizes, dict(zip(lives, places, strict=True))
 
 
 @contextmanager
@@ -45,5 +47,5 @@ def guarded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[GuardedBuffer]]:
 
     with monkeypatch.context() as patch:
         patch.setattr(session, "TexelBuffer", make)
-        patch.setattr(plan, "_assign_slots", _one_slot_each)
+        patch.setattr(plan, "assign_places", _one_buffer_each)
         yield made

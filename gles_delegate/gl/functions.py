@@ -95,7 +95,6 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {  # the result's type, then the argum
     "glGenTextures": (None, c_int, POINTER(c_uint)),
     "glDeleteTextures": (None, c_int, POINTER(c_uint)),
     "glBindTexture": (None, c_uint, c_uint),
-    "glTexBuffer": (None, c_uint, c_uint, c_uint),
     "glTexBufferRange": (None, c_uint, c_uint, c_uint, c_int64, c_int64),
     "glIsTexture": (c_ubyte, c_uint),
     "glActiveTexture": (None, c_uint),

@@ -129,10 +129,7 @@ class TexelView:
         bound = gl.integer(gl_names.TEXTURE_BINDING_BUFFER)
         gl.glBindTexture(target, self.texture)
         try:
-            if self.offset:
-                gl.glTexBufferRange(target, texels, self.name, self.offset, self.size)
-            else:
-                gl.glTexBuffer(target, texels, self.name)
+            gl.glTexBufferRange(target, texels, self.name, self.offset, self.size)
         finally:
             gl.glBindTexture(target, bound)
 
