@@ -48,8 +48,12 @@ class _Texels:
         return prod(self.shape)
 
     @property
+    def texel_bytes(self) -> int:
+        return 8 if self.kind == "half" else 16
+
+    @property
     def nbytes(self) -> int:
-        return self.texels * (8 if self.kind == "half" else 16)
+        return self.texels * self.texel_bytes
 
 
 @dataclass(frozen=True)

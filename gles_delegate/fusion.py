@@ -9,6 +9,7 @@ from math import ceil
 
 from gles_delegate.dispatch import Call, Define, Dispatch, Operand, Value
 from gles_delegate.limits import Limits
+from gles_delegate.memory import ALIGNMENT
 from gles_delegate.ops.conv import depthwise_product
 from gles_delegate.ops.movement import Copy, Region, View, view
 
@@ -169,6 +170,45 @@ def fuse_depthwise(dispatches: list[Dispatch], kept: Set[Value], limits: Limits)
             both = depthwise_product(first, dispatch)
         result.append(both.joined(first) if first and both else dispatch)
     return result
+
+
+def join_in_place(
+    dispatches: list[Dispatch], kept: Set[Value]
+) -> tuple[list[Dispatch], dict[Value, tuple[Value, int]]]:
+    """Compute tensors where they are joined with others, instead of copying them there.
+
+    Not `kept` tensors: those have buffers of their own.
+
+    Returns:
+        The dispatches without such copies; and by each tensor that lies inside another, which
+        itself lies in no third one: that other, and from which byte on.
+    """
+    made = {d.output for d in dispatches} - kept
+    in_parts = made - {d.output for d in dispatches if not d.partial}
+    copies: dict[Value, Copy] = {}
+    inside: dict[Value, tuple[Value, int]] = {}
+    result: list[Dispatch] = []
+    for dispatch in dispatches:
+        if (
+            isinstance(dispatch, Copy)
+            and dispatch.output in in_parts
+            and isinstance(source := dispatch.reads[0], Value)
+            and source in made - copies.keys()
+            and (offset := dispatch.first_byte) is not None
+            and offset % ALIGNMENT == 0
+        ):
+            copies[source], inside[source] = dispatch, (dispatch.output, offset)
+        else:
+            result.append(dispatch)
+    for value, (outer, offset) in reversed(inside.items()):
+        if outer in inside:
+            outermost, more = inside[outer]
+            inside[value] = outermost, offset + more
+    for i, dispatch in enumerate(result):
+        output = dispatch.output
+        while output in copies:
+            result[i], output = result[i].joined(copies[output]), copies[output].output
+    return result, inside
 
 
 def drop_unused(dispatches: list[Dispatch], kept: Set[Value]) -> list[Dispatch]:

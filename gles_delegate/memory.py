@@ -28,6 +28,10 @@ class Place:
     def end(self) -> int:
         return self.offset + self.size
 
+    def part(self, offset: int, size: int) -> Place:
+        """Some of its bytes."""
+        return Place(self.buffer, self.offset + offset, size)
+
     def overlaps(self, other: object) -> bool:
         """Whether another place has bytes of it too."""
         return (

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TypeVar
 
 from gles_delegate.dispatch import Alias, Const, Dispatch, Operand, Step, Value
-from gles_delegate.fusion import drop_unused, fuse_depthwise, fuse_elementwise, skip_copies
+from gles_delegate.fusion import (
+    drop_unused,
+    fuse_depthwise,
+    fuse_elementwise,
+    join_in_place,
+    skip_copies,
+)
 from gles_delegate.limits import Limits
 from gles_delegate.memory import Place, assign_places, widths
 from gles_delegate.partition import Lowered
@@ -27,6 +33,7 @@ class Plan:
         outputs: Tensor index to the value that holds the result after it, as its port has it.
         variables: Tensor index to the row-major value that lasts from one run to the next.
         results: Tensor index to the tensor itself, of the outputs that have a port of their own.
+        inside: By each value that lies inside another: that other, and from which byte on.
         buffers: Bytes of each buffer for the values of the plan.
         places: Where each value lies. What lives all through the run has a buffer of its own;
             others that never live together share bytes.
@@ -37,8 +44,9 @@ class Plan:
     outputs: Mapping[int, Value]
     variables: Mapping[int, Value]
     results: Mapping[int, Value]
-    buffers: tuple[int, ...]
-    places: Mapping[Value, Place]
+    inside: Mapping[Value, tuple[Value, int]] = field(default_factory=dict)
+    buffers: tuple[int, ...] = ()
+    places: Mapping[Value, Place] = field(default_factory=dict)
 
     @property
     def constants(self) -> tuple[Const, ...]:
@@ -48,7 +56,7 @@ class Plan:
 
     @property
     def lifetimes(self) -> dict[Value, tuple[int, int]]:
-        """The first and the last dispatch that has each value.
+        """The first and the last dispatch that has each value, or any that lies inside it.
 
         What is filled from outside, or has a port of its own, is there before the first; that and
         what is read from outside are there after the last.
@@ -57,7 +65,8 @@ class Plan:
         for i, dispatch in enumerate(self.dispatches):
             for value in (*dispatch.operands, dispatch.output):
                 if isinstance(value, Value):
-                    lives[value] = (lives.get(value, (i, i))[0], i)
+                    outer, _ = self.inside.get(value, (value, 0))
+                    lives[outer] = (lives.get(outer, (i, i))[0], i)
         end = len(self.dispatches)
         for tensor, value in self.outputs.items():
             lives[value] = (-1 if tensor in self.results else lives.get(value, (-1, -1))[0], end)
@@ -121,8 +130,16 @@ def make_plan(
             {t: _stored_in_half(value) for t, value in values.items()}
             for values in (outputs, results)
         )
-    plan = Plan(tuple(dispatches), inputs, outputs, variables, results, (), {})
+    kept = {*outside.values(), *outputs.values(), *results.values()}
+    plan = Plan(tuple(dispatches), inputs, outputs, variables, results)
+    dispatches, inside = join_in_place(dispatches, kept)
+    in_place = replace(plan, dispatches=tuple(dispatches), inside=inside)
+    # What lies inside another keeps all of it alive, which may take more memory than it saves.
+    if inside and in_place.widest <= plan.widest:
+        plan = in_place
     buffers, places = assign_places(plan.lifetimes)
+    for value, (outer, offset) in plan.inside.items():
+        places[value] = places[outer].part(offset, value.nbytes)
     return replace(plan, buffers=buffers, places=places)
 
 

@@ -211,6 +211,18 @@ def concat_of_consumed(s: Sketch) -> list[int]:
 
 
 @_graph
+def concat_of_what_is_read_as_well(s: Sketch) -> list[int]:
+    """Each tensor is joined to all before it, of sizes with which it is computed in its place."""
+    x = _conv(s, s.feed((1, 8, 4, 3)), 3, 8)
+    depth = 8
+    for more in (4, 8, 5):
+        y = _conv(s, x, depth, more, 3)
+        x, depth = s.op("CONCATENATION", [x, y], axis=3), depth + more
+    twice = s.op("CONCATENATION", [y, y, s.op("TANH", [y])], axis=1)
+    return [_conv(s, x, depth, 4), s.op("EXP", [twice])]
+
+
+@_graph
 def detection_heads(s: Sketch) -> int:
     heads = []
     for size, anchors in ((6, 3), (3, 6), (1, 6)):

@@ -60,11 +60,17 @@ class Copy(Dispatch):
     region: Region | None
 
     @property
+    def _is_whole(self) -> bool:
+        """Whether it copies all elements of the input, in order, as they are."""
+        how, (source, *fill) = self.how, self.reads
+        in_order = merged(how.sizes, how.strides) == ((source.elements,), (1,))
+        return in_order and not (how.offset or _has_bounds(how) or fill or self.epilogue)
+
+    @property
     def span(self) -> tuple[int, int] | None:
         """The output's elements from where to where are the whole input, in order; or None."""
-        how, area, (source, *fill) = self.how, self.region, self.reads
-        in_order = merged(how.sizes, how.strides) == ((source.elements,), (1,))
-        if not in_order or how.offset or _has_bounds(how) or fill or self.epilogue:
+        area, source = self.region, self.reads[0]
+        if not self._is_whole:
             return None
         if area is None:
             return (0, source.elements) if source.elements == self.output.elements else None
@@ -72,6 +78,19 @@ class Copy(Dispatch):
             return None
         begin = area.out_pixel * area.channels
         return begin, begin + source.elements
+
+    @property
+    def first_byte(self) -> int | None:
+        """From which byte of the output on lie all bytes of the input, as they are; or None."""
+        area, source, output = self.region, self.reads[0], self.output
+        if area is None or not self._is_whole or source.kind != output.kind:
+            return None
+        begin, end = area.out_channel, area.out_channel + area.channels
+        if area.channels != source.channels or begin % 4 or (end % 4 and end < output.channels):
+            return None
+        if area.pixels < output.pixels and (output.slices > 1 or area.pixels > area.row):
+            return None
+        return (begin // 4 * output.pixels + area.out_pixel) * output.texel_bytes
 
     @property
     def is_wider(self) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gles_delegate.dispatch import Value
 from gles_delegate.limits import Limits
 from gles_delegate.plan import Plan
 from tests.sketch import Sketch
@@ -113,7 +114,7 @@ def test_not_into_partial_writes(net: Net) -> None:
     plan = net.plan(net.op("RELU", [y]))
     assert functions(plan) == ["RELU"]
     assert "elementwise" in shaders(plan)
-    assert sum(dispatch.partial for dispatch in plan.dispatches) == 2
+    assert sum(dispatch.partial for dispatch in plan.dispatches) + len(plan.inside) == 2
 
 
 def test_not_where_the_result_is_broadcast(net: Net) -> None:
@@ -260,9 +261,9 @@ def test_reshaped_and_joined_results_are_copied_once(net: Net) -> None:
 def test_not_where_a_joined_part_begins_inside_a_texel(net: Net, sizes: tuple[int, ...]) -> None:
     parts = [net.op("TANH", [net.feed((1, size, 3))]) for size in sizes]
     plan = net.plan(net.op("CONCATENATION", parts, axis=1))
-    joined = [d for d in plan.dispatches if d.partial]
-    assert len(joined) == 2
-    assert {d.output for d in joined}.isdisjoint(plan.outputs.values())
+    (copied,) = [d for d in plan.dispatches if d.partial]
+    assert copied.output not in plan.outputs.values()
+    assert [(outer, at) for outer, at in plan.inside.values()] == [(copied.output, 0)]
 
 
 @pytest.mark.parametrize(("first", "second"), [((1, 5, 8), (1, 5, 4)), ((2, 5, 4), (2, 3, 4))])
@@ -272,7 +273,7 @@ def test_not_where_joined_parts_lie_side_by_side(
     parts = [net.op("TANH", [net.feed(shape)]) for shape in (first, second)]
     axis = 1 if first[2] == second[2] else 2
     plan = net.plan(net.reshape(net.op("CONCATENATION", parts, axis=axis), -1, 2))
-    assert sum(d.partial for d in plan.dispatches) == 2
+    assert sum(d.partial for d in plan.dispatches) + len(plan.inside) == 2
     assert plan.dispatches[-1].reads == (plan.dispatches[-2].output,)
 
 
@@ -329,6 +330,86 @@ def test_not_this_depthwise_convolution(net: Net, case: str) -> None:
         net.x = net.feed((1, 64, 64, 4))
     found = shaders(net.plan(*APART[case](net), limits=ROOMY))
     assert ("depthwise_conv_2d" in found, "depthwise_product" in found) == (True, False)
+
+
+SLICE = 8 * 8 * 16
+"""Bytes of a slice of 8 x 8 pixels: a multiple of what places are aligned to."""
+
+
+@pytest.fixture
+def even(net: Net) -> Net:
+    net.x = net.feed((1, 8, 8, 4))
+    return net
+
+
+def joined(net: Net, *parts: int, axis: int = 3) -> Plan:
+    """The plan of a graph that goes on with the parts joined."""
+    axes = net.constant(np.array([1, 2], np.int32))
+    return net.plan(net.op("MEAN", [net.op("CONCATENATION", parts, axis=axis), axes]))
+
+
+def test_what_is_joined_is_computed_in_its_place(even: Net) -> None:
+    plan = joined(even, *(even.conv(depth=depth) for depth in (8, 4, 3)))
+    assert shaders(plan) == ["conv_2d"] * 3 + ["reduce"]
+    (outer,) = plan.dispatches[-1].reads
+    parts = [dispatch.output for dispatch in plan.dispatches[:3]]
+    assert [plan.inside[part] for part in parts] == [(outer, at * SLICE) for at in (0, 2, 3)]
+    assert [(d.node, d.fused) for d in plan.dispatches[:3]] == [(i, (3,)) for i in range(3)]
+    assert isinstance(outer, Value)
+    assert plan.places[parts[1]] == plan.places[outer].part(2 * SLICE, SLICE)
+
+
+def test_what_is_joined_again_lies_in_the_outermost(even: Net) -> None:
+    x, y, z = (even.conv() for _ in range(3))
+    plan = joined(even, z, even.op("CONCATENATION", [x, y], axis=3))
+    assert shaders(plan) == ["conv_2d"] * 3 + ["reduce"]
+    assert {outer for outer, _ in plan.inside.values()} == {*plan.dispatches[-1].reads}
+    assert sorted(at for _, at in plan.inside.values()) == [0, SLICE, SLICE, 2 * SLICE]
+
+
+def test_what_is_read_elsewhere_may_lie_in_another_as_well(even: Net) -> None:
+    x = even.conv()
+    plan = joined(even, x, even.conv(x))
+    assert shaders(plan) == ["conv_2d"] * 2 + ["reduce"]
+
+
+COPIED: dict[str, tuple[int, Callable[[Net], Plan]]] = {
+    "inputs": (2, lambda net: joined(net, net.x, net.x)),
+    "a second time": (1, lambda net: joined(net, y := net.conv(), y)),
+    "into another": (
+        1,
+        lambda net: net.plan(
+            net.op("TANH", [net.op("CONCATENATION", [y := net.conv(), net.conv()], axis=3)]),
+            net.op("TANH", [net.op("CONCATENATION", [y, net.conv()], axis=3)]),
+        ),
+    ),
+    "where a texel is shared": (2, lambda net: joined(net, net.conv(depth=3), net.conv(depth=5))),
+    "along rows": (
+        2,
+        lambda net: joined(net, *(net.conv(depth=8) for _ in "ab"), axis=1),
+    ),
+    "outputs": (2, lambda net: net.plan(y := net.conv(), net.op("CONCATENATION", [y, y], axis=3))),
+}
+
+
+@pytest.mark.parametrize(("copies", "build"), COPIED.values(), ids=COPIED)
+def test_not_in_its_place(even: Net, copies: int, build: Callable[[Net], Plan]) -> None:
+    assert sum(dispatch.partial for dispatch in build(even).dispatches) == copies
+
+
+def test_not_where_bytes_are_not_aligned(net: Net) -> None:
+    plan = joined(net, net.conv(), net.conv())  # 6 x 6 pixels: 576 bytes
+    assert [at for _, at in plan.inside.values()] == [0]
+    assert sum(dispatch.partial for dispatch in plan.dispatches) == 1
+
+
+def test_not_where_it_takes_more_memory(even: Net) -> None:
+    """The place of the whole would be taken while a large tensor lives."""
+    first, large = even.conv(), even.conv(depth=80)
+    second = even.conv(even.conv(large, of=80), depth=60)
+    plan = joined(even, first, second)
+    assert not plan.inside
+    assert sum(dispatch.partial for dispatch in plan.dispatches) == 2
 
 
 def test_a_dispatch_names_the_nodes_that_it_does_the_work_of(net: Net) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from gles_delegate.dispatch import Alias, Dispatch, Value
 from gles_delegate.errors import ModelError
+from gles_delegate.graph import Array
 from gles_delegate.image import ImageOutput, ImageTransform
 from gles_delegate.limits import Limits
 from gles_delegate.model import read_model
@@ -44,23 +45,51 @@ def randomly(seed: int) -> bytes:
     return sketch.build(outputs)
 
 
+def around(plan: Plan, value: Value) -> set[Value]:
+    """The values that `value` lies inside, and itself."""
+    outer, _ = plan.inside.get(value, (value, 0))
+    place = plan.places[value]
+    return {
+        v
+        for v in (outer, *(v for v, (other, _) in plan.inside.items() if other == outer))
+        if plan.places[v].offset <= place.offset and place.end <= plan.places[v].end
+    }
+
+
 def check_buffers(plan: Plan) -> None:
     """Play the plan: whoever reads a value finds it in its place, not another's remains."""
     assert plan.widest <= sum(plan.buffers)
-    holds = set(plan.inputs.values())
-    assert len(holds) == len(plan.inputs)
+    values = list(plan.places)
+    memory = [np.full(size // 16, -1) for size in plan.buffers]
+
+    def texels(value: Value, of: list[Array]) -> Array:
+        place = plan.places[value]
+        assert place.size == max(16 * value.texels, 16)
+        assert place.end <= plan.buffers[place.buffer]
+        return of[place.buffer][place.offset // 16 : place.end // 16]
+
+    # Who writes each texel of a value: of all that lie there, the one that no other lies inside.
+    writers = {v: np.full(max(v.texels, 1), i) for i, v in enumerate(values)}
+    for inner in sorted(plan.inside, key=lambda v: -v.texels):
+        for outer in around(plan, inner):
+            first = (plan.places[inner].offset - plan.places[outer].offset) // 16
+            writers[outer][first : first + inner.texels] = values.index(inner)
+
+    def write(value: Value) -> None:
+        own = writers[value] == values.index(value)
+        texels(value, memory)[own] = values.index(value)
+
+    for value in plan.inputs.values():
+        write(value)
     for dispatch in plan.dispatches:
-        target = plan.places[dispatch.output]
         for value in dispatch.operands:
             if isinstance(value, Value):
-                assert value in holds, f"{dispatch} reads overwritten data"
-                assert not plan.places[value].overlaps(target), f"{dispatch} overwrites its input"
-        holds = {value for value in holds if not plan.places[value].overlaps(target)}
-        holds.add(dispatch.output)
-    assert set(plan.outputs.values()) <= holds
-    for value, place in plan.places.items():
-        assert place.size >= 16 * value.texels
-        assert place.end <= plan.buffers[place.buffer]
+                assert (texels(value, memory) == writers[value]).all(), f"{dispatch} reads others"
+                apart = not plan.places[value].overlaps(plan.places[dispatch.output])
+                assert apart or dispatch.output in around(plan, value), f"{dispatch} overwrites"
+        write(dispatch.output)
+    for value in (*plan.inputs.values(), *plan.outputs.values()):
+        assert (texels(value, memory) == writers[value]).all()
 
 
 def check_floor(plan: Plan, limits: Limits) -> None:
@@ -82,10 +111,11 @@ def check_flow(plan: Plan) -> None:
         assert isinstance(dispatch, Dispatch)
         assert {v for v in dispatch.operands if isinstance(v, Value)} <= made, dispatch
         assert dispatch.output not in whole, f"{dispatch} computes anew"
-        made.add(dispatch.output)
+        made |= around(plan, dispatch.output)
         if not dispatch.partial:
             whole.add(dispatch.output)
     used = {v for d in plan.dispatches for v in d.operands} | set(plan.outputs.values())
+    used |= {value for value, (outer, _) in plan.inside.items() if outer in used}
     assert {d.output for d in plan.dispatches} <= used
 
 
