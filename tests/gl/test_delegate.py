@@ -363,12 +363,16 @@ def test_a_hundred_cycles_leave_nothing(own_thread: bool) -> None:
 
     for _ in range(20):  # the driver's caches fill
         cycle()
-    before = resources()
-    for _ in range(100):
-        cycle()
-    files, threads, memory = np.subtract(resources(), before)
-    assert max(files, threads) < 10  # a thread that has ended is listed for a moment
-    assert memory < 8 << 20  # moderngl keeps some 50 KB of each context
+    # A leak shows each time; a heap that the allocator gives to another thread grows once.
+    grown = []
+    while not grown or (grown[-1] >= 8 << 20 and len(grown) < 3):
+        before = resources()
+        for _ in range(100):
+            cycle()
+        files, threads, memory = np.subtract(resources(), before)
+        assert max(files, threads) < 10  # a thread that has ended is listed for a moment
+        grown.append(memory)
+    assert grown[-1] < 8 << 20, grown  # moderngl keeps some 50 KB of each context
 
 
 def test_cycles_on_one_context_leave_no_objects(egl: gd.EglContext) -> None:
