@@ -155,7 +155,7 @@ def conv_2d_cases() -> Iterator[Attributes]:
     yield dict(x=(1, 14, 14, 128), out=192)
     yield dict(x=(1, 7, 7, 256), out=260)
     yield dict(x=(2, 7, 7, 256), out=260, kernel=(1, 1), act="RELU6")
-    for more in (dict(), dict(groups=2), dict(runtime_weights=True)):
+    for more in ({}, dict(groups=2), dict(runtime_weights=True)):
         yield dict(x=(1, 7, 7, 64), out=518, kernel=(1, 1), **more)
     yield dict(x=(2, 5, 5, 32), out=390, act="RELU")
     yield dict(x=(1, 1, 1, 1024), out=1001, kernel=(1, 1))
