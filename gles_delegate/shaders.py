@@ -99,9 +99,8 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sou
     common |= {f"OUT_{key}": _TYPES[dispatch.output.kind][key] for key in ("VEC", "ELEMENT")}
     common["OUT_HALF"] = int(dispatch.output.kind == "half")
     name = f"{dispatch.shader}.glsl"
-    body = list(_expand(name, set()))
-    code = "\n".join(line.partition("//")[0] for _, _, line in body)
-    unused = {*dispatch.defines, *dispatch.sizes} - set(_WORD.findall(code))
+    body, body_lines, words = _body(name)
+    unused = {*dispatch.defines, *dispatch.sizes} - words
     if unused:
         raise ValueError(f"{name} does not use the defines {sorted(unused)}")
     sizes: dict[str, int] = {}
@@ -111,10 +110,8 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sou
         header += f"layout(location = {SIZES}) uniform int sizes[{len(sizes)}];\n"
     macros = {size: f"sizes[{i}]" for i, size in enumerate(sizes)}
     top = header + _defines({**common, **dispatch.defines, **macros}) + _epilogue(dispatch)
-    text = top + "".join(f"{line}\n" for _, _, line in body)
-    lines = [("defines", i + 1) for i in range(top.count("\n"))]
-    lines += [(file, number) for file, number, _ in body]
-    return Source(name, text, tuple(lines), image_reads, tuple(sizes.values()))
+    lines = (*(("defines", i + 1) for i in range(top.count("\n"))), *body_lines)
+    return Source(name, top + body, lines, image_reads, tuple(sizes.values()))
 
 
 def _defines(values: Mapping[str, Define]) -> str:
@@ -169,6 +166,15 @@ def _load(name: str, call: Call, output: Value) -> str:
     if call.rows:
         return f"LARGEST_OF_4({load}, {name}, {index}, {2 * call.rows})"
     return f"{load}({name}, {index})"
+
+
+@cache
+def _body(name: str) -> tuple[str, tuple[tuple[str, int], ...], frozenset[str]]:
+    """A file with its includes: the text, where each line stands, and the words of its code."""
+    parts = list(_expand(name, set()))
+    code = "\n".join(line.partition("//")[0] for _, _, line in parts)
+    text = "".join(f"{line}\n" for _, _, line in parts)
+    return text, tuple(part[:2] for part in parts), frozenset(_WORD.findall(code))
 
 
 def _expand(name: str, seen: set[str]) -> Iterator[tuple[str, int, str]]:
