@@ -19,6 +19,7 @@ class Limits:
         block_bytes: Size of one shader storage block.
         buffer_texels: Texels of a buffer texture through which tensors are read;
             0: tensors are read through shader storage blocks.
+        size_uniforms: One program can serve dispatches of several sizes, which are uniforms then.
         half_storage: Tensors stored as float16 are worth their loss of precision.
         cpu: The "GPU" is a software rasteriser that runs 8 invocations in x as one SIMD vector.
     """
@@ -31,6 +32,7 @@ class Limits:
     shared_bytes: int = 16384
     block_bytes: int = 1 << 27
     buffer_texels: int = 0
+    size_uniforms: bool = True
     half_storage: bool = False
     cpu: bool = False
 

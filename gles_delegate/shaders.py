@@ -104,12 +104,13 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sou
     if unused:
         raise ValueError(f"{name} does not use the defines {sorted(unused)}")
     sizes: dict[str, int] = {}
-    if dispatch.sizes:
+    if dispatch.sizes and limits.size_uniforms:
         output = dispatch.output
         sizes = {**dispatch.sizes, "OUT_CHANNELS": output.channels, "OUT_PIXELS": output.pixels}
         header += f"layout(location = {SIZES}) uniform int sizes[{len(sizes)}];\n"
     macros = {size: f"sizes[{i}]" for i, size in enumerate(sizes)}
-    top = header + _defines({**common, **dispatch.defines, **macros}) + _epilogue(dispatch)
+    defines = {**common, **dispatch.defines, **dispatch.sizes, **macros}
+    top = header + _defines(defines) + _epilogue(dispatch)
     lines = (*(("defines", i + 1) for i in range(top.count("\n"))), *body_lines)
     return Source(name, top + body, lines, image_reads, tuple(sizes.values()))
 

@@ -305,6 +305,16 @@ def feature_pyramid(s: Sketch) -> list[int]:
 
 
 @_graph
+def pointwise_of_two_sizes_twice_each(s: Sketch) -> int:
+    """One program serves all four, with another between them."""
+    x = _conv(s, s.feed((1, 9, 8, 8)), 8, 8)
+    for depth, out in ((8, 8), (8, 12), (12, 12), (12, 12)):
+        x = _conv(s, x, depth, 6 * depth, 1, fused_activation_function="RELU6")
+        x = _conv(s, x, 6 * depth, out)
+    return x
+
+
+@_graph
 def long_chain(s: Sketch) -> int:
     x = first = s.feed((1, 9, 8, 7))
     for i in range(40):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,6 @@ from ai_edge_litert.interpreter import Interpreter as LiteRt
 
 import gles_delegate as gd
 from gles_delegate.gl.context import GpuContext
-from gles_delegate.limits import Limits
 from tests.op_table import CASES, Case
 from tests.oracle import run, run_litert
 
@@ -22,13 +22,13 @@ LOSSY = gd.GpuDelegateOptions(precision_loss_allowed=True)
 
 
 @pytest.fixture
-def half(monkeypatch: pytest.MonkeyPatch) -> None:
+def half(monkeypatch: pytest.MonkeyPatch, floor: None) -> None:
     """Every device is taken for a small GPU on which float16 pays."""
     read_limits = GpuContext._read_limits
 
     def read_half(self: GpuContext) -> None:
         read_limits(self)
-        self.limits = Limits(half_storage=True)
+        self.limits = replace(self.limits, half_storage=True)
 
     monkeypatch.setattr(GpuContext, "_read_limits", read_half)
 

@@ -101,6 +101,17 @@ def test_the_header_is_the_contexts(conv: Dispatch) -> None:
     assert assemble(conv, LIMITS, DESKTOP_HEADER).text.startswith("#version 430\n")
 
 
+def test_sizes_are_uniforms_where_a_device_allows_it() -> None:
+    graph = sketched("pointwise_of_two_sizes_twice_each")
+    dispatches = [d for d in plan_of(graph).dispatches if d.sizes]
+    shared = {assemble(d, LIMITS).text for d in dispatches}
+    assert len(shared) < len({assemble(d, LIMITS).sizes for d in dispatches})
+    for dispatch in dispatches:
+        source = assemble(dispatch, replace(LIMITS, size_uniforms=False))
+        assert "uniform int sizes" not in source.text
+        assert source.sizes == ()
+
+
 def test_a_graph_of_random_numbers_makes_finite_literals() -> None:
     text = "".join(
         assemble(d, LIMITS).text for name in GRAPHS for d in plan_of(sketched(name)).dispatches
