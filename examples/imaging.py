@@ -12,13 +12,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import gles_delegate as gd
-from gles_delegate.flat import FlatTable
+from gles_delegate.metadata import normalization
 from gles_delegate.model import load_model
 
 FloatArray = NDArray[np.float32]
-
-NORMALIZATION = 1
-"""Number of NormalizationOptions in the union ProcessUnitOptions of the metadata schema."""
 
 
 def image_parser(description: str) -> argparse.ArgumentParser:
@@ -44,8 +41,9 @@ def predict(arguments: argparse.Namespace, picture: Image.Image) -> FloatArray:
 
 def show(arguments: argparse.Namespace, interpreter: Any, picture: Image.Image) -> FloatArray:
     """The first output of an interpreter that is ready, ours or LiteRT's, for a picture."""
-    mean, std = normalization(arguments.model, arguments.mean, arguments.std)
     image, output = interpreter.get_input_details()[0], interpreter.get_output_details()[0]
+    graph = load_model(arguments.model)
+    mean, std = normalization(graph, image["index"], arguments.mean, arguments.std)
     interpreter.set_tensor(image["index"], as_input(picture, image, mean, std))
     interpreter.invoke()
     return as_real(interpreter.get_tensor(output["index"]), output)
@@ -59,21 +57,10 @@ def load_picture(path: Path) -> Image.Image:
         raise SystemExit(f"cannot read the picture {path}: {error}") from error
 
 
-def normalization(model: Path, mean: float | None, std: float | None) -> tuple[FloatArray, ...]:
-    """Mean and standard deviation by which a model wants its 8-bit pixels normalised.
-
-    The options win, then the model's metadata (TFLite Metadata, schema M001), then 127.5 and
-    127.5, which take 0..255 to -1..1.
-    """
-    stored = _stored_normalization(model) or (127.5, 127.5)
-    chosen = (stored[0] if mean is None else mean, stored[1] if std is None else std)
-    return tuple(np.asarray(value, np.float32) for value in chosen)
-
-
 def as_input(
     picture: Image.Image, detail: dict[str, Any], mean: FloatArray, std: FloatArray
 ) -> NDArray[Any]:
-    """The picture as a model's input: stretched to its size, normalised, and of its type.
+    """The picture as a model's input: stretched to its size, and as bytes or normalised.
 
     `detail` is the input's entry in `get_input_details`.
     """
@@ -81,6 +68,8 @@ def as_input(
     if len(shape) != 4 or shape[0] != 1 or shape[3] != 3:
         raise SystemExit(f"expected a model input [1, height, width, 3], found {shape}")
     pixels = picture.resize((shape[2], shape[1]), Image.Resampling.BILINEAR)
+    if detail["dtype"] == np.uint8:
+        return np.asarray(pixels)[np.newaxis]
     real = ((np.asarray(pixels, np.float32) - mean) / std)[np.newaxis]
     scale, zero_point = detail["quantization"]
     if not scale:
@@ -100,22 +89,6 @@ def load_labels(model: Path, labels: Path | None, count: int) -> list[str]:
     """Names of classes, one a line, from a file or else from those packed into the model."""
     lines = _stored_labels(model) if labels is None else labels.read_text("utf-8").splitlines()
     return [lines[i] if i < len(lines) else f"class {i}" for i in range(count)]
-
-
-def _stored_normalization(model: Path) -> tuple[list[float], list[float]] | None:
-    metadata = load_model(model).metadata.get("TFLITE_METADATA")
-    if metadata is None:
-        return None
-    # ModelMetadata.subgraph_metadata, SubGraphMetadata.input_tensor_metadata,
-    # TensorMetadata.process_units
-    for subgraph in FlatTable.root(metadata.tobytes()).tables(3)[:1]:
-        for tensor in subgraph.tables(2)[:1]:
-            for unit in tensor.tables(4):
-                options = unit.table(1)
-                if options is not None and unit.scalar(0, "uint8") == NORMALIZATION:
-                    mean, std = (options.array(slot, "float32").tolist() for slot in (0, 1))
-                    return mean, std
-    return None
 
 
 def _stored_labels(model: Path) -> list[str]:

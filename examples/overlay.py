@@ -13,11 +13,13 @@ from typing import Protocol
 
 import moderngl
 import numpy as np
-from imaging import as_input, as_real, normalization
+from imaging import as_input, as_real
 from PIL import Image
 from segment import classes_of, palette
 
 import gles_delegate as gd
+from gles_delegate.metadata import normalization
+from gles_delegate.model import load_model
 
 MODEL = Path(__file__).parent / "models" / "ball_segmenter.tflite"
 SIZE = (1280, 720)
@@ -159,7 +161,7 @@ class Segmenter:
         _, height, width, classes = self._scores["shape"].tolist()
         colours = palette(max(classes, 2)).tolist()
         self._colours = [(0, 0, 0, 0), *((*colour, 255) for colour in colours[1:])]
-        self._mean, self._std = normalization(model, None, None)
+        self._mean, self._std = normalization(load_model(model), self._image["index"])
         self.mask = ctx.texture((width, height), 4)
         self._seen = ctx.framebuffer([picture]) if through_numpy else None
         if not through_numpy:

@@ -30,6 +30,7 @@ from gles_delegate.graph import Array, Graph, Tensor
 from gles_delegate.interpreter import Interpreter
 from gles_delegate.limits import Limits
 from gles_delegate.litert_check import require_known_layout
+from gles_delegate.metadata import normalization
 from gles_delegate.model import read_file, read_model
 from gles_delegate.options import GpuDelegateOptions, InferencePreference
 from gles_delegate.partition import choose_segments, lower_graph
@@ -75,13 +76,12 @@ input_option = click.option(
     metavar="[NAME=]FILE",
     help="An array (.npy) or a picture for an input, by its name or index, once for each input.",
 )
-mean_option = click.option("--mean", type=float, default=127.5, show_default=True)
+mean_option = click.option("--mean", type=float)
 std_option = click.option(
     "--std",
     type=click.FloatRange(0, min_open=True),
-    default=127.5,
-    show_default=True,
-    help="A float input gets (pixel - mean) / std of a picture's pixels of 0 to 255.",
+    help="A float input gets (pixel - mean) / std of a picture's pixels of 0 to 255; default: "
+    "what the model's metadata says, or else 127.5 for both.",
 )
 
 
@@ -269,8 +269,8 @@ def run(
     inputs: Sequence[str],
     outputs: Sequence[str],
     output_dir: Path | None,
-    mean: float,
-    std: float,
+    mean: float | None,
+    std: float | None,
     device: int | None,
     as_json: bool,
 ) -> None:
@@ -325,8 +325,8 @@ def run(
 def compare(
     model: Path,
     inputs: Sequence[str],
-    mean: float,
-    std: float,
+    mean: float | None,
+    std: float | None,
     seed: int,
     per_op: bool,
     tolerance: float | None,
@@ -396,8 +396,8 @@ def compare(
 def benchmark(
     model: Path,
     inputs: Sequence[str],
-    mean: float,
-    std: float,
+    mean: float | None,
+    std: float | None,
     runs: int,
     warmup: int,
     against: str,
@@ -523,14 +523,16 @@ def _limits_of(device: int | None) -> Limits:
     return gpu.limits
 
 
-def _feeds(graph: Graph, inputs: Iterable[str], mean: float, std: float) -> dict[int, Array]:
+def _feeds(
+    graph: Graph, inputs: Iterable[str], mean: float | None, std: float | None
+) -> dict[int, Array]:
     """An array for each input, from the files of ``--input``."""
     files = _by_tensor(graph, graph.inputs, inputs, "input")
     missing = [graph.tensors[index] for index in graph.inputs if index not in files]
     if missing:
         described = "; ".join(map(_described, missing))
         raise ValueError(f"give --input NAME=FILE for each input; missing: {described}")
-    return {i: _load(path, graph.tensors[i], mean, std) for i, path in files.items()}
+    return {i: _load(path, graph, i, mean, std) for i, path in files.items()}
 
 
 @contextmanager
@@ -577,8 +579,9 @@ def _described(tensor: Tensor) -> str:
     return f"{tensor.name!r} (index {tensor.index}), {tensor.dtype} {list(tensor.shape)}"
 
 
-def _load(path: Path, tensor: Tensor, mean: float, std: float) -> Array:
+def _load(path: Path, graph: Graph, index: int, mean: float | None, std: float | None) -> Array:
     """An array from a file, checked against the input that it is for."""
+    tensor = graph.tensors[index]
     if path.suffix == ".npy":
         array = _load_array(path)
         if array.dtype.name != tensor.dtype or array.ndim != len(tensor.shape):
@@ -601,7 +604,8 @@ def _load(path: Path, tensor: Tensor, mean: float, std: float) -> Array:
     array = np.asarray(pixels).reshape(tensor.shape)
     if tensor.dtype == "uint8":
         return array
-    real = (array.astype(np.float32) - mean) / std
+    means, stds = normalization(graph, index, mean, std)
+    real = (array.astype(np.float32) - means) / stds
     if not tensor.is_quantized:
         return real.astype(tensor.dtype)
     scale, zero = tensor.quantization.pair

@@ -71,18 +71,20 @@ def _spell(value: Any) -> str:
     return str(value)
 
 
-def random_cases(op: str, count: int, seed: int = 0) -> Iterator[Case]:
+def random_cases(op: str, count: int, seed: int = 0) -> list[Case]:
     """``count`` cases drawn at random among those that LiteRT takes and that have a result."""
     rng = random.Random(f"{op}/{seed}")
-    while count:
-        case = make_case(op, OPS[op].draw(rng))
-        try:
-            outputs = run_litert(*case.build())
-        except (RuntimeError, ValueError):
-            continue
-        if all(output.size for output in outputs):
-            count -= 1
-            yield case
+    drawn = (make_case(op, OPS[op].draw(rng)) for _ in range(100 * count))
+    cases = list(itertools.islice(filter(_has_result, drawn), count))
+    assert len(cases) == count, f"LiteRT refuses nearly all that is drawn for {op}"
+    return cases
+
+
+def _has_result(case: Case) -> bool:
+    try:
+        return all(output.size for output in run_litert(*case.build()))
+    except (RuntimeError, ValueError):
+        return False
 
 
 # --- convolutions --------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from gles_delegate import cli
-from gles_delegate.graph import Array, Quantization, Tensor
+from gles_delegate.graph import Array, Graph, Quantization, Tensor
 from tests.command import call, call_json, picture_model, saved
 from tests.gl.small import small_model
 from tests.litert.test_mixed import with_a_detour
@@ -113,6 +113,10 @@ def picture_tensor(shape: tuple[int, ...], dtype: str, *quantization: float) -> 
     return Tensor(0, "picture", dtype, shape, (), pairs)
 
 
+def only(tensor: Tensor) -> Graph:
+    return Graph((tensor,), (), (0,), (0,))
+
+
 @pytest.mark.parametrize(
     ("tensor", "back"),
     [
@@ -127,7 +131,7 @@ def picture_tensor(shape: tuple[int, ...], dtype: str, *quantization: float) -> 
 )
 def test_pictures_come_back(tensor: Tensor, back: Array, tmp_path: Path) -> None:
     Image.fromarray(back).save(tmp_path / "in.png")
-    array = cli._load(tmp_path / "in.png", tensor, 0, 255)
+    array = cli._load(tmp_path / "in.png", only(tensor), 0, 0, 255)
     assert (array.shape, array.dtype) == (tensor.shape, tensor.dtype)
     cli._save(tmp_path / "out.png", array, tensor)
     with Image.open(tmp_path / "out.png") as picture:
@@ -142,7 +146,7 @@ def test_what_is_no_picture(shape: tuple[int, ...], dtype: str, tmp_path: Path) 
 
 def test_arrays_of_another_byte_order(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.array([1, 2], ">f4"))
-    array = cli._load(tmp_path / "x.npy", picture_tensor((2,), "float32"), 0, 1)
+    array = cli._load(tmp_path / "x.npy", only(picture_tensor((2,), "float32")), 0, 0, 1)
     assert (array.dtype.isnative, array.tolist()) == (True, [1, 2])
 
 

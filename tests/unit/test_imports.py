@@ -14,7 +14,7 @@ LINE = (
     {"closing", "errors", "limits", "options", "report", "schema", "store", "version"},
     {"flat", "sparse"},
     {"graph"},
-    {"model", "dispatch", "image"},
+    {"model", "dispatch", "image", "metadata"},
     {"ops", "folding", "memory"},
     {"partition", "fusion", "ports"},
     {"plan"},
