@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from importlib import metadata
 
 import flatbuffers
 import numpy as np
@@ -34,6 +33,8 @@ def require_known_layout() -> None:
     Raises:
         LiteRtError: They are not LiteRT's, or LiteRT is not installed.
     """
+    from importlib import metadata  # which takes a tenth of the package's time to load
+
     try:
         version = metadata.version("ai-edge-litert")
     except metadata.PackageNotFoundError:

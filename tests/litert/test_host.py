@@ -399,6 +399,6 @@ def test_without_litert(monkeypatch: pytest.MonkeyPatch) -> None:
         raise metadata.PackageNotFoundError(name)
 
     require_known_layout.cache_clear()
-    monkeypatch.setattr(litert_check.metadata, "version", missing)
+    monkeypatch.setattr(metadata, "version", missing)
     with pytest.raises(gd.LiteRtError, match=r"gles_delegate\[litert\]"):
         require_known_layout()
