@@ -196,7 +196,7 @@ def _print_doctor(found: dict[str, Any]) -> None:
 
 @command
 @model_argument
-@device_option
+@click.option("--device", type=click.IntRange(0), help="Plan for a device that doctor lists.")
 @click.option(
     "--partitions",
     type=click.IntRange(1),
@@ -214,7 +214,11 @@ def inspect(
     Needs no GPU: without --device it plans for the limits that every OpenGL ES 3.1 has.
     """
     graph = read_model(read_file(model))
-    limits = _limits_of(device) if device is not None else Limits()
+    limits, planned_for = Limits(), "any device with OpenGL ES 3.1"
+    if device is not None:
+        gpu = GpuContext(None, device)
+        gpu.release()
+        limits, planned_for = gpu.limits, gpu.renderer
     lowered = lower_graph(graph, limits)
     partition = choose_segments(lowered, partitions)
     report = partition.report(graph)
@@ -231,9 +235,10 @@ def inspect(
             }
         )
     if as_json:
-        _print_json({"report": dataclasses.asdict(report), "segments": segments})
+        data = {"report": dataclasses.asdict(report), "planned_for": planned_for}
+        _print_json({**data, "segments": segments})
         return
-    print(report)
+    print(f"{report}, planned for {planned_for}")
     for number, part in enumerate(segments):
         print(
             f"segment {number}: {len(part['nodes'])} nodes in {len(part['dispatches'])} "
@@ -515,12 +520,6 @@ def _draw(path: Path, title: str, dispatches: Sequence[DispatchTime]) -> None:
     axes.margins(y=0.01)
     figure.legend(loc="outside lower center", ncols=3)
     figure.savefig(path, dpi=120)
-
-
-def _limits_of(device: int | None) -> Limits:
-    gpu = GpuContext(None, device)
-    gpu.release()
-    return gpu.limits
 
 
 def _feeds(

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import gles_delegate as gd
 from tests.command import call, call_json, picture_model, saved
 from tests.gl.small import INPUT, expected, small_model
 
@@ -114,6 +115,11 @@ def test_run_says_which_shape_it_expected(model: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.zeros((2, 4), np.float32))
     said = call("run", model, "--input", tmp_path / "x.npy", status=1)
     assert "expected 'x' (index 0), float32 [3, 5], found [2, 4]; with that shape, " in said
+
+
+def test_inspect_plans_for_a_device(model: Path) -> None:
+    renderer = gd.list_devices()[0].renderer
+    assert call_json("inspect", model, "--device", 0)["planned_for"] == renderer
 
 
 def test_a_device_that_is_not_there(model: Path) -> None:

@@ -29,7 +29,9 @@ def mixed(tmp_path: Path) -> Path:
 
 
 def test_inspect(model: Path, mixed: Path) -> None:
-    assert "2 of 2 nodes run on the GPU" in call("inspect", model)
+    text = call("inspect", model)
+    assert "2 of 2 nodes run on the GPU" in text
+    assert "planned for any device with OpenGL ES 3.1\n" in text
     text = call("inspect", mixed)
     assert "2     CAST  1        CPU      output 0 is int64" in text
     assert "segment 0: 2 nodes in" in text
