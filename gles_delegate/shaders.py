@@ -14,6 +14,11 @@ from gles_delegate.limits import Limits
 
 _INCLUDE = re.compile(r'^\s*#include "(.+)"\s*$')
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_COMMENT = re.compile(r"//[^\n]*")
+_LOOP = re.compile(r"for \(int (\w+) = (\d+); \1 < (\w+); \+\+\1\)")
+_MOST_CHARACTERS = 1 << 11
+"""Of a loop that is written out; a longer one stays."""
+
 _LOG_LINE = re.compile(r"\b0:(\d+)(?=[(:])|\b0\((\d+)\)")
 
 ES_HEADER = """#version 310 es
@@ -99,7 +104,7 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sou
     common |= {f"OUT_{key}": _TYPES[dispatch.output.kind][key] for key in ("VEC", "ELEMENT")}
     common["OUT_HALF"] = int(dispatch.output.kind == "half")
     name = f"{dispatch.shader}.glsl"
-    body, body_lines, words = _body(name)
+    body, body_lines, words, bounds = _body(name)
     unused = {*dispatch.defines, *dispatch.sizes} - words
     if unused:
         raise ValueError(f"{name} does not use the defines {sorted(unused)}")
@@ -110,9 +115,45 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sou
         header += f"layout(location = {SIZES}) uniform int sizes[{len(sizes)}];\n"
     macros = {size: f"sizes[{i}]" for i, size in enumerate(sizes)}
     defines = {**common, **dispatch.defines, **dispatch.sizes, **macros}
+    if not limits.cpu:
+        body = _written_out(body, tuple((b, str(defines[b])) for b in bounds if b in defines))
     top = header + _defines(defines) + _epilogue(dispatch)
     lines = (*(("defines", i + 1) for i in range(top.count("\n"))), *body_lines)
     return Source(name, top + body, lines, image_reads, tuple(sizes.values()))
+
+
+@cache
+def _written_out(code: str, bounds: tuple[tuple[str, str], ...]) -> str:
+    """The code without loops up to known bounds, in the same number of lines.
+
+    Mesa has none in the end either; where a loop indexes an array, SwiftShader keeps it in memory
+    instead of registers, which takes 5 times as long.
+    """
+    known = dict(bounds)
+    code = _COMMENT.sub("", code)
+    for loop in reversed(list(_LOOP.finditer(code))):  # inner ones before those around them
+        variable, first, bound = loop.groups()
+        end = _end_of_statement(code, loop.end())
+        body, last = code[loop.end() : end], known.get(bound, bound)
+        if not last.isdigit() or "#" in body or "break;" in body or "continue;" in body:
+            continue
+        line = f"{{ {' '.join(body.split())} }} "
+        values = range(int(first), int(last))
+        if len(line) * len(values) <= _MOST_CHARACTERS:
+            use = re.compile(rf"(?<![.\w]){variable}\b")  # and no swizzle
+            copies = "".join(use.sub(str(value), line) for value in values)
+            code = f"{code[: loop.start()]}{{ {copies}}}" + "\n" * body.count("\n") + code[end:]
+    return code
+
+
+def _end_of_statement(code: str, start: int) -> int:
+    """Where a statement ends: behind its block, if it has one, or else its semicolon."""
+    depth = 0
+    for i in range(start, len(code)):
+        depth += (code[i] in "({") - (code[i] in ")}")
+        if not depth and code[i] in ";}":
+            return i + 1
+    return len(code)
 
 
 def _defines(values: Mapping[str, Define]) -> str:
@@ -170,12 +211,12 @@ def _load(name: str, call: Call, output: Value) -> str:
 
 
 @cache
-def _body(name: str) -> tuple[str, tuple[tuple[str, int], ...], frozenset[str]]:
-    """A file with its includes: the text, where each line stands, and the words of its code."""
+def _body(name: str) -> tuple[str, tuple[tuple[str, int], ...], frozenset[str], tuple[str, ...]]:
+    """A file with its includes: the text, where each line stands, the words and loops' bounds."""
     parts = list(_expand(name, set()))
-    code = "\n".join(line.partition("//")[0] for _, _, line in parts)
-    text = "".join(f"{line}\n" for _, _, line in parts)
-    return text, tuple(part[:2] for part in parts), frozenset(_WORD.findall(code))
+    code = _COMMENT.sub("", text := "".join(f"{line}\n" for _, _, line in parts))
+    bounds = sorted({loop[3] for loop in _LOOP.finditer(code)})
+    return text, tuple(part[:2] for part in parts), frozenset(_WORD.findall(code)), tuple(bounds)
 
 
 def _expand(name: str, seen: set[str]) -> Iterator[tuple[str, int, str]]:

@@ -17,13 +17,27 @@ int matrix_of(int batch, int strides[DIMS]) {
   return matrix;
 }
 
+int b;  // the first texel of the matrix in B
+
+#if B_ADJOINT
+#define PRODUCT(m, v) ((v) * (m))
+vec4 texel_of_b(int k, int column, int i) {
+  return LOAD(B, k * B_PIXELS + b + min(4 * column + i, B_ROWS - 1));
+}
+#else
+#define PRODUCT(m, v) ((m) * (v))
+vec4 texel_of_b(int k, int column, int i) {
+  return LOAD_OR_ZERO(B, 4 * k + i < DEPTH ? column * B_PIXELS + b + 4 * k + i : OUTSIDE);
+}
+#endif
+
 void main() {
   int batch = PIXEL_INVOCATION / TILES;
   int row = PIXEL_INVOCATION % TILES * PIXELS;
   int slice = SLICE_INVOCATION * SLICES;
   if (batch >= BATCHES || slice >= OUT_SLICES) return;
   int a = matrix_of(batch, A_STRIDES) * ROWS;
-  int b = matrix_of(batch, B_STRIDES) * B_ROWS;
+  b = matrix_of(batch, B_STRIDES) * B_ROWS;
   vec4 sum[PIXELS][SLICES];
   for (int s = 0; s < SLICES; ++s)
     for (int p = 0; p < PIXELS; ++p) sum[p][s] = vec4(0.0);
@@ -34,18 +48,8 @@ void main() {
     for (int s = 0; s < SLICES; ++s) {
       int column = min(slice + s, OUT_SLICES - 1);
       mat4 m;
-      for (int i = 0; i < 4; ++i) {
-#if B_ADJOINT
-        m[i] = LOAD(B, k * B_PIXELS + b + min(4 * column + i, B_ROWS - 1));
-#else
-        m[i] = LOAD_OR_ZERO(B, 4 * k + i < DEPTH ? column * B_PIXELS + b + 4 * k + i : OUTSIDE);
-#endif
-      }
-#if B_ADJOINT
-      for (int p = 0; p < PIXELS; ++p) sum[p][s] += v[p] * m;
-#else
-      for (int p = 0; p < PIXELS; ++p) sum[p][s] += m * v[p];
-#endif
+      for (int i = 0; i < 4; ++i) m[i] = texel_of_b(k, column, i);
+      for (int p = 0; p < PIXELS; ++p) sum[p][s] += PRODUCT(m, v[p]);
     }
   }
   for (int s = 0; s < SLICES; ++s)

@@ -6,8 +6,12 @@
 #define TAPS (KERNEL_H * KERNEL_W)
 #include "lib/tensor.glsl"
 #include "lib/product.glsl"
-#if !POINTWISE
+#if POINTWISE
+int first;  // of the invocation's pixels
+int tile_pixel(int p) { return first + p * PIXEL_LANES < OUT_PIXELS ? first + p * PIXEL_LANES : -1; }
+#else
 #include "lib/runs.glsl"
+int tile_pixel(int p) { return run_pixel(p); }
 #endif
 
 void main() {
@@ -16,7 +20,7 @@ void main() {
   vec4 sum[PIXELS][SLICES], v[PIXELS];
   start_with_biases(sum, row);
 #if POINTWISE
-  int first = FIRST_PIXEL(PIXELS);
+  first = FIRST_PIXEL(PIXELS);
   for (int k = 0; k < IN_SLICES; ++k) {
     for (int p = 0; p < PIXELS; ++p)
       v[p] = LOAD(X, k * IN_PIXELS + min(first + p * PIXEL_LANES, OUT_PIXELS - 1));
@@ -39,11 +43,7 @@ void main() {
   }
 #endif
   for (int p = 0; p < PIXELS; ++p) {
-#if POINTWISE
-    int pixel = first + p * PIXEL_LANES < OUT_PIXELS ? first + p * PIXEL_LANES : -1;
-#else
-    int pixel = run_pixel(p);
-#endif
+    int pixel = tile_pixel(p);
     for (int s = 0; s < SLICES; ++s)
       if (pixel >= 0 && slice + s < OUT_SLICES) store(slice + s, pixel, sum[p][s]);
   }

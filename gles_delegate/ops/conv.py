@@ -132,7 +132,12 @@ def product(
 
 def run_defines(window: Window, batch: int, pixels: int) -> dict[str, Define]:
     """What glsl/lib/runs.glsl has to know of runs of that many pixels."""
-    runs: dict[str, Define] = {"BATCH": batch, "RUNS": runs_of(window, pixels)}
+    columns = (pixels - 1) * window.stride_w + window.kernel_w
+    runs: dict[str, Define] = {
+        "BATCH": batch,
+        "RUNS": runs_of(window, pixels),
+        "COLUMNS": columns,
+    }
     return {**window.defines("KERNEL"), **window.dilation_defines(), **runs}
 
 

@@ -1,11 +1,9 @@
 // Runs: the outputs of a window that slides over rows, for invocations that compute several at once.
 //
-// A run is PIXELS outputs of a row, of RUNS in it. At stride 1 they lie DILATION_W apart, so that
-// neighbours share inputs whatever the dilation is.
+// A run is PIXELS outputs of a row, of RUNS in it, under which COLUMNS inputs lie. At stride 1 they
+// lie DILATION_W apart, so that neighbours share inputs whatever the dilation is.
 
 #define STEP (STRIDE_W == 1 ? DILATION_W : 1)
-
-const int COLUMNS = (PIXELS - 1) * STRIDE_W + KERNEL_W;  // of inputs under the outputs
 
 int run_row, run_start;  // the run's row, counted over all images, and its first output in it
 int run_batch, run_y;    // its image, and the input's first row under the window

@@ -8,7 +8,7 @@ import pytest
 
 from gles_delegate.dispatch import Dispatch
 from gles_delegate.limits import Limits
-from gles_delegate.shaders import DESKTOP_HEADER, ES_HEADER, assemble
+from gles_delegate.shaders import DESKTOP_HEADER, ES_HEADER, _written_out, assemble
 from tests.graph_table import GRAPHS
 from tests.unit.test_fusion import POOL, Net
 from tests.unit.test_plan import ROOMY, plan_of, sketched
@@ -110,6 +110,49 @@ def test_sizes_are_uniforms_where_a_device_allows_it() -> None:
         source = assemble(dispatch, replace(LIMITS, size_uniforms=False))
         assert "uniform int sizes" not in source.text
         assert source.sizes == ()
+
+
+def test_loops_of_known_counts_are_written_out(conv: Dispatch) -> None:
+    gpu, llvmpipe = (assemble(conv, replace(LIMITS, cpu=cpu)) for cpu in (False, True))
+    assert "p < PIXELS" in llvmpipe.text
+    assert "p < PIXELS" not in gpu.text
+    assert "k < IN_SLICES" in gpu.text
+    assert len(gpu.lines) == len(gpu.text.splitlines()) == len(llvmpipe.text.splitlines())
+    assert gpu.lines == llvmpipe.lines
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("for (int i = 0; i < N; ++i) a[i] += i_0 * i;",
+         "{ { a[0] += i_0 * 0; } { a[1] += i_0 * 1; } }"),
+        ("for (int s = 1; s < 3; ++s) v.s += w.ts[s];",
+         "{ { v.s += w.ts[1]; } { v.s += w.ts[2]; } }"),
+        ("for (int i = 0; i < 1; ++i) {\n  f(i);  // of {\n}\ng();", "{ { { f(0); } } }\n\n\ng();"),
+        ("for (int i = 0; i < 1; ++i)\n  if (i < 2) { f(i); g(i); }\nh();",
+         "{ { if (0 < 2) { f(0); g(0); } } }\n\nh();"),
+        ("for (int i = 0; i < N; ++i) for (int j = 0; j < 1; ++j) f(i, j);",
+         "{ { { { f(0, 0); } } } { { { f(1, 0); } } } }"),
+    ],
+)  # fmt: skip
+def test_a_loop_that_is_written_out(code: str, expected: str) -> None:
+    assert "".join(_written_out(code, (("N", "2"),)).split(" ")) == "".join(expected.split(" "))
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for (int i = 0; i < UNKNOWN; ++i) f(i);",
+        "for (int i = 0; i < SIZE; ++i) f(i);",
+        "for (int i = 0; i < 5000; ++i) f(i);",
+        "for (int i = 0; i < N; ++i) if (f(i)) break;",
+        "for (int i = 0; i < N; ++i) { if (f(i)) continue; g(i); }",
+        "for (int i = 0; i < N; ++i) {\n#if A\n f(i);\n#endif\n}",
+        "for (int i = 0; i < N && f(i); ++i) g(i);",
+    ],
+)
+def test_a_loop_that_stays(loop: str) -> None:
+    assert _written_out(loop, (("N", "2"), ("SIZE", "sizes[0]"))) == loop
 
 
 def test_a_graph_of_random_numbers_makes_finite_literals() -> None:
