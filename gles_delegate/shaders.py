@@ -134,7 +134,7 @@ def _written_out(code: str, bounds: tuple[tuple[str, str], ...]) -> str:
     for loop in reversed(list(_LOOP.finditer(code))):  # inner ones before those around them
         variable, first, bound = loop.groups()
         end = _end_of_statement(code, loop.end())
-        body, last = code[loop.end() : end], known.get(bound, bound)
+        body, last = code[loop.end() : end], known.get(bound, "")
         if not last.isdigit() or "#" in body or "break;" in body or "continue;" in body:
             continue
         line = f"{{ {' '.join(body.split())} }} "

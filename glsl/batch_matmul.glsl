@@ -47,8 +47,8 @@ void main() {
     for (int p = 0; p < PIXELS; ++p) v[p] = LOAD(A, k * A_PIXELS + a + min(row + p, ROWS - 1));
     for (int s = 0; s < SLICES; ++s) {
       int column = min(slice + s, OUT_SLICES - 1);
-      mat4 m;
-      for (int i = 0; i < 4; ++i) m[i] = texel_of_b(k, column, i);
+      mat4 m = mat4(texel_of_b(k, column, 0), texel_of_b(k, column, 1), texel_of_b(k, column, 2),
+                    texel_of_b(k, column, 3));
       for (int p = 0; p < PIXELS; ++p) sum[p][s] += PRODUCT(m, v[p]);
     }
   }
