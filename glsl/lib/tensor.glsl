@@ -22,7 +22,7 @@
 #define INPUT3(name) layout(std430, binding = 4) readonly buffer Input3 { ELEMENT3 name[]; };
 #define INPUT4(name) layout(std430, binding = 5) readonly buffer Input4 { ELEMENT4 name[]; };
 #define LOAD(name, index) unpacked(name[index])
-#define LOAD_OR_ZERO(name, index) ((index) < 0 ? vec4(0.0) : unpacked(name[max(index, 0)]))
+#define LOAD_OR_ZERO(name, index) choose(vec4(0.0), LOAD(name, max(index, 0)), bvec4((index) >= 0))
 #endif
 
 #define LARGEST_OF_4(load, name, index, row) \
