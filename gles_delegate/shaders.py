@@ -204,7 +204,8 @@ def _load(name: str, call: Call, output: Value) -> str:
         same_channels = operand.channels == output.channels
         return f"LOAD({name}, slice)" if same_channels else f"LOAD({name}, 0).xxxx"
     if operand.slices < output.slices:
-        load, index = "LOAD_OR_ZERO", f"((slice) < {operand.slices} ? {index} : OUTSIDE)"
+        outside = f"int((slice) >= {operand.slices}) * OUTSIDE"
+        load, index = "LOAD_OR_ZERO", f"{index} + {outside}"
     if call.rows:
         return f"LARGEST_OF_4({load}, {name}, {index}, {2 * call.rows})"
     return f"{load}({name}, {index})"

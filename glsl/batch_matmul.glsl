@@ -27,7 +27,8 @@ vec4 texel_of_b(int k, int column, int i) {
 #else
 #define PRODUCT(m, v) ((m) * (v))
 vec4 texel_of_b(int k, int column, int i) {
-  return LOAD_OR_ZERO(B, 4 * k + i < DEPTH ? column * B_PIXELS + b + 4 * k + i : OUTSIDE);
+  int row = 4 * k + i;
+  return LOAD_OR_ZERO(B, column * B_PIXELS + b + row + int(row >= DEPTH) * OUTSIDE);
 }
 #endif
 
