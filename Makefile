@@ -15,8 +15,7 @@ test: lint
 	tools/setup-debian "$(PYTHON)" $(windows)
 	$(bin)/pytest
 
-# The GL tests on two more OpenGL ES implementations: zink on lavapipe, ANGLE on SwiftShader, which
-# would take ten minutes for the demo.
+# The GL tests on two more OpenGL ES implementations: zink on lavapipe, ANGLE on SwiftShader.
 on_drivers := -m "not mesa" -k "not inside_litert" tests/gl tests/litert
 test-drivers: export GLES_DELEGATE_REQUIRE = gl,litert
 test-drivers: export XDG_RUNTIME_DIR ?= /tmp
@@ -26,7 +25,7 @@ test-drivers: .venv/.with-test
 	$(bin)/python tools/fetch-angle .venv/angle
 	LIBGL_ALWAYS_SOFTWARE=1 GALLIUM_DRIVER=zink $(bin)/pytest $(on_drivers)
 	LD_LIBRARY_PATH=$(CURDIR)/.venv/angle GLES_DELEGATE_EGL=$(CURDIR)/.venv/angle/libEGL.so \
-		$(bin)/pytest $(on_drivers) --deselect tests/gl/test_examples.py::test_demo
+		$(bin)/pytest $(on_drivers)
 
 # The delegate inside older versions of LiteRT; `test` has the newest.
 test-litert: .venv/.with-test
