@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("gl")
 def gpu() -> GpuContext:
     gpu = GpuContext()
     if not gpu.limits.cpu:
-        pytest.skip("this device is another")
+        pytest.skip("this device is not llvmpipe")
     return gpu
 
 
