@@ -24,7 +24,7 @@ def normalization(
     model's metadata, then 127.5, which takes pixels to -1 to 1.
 
     Raises:
-        ModelError: The metadata is damaged, or does not fit the input.
+        ModelError: The metadata is damaged, or it or what is given does not fit the input.
     """
     stored = _stored(graph, tensor) or ([_DEFAULT], [_DEFAULT])
     means, stds = (
@@ -37,7 +37,7 @@ def normalization(
         raise ModelError(
             f"expected a mean and a positive standard deviation of all, or of each of {channels}, "
             f"channels of the input {graph.tensors[tensor].name!r}, found {means.tolist()} and "
-            f"{stds.tolist()} in the model's metadata: give other ones"
+            f"{stds.tolist()}, given or in the model's metadata: give other ones"
         )
     return means, stds
 
