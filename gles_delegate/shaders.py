@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -122,7 +122,7 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sou
     return Source(name, top + body, lines, image_reads, tuple(sizes.values()))
 
 
-@cache
+@lru_cache(1 << 8)  # some bounds are sizes of the input
 def _written_out(code: str, bounds: tuple[tuple[str, str], ...]) -> str:
     """The code without loops up to known bounds, in the same number of lines.
 
@@ -215,7 +215,8 @@ def _load(name: str, call: Call, output: Value) -> str:
 def _body(name: str) -> tuple[str, tuple[tuple[str, int], ...], frozenset[str], tuple[str, ...]]:
     """A file with its includes: the text, where each line stands, the words and loops' bounds."""
     parts = list(_expand(name, set()))
-    code = _COMMENT.sub("", text := "".join(f"{line}\n" for _, _, line in parts))
+    text = "".join(f"{line}\n" for _, _, line in parts)
+    code = _COMMENT.sub("", text)
     bounds = sorted({loop[3] for loop in _LOOP.finditer(code)})
     return text, tuple(part[:2] for part in parts), frozenset(_WORD.findall(code)), tuple(bounds)
 
