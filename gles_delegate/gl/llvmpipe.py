@@ -68,7 +68,7 @@ def compile_by(
     context that shares with `context`, the current one.
 
     Args:
-        progress: Called with the number of programs that are ready.
+        progress: Called with the number of programs that are ready, at first 0, then ever more.
     """
     todo = deque(uses)
     ready: list[Callable[[], object]] = []
@@ -98,12 +98,15 @@ def compile_by(
         for _ in range(helpers if context and has_cache else 0):
             pool.submit(help_out)
         try:
+            progress(0)
             for use in take():
-                progress(len(ready))
                 use()
                 ready.append(use)
+                if todo:
+                    progress(len(ready))
         finally:
             todo.clear()
     for use in uses:
         use()
-    progress(len(uses))
+    if uses:
+        progress(len(uses))

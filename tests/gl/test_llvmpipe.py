@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import moderngl
 import numpy as np
@@ -46,6 +47,21 @@ def test_every_program_is_used_in_the_own_context(gpu: GpuContext) -> None:
     assert all(len(here) == 2 for here in contexts)
     assert progress[-1] == 50
     assert progress == sorted(set(progress))
+
+
+def test_progress_starts_at_0_where_other_threads_are_faster(
+    gpu: GpuContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit = ThreadPoolExecutor.submit
+
+    def finish(pool: ThreadPoolExecutor, function: Callable[[], None]) -> None:
+        submit(pool, function).result()
+
+    monkeypatch.setattr(gpu.gl, "integer", lambda name: 1)
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", finish)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: range(4))
+    assert used(gpu, 5)[1] == [0, 5]
+    assert used(gpu, 0)[1] == [0]
 
 
 def test_no_other_context_compiles_without_a_shader_cache(
