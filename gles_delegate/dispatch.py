@@ -177,7 +177,8 @@ class Dispatch:
         flops: Floating point operations, for reports; 0 where nobody would ask.
         fused: The other nodes whose work it does as well.
         sizes: Like `defines`, but uniforms. Where there are some, the size of the output is one
-            too, and dispatches that differ in these only share a program.
+            too, and the epilogue's numbers; dispatches that differ in these only share a program.
+        choice: The way its tile was chosen; see `ops.tiles`.
     """
 
     node: int
@@ -193,6 +194,7 @@ class Dispatch:
     flops: int = 0
     fused: tuple[int, ...] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
+    choice: int = 0
 
     def joined(self: DispatchT, *others: Dispatch) -> DispatchT:
         """The same, to be known as doing the work of the nodes of `others` too."""

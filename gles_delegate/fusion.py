@@ -167,7 +167,7 @@ def fuse_depthwise(dispatches: list[Dispatch], kept: Set[Value], limits: Limits)
         first = makers.get(dispatch.reads[0])
         both = None
         if first and len(dispatch.operands) < limits.reads:
-            both = depthwise_product(first, dispatch)
+            both = depthwise_product(first, dispatch, limits)
         result.append(both.joined(first) if first and both else dispatch)
     return result
 

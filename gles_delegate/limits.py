@@ -21,7 +21,8 @@ class Limits:
             0: tensors are read through shader storage blocks.
         size_uniforms: One program can serve dispatches of several sizes, which are uniforms then.
         half_storage: Tensors stored as float16 are worth their loss of precision.
-        cpu: The "GPU" is a software rasteriser that runs 8 invocations in x as one SIMD vector.
+        cpu: The "GPU" is a software rasteriser.
+        simd_lanes: Invocations along x that a software rasteriser computes as one SIMD vector.
     """
 
     storage_blocks: int = 4
@@ -35,6 +36,7 @@ class Limits:
     size_uniforms: bool = True
     half_storage: bool = False
     cpu: bool = False
+    simd_lanes: int = 8
 
     @property
     def reads(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from ctypes import c_int
 from functools import partial
@@ -20,7 +20,7 @@ from gles_delegate.gl.objects import Program, Sampler, Stopwatch, TexelBuffer, T
 from gles_delegate.graph import Array, Graph
 from gles_delegate.memory import Place
 from gles_delegate.plan import Plan
-from gles_delegate.shaders import SIZES, Source, assemble
+from gles_delegate.shaders import SIZES, assemble
 from gles_delegate.store import Store, fingerprint
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -65,15 +65,19 @@ class Session:
         self._sampler: Sampler | None = None
         try:
             sources = [assemble(d, gpu.limits, gpu.header) for d in plan.dispatches]
-            self._start(sources, store)
+            for source in sources:
+                if source.text not in self._programs:
+                    binary = store.get(fingerprint(source.text)) if store else None
+                    self._programs[source.text] = Program(gpu.gl, source, binary or b"")
+            if not gpu.limits.cpu:  # in the background, while the rest is prepared
+                for program in self._programs.values():
+                    program.start()
             self._fill(plan, graph, store)
-            progress = progress or (lambda done, total: None)
-            self._finish(store, (lambda done, total: None) if gpu.limits.cpu else progress)
             self._prepared = [(self._programs[s.text].name, s) for s in sources]
             self.attach(resources or {})
-            if gpu.limits.cpu:
-                self._compile(progress)
+            self._compile(progress or (lambda done, total: None))
             if store is not None:
+                self._keep_programs(store)
                 store.save()
         except BaseException:
             self.release()
@@ -241,34 +245,32 @@ class Session:
         self._bound, self._views, self._buffers, self._constants = {}, {}, {}, {}
         self._sampler, self._programs, self._staging, self._calls = None, {}, [], []
 
-    def _start(self, sources: Sequence[Source], store: Store | None) -> None:
-        """Begin with all programs, before `_finish` waits for the first."""
-        for source in sources:
-            if source.text not in self._programs:
-                binary = store.get(fingerprint(source.text)) if store else None
-                self._programs[source.text] = Program(self._gpu.gl, source, binary or b"")
-
-    def _finish(self, store: Store | None, progress: Progress) -> None:
-        for done, (text, program) in enumerate(self._programs.items()):
-            progress(done, len(self._programs))
-            program.finish()
-            binary = program.binary() if store and not program.is_from_binary else b""
-            if store and binary:
+    def _keep_programs(self, store: Store) -> None:
+        for text, program in self._programs.items():
+            binary = b"" if program.is_from_binary else program.binary()
+            if binary:
                 store.add(fingerprint(text), binary)
-        progress(len(self._programs), len(self._programs))
 
     def _compile(self, progress: Progress) -> None:
-        """Have llvmpipe compile what it otherwise would at the first dispatch of each program.
+        """Wait for the compilation of every program.
 
-        Each runs one work group, on whatever the inputs hold, and writes nowhere.
+        llvmpipe compiles machine code at the first dispatch of a program, so each runs one work
+        group there, on whatever the inputs hold, and writes nowhere.
         """
-        gl = self._gpu.gl
+        gl, total = self._gpu.gl, len(self._programs)
+        if not self._gpu.limits.cpu:
+            for done, program in enumerate(self._programs.values()):
+                progress(done, total)
+                program.finish()
+            progress(total, total)
+            return
         uses: dict[int, list[_Call]] = {}
-        for dispatch, (program, source) in zip(self._plan.dispatches, self._prepared, strict=True):
-            if program in uses or dispatch.textures:
+        for dispatch, (name, source) in zip(self._plan.dispatches, self._prepared, strict=True):
+            if uses.get(name) or dispatch.textures:
+                uses.setdefault(name, [])
                 continue
             calls: list[_Call] = [
-                *self._use(program, source.sizes, {}),
+                *self._use(name, source.sizes, {}),
                 (
                     gl.unchecked("glBindBufferBase"),
                     (gl_names.SHADER_STORAGE_BUFFER, OUTPUT_BLOCK, 0),
@@ -276,14 +278,16 @@ class Session:
             ]
             for i, operand in enumerate(dispatch.operands if source.image_reads else ()):
                 calls += self._bind(i, operand, True, {})
-            uses[program] = [*calls, (gl.unchecked("glDispatchCompute"), (1, 1, 1))]
+            uses[name] = [*calls, (gl.unchecked("glDispatchCompute"), (1, 1, 1))]
 
-        def use(calls: list[_Call]) -> None:
-            for function, arguments in calls:
+        def use(program: Program) -> None:
+            program.start()
+            program.finish()
+            for function, arguments in uses[program.name]:
                 function(*arguments)
 
-        jobs = [partial(use, calls) for calls in uses.values()]
-        self._gpu.compile(jobs, lambda done: progress(done, len(jobs)))
+        jobs = [partial(use, program) for program in self._programs.values()]
+        self._gpu.compile(jobs, lambda done: progress(done, total))
         gl.check("compile")
 
     def _fill(self, plan: Plan, graph: Graph, store: Store | None) -> None:

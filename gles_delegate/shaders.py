@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -17,7 +18,11 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 _COMMENT = re.compile(r"//[^\n]*")
 _LOOP = re.compile(r"for \(int (\w+) = (\d+); \1 < (\w+); \+\+\1\)")
 _MOST_CHARACTERS = 1 << 11
-"""Of a loop that is written out; a longer one stays."""
+"""Of a loop that is unrolled, but on llvmpipe; SwiftShader compiles long code slowly."""
+
+_TILE_BOUNDS = frozenset({"PIXELS", "SLICES", "IN_LANES", "COLUMNS", "KERNEL_W"})
+"""Bounds of the loops over a register tile, which are all that is unrolled on llvmpipe: Mesa 25's
+NIR no longer does it, and keeps the sums in memory. Other loops there compile for many seconds."""
 
 _LOG_LINE = re.compile(r"\b0:(\d+)(?=[(:])|\b0\((\d+)\)")
 
@@ -93,12 +98,13 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sou
         "PIXEL_LANES": dispatch.grid.pixel_lanes,
         "SLICE_LANES": dispatch.grid.slice_lanes,
         "SLICES_IN_X": int(dispatch.grid.slices_in_x),
-        "OUT_CHANNELS": dispatch.output.channels,
-        "OUT_LAST_LANES": (dispatch.output.channels - 1) % 4 + 1,
-        "OUT_PIXELS": dispatch.output.pixels,
+        "OUT_WHOLE": int(dispatch.output.channels % 4 == 0),
         "IMAGE_READS": int(image_reads),
         "PARTIAL": int(dispatch.partial),
     }
+    if limits.cpu:
+        # Mesa's shader cache would take the machine code of another width.
+        common["SIMD_LANES"] = limits.simd_lanes
     for i, operand in enumerate(dispatch.operands):
         common |= {f"{key}{i}": value for key, value in _TYPES[operand.kind].items()}
     common |= {f"OUT_{key}": _TYPES[dispatch.output.kind][key] for key in ("VEC", "ELEMENT")}
@@ -108,26 +114,57 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sou
     unused = {*dispatch.defines, *dispatch.sizes} - words
     if unused:
         raise ValueError(f"{name} does not use the defines {sorted(unused)}")
-    sizes: dict[str, int] = {}
-    if dispatch.sizes and limits.size_uniforms:
-        output = dispatch.output
-        sizes = {**dispatch.sizes, "OUT_CHANNELS": output.channels, "OUT_PIXELS": output.pixels}
-        header += f"layout(location = {SIZES}) uniform int sizes[{len(sizes)}];\n"
-    macros = {size: f"sizes[{i}]" for i, size in enumerate(sizes)}
-    defines = {**common, **dispatch.defines, **dispatch.sizes, **macros}
-    if not limits.cpu:
-        body = _written_out(body, tuple((b, str(defines[b])) for b in bounds if b in defines))
-    top = header + _defines(defines) + _epilogue(dispatch)
+    output = dispatch.output
+    sizes = {**dispatch.sizes, "OUT_CHANNELS": output.channels, "OUT_PIXELS": output.pixels}
+    numbers = _Numbers(bool(dispatch.sizes) and limits.size_uniforms)
+    defines: dict[str, Define] = {
+        **common,
+        **dispatch.defines,
+        "SIZE_UNIFORMS": int(numbers.as_uniforms),
+        **{size: numbers.text(value) for size, value in sizes.items()},
+    }
+    if limits.cpu:
+        bounds = tuple(bound for bound in bounds if bound in _TILE_BOUNDS)
+    known = tuple((bound, str(defines[bound])) for bound in bounds if bound in defines)
+    body = _unrolled(body, known, 1 << 20 if limits.cpu else _MOST_CHARACTERS)
+    top = _defines(defines) + _epilogue(dispatch, numbers)
+    if numbers.as_uniforms:
+        header += f"layout(location = {SIZES}) uniform int sizes[{len(numbers.values)}];\n"
+    top = header + top
     lines = (*(("defines", i + 1) for i in range(top.count("\n"))), *body_lines)
-    return Source(name, top + body, lines, image_reads, tuple(sizes.values()))
+    return Source(name, top + body, lines, image_reads, tuple(numbers.values))
+
+
+class _Numbers:
+    """Numbers of a shader, as constants or as elements of its uniform array ``sizes``.
+
+    Attributes:
+        values: The elements so far; a float is there by its bits.
+    """
+
+    def __init__(self, as_uniforms: bool) -> None:
+        self.as_uniforms = as_uniforms
+        self.values: list[int] = []
+
+    def text(self, number: float) -> str:
+        """What stands for the number in GLSL."""
+        if not self.as_uniforms:
+            return _literal(number)
+        element = f"sizes[{len(self.values)}]"
+        if isinstance(number, float):
+            self.values += struct.unpack("<i", struct.pack("<f", number))
+            return f"intBitsToFloat({element})"
+        self.values.append(number)
+        return element
 
 
 @lru_cache(1 << 8)  # some bounds are sizes of the input
-def _written_out(code: str, bounds: tuple[tuple[str, str], ...]) -> str:
+def _unrolled(code: str, bounds: tuple[tuple[str, str], ...], most: int) -> str:
     """The code without loops up to known bounds, in the same number of lines.
 
-    Mesa has none in the end either; where a loop indexes an array, SwiftShader keeps it in memory
-    instead of registers, which takes 5 times as long.
+    A loop that would be longer than `most` characters stays. Where a loop indexes an array,
+    SwiftShader and llvmpipe of Mesa 25 keep it in memory instead of registers, which takes 5 times
+    as long.
     """
     known = dict(bounds)
     code = _COMMENT.sub("", code)
@@ -139,7 +176,7 @@ def _written_out(code: str, bounds: tuple[tuple[str, str], ...]) -> str:
             continue
         line = f"{{ {' '.join(body.split())} }} "
         values = range(int(first), int(last))
-        if len(line) * len(values) <= _MOST_CHARACTERS:
+        if len(line) * len(values) <= most:
             use = re.compile(rf"(?<![.\w]){variable}\b")  # and no swizzle
             copies = "".join(use.sub(str(value), line) for value in values)
             code = f"{code[: loop.start()]}{{ {copies}}}" + "\n" * body.count("\n") + code[end:]
@@ -168,46 +205,48 @@ def _literal(value: Define) -> str:
     return str(value)
 
 
-def _epilogue(dispatch: Dispatch) -> str:
+def _epilogue(dispatch: Dispatch, numbers: _Numbers) -> str:
     """The macros that glsl/lib/tensor.glsl applies to each result, and those for inner ones."""
     calls = [call for call in dispatch.epilogue if call.operand is not None]
     first = len(dispatch.reads)
     inputs = " ".join(f"INPUT{first + i}(FUSED{i})" for i in range(len(calls)))
-    loads = (_load(f"FUSED{i}", call, dispatch.output) for i, call in enumerate(calls))
+    loads = (_load(f"FUSED{i}", call, dispatch.output, numbers) for i, call in enumerate(calls))
     return (
         f"#define EPILOGUE_INPUTS {inputs}\n"
-        f"#define EPILOGUE(v, slice, pixel) {_applied(dispatch.epilogue, loads)}\n"
-        f"#define INNER_EPILOGUE(v) {_applied(dispatch.inner, iter(()))}\n"
+        f"#define EPILOGUE(v, slice, pixel) {_applied(dispatch.epilogue, loads, numbers)}\n"
+        f"#define INNER_EPILOGUE(v) {_applied(dispatch.inner, iter(()), numbers)}\n"
     )
 
 
-def _applied(calls: Iterable[Call], loads: Iterator[str]) -> str:
+def _applied(calls: Iterable[Call], loads: Iterator[str], numbers: _Numbers) -> str:
     """The calls, one after the other, of the macro's v; `loads` are of their operands."""
     result = "(v)"
     for call in calls:
-        arguments = [result, *map(_literal, call.args)]
+        arguments = [result, *map(numbers.text, call.args)]
         if call.operand is not None:
             arguments.insert(0 if call.operand_first else 1, next(loads))
         result = f"{call.function}({', '.join(arguments)})"
     return result
 
 
-def _load(name: str, call: Call, output: Value) -> str:
+def _load(name: str, call: Call, output: Value, numbers: _Numbers) -> str:
     """The texel of a call's operand that belongs to a texel of the output."""
     operand = call.operand
     assert operand is not None
     load, index = "LOAD", "(slice) * OUT_PIXELS + (pixel)"
     if call.rows:
-        column, row = f"(pixel) % {call.rows} * 2", f"(pixel) / {call.rows} * {4 * call.rows}"
-        index = f"(slice) * {operand.pixels} + {row} + {column}"
+        # Pixel x of row y lies at 2 x of row 2 y, where rows are twice as long.
+        width = numbers.text(call.rows)
+        rows = f"QUOTIENT(pixel, {width}) * (2 * {width})"
+        index = f"(slice) * {numbers.text(operand.pixels)} + 2 * (pixel) + {rows}"
     elif operand.pixels != output.pixels or min(operand.channels, 2) < min(output.channels, 2):
         same_channels = operand.channels == output.channels
         return f"LOAD({name}, slice)" if same_channels else f"LOAD({name}, 0).xxxx"
     if operand.slices < output.slices:
-        outside = f"int((slice) >= {operand.slices}) * OUTSIDE"
+        outside = f"int((slice) >= {numbers.text(operand.slices)}) * OUTSIDE"
         load, index = "LOAD_OR_ZERO", f"{index} + {outside}"
     if call.rows:
-        return f"LARGEST_OF_4({load}, {name}, {index}, {2 * call.rows})"
+        return f"LARGEST_OF_4({load}, {name}, {index}, 2 * {width})"
     return f"{load}({name}, {index})"
 
 

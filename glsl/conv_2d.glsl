@@ -32,14 +32,18 @@ void main() {
   for (int kx = 0; kx < KERNEL_W; ++kx) tap[kx] = w + kx * (IN_SLICES * 4 * BLOCK);
   // One loop, as each costs a copy of all sums on llvmpipe; Mesa would unroll one that goes through
   // an array, such as `tap`, however long it is.
+  int ky = 0, k = 0;
   for (int i = 0; i < KERNEL_H * IN_SLICES; ++i) {
-    int ky = i / IN_SLICES, k = i % IN_SLICES, line = run_line(ky);
+    int line = run_line(ky);
     vec4 x[COLUMNS];
     for (int c = 0; c < COLUMNS; ++c) x[c] = LOAD_OR_ZERO(X, k * IN_PIXELS + run_input(line, c));
     for (int kx = 0; kx < KERNEL_W; ++kx) {
       for (int p = 0; p < PIXELS; ++p) v[p] = x[p * STRIDE_W + kx];
       add_product(sum, v, tap[kx] + (ky * KERNEL_W * IN_SLICES + k) * (4 * BLOCK));
     }
+    int next_row = int(++k == IN_SLICES);
+    ky += next_row;
+    k *= 1 - next_row;
   }
 #endif
   for (int p = 0; p < PIXELS; ++p) {

@@ -9,10 +9,8 @@ INPUT1(D)
 void main() {
   int slice = SLICE_INVOCATION;
   find_run(PIXEL_INVOCATION);
-  int line[KERNEL_H];
-  find_lines(line);
   vec4 sum[PIXELS];
-  convolve(sum, min(slice, OUT_SLICES - 1), line);
+  convolve(sum, min(slice, OUT_SLICES - 1));
   for (int p = 0; p < PIXELS; ++p)
     if (run_pixel(p) >= 0 && slice < OUT_SLICES) store(slice, run_pixel(p), sum[p]);
 }

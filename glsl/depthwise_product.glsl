@@ -12,8 +12,6 @@ INPUT2(D)
 
 void main() {
   find_run(PIXEL_INVOCATION);
-  int line[KERNEL_H];
-  find_lines(line);
   int slice = SLICE_INVOCATION * SLICES;
   int row = weight_row(slice);
   vec4 sum[PIXELS][SLICES];
@@ -21,7 +19,7 @@ void main() {
   int w = first_weight(row, 0);
   for (int k = 0; k < IN_SLICES; ++k) {
     vec4 v[PIXELS];
-    convolve(v, k, line);
+    convolve(v, k);
     for (int p = 0; p < PIXELS; ++p) v[p] = INNER_EPILOGUE(v[p]);
     add_product(sum, v, w);
     w += 4 * BLOCK;

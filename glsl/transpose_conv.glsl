@@ -7,8 +7,8 @@
 #include "lib/tensor.glsl"
 #include "lib/product.glsl"
 
-const int PHASE_W = (OUT_W + STRIDE_W - 1) / STRIDE_W;  // columns of a phase
-const int PHASE_H = (OUT_H + STRIDE_H - 1) / STRIDE_H;
+#define PHASE_W ((OUT_W + STRIDE_W - 1) / STRIDE_W)  // columns of a phase
+#define PHASE_H ((OUT_H + STRIDE_H - 1) / STRIDE_H)
 
 // Adds what the input's texels at `index` (negative: zero) contribute under one tap.
 void add_tap(inout vec4 sum[PIXELS][SLICES], int index[PIXELS], int row, int tap) {
@@ -25,9 +25,8 @@ void add_tap(inout vec4 sum[PIXELS][SLICES], int index[PIXELS], int row, int tap
 }
 
 void main() {
-  int phase = int(gl_WorkGroupID.PIXEL_AXIS) / GROUPS;
-  int first = int(gl_WorkGroupID.PIXEL_AXIS) % GROUPS * (PIXEL_LANES * PIXELS) +
-              int(gl_LocalInvocationID.PIXEL_AXIS);
+  int group = int(gl_WorkGroupID.PIXEL_AXIS), phase = QUOTIENT(group, GROUPS);
+  int first = (group - phase * GROUPS) * (PIXEL_LANES * PIXELS) + int(gl_LocalInvocationID.PIXEL_AXIS);
   int slice = SLICE_INVOCATION * SLICES;
   int row = weight_row(slice);
   vec4 sum[PIXELS][SLICES];
@@ -38,8 +37,8 @@ void main() {
   int left[PIXELS], top[PIXELS], image[PIXELS], target[PIXELS];
   for (int p = 0; p < PIXELS; ++p) {
     int q = first + p * PIXEL_LANES;
-    int batch = q / (PHASE_W * PHASE_H);
-    int column = q % PHASE_W, line = q / PHASE_W % PHASE_H;
+    int lines = QUOTIENT(q, PHASE_W), batch = QUOTIENT(lines, PHASE_H);
+    int column = q - lines * PHASE_W, line = lines - batch * PHASE_H;
     int x = column * STRIDE_W + phase % STRIDE_W, y = line * STRIDE_H + phase / STRIDE_W;
     bool inside = batch < BATCH && x < OUT_W && y < OUT_H;
     left[p] = column + column_phase / STRIDE_W;

@@ -18,7 +18,7 @@ from gles_delegate.shaders import Source
 
 
 class Program:
-    """A compute program; the driver may compile it in the background until `finish`.
+    """A compute program, which `start` compiles; the driver may do it in the background.
 
     Args:
         binary: What `binary` returned for the same source on the same driver. One that the
@@ -31,15 +31,10 @@ class Program:
         self._shader = 0
         self.name = gl.glCreateProgram()
         self.is_from_binary = bool(binary) and self._take(binary)
-        try:
-            if not self.is_from_binary:
-                self._start()
-        except BaseException:
-            self.release()
-            raise
+        self._started = self.is_from_binary
 
     def finish(self) -> None:
-        """Wait until the program can be used.
+        """Wait until the program can be used, if `start` has been called.
 
         Raises:
             ShaderError: It did not compile or link; the message quotes our files.
@@ -49,6 +44,9 @@ class Program:
         try:
             self._require("Shader", self._shader, gl_names.COMPILE_STATUS, "compile")
             self._require("Program", self.name, gl_names.LINK_STATUS, "link")
+        except ShaderError:
+            self._started = False
+            raise
         finally:
             self._gl.glDeleteShader(self._shader)
             self._shader = 0
@@ -66,7 +64,11 @@ class Program:
         self._gl.glDeleteShader(self._shader)
         self._gl.glDeleteProgram(self.name)
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Begin to compile, unless that has been done."""
+        if self._started:
+            return
+        self._started = True
         gl = self._gl
         self._shader = gl.glCreateShader(gl_names.COMPUTE_SHADER)
         text = ctypes.c_char_p(self._source.text.encode())

@@ -18,8 +18,9 @@ from gles_delegate.dispatch import (
     Step,
     Value,
 )
+from gles_delegate.limits import Limits
 from gles_delegate.ops import packing
-from gles_delegate.ops.grid import VECTOR, make_grid
+from gles_delegate.ops.grid import WORK_GROUP, make_grid
 from gles_delegate.ops.movement import Region, View, rank_4, reshape_view, view
 from gles_delegate.ops.registry import (
     Bool,
@@ -31,8 +32,17 @@ from gles_delegate.ops.registry import (
     activation,
     op,
 )
-from gles_delegate.ops.tiles import DISPATCH, MOST_TEXELS, Tile, run_length, runs_of, time_of
+from gles_delegate.ops.tiles import CPU_TILES, DISPATCH, Tile, run_length, runs_of, time_of
 from gles_delegate.ops.window import Window
+
+MOST_DIVIDED = 1 << 20
+"""What glsl/lib/tensor.glsl divides by a uniform is less."""
+
+_SIZES = {
+    *("BATCH", "RUNS", "IN_H", "IN_W", "OUT_H", "OUT_W", "PAD_H", "PAD_W", "KERNEL_H", "GROUPS"),
+    *("IN_PIXELS", "IN_SLICES", "W_SLICES", "BLOCK"),
+}
+"""What a convolution's code does not depend on."""
 
 WeightInputs: TypeAlias = tuple[int, int]
 """Which inputs of a node are the weights and, if it has them, the biases."""
@@ -125,8 +135,9 @@ def product(
         defines = {"POINTWISE": 0, **run_defines(window, batch, tile.pixels)}
     grid = tile.grid(tiles, ceil(output.slices / tile.slices))
     dispatch = Dispatch(
-        node.node.index, "conv_2d", (x,), output, grid, defines, epilogue, flops=flops
-    )
+        node.node.index, "conv_2d", (x,), output, grid, defines, epilogue, flops=flops,
+        choice=node.choice,
+    )  # fmt: skip
     return with_weights(node, dispatch, tile, groups, inputs)
 
 
@@ -155,8 +166,18 @@ def with_weights(
     dispatch = replace(
         dispatch, reads=(x, weights), defines={**dispatch.defines, **defines, **sizes}
     )
-    # A window divides by them all the time, which by a uniform is slow.
-    return [*steps, dispatch.sized(*sizes) if dispatch.defines.get("POINTWISE") else dispatch]
+    return [*steps, with_size_uniforms(dispatch, node.limits)]
+
+
+def with_size_uniforms(dispatch: Dispatch, limits: Limits) -> Dispatch:
+    """The same, where possible with its sizes as uniforms, so that other sizes share its program.
+
+    A GPU's compiler can overlap the loads of a window's rows only if their number is a constant.
+    """
+    if max(dispatch.output.pixels, dispatch.grid.pixels + WORK_GROUP) >= MOST_DIVIDED:
+        return dispatch
+    names = _SIZES if limits.cpu else _SIZES - {"KERNEL_H"}
+    return dispatch.sized(*(name for name in dispatch.defines if name in names))
 
 
 def _weights(
@@ -231,7 +252,9 @@ def depthwise_conv_2d(node: NodeView, options: DepthwiseConv2DOptions) -> list[S
     else:
         how = View((output.slices, taps, 4), (4, outputs, 1))
         weights, steps = _packed(node, node.input(1), 2, output.slices, texels, how)
-    pixels = run_length(window, 8 if window.stride_w == 1 else 4)
+    most = 8 if window.stride_w == 1 else 4
+    tiles = CPU_TILES[node.choice]
+    pixels = tiles.length(window, most) if node.limits.cpu else run_length(window, most)
     multiplier = outputs // channels
     defines: dict[str, Define] = {
         **run_defines(window, batch, pixels),
@@ -245,12 +268,12 @@ def depthwise_conv_2d(node: NodeView, options: DepthwiseConv2DOptions) -> list[S
     grid = make_grid(runs, output.slices, node.limits)
     dispatch = Dispatch(
         node.node.index, "depthwise_conv_2d", (x, weights), output, grid, defines,
-        activation(options.fused_activation), flops=2 * output.elements * taps,
+        activation(options.fused_activation), flops=2 * output.elements * taps, choice=node.choice,
     )  # fmt: skip
-    return [*steps, dispatch]
+    return [*steps, with_size_uniforms(dispatch, node.limits)]
 
 
-def depthwise_product(first: Dispatch, second: Dispatch) -> Dispatch | None:
+def depthwise_product(first: Dispatch, second: Dispatch, limits: Limits) -> Dispatch | None:
     """A pointwise convolution together with the depthwise one that it reads.
 
     None where that is no such pair, or where it takes longer on llvmpipe: the depthwise results
@@ -268,21 +291,25 @@ def depthwise_product(first: Dispatch, second: Dispatch) -> Dispatch | None:
     pixels, size = sizes["PIXELS"], sizes["KERNEL_H"] * sizes["KERNEL_W"]
     columns = (pixels - 1) * sizes["STRIDE_W"] + sizes["KERNEL_W"]
     loads, products = sizes["KERNEL_H"] * columns + size, pixels * size / 4
-    runs = ceil(first.grid.pixels / VECTOR)
+    runs, tiles = ceil(first.grid.pixels / limits.simd_lanes), CPU_TILES[second.choice]
 
     def time(slices: int) -> float:
         groups, texels = runs * ceil(outputs / slices), pixels * slices
-        return time_of(groups, depth, loads + 4 * slices, products + texels, texels)
+        time = time_of(groups, depth, loads + 4 * slices, products + texels, texels)
+        return time + tiles.compile * texels
 
-    each = min(range(1, min(outputs, MOST_TEXELS // pixels) + 1), key=time)
+    each = min(tiles.slices_of(pixels, outputs), key=time)
     grid = second.grid
     lanes = (grid.pixel_lanes, grid.slice_lanes, grid.slices_in_x)
     apart = Tile(tile["PIXELS"], tile["SLICES"], *lanes)
     time_apart = time_of(runs * depth, 1, loads, products, pixels) + DISPATCH
-    if time(each) > time_apart + apart.time(second.output.pixels, outputs, depth):
+    time_apart += apart.time(second.output.pixels, outputs, depth)
+    if time(each) > time_apart + tiles.compile * apart.pixels * apart.slices:
         return None
     slices = ceil(outputs / each) * each
     defines = {
+        **first.defines,
+        **first.sizes,
         "IN_SLICES": depth,
         "IN_LANES": tile["IN_LANES"],
         "W_SLICES": slices,
@@ -290,17 +317,19 @@ def depthwise_product(first: Dispatch, second: Dispatch) -> Dispatch | None:
         "SLICES": each,
     }
     shape, how = (slices * (1 + 4 * depth), 4), (weights.args[0], slices, each)
-    return replace(
+    both = replace(
         second,
         shader="depthwise_product",
         reads=(x, replace(weights, shape=shape, args=how), taps),
-        grid=Grid(first.grid.pixels, slices // each, VECTOR, 1),
-        defines={**first.defines, **defines},
+        grid=Grid(first.grid.pixels, slices // each, limits.simd_lanes, 1),
+        defines=defines,
         sizes={},
         inner=first.epilogue,
         flops=first.flops + second.flops,
     )
+    return with_size_uniforms(both, limits)
 
 
 def _sizes(dispatch: Dispatch) -> dict[str, int]:
-    return {name: value for name, value in dispatch.defines.items() if isinstance(value, int)}
+    defines = {**dispatch.defines, **dispatch.sizes}
+    return {name: value for name, value in defines.items() if isinstance(value, int)}

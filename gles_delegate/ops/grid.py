@@ -10,9 +10,6 @@ from gles_delegate.limits import Limits
 WORK_GROUP = 64
 """Invocations of an ordinary work group: inside every device's limits, enough to fill a core."""
 
-VECTOR = 8
-"""Invocations along x that llvmpipe computes at once."""
-
 
 def make_grid(pixels: int, slices: int, limits: Limits, per_lane: int = 1) -> Grid:
     """Invocations for `slices` x `pixels` texels, `per_lane` pixels each.
@@ -20,10 +17,11 @@ def make_grid(pixels: int, slices: int, limits: Limits, per_lane: int = 1) -> Gr
     Lanes lie along the pixels unless those are few and the slices many.
     """
     invocations = ceil(pixels / per_lane)
-    slices_in_x = invocations < 4 * VECTOR and slices > invocations
+    vector = limits.simd_lanes
+    slices_in_x = invocations < 4 * vector and slices > invocations
     along_x = slices if slices_in_x else invocations
     lanes = WORK_GROUP
-    while lanes > VECTOR and lanes >= 2 * along_x:
+    while lanes > vector and lanes >= 2 * along_x:
         lanes //= 2
     if along_x > lanes * limits.groups[0]:
         lanes = min(limits.invocations, limits.local_size[0])

@@ -1,38 +1,29 @@
-"""How much of an output one invocation computes, by what that costs on llvmpipe."""
+"""Register tiles: how much of an output one invocation computes, by a cost model of llvmpipe."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import product
 from math import ceil
 
 from gles_delegate.dispatch import Grid, Operand
 from gles_delegate.limits import Limits
-from gles_delegate.ops.grid import VECTOR, WORK_GROUP
+from gles_delegate.ops.grid import WORK_GROUP
 from gles_delegate.ops.window import Window
 
-MOST_PIXELS = 32
-"""Pixels of one invocation: Mesa unrolls no longer loop, and slowly goes through arrays in one."""
-
-MOST_TEXELS = 104
-"""Sums of one invocation: more take long to compile, and soon do not fit the first-level cache."""
-
-COMPILE = 550
-"""Nanoseconds that a run may take longer for a product less to compile, which takes 7 ms, once."""
-
 DISPATCH = 30000
-"""Nanoseconds that a dispatch takes to wake llvmpipe's threads, by measurement."""
+"""Nanoseconds that llvmpipe's threads take to wake up for a dispatch, by measurement."""
 
 
 def time_of(groups: int, depth: int, loads: int, products: float, stores: int) -> float:
     """Nanoseconds on llvmpipe, by measurement, for work groups of one vector of invocations.
 
-    Each takes `depth` steps of loads and of products of a matrix and a vector, then stores. The
-    groups are dealt out evenly to two or more threads. The time to compile counts a little.
+    Each takes `depth` steps of texel loads and of products of a matrix and a vector, then stores.
+    The groups are dealt out evenly to two or more threads.
     """
     steps = depth * (8 * loads + 3.1 * products)
-    return ceil(groups / 2) * (steps + 40 * stores) + COMPILE * products
+    return ceil(groups / 2) * (steps + 40 * stores)
 
 
 @dataclass(frozen=True)
@@ -50,15 +41,18 @@ class Tile:
         """The tile for an output of that many pixels and slices, and `depth` slices of inputs.
 
         Args:
-            choice: Which of the `CHOICES` ways to choose it; the first is the best guess.
+            choice: Which of the `CHOICES` ways to choose it.
         """
         if pixels < 8 and slices > pixels:
             return cls(max(pixels, 1), 1, 1, 64, True)
         if not limits.cpu:
             p, s = _GPU_TILES[choice]
-            return cls(p, min(slices, s), VECTOR, WORK_GROUP // VECTOR)
-        tiles = _CPU_TILES[choice].of(range(1, MOST_PIXELS + 1), slices)
-        return min(tiles, key=lambda tile: tile.time(pixels, slices, depth))
+            return cls(p, min(slices, s), *_GPU_LANES)
+
+        def time(tile: Tile) -> float:
+            return tile.time(pixels, slices, depth)
+
+        return CPU_TILES[choice].fastest(limits.simd_lanes, slices, time)
 
     @classmethod
     def of_run(
@@ -70,28 +64,27 @@ class Tile:
             return cls(run_length(window, 8), 1, 1, 64, True)
         if not limits.cpu:
             p, s = _GPU_TILES[choice]
-            return cls(run_length(window, p), min(slices, s), VECTOR, WORK_GROUP // VECTOR)
-        lanes, width = min(x.channels, 4), window.kernel_w
+            return cls(run_length(window, p), min(slices, s), *_GPU_LANES)
+        tiles, lanes, width = CPU_TILES[choice], min(x.channels, 4), window.kernel_w
+
+        def products(tile: Tile) -> float:
+            return width * tile.pixels * tile.slices * lanes / 4
 
         def time(tile: Tile) -> float:
             p, s = tile.pixels, tile.slices
             runs = batch * window.out_h * runs_of(window, p)
             loads = min((p - 1) * window.stride_w + width, p * width) + width * lanes * s
-            depth, products = window.kernel_h * x.slices, width * p * s * lanes / 4
-            return tile._time(runs, slices, depth, loads, products)
+            return tile._time(runs, slices, window.kernel_h * x.slices, loads, products(tile))
 
         # What a run reads of a row it holds all at once.
         widest = max((MOST_PIXELS - width) // window.stride_w, 0) + 1
-        lengths = sorted({run_length(window, most) for most in range(1, widest + 1)})
-        tiles = _CPU_TILES[choice].of(lengths, slices, width)
-        return min(tiles, key=time, default=cls(1, 1, VECTOR, 1))
+        lengths = tiles.lengths(window, widest)
+        return tiles.fastest(limits.simd_lanes, slices, time, products, lengths, width)
 
     def time(self, pixels: int, slices: int, depth: int) -> float:
         """See `time_of`: for a product with an output of that many pixels and slices."""
-        texels = self.pixels * self.slices
-        return self._time(
-            ceil(pixels / self.pixels), slices, depth, self.pixels + 4 * self.slices, texels
-        )
+        loads, texels = self.pixels + 4 * self.slices, self.pixels * self.slices
+        return self._time(ceil(pixels / self.pixels), slices, depth, loads, texels)
 
     def _time(self, tiles: int, slices: int, depth: int, loads: int, products: float) -> float:
         groups = ceil(tiles / self.pixel_lanes) * ceil(slices / (self.slices * self.slice_lanes))
@@ -104,40 +97,96 @@ class Tile:
         return Grid(pixels, slices, self.pixel_lanes, self.slice_lanes, self.slices_in_x)
 
 
+MOST_PIXELS = 32
+"""Pixels of one invocation."""
+
+
 @dataclass(frozen=True)
-class _Tiles:
+class CpuTiles:
     """The tiles to choose from on llvmpipe.
 
     Attributes:
-        lanes: Along the pixels, or along the slices, or both.
-        slices, texels: The most that one invocation computes.
-        products: The most that it takes where they are not in a loop.
+        texels: The most sums of one invocation: more do not fit the caches, as code or as data.
+        products: The most products of a matrix and a vector that are not in a loop.
+        slices: The most slices of one invocation.
+        compile: Nanoseconds that a run may take longer for a product less to compile, which takes
+            about 7 ms, once.
+        along: Whether the lanes of a vector may lie along the pixels, and along the slices.
+        powers: Only tiles of 1, 2, 4, 8... pixels and slices, which more layers have in common.
     """
 
-    lanes: tuple[tuple[int, int, bool], ...]
-    slices: int
     texels: int
     products: int
+    slices: int = 4
+    compile: int = 550
+    along: tuple[bool, bool] = (True, True)
+    powers: bool = False
 
-    def of(self, lengths: Iterable[int], slices: int, width: int = 1) -> Iterator[Tile]:
-        """Those with so many pixels and at most so many slices, for a window of a width."""
-        for lanes, s, p in product(self.lanes, range(1, min(slices, self.slices) + 1), lengths):
-            if p * s <= (self.texels if width == 1 else self.products // width):
-                yield Tile(p, s, *lanes)
+    def fastest(
+        self,
+        lanes: int,
+        slices: int,
+        time: Callable[[Tile], float],
+        products: Callable[[Tile], float] = lambda tile: tile.pixels * tile.slices,
+        lengths: Iterable[int] | None = None,
+        width: int = 1,
+    ) -> Tile:
+        """The tile that takes least, the time to compile its products counted in.
+
+        Args:
+            lanes: Of a vector.
+            slices: Of the output.
+            lengths: How many pixels it may have.
+            width: Of the window.
+        """
+        along_pixels, along_slices = self.along
+        groups = [(lanes, 1, False)] * along_pixels + [(1, lanes, True)] * along_slices
+        most = self.texels if width == 1 else min(self.texels, self.products // width)
+        pixels = self._sizes(MOST_PIXELS) if lengths is None else lengths
+        tiles = (
+            Tile(p, s, *group)
+            for group, s, p in product(groups, self._sizes(min(slices, self.slices)), pixels)
+            if p * s <= most
+        )
+        return min(
+            tiles,
+            key=lambda tile: time(tile) + self.compile * products(tile),
+            default=Tile(1, 1, lanes, 1),
+        )
+
+    def slices_of(self, pixels: int, slices: int) -> list[int]:
+        """How many slices an invocation may have, for an output of `slices`, beside `pixels`."""
+        return self._sizes(max(min(slices, self.texels // pixels), 1))
+
+    def lengths(self, window: Window, most: int) -> list[int]:
+        """How many pixels of a row an invocation may have, at most `most`."""
+        if window.stride_w > 1 and window.dilation_w > 1:
+            return [1]
+        return sorted({self.length(window, size) for size in self._sizes(most)})
+
+    def length(self, window: Window, most: int) -> int:
+        """How many pixels of a row an invocation has, `most` or a little less."""
+        fitting = run_length(window, most)
+        return 1 << (fitting - 1).bit_length() if self.powers else fitting
+
+    def _sizes(self, most: int) -> list[int]:
+        sizes = range(1, most + 1)
+        return [size for size in sizes if not self.powers or size & size - 1 == 0]
 
 
-_ALONG_PIXELS, _ALONG_SLICES = (VECTOR, 1, False), (1, VECTOR, True)
-
-# More products that are not in a loop than these 170 are slower on most processors.
-_CPU_TILES = (
-    _Tiles((_ALONG_PIXELS, _ALONG_SLICES), 4, MOST_TEXELS, 170),
-    _Tiles((_ALONG_PIXELS,), 6, 156, 250),
-    _Tiles((_ALONG_SLICES,), 6, 156, 250),
-    _Tiles((_ALONG_PIXELS, _ALONG_SLICES), 4, 48, 80),
+CPU_TILES = (
+    CpuTiles(32, 100, compile=2000, powers=True),
+    # More products that are not in a loop than these 170 are slower on most processors.
+    CpuTiles(52, 170),
+    CpuTiles(104, 250, 6, along=(True, False)),
+    CpuTiles(104, 250, 6, along=(False, True)),
 )
-_GPU_TILES = ((4, 2), (4, 4), (8, 2), (2, 2))
+"""For each choice; the first starts soonest, the others may run faster."""
 
-CHOICES = len(_CPU_TILES)
+_GPU_TILES = ((4, 2), (4, 4), (8, 2), (2, 2))
+_GPU_LANES = (8, WORK_GROUP // 8)
+
+CHOICES = len(CPU_TILES)
 """Ways to choose a tile, the first of which needs no measurement."""
 
 

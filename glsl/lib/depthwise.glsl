@@ -4,10 +4,6 @@
 // D: biases of D_SLICES slices, then of each slice KERNEL_H x KERNEL_W taps.
 #include "lib/runs.glsl"
 
-void find_lines(out int line[KERNEL_H]) {
-  for (int ky = 0; ky < KERNEL_H; ++ky) line[ky] = run_line(ky);
-}
-
 // The input texel that feeds the channels of a slice.
 vec4 input_of(int slice, int pixel) {
 #if MULTIPLIER == 1
@@ -22,14 +18,15 @@ vec4 input_of(int slice, int pixel) {
 #endif
 }
 
-// The run's results of one slice; `line` holds every `run_line`.
-void convolve(out vec4 sum[PIXELS], int slice, int line[KERNEL_H]) {
+// The run's results of one slice.
+void convolve(out vec4 sum[PIXELS], int slice) {
   vec4 bias = LOAD(D, slice);
   for (int p = 0; p < PIXELS; ++p) sum[p] = bias;
   int tap = D_SLICES + slice * (KERNEL_H * KERNEL_W);
   for (int ky = 0; ky < KERNEL_H; ++ky) {
+    int line = run_line(ky);
     vec4 v[COLUMNS];
-    for (int c = 0; c < COLUMNS; ++c) v[c] = input_of(slice, run_input(line[ky], c));
+    for (int c = 0; c < COLUMNS; ++c) v[c] = input_of(slice, run_input(line, c));
     for (int kx = 0; kx < KERNEL_W; ++kx) {
       vec4 weight = LOAD(D, tap++);
       for (int p = 0; p < PIXELS; ++p) sum[p] += v[p * STRIDE_W + kx] * weight;

@@ -10,10 +10,11 @@ int run_batch, run_y;    // its image, and the input's first row under the windo
 int run_column[COLUMNS];
 
 void find_run(int run) {
-  run_row = run / RUNS;
-  run_start = run % RUNS / STEP * (PIXELS * STEP) + run % RUNS % STEP;
-  run_batch = run_row / OUT_H;
-  run_y = run_row % OUT_H * STRIDE_H - PAD_H;
+  run_row = QUOTIENT(run, RUNS);
+  int in_row = run - run_row * RUNS;
+  run_start = in_row / STEP * (PIXELS * STEP) + in_row % STEP;
+  run_batch = QUOTIENT(run_row, OUT_H);
+  run_y = (run_row - run_batch * OUT_H) * STRIDE_H - PAD_H;
   for (int c = 0; c < COLUMNS; ++c) {
     int x = run_start * STRIDE_W - PAD_W + c * DILATION_W;
     run_column[c] = uint(x) < uint(IN_W) ? x : OUTSIDE;

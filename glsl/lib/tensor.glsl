@@ -1,7 +1,7 @@
 // Tensors: PHWC4 texels, read through INPUT0..4 and LOAD, written through store().
 //
-// A shader gets OUT_CHANNELS and OUT_PIXELS of its output, OUT_LAST_LANES (the channels of its last
-// slice), IMAGE_READS (read through buffer textures, else through storage blocks), the types of its
+// A shader gets OUT_CHANNELS and OUT_PIXELS of its output, OUT_WHOLE (all of its slices have four
+// channels), SIZE_UNIFORMS (sizes are uniforms instead of constants), IMAGE_READS (read through buffer textures, else through storage blocks), the types of its
 // texels (VEC0 ff. of the inputs, OUT_VEC: vec4 or ivec4) and how they are stored (ELEMENT0 ff.,
 // OUT_ELEMENT), and the element-wise functions fused into it: EPILOGUE(v, slice, pixel) and the
 // EPILOGUE_INPUTS that it loads.
@@ -38,6 +38,14 @@ vec4 unpacked(uvec2 texel) { return vec4(unpackHalf2x16(texel.x), unpackHalf2x16
 vec4 choose(vec4 no, vec4 yes, bvec4 which) { return mix(no, yes, which); }
 ivec4 choose(ivec4 no, ivec4 yes, bvec4 which) { return no ^ (no ^ yes) & -ivec4(which); }
 
+// a / b for 0 <= a < 2^20 and 0 < b: llvmpipe divides integers lane by lane. (a + 0.5) / b is at least
+// 0.5 / b away from an integer, more than its rounding error.
+#if SIZE_UNIFORMS
+#define QUOTIENT(a, b) int((float(a) + 0.5) / float(b))
+#else
+#define QUOTIENT(a, b) ((a) / (b))
+#endif
+
 #define OUTSIDE (-0x40000000)  // plus any texel index: still negative
 
 #include "lib/elementwise.glsl"
@@ -73,7 +81,7 @@ bvec4 lanes_below(int count) { return lessThan(ivec4(0, 1, 2, 3), ivec4(count));
 // Writes one texel of the output; lanes past the last channel become zero.
 void store(int slice, int pixel, OUT_VEC v) {
   v = EPILOGUE(v, slice, pixel);
-#if OUT_LAST_LANES != 4
+#if !OUT_WHOLE
   v = choose(OUT_VEC(0), v, lanes_below(OUT_CHANNELS - 4 * slice));
 #endif
 #if OUT_HALF

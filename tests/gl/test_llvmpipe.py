@@ -14,7 +14,10 @@ import gles_delegate as gd
 from gles_delegate.gl import llvmpipe
 from gles_delegate.gl.context import OUTPUT_BLOCK, GpuContext
 from gles_delegate.gl.egl import current_context
+from gles_delegate.ops import tiles
+from gles_delegate.ops.tiles import CpuTiles
 from tests.gl.small import expected, small_model
+from tests.sketch import Sketch
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -111,3 +114,29 @@ def test_compiling_writes_into_no_buffer() -> None:
             interpreter.invoke()
             result = np.frombuffer(buffer.read(), np.float32).reshape(3, 7)
             np.testing.assert_allclose(result, expected(np.ones((3, 5), np.float32)), atol=1e-5)
+
+
+def gflops(channels: int = 128) -> float:
+    """Of a pointwise convolution, the best of some runs."""
+    rng = np.random.default_rng(0)
+    s = Sketch(rng)
+    weights = s.constant(rng.standard_normal((channels, 1, 1, channels)).astype(np.float32))
+    x = s.input((1, 40, 40, channels))
+    y = s.op("CONV_2D", [x, weights], [(1, 40, 40, channels)], stride_w=1, stride_h=1)
+    with gd.GpuDelegate() as delegate:
+        interpreter = gd.Interpreter(model_content=s.build([y]), experimental_delegates=[delegate])
+        interpreter.allocate_tensors()
+        interpreter.invoke()
+        return max(
+            time.flops / time.seconds / 1e9
+            for _ in range(10)
+            for time in delegate.profile()
+            if time.shader == "conv_2d"
+        )
+
+
+def test_register_tiles_are_in_registers(gpu: GpuContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tile whose sums the compiler keeps in memory is slower than one of a single texel."""
+    tiled = gflops()
+    monkeypatch.setattr(tiles, "CPU_TILES", (CpuTiles(1, 1),))
+    assert tiled > 1.5 * gflops()

@@ -68,8 +68,8 @@ def test_precision_loss_stands_for_the_priorities(allowed: bool, first: Inferenc
         ({"first_delegate_node_index": -1}, "found -1 and None"),
         ({"first_delegate_node_index": 3, "last_delegate_node_index": 2}, "found 3 and 2"),
         ({"device_index": -1}, "0 or more, not -1"),
-        ({"model_token": "m"}, "serialization_dir and model_token belong together"),
-        ({"serialization_dir": "."}, "serialization_dir and model_token belong together"),
+        ({"model_token": "m"}, "model_token names a file in serialization_dir"),
+        ({"software_vector_bits": 100}, "software_vector_bits must be 128, 256 or 512, not 100"),
     ],
 )
 def test_what_makes_no_sense_is_refused(options: dict[str, Any], message: str) -> None:

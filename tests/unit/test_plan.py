@@ -203,6 +203,7 @@ def test_limits_default_to_what_es_3_1_guarantees() -> None:
         "buffer_texels": 0,
         "size_uniforms": True,
         "half_storage": False,
+        "simd_lanes": 8,
         "cpu": False,
     }
 

@@ -8,7 +8,7 @@ import pytest
 
 from gles_delegate.dispatch import Dispatch
 from gles_delegate.limits import Limits
-from gles_delegate.shaders import DESKTOP_HEADER, ES_HEADER, _written_out, assemble
+from gles_delegate.shaders import DESKTOP_HEADER, ES_HEADER, _unrolled, assemble
 from tests.graph_table import GRAPHS
 from tests.unit.test_fusion import POOL, Net
 from tests.unit.test_plan import ROOMY, plan_of, sketched
@@ -112,13 +112,20 @@ def test_sizes_are_uniforms_where_a_device_allows_it() -> None:
         assert source.sizes == ()
 
 
-def test_loops_of_known_counts_are_written_out(conv: Dispatch) -> None:
-    gpu, llvmpipe = (assemble(conv, replace(LIMITS, cpu=cpu)) for cpu in (False, True))
-    assert "p < PIXELS" in llvmpipe.text
-    assert "p < PIXELS" not in gpu.text
-    assert "k < IN_SLICES" in gpu.text
-    assert len(gpu.lines) == len(gpu.text.splitlines()) == len(llvmpipe.text.splitlines())
-    assert gpu.lines == llvmpipe.lines
+@pytest.mark.parametrize("cpu", [False, True], ids=["gpu", "llvmpipe"])
+def test_loops_over_a_tile_are_unrolled(conv: Dispatch, cpu: bool) -> None:
+    limits = replace(LIMITS, cpu=cpu)
+    plain = assemble(conv, limits)
+    assert "p < PIXELS" not in plain.text
+    assert "k < IN_SLICES" in plain.text
+    assert len(plain.lines) == len(plain.text.splitlines())
+    large = replace(conv, defines={**conv.defines, "PIXELS": 26, "SLICES": 4})
+    assert ("p < PIXELS" in assemble(large, limits).text) == (not cpu)
+
+
+def test_llvmpipe_never_unrolls_the_loop_over_inputs(conv: Dispatch) -> None:
+    limits = replace(LIMITS, cpu=True, size_uniforms=False)
+    assert "k < IN_SLICES" in assemble(conv, limits).text
 
 
 @pytest.mark.parametrize(
@@ -136,9 +143,9 @@ def test_loops_of_known_counts_are_written_out(conv: Dispatch) -> None:
          "{ { { { f(0, 0); } } } { { { f(1, 0); } } } }"),
     ],
 )  # fmt: skip
-def test_a_loop_that_is_written_out(code: str, expected: str) -> None:
+def test_a_loop_that_is_unrolled(code: str, expected: str) -> None:
     bounds = (("ONE", "1"), ("N", "2"), ("THREE", "3"))
-    assert _written_out(code, bounds).replace(" ", "") == expected.replace(" ", "")
+    assert _unrolled(code, bounds, 1 << 11).replace(" ", "") == expected.replace(" ", "")
 
 
 @pytest.mark.parametrize(
@@ -155,7 +162,7 @@ def test_a_loop_that_is_written_out(code: str, expected: str) -> None:
     ],
 )
 def test_a_loop_that_stays(loop: str) -> None:
-    assert _written_out(loop, (("N", "2"), ("MANY", "5000"), ("SIZE", "sizes[0]"))) == loop
+    assert _unrolled(loop, (("N", "2"), ("MANY", "5000"), ("SIZE", "sizes[0]")), 1 << 11) == loop
 
 
 def test_a_graph_of_random_numbers_makes_finite_literals() -> None:

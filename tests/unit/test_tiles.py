@@ -47,5 +47,24 @@ def test_lanes_lie_along_the_slices_where_pixels_would_leave_some_idle() -> None
 
 
 def test_a_wide_window_over_few_channels_has_a_tile_of_more_than_a_few_texels() -> None:
-    tile = Tile.of_run(window(384, 9), 1, Value(0, (1, 384, 384, 3)), 2, LLVMPIPE)
+    tile = Tile.of_run(window(384, 9), 1, Value(0, (1, 384, 384, 3)), 2, LLVMPIPE, choice=1)
     assert tile.pixels * tile.slices >= 12
+
+
+def test_the_first_choice_has_few_tiles_so_that_layers_share_programs() -> None:
+    tiles = {
+        (tile.pixels, tile.slices)
+        for size, depth, slices in IMAGES
+        for tile in (
+            Tile.choose(size, slices, depth, LLVMPIPE),
+            Tile.of_run(window(size % 300, 3), 1, Value(0, (1, 9, 9, 64)), slices, LLVMPIPE),
+        )
+        if size >= 8
+    }
+    assert all(p * s <= 32 and p & p - 1 == s & s - 1 == 0 for p, s in tiles)
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+def test_a_vector_has_the_devices_width(lanes: int) -> None:
+    tile = Tile.choose(784, 64, 64, replace(LLVMPIPE, simd_lanes=lanes), choice=1)
+    assert lanes in (tile.pixel_lanes, tile.slice_lanes)
