@@ -12,6 +12,7 @@ from gles_delegate.binding import Binding, BufferBinding, Layout, TextureBinding
 from gles_delegate.closing import Closing
 from gles_delegate.delegation import Delegation
 from gles_delegate.errors import DelegateError, LiteRtError
+from gles_delegate.gl import mesa
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.thread import GlThread, NotPickled
@@ -109,7 +110,10 @@ class GpuDelegate(NotPickled, Closing):
             options = self.options
             self._thread = GlThread(
                 lambda: GpuContext(
-                    self._context, options.device_index, options.pin_software_threads
+                    self._context,
+                    options.device_index,
+                    options.pin_software_threads,
+                    _driver_settings(options) if self._context is None else {},
                 ),
                 options.own_thread,
             )
@@ -268,3 +272,13 @@ class GpuDelegate(NotPickled, Closing):
     def _require_open(self) -> None:
         if self._closed:
             raise DelegateError("the delegate is closed: make a new one")
+
+
+def _driver_settings(options: GpuDelegateOptions) -> dict[str, str]:
+    """The environment variables that stand for options of the driver."""
+    settings: dict[str, str] = {}
+    if options.serialization_dir is not None:
+        settings |= mesa.shader_cache(options.serialization_dir)
+    if options.software_vector_bits is not None:
+        settings |= mesa.vector_bits(options.software_vector_bits)
+    return settings

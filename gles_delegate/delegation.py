@@ -84,8 +84,9 @@ class Delegation:
         if folder is None:
             return None
         device = (gpu.identity, gpu.limits, gpu.header)
-        name = fingerprint(self.options.model_token, __version__, *device, self.half)
-        return Store(folder, name, fingerprint(self.graph.content))
+        content = fingerprint(self.graph.content)
+        name = fingerprint(self.options.model_token or content, __version__, *device, self.half)
+        return Store(folder, name, content)
 
     def require_all(self, why: str) -> None:
         """Raise `UnsupportedModelError`, with `why`, if some node does not run on the GPU."""

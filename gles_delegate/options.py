@@ -46,14 +46,17 @@ class GpuDelegateOptions:
         first_delegate_node_index, last_delegate_node_index: Only nodes from the one to the other,
             both included, run on the GPU; to find the node that spoils a result.
         require_full_delegation: Refuse a model of which some nodes would stay on the CPU.
-        serialization_dir, model_token: Keep packed weights and compiled programs in a file of
-            this folder, one for each token, device, driver version and set of options, so that
-            the next start is quicker; the token names the model.
+        serialization_dir: Keep packed weights, compiled programs and, if the context is the
+            delegate's own, Mesa's shader cache in this folder, so that the next start is quicker.
+        model_token: Names the model's file in that folder; None takes a hash of the model.
         own_thread: Keep a thread for the GL calls, so that any thread may call the
             interpreter. Otherwise the thread that bound the model must.
         device_index: The device of `list_devices` to make the context on; None for the best.
         pin_software_threads: On Mesa's software rasteriser, give each of its threads a processor
             of its own: up to twice as fast, unless other programs keep those processors busy.
+        software_vector_bits: The width of that rasteriser's vectors, 128, 256 or 512, for the
+            whole process; None leaves it to Mesa, which takes 256 at most. Only before anything
+            else in the process has used EGL.
 
     Raises:
         ValueError: A value is out of its range, or values exclude each other.
@@ -74,6 +77,7 @@ class GpuDelegateOptions:
     own_thread: bool = False
     device_index: int | None = None
     pin_software_threads: bool = True
+    software_vector_bits: int | None = None
 
     def __post_init__(self) -> None:
         _convert(self, InferencePreference, "inference_preference")
@@ -105,9 +109,11 @@ class GpuDelegateOptions:
                 "expected 0 <= first_delegate_node_index <= last_delegate_node_index, found "
                 f"{first} and {last}"
             )
-        if (self.serialization_dir is None) != (self.model_token is None):
+        if self.model_token is not None and self.serialization_dir is None:
+            raise ValueError("model_token names a file in serialization_dir: give that as well")
+        if self.software_vector_bits not in (None, 128, 256, 512):
             raise ValueError(
-                "serialization_dir and model_token belong together: give both or neither"
+                f"software_vector_bits must be 128, 256 or 512, not {self.software_vector_bits!r}"
             )
         if self.device_index is not None and self.device_index < 0:
             raise ValueError(f"device_index must be 0 or more, not {self.device_index}")

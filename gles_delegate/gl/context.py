@@ -6,7 +6,7 @@ import ctypes
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from ctypes.util import find_library
 from functools import cache
@@ -19,11 +19,15 @@ from gles_delegate.gl import llvmpipe
 from gles_delegate.gl.egl import EglContext, current_context
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.libegl import libegl
+from gles_delegate.gl.mesa import environment
 from gles_delegate.limits import Limits
 from gles_delegate.shaders import DESKTOP_HEADER, ES_HEADER
 
 MAX_READS = 5
 """Inputs that glsl/lib/tensor.glsl has names for: image units 0 ff. or storage blocks 1 ff."""
+
+_BITS = re.compile(r"llvmpipe.*\b(\d+) bits")
+"""The width of a vector, in the name of llvmpipe: ``llvmpipe (LLVM 15.0.6, 256 bits)``."""
 
 OUTPUT_BLOCK = 0
 """The storage block of a shader's output."""
@@ -41,6 +45,7 @@ class GpuContext:
         device_index: Of `list_devices`, for a context of its own.
         pin_workers: On llvmpipe, and not in an adopted context, give each of its threads a
             processor of its own.
+        driver: Environment variables for the driver, for a context of its own; see `gl.mesa`.
 
     Attributes:
         ctx: moderngl's view of it.
@@ -61,6 +66,7 @@ class GpuContext:
         context: EglContext | moderngl.Context | None = None,
         device_index: int | None = None,
         pin_workers: bool = True,
+        driver: Mapping[str, str] | None = None,
     ) -> None:
         self._thread = threading.get_ident()
         self._pid = os.getpid()
@@ -76,7 +82,8 @@ class GpuContext:
             self.ctx = context
             self.gl = Functions(load)
         else:
-            self._egl = context or EglContext(device_index)
+            with environment(driver or {}, libegl().is_started):
+                self._egl = context or EglContext(device_index)
             self.gl = Functions(self._egl.load)
         with self._current():
             try:
@@ -200,6 +207,7 @@ class GpuContext:
             # A GPU is bound by memory; on llvmpipe unpacking costs more than it saves.
             half_storage=not cpu,
             cpu=cpu,
+            simd_lanes=int(bits[1]) // 32 if (bits := _BITS.search(self.renderer)) else 8,
         )
 
 

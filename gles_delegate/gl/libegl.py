@@ -158,6 +158,11 @@ class LibEgl:
         except EglError:  # an EGL 1.4 without EGL_EXT_client_extensions
             return frozenset()
 
+    @property
+    def is_started(self) -> bool:
+        """Whether this process has initialised a display here."""
+        return bool(self._displays)
+
     def refuse_fork(self) -> None:
         """Raises ContextError in the child of a process that had initialised a display."""
         if self._displays and self._pid != os.getpid():

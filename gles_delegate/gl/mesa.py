@@ -1,0 +1,87 @@
+"""What Mesa reads from the environment when EGL starts: where its shader cache is, and vectors.
+
+Both hold for the whole process, so they are only set for a context of our own, and only where the
+user has not set them. A driver that is not Mesa ignores them.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+log = logging.getLogger("gles_delegate")
+
+_CACHE = "MESA_SHADER_CACHE_DIR"
+_VECTOR_BITS = "LP_NATIVE_VECTOR_WIDTH"
+_CACHE_SETTINGS = (
+    *(_CACHE, "MESA_GLSL_CACHE_DIR"),
+    *("MESA_SHADER_CACHE_DISABLE", "MESA_GLSL_CACHE_DISABLE"),
+)
+_CACHE_SIZE = {"MESA_SHADER_CACHE_MAX_SIZE": "256M"}
+
+
+def shader_cache(folder: str | os.PathLike[str]) -> dict[str, str]:
+    """The variables that keep Mesa's shader cache in a folder of `folder`, which only we can read.
+
+    None where the user has chosen another place, or where the folder cannot be made.
+    """
+    if any(name in os.environ for name in _CACHE_SETTINGS):
+        return {}
+    path = Path(folder, "mesa").absolute()
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        log.warning("the driver's shaders cannot be kept in %s: %s", path, error)
+        return {}
+    return {_CACHE: str(path), **_CACHE_SIZE}
+
+
+def vector_bits(bits: int) -> dict[str, str]:
+    """The variable that sets the width of llvmpipe's vectors.
+
+    None where the processor has no AVX-512 for 512 bits: LLVM would use two of 256.
+    """
+    if bits > 256 and not _has_avx512():
+        log.warning(
+            "software_vector_bits=%d needs a processor with AVX-512, which this one has not", bits
+        )
+        return {}
+    return {_VECTOR_BITS: str(bits)}
+
+
+def _has_avx512() -> bool:
+    try:
+        return "avx512f" in Path("/proc/cpuinfo").read_text().split()
+    except OSError:
+        return False
+
+
+_read: dict[str, str] = {}
+"""The variables that were set when EGL started in this process."""
+
+
+@contextmanager
+def environment(variables: Mapping[str, str], started: bool) -> Iterator[None]:
+    """Inside ``with``, in which EGL starts, the variables that are not set already.
+
+    Logs a warning where EGL has `started` before, with others.
+    """
+    added = {name: value for name, value in variables.items() if name not in os.environ}
+    if not started:
+        _read.update(added)
+    late = [f"{name}={value}" for name, value in added.items() if _read.get(name) != value]
+    if late:
+        log.warning(
+            "EGL was in use in this process before, so Mesa does not read %s any more: make this "
+            "delegate before any other, or set that before the program starts",
+            " and ".join(late),
+        )
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            os.environ.pop(name, None)

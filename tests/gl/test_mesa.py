@@ -1,0 +1,90 @@
+"""What Mesa is told through the environment, each in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gles_delegate.gl import mesa
+
+pytestmark = [pytest.mark.usefixtures("gl"), pytest.mark.mesa]
+
+PROGRAM = """
+import sys
+import gles_delegate as gd
+from tests.gl.small import check, small_model
+options = gd.GpuDelegateOptions(**eval(sys.argv[1]))
+with gd.GpuDelegate(options) as delegate:
+    interpreter = gd.Interpreter(model_content=small_model(), experimental_delegates=[delegate])
+    interpreter.allocate_tensors()
+    check(interpreter)
+    print(delegate.gpu.limits.cpu, delegate.gpu.limits.simd_lanes)
+"""
+SETTINGS = {*mesa._CACHE_SETTINGS, "MESA_SHADER_CACHE_MAX_SIZE", "LP_NATIVE_VECTOR_WIDTH"}
+
+
+def run(options: dict[str, object], first: str = "", **variables: str) -> tuple[str, str]:
+    """What the program prints, and what it logs."""
+    environment = {name: text for name, text in os.environ.items() if name not in SETTINGS}
+    done = subprocess.run(
+        [sys.executable, "-c", first + PROGRAM, repr(options)],
+        env={**environment, "PYTHONWARNINGS": "error", **variables},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip(), done.stderr
+
+
+def files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def test_the_shader_cache_is_kept_with_the_model(tmp_path: Path) -> None:
+    _, log = run({"serialization_dir": str(tmp_path / "kept")}, HOME=str(tmp_path / "home"))
+    cache = tmp_path / "kept" / "mesa"
+    assert files(cache)
+    assert cache.stat().st_mode & 0o077 == 0
+    assert not files(tmp_path / "home")
+    assert not log
+
+
+def test_the_users_own_shader_cache_stays(tmp_path: Path) -> None:
+    chosen = str(tmp_path / "chosen")
+    run({"serialization_dir": str(tmp_path / "kept")}, MESA_SHADER_CACHE_DIR=chosen)
+    assert files(tmp_path / "chosen")
+    assert not (tmp_path / "kept" / "mesa").exists()
+
+
+def test_a_start_that_is_too_late_is_told(tmp_path: Path) -> None:
+    first = "import gles_delegate; gles_delegate.list_devices()"
+    _, log = run({"serialization_dir": str(tmp_path)}, first)
+    assert "EGL was in use in this process before" in log
+    assert "MESA_SHADER_CACHE_DIR" in log
+
+
+def test_two_delegates_with_one_folder_are_not_late(tmp_path: Path) -> None:
+    _, log = run({"serialization_dir": str(tmp_path)}, PROGRAM)
+    assert not log
+
+
+@pytest.mark.parametrize("bits", [128, 256, 512])
+def test_vectors_have_the_width_that_was_asked_for(bits: int) -> None:
+    found, log = run({"software_vector_bits": bits})
+    is_software, lanes = found.split()
+    if is_software == "False":
+        pytest.skip("this device is not llvmpipe")
+    if bits == 512 and not mesa._has_avx512():
+        assert "needs a processor with AVX-512" in log
+    else:
+        assert int(lanes) == bits // 32
+
+
+def test_the_users_own_width_stays() -> None:
+    found, _ = run({"software_vector_bits": 256}, LP_NATIVE_VECTOR_WIDTH="128")
+    assert found in ("True 4", "False 8")
