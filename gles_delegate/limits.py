@@ -23,6 +23,7 @@ class Limits:
         half_storage: Tensors stored as float16 are worth their loss of precision.
         cpu: The "GPU" is a software rasteriser.
         simd_lanes: Invocations along x that a software rasteriser computes as one SIMD vector.
+        store_loops: Storing a register tile in a loop compiles in much less time.
     """
 
     storage_blocks: int = 4
@@ -37,6 +38,7 @@ class Limits:
     half_storage: bool = False
     cpu: bool = False
     simd_lanes: int = 8
+    store_loops: bool = False
 
     @property
     def reads(self) -> int:

@@ -242,7 +242,7 @@ def _load(name: str, call: Call, output: Value, numbers: _Numbers) -> str:
     elif operand.pixels != output.pixels or min(operand.channels, 2) < min(output.channels, 2):
         same_channels = operand.channels == output.channels
         return f"LOAD({name}, slice)" if same_channels else f"LOAD({name}, 0).xxxx"
-    if operand.slices < output.slices:
+    if operand.slices < output.slices or numbers.as_uniforms:  # one program for both
         outside = f"int((slice) >= {numbers.text(operand.slices)}) * OUTSIDE"
         load, index = "LOAD_OR_ZERO", f"{index} + {outside}"
     if call.rows:

@@ -10,7 +10,7 @@ void main() {
   int slice = SLICE_INVOCATION;
   find_run(PIXEL_INVOCATION);
   vec4 sum[PIXELS];
-  convolve(sum, min(slice, OUT_SLICES - 1));
+  convolve(sum, min(slice, OUT_SLICES - 1), IN_PIXELS);
   for (int p = 0; p < PIXELS; ++p)
     if (run_pixel(p) >= 0 && slice < OUT_SLICES) store(slice, run_pixel(p), sum[p]);
 }

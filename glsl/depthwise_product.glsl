@@ -10,6 +10,8 @@ INPUT2(D)
 #define D_SLICES IN_SLICES
 #include "lib/depthwise.glsl"
 
+int tile_pixel(int p) { return run_pixel(p); }
+
 void main() {
   find_run(PIXEL_INVOCATION);
   int slice = SLICE_INVOCATION * SLICES;
@@ -17,14 +19,13 @@ void main() {
   vec4 sum[PIXELS][SLICES];
   start_with_biases(sum, row);
   int w = first_weight(row, 0);
+  int in_pixels = IN_PIXELS, step = 4 * BLOCK;  // uniforms are loaded before the loop
   for (int k = 0; k < IN_SLICES; ++k) {
     vec4 v[PIXELS];
-    convolve(v, k);
+    convolve(v, k, in_pixels);
     for (int p = 0; p < PIXELS; ++p) v[p] = INNER_EPILOGUE(v[p]);
     add_product(sum, v, w);
-    w += 4 * BLOCK;
+    w += step;
   }
-  for (int s = 0; s < SLICES; ++s)
-    for (int p = 0; p < PIXELS; ++p)
-      if (run_pixel(p) >= 0 && slice + s < OUT_SLICES) store(slice + s, run_pixel(p), sum[p][s]);
+  store_tile(sum, slice);
 }

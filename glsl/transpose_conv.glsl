@@ -10,6 +10,9 @@
 #define PHASE_W ((OUT_W + STRIDE_W - 1) / STRIDE_W)  // columns of a phase
 #define PHASE_H ((OUT_H + STRIDE_H - 1) / STRIDE_H)
 
+int target[PIXELS];  // the output's pixels
+int tile_pixel(int p) { return target[p]; }
+
 // Adds what the input's texels at `index` (negative: zero) contribute under one tap.
 void add_tap(inout vec4 sum[PIXELS][SLICES], int index[PIXELS], int row, int tap) {
   int w = first_weight(row, tap * IN_SLICES);
@@ -34,7 +37,7 @@ void main() {
   int column_phase = phase % STRIDE_W + PAD_W, row_phase = phase / STRIDE_W + PAD_H;
 
   // The input pixel under an output's first tap; its other taps see the pixels before that one.
-  int left[PIXELS], top[PIXELS], image[PIXELS], target[PIXELS];
+  int left[PIXELS], top[PIXELS], image[PIXELS];
   for (int p = 0; p < PIXELS; ++p) {
     int q = first + p * PIXEL_LANES;
     int lines = QUOTIENT(q, PHASE_W), batch = QUOTIENT(lines, PHASE_H);
@@ -58,7 +61,5 @@ void main() {
       add_tap(sum, index, row, ky * KERNEL_W + kx);
     }
   }
-  for (int s = 0; s < SLICES; ++s)
-    for (int p = 0; p < PIXELS; ++p)
-      if (target[p] >= 0 && slice + s < OUT_SLICES) store(slice + s, target[p], sum[p][s]);
+  store_tile(sum, slice);
 }

@@ -208,7 +208,15 @@ class GpuContext:
             half_storage=not cpu,
             cpu=cpu,
             simd_lanes=int(bits[1]) // 32 if (bits := _BITS.search(self.renderer)) else 8,
+            # 25.0.7: 0.10 instead of 0.37 s for 32 texels, 24.0.5: 0.14 for 0.19; others: slower.
+            store_loops=cpu and (24, 0) <= _mesa_version(version) < (25, 2),
         )
+
+
+def _mesa_version(version: str) -> tuple[int, int]:
+    """Of Mesa, from GL's version string; (0, 0) for another driver."""
+    found = re.search(r"Mesa (\d+)\.(\d+)", version)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
 def _attach(egl: EglContext, gl: Functions) -> moderngl.Context:

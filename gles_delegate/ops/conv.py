@@ -39,7 +39,19 @@ MOST_DIVIDED = 1 << 20
 """What glsl/lib/tensor.glsl divides by a uniform is less."""
 
 _SIZES = {
-    *("BATCH", "RUNS", "IN_H", "IN_W", "OUT_H", "OUT_W", "PAD_H", "PAD_W", "KERNEL_H", "GROUPS"),
+    *(
+        "BATCH",
+        "RUNS",
+        "IN_H",
+        "IN_W",
+        "OUT_H",
+        "OUT_W",
+        "PAD_H",
+        "PAD_W",
+        "KERNEL_H",
+        "GROUPS",
+        "STORES",
+    ),
     *("IN_PIXELS", "IN_SLICES", "W_SLICES", "BLOCK"),
 }
 """What a convolution's code does not depend on."""
@@ -162,19 +174,32 @@ def with_weights(
     block = slices if tile.slices_in_x else tile.slices
     weights, steps = _weights(node, inputs, groups, x.slices, slices, block)
     sizes = {"IN_PIXELS": x.pixels, "IN_SLICES": x.slices, "W_SLICES": slices, "BLOCK": block}
-    defines = {"IN_LANES": min(x.channels, 4), "PIXELS": tile.pixels, "SLICES": tile.slices}
+    defines = {
+        "IN_LANES": min(x.channels, 4),
+        **tile_defines(tile.pixels, tile.slices, node.limits, node.choice),
+    }
     dispatch = replace(
         dispatch, reads=(x, weights), defines={**dispatch.defines, **defines, **sizes}
     )
     return [*steps, with_size_uniforms(dispatch, node.limits)]
 
 
+def tile_defines(pixels: int, slices: int, limits: Limits, choice: int) -> dict[str, Define]:
+    """What glsl/lib/product.glsl has to know of a tile."""
+    loop = limits.store_loops and choice == 0
+    tile: dict[str, Define] = {"PIXELS": pixels, "SLICES": slices, "STORE_LOOP": int(loop)}
+    return {**tile, "STORES": pixels * slices} if loop else tile
+
+
 def with_size_uniforms(dispatch: Dispatch, limits: Limits) -> Dispatch:
     """The same, where possible with its sizes as uniforms, so that other sizes share its program.
 
-    A GPU's compiler can overlap the loads of a window's rows only if their number is a constant.
+    Runs are a little slower then, on llvmpipe. A GPU's compiler can overlap the loads of a window's
+    rows only if their number is a constant.
     """
     if max(dispatch.output.pixels, dispatch.grid.pixels + WORK_GROUP) >= MOST_DIVIDED:
+        return dispatch
+    if dispatch.choice and not dispatch.defines.get("POINTWISE"):
         return dispatch
     names = _SIZES if limits.cpu else _SIZES - {"KERNEL_H"}
     return dispatch.sized(*(name for name in dispatch.defines if name in names))
@@ -265,12 +290,22 @@ def depthwise_conv_2d(node: NodeView, options: DepthwiseConv2DOptions) -> list[S
     if multiplier > 1:
         defines["IN_CHANNELS"] = channels
     runs = batch * window.out_h * runs_of(window, pixels)
-    grid = make_grid(runs, output.slices, node.limits)
+    grid = _run_grid(runs, output.slices, node.limits, node.choice)
     dispatch = Dispatch(
         node.node.index, "depthwise_conv_2d", (x, weights), output, grid, defines,
         activation(options.fused_activation), flops=2 * output.elements * taps, choice=node.choice,
     )  # fmt: skip
     return [*steps, with_size_uniforms(dispatch, node.limits)]
+
+
+def _run_grid(runs: int, slices: int, limits: Limits, choice: int) -> Grid:
+    """Invocations for one slice of a run each; on llvmpipe at first in few kinds of work groups."""
+    if choice or not limits.cpu:
+        return make_grid(runs, slices, limits)
+    lanes = limits.simd_lanes
+    if 2 * runs <= lanes and runs < slices:
+        return Grid(runs, slices, 1, lanes, True)
+    return Grid(runs, slices, lanes, 1 if slices % 4 else 4)
 
 
 def depthwise_product(first: Dispatch, second: Dispatch, limits: Limits) -> Dispatch | None:
@@ -314,7 +349,7 @@ def depthwise_product(first: Dispatch, second: Dispatch, limits: Limits) -> Disp
         "IN_LANES": tile["IN_LANES"],
         "W_SLICES": slices,
         "BLOCK": each,
-        "SLICES": each,
+        **tile_defines(pixels, each, limits, second.choice),
     }
     shape, how = (slices * (1 + 4 * depth), 4), (weights.args[0], slices, each)
     both = replace(

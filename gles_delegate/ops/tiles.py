@@ -100,6 +100,8 @@ class Tile:
 MOST_PIXELS = 32
 """Pixels of one invocation."""
 
+_FEW = (1, 2, 4, 8)
+
 
 @dataclass(frozen=True)
 class CpuTiles:
@@ -107,20 +109,23 @@ class CpuTiles:
 
     Attributes:
         texels: The most sums of one invocation: more do not fit the caches, as code or as data.
+        fused: The most sums beside a depthwise convolution that is computed for them.
         products: The most products of a matrix and a vector that are not in a loop.
-        slices: The most slices of one invocation.
+        pixels, slices: The most pixels and slices of one invocation.
         compile: Nanoseconds that a run may take longer for a product less to compile, which takes
             about 7 ms, once.
         along: Whether the lanes of a vector may lie along the pixels, and along the slices.
-        powers: Only tiles of 1, 2, 4, 8... pixels and slices, which more layers have in common.
+        few: Only tiles of few sizes, which more layers have in common.
     """
 
     texels: int
+    fused: int
     products: int
+    pixels: int = MOST_PIXELS
     slices: int = 4
     compile: int = 550
     along: tuple[bool, bool] = (True, True)
-    powers: bool = False
+    few: bool = False
 
     def fastest(
         self,
@@ -142,7 +147,7 @@ class CpuTiles:
         along_pixels, along_slices = self.along
         groups = [(lanes, 1, False)] * along_pixels + [(1, lanes, True)] * along_slices
         most = self.texels if width == 1 else min(self.texels, self.products // width)
-        pixels = self._sizes(MOST_PIXELS) if lengths is None else lengths
+        pixels = self._sizes(self.pixels) if lengths is None else lengths
         tiles = (
             Tile(p, s, *group)
             for group, s, p in product(groups, self._sizes(min(slices, self.slices)), pixels)
@@ -155,31 +160,30 @@ class CpuTiles:
         )
 
     def slices_of(self, pixels: int, slices: int) -> list[int]:
-        """How many slices an invocation may have, for an output of `slices`, beside `pixels`."""
-        return self._sizes(max(min(slices, self.texels // pixels), 1))
+        """How many slices an invocation may have beside a depthwise convolution of `pixels`."""
+        return self._sizes(max(min(slices, self.fused // pixels), 1), (1, 2, 4, 6, 8, 12))
 
     def lengths(self, window: Window, most: int) -> list[int]:
         """How many pixels of a row an invocation may have, at most `most`."""
         if window.stride_w > 1 and window.dilation_w > 1:
             return [1]
-        return sorted({self.length(window, size) for size in self._sizes(most)})
+        return sorted({self.length(window, size) for size in self._sizes(min(most, self.pixels))})
 
     def length(self, window: Window, most: int) -> int:
         """How many pixels of a row an invocation has, `most` or a little less."""
         fitting = run_length(window, most)
-        return 1 << (fitting - 1).bit_length() if self.powers else fitting
+        return min(size for size in _FEW if size >= fitting) if self.few else fitting
 
-    def _sizes(self, most: int) -> list[int]:
-        sizes = range(1, most + 1)
-        return [size for size in sizes if not self.powers or size & size - 1 == 0]
+    def _sizes(self, most: int, few: tuple[int, ...] = _FEW) -> list[int]:
+        return [size for size in few if size <= most] if self.few else [*range(1, most + 1)]
 
 
 CPU_TILES = (
-    CpuTiles(32, 100, compile=2000, powers=True),
+    CpuTiles(32, 48, 100, 8, compile=1000, few=True),
     # More products that are not in a loop than these 170 are slower on most processors.
-    CpuTiles(52, 170),
-    CpuTiles(104, 250, 6, along=(True, False)),
-    CpuTiles(104, 250, 6, along=(False, True)),
+    CpuTiles(52, 52, 170),
+    CpuTiles(104, 104, 250, slices=6, along=(True, False)),
+    CpuTiles(104, 104, 250, slices=6, along=(False, True)),
 )
 """For each choice; the first starts soonest, the others may run faster."""
 

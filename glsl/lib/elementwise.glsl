@@ -81,7 +81,10 @@ vec4 GELU(vec4 x) {
 vec4 GELU_TANH(vec4 x) { return x * LOGISTIC(1.59576912 * x * (1.0 + 0.044715 * x * x)); }
 
 // The nearest integer; halves are rounded away from zero.
-vec4 nearest(vec4 x) { return sign(x) * floor(abs(x) + 0.5); }
+vec4 nearest(vec4 x) {
+  const int sign_bit = int(0x80000000u), half_bits = 0x3f000000;
+  return trunc(x + intBitsToFloat(floatBitsToInt(x) & sign_bit | half_bits));
+}
 
 // The nearest of the real numbers that an 8-bit tensor can hold: multiples of its scale.
 vec4 QUANTIZED(vec4 x, float scale, float lowest, float highest) {

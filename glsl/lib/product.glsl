@@ -34,3 +34,26 @@ void add_product(inout vec4 sum[PIXELS][SLICES], vec4 v[PIXELS], int w) {
     }
   }
 }
+
+// The output's pixel that is number `p` of the tile, negative if there is none.
+int tile_pixel(int p);
+
+// Stores the sums, whose slices begin with `slice`.
+void store_tile(vec4 sum[PIXELS][SLICES], int slice) {
+#if STORE_LOOP
+  // Mesa turns an index into a shorter array into branches, and unrolls a loop whose end it knows.
+  vec4 result[64];
+  for (int p = 0; p < PIXELS; ++p)
+    for (int s = 0; s < SLICES; ++s) result[p * SLICES + s] = sum[p][s];
+  for (int i = 0; i < STORES; ++i) {
+    int pixel = tile_pixel(i / SLICES), at = slice + i % SLICES;
+    if (pixel >= 0 && at < OUT_SLICES) store(at, pixel, result[i]);
+  }
+#else
+  for (int p = 0; p < PIXELS; ++p) {
+    int pixel = tile_pixel(p);
+    for (int s = 0; s < SLICES; ++s)
+      if (pixel >= 0 && slice + s < OUT_SLICES) store(slice + s, pixel, sum[p][s]);
+  }
+#endif
+}

@@ -6,7 +6,8 @@
 #define STEP (STRIDE_W == 1 ? DILATION_W : 1)
 
 int run_row, run_start;  // the run's row, counted over all images, and its first output in it
-int run_batch, run_y;    // its image, and the input's first row under the window
+int run_batch;           // its image
+int run_y, run_first;    // the input's first row under the window, and that row's first pixel
 int run_column[COLUMNS];
 
 void find_run(int run) {
@@ -14,7 +15,8 @@ void find_run(int run) {
   int in_row = run - run_row * RUNS;
   run_start = in_row / STEP * (PIXELS * STEP) + in_row % STEP;
   run_batch = QUOTIENT(run_row, OUT_H);
-  run_y = (run_row - run_batch * OUT_H) * STRIDE_H - PAD_H;
+  run_y = run_batch < BATCH ? (run_row - run_batch * OUT_H) * STRIDE_H - PAD_H : OUTSIDE;
+  run_first = (run_batch * IN_H + run_y) * IN_W;
   for (int c = 0; c < COLUMNS; ++c) {
     int x = run_start * STRIDE_W - PAD_W + c * DILATION_W;
     run_column[c] = uint(x) < uint(IN_W) ? x : OUTSIDE;
@@ -24,7 +26,7 @@ void find_run(int run) {
 // The input's first pixel in row `ky` under the taps, negative if there is no such row.
 int run_line(int ky) {
   int y = run_y + ky * DILATION_H;
-  return uint(y) < uint(IN_H) && run_batch < BATCH ? (run_batch * IN_H + y) * IN_W : OUTSIDE;
+  return uint(y) < uint(IN_H) ? run_first + ky * (DILATION_H * IN_W) : OUTSIDE;
 }
 
 // The pixel in column `c` of such a row.

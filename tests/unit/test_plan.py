@@ -204,6 +204,7 @@ def test_limits_default_to_what_es_3_1_guarantees() -> None:
         "size_uniforms": True,
         "half_storage": False,
         "simd_lanes": 8,
+        "store_loops": False,
         "cpu": False,
     }
 
