@@ -11,7 +11,7 @@ windows := xvfb libdbus-1-3 libfontconfig1 libgl1 libharfbuzz0b libxcb-cursor0 l
 demo: .venv/.with-examples
 	$(bin)/python examples/demo.py
 
-test: lint
+test: .venv/.with-test
 	tools/setup-debian "$(PYTHON)" $(windows)
 	$(bin)/pytest
 
