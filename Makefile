@@ -3,8 +3,8 @@ bin := .venv/bin
 
 # For the tests with windows: an X server in memory, what Qt loads, and libharfbuzz0b for GLib, whose
 # own package has another name in each release.
-windows := xvfb libdbus-1-3 libfontconfig1 libharfbuzz0b libxcb-cursor0 libxcb-icccm4 libxcb-keysyms1 \
-	libxcb-shape0 libxkbcommon-x11-0
+windows := xauth xvfb libdbus-1-3 libfontconfig1 libharfbuzz0b libxcb-cursor0 libxcb-icccm4 \
+	libxcb-keysyms1 libxcb-shape0 libxkbcommon-x11-0
 
 .PHONY: demo test test-drivers test-litert test-systems lint wheel clean debian
 
