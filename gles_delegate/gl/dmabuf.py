@@ -121,7 +121,7 @@ def import_dmabuf(
 def _check_descriptor(fd: int) -> None:
     """Raise ValueError if the kernel says that `fd` is no dma-buf.
 
-    A driver may not look: llvmpipe imports whatever file it is given.
+    Not every driver checks: llvmpipe imports any file.
     """
     try:
         os.fstat(fd)
@@ -130,17 +130,16 @@ def _check_descriptor(fd: int) -> None:
     try:
         file = os.readlink(f"/proc/self/fd/{fd}")
         properties = Path(f"/proc/self/fdinfo/{fd}").read_bytes()
-    except OSError:  # without /proc the driver is the judge
+    except OSError:  # no /proc: leave the check to the driver
         return
     if not _is_dmabuf(file, properties):
         raise ValueError(f"expected the descriptor of a dma-buf, found {fd}, which is {file!r}")
 
 
 def _is_dmabuf(file: str, properties: bytes) -> bool:
-    """Whether a descriptor's link and its fdinfo in /proc are those of a dma-buf.
+    """Whether a descriptor's link and fdinfo in /proc are those of a dma-buf.
 
-    Since Linux 5.3 fdinfo names the exporter, and the link is a path that a plain file could have
-    too. Before, only the link tells.
+    Since Linux 5.3, fdinfo names the exporter. Before, only the link identifies a dma-buf.
     """
     return b"\nexp_name:" in properties or file == "anon_inode:dmabuf"
 

@@ -101,7 +101,7 @@ def test_what_the_kernel_says_of_a_descriptor(file: str, properties: str, expect
     assert dmabuf._is_dmabuf(file, fdinfo.encode()) is expected
 
 
-def test_without_proc_the_driver_is_the_judge(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_proc_the_check_is_the_driver_s(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_proc(path: str) -> str:
         raise FileNotFoundError(path)
 
