@@ -3,15 +3,15 @@ bin := .venv/bin
 
 # For the tests with windows: an X server in memory, what Qt loads, and libharfbuzz0b for GLib, whose
 # own package has another name in each release.
-windows := xvfb libdbus-1-3 libfontconfig1 libgl1 libharfbuzz0b libxcb-cursor0 libxcb-icccm4 \
+windows := xauth xvfb libdbus-1-3 libfontconfig1 libharfbuzz0b libxcb-cursor0 libxcb-icccm4 \
 	libxcb-keysyms1 libxcb-shape0 libxkbcommon-x11-0
 
-.PHONY: demo test test-drivers test-litert lint wheel clean debian
+.PHONY: demo test test-drivers test-litert test-systems lint wheel clean debian
 
 demo: .venv/.with-examples
 	$(bin)/python examples/demo.py
 
-test: lint
+test: .venv/.with-test
 	tools/setup-debian "$(PYTHON)" $(windows)
 	$(bin)/pytest
 
@@ -37,6 +37,11 @@ test-litert: .venv/.with-test
 			|| exit 1; \
 	done
 
+# `make demo` and `make test` on fresh Debian 12, Debian 13 and Ubuntu 24.04; `systems` chooses.
+test-systems:
+	tools/setup-debian "$(PYTHON)" debootstrap
+	tools/test-systems .systems $(systems)
+
 lint: .venv/.with-test
 	$(bin)/ruff check
 	$(bin)/ruff format --check
@@ -50,6 +55,7 @@ wheel: .venv/.with-test
 clean:
 	rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
 	find gles_delegate tests examples -name __pycache__ -prune -exec rm -rf {} +
+	rm -rf --one-file-system .systems
 
 debian:
 	tools/setup-debian "$(PYTHON)"

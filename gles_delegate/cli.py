@@ -306,7 +306,7 @@ def run(
                     "shape": list(array.shape),
                     "minimum": float(array.min()) if array.size else None,
                     "maximum": float(array.max()) if array.size else None,
-                    "argmax": int(array.argmax()) if array.size else None,
+                    "argmax": int(np.argmax(array)) if array.size else None,
                     "file": str(targets[index]) if index in targets else None,
                 }
             )

@@ -179,7 +179,7 @@ def _difference(
         error=float(np.nan_to_num(error, nan=np.inf).max(initial=0)),
         scale=float(scale),
         allowed=tolerance if real else steps if quantized else 0,
-        same_maximum=bool(ours.size == 0 or ours.argmax() == theirs.argmax()),
+        same_maximum=bool(ours.size == 0 or np.argmax(ours) == np.argmax(theirs)),
     )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import os
+from pathlib import Path
 
 from gles_delegate.closing import Closing
 from gles_delegate.errors import ContextError
@@ -76,7 +78,8 @@ def import_dmabuf(
         modifier: How the pixels are tiled; None where the driver that wrote them is to know.
 
     Raises:
-        ValueError: A size is wrong in itself, or EGL does not take the combination.
+        ValueError: A size is wrong in itself, `fd` is no dma-buf, or EGL does not take the
+            combination.
         ContextError: No EGL context is current, or its driver cannot import dma-bufs.
     """
     if min(width, height, stride) <= 0 or min(fd, offset) < 0:
@@ -88,6 +91,7 @@ def import_dmabuf(
         if len(fourcc) != 4 or not fourcc.isascii():
             raise ValueError(f"fourcc must be four ASCII characters, not {fourcc!r}")
         fourcc = int.from_bytes(fourcc.encode(), "little")
+    _check_descriptor(fd)
     egl = libegl()
     display = egl.eglGetCurrentDisplay()
     if not display:
@@ -112,6 +116,32 @@ def import_dmabuf(
         ) from error
     gl = Functions(lambda name: int(egl.eglGetProcAddress(name.encode())))
     return ImportedTexture(gl, image, display, (width, height))
+
+
+def _check_descriptor(fd: int) -> None:
+    """Raise ValueError if the kernel says that `fd` is no dma-buf.
+
+    Not every driver checks: llvmpipe imports any file.
+    """
+    try:
+        os.fstat(fd)
+    except OSError as error:
+        raise ValueError(f"expected the descriptor of a dma-buf, found {fd}: {error}") from error
+    try:
+        file = os.readlink(f"/proc/self/fd/{fd}")
+        properties = Path(f"/proc/self/fdinfo/{fd}").read_bytes()
+    except OSError:  # no /proc: leave the check to the driver
+        return
+    if not _is_dmabuf(file, properties):
+        raise ValueError(f"expected the descriptor of a dma-buf, found {fd}, which is {file!r}")
+
+
+def _is_dmabuf(file: str, properties: bytes) -> bool:
+    """Whether a descriptor's link and fdinfo in /proc are those of a dma-buf.
+
+    Since Linux 5.3, fdinfo names the exporter. Before, only the link identifies a dma-buf.
+    """
+    return b"\nexp_name:" in properties or file == "anon_inode:dmabuf"
 
 
 def _signed(word: int) -> int:

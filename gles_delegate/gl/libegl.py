@@ -17,7 +17,7 @@ from typing import Any
 
 from ..errors import ContextError, GLError
 
-DEBIAN_PACKAGES = "libegl1 libegl-mesa0 libgl1-mesa-dri libgles2"
+DEBIAN_PACKAGES = "libegl1 libegl-mesa0 libgl1 libgl1-mesa-dri libgles2"  # libgl1: for moderngl
 
 SUCCESS, BAD_ACCESS, CONTEXT_LOST = 0x3000, 0x3002, 0x300E
 _ERROR_NAMES = (

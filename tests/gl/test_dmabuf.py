@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,21 +29,29 @@ def app() -> Iterator[App]:
     app.close()
 
 
-def test_no_context_is_current() -> None:
+@pytest.fixture
+def fd(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """A descriptor that is taken for a dma-buf's."""
+    monkeypatch.setattr(dmabuf, "_is_dmabuf", lambda *_: True)
+    with tempfile.TemporaryFile() as file:
+        yield file.fileno()
+
+
+def test_no_context_is_current(fd: int) -> None:
     with pytest.raises(gd.ContextError, match="expected a current EGL context"):
-        gd.import_dmabuf(0, 4, 4, "XR24", 16)
+        gd.import_dmabuf(fd, 4, 4, "XR24", 16)
 
 
 @pytest.mark.parametrize("modifier", [None, 0])
 def test_a_driver_without_the_extension(
-    modifier: int | None, app: App, monkeypatch: pytest.MonkeyPatch
+    modifier: int | None, app: App, fd: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = libegl().eglQueryString
     monkeypatch.setattr(
         libegl(), "eglQueryString", lambda *a: query(*a).replace(b"dma_buf_import", b"nothing")
     )
     with app.egl, pytest.raises(gd.ContextError, match="no EGL_EXT_image_dma_buf_import"):
-        gd.import_dmabuf(0, 4, 4, "XR24", 16, modifier=modifier)
+        gd.import_dmabuf(fd, 4, 4, "XR24", 16, modifier=modifier)
 
 
 @pytest.mark.parametrize(
@@ -62,20 +71,51 @@ def test_sizes_that_cannot_be(options: dict[str, Any], message: str) -> None:
 
 
 def test_what_is_no_dmabuf(app: App) -> None:
-    """On a driver that imports dma-bufs, a file descriptor that is none."""
-    with app.egl, open(os.devnull, "rb") as file:
-        error = ValueError if can_import(app) else gd.ContextError
-        with pytest.raises(error):
-            gd.import_dmabuf(file.fileno(), 4, 4, "XR24", 16)
+    """Whatever the driver makes of it."""
+    with app.egl, open(os.devnull, "rb") as null, tempfile.NamedTemporaryFile() as plain:
+        for file, name in ((null, os.devnull), (plain, plain.name)):
+            with pytest.raises(ValueError, match=f"expected .* dma-buf, found .* '{name}'"):
+                gd.import_dmabuf(file.fileno(), 4, 4, "XR24", 16)
 
 
-def can_import(app: App) -> bool:
-    query = libegl().eglQueryString(app.egl.display, 0x3055)
-    return dmabuf.EXTENSION.encode() in query.split()
+def test_a_descriptor_that_is_not_open(app: App) -> None:
+    fd = os.open(os.devnull, os.O_RDONLY)
+    os.close(fd)
+    with app.egl, pytest.raises(ValueError, match=f"expected .* dma-buf, found {fd}: .* Bad file"):
+        gd.import_dmabuf(fd, 4, 4, "XR24", 16)
+
+
+@pytest.mark.parametrize(
+    ("file", "properties", "expected"),
+    [
+        ("/dmabuf:", "size:\t32768\ncount:\t2\nexp_name:\tsystem-heap\n", True),
+        ("/dmabuf:frame", "size:\t4096\ncount:\t1\nexp_name:\tudmabuf\nname:\tframe\n", True),
+        ("anon_inode:dmabuf", "", True),  # before Linux 5.3
+        ("anon_inode:[eventfd]", "eventfd-count:                0\n", False),
+        ("/dmabuf:", "", False),  # a plain file
+        ("/memfd:anon_inode:dmabuf (deleted)", "", False),
+    ],
+)
+def test_what_the_kernel_says_of_a_descriptor(file: str, properties: str, expected: bool) -> None:
+    fdinfo = f"pos:\t0\nflags:\t04002\nmnt_id:\t9\nino:\t63107\n{properties}"
+    assert dmabuf._is_dmabuf(file, fdinfo.encode()) is expected
+
+
+def test_without_proc_the_check_is_the_driver_s(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_proc(path: str) -> str:
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(os, "readlink", no_proc)
+    query = libegl().eglQueryString
+    monkeypatch.setattr(
+        libegl(), "eglQueryString", lambda *a: query(*a).replace(b"dma_buf_import", b"nothing")
+    )
+    with app.egl, open(os.devnull, "rb") as file, pytest.raises(gd.ContextError, match="no EGL"):
+        gd.import_dmabuf(file.fileno(), 4, 4, "XR24", 16)
 
 
 @pytest.mark.mesa
-def test_an_image_becomes_a_texture(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_becomes_a_texture(app: App, fd: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """EGL is asked for what the arguments say; another image of its stands in for the frame."""
     egl, asked = libegl(), []
     create, query = egl.eglCreateImageKHR, egl.eglQueryString
@@ -95,7 +135,7 @@ def test_an_image_becomes_a_texture(app: App, monkeypatch: pytest.MonkeyPatch) -
         state = State(app.egl.load)
         before = state.read()
         modifier = 0x0100000000000002
-        with gd.import_dmabuf(5, 44, 30, "AB24", 192, 64, modifier) as texture:
+        with gd.import_dmabuf(fd, 44, 30, "AB24", 192, 64, modifier) as texture:
             assert state.read() == before
             assert texture.size == (44, 30)
             transform = gd.ImageTransform(channels="rgba")
@@ -110,7 +150,7 @@ def test_an_image_becomes_a_texture(app: App, monkeypatch: pytest.MonkeyPatch) -
     fourcc = int.from_bytes(b"AB24", "little")
     assert asked == [
         *(0, 0x3270, 0),
-        *(0x3057, 44, 0x3056, 30, 0x3271, fourcc, 0x3272, 5, 0x3273, 64, 0x3274, 192),
+        *(0x3057, 44, 0x3056, 30, 0x3271, fourcc, 0x3272, fd, 0x3273, 64, 0x3274, 192),
         *(0x3443, 2, 0x3444, 0x01000000, 0x3038),
     ]
 
@@ -118,7 +158,7 @@ def test_an_image_becomes_a_texture(app: App, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.mesa
 @pytest.mark.parametrize("function", ["glGenTextures", "glEGLImageTargetTexture2DOES"])
 def test_an_image_that_gl_refuses_is_freed(
-    function: str, app: App, monkeypatch: pytest.MonkeyPatch
+    function: str, app: App, fd: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     egl = libegl()
     query, freed = egl.eglQueryString, []
@@ -132,6 +172,6 @@ def test_an_image_that_gl_refuses_is_freed(
         state = State(app.egl.load)
         before = state.objects()
         with pytest.raises(gd.GLError, match=function):
-            gd.import_dmabuf(5, 44, 30, "AB24", 192)
+            gd.import_dmabuf(fd, 44, 30, "AB24", 192)
         assert freed == [0xBAD]
         assert state.objects() == before

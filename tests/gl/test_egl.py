@@ -15,7 +15,7 @@ import pytest
 
 from gles_delegate.errors import ContextError, WrongThreadError
 from gles_delegate.gl.egl import Device, EglContext, current_context, list_devices
-from gles_delegate.gl.libegl import Binding, Handle, LibEgl, attributes, libegl
+from gles_delegate.gl.libegl import DEBIAN_PACKAGES, Binding, Handle, LibEgl, attributes, libegl
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -293,7 +293,7 @@ def test_neither_es_nor_desktop_opengl_is_new_enough(llvmpipe: dict[str, str]) -
     assert "no device gave an OpenGL ES 3.1 context" in message
     assert "OpenGL ES 3: got only 'OpenGL ES 3.0 Mesa" in message
     assert "OpenGL 4.5: eglCreateContext: EGL_BAD_MATCH" in message
-    assert "apt install libegl1 libegl-mesa0 libgl1-mesa-dri libgles2" in message
+    assert f"apt install {DEBIAN_PACKAGES}" in message
 
 
 def test_a_fork_refuses_what_it_inherits() -> None:

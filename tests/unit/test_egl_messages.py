@@ -71,7 +71,7 @@ def no_libegl(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_libegl")
 def test_no_libegl() -> None:
-    packages = "libEGL.so.1 .* apt install libegl1 libegl-mesa0 libgl1-mesa-dri libgles2"
+    packages = f"libEGL.so.1 .* apt install {libegl.DEBIAN_PACKAGES}"
     for use in (EglContext, lambda: EglContext(0), egl.list_devices):
         with pytest.raises(ContextError, match=packages):
             use()

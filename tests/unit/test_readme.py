@@ -6,9 +6,11 @@ import re
 from pathlib import Path
 
 import gles_delegate as gd
+from gles_delegate.gl.libegl import DEBIAN_PACKAGES
 from gles_delegate.ops import supported_ops
 
-README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
 
 
 def test_every_op_is_named() -> None:
@@ -26,3 +28,8 @@ def test_every_case_of_the_op_table_passed() -> None:
 def test_every_error_is_named() -> None:
     errors = [name for name in gd.__all__ if name.endswith("Error")]
     assert not [name for name in errors if name not in README]
+
+
+def test_the_debian_packages_are_those_of_setup_and_errors() -> None:
+    assert f"apt install {DEBIAN_PACKAGES} " in README
+    assert f'wanted="{DEBIAN_PACKAGES} ' in (ROOT / "tools" / "setup-debian").read_text("utf-8")
