@@ -6,11 +6,11 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import groupby, pairwise
 from pathlib import Path
 
-from gles_delegate.errors import DelegateError
+from gles_delegate.errors import ContextError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.functions import Functions
@@ -81,22 +81,21 @@ def compile_by(
                 return
 
     def help_out() -> None:
-        with suppress(DelegateError):
-            other = EglContext(share=context)
-            with other:
+        with suppress(ContextError), ExitStack() as stack:
+            context_here = EglContext(share=context)
+            stack.callback(context_here.release)
+            with context_here:
                 for use in take():
                     use()
                     ready.append(use)
-                Functions(other.load).glFinish()
-            other.release()
+                Functions(context_here.load).glFinish()
 
     # Without the cache there are no formats.
     has_cache = gl.integer(gl_names.NUM_PROGRAM_BINARY_FORMATS) > 0
     helpers = min(len(os.sched_getaffinity(0)), _MOST_THREADS, len(uses)) - 1
     gl.glFlush()  # the others must see the programs
     with ThreadPoolExecutor(_MOST_THREADS, "gles_delegate compiler") as pool:
-        for _ in range(helpers if context and has_cache else 0):
-            pool.submit(help_out)
+        others = [pool.submit(help_out) for _ in range(helpers if context and has_cache else 0)]
         try:
             progress(0)
             for use in take():
@@ -106,6 +105,8 @@ def compile_by(
                     progress(len(ready))
         finally:
             todo.clear()
+    for other in others:
+        other.result()
     for use in uses:
         use()
     if uses:

@@ -44,9 +44,6 @@ class Program:
         try:
             self._require("Shader", self._shader, gl_names.COMPILE_STATUS, "compile")
             self._require("Program", self.name, gl_names.LINK_STATUS, "link")
-        except ShaderError:
-            self._started = False
-            raise
         finally:
             self._gl.glDeleteShader(self._shader)
             self._shader = 0
