@@ -6,7 +6,7 @@ bin := .venv/bin
 windows := xauth xvfb libdbus-1-3 libfontconfig1 libharfbuzz0b libxcb-cursor0 libxcb-icccm4 \
 	libxcb-keysyms1 libxcb-shape0 libxkbcommon-x11-0
 
-.PHONY: demo test test-drivers test-litert test-systems lint wheel clean debian
+.PHONY: demo test test-drivers test-litert test-systems benchmark lint wheel clean debian
 
 demo: .venv/.with-examples
 	$(bin)/python examples/demo.py
@@ -41,6 +41,11 @@ test-litert: .venv/.with-test
 test-systems:
 	tools/setup-debian "$(PYTHON)" debootstrap
 	tools/test-systems .systems $(systems)
+
+# The README's table of speed: make benchmark models="FILE ..."
+benchmark: .venv/.with-test
+	-$(bin)/python tools/ceiling
+	$(bin)/python tools/benchmark $(models)
 
 lint: .venv/.with-test
 	$(bin)/ruff check

@@ -65,6 +65,12 @@ _OVERRIDES = {
 """Environment variables that can take OpenGL ES 3.1 away."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
+cache_option = click.option(
+    "--cache",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Keep packed weights and compiled shaders in FOLDER for the next start.",
+)
 device_option = click.option(
     "--device", type=click.IntRange(0), help="A device that doctor lists; default: the best."
 )
@@ -267,6 +273,7 @@ def inspect(
 )
 @mean_option
 @std_option
+@cache_option
 @device_option
 @json_option
 def run(
@@ -276,6 +283,7 @@ def run(
     output_dir: Path | None,
     mean: float | None,
     std: float | None,
+    cache: Path | None,
     device: int | None,
     as_json: bool,
 ) -> None:
@@ -289,7 +297,8 @@ def run(
             name = re.sub(r"[^\w.-]+", "_", graph.tensors[index].name)
             targets.setdefault(index, output_dir / f"{index}_{name}.npy")
     results: list[dict[str, Any]] = []
-    with GpuDelegate(GpuDelegateOptions(device_index=device)) as delegate:
+    options = GpuDelegateOptions(device_index=device, serialization_dir=cache)
+    with GpuDelegate(options) as delegate:
         interpreter = Interpreter(model_content=content, experimental_delegates=[delegate])
         with _naming_new_shapes(graph, feeds):
             comparison.prepare(interpreter, feeds)
@@ -396,6 +405,12 @@ def compare(
     is_flag=True,
     help="Measure tiles first, and take the fastest of each kernel.",
 )
+@click.option(
+    "--vector-bits",
+    type=click.Choice(["128", "256", "512"]),
+    help="The width of llvmpipe's vectors; default: Mesa's choice, at most 256.",
+)
+@cache_option
 @device_option
 @json_option
 def benchmark(
@@ -412,6 +427,8 @@ def benchmark(
     picture: Path | None,
     half: bool,
     sustained_speed: bool,
+    vector_bits: str | None,
+    cache: Path | None,
     device: int | None,
     as_json: bool,
 ) -> None:
@@ -423,6 +440,8 @@ def benchmark(
         device_index=device,
         precision_loss_allowed=half or None,
         inference_preference=InferencePreference(sustained_speed),
+        software_vector_bits=int(vector_bits) if vector_bits else None,
+        serialization_dir=cache,
     )
     peers = [name for name in against.split(",") if name]
     profiles = 10 if profile or csv or picture else 0
