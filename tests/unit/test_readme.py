@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 import gles_delegate as gd
 from gles_delegate.gl.libegl import DEBIAN_PACKAGES
 from gles_delegate.ops import supported_ops
@@ -33,3 +35,9 @@ def test_every_error_is_named() -> None:
 def test_the_debian_packages_are_those_of_setup_and_errors() -> None:
     assert f"apt install {DEBIAN_PACKAGES} " in README
     assert f'wanted="{DEBIAN_PACKAGES} ' in (ROOT / "tools" / "setup-debian").read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", ["Dockerfile", "workflow.yml"])
+def test_the_debian_packages_are_those_of_the_container(name: str) -> None:
+    text = (ROOT / "examples" / "container" / name).read_text("utf-8")
+    assert DEBIAN_PACKAGES in " ".join(text.split())
