@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from math import ceil
@@ -48,11 +48,13 @@ class Tile:
         if not limits.cpu:
             p, s = _GPU_TILES[choice]
             return cls(p, min(slices, s), *_GPU_LANES)
+        tiles = CPU_TILES[choice]
 
-        def time(tile: Tile) -> float:
-            return tile.time(pixels, slices, depth)
+        def cost(tile: Tile) -> float:
+            products = tile.pixels * tile.slices
+            return tile.time(pixels, slices, depth) + tiles.compile * products
 
-        return CPU_TILES[choice].fastest(limits.simd_lanes, slices, time)
+        return min(tiles.of(limits.simd_lanes, slices), key=cost)
 
     @classmethod
     def of_run(
@@ -67,19 +69,18 @@ class Tile:
             return cls(run_length(window, p), min(slices, s), *_GPU_LANES)
         tiles, lanes, width = CPU_TILES[choice], min(x.channels, 4), window.kernel_w
 
-        def products(tile: Tile) -> float:
-            return width * tile.pixels * tile.slices * lanes / 4
-
-        def time(tile: Tile) -> float:
+        def cost(tile: Tile) -> float:
             p, s = tile.pixels, tile.slices
             runs = batch * window.out_h * runs_of(window, p)
             loads = min((p - 1) * window.stride_w + width, p * width) + width * lanes * s
-            return tile._time(runs, slices, window.kernel_h * x.slices, loads, products(tile))
+            depth, products = window.kernel_h * x.slices, width * p * s * lanes / 4
+            return tile._time(runs, slices, depth, loads, products) + tiles.compile * products
 
         # What a run reads of a row it holds all at once.
         widest = max((MOST_PIXELS - width) // window.stride_w, 0) + 1
         lengths = tiles.lengths(window, widest)
-        return tiles.fastest(limits.simd_lanes, slices, time, products, lengths, width)
+        single = Tile(1, 1, limits.simd_lanes, 1)
+        return min(tiles.of(limits.simd_lanes, slices, lengths, width), key=cost, default=single)
 
     def time(self, pixels: int, slices: int, depth: int) -> float:
         """See `time_of`: for a product with an output of that many pixels and slices."""
@@ -112,8 +113,8 @@ class CpuTiles:
         fused: The most sums beside a depthwise convolution that is computed for them.
         products: The most products of a matrix and a vector that are not in a loop.
         pixels, slices: The most pixels and slices of one invocation.
-        compile: Nanoseconds that a run may take longer for a product less to compile, which takes
-            about 7 ms, once.
+        compile: Run-time cost (ns) charged per unrolled product, to trade against its compile
+            time, about 5 ms.
         along: Whether the lanes of a vector may lie along the pixels, and along the slices.
         few: Only tiles of few sizes, which more layers have in common.
     """
@@ -127,37 +128,23 @@ class CpuTiles:
     along: tuple[bool, bool] = (True, True)
     few: bool = False
 
-    def fastest(
-        self,
-        lanes: int,
-        slices: int,
-        time: Callable[[Tile], float],
-        products: Callable[[Tile], float] = lambda tile: tile.pixels * tile.slices,
-        lengths: Iterable[int] | None = None,
-        width: int = 1,
-    ) -> Tile:
-        """The tile that takes least, the time to compile its products counted in.
+    def of(
+        self, lanes: int, slices: int, lengths: Iterable[int] | None = None, width: int = 1
+    ) -> Iterator[Tile]:
+        """The tiles for an output of `slices` slices.
 
         Args:
             lanes: Of a vector.
-            slices: Of the output.
-            lengths: How many pixels it may have.
+            lengths: How many pixels a tile may have; None for any number.
             width: Of the window.
         """
         along_pixels, along_slices = self.along
         groups = [(lanes, 1, False)] * along_pixels + [(1, lanes, True)] * along_slices
         most = self.texels if width == 1 else min(self.texels, self.products // width)
         pixels = self._sizes(self.pixels) if lengths is None else lengths
-        tiles = (
-            Tile(p, s, *group)
-            for group, s, p in product(groups, self._sizes(min(slices, self.slices)), pixels)
-            if p * s <= most
-        )
-        return min(
-            tiles,
-            key=lambda tile: time(tile) + self.compile * products(tile),
-            default=Tile(1, 1, lanes, 1),
-        )
+        for group, s, p in product(groups, self._sizes(min(slices, self.slices)), pixels):
+            if p * s <= most:
+                yield Tile(p, s, *group)
 
     def slices_of(self, pixels: int, slices: int) -> list[int]:
         """How many slices an invocation may have beside a depthwise convolution of `pixels`."""
