@@ -32,9 +32,10 @@ class GpuDelegateOptions:
     Attributes:
         precision_loss_allowed: Short for the priorities: True puts MIN_LATENCY first, False
             MAX_PRECISION; None leaves it to them.
-        inference_preference: SUSTAINED_SPEED measures, when a model is prepared, a few tiles for
-            each kernel and takes the fastest, which multiplies the time of preparation; the
-            choice is kept with `serialization_dir`. The others take the best guess.
+        inference_preference: With FAST_SINGLE_ANSWER and BALANCED, the first answer comes soonest:
+            layers share few, small programs. SUSTAINED_SPEED measures a few tiles for each
+            kernel when a model is prepared and takes the fastest, which multiplies the time of
+            preparation; the choice is kept with `serialization_dir`.
         inference_priority1, inference_priority2, inference_priority3: What matters most, second
             and least. Unless MAX_PRECISION is first, tensors and weights are stored as float16
             where that is faster, which it is on GPUs; results are right to about a hundredth of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ from numpy.typing import NDArray
 
 import gles_delegate as gd
 from gles_delegate import delegation, tuning
+from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.objects import Program
+from gles_delegate.ops import conv
 from gles_delegate.ops.tiles import CHOICES
 from tests.tflite_builder import ModelBuilder
 
@@ -79,6 +82,30 @@ def test_every_choice_computes_the_same(choice: int, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(delegation, "tune", choose)
     found = run(inference_preference=SUSTAINED)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(("limit", "value"), [("store_loops", True), ("size_uniforms", False)])
+def test_every_form_of_the_shaders_computes_the_same(
+    limit: str, value: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stores in a loop or one after another, sizes as uniforms or as constants."""
+    expected = run()
+    read_limits = GpuContext._read_limits
+
+    def read_other(gpu: GpuContext) -> None:
+        read_limits(gpu)
+        gpu.limits = replace(gpu.limits, **{limit: value})
+
+    monkeypatch.setattr(GpuContext, "_read_limits", read_other)
+    np.testing.assert_allclose(run(), expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+
+def test_what_is_too_large_to_be_divided_by_a_uniform_is_so_by_a_constant(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    expected = run()
+    monkeypatch.setattr(conv, "MOST_DIVIDED", 0)
+    np.testing.assert_allclose(run(), expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
 
 def test_what_was_measured_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
