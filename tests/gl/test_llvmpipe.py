@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 import moderngl
 import numpy as np
@@ -57,8 +57,9 @@ def test_progress_starts_at_0_where_other_threads_are_faster(
 ) -> None:
     submit = ThreadPoolExecutor.submit
 
-    def finish(pool: ThreadPoolExecutor, function: Callable[[], None]) -> None:
-        submit(pool, function).result()
+    def finish(pool: ThreadPoolExecutor, function: Callable[[], None]) -> Future[None]:
+        wait([future := submit(pool, function)])
+        return future
 
     monkeypatch.setattr(gpu.gl, "integer", lambda name: 1)
     monkeypatch.setattr(ThreadPoolExecutor, "submit", finish)
@@ -138,5 +139,5 @@ def gflops(channels: int = 128) -> float:
 def test_register_tiles_are_in_registers(gpu: GpuContext, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tile whose sums the compiler keeps in memory is slower than one of a single texel."""
     tiled = gflops()
-    monkeypatch.setattr(tiles, "CPU_TILES", (CpuTiles(1, 1),))
+    monkeypatch.setattr(tiles, "CPU_TILES", (CpuTiles(1, 1, 1),))
     assert tiled > 1.5 * gflops()
