@@ -281,7 +281,6 @@ class Session:
             uses[name] = [*calls, (gl.unchecked("glDispatchCompute"), (1, 1, 1))]
 
         def use(program: Program) -> None:
-            program.start()
             program.finish()
             for function, arguments in uses[program.name]:
                 function(*arguments)

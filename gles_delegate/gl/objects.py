@@ -34,11 +34,12 @@ class Program:
         self._started = self.is_from_binary
 
     def finish(self) -> None:
-        """Wait until the program can be used, if `start` has been called.
+        """Wait until the program can be used; starts it if need be.
 
         Raises:
             ShaderError: It did not compile or link; the message quotes our files.
         """
+        self.start()
         if not self._shader:
             return
         try:
