@@ -26,13 +26,17 @@ _CACHE_SIZE = {"MESA_SHADER_CACHE_MAX_SIZE": "256M"}
 def shader_cache(folder: str | os.PathLike[str]) -> dict[str, str]:
     """The variables that keep Mesa's shader cache in a folder of `folder`, which only we can read.
 
-    None where the user has chosen another place, or where the folder cannot be made.
+    None where the user has chosen another place, or where the folder cannot be made or is not
+    ours: Mesa runs the machine code that it finds there.
     """
     if any(name in os.environ for name in _CACHE_SETTINGS):
         return {}
     path = Path(folder, "mesa").absolute()
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        state = path.stat()
+        if state.st_uid != os.getuid() or state.st_mode & 0o022:
+            raise PermissionError("other users can write there")
     except OSError as error:
         log.warning("the driver's shaders cannot be kept in %s: %s", path, error)
         return {}

@@ -61,6 +61,14 @@ def test_the_users_own_shader_cache_stays(tmp_path: Path) -> None:
     assert not (tmp_path / "kept" / "mesa").exists()
 
 
+def test_a_shader_cache_that_others_can_write_is_not_used(tmp_path: Path) -> None:
+    (tmp_path / "mesa").mkdir()
+    (tmp_path / "mesa").chmod(0o777)
+    _, log = run({"serialization_dir": str(tmp_path)})
+    assert "other users can write there" in log
+    assert not files(tmp_path / "mesa")
+
+
 def test_a_start_that_is_too_late_is_told(tmp_path: Path) -> None:
     first = "import gles_delegate; gles_delegate.list_devices()"
     _, log = run({"serialization_dir": str(tmp_path)}, first)
