@@ -39,20 +39,8 @@ MOST_DIVIDED = 1 << 20
 """What glsl/lib/tensor.glsl divides by a uniform is less."""
 
 _SIZES = {
-    *(
-        "BATCH",
-        "RUNS",
-        "IN_H",
-        "IN_W",
-        "OUT_H",
-        "OUT_W",
-        "PAD_H",
-        "PAD_W",
-        "KERNEL_H",
-        "GROUPS",
-        "STORES",
-    ),
-    *("IN_PIXELS", "IN_SLICES", "W_SLICES", "BLOCK"),
+    *("BATCH", "RUNS", "IN_H", "IN_W", "OUT_H", "OUT_W", "PAD_H", "PAD_W", "KERNEL_H"),
+    *("IN_PIXELS", "IN_SLICES", "W_SLICES", "BLOCK", "GROUPS", "STORES"),
 }
 """What a convolution's code does not depend on."""
 
