@@ -1,4 +1,4 @@
-"""What Mesa reads from the environment when EGL starts: where its shader cache is, and vectors.
+"""What Mesa reads from the environment as EGL starts: shader cache folder and vector width.
 
 Both hold for the whole process, so they are only set for a context of our own, and only where the
 user has not set them. A driver that is not Mesa ignores them.
@@ -26,8 +26,8 @@ _CACHE_SIZE = {"MESA_SHADER_CACHE_MAX_SIZE": "256M"}
 def shader_cache(folder: str | os.PathLike[str]) -> dict[str, str]:
     """The variables that keep Mesa's shader cache in a folder of `folder`, which only we can read.
 
-    None where the user has chosen another place, or where the folder cannot be made or is not
-    ours: Mesa runs the machine code that it finds there.
+    Empty if the user has chosen another place, or if the folder cannot be made or others can write
+    there: Mesa runs the machine code that it finds.
     """
     if any(name in os.environ for name in _CACHE_SETTINGS):
         return {}
@@ -46,11 +46,11 @@ def shader_cache(folder: str | os.PathLike[str]) -> dict[str, str]:
 def vector_bits(bits: int) -> dict[str, str]:
     """The variable that sets the width of llvmpipe's vectors.
 
-    None where the processor has no AVX-512 for 512 bits: LLVM would use two of 256.
+    Empty if the processor has no AVX-512 for 512 bits: LLVM would use two vectors of 256.
     """
     if bits > 256 and not _has_avx512():
         log.warning(
-            "software_vector_bits=%d needs a processor with AVX-512, which this one has not", bits
+            "software_vector_bits=%d needs a processor with AVX-512, which this one lacks", bits
         )
         return {}
     return {_VECTOR_BITS: str(bits)}

@@ -152,8 +152,6 @@ class CpuTiles:
 
     def lengths(self, window: Window, most: int) -> list[int]:
         """How many pixels of a row an invocation may have, at most `most`."""
-        if window.stride_w > 1 and window.dilation_w > 1:
-            return [1]
         return sorted({self.length(window, size) for size in self._sizes(min(most, self.pixels))})
 
     def length(self, window: Window, most: int) -> int:
