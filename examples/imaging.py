@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import gles_delegate as gd
-from gles_delegate.metadata import normalization
-from gles_delegate.model import load_model
+from gles_delegate.model.metadata import normalization
+from gles_delegate.model.reader import load_model
 
 FloatArray = NDArray[np.float32]
 

@@ -18,8 +18,8 @@ from PIL import Image
 from segment import classes_of, palette
 
 import gles_delegate as gd
-from gles_delegate.metadata import normalization
-from gles_delegate.model import load_model
+from gles_delegate.model.metadata import normalization
+from gles_delegate.model.reader import load_model
 
 MODEL = Path(__file__).parent / "models" / "ball_segmenter.tflite"
 SIZE = (1280, 720)

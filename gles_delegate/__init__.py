@@ -2,7 +2,6 @@
 
 from gles_delegate.compatibility import CompatibilityList
 from gles_delegate.delegate import GpuDelegate
-from gles_delegate.delegation import Invocation
 from gles_delegate.errors import (
     ContextError,
     ContextLostError,
@@ -19,10 +18,12 @@ from gles_delegate.errors import (
 from gles_delegate.gl.dmabuf import ImportedTexture, import_dmabuf
 from gles_delegate.gl.egl import Device, EglContext, list_devices
 from gles_delegate.gl.objects import Fence
-from gles_delegate.image import ImageOutput, ImageTransform
+from gles_delegate.image.output import ImageOutput
+from gles_delegate.image.transform import ImageTransform
 from gles_delegate.interpreter import Interpreter, SignatureRunner
 from gles_delegate.options import GpuDelegateOptions, InferencePreference, InferencePriority
 from gles_delegate.report import DelegationReport, DispatchTime
+from gles_delegate.runtime.delegation import Invocation
 from gles_delegate.version import __version__ as __version__
 
 __all__ = [

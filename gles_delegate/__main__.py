@@ -2,4 +2,4 @@
 
 from gles_delegate.cli import main
 
-main(prog_name="gles-delegate")
+main()

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gles_delegate.delegation import Delegation
 from gles_delegate.errors import DelegateError
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.thread import GlThread
-from gles_delegate.graph import Array, Graph, Node, Quantization, Tensor
 from gles_delegate.limits import Limits
+from gles_delegate.model.graph import Array, Graph, Node, Quantization, Tensor
 from gles_delegate.options import GpuDelegateOptions
+from gles_delegate.runtime.delegation import Delegation
 
 
 @dataclass(frozen=True)

@@ -8,21 +8,22 @@ from typing import Any
 
 import moderngl
 
-from gles_delegate.binding import Binding, BufferBinding, Layout, TextureBinding
 from gles_delegate.closing import Closing
-from gles_delegate.delegation import Delegation
 from gles_delegate.errors import DelegateError, LiteRtError
 from gles_delegate.gl import mesa
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.thread import GlThread, NotPickled
-from gles_delegate.graph import Graph
-from gles_delegate.image import ImageOutput, ImageTransform
-from gles_delegate.litert_check import require_known_layout
-from gles_delegate.model import load_model, read_model
+from gles_delegate.image.output import ImageOutput
+from gles_delegate.image.transform import ImageTransform
+from gles_delegate.litert.check import require_known_layout
+from gles_delegate.model.graph import Graph
+from gles_delegate.model.reader import load_model, read_model
 from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.report import DelegationReport, DispatchTime
-from gles_delegate.session import Progress
+from gles_delegate.runtime.binding import Binding, BufferBinding, Layout, TextureBinding
+from gles_delegate.runtime.delegation import Delegation
+from gles_delegate.runtime.session import Progress
 
 
 class GpuDelegate(NotPickled, Closing):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from math import ceil, prod
 from typing import Literal, TypeAlias, TypeVar
 
-from gles_delegate.graph import Array
+from gles_delegate.model.graph import Array
 
 Shape: TypeAlias = tuple[int, ...]
 Define: TypeAlias = int | float | str | tuple[int, ...]

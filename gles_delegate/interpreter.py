@@ -11,12 +11,12 @@ import numpy as np
 
 from gles_delegate.closing import Closing
 from gles_delegate.delegate import GpuDelegate
-from gles_delegate.delegation import Delegation, Invocation
 from gles_delegate.gl.objects import Fence, wait_on_gpu
-from gles_delegate.graph import Array, Graph, Signature
-from gles_delegate.litert_check import require_known_layout
-from gles_delegate.model import read_file, read_model
-from gles_delegate.standalone import StandAlone
+from gles_delegate.litert.check import require_known_layout
+from gles_delegate.model.graph import Array, Graph, Signature
+from gles_delegate.model.reader import read_file, read_model
+from gles_delegate.runtime.delegation import Delegation, Invocation
+from gles_delegate.runtime.standalone import StandAlone
 
 
 class Interpreter(Closing):

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from click.testing import CliRunner
 
-from gles_delegate.cli import main
+from gles_delegate.cli.commands import gles_delegate
 from tests.sketch import Sketch
 
 
 def call(*arguments: object, status: int = 0) -> str:
     """What a command prints; what it says on standard error if it fails."""
-    result = CliRunner().invoke(main, list(map(str, arguments)))
+    result = CliRunner().invoke(gles_delegate, list(map(str, arguments)))
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert result.exit_code == status, result.output

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 import moderngl
 import pytest
 
-from gles_delegate import plan, session
 from gles_delegate.dispatch import Value
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.objects import TexelBuffer
-from gles_delegate.memory import Lifetimes, Place
+from gles_delegate.planning import plan
+from gles_delegate.planning.memory import Lifetimes, Place
+from gles_delegate.runtime import session
 
 GUARD = bytes.fromhex("dec0ff7f") * 64  # NaN, so that a read shows in the results
 

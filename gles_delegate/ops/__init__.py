@@ -10,8 +10,8 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from gles_delegate.dispatch import Dispatch, Value
-from gles_delegate.ops.grid import make_grid
-from gles_delegate.ops.registry import (
+from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.registry import (
     NodeView,
     Options,
     RunTimeParameter,

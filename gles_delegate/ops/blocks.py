@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from math import prod
 
 from gles_delegate.dispatch import Operand, Step
-from gles_delegate.ops.movement import View, moved, moved_output, rank_4, view
+from gles_delegate.ops.lib.registry import Int32, NodeView, Options, Unsupported, op
+from gles_delegate.ops.lib.strides import rank_4, row_major
+from gles_delegate.ops.lib.views import View, moved, moved_output, view
 from gles_delegate.ops.padding import bordered
-from gles_delegate.ops.registry import Int32, NodeView, Options, Unsupported, op
-from gles_delegate.ops.strides import row_major
 
 
 @dataclass(frozen=True)

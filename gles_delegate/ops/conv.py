@@ -19,10 +19,9 @@ from gles_delegate.dispatch import (
     Value,
 )
 from gles_delegate.limits import Limits
-from gles_delegate.ops import packing
-from gles_delegate.ops.grid import WORK_GROUP, make_grid
-from gles_delegate.ops.movement import Region, View, rank_4, reshape_view, view
-from gles_delegate.ops.registry import (
+from gles_delegate.ops.lib import packing
+from gles_delegate.ops.lib.grid import WORK_GROUP, make_grid
+from gles_delegate.ops.lib.registry import (
     Bool,
     Int8,
     Int32,
@@ -32,8 +31,10 @@ from gles_delegate.ops.registry import (
     activation,
     op,
 )
-from gles_delegate.ops.tiles import CPU_TILES, DISPATCH, Tile, run_length, runs_of, time_of
-from gles_delegate.ops.window import Window
+from gles_delegate.ops.lib.strides import rank_4
+from gles_delegate.ops.lib.tiles import CPU_TILES, DISPATCH, Tile, run_length, runs_of, time_of
+from gles_delegate.ops.lib.views import Region, View, reshape_view, view
+from gles_delegate.ops.lib.window import Window
 
 MOST_DIVIDED = 1 << 20
 """What glsl/lib/tensor.glsl divides by a uniform is less."""

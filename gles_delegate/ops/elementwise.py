@@ -13,9 +13,9 @@ from math import isfinite
 from types import MappingProxyType
 
 from gles_delegate.dispatch import Call, Define, Dispatch, Kind, Operand, Shape, Step, Value
-from gles_delegate.graph import Quantization
-from gles_delegate.ops.grid import make_grid
-from gles_delegate.ops.registry import (
+from gles_delegate.model.graph import Quantization
+from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.registry import (
     Bool,
     Float32,
     Int8,
@@ -25,7 +25,10 @@ from gles_delegate.ops.registry import (
     activation,
     op,
 )
-from gles_delegate.ops.strides import broadcast_shapes, broadcast_strides, merged
+from gles_delegate.ops.lib.strides import broadcast_shapes, broadcast_strides, merged
+
+TYPES = ("float32", "int32", "bool", "int8", "uint8")
+"""Element types that ops take which only move or choose elements."""
 
 PER_LANE = 4
 NONE: Mapping[str, Define] = MappingProxyType({})

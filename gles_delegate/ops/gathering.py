@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from math import prod
 
 from gles_delegate.dispatch import Define, Dispatch, Operand, Shape, Step
-from gles_delegate.ops.grid import make_grid
-from gles_delegate.ops.movement import moved_output, one_integer
-from gles_delegate.ops.registry import Int32, NodeView, Options, Unsupported, op
-from gles_delegate.ops.strides import normal_axis, row_major
+from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.registry import Int32, NodeView, Options, Unsupported, one_integer, op
+from gles_delegate.ops.lib.strides import normal_axis, row_major
+from gles_delegate.ops.lib.views import moved_output
 
 
 @dataclass(frozen=True)

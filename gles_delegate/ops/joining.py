@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from math import prod
 
 from gles_delegate.dispatch import Operand, Shape, Step, Value
-from gles_delegate.ops.movement import Region, View, moved_output, view
-from gles_delegate.ops.registry import Int8, Int32, NodeView, Options, Unsupported, op
-from gles_delegate.ops.strides import normal_axis
+from gles_delegate.ops.lib.registry import Int8, Int32, NodeView, Options, Unsupported, op
+from gles_delegate.ops.lib.strides import normal_axis
+from gles_delegate.ops.lib.views import Region, View, moved_output, view
 
 
 @dataclass(frozen=True)

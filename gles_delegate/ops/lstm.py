@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from gles_delegate.dispatch import Alias, Define, Dispatch, Step, Value
 from gles_delegate.ops.conv import product
-from gles_delegate.ops.grid import make_grid
-from gles_delegate.ops.movement import Region, View, view
-from gles_delegate.ops.registry import Bool, Float32, Int8, NodeView, Options, Unsupported, op
+from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.registry import Bool, Float32, Int8, NodeView, Options, Unsupported, op
+from gles_delegate.ops.lib.views import Region, View, view
 
 BASIC = 1
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from gles_delegate.dispatch import Define, Dispatch, Operand, Step
-from gles_delegate.ops.movement import View, view
-from gles_delegate.ops.registry import Bool, NodeView, Options, Unsupported, op
-from gles_delegate.ops.strides import broadcast_shapes, broadcast_strides, merged
-from gles_delegate.ops.tiles import Tile
+from gles_delegate.ops.lib.registry import Bool, NodeView, Options, Unsupported, op
+from gles_delegate.ops.lib.strides import broadcast_shapes, broadcast_strides, merged
+from gles_delegate.ops.lib.tiles import Tile
+from gles_delegate.ops.lib.views import View, view
 
 
 @dataclass(frozen=True)

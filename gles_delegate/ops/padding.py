@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gles_delegate.dispatch import Shape, Step
-from gles_delegate.ops.movement import Mirror, View, moved
-from gles_delegate.ops.registry import Int8, NodeView, Options, Unsupported, op
-from gles_delegate.ops.strides import row_major
+from gles_delegate.ops.lib.registry import Int8, NodeView, Options, Unsupported, op
+from gles_delegate.ops.lib.strides import row_major
+from gles_delegate.ops.lib.views import Mirror, View, moved
 
 
 @op("PAD", "PADV2", max_version=6)

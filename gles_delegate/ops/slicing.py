@@ -6,9 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gles_delegate.dispatch import Operand, Shape, Step
-from gles_delegate.ops.movement import View, moved, one_integer
-from gles_delegate.ops.registry import Bool, Int32, NodeView, Options, Unsupported, op
-from gles_delegate.ops.strides import normal_axis, row_major
+from gles_delegate.ops.lib.registry import (
+    Bool,
+    Int32,
+    NodeView,
+    Options,
+    Unsupported,
+    one_integer,
+    op,
+)
+from gles_delegate.ops.lib.strides import normal_axis, row_major
+from gles_delegate.ops.lib.views import View, moved
 
 
 @op("SLICE", max_version=8)

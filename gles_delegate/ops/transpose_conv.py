@@ -7,8 +7,7 @@ from math import ceil
 
 from gles_delegate.dispatch import Define, Dispatch, Operand, Step, Value
 from gles_delegate.ops.conv import with_weights
-from gles_delegate.ops.movement import rank_4
-from gles_delegate.ops.registry import (
+from gles_delegate.ops.lib.registry import (
     Int8,
     Int32,
     NodeView,
@@ -17,8 +16,9 @@ from gles_delegate.ops.registry import (
     activation,
     op,
 )
-from gles_delegate.ops.tiles import Tile
-from gles_delegate.ops.window import SAME, Sliding, Window
+from gles_delegate.ops.lib.strides import rank_4
+from gles_delegate.ops.lib.tiles import Tile
+from gles_delegate.ops.lib.window import SAME, Sliding, Window
 
 
 @dataclass(frozen=True)

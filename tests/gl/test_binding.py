@@ -13,9 +13,9 @@ import pytest
 from numpy.typing import NDArray
 
 import gles_delegate as gd
-from gles_delegate import delegation
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.limits import Limits
+from gles_delegate.runtime import delegation
 from tests.gl.pixels import read_texture
 from tests.gl.trace import traced
 from tests.tflite_builder import ModelBuilder, quantization

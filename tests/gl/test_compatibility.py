@@ -9,7 +9,7 @@ import pytest
 
 import gles_delegate as gd
 from gles_delegate.gl.context import GpuContext
-from gles_delegate.session import Session
+from gles_delegate.runtime.session import Session
 
 pytestmark = pytest.mark.usefixtures("gl")
 

@@ -22,13 +22,13 @@ import numpy as np
 import pytest
 
 import gles_delegate as gd
-from gles_delegate import session
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.egl import current_context
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.libegl import Binding, libegl
 from gles_delegate.gl.objects import TexelBuffer
+from gles_delegate.runtime import session
 from tests.gl.small import INPUT, allocated, check, expected, run, small_model, tiny_model
 from tests.gl.state import State, objects_in
 

@@ -14,8 +14,8 @@ import gles_delegate as gd
 from gles_delegate.gl import llvmpipe
 from gles_delegate.gl.context import OUTPUT_BLOCK, GpuContext
 from gles_delegate.gl.egl import current_context
-from gles_delegate.ops import tiles
-from gles_delegate.ops.tiles import CpuTiles
+from gles_delegate.ops.lib import tiles
+from gles_delegate.ops.lib.tiles import CpuTiles
 from tests.gl.small import expected, small_model
 from tests.sketch import Sketch
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import gles_delegate as gd
-from gles_delegate import session, store
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.objects import Program
+from gles_delegate.runtime import session, store
 from tests.gl.small import check, small_model, tiny_model
 
 pytestmark = pytest.mark.usefixtures("gl")

@@ -13,11 +13,11 @@ import pytest
 from numpy.typing import NDArray
 
 import gles_delegate as gd
-from gles_delegate import delegation, tuning
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.objects import Program
 from gles_delegate.ops import conv
-from gles_delegate.ops.tiles import CHOICES
+from gles_delegate.ops.lib.tiles import CHOICES
+from gles_delegate.runtime import delegation, tuning
 from tests.tflite_builder import ModelBuilder
 
 pytestmark = pytest.mark.usefixtures("gl")

@@ -14,10 +14,10 @@ from click.testing import CliRunner
 from PIL import Image
 
 import gles_delegate as gd
-from gles_delegate import compare
-from gles_delegate.cli import main
-from gles_delegate.model import read_model
-from gles_delegate.session import Session
+from gles_delegate.cli import comparison as compare
+from gles_delegate.cli.commands import gles_delegate
+from gles_delegate.model.reader import read_model
+from gles_delegate.runtime.session import Session
 from tests.command import call, call_json, saved
 from tests.gl.small import INPUT, expected, small_model
 from tests.litert.test_mixed import with_a_detour
@@ -48,7 +48,7 @@ def test_compare_agrees(per_op: bool, model: Path, mixed: Path) -> None:
 @pytest.fixture
 def wrong_tanh(monkeypatch: pytest.MonkeyPatch) -> None:
     """TANH on the GPU does nothing."""
-    from gles_delegate.ops import registry
+    from gles_delegate.ops.lib import registry
 
     right = registry._OPS["TANH"]
 
@@ -63,7 +63,7 @@ def wrong_tanh(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_compare_names_the_first_that_differs(per_op: bool, mixed: Path) -> None:
     flags = ["--per-op"] if per_op else []
     arguments = ["compare", str(mixed), *flags]
-    result = CliRunner().invoke(main, arguments)
+    result = CliRunner().invoke(gles_delegate, arguments)
     if per_op:
         assert result.exit_code == 1
         assert "1 of 4 tensors differ, the first is tensor" in result.stdout
@@ -73,7 +73,7 @@ def test_compare_names_the_first_that_differs(per_op: bool, mixed: Path) -> None
 
 
 def test_no_bar_is_drawn_into_a_file(model: Path) -> None:
-    result = CliRunner().invoke(main, ["compare", str(model), "--per-op"])
+    result = CliRunner().invoke(gles_delegate, ["compare", str(model), "--per-op"])
     assert (result.exit_code, result.stderr) == (0, "")
 
 

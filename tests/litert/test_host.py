@@ -18,11 +18,12 @@ from ai_edge_litert import schema_py_generated as tfl
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 
 import gles_delegate as gd
-from gles_delegate import litert, litert_check
-from gles_delegate.litert import NativeDelegate, NativeGraph
-from gles_delegate.litert_check import require_known_layout
-from gles_delegate.model import read_model
-from gles_delegate.partition import find_segments
+from gles_delegate.litert import check as litert_check
+from gles_delegate.litert import native as litert
+from gles_delegate.litert.check import require_known_layout
+from gles_delegate.litert.native import NativeDelegate, NativeGraph
+from gles_delegate.model.reader import read_model
+from gles_delegate.planning.partition import find_segments
 from tests import oracle
 from tests.gl.small import _WEIGHTS, INPUT, expected, run, small_model, tiny_model
 from tests.gl.test_delegate import resources
@@ -207,7 +208,7 @@ def test_an_own_thread_serves_any_thread() -> None:
 
 
 def test_what_a_kernel_raises_reaches_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gles_delegate.session import Session
+    from gles_delegate.runtime.session import Session
 
     with gd.GpuDelegate(model=small_model()) as delegate:
         interpreter = in_litert(delegate)

@@ -11,7 +11,7 @@ from ai_edge_litert import schema_py_generated as schema
 from numpy.typing import NDArray
 
 import gles_delegate as gd
-from gles_delegate.model import read_model
+from gles_delegate.model.reader import read_model
 from tests.oracle import assert_close, run_gles, run_litert
 from tests.tflite_builder import ModelBuilder
 

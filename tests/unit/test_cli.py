@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from gles_delegate import cli
-from gles_delegate.graph import Array, Graph, Quantization, Tensor
+from gles_delegate.cli import common, files
+from gles_delegate.model.graph import Array, Graph, Quantization, Tensor
 from tests.command import call, call_json, picture_model, saved
 from tests.gl.small import small_model
 from tests.litert.test_mixed import with_a_detour
@@ -103,7 +103,7 @@ def test_usage_errors_end_with_status_2(arguments: tuple[str, ...]) -> None:
 
 
 def test_json_has_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
-    cli._print_json({"a": [np.nan, (np.inf, 1.5)], "b": 2})
+    common.print_json({"a": [np.nan, (np.inf, 1.5)], "b": 2})
     assert capsys.readouterr().out == '{"a": [null, [null, 1.5]], "b": 2}\n'
 
 
@@ -133,9 +133,9 @@ def only(tensor: Tensor) -> Graph:
 )
 def test_pictures_come_back(tensor: Tensor, back: Array, tmp_path: Path) -> None:
     Image.fromarray(back).save(tmp_path / "in.png")
-    array = cli._load(tmp_path / "in.png", only(tensor), 0, 0, 255)
+    array = files.load_input(tmp_path / "in.png", only(tensor), 0, 0, 255)
     assert (array.shape, array.dtype) == (tensor.shape, tensor.dtype)
-    cli._save(tmp_path / "out.png", array, tensor)
+    files.save_output(tmp_path / "out.png", array, tensor)
     with Image.open(tmp_path / "out.png") as picture:
         assert np.array_equal(np.asarray(picture), back)
 
@@ -143,21 +143,25 @@ def test_pictures_come_back(tensor: Tensor, back: Array, tmp_path: Path) -> None
 @pytest.mark.parametrize(("shape", "dtype"), [((1, 4, 6), "int32"), ((1, 4, 6, 2), "float32")])
 def test_what_is_no_picture(shape: tuple[int, ...], dtype: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"cannot make the picture .*out.png of 'picture'"):
-        cli._save(tmp_path / "out.png", np.zeros(shape, dtype), picture_tensor(shape, dtype))
+        files.save_output(
+            tmp_path / "out.png", np.zeros(shape, dtype), picture_tensor(shape, dtype)
+        )
 
 
 def test_arrays_of_another_byte_order(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.array([1, 2], ">f4"))
-    array = cli._load(tmp_path / "x.npy", only(picture_tensor((2,), "float32")), 0, 0, 1)
+    array = files.load_input(tmp_path / "x.npy", only(picture_tensor((2,), "float32")), 0, 0, 1)
     assert (array.dtype.isnative, array.tolist()) == (True, [1, 2])
 
 
 @pytest.mark.parametrize("missing", ["click", "PIL", "rich.console"])
 def test_without_the_extra(missing: str) -> None:
-    code = f"import sys; sys.modules[{missing!r}] = None; import gles_delegate.cli"
+    code = (
+        f"import sys; sys.modules[{missing!r}] = None; from gles_delegate.cli import main; main()"
+    )
     ended = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )
-    assert ended.returncode == 2
-    assert "pip install 'gles_delegate[cli]'" in ended.stderr
+    assert ended.returncode == 1
+    assert "pip install click matplotlib pillow rich" in ended.stderr
     assert "Traceback" not in ended.stderr

@@ -10,7 +10,7 @@ import pytest
 
 from gles_delegate.dispatch import Value
 from gles_delegate.limits import Limits
-from gles_delegate.plan import Plan
+from gles_delegate.planning.plan import Plan
 from tests.sketch import Sketch
 from tests.unit.test_plan import ROOMY, plan_of
 

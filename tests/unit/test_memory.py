@@ -11,10 +11,11 @@ import pytest
 
 from gles_delegate.dispatch import Value
 from gles_delegate.limits import Limits
-from gles_delegate.memory import ALIGNMENT, Lifetimes, Place, assign_places, widths
-from gles_delegate.model import read_model
-from gles_delegate.partition import choose_segments, lower_graph
-from gles_delegate.plan import make_plan
+from gles_delegate.model.reader import read_model
+from gles_delegate.planning.lowering import lower_graph
+from gles_delegate.planning.memory import ALIGNMENT, Lifetimes, Place, assign_places, widths
+from gles_delegate.planning.partition import choose_segments
+from gles_delegate.planning.plan import make_plan
 from tests.models import OTHER_MODELS, REAL_MODELS
 from tests.unit.test_plan import FLOOR, ROOMY
 

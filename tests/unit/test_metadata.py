@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from gles_delegate import cli
+from gles_delegate.cli import files
 from gles_delegate.errors import ModelError
-from gles_delegate.graph import Graph, Tensor
-from gles_delegate.metadata import normalization
+from gles_delegate.model.graph import Graph, Tensor
+from gles_delegate.model.metadata import normalization
 
 NORMALIZATION, SCORE_CALIBRATION = 1, 3
 Unit = tuple[int, Sequence[float], Sequence[float]]
@@ -93,7 +93,7 @@ def test_what_does_not_fit_is_refused(unit: tuple[list[float], list[float]]) -> 
 def test_the_command_line_normalises_by_it(tmp_path: Path) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (8, 8, 3)).astype(np.uint8)
     Image.fromarray(pixels).save(tmp_path / "a.png")
-    array = cli._load(tmp_path / "a.png", graph([OF_EACH]), 1, None, 2)
+    array = files.load_input(tmp_path / "a.png", graph([OF_EACH]), 1, None, 2)
     np.testing.assert_allclose(array[0], (pixels - np.array([1.0, 2, 3])) / 2, rtol=1e-6)
 
 

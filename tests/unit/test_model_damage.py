@@ -17,7 +17,7 @@ import pytest
 from ai_edge_litert import schema_py_generated as tfl
 
 from gles_delegate.errors import ModelError
-from gles_delegate.model import read_model
+from gles_delegate.model.reader import read_model
 from tests.tflite_builder import ModelBuilder, quantization
 
 IDENTIFIER = b"TFL3"

@@ -11,13 +11,14 @@ import pytest
 
 from gles_delegate.dispatch import Alias, Dispatch, Value
 from gles_delegate.errors import ModelError
-from gles_delegate.graph import Array
-from gles_delegate.image import ImageOutput, ImageTransform
+from gles_delegate.image.output import ImageOutput
+from gles_delegate.image.transform import ImageTransform
 from gles_delegate.limits import Limits
-from gles_delegate.model import read_model
-from gles_delegate.partition import lower_graph
-from gles_delegate.plan import Plan, make_plan
-from gles_delegate.ports import Elements, Picture, Pixels, Port
+from gles_delegate.model.graph import Array
+from gles_delegate.model.reader import read_model
+from gles_delegate.planning.lowering import lower_graph
+from gles_delegate.planning.plan import Plan, make_plan
+from gles_delegate.planning.ports import Elements, Picture, Pixels, Port
 from tests.graph_table import GRAPHS
 from tests.models import REAL_MODELS
 from tests.random_graphs import random_graph

@@ -9,8 +9,8 @@ import pytest
 
 from gles_delegate.dispatch import Value
 from gles_delegate.limits import Limits
-from gles_delegate.ops.tiles import CHOICES, MOST_PIXELS, Tile
-from gles_delegate.ops.window import Window
+from gles_delegate.ops.lib.tiles import CHOICES, MOST_PIXELS, Tile
+from gles_delegate.ops.lib.window import Window
 
 LLVMPIPE = Limits(cpu=True)
 IMAGES = [(1, 4, 4), (7, 7, 256), (12544, 8, 16), (196, 128, 128), (1089, 20, 120), (9, 300, 2)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gles_delegate.dispatch import Dispatch, Grid, Value
-from gles_delegate.tuning import fastest
+from gles_delegate.runtime.tuning import fastest
 
 
 def dispatch(node: int, tile: int, *fused: int, channels: int = 4) -> Dispatch:

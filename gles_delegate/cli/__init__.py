@@ -1,0 +1,19 @@
+"""The command line; its modules need the packages of the extra ``cli``."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command ``gles-delegate``."""
+    try:
+        from gles_delegate.cli.commands import gles_delegate
+    except ImportError as error:
+        if (error.name or "").startswith("gles_delegate"):
+            raise
+        sys.exit(
+            f"gles-delegate: {error.name} is not installed; the command line needs "
+            "pip install click matplotlib pillow rich"
+        )
+    gles_delegate(prog_name="gles-delegate")

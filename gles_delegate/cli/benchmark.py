@@ -1,0 +1,192 @@
+"""``gles-delegate benchmark``: how fast a model runs, and where the time goes."""
+
+from __future__ import annotations
+
+import csv as csv_module
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gles_delegate.cli import comparison, timing
+from gles_delegate.cli.common import (
+    cache_option,
+    command,
+    device_option,
+    input_option,
+    json_option,
+    mean_option,
+    megabytes,
+    model_argument,
+    print_json,
+    print_table,
+    progress_bar,
+    std_option,
+)
+from gles_delegate.cli.files import load_inputs
+from gles_delegate.model.reader import read_file, read_model
+from gles_delegate.options import GpuDelegateOptions, InferencePreference
+from gles_delegate.report import DispatchTime
+
+
+@command
+@model_argument
+@input_option
+@mean_option
+@std_option
+@click.option("--runs", default=50, show_default=True)
+@click.option("--warmup", default=5, show_default=True, help="Runs before those that count.")
+@click.option(
+    "--against",
+    default="",
+    metavar="PEER,...",
+    help=f"Measure these as well, in turns, and print ratios: {', '.join(timing.PEERS)}.",
+)
+@click.option("--threads", default=2, show_default=True, help="Of the peers' CPU kernels.")
+@click.option("--profile", is_flag=True, help="Measure each dispatch by itself as well.")
+@click.option("--csv", type=click.Path(path_type=Path), help="Write the profile to this file.")
+@click.option(
+    "--picture", type=click.Path(path_type=Path), help="Draw the time of each node to this file."
+)
+@click.option("--half", is_flag=True, help="Allow loss of precision: float16 storage.")
+@click.option(
+    "--sustained-speed",
+    is_flag=True,
+    help="Measure tiles first, and take the fastest of each kernel.",
+)
+@click.option(
+    "--vector-bits",
+    type=click.Choice(["128", "256", "512"]),
+    help="The width of llvmpipe's vectors; default: Mesa's choice, at most 256.",
+)
+@cache_option
+@device_option
+@json_option
+def benchmark(
+    model: Path,
+    inputs: Sequence[str],
+    mean: float | None,
+    std: float | None,
+    runs: int,
+    warmup: int,
+    against: str,
+    threads: int,
+    profile: bool,
+    csv: Path | None,
+    picture: Path | None,
+    half: bool,
+    sustained_speed: bool,
+    vector_bits: str | None,
+    cache: Path | None,
+    device: int | None,
+    as_json: bool,
+) -> None:
+    """Measure how fast MODEL runs, from arrays to arrays."""
+    content = read_file(model)
+    graph = read_model(content)
+    feeds = load_inputs(graph, inputs, mean, std) if inputs else comparison.random_feeds(content)
+    options = GpuDelegateOptions(
+        device_index=device,
+        precision_loss_allowed=half or None,
+        inference_preference=InferencePreference(sustained_speed),
+        software_vector_bits=int(vector_bits) if vector_bits else None,
+        serialization_dir=cache,
+    )
+    peers = [name for name in against.split(",") if name]
+    profiles = 10 if profile or csv or picture else 0
+    with progress_bar() as bar:
+        task = bar.add_task(model.name, total=None)
+        result = timing.benchmark(
+            content, feeds, options, runs, warmup, peers, threads, profiles,
+            lambda done, total: bar.update(task, completed=done, total=total),
+        )  # fmt: skip
+    if csv:
+        _write_csv(csv, result.dispatches)
+    if picture:
+        _draw(picture, model.name, result.dispatches)
+    if as_json:
+        print_json(_as_data(result))
+    else:
+        _print_benchmark(result, profile)
+
+
+def _as_data(result: timing.Benchmark) -> dict[str, Any]:
+    data = dataclasses.asdict(result)
+    data["runs"] = result.runs.summary()
+    data["peers"] = {
+        name: {**times.summary(), "ratio": result.ratio(name)}
+        for name, times in result.peers.items()
+    }
+    data["dispatches"] = [
+        {**dataclasses.asdict(dispatch), "gflops": dispatch.gflops}
+        for dispatch in result.dispatches
+    ]
+    return data
+
+
+def _print_benchmark(result: timing.Benchmark, profile: bool) -> None:
+    print(f"{result.device}: {result.report}")
+    rows = [{"": "gles_delegate", **result.runs.summary(), "ours / its": ""}]
+    for name, times in result.peers.items():
+        rows.append({"": name, **times.summary(), "ours / its": f"{result.ratio(name):.2f}"})
+    print_table(rows)
+    print(
+        f"milliseconds. Start {result.init * 1e3:.0f} ms, first run {result.first * 1e3:.0f} ms; "
+        f"the CPU's part of a run {result.cpu * 1e3:.3f} ms; activations "
+        f"{megabytes(result.activation_bytes)}, weights {megabytes(result.constant_bytes)}, "
+        f"process at most {megabytes(result.peak_bytes)}"
+    )
+    if profile:
+        total = sum(dispatch.seconds for dispatch in result.dispatches)
+        print_table(
+            [
+                {
+                    "node": dispatch.node if dispatch.node >= 0 else "",
+                    "op": dispatch.op,
+                    "ms": f"{dispatch.seconds * 1e3:.3f}",
+                    "%": f"{dispatch.seconds / total * 100:.1f}",
+                    "GFLOP/s": f"{dispatch.gflops:.1f}" if dispatch.flops else "",
+                    "dispatch": dispatch.text,
+                }
+                for dispatch in result.dispatches
+            ]
+        )
+        print(f"{len(result.dispatches)} dispatches, {total * 1e3:.3f} ms one by one")
+
+
+def _write_csv(path: Path, dispatches: Sequence[DispatchTime]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv_module.writer(file)
+        writer.writerow(("node", "op", "shader", "seconds", "flops", "dispatch"))
+        for d in dispatches:
+            writer.writerow((d.node, d.op, d.shader, d.seconds, d.flops, d.text))
+
+
+def _draw(path: Path, title: str, dispatches: Sequence[DispatchTime]) -> None:
+    """A bar for each node, as long as its dispatches take, and coloured by its op."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ValueError(
+            "matplotlib, for --picture, is not installed: pip install 'gles_delegate[cli]'"
+        ) from None
+    nodes: dict[tuple[int, str], float] = {}
+    totals: dict[str, float] = {}
+    for dispatch in dispatches:
+        op, milliseconds = dispatch.op or "layout", dispatch.seconds * 1e3
+        nodes[dispatch.node, op] = nodes.get((dispatch.node, op), 0) + milliseconds
+        totals[op] = totals.get(op, 0) + milliseconds
+    figure = Figure(figsize=(8, max(2, 0.18 * len(nodes) + 1)), layout="constrained")
+    axes = figure.add_subplot()
+    for op in sorted(totals, key=lambda op: -totals[op]):
+        rows = [(i, t) for i, ((_, other), t) in enumerate(nodes.items()) if other == op]
+        axes.barh(*zip(*rows, strict=True), label=f"{op}: {totals[op]:.2f} ms")
+    names = [str(node) if node >= 0 else "" for node, _ in nodes]
+    axes.set_yticks(range(len(nodes)), names, fontsize=6)
+    axes.invert_yaxis()
+    axes.set(xlabel="ms", ylabel="node", title=title)
+    axes.margins(y=0.01)
+    figure.legend(loc="outside lower center", ncols=3)
+    figure.savefig(path, dpi=120)

@@ -1,0 +1,21 @@
+"""The command ``gles-delegate``."""
+
+from __future__ import annotations
+
+import click
+
+from gles_delegate.cli.benchmark import benchmark
+from gles_delegate.cli.compare import compare
+from gles_delegate.cli.doctor import doctor
+from gles_delegate.cli.inspect import inspect
+from gles_delegate.cli.run import run
+from gles_delegate.version import __version__
+
+
+@click.group(
+    commands=[benchmark, compare, doctor, inspect, run],
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(__version__)
+def gles_delegate() -> None:
+    """Run TensorFlow Lite models on the GPU, and see what runs there and why."""

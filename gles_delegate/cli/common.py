@@ -1,0 +1,99 @@
+"""Options that several commands share, and how they print."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from gles_delegate.errors import DelegateError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
+cache_option = click.option(
+    "--cache",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Keep packed weights and compiled shaders in FOLDER for the next start.",
+)
+device_option = click.option(
+    "--device", type=click.IntRange(0), help="A device that doctor lists; default: the best."
+)
+model_argument = click.argument("model", type=click.Path(path_type=Path))
+input_option = click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="[NAME=]FILE",
+    help="An array (.npy) or a picture for an input, by its name or index, once for each input.",
+)
+mean_option = click.option("--mean", type=float)
+std_option = click.option(
+    "--std",
+    type=click.FloatRange(0, min_open=True),
+    help="A float input gets (pixel - mean) / std of a picture's pixels of 0 to 255; default: "
+    "what the model's metadata says, or else 127.5 for both.",
+)
+
+
+def command(function: F) -> F:
+    """Make a command that prints this package's errors as one line, not a traceback."""
+
+    @wraps(function)
+    def run(*arguments: Any, **options: Any) -> None:
+        try:
+            function(*arguments, **options)
+        except BrokenPipeError:  # the reader has seen enough: click's affair
+            raise
+        except (DelegateError, ValueError, OSError) as error:
+            print(f"gles-delegate: {error}", file=sys.stderr)
+            sys.exit(1)
+
+    return click.command()(run)  # type: ignore[return-value]
+
+
+def print_json(data: Any) -> None:
+    """Print it as JSON, which has no NaN and no infinity: they become null."""
+
+    def finite(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: finite(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [finite(item) for item in value]
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    print(json.dumps(finite(data), allow_nan=False))
+
+
+def progress_bar() -> Progress:
+    """A bar on standard error, where that is a terminal."""
+    console = Console(stderr=True)
+    return Progress(console=console, transient=True, disable=not console.is_terminal)
+
+
+def print_table(rows: Sequence[dict[str, Any]]) -> None:
+    table = Table(*(rows[0] if rows else ()), box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*(f"{v:.3g}" if isinstance(v, float) else str(v) for v in row.values()))
+    make_console().print(table)
+
+
+def make_console() -> Console:
+    """As wide as the terminal; whole lines where the output goes into a file."""
+    console = Console(highlight=False, markup=False)
+    return console if console.is_terminal else Console(width=300, highlight=False, markup=False)
+
+
+def megabytes(size: int) -> str:
+    return f"{size / 1e6:.2f} MB"

@@ -1,0 +1,84 @@
+"""``gles-delegate compare``: the GPU's results against those of LiteRT's CPU kernels."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from gles_delegate.cli import comparison
+from gles_delegate.cli.common import (
+    command,
+    device_option,
+    input_option,
+    json_option,
+    mean_option,
+    model_argument,
+    print_json,
+    print_table,
+    progress_bar,
+    std_option,
+)
+from gles_delegate.cli.files import load_inputs, naming_new_shapes
+from gles_delegate.model.reader import read_file, read_model
+from gles_delegate.options import GpuDelegateOptions
+
+
+@command
+@model_argument
+@input_option
+@mean_option
+@std_option
+@click.option("--seed", default=0, show_default=True, help="Of the inputs, if none are given.")
+@click.option("--per-op", is_flag=True, help="Each node by itself, on LiteRT's tensors.")
+@click.option("--tolerance", type=float, help="Of scale; default 1e-4, with --per-op 1e-5.")
+@click.option("--steps", default=1, show_default=True, help="Allowed in 8-bit tensors.")
+@device_option
+@json_option
+def compare(
+    model: Path,
+    inputs: Sequence[str],
+    mean: float | None,
+    std: float | None,
+    seed: int,
+    per_op: bool,
+    tolerance: float | None,
+    steps: int,
+    device: int | None,
+    as_json: bool,
+) -> None:
+    """Compare the GPU's results for MODEL with those of LiteRT's CPU kernels.
+
+    Ends with status 1 if a tensor differs by more than is allowed, and names the first.
+    """
+    content = read_file(model)
+    graph = read_model(content)
+    feeds = (
+        load_inputs(graph, inputs, mean, std) if inputs else comparison.random_feeds(content, seed)
+    )
+    how = comparison.compare_nodes if per_op else comparison.compare_outputs
+    limit = tolerance if tolerance is not None else 1e-5 if per_op else 1e-4
+    options = GpuDelegateOptions(device_index=device)
+    with naming_new_shapes(graph, feeds), progress_bar() as bar:
+        tensors = how(content, feeds, options, limit, steps)
+        differences = list(bar.track(tensors, description=model.name))
+    failed = [d for d in differences if not d.passed]
+    rows = [{**dataclasses.asdict(d), "passed": d.passed} for d in differences]
+    if as_json:
+        print_json({"tensors": rows, "passed": not failed})
+    else:
+        columns = ("node", "op", "tensor", "name", "dtype", "error", "scale", "same_maximum")
+        print_table([{k: row[k] for k in (*columns, "passed")} for row in rows])
+        if failed:
+            first = failed[0]
+            print(
+                f"{len(failed)} of {len(rows)} tensors differ, the first is tensor {first.tensor} "
+                f"{first.name!r} of node {first.node} {first.op}: off by {first.error:.2g}, "
+                f"allowed {first.allowed * first.scale:.2g}"
+            )
+        else:
+            print(f"all {len(rows)} tensors agree")
+    sys.exit(bool(failed))

@@ -1,0 +1,237 @@
+"""The GPU's results against those of LiteRT's CPU kernels, output by output or node by node."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gles_delegate.delegate import GpuDelegate
+from gles_delegate.errors import LiteRtError, ModelError
+from gles_delegate.interpreter import Interpreter as GpuInterpreter
+from gles_delegate.model.folding import fold_constants
+from gles_delegate.model.graph import QUANTIZED_TYPES, Array, Tensor
+from gles_delegate.model.reader import read_model
+from gles_delegate.options import GpuDelegateOptions
+from gles_delegate.planning.lowering import is_folded
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far a tensor of the GPU is from LiteRT's.
+
+    Attributes:
+        node, op: The node that computes it.
+        error: The largest difference; in steps for 8-bit tensors.
+        scale: The largest finite number of LiteRT's tensor, 1 at least; 1 for 8-bit tensors.
+        allowed: The largest ``error / scale`` that passes.
+        same_maximum: Whether the largest number stands at the same place (top-1).
+    """
+
+    tensor: int
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    node: int
+    op: str
+    error: float
+    scale: float
+    allowed: float
+    same_maximum: bool
+
+    @property
+    def passed(self) -> bool:
+        return self.error <= self.allowed * self.scale
+
+
+def compare_outputs(
+    content: bytes,
+    feeds: Mapping[int, Array],
+    options: GpuDelegateOptions | None = None,
+    tolerance: float = 1e-4,
+    steps: int = 1,
+) -> list[Difference]:
+    """Run a model on the GPU and on LiteRT's CPU, and compare the outputs.
+
+    Args:
+        feeds: The inputs by tensor index, of any size that the model can be resized to.
+        tolerance: Allowed difference of real numbers, as a share of their scale.
+        steps: Allowed difference of 8-bit numbers.
+
+    Raises:
+        LiteRtError: LiteRT is not installed, or does not run the model.
+        UnsupportedModelError, ContextError: As for `Interpreter`.
+    """
+    graph = read_model(content)
+    theirs = _litert(content, feeds)
+    makers = {index: node for node in graph.nodes for index in node.outputs}
+    with GpuDelegate(options) as delegate:
+        ours = GpuInterpreter(model_content=content, experimental_delegates=[delegate])
+        prepare(ours, feeds)
+        ours.invoke()
+        return [
+            _difference(
+                graph.tensors[index],
+                (makers[index].index, makers[index].op) if index in makers else (-1, "input"),
+                ours.get_tensor(index),
+                theirs.get_tensor(index),
+                tolerance,
+                steps,
+            )
+            for index in graph.outputs
+        ]
+
+
+def compare_nodes(
+    content: bytes,
+    feeds: Mapping[int, Array],
+    options: GpuDelegateOptions | None = None,
+    tolerance: float = 1e-5,
+    steps: int = 1,
+) -> Iterator[Difference]:
+    """Run each node that the GPU computes by itself, on LiteRT's tensors, and compare its results.
+
+    Arguments and errors are those of `compare_outputs`. LiteRT uses its builtin kernels, and
+    XNNPACK only where they do not have an op of the model. The places of maxima that MediaPipe's
+    MaxPoolingWithArgmax2D hands to MaxUnpooling2D are written otherwise there: the former's
+    maxima are compared, the latter is left to `compare_outputs`.
+    """
+    graph = read_model(content)
+    folded = fold_constants(graph)
+    try:
+        theirs = _litert(content, feeds, builtin=True, keep=True)
+    except LiteRtError:
+        theirs = _litert(content, feeds, keep=True)
+    pooling = [node for node in graph.nodes if node.op == "MaxPoolingWithArgmax2D"]
+    places = {index for node in pooling for index in node.outputs[1:]}
+    options = replace(options or GpuDelegateOptions(), max_delegated_partitions=len(graph.nodes))
+    computed = tuple(index for node in graph.nodes for index in node.outputs)
+    everything = replace(graph, outputs=tuple(dict.fromkeys((*graph.outputs, *computed))))
+    with GpuDelegate(options) as delegate:
+        delegation = delegate.bind(everything)
+        taken = [node.index for node in delegation.report.nodes if node.delegated]
+        for node in (graph.nodes[index] for index in taken):
+            if is_folded(folded, node) or places.intersection(node.inputs):
+                continue
+            segment = delegation.segment([node.index])
+            read = (index for index in node.inputs if index >= 0)
+            shapes = segment.prepare({i: theirs.get_tensor(i).shape for i in read})
+            results = {
+                index: np.zeros(shapes[index], graph.tensors[index].dtype)
+                for index in segment.outputs
+            }
+            segment.invoke({i: theirs.get_tensor(i) for i in segment.inputs}, results)
+            segment.close()
+            for index in (index for index in results if index not in places):
+                tensor, made_by = graph.tensors[index], (node.index, node.op)
+                result, expected = results[index], theirs.get_tensor(index)
+                yield _difference(tensor, made_by, result, expected, tolerance, steps)
+
+
+def random_feeds(content: bytes, seed: int = 0) -> dict[int, Array]:
+    """An array for each input: real numbers of -1 to 1, bytes of their whole range, others 0 or 1.
+
+    Raises:
+        ModelError: An input is of a type that numpy does not have.
+    """
+    rng = np.random.default_rng(seed)
+
+    def draw(tensor: Tensor) -> Array:
+        if tensor.dtype not in np.sctypeDict:
+            raise ModelError(f"no random {tensor.dtype} for input {tensor.index} {tensor.name!r}")
+        if tensor.dtype.startswith("float"):
+            return rng.uniform(-1, 1, tensor.shape).astype(tensor.dtype)
+        low, high = QUANTIZED_TYPES[tensor.dtype] if tensor.dtype in ("uint8", "int8") else (0, 1)
+        return rng.integers(low, high, tensor.shape, endpoint=True).astype(tensor.dtype)
+
+    graph = read_model(content)
+    return {index: draw(graph.tensors[index]) for index in graph.inputs}
+
+
+def _difference(
+    tensor: Tensor,
+    made_by: tuple[int, str],
+    ours: Array,
+    theirs: Array,
+    tolerance: float,
+    steps: int,
+) -> Difference:
+    if ours.shape != theirs.shape:
+        raise LiteRtError(
+            f"tensor {tensor.index} has the shape {list(ours.shape)} here, and "
+            f"{list(theirs.shape)} in LiteRT"
+        )
+    real = ours.dtype.kind == "f"
+    same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
+    with np.errstate(invalid="ignore"):  # of infinities
+        error = np.where(same, 0, np.abs(ours.astype(np.float64) - theirs.astype(np.float64)))
+    scale = np.abs(theirs[np.isfinite(theirs)]).max(initial=1) if real else 1.0
+    quantized = tensor.is_quantized and ours.dtype.itemsize == 1
+    return Difference(
+        tensor.index,
+        tensor.name,
+        tensor.dtype,
+        ours.shape,
+        *made_by,
+        error=float(np.nan_to_num(error, nan=np.inf).max(initial=0)),
+        scale=float(scale),
+        allowed=tolerance if real else steps if quantized else 0,
+        same_maximum=bool(ours.size == 0 or np.argmax(ours) == np.argmax(theirs)),
+    )
+
+
+def _litert(
+    content: bytes, feeds: Mapping[int, Array], builtin: bool = False, keep: bool = False
+) -> Any:
+    """LiteRT's interpreter after a run; arguments and errors are those of `litert_cpu`."""
+    interpreter = litert_cpu(content, builtin, keep)
+    try:
+        prepare(interpreter, feeds)
+        interpreter.invoke()
+    except (RuntimeError, ValueError) as error:
+        raise LiteRtError(f"LiteRT does not run this model: {error}") from error
+    return interpreter
+
+
+def litert_cpu(
+    content: bytes, builtin: bool = False, keep: bool = False, threads: int | None = None
+) -> Any:
+    """LiteRT's interpreter with its CPU kernels.
+
+    Args:
+        builtin: Without XNNPACK.
+        keep: Every tensor can be read after a run, not the outputs only.
+
+    Raises:
+        LiteRtError: It is not installed, or refuses the model.
+    """
+    try:
+        from ai_edge_litert.interpreter import Interpreter, OpResolverType
+    except ImportError:
+        raise LiteRtError(
+            "LiteRT, to compare with, is not installed: pip install 'gles_delegate[litert]'"
+        ) from None
+    plain = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    try:
+        with warnings.catch_warnings():  # of the memory that kept tensors take
+            warnings.simplefilter("ignore", UserWarning)
+            return Interpreter(
+                model_content=content,
+                num_threads=threads,
+                experimental_op_resolver_type=plain if builtin else OpResolverType.AUTO,
+                experimental_preserve_all_tensors=keep,
+            )
+    except (RuntimeError, ValueError) as error:
+        raise LiteRtError(f"LiteRT does not run this model: {error}") from error
+
+
+def prepare(interpreter: Any, feeds: Mapping[int, Array]) -> None:
+    """Resize an interpreter, ours or LiteRT's, to arrays by tensor index, and set them."""
+    for index, array in feeds.items():
+        interpreter.resize_tensor_input(index, array.shape)
+    interpreter.allocate_tensors()
+    for index, array in feeds.items():
+        interpreter.set_tensor(index, array)

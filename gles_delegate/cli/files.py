@@ -1,0 +1,146 @@
+"""Inputs of a model from files, and its outputs to files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from gles_delegate.errors import DelegateError
+from gles_delegate.model.graph import Array, Graph, Tensor
+from gles_delegate.model.metadata import normalization
+
+
+def load_inputs(
+    graph: Graph, inputs: Iterable[str], mean: float | None, std: float | None
+) -> dict[int, Array]:
+    """An array for each input, from the files of ``--input``."""
+    files = files_by_tensor(graph, graph.inputs, inputs, "input")
+    missing = [graph.tensors[index] for index in graph.inputs if index not in files]
+    if missing:
+        names = "; ".join(map(describe, missing))
+        raise ValueError(f"give --input NAME=FILE for each input; missing: {names}")
+    return {i: load_input(path, graph, i, mean, std) for i, path in files.items()}
+
+
+@contextmanager
+def naming_new_shapes(graph: Graph, feeds: Mapping[int, Array]) -> Iterator[None]:
+    """Have an error say which inputs are not of the model's own shape, as it may be the reason."""
+    try:
+        yield
+    except DelegateError as error:
+        others = [
+            f"{describe(graph.tensors[index])}, found {list(array.shape)}"
+            for index, array in feeds.items()
+            if array.shape != graph.tensors[index].shape
+        ]
+        if not others:
+            raise
+        raise ValueError(f"expected {'; '.join(others)}; with that shape, {error}") from error
+
+
+def files_by_tensor(
+    graph: Graph, tensors: Sequence[int], arguments: Iterable[str], what: str
+) -> dict[int, Path]:
+    """Files by tensor index, from ``NAME=FILE``, ``INDEX=FILE`` or, of one tensor, ``FILE``."""
+    names = {graph.tensors[i].name: i for i in tensors} | {str(i): i for i in tensors}
+    files: dict[int, Path] = {}
+    for argument in arguments:
+        name = max((n for n in names if argument.startswith(f"{n}=")), key=len, default=None)
+        if name is not None:
+            index, file = names[name], argument[len(name) + 1 :]
+        elif len(tensors) == 1 and "=" not in argument:
+            index, file = tensors[0], argument
+        else:
+            described = "; ".join(describe(graph.tensors[i]) for i in tensors)
+            raise ValueError(
+                f"expected --{what} NAME=FILE, found {argument!r}; the model's {what}s are "
+                + described
+            )
+        if index in files:
+            raise ValueError(f"{what} {index} is given twice: {files[index]} and {file}")
+        files[index] = Path(file)
+    return files
+
+
+def describe(tensor: Tensor) -> str:
+    return f"{tensor.name!r} (index {tensor.index}), {tensor.dtype} {list(tensor.shape)}"
+
+
+def load_input(
+    path: Path, graph: Graph, index: int, mean: float | None, std: float | None
+) -> Array:
+    """An array from a file, checked against the input that it is for."""
+    tensor = graph.tensors[index]
+    if path.suffix == ".npy":
+        array = _load_array(path)
+        if array.dtype.name != tensor.dtype or array.ndim != len(tensor.shape):
+            raise ValueError(
+                f"expected an array for {describe(tensor)}, found {array.dtype} "
+                f"{list(array.shape)} in {path}"
+            )
+        return array.astype(tensor.dtype)  # of this machine's byte order
+    mode = _picture_mode(tensor.shape)
+    if mode is None:
+        raise ValueError(
+            f"a picture suits an input {_PICTURES}; give {path} as .npy for {describe(tensor)}"
+        )
+    height, width = tensor.shape[1:3]
+    try:
+        with Image.open(path) as picture:
+            pixels = picture.convert(mode).resize((width, height), Image.Resampling.BILINEAR)
+    except (OSError, SyntaxError, Image.DecompressionBombError) as error:
+        raise ValueError(f"cannot read the picture {path}: {error}") from error
+    array = np.asarray(pixels).reshape(tensor.shape)
+    if tensor.dtype == "uint8":
+        return array
+    means, stds = normalization(graph, index, mean, std)
+    real = (array.astype(np.float32) - means) / stds
+    if not tensor.is_quantized:
+        return real.astype(tensor.dtype)
+    scale, zero = tensor.quantization.pair
+    bounds = np.iinfo(tensor.dtype)
+    return (np.round(real / scale) + zero).clip(bounds.min, bounds.max).astype(tensor.dtype)
+
+
+def _load_array(path: Path) -> Array:
+    with path.open("rb") as file:
+        try:
+            array: Array = np.lib.format.read_array(file, allow_pickle=False)
+        except ValueError as error:
+            raise ValueError(f"cannot read the array {path}: {error}") from error
+    return array
+
+
+_PICTURES = "[1, height, width] or [1, height, width, 1, 3 or 4]"
+
+
+def _picture_mode(shape: Sequence[int]) -> str | None:
+    """Pillow's mode of a picture for a tensor of this shape; None if it cannot be one."""
+    if len(shape) not in (3, 4) or shape[0] != 1:
+        return None
+    return {1: "L", 3: "RGB", 4: "RGBA"}.get(shape[3] if len(shape) == 4 else 1)
+
+
+def save_output(path: Path, array: Array, tensor: Tensor) -> None:
+    """Write an output; as a picture, uint8 as it is and real numbers of 0 to 1."""
+    if path.suffix == ".npy":
+        np.save(path, array)
+        return
+    scales = tensor.quantization.scales
+    mode = _picture_mode(array.shape)
+    if mode is None or not (array.dtype == np.uint8 or array.dtype.kind in "fb" or scales):
+        raise ValueError(
+            f"cannot make the picture {path} of {describe(tensor)}: expected {_PICTURES} of "
+            "bytes, or of numbers of 0 to 1; name a .npy file"
+        )
+    if array.dtype != np.uint8:
+        zero = (*tensor.quantization.zero_points, 0)[0]
+        real = (array.astype(np.float32) - zero) * scales[0] if scales else array
+        array = (np.nan_to_num(real).clip(0, 1) * 255).round().astype(np.uint8)
+    height, width = array.shape[1:3]
+    sizes = (height, width) if mode == "L" else (height, width, len(mode))
+    Image.fromarray(array.reshape(sizes)).save(path)

@@ -1,0 +1,99 @@
+"""``gles-delegate run``: a model on arrays or pictures, once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from gles_delegate.cli import comparison
+from gles_delegate.cli.common import (
+    cache_option,
+    command,
+    device_option,
+    input_option,
+    json_option,
+    mean_option,
+    model_argument,
+    print_json,
+    print_table,
+    std_option,
+)
+from gles_delegate.cli.files import files_by_tensor, load_inputs, naming_new_shapes, save_output
+from gles_delegate.delegate import GpuDelegate
+from gles_delegate.interpreter import Interpreter
+from gles_delegate.model.reader import read_file, read_model
+from gles_delegate.options import GpuDelegateOptions
+
+
+@command
+@model_argument
+@input_option
+@click.option(
+    "--output",
+    "outputs",
+    multiple=True,
+    metavar="[NAME=]FILE",
+    help="Where an output goes: an array (.npy) or, of bytes or numbers of 0 to 1, a picture.",
+)
+@click.option(
+    "--output-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="A folder for all other outputs, as INDEX_NAME.npy.",
+)
+@mean_option
+@std_option
+@cache_option
+@device_option
+@json_option
+def run(
+    model: Path,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    output_dir: Path | None,
+    mean: float | None,
+    std: float | None,
+    cache: Path | None,
+    device: int | None,
+    as_json: bool,
+) -> None:
+    """Run MODEL once on arrays or pictures."""
+    graph = read_model(content := read_file(model))
+    feeds = load_inputs(graph, inputs, mean, std)
+    targets = files_by_tensor(graph, graph.outputs, outputs, "output")
+    if output_dir is not None:
+        output_dir.mkdir(parents=True, exist_ok=True)
+        for index in graph.outputs:
+            name = re.sub(r"[^\w.-]+", "_", graph.tensors[index].name)
+            targets.setdefault(index, output_dir / f"{index}_{name}.npy")
+    results: list[dict[str, Any]] = []
+    options = GpuDelegateOptions(device_index=device, serialization_dir=cache)
+    with GpuDelegate(options) as delegate:
+        interpreter = Interpreter(model_content=content, experimental_delegates=[delegate])
+        with naming_new_shapes(graph, feeds):
+            comparison.prepare(interpreter, feeds)
+        interpreter.invoke()
+        for index in graph.outputs:
+            array, tensor = interpreter.get_tensor(index), graph.tensors[index]
+            if index in targets:
+                save_output(targets[index], array, tensor)
+            results.append(
+                {
+                    "index": index,
+                    "name": tensor.name,
+                    "dtype": tensor.dtype,
+                    "shape": list(array.shape),
+                    "minimum": float(array.min()) if array.size else None,
+                    "maximum": float(array.max()) if array.size else None,
+                    "argmax": int(np.argmax(array)) if array.size else None,
+                    "file": str(targets[index]) if index in targets else None,
+                }
+            )
+    if as_json:
+        print_json({"outputs": results})
+    else:
+        print_table(results)

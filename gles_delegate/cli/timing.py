@@ -1,0 +1,188 @@
+"""How fast a model runs: start, first result, runs, dispatch by dispatch, and against others."""
+
+from __future__ import annotations
+
+import gc
+import resource
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from gles_delegate.cli.comparison import litert_cpu, prepare
+from gles_delegate.delegate import GpuDelegate
+from gles_delegate.interpreter import Interpreter
+from gles_delegate.model.graph import Array
+from gles_delegate.options import GpuDelegateOptions
+from gles_delegate.report import DispatchTime
+
+PEERS = ("litert", "litert-builtin")
+"""LiteRT's CPU kernels: with XNNPACK, as its interpreter is by default, and without."""
+
+BATCH = 5
+"""Runs of one competitor before it is another's turn: caches are warm, and drift hits all alike."""
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds of each run."""
+
+    seconds: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        return median(self.seconds)
+
+    def percentile(self, percent: float) -> float:
+        return float(np.percentile(self.seconds, percent))
+
+    def summary(self) -> dict[str, float]:
+        """Milliseconds: minimum, percentiles 50, 90, 99, maximum and mean."""
+        points = {"p50": 50, "p90": 90, "p99": 99}
+        return {
+            "min": min(self.seconds) * 1e3,
+            **{name: self.percentile(percent) * 1e3 for name, percent in points.items()},
+            "max": max(self.seconds) * 1e3,
+            "mean": float(np.mean(self.seconds)) * 1e3,
+        }
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """What was measured.
+
+    Attributes:
+        device: The driver's name of it.
+        report: The last line of the delegation's report.
+        init: Seconds from the model's bytes until it can be invoked.
+        first: Seconds of the first run, in which drivers may still compile.
+        runs: The runs after the warm-up.
+        cpu: Seconds of a run that asks the GPU for nothing: the part of Python and of the copies.
+        peers: The runs of the others, interleaved with ours, by name.
+        activation_bytes, constant_bytes: GPU memory.
+        peak_bytes: The largest memory of this process so far.
+        dispatches: The medians of each dispatch, measured by itself.
+    """
+
+    device: str
+    report: str
+    init: float
+    first: float
+    runs: Times
+    cpu: float
+    peers: Mapping[str, Times]
+    activation_bytes: int
+    constant_bytes: int
+    peak_bytes: int
+    dispatches: Sequence[DispatchTime] = field(repr=False, default=())
+
+    def ratio(self, peer: str) -> float:
+        """How many times as long as the peer's run ours takes, by the medians."""
+        return self.runs.median / self.peers[peer].median
+
+
+def benchmark(
+    content: bytes,
+    feeds: Mapping[int, Array],
+    options: GpuDelegateOptions | None = None,
+    runs: int = 50,
+    warmup: int = 5,
+    against: Sequence[str] = (),
+    threads: int = 2,
+    profiles: int = 0,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Benchmark:
+    """Measure a model.
+
+    Args:
+        feeds: The inputs by tensor index.
+        against: Names of `PEERS`.
+        threads: Of the peers' CPU kernels.
+        profiles: Runs in which each dispatch is measured by itself; 0 for none.
+        progress: Called with the number of runs that are done, and of all.
+
+    Raises:
+        ValueError: A peer is unknown, or there is nothing to run.
+        LiteRtError: A peer is not installed, or does not run the model.
+        UnsupportedModelError, ContextError, GLError: As for `Interpreter`.
+    """
+    unknown = [name for name in against if name not in PEERS]
+    if unknown:
+        raise ValueError(f"expected peers out of {list(PEERS)}, found {unknown[0]!r}")
+    if runs < 1 or warmup < 0 or profiles < 0:
+        raise ValueError(f"expected one run or more, found {runs} runs after {warmup}")
+    others = {
+        name: _Runner(litert_cpu(content, name == "litert-builtin", threads=threads), feeds)
+        for name in against
+    }
+    total = (1 + len(others)) * (warmup + runs) + profiles
+    done = 0
+
+    def count(more: int) -> None:
+        nonlocal done
+        done += more
+        progress(done, total)
+
+    begin = perf_counter()
+    with GpuDelegate(options) as delegate:
+        ours = _Runner(Interpreter(model_content=content, experimental_delegates=[delegate]), feeds)
+        init = perf_counter() - begin
+        first = ours.run()
+        runners = {"": ours, **others}
+        times: dict[str, list[float]] = {name: [] for name in runners}
+        for runner in runners.values():
+            for _ in range(warmup):
+                runner.run()
+            count(warmup)
+        gc.collect()
+        for start in range(0, runs, BATCH):
+            turn = min(BATCH, runs - start)
+            for name, runner in runners.items():
+                times[name] += [runner.run() for _ in range(turn)]
+                count(turn)
+        delegation = delegate.delegation
+        with delegation.idle():
+            cpu = median(ours.run() for _ in range(20))
+        profiled = []
+        for _ in range(profiles):
+            profiled.append(delegate.profile())
+            count(1)
+        report = str(delegate.report).splitlines()[-1]
+        return Benchmark(
+            delegate.gpu.renderer,
+            report,
+            init,
+            first,
+            Times(tuple(times.pop(""))),
+            cpu,
+            {name: Times(tuple(seconds)) for name, seconds in times.items()},
+            *delegation.nbytes,
+            resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            [
+                replace(column[0], seconds=median(time.seconds for time in column))
+                for column in zip(*profiled, strict=True)
+            ],
+        )
+
+
+class _Runner:
+    """An interpreter, ours or LiteRT's, with its inputs."""
+
+    def __init__(self, interpreter: Any, feeds: Mapping[int, Array]) -> None:
+        self._interpreter, self._feeds = interpreter, feeds
+        prepare(interpreter, feeds)
+        self._outputs = [detail["index"] for detail in interpreter.get_output_details()]
+
+    def run(self) -> float:
+        """Seconds from arrays to arrays."""
+        interpreter = self._interpreter
+        begin = perf_counter()
+        for index, array in self._feeds.items():
+            interpreter.set_tensor(index, array)
+        interpreter.invoke()
+        for index in self._outputs:
+            interpreter.get_tensor(index)
+        return perf_counter() - begin

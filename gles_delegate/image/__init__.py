@@ -1,0 +1,1 @@
+"""How pictures become tensors, and tensors pictures; with the same in numpy."""

@@ -1,0 +1,67 @@
+"""Tensors to pictures: how a result becomes a texture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gles_delegate.model.graph import Array
+
+
+@dataclass(frozen=True)
+class ImageOutput:
+    """How a tensor [1, height, width, channels] becomes a texture of that width and height.
+
+    A texture's value is ``scale * x + offset``, in RGBA8 with 0 for black and 1 for full colour.
+    One channel is gray; missing green and blue are 0, missing alpha is 1.
+
+    Attributes:
+        palette: Instead: the colours (red, green, blue, alpha), of 0 to 255, of the classes
+            whose scores the channels are; a pixel gets that of its highest score. Of one
+            channel, the two colours of scores below and above `threshold`; of an integer tensor
+            of one channel, the colours of its values.
+        threshold: Of a single score.
+        flip_y: Write the lowest row first, as OpenGL draws textures.
+
+    Raises:
+        ValueError: The palette has fewer than two colours, or something else than colours.
+    """
+
+    scale: float = 1.0
+    offset: float = 0.0
+    palette: Sequence[tuple[int, int, int, int]] | None = None
+    threshold: float = 0.5
+    flip_y: bool = False
+
+    def __post_init__(self) -> None:
+        if not np.all(np.isfinite((self.scale, self.offset, self.threshold))):
+            raise ValueError("scale, offset and threshold must be finite")
+        if self.palette is None:
+            return
+        colours = np.asarray(self.palette)
+        if colours.ndim != 2 or colours.shape[1] != 4 or len(colours) < 2:
+            raise ValueError("palette must be two or more colours (red, green, blue, alpha)")
+        if colours.dtype.kind not in "iu" or colours.min() < 0 or colours.max() > 255:
+            raise ValueError("the colours of palette must be integers from 0 to 255")
+        object.__setattr__(self, "palette", tuple(map(tuple, colours.tolist())))
+
+    def apply(self, tensor: Array) -> Array:
+        """The same on the CPU: [1, height, width, channels] -> RGBA [height, width, 4], float32."""
+        pixels = tensor[0]
+        if self.palette is not None:
+            colours = np.asarray(self.palette, np.float32) / np.float32(255)
+            single = pixels.shape[2] == 1
+            classes = pixels.argmax(2) if not single else pixels[..., 0]
+            if single and pixels.dtype.kind == "f":
+                classes = (classes > self.threshold).astype(int)
+            rgba = colours[classes.clip(0, len(colours) - 1)]
+        else:
+            values = pixels * np.float32(self.scale) + np.float32(self.offset)
+            values = values.repeat(3, 2) if values.shape[2] == 1 else values
+            rgba = np.zeros((*values.shape[:2], 4), np.float32)
+            rgba[..., 3] = 1
+            rgba[..., : values.shape[2]] = values
+        result: Array = rgba[::-1] if self.flip_y else rgba
+        return result

@@ -1,0 +1,247 @@
+"""Pictures to tensors: what is cut out, how it is sampled and scaled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from gles_delegate.model.graph import Array
+
+Fit: TypeAlias = Literal["stretch", "letterbox", "crop"]
+Channels: TypeAlias = Literal["rgb", "bgr", "gray", "rgba"]
+Yuv: TypeAlias = Literal["bt601", "bt709"]
+Size: TypeAlias = tuple[int, int]
+"""Height and width."""
+
+CHANNELS: dict[str, int] = {"rgb": 3, "bgr": 3, "gray": 1, "rgba": 4}
+
+LUMA: dict[str, tuple[float, float, float]] = {
+    "bt601": (0.299, 0.587, 0.114),
+    "bt709": (0.2126, 0.7152, 0.0722),
+}
+"""Shares of red, green and blue in Y': ITU-R BT.601-7, 2.5.1, and BT.709-6, 3.2."""
+
+INTEGERS: dict[str, tuple[int, int]] = {"uint8": (0, 255), "int8": (-128, 127)}
+
+EDGE = 1e-3
+"""Pixels by which a position may miss the picture and still belong to it: rounding."""
+
+
+@dataclass(frozen=True)
+class ImageTransform:
+    """How a picture becomes the tensor [1, height, width, channels] of a network.
+
+    Positions are in pixels from the top left corner: the pixel (column 0, row 0) covers [0, 1)
+    in both directions, its centre is (0.5, 0.5). Each tensor pixel takes the colour at the
+    position to which its centre belongs, interpolated between the four nearest pixel centres
+    (bilinear; at the picture's border, the outermost pixels go on). Where that position lies
+    outside the picture the colour is `padding`. Shrinking to less than half leaves pixels out,
+    as it does in the samplers of GPUs.
+
+    A picture is one texture or array of colours, or a sequence of planes of 4:2:0 video: two
+    (Y, then interleaved UV: NV12) or three (Y, U, V: I420). Chroma samples stand in the middle
+    of their 2x2 pixels.
+
+    Attributes:
+        roi: The region to show: left, top, width and height in pixels. None: the whole picture.
+        rotation: Degrees by which the region is turned clockwise, about its centre: a face that
+            is turned clockwise by that much is upright in the tensor. Without `roi`, the region
+            grows to hold the whole picture.
+        fit: "stretch" the region to the tensor's proportions; or keep its own, and show more of
+            its surroundings ("letterbox") or less of the region ("crop").
+        matrix: Instead of these three: the rows (a, b, c), (d, e, f) of the map from a position
+            (x, y) in the tensor to the position (a x + b y + c, d x + e y + f) in the picture.
+        flip_x: Mirror the picture first; `roi` counts in the mirrored one.
+        flip_y: The picture's first row is its lowest one, as in textures that OpenGL drew.
+        channels: The tensor's: "rgb", "bgr", "rgba", or "gray" (BT.601 luma).
+        mean, std: The tensor gets (colour - mean) / std with colours of 0 to 255: a number, or
+            one for each channel. Left out: 0 to 1 or, in 8-bit tensors, the colour as it is.
+        padding: The colour, of 0 to 255, of what lies outside the picture.
+        yuv: The standard by which planes are converted to RGB.
+        full_range: Y, U and V use 0 to 255 (JPEG), not 16 to 235 and 16 to 240 (video).
+
+    Raises:
+        ValueError: Options are unknown, exclude each other, or are not finite.
+    """
+
+    roi: tuple[float, float, float, float] | None = None
+    rotation: float = 0.0
+    fit: Fit = "stretch"
+    matrix: tuple[tuple[float, float, float], tuple[float, float, float]] | None = None
+    flip_x: bool = False
+    flip_y: bool = False
+    channels: Channels = "rgb"
+    mean: float | Sequence[float] | None = None
+    std: float | Sequence[float] | None = None
+    padding: float = 0.0
+    yuv: Yuv = "bt601"
+    full_range: bool = False
+
+    def __post_init__(self) -> None:
+        for name, choices in (("fit", Fit), ("channels", Channels), ("yuv", Yuv)):
+            if getattr(self, name) not in get_args(choices):
+                raise ValueError(
+                    f"{name} must be one of {get_args(choices)}, not {getattr(self, name)!r}"
+                )
+        if (self.mean is None) != (self.std is None):
+            raise ValueError("mean and std come together: give both or neither")
+        for name in ("mean", "std"):
+            value = getattr(self, name)
+            if value is not None and np.shape(value) not in ((), (self.depth,)):
+                raise ValueError(
+                    f"{name} must be a number or {self.depth} numbers (channels="
+                    f"{self.channels!r}), not {value!r}"
+                )
+        if self.std is not None and not np.all(self.std):
+            raise ValueError(f"std divides and must not be 0, found {self.std!r}")
+        if self.roi is not None and (np.shape(self.roi) != (4,) or min(self.roi[2:]) <= 0):
+            raise ValueError(
+                f"roi must be (left, top, width, height) of a positive size, not {self.roi!r}"
+            )
+        if self.matrix is not None:
+            if np.shape(self.matrix) != (2, 3):
+                raise ValueError(f"matrix must be two rows of three, not {self.matrix!r}")
+            if self.roi is not None or self.rotation or self.fit != "stretch":
+                raise ValueError("matrix takes the place of roi, rotation and fit: leave them out")
+        for name in ("roi", "rotation", "matrix", "mean", "std", "padding"):
+            value = getattr(self, name)
+            if value is not None and not np.all(np.isfinite(value)):
+                raise ValueError(f"{name} must be finite, not {value!r}")
+
+    @property
+    def depth(self) -> int:
+        """The number of the tensor's channels."""
+        return CHANNELS[self.channels]
+
+    def affine(self, picture: Size, tensor: Size) -> Array:
+        """The map from positions in the tensor to positions in the stored picture.
+
+        Sizes are (height, width). With it, what a network found is found in the picture.
+
+        Returns:
+            The 2x3 matrix, float64: ``matrix @ (x, y, 1)``.
+        """
+        (rows, columns), (out_rows, out_columns) = picture, tensor
+        if self.matrix is not None:
+            matrix = np.array(self.matrix, np.float64)
+        else:
+            # Quarter turns are exact.
+            turn = np.round(np.exp(1j * np.radians(self.rotation)), 15)
+            cos, sin = float(turn.real), float(turn.imag)
+            left, top, width, height = self.roi or (
+                (columns - columns * abs(cos) - rows * abs(sin)) / 2,
+                (rows - columns * abs(sin) - rows * abs(cos)) / 2,
+                columns * abs(cos) + rows * abs(sin),
+                columns * abs(sin) + rows * abs(cos),
+            )
+            scale = np.array([width / out_columns, height / out_rows])
+            if self.fit != "stretch":
+                scale[:] = scale.max() if self.fit == "letterbox" else scale.min()
+            linear = np.array([[cos, -sin], [sin, cos]]) * scale
+            centre = np.array([left + width / 2, top + height / 2])
+            offset = centre - linear @ [out_columns / 2, out_rows / 2]
+            matrix = np.column_stack([linear, offset])
+        for axis, flip, size in ((0, self.flip_x, columns), (1, self.flip_y, rows)):
+            if flip:
+                matrix[axis] = -matrix[axis]
+                matrix[axis, 2] += size
+        return matrix
+
+    def apply(
+        self,
+        picture: Any,
+        size: Size,
+        *,
+        dtype: str = "float32",
+        quantization: tuple[float, int] = (0.0, 0),
+    ) -> Array:
+        """The same on the CPU, in numpy: what the GPU is held to, to half a colour step.
+
+        Args:
+            picture: Colours [height, width], [height, width, 1, 3 or 4], or the sequence of their
+                planes; uint8, or floats of which 1.0 is the brightest, as in textures.
+            size: Height and width of the tensor.
+            dtype, quantization: Of the tensor, as in `get_input_details`.
+
+        Returns:
+            [1, height, width, channels] of `dtype`, for `set_tensor`.
+
+        Raises:
+            ValueError: The picture has other dimensions.
+        """
+        planes = [_plane(p) for p in (picture if isinstance(picture, list | tuple) else [picture])]
+        if [plane.shape[2] for plane in planes[1:]] not in ([], [2], [1, 1]):
+            raise ValueError(
+                "expected one picture, planes Y and UV, or planes Y, U and V; found "
+                f"{[list(plane.shape) for plane in planes]}"
+            )
+        rows, columns = planes[0].shape[:2]
+        y, x = (np.indices(size) + 0.5).reshape(2, -1)
+        at = self.affine((rows, columns), size) @ np.stack([x, y, np.ones_like(x)])
+        colours = self._rgba([_bilinear(p, at, (rows, columns)) for p in planes])
+        if self.channels == "gray":
+            colours = colours[:, :3] @ np.transpose([LUMA["bt601"]])
+        else:
+            colours = colours[:, ["rgba".index(channel) for channel in self.channels]]
+        inside = np.all((at >= -EDGE) & (at <= [[columns + EDGE], [rows + EDGE]]), 0)
+        gain, bias = self.scaling(dtype, quantization)
+        values = np.where(inside[:, np.newaxis], colours, self.padding) * gain + bias
+        values = values.reshape(1, *size, self.depth)
+        if dtype in INTEGERS:
+            values = np.floor(values + 0.5).clip(*INTEGERS[dtype])
+        return values.astype(dtype)
+
+    def scaling(self, dtype: str, quantization: tuple[float, int]) -> tuple[Array, Array]:
+        """Gain and bias [channels] from colours of 0 to 255 to what a tensor stores."""
+        one = np.ones(self.depth)
+        if self.mean is None or self.std is None:
+            return (one, one * INTEGERS[dtype][0]) if dtype in INTEGERS else (one / 255, one * 0)
+        gain, bias = one / self.std, -one * self.mean / self.std
+        scale, zero_point = quantization
+        if dtype in INTEGERS and scale:
+            return gain / scale, bias / scale + zero_point
+        return gain, bias
+
+    def _rgba(self, planes: list[Array]) -> Array:
+        """Sampled planes [n, channels] of 0 to 1 -> colours [n, 4] of 0 to 255."""
+        samples = np.concatenate(planes, 1)
+        if len(planes) > 1:
+            red, green, blue = LUMA[self.yuv]
+            black, luma, chroma = (0, 255, 255) if self.full_range else (16, 219, 224)
+            y, u, v = (samples * 255 - [black, 128, 128]).T / [[luma], [chroma], [chroma]]
+            r, b = y + 2 * (1 - red) * v, y + 2 * (1 - blue) * u
+            samples = np.stack([r, (y - red * r - blue * b) / green, b], 1).clip(0, 1)
+        elif samples.shape[1] == 1:
+            samples = samples.repeat(3, 1)
+        rgba = np.tile([0.0, 0.0, 0.0, 1.0], (len(samples), 1))
+        rgba[:, : samples.shape[1]] = samples
+        return rgba * 255
+
+
+def _plane(array: Any) -> Array:
+    """[height, width, channels], 1.0 the brightest."""
+    plane = np.asarray(array)
+    plane = plane[..., np.newaxis] if plane.ndim == 2 else plane
+    if plane.ndim != 3 or not plane.size or plane.shape[2] > 4:
+        raise ValueError(
+            f"expected a picture [height, width, 1 to 4 channels], found {list(plane.shape)}"
+        )
+    return plane / 255.0 if plane.dtype == np.uint8 else plane.astype(np.float64)
+
+
+def _bilinear(plane: Array, at: Array, picture: Size) -> Array:
+    """Samples [n, channels] of a plane at positions [2, n] of the whole picture."""
+    rows, columns = plane.shape[:2]
+    step = [[-(-picture[1] // columns)], [-(-picture[0] // rows)]]
+    corner = np.floor(at / step - 0.5)
+    wx, wy = (at / step - 0.5 - corner)[..., np.newaxis]
+    x, y = corner.astype(np.intp)
+    left, right = x.clip(0, columns - 1), (x + 1).clip(0, columns - 1)
+    upper, lower = y.clip(0, rows - 1), (y + 1).clip(0, rows - 1)
+    top = plane[upper, left] * (1 - wx) + plane[upper, right] * wx
+    bottom = plane[lower, left] * (1 - wx) + plane[lower, right] * wx
+    samples: Array = top * (1 - wy) + bottom * wy
+    return samples

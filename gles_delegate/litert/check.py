@@ -1,0 +1,134 @@
+"""Whether the installed LiteRT has the binary interface that `litert` is written for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
+
+import flatbuffers
+import numpy as np
+
+from gles_delegate.dispatch import Shape
+from gles_delegate.errors import LiteRtError
+from gles_delegate.litert.native import Kernel, NativeDelegate, NativeGraph
+from gles_delegate.model.graph import Array, Graph, Node, Tensor
+from gles_delegate.model.schema import BUILTIN_OPERATORS, FILE_IDENTIFIER, TENSOR_TYPES
+
+TESTED = ("2.1", "2.3")
+"""The range of ai-edge-litert's minor versions that the tests ran with."""
+
+
+_TRIAL = "from gles_delegate.litert.check import _try_layout; _try_layout()"
+
+
+@cache
+def require_known_layout() -> None:
+    """Try the structures on the installed LiteRT with a model of one node.
+
+    A version out of the tested range is tried in another process, which a wrong layout may crash.
+
+    Raises:
+        LiteRtError: They are not LiteRT's, or LiteRT is not installed.
+    """
+    from importlib import metadata  # which takes a tenth of the package's time to load
+
+    try:
+        version = metadata.version("ai-edge-litert")
+    except metadata.PackageNotFoundError:
+        raise LiteRtError("LiteRT is not installed: pip install 'gles_delegate[litert]'") from None
+    low, high, found = (tuple(map(int, v.split(".")[:2])) for v in (*TESTED, version))
+    trial: Callable[[], object] = _try_layout
+    if not low <= found <= high:
+        trial = partial(subprocess.run, [sys.executable, "-c", _TRIAL], check=True, timeout=60)
+    try:
+        trial()
+    except (LiteRtError, RuntimeError, subprocess.SubprocessError) as error:
+        raise LiteRtError(
+            f"ai-edge-litert {version} has another binary interface than the versions {TESTED[0]} "
+            f"to {TESTED[1]} that gles_delegate was tested with; install one of these"
+        ) from error
+
+
+def _try_layout() -> None:
+    """Raise an error if a kernel of ours does not see and compute what it should."""
+    from ai_edge_litert.interpreter import Interpreter
+
+    interpreter = Interpreter(model_content=_trial_model(), experimental_delegates=[_Trial()])
+    interpreter.allocate_tensors()
+    given = np.arange(6, dtype=np.float32).reshape(_Trial.SHAPE)
+    interpreter.set_tensor(0, given)
+    interpreter.invoke()
+    if not np.array_equal(interpreter.get_tensor(1), given + 7):
+        raise LiteRtError("a kernel's result was lost")
+
+
+class _Trial:
+    """Claims the node of `_trial_model`, and computes something else than it says."""
+
+    SHAPE = (2, 3)
+    inputs: tuple[int, ...] = (0,)
+    outputs: tuple[int, ...] = (1,)
+    variables: tuple[int, ...] = ()
+
+    def __init__(self) -> None:
+        self._native = NativeDelegate(self)
+
+    def _get_native_delegate_pointer(self) -> int:
+        return self._native.address
+
+    def claim(self, graph: NativeGraph) -> Sequence[int]:
+        tensor = Tensor(0, "", "float32", self.SHAPE, ())
+        node = Node(0, "NEG", 1, (0,), (1,))
+        graph.require_same(Graph((tensor, replace(tensor, index=1)), (node,), (0,), (1,)), [0])
+        return [0]
+
+    def segment(self, nodes: Sequence[int]) -> Kernel:
+        return self
+
+    def prepare(self, shapes: Mapping[int, Shape]) -> Mapping[int, Shape]:
+        if shapes != {0: self.SHAPE}:
+            raise LiteRtError(f"expected the shape {self.SHAPE}, found {shapes}")
+        return {0: self.SHAPE, 1: self.SHAPE}
+
+    def invoke_on(self, arrays: Mapping[int, Array]) -> None:
+        np.add(arrays[0], 7, out=arrays[1])
+
+    def close(self) -> None:
+        pass
+
+
+def _trial_model() -> bytes:
+    """A model of one node, NEG; slots and numbers are those of the TFLite schema."""
+    builder = flatbuffers.Builder()
+
+    def table(*fields: tuple[int, str, int]) -> int:
+        builder.StartObject(1 + max((slot for slot, *_ in fields), default=0))
+        for slot, kind, value in fields:
+            getattr(builder, f"Prepend{kind}Slot")(slot, value, 0)
+        return int(builder.EndObject())
+
+    def vector(*tables: int) -> int:
+        builder.StartVector(4, len(tables), 4)
+        for offset in reversed(tables):
+            builder.PrependUOffsetTRelative(offset)
+        return int(builder.EndVector())
+
+    def ints(*values: int) -> int:
+        return int(builder.CreateNumpyVector(np.array(values, np.int32)))
+
+    offset = "UOffsetTRelative"
+    float32, shape, zero, one = TENSOR_TYPES.index("float32"), ints(*_Trial.SHAPE), ints(0), ints(1)
+    tensors = vector(*(table((0, offset, shape), (1, "Int8", float32)) for _ in range(2)))
+    operators = vector(table((1, offset, zero), (2, offset, one)))
+    graph = table((0, offset, tensors), (1, offset, zero), (2, offset, one), (3, offset, operators))
+    neg = BUILTIN_OPERATORS.index("NEG")
+    codes = vector(table((0, "Int8", neg), (2, "Int32", 1), (3, "Int32", neg)))
+    subgraphs, buffers = vector(graph), vector(table())
+    model = table(
+        (0, "Uint32", 3), (1, offset, codes), (2, offset, subgraphs), (4, offset, buffers)
+    )
+    builder.Finish(model, FILE_IDENTIFIER)
+    return bytes(builder.Output())

@@ -1,0 +1,157 @@
+"""The graph of a model: frozen tensors and nodes.
+
+Indices are TFLite's own: a tensor's place in the subgraph's tensor list, a node's place
+in its operator list.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gles_delegate.errors import ModelError
+from gles_delegate.model.flatbuffer import FlatTable
+from gles_delegate.model.sparse import Sparsity, to_dense
+
+Array = np.ndarray[Any, Any]
+
+QUANTIZED_TYPES = {"uint8": (0, 255), "int8": (-128, 127), "int32": (-(2**31), 2**31 - 1)}
+"""Integer types that may stand for real numbers, and their range; int32 is that of biases."""
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """``real = scale * (stored - zero_point)``, one pair per tensor or per index of `axis`."""
+
+    scales: tuple[float, ...] = ()
+    zero_points: tuple[int, ...] = ()
+    axis: int = 0
+
+    @property
+    def pair(self) -> tuple[float, int]:
+        """The scale and the zero point, 0 if there is none, of a tensor that has one pair."""
+        (scale,) = self.scales
+        return scale, (*self.zero_points, 0)[0]
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor of the model.
+
+    Attributes:
+        dtype: The TFLite type's name, numpy's name where numpy has the type.
+        shape: As stored; the sizes a resized input leads to are the plan's affair.
+        shape_signature: `shape` with -1 where the size is free; empty if the model stores none.
+        data: The bytes of a constant, None otherwise.
+    """
+
+    index: int
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    shape_signature: tuple[int, ...]
+    quantization: Quantization = Quantization()
+    is_variable: bool = False
+    sparsity: Sparsity | None = field(default=None, repr=False)
+    data: Array | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def is_constant(self) -> bool:
+        return self.data is not None
+
+    def array(self) -> Array:
+        """The constant's values, read-only, in `shape` and `dtype`.
+
+        Raises:
+            ModelError: The tensor is no constant, numpy has no such type, or the bytes
+                do not fill the shape.
+        """
+        if self.data is None:
+            raise ModelError(f"tensor {self.index} {self.name!r} is not a constant")
+        try:
+            dtype = np.dtype(self.dtype).newbyteorder("<")
+            array: Array = self.data.view(dtype)
+            if self.sparsity is None:
+                return array.reshape(self.shape)
+        except (TypeError, ValueError) as error:
+            raise ModelError(
+                f"damaged model: constant tensor {self.index} {self.name!r} of type {self.dtype} "
+                f"and shape {list(self.shape)} has {self.data.size} bytes"
+            ) from error
+        return to_dense(array, self.shape, self.sparsity)
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether its integers stand for real numbers."""
+        return bool(self.quantization.scales) and self.dtype in QUANTIZED_TYPES
+
+    def values(self) -> Array:
+        """The constant as the GPU computes with it: float32, or int32 for bool and integers.
+
+        Raises:
+            ModelError: See `array`; or the quantisation does not fit the shape.
+        """
+        array = self.array()
+        if array.dtype.kind in "biu" and not self.is_quantized:
+            bounds = np.iinfo(np.int32)
+            return np.clip(array, bounds.min, bounds.max).astype(np.int32)
+        if not self.is_quantized:
+            return array.astype(np.float32)
+        scales = np.array(self.quantization.scales, np.float32)
+        zeros = np.array(self.quantization.zero_points or (0,), np.float32)
+        if scales.size > 1 or zeros.size > 1:
+            shape = [1] * array.ndim
+            if not 0 <= self.quantization.axis < array.ndim:
+                raise ModelError(f"damaged model: tensor {self.index} is quantised along no axis")
+            shape[self.quantization.axis] = -1
+            scales, zeros = scales.reshape(shape), zeros.reshape(shape if zeros.size > 1 else 1)
+        try:
+            real: Array = (array.astype(np.float32) - zeros) * scales
+            return real.reshape(self.shape)
+        except ValueError as error:
+            raise ModelError(
+                f"damaged model: tensor {self.index} {self.name!r} of shape {list(self.shape)} has "
+                f"{scales.size} scales and {zeros.size} zero points"
+            ) from error
+
+
+@dataclass(frozen=True)
+class Node:
+    """An operator: builtin or custom name, version, tensor indices (-1: optional, absent)."""
+
+    index: int
+    op: str
+    version: int
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    options: FlatTable | None = field(default=None, repr=False, compare=False)
+    custom_options: Array | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class Signature:
+    """A named entry point: argument and result names to tensor indices."""
+
+    key: str
+    inputs: dict[str, int]
+    outputs: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The first subgraph of a model, nodes in execution order.
+
+    Attributes:
+        content: The bytes it was read from.
+    """
+
+    tensors: tuple[Tensor, ...]
+    nodes: tuple[Node, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    signatures: tuple[Signature, ...] = ()
+    description: str = ""
+    metadata: dict[str, Array] = field(default_factory=dict, repr=False, compare=False)
+    content: bytes = field(default=b"", repr=False, compare=False)

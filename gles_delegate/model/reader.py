@@ -1,0 +1,211 @@
+""".tflite bytes to `Graph`.
+
+Slot numbers are those of the TFLite schema, tensorflow/lite/schema/schema.fbs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from gles_delegate.errors import ModelError
+from gles_delegate.model.flatbuffer import FlatTable
+from gles_delegate.model.graph import Array, Graph, Node, Quantization, Signature, Tensor
+from gles_delegate.model.schema import BUILTIN_OPERATORS, CUSTOM, FILE_IDENTIFIER, TENSOR_TYPES
+from gles_delegate.model.sparse import Level, Sparsity
+
+T = TypeVar("T")
+
+MAX_RANK = 8
+"""LiteRT's kernels take no tensor of a higher rank."""
+
+
+def load_model(path: str | bytes | os.PathLike[str]) -> Graph:
+    """Read a model file.
+
+    Raises:
+        ModelError: The file cannot be read or is no usable model.
+    """
+    return read_model(read_file(path))
+
+
+def read_file(path: str | bytes | os.PathLike[str]) -> bytes:
+    """The bytes of a model file.
+
+    Raises:
+        ModelError: The file cannot be read.
+    """
+    try:
+        return Path(os.fsdecode(path)).read_bytes()
+    except (OSError, ValueError) as error:  # ValueError: a null byte in the name
+        raise ModelError(f"cannot read the model file {os.fspath(path)!r}: {error}") from error
+
+
+def read_model(data: bytes | bytearray | memoryview) -> Graph:
+    """The first subgraph of a model.
+
+    Raises:
+        ModelError: The bytes are no model, cut off, or damaged; the message says where.
+    """
+    data = data if isinstance(data, bytes) else memoryview(data).tobytes()
+    if len(data) < 8 or data[4:8] != FILE_IDENTIFIER:
+        found = data[4:8] if len(data) >= 8 else data
+        raise ModelError(
+            f"not a .tflite model: expected the identifier {FILE_IDENTIFIER!r} at byte 4, "
+            f"found {found!r}"
+        )
+    model = FlatTable.root(data)
+    version = model.scalar(0, "uint32")
+    if version != 3:
+        raise ModelError(f"expected a model of schema version 3, found version {version}")
+    subgraphs = model.tables(2)
+    if not subgraphs:
+        raise ModelError("damaged model: it has no subgraph")
+    main = subgraphs[0]
+    buffers = [_buffer(table) for table in model.tables(4)]
+    tensors = tuple(_tensor(i, table, buffers) for i, table in enumerate(main.tables(0)))
+    codes = [_operator_code(table) for table in model.tables(1)]
+    graph = Graph(
+        tensors,
+        tuple(_node(i, table, codes) for i, table in enumerate(main.tables(3))),
+        main.ints(1),
+        main.ints(2),
+        tuple(
+            Signature(s.string(2), _tensor_map(s, 0), _tensor_map(s, 1))
+            for s in model.tables(7)
+            if s.scalar(4, "uint32") == 0
+        ),
+        model.string(3),
+        {m.string(0): _pick(buffers, m.scalar(1, "uint32"), "buffer") for m in model.tables(6)},
+        data,
+    )
+    _check_indices(graph)
+    return graph
+
+
+def _buffer(table: FlatTable) -> Array:
+    offset, size = table.scalar(1, "uint64"), table.scalar(2, "uint64")
+    if offset <= 1:  # 0 and 1 are the schema's marks for "inside this table"
+        return table.array(0, "uint8")
+    if offset + size > len(table.data):
+        raise ModelError(
+            f"damaged model: a buffer of {size} bytes at byte {offset} lies outside the "
+            f"{len(table.data)} bytes of the model; was the file cut off?"
+        )
+    return np.frombuffer(table.data, np.uint8, size, offset)
+
+
+def _tensor(index: int, table: FlatTable, buffers: list[Array]) -> Tensor:
+    shape = table.ints(0)
+    name = table.string(3)
+    if any(size < 0 for size in shape) or len(shape) > MAX_RANK:
+        raise ModelError(
+            f"damaged model: tensor {index} {name!r} has the shape {list(shape)}; expected at most "
+            f"{MAX_RANK} sizes, none negative"
+        )
+    buffer = table.scalar(2, "uint32")
+    data = _pick(buffers, buffer, "buffer") if buffers else None
+    # Buffer 0 is the schema's "no data"; any other empty one holds a tensor of no elements.
+    if data is not None and not data.size and not (buffer and 0 in shape):
+        data = None
+    tensor = Tensor(
+        index,
+        name,
+        _pick(TENSOR_TYPES, table.scalar(1, "int8"), "tensor type"),
+        shape,
+        table.ints(7),
+        _quantization(table.table(4)),
+        table.scalar(5, "bool", False),
+        _sparsity(table.table(6)),
+        data,
+    )
+    if tensor.shape_signature and len(tensor.shape_signature) != len(shape):
+        raise ModelError(
+            f"damaged model: tensor {index} {name!r} has the shape {list(shape)} and the "
+            f"signature {list(tensor.shape_signature)}"
+        )
+    return tensor
+
+
+def _quantization(table: FlatTable | None) -> Quantization:
+    if table is None:
+        return Quantization()
+    return Quantization(
+        tuple(table.array(2, "float32").tolist()),
+        tuple(table.array(3, "int64").tolist()),
+        table.scalar(6, "int32"),
+    )
+
+
+def _sparsity(table: FlatTable | None) -> Sparsity | None:
+    if table is None:
+        return None
+    return Sparsity(table.ints(0), table.ints(1), tuple(_level(t) for t in table.tables(2)))
+
+
+def _level(table: FlatTable) -> Level:
+    if table.scalar(0, "int8") == 0:
+        return Level(table.scalar(1, "int32"))
+    return Level(0, _index_vector(table, 2), _index_vector(table, 4))
+
+
+def _index_vector(table: FlatTable, slot: int) -> Array:
+    """A union SparseIndexVector: its type in `slot`, its table after that."""
+    types = (None, "int32", "uint16", "uint8")
+    dtype = _pick(types, table.scalar(slot, "uint8"), "type of index vector")
+    vector = table.table(slot + 1)
+    if dtype is None or vector is None:
+        raise ModelError("damaged model: a sparse level without indices")
+    return vector.array(0, dtype).astype(np.int64)
+
+
+def _operator_code(table: FlatTable) -> tuple[str, int]:
+    # Numbers above 127 do not fit the old field; new writers fill both.
+    number = max(table.scalar(0, "int8"), table.scalar(3, "int32"))
+    if number == CUSTOM:
+        return table.string(1) or "CUSTOM", table.scalar(2, "int32", 1)
+    if not 0 <= number < len(BUILTIN_OPERATORS):
+        return f"BUILTIN_{number}", table.scalar(2, "int32", 1)
+    return BUILTIN_OPERATORS[number], table.scalar(2, "int32", 1)
+
+
+def _node(index: int, table: FlatTable, codes: list[tuple[str, int]]) -> Node:
+    op, version = _pick(codes, table.scalar(0, "uint32"), "operator code")
+    offset, size = table.scalar(9, "uint64"), table.scalar(10, "uint64")
+    if offset > 1 and offset + size <= len(table.data):
+        custom_options = np.frombuffer(table.data, np.uint8, size, offset)
+    else:
+        custom_options = table.array(5, "uint8")
+    options = table.table(4) or table.table(12)
+    return Node(index, op, version, table.ints(1), table.ints(2), options, custom_options)
+
+
+def _tensor_map(signature: FlatTable, slot: int) -> dict[str, int]:
+    return {entry.string(0): entry.scalar(1, "uint32") for entry in signature.tables(slot)}
+
+
+def _pick(items: Sequence[T], index: int, what: str) -> T:
+    if not 0 <= index < len(items):
+        raise ModelError(f"damaged model: {what} {index} does not exist; there are {len(items)}")
+    return items[index]
+
+
+def _check_indices(graph: Graph) -> None:
+    places = [("the graph's inputs", graph.inputs, 0), ("the graph's outputs", graph.outputs, 0)]
+    for node in graph.nodes:
+        places.append((f"node {node.index} {node.op}'s inputs", node.inputs, -1))
+        places.append((f"node {node.index} {node.op}'s outputs", node.outputs, 0))
+    for signature in graph.signatures:
+        indices = (*signature.inputs.values(), *signature.outputs.values())
+        places.append((f"signature {signature.key!r}", indices, 0))
+    for place, indices, lowest in places:
+        for index in indices:
+            if not lowest <= index < len(graph.tensors):
+                raise ModelError(
+                    f"damaged model: {place} name tensor {index}; "
+                    f"there are {len(graph.tensors)} tensors"
+                )

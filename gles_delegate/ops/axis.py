@@ -1,0 +1,79 @@
+"""Ops along one axis: running sums, and the index of the largest or smallest element."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from gles_delegate.dispatch import Define, Dispatch, Shape, Step
+from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.registry import Bool, NodeView, Options, Unsupported, op
+from gles_delegate.ops.lib.strides import normal_axis
+from gles_delegate.ops.lib.views import reshape_view, same_texels
+from gles_delegate.ops.reduce import LEAST, MOST, reduced
+
+
+@dataclass(frozen=True)
+class CumsumOptions(Options):
+    exclusive: Bool = False
+    reverse: Bool = False
+
+
+@op("CUMSUM", max_version=1, options=CumsumOptions)
+def cumsum(node: NodeView, options: CumsumOptions) -> list[Step]:
+    x = node.input(0, None)
+    axis = _one_axis(node, len(x.shape))
+    output = node.output(x.shape, kind=x.kind)
+    lines, slices = output.pixels // max(x.shape[axis], 1), output.slices
+    if axis == len(x.shape) - 1:
+        lines, slices = output.pixels, 1
+    defines: dict[str, Define] = {
+        "EXCLUSIVE": int(options.exclusive),
+        "REVERSE": int(options.reverse),
+        "LINES": lines,
+        "LINE_SLICES": slices,
+        **_walk(x.shape, axis),
+    }
+    grid = make_grid(lines, slices, node.limits)
+    return [Dispatch(node.node.index, "cumsum", (x,), output, grid, defines)]
+
+
+@op("ARG_MAX", "ARG_MIN", max_version=3)
+def arg_max(node: NodeView, options: Options) -> list[Step]:
+    x = node.input(0, None)
+    axis = _one_axis(node, len(x.shape))
+    largest = node.node.op == "ARG_MAX"
+    infinity = f"uintBitsToFloat({'0xff800000u' if largest else '0x7f800000u'})"
+    if not x.shape[axis]:
+        raise Unsupported("an axis of no elements")
+    output = node.output(x.shape[:axis] + x.shape[axis + 1 :], kind="int")
+    places = node.scratch(reduced(x.shape, [axis]), "places", "int")
+    places = output if same_texels(places, output) else places
+    defines: dict[str, Define] = {
+        "BEST": "LARGEST" if largest else "SMALLEST",
+        "WORST": infinity if x.kind == "float" else (LEAST if largest else MOST)["int"],
+        "IN_PIXELS": x.pixels,
+        **_walk(x.shape, axis),
+    }
+    grid = make_grid(places.pixels, places.slices, node.limits)
+    dispatch = Dispatch(node.node.index, "arg_max", (x,), places, grid, defines)
+    if places == output:
+        return [dispatch]
+    return [dispatch, reshape_view(node.node.index, places, output, node.limits)]
+
+
+def _one_axis(node: NodeView, rank: int) -> int:
+    axes = node.array(1).ravel().tolist()
+    if len(axes) != 1 or not rank:
+        raise Unsupported(f"the axes {axes} of rank {rank}; expected one")
+    return normal_axis(axes[0], rank)
+
+
+def _walk(shape: Shape, axis: int) -> dict[str, Define]:
+    """Where the elements along an axis lie."""
+    over_channels = axis == len(shape) - 1
+    return {
+        "OVER_CHANNELS": int(over_channels),
+        "LENGTH": shape[axis],
+        "STRIDE": prod(shape[axis + 1 : -1]),
+    }

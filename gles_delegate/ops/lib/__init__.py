@@ -1,0 +1,1 @@
+"""What lowerings share: the declaration of ops, and the geometry of tensors and windows."""

@@ -1,0 +1,47 @@
+"""Work groups for shaders whose invocations are (pixel, slice)."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from gles_delegate.dispatch import Grid, Value
+from gles_delegate.limits import Limits
+
+WORK_GROUP = 64
+"""Invocations of an ordinary work group: inside every device's limits, enough to fill a core."""
+
+
+def make_grid(pixels: int, slices: int, limits: Limits, per_lane: int = 1) -> Grid:
+    """Invocations for `slices` x `pixels` texels, `per_lane` pixels each.
+
+    Lanes lie along the pixels unless those are few and the slices many.
+    """
+    invocations = ceil(pixels / per_lane)
+    vector = limits.simd_lanes
+    slices_in_x = invocations < 4 * vector and slices > invocations
+    along_x = slices if slices_in_x else invocations
+    lanes = WORK_GROUP
+    while lanes > vector and lanes >= 2 * along_x:
+        lanes //= 2
+    if along_x > lanes * limits.groups[0]:
+        lanes = min(limits.invocations, limits.local_size[0])
+    others = max(1, min(WORK_GROUP // lanes, invocations if slices_in_x else slices))
+    if slices_in_x:
+        return Grid(invocations, slices, others, lanes, True)
+    return Grid(invocations, slices, lanes, others)
+
+
+MANY_SLICES = 16
+"""From here on a work group shares the channels of a pixel, where it runs in parallel ..."""
+
+
+VERY_MANY_SLICES = 512
+"""... and from here on, for each pixel, where it is a loop over SIMD vectors (by measurement)."""
+
+
+def pixel_grid(output: Value, limits: Limits) -> Grid:
+    """An invocation for each pixel; a work group where there are many slices and few pixels."""
+    enough = VERY_MANY_SLICES * output.pixels if limits.cpu else MANY_SLICES
+    if output.slices < enough or output.pixels > 4 * WORK_GROUP:
+        return make_grid(output.pixels, 1, limits)
+    return Grid(output.pixels, WORK_GROUP, 1, WORK_GROUP, True)

@@ -1,0 +1,52 @@
+"""Constants in the order in which the shaders read them; arrays in, float32 arrays out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gles_delegate.model.graph import Array
+
+
+def phwc4(array: Array) -> Array:
+    """Any tensor -> [slices, pixels, 4], zero in the lanes past the last channel."""
+    flat = array.reshape(-1, array.shape[-1] if array.ndim else 1)
+    padded = _pad(flat, 1, 4)
+    packed: Array = padded.reshape(flat.shape[0], -1, 4).transpose(1, 0, 2)
+    return packed
+
+
+def conv_weights(weights: Array, bias: Array | None, groups: int, slices: int, block: int) -> Array:
+    """[O, ..., I / groups], [O] -> biases [slices, 4], then
+    [slices / block, taps, I / 4, block, 4, 4].
+
+    The last two axes are input and output channel: a column for each input channel. Groups
+    become zeros in the weights of all channels. `slices` is the padded number of output slices.
+    """
+    outputs, inputs = weights.shape[0], weights.shape[-1]
+    taps = weights.reshape(outputs, -1, inputs)
+    if groups > 1:
+        dense = np.zeros((outputs, taps.shape[1], inputs * groups), np.float32)
+        share = outputs // groups
+        for g in range(groups):
+            rows, columns = slice(g * share, (g + 1) * share), slice(g * inputs, (g + 1) * inputs)
+            dense[rows, :, columns] = taps[rows]
+        taps = dense
+    padded = _pad(_pad(taps, 2, 4), 0, 4 * slices)
+    blocks = padded.reshape(slices // block, block, 4, taps.shape[1], -1, 4)
+    biases = np.zeros(outputs, np.float32) if bias is None else bias
+    columns_last = blocks.transpose(0, 3, 4, 1, 5, 2)
+    return np.concatenate([_pad(biases, 0, 4 * slices).ravel(), columns_last.ravel()])
+
+
+def depthwise_weights(weights: Array, bias: Array | None) -> Array:
+    """[1, H, W, O], [O] -> biases [slices, 4], then [slices, H * W, 4]."""
+    outputs = weights.shape[3]
+    biases = np.zeros(outputs, np.float32) if bias is None else bias
+    taps = phwc4(weights)
+    return np.concatenate([_pad(biases, 0, 4).ravel(), taps.ravel()])
+
+
+def _pad(array: Array, axis: int, multiple: int) -> Array:
+    widths = [(0, 0)] * array.ndim
+    widths[axis] = (0, -array.shape[axis] % multiple)
+    return np.pad(array, widths)

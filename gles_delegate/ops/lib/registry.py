@@ -1,0 +1,258 @@
+"""How an op is declared, and what its lowering sees of the graph.
+
+An op is one function, decorated with `op`: it takes a `NodeView` and its options and
+returns the steps that compute the node. The lowering is the support check: it raises
+`Unsupported` where the node cannot run, and there is no second list of what can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, TypeAlias, TypeVar, get_args, get_type_hints
+
+import numpy as np
+
+from gles_delegate.dispatch import (
+    Call,
+    Const,
+    Kind,
+    Operand,
+    Shape,
+    Step,
+    Value,
+)
+from gles_delegate.limits import Limits
+from gles_delegate.model.graph import Array, Graph, Node, Tensor
+from gles_delegate.model.schema import ACTIVATIONS
+from gles_delegate.ops.lib.packing import phwc4
+
+Bool: TypeAlias = Annotated[bool, "bool"]
+Int8: TypeAlias = Annotated[int, "int8"]
+Int32: TypeAlias = Annotated[int, "int32"]
+Float32: TypeAlias = Annotated[float, "float32"]
+Ints: TypeAlias = Annotated[tuple[int, ...], "ints"]
+
+
+class Unsupported(Exception):
+    """Raised by a lowering: why this node cannot run on the GPU, for the user to act on."""
+
+
+class RunTimeParameter(Unsupported):
+    """Integers that should be constant, such as a shape or an axis, are computed at run time."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Base of an op's options: the fields of its table in the TFLite schema, in slot order."""
+
+    @classmethod
+    def read(cls: type[OptionsT], node: Node) -> OptionsT:
+        """The options of a node; the defaults where the model stores none.
+
+        Raises:
+            ModelError: The stored table is damaged.
+        """
+        table = node.options
+        if table is None:
+            return cls()
+        hints = get_type_hints(cls, include_extras=True)
+        values: dict[str, Any] = {}
+        for slot, field in enumerate(fields(cls)):
+            kind = get_args(hints[field.name])[1]
+            if kind == "ints":
+                values[field.name] = table.ints(slot)
+            else:
+                values[field.name] = table.scalar(slot, kind, field.default)
+        return cls(**values)
+
+
+OptionsT = TypeVar("OptionsT", bound=Options)
+
+
+@dataclass(frozen=True)
+class NodeView:
+    """A node as its lowering sees it.
+
+    Attributes:
+        shapes: Of the tensors known so far; differs from the graph's after a resize.
+        quantized: Whether 8-bit tensors are taken, as the real numbers they stand for.
+        choice: Which way to choose tiles; see `ops.tiles`.
+    """
+
+    graph: Graph
+    node: Node
+    shapes: Mapping[int, Shape]
+    limits: Limits
+    quantized: bool = True
+    choice: int = 0
+
+    def has_input(self, i: int) -> bool:
+        return i < len(self.node.inputs) and self.node.inputs[i] >= 0
+
+    def is_constant(self, i: int) -> bool:
+        return self.graph.tensors[self.node.inputs[i]].is_constant
+
+    def input(self, i: int, kind: Kind | None = "float") -> Operand:
+        """Input `i` on the GPU, a constant packed like any tensor.
+
+        Args:
+            kind: The type of lanes that the op takes; None for any.
+
+        Raises:
+            Unsupported: It is missing, or of a type that the op or the GPU does not take.
+        """
+        index = self._index(i)
+        tensor = self.graph.tensors[index]
+        found = self._kind(tensor, f"input {i}", kind)
+        if tensor.is_constant:
+            return Const(phwc4, (index,), tensor.shape, kind=found)
+        return Value(index, self.shapes[index], kind=found)
+
+    def shape(self, i: int) -> Shape:
+        """The shape of input `i`, whatever its type."""
+        index = self._index(i)
+        return self.shapes[index]
+
+    def constant(self, i: int) -> int:
+        """The tensor index of input `i`, which must be a constant of real numbers; -1 if absent."""
+        if not self.has_input(i):
+            return -1
+        index = self.node.inputs[i]
+        tensor = self.graph.tensors[index]
+        if not tensor.is_constant:
+            raise Unsupported(f"input {i} is computed at run time; expected a constant")
+        self._kind(tensor, f"input {i}", "float")
+        return index
+
+    def array(self, i: int) -> Array:
+        """The values of input `i`, which must be a constant of integers."""
+        tensor = self.graph.tensors[self._index(i)]
+        if not tensor.is_constant:
+            raise RunTimeParameter(f"input {i} is computed at run time; expected a constant")
+        if tensor.dtype not in ("int32", "int64"):
+            raise Unsupported(f"input {i} is {tensor.dtype}; expected int32 or int64")
+        return tensor.array().astype(np.int64)
+
+    def output(self, shape: Iterable[int], i: int = 0, kind: Kind = "float") -> Value:
+        """Output `i`, of the shape that the lowering found for it.
+
+        Raises:
+            Unsupported: It is missing, or its lanes are not of this kind.
+        """
+        if i >= len(self.node.outputs):
+            raise Unsupported(f"output {i} is missing")
+        tensor = self.graph.tensors[self.node.outputs[i]]
+        self._kind(tensor, f"output {i}", kind)
+        return Value(tensor.index, tuple(int(size) for size in shape), kind=kind)
+
+    def scratch(self, shape: Iterable[int], name: str, kind: Kind = "float") -> Value:
+        """A tensor of the node's own, between two of its dispatches."""
+        return Value(self.node.outputs[0], tuple(int(size) for size in shape), name, kind)
+
+    def _kind(self, tensor: Tensor, what: str, wanted: Kind | None) -> Kind:
+        """The type of a tensor's lanes on the GPU, which must be `wanted` (None: any)."""
+        found = lane_kind(tensor)
+        if found is None or wanted not in (None, found):
+            expected = {"float": "float32", "int": "int32 or bool", None: "float32, int32 or bool"}
+            raise Unsupported(f"{what} is {tensor.dtype}; expected {expected[wanted]}")
+        if tensor.is_quantized and not self.quantized:
+            raise Unsupported(f"{what} is quantised, which quantized_models_allowed=False excludes")
+        if tensor.is_quantized and not tensor.is_constant and len(tensor.quantization.scales) > 1:
+            raise Unsupported(f"{what} is quantised per channel and no constant")
+        return found
+
+    def _index(self, i: int) -> int:
+        if not self.has_input(i):
+            raise Unsupported(f"input {i} is missing; the node has {len(self.node.inputs)} inputs")
+        return self.node.inputs[i]
+
+
+def lane_kind(tensor: Tensor) -> Kind | None:
+    """The type of a tensor's lanes on the GPU; None if it cannot be there."""
+    kinds: dict[str, Kind] = {
+        "float32": "float",
+        "int32": "int",
+        "bool": "int",
+        "uint8": "int",
+        "int8": "int",
+    }
+    if tensor.is_constant:
+        kinds |= {"float16": "float", "int64": "int"}
+    return "float" if tensor.is_quantized else kinds.get(tensor.dtype)
+
+
+Lowering: TypeAlias = Callable[[NodeView, Any], list[Step]]
+
+
+@dataclass(frozen=True)
+class _Op:
+    lower: Lowering
+    options: type[Options]
+    max_version: int
+
+
+_OPS: dict[str, _Op] = {}
+
+
+def op(
+    *names: str, options: type[Options] = Options, max_version: int = 1
+) -> Callable[[Lowering], Lowering]:
+    """Declare the lowering of the ops `names`, up to `max_version` of each."""
+
+    def register(lower: Lowering) -> Lowering:
+        for name in names:
+            _OPS[name] = _Op(lower, options, max_version)
+        return lower
+
+    return register
+
+
+def supported_ops() -> dict[str, int]:
+    """Every op that has a lowering, and the highest version it takes."""
+    return {name: entry.max_version for name, entry in sorted(_OPS.items())}
+
+
+def lower(view: NodeView) -> list[Step]:
+    """The steps that compute a node.
+
+    Raises:
+        Unsupported: It cannot run on the GPU; the message says why.
+        ModelError: The model's bytes are damaged.
+    """
+    node = view.node
+    entry = _OPS.get(node.op)
+    if entry is None:
+        raise Unsupported("there is no GPU implementation of this op")
+    if node.version > entry.max_version:
+        raise Unsupported(f"version {node.version} of the op; expected at most {entry.max_version}")
+    return entry.lower(view, entry.options.read(node))
+
+
+def activation(number: int) -> tuple[Call, ...]:
+    """The epilogue of a fused activation, by its number in the schema.
+
+    Raises:
+        Unsupported: No kernel of LiteRT's applies it to floats.
+    """
+    name = ACTIVATIONS[number] if 0 <= number < len(ACTIVATIONS) else f"activation {number}"
+    if name == "NONE":
+        return ()
+    if name not in ("RELU", "RELU_N1_TO_1", "RELU6"):
+        raise Unsupported(
+            f"the fused activation {name}, which LiteRT's CPU kernels leave out; expected RELU, "
+            "RELU_N1_TO_1 or RELU6"
+        )
+    return (Call(name),)
+
+
+def one_integer(node: NodeView, i: int, what: str) -> int:
+    """The value of input `i`, a constant.
+
+    Raises:
+        Unsupported: It is computed at run time, or it is not one integer.
+    """
+    array = node.array(i)
+    if array.size != 1:
+        raise Unsupported(f"{what} of shape {list(array.shape)}; expected one integer")
+    return int(array.item())

@@ -1,0 +1,197 @@
+"""Register tiles: how much of an output one invocation computes, by a cost model of llvmpipe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import product
+from math import ceil
+
+from gles_delegate.dispatch import Grid, Operand
+from gles_delegate.limits import Limits
+from gles_delegate.ops.lib.grid import WORK_GROUP
+from gles_delegate.ops.lib.window import Window
+
+DISPATCH = 30000
+"""Nanoseconds that llvmpipe's threads take to wake up for a dispatch, by measurement."""
+
+
+def time_of(groups: int, depth: int, loads: int, products: float, stores: int) -> float:
+    """Nanoseconds on llvmpipe, by measurement, for work groups of one vector of invocations.
+
+    Each takes `depth` steps of texel loads and of products of a matrix and a vector, then stores.
+    The groups are dealt out evenly to two or more threads.
+    """
+    steps = depth * (8 * loads + 3.1 * products)
+    return ceil(groups / 2) * (steps + 40 * stores)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What one invocation of a convolution computes, and its work group."""
+
+    pixels: int
+    slices: int
+    pixel_lanes: int
+    slice_lanes: int
+    slices_in_x: bool = False
+
+    @classmethod
+    def choose(cls, pixels: int, slices: int, depth: int, limits: Limits, choice: int = 0) -> Tile:
+        """The tile for an output of that many pixels and slices, and `depth` slices of inputs.
+
+        Args:
+            choice: Which of the `CHOICES` ways to choose it.
+        """
+        if pixels < 8 and slices > pixels:
+            return cls(max(pixels, 1), 1, 1, 64, True)
+        if not limits.cpu:
+            p, s = _GPU_TILES[choice]
+            return cls(p, min(slices, s), *_GPU_LANES)
+        tiles = CPU_TILES[choice]
+
+        def cost(tile: Tile) -> float:
+            products = tile.pixels * tile.slices
+            return tile.time(pixels, slices, depth) + tiles.compile * products
+
+        return min(tiles.of(limits.simd_lanes, slices), key=cost)
+
+    @classmethod
+    def of_run(
+        cls, window: Window, batch: int, x: Operand, slices: int, limits: Limits, choice: int = 0
+    ) -> Tile:
+        """The tile for an output of that many slices whose pixels are computed by runs."""
+        pixels = batch * window.out_h * window.out_w
+        if pixels < 8 and slices > pixels:
+            return cls(run_length(window, 8), 1, 1, 64, True)
+        if not limits.cpu:
+            p, s = _GPU_TILES[choice]
+            return cls(run_length(window, p), min(slices, s), *_GPU_LANES)
+        tiles, lanes, width = CPU_TILES[choice], min(x.channels, 4), window.kernel_w
+
+        def cost(tile: Tile) -> float:
+            p, s = tile.pixels, tile.slices
+            runs = batch * window.out_h * runs_of(window, p)
+            loads = min((p - 1) * window.stride_w + width, p * width) + width * lanes * s
+            depth, products = window.kernel_h * x.slices, width * p * s * lanes / 4
+            return tile._time(runs, slices, depth, loads, products) + tiles.compile * products
+
+        # What a run reads of a row it holds all at once.
+        widest = max((MOST_PIXELS - width) // window.stride_w, 0) + 1
+        lengths = tiles.lengths(window, widest)
+        single = Tile(1, 1, limits.simd_lanes, 1)
+        return min(tiles.of(limits.simd_lanes, slices, lengths, width), key=cost, default=single)
+
+    def time(self, pixels: int, slices: int, depth: int) -> float:
+        """See `time_of`: for a product with an output of that many pixels and slices."""
+        loads, texels = self.pixels + 4 * self.slices, self.pixels * self.slices
+        return self._time(ceil(pixels / self.pixels), slices, depth, loads, texels)
+
+    def _time(self, tiles: int, slices: int, depth: int, loads: int, products: float) -> float:
+        groups = ceil(tiles / self.pixel_lanes) * ceil(slices / (self.slices * self.slice_lanes))
+        time = time_of(groups, depth, loads, products, self.pixels * self.slices)
+        # Weights and results of lanes that have a slice each lie far apart.
+        return 1.03 * time if self.slices_in_x else time
+
+    def grid(self, pixels: int, slices: int) -> Grid:
+        """Invocations for that many tiles."""
+        return Grid(pixels, slices, self.pixel_lanes, self.slice_lanes, self.slices_in_x)
+
+
+MOST_PIXELS = 32
+"""Pixels of one invocation."""
+
+_FEW = (1, 2, 4, 8)
+
+
+@dataclass(frozen=True)
+class CpuTiles:
+    """The tiles to choose from on llvmpipe.
+
+    Attributes:
+        texels: The most sums of one invocation: more do not fit the caches, as code or as data.
+        fused: The most sums beside a depthwise convolution that is computed for them.
+        products: The most products of a matrix and a vector that are not in a loop.
+        pixels, slices: The most pixels and slices of one invocation.
+        compile: Run-time cost (ns) charged per unrolled product, to trade against its compile
+            time, about 5 ms.
+        along: Whether the lanes of a vector may lie along the pixels, and along the slices.
+        few: Only tiles of few sizes, which more layers have in common.
+    """
+
+    texels: int
+    fused: int
+    products: int
+    pixels: int = MOST_PIXELS
+    slices: int = 4
+    compile: int = 550
+    along: tuple[bool, bool] = (True, True)
+    few: bool = False
+
+    def of(
+        self, lanes: int, slices: int, lengths: Iterable[int] | None = None, width: int = 1
+    ) -> Iterator[Tile]:
+        """The tiles for an output of `slices` slices.
+
+        Args:
+            lanes: Of a vector.
+            lengths: How many pixels a tile may have; None for any number.
+            width: Of the window.
+        """
+        along_pixels, along_slices = self.along
+        groups = [(lanes, 1, False)] * along_pixels + [(1, lanes, True)] * along_slices
+        most = self.texels if width == 1 else min(self.texels, self.products // width)
+        pixels = self._sizes(self.pixels) if lengths is None else lengths
+        for group, s, p in product(groups, self._sizes(min(slices, self.slices)), pixels):
+            if p * s <= most:
+                yield Tile(p, s, *group)
+
+    def slices_of(self, pixels: int, slices: int) -> list[int]:
+        """How many slices an invocation may have beside a depthwise convolution of `pixels`."""
+        return self._sizes(max(min(slices, self.fused // pixels), 1), (1, 2, 4, 6, 8, 12))
+
+    def lengths(self, window: Window, most: int) -> list[int]:
+        """How many pixels of a row an invocation may have, at most `most`."""
+        return sorted({self.length(window, size) for size in self._sizes(min(most, self.pixels))})
+
+    def length(self, window: Window, most: int) -> int:
+        """How many pixels of a row an invocation has, `most` or a little less."""
+        fitting = run_length(window, most)
+        return min(size for size in _FEW if size >= fitting) if self.few else fitting
+
+    def _sizes(self, most: int, few: tuple[int, ...] = _FEW) -> list[int]:
+        return [size for size in few if size <= most] if self.few else [*range(1, most + 1)]
+
+
+CPU_TILES = (
+    CpuTiles(32, 48, 100, 8, compile=1000, few=True),
+    # More products that are not in a loop than these 170 are slower on most processors.
+    CpuTiles(52, 52, 170),
+    CpuTiles(104, 104, 250, slices=6, along=(True, False)),
+    CpuTiles(104, 104, 250, slices=6, along=(False, True)),
+)
+"""For each choice; the first starts soonest, the others may run faster."""
+
+_GPU_TILES = ((4, 2), (4, 4), (8, 2), (2, 2))
+_GPU_LANES = (8, WORK_GROUP // 8)
+
+CHOICES = len(CPU_TILES)
+"""Ways to choose a tile, the first of which needs no measurement."""
+
+
+def run_length(window: Window, most: int) -> int:
+    """How many outputs of a row one invocation computes, `most` or a little less."""
+    if window.stride_w > 1 and window.dilation_w > 1:
+        return 1  # neighbours share no inputs
+    width = ceil(window.out_w / _step(window)) or 1
+    return ceil(width / ceil(width / most))
+
+
+def runs_of(window: Window, pixels: int) -> int:
+    """How many runs of that many pixels there are in a row."""
+    step = _step(window)
+    return ceil(window.out_w / (pixels * step)) * step
+
+
+def _step(window: Window) -> int:
+    return window.dilation_w if window.stride_w == 1 else 1

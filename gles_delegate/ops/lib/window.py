@@ -1,0 +1,109 @@
+"""Windows that slide over images: padding and output sizes of convolution and pooling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gles_delegate.dispatch import Define
+from gles_delegate.model.graph import Node
+from gles_delegate.ops.lib.registry import Unsupported
+
+SAME = 0
+
+
+@dataclass(frozen=True)
+class Sliding:
+    """The options of MediaPipe's custom ops, in the order of the C structs that hold them."""
+
+    padding: int
+    stride_w: int
+    stride_h: int
+    filter_w: int = 0
+    filter_h: int = 0
+
+    @classmethod
+    def of(cls, node: Node, count: int = 5) -> Sliding:
+        """From the first `count` fields that the model stores.
+
+        Raises:
+            Unsupported: There are fewer, or the padding is neither SAME nor VALID.
+        """
+        stored = node.custom_options
+        if stored is None or stored.size < 4 * count:
+            raise Unsupported(f"no options; expected {count} integers")
+        padding, *sizes = stored[: 4 * count].view("<i4").tolist()
+        if padding not in (1, 2):
+            raise Unsupported(f"padding {padding}; expected 1 (SAME) or 2 (VALID)")
+        return cls(padding - 1, *sizes)
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window's geometry; `pad_*` counts the rows above and the columns to the left."""
+
+    in_h: int
+    in_w: int
+    kernel_h: int
+    kernel_w: int
+    stride_h: int
+    stride_w: int
+    dilation_h: int
+    dilation_w: int
+    out_h: int
+    out_w: int
+    pad_h: int
+    pad_w: int
+
+    @classmethod
+    def of(cls, options: Any, image: tuple[int, int], kernel: tuple[int, int]) -> Window:
+        """From the fields ``padding``, ``stride_*`` and (if any) ``dilation_*`` of `options`.
+
+        Raises:
+            Unsupported: A stride or dilation is not positive, or the window does not fit.
+        """
+        strides = (options.stride_h, options.stride_w)
+        dilations = (getattr(options, "dilation_h", 1), getattr(options, "dilation_w", 1))
+        if min(*strides, *dilations, *kernel) < 1:
+            raise Unsupported(
+                f"strides {list(strides)}, dilations {list(dilations)} and window {list(kernel)}; "
+                "expected positive numbers"
+            )
+        (out_h, pad_h), (out_w, pad_w) = (
+            _span(*sizes, options.padding == SAME)
+            for sizes in zip(image, kernel, strides, dilations, strict=True)
+        )
+        return cls(*image, *kernel, *strides, *dilations, out_h, out_w, pad_h, pad_w)
+
+    @property
+    def is_pointwise(self) -> bool:
+        """Whether output pixel p sees just input pixel p."""
+        return (self.kernel_h, self.kernel_w, self.stride_h, self.stride_w) == (1, 1, 1, 1)
+
+    def defines(self, kernel: str) -> dict[str, Define]:
+        """Compile-time constants; the window's size is called ``<kernel>_H`` and ``_W``."""
+        return {
+            "IN_H": self.in_h,
+            "IN_W": self.in_w,
+            f"{kernel}_H": self.kernel_h,
+            f"{kernel}_W": self.kernel_w,
+            "STRIDE_H": self.stride_h,
+            "STRIDE_W": self.stride_w,
+            "OUT_H": self.out_h,
+            "OUT_W": self.out_w,
+            "PAD_H": self.pad_h,
+            "PAD_W": self.pad_w,
+        }
+
+    def dilation_defines(self) -> dict[str, Define]:
+        return {"DILATION_H": self.dilation_h, "DILATION_W": self.dilation_w}
+
+
+def _span(size: int, kernel: int, stride: int, dilation: int, same: bool) -> tuple[int, int]:
+    """Output size and padding in front along one axis (ComputePaddingHeightWidth in LiteRT)."""
+    extent = (kernel - 1) * dilation + 1
+    # Without padding, LiteRT's division truncates: a window a little too large gives size 0.
+    out = -(-size // stride) if same else int((size + stride - extent) / stride)
+    if out < 0:
+        raise Unsupported(f"a window of {extent} over {size} pixels without padding")
+    return out, max((out - 1) * stride + extent - size, 0) // 2

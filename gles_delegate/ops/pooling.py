@@ -1,0 +1,83 @@
+"""Pooling and unpooling of images [batch, height, width, channels]."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gles_delegate.dispatch import Call, Define, Dispatch, Step
+from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.registry import (
+    Int8,
+    Int32,
+    NodeView,
+    Options,
+    Unsupported,
+    activation,
+    op,
+)
+from gles_delegate.ops.lib.strides import rank_4
+from gles_delegate.ops.lib.window import Sliding, Window
+
+
+@dataclass(frozen=True)
+class Pool2DOptions(Options):
+    padding: Int8 = 0
+    stride_w: Int32 = 0
+    stride_h: Int32 = 0
+    filter_w: Int32 = 0
+    filter_h: Int32 = 0
+    fused_activation: Int8 = 0
+
+
+@op("AVERAGE_POOL_2D", "MAX_POOL_2D", max_version=3, options=Pool2DOptions)
+def pool_2d(node: NodeView, options: Pool2DOptions) -> list[Step]:
+    mode = "AVERAGE" if node.node.op == "AVERAGE_POOL_2D" else "MAXIMUM"
+    return [_pooled(node, options, mode, activation(options.fused_activation))]
+
+
+@op("MaxPoolingWithArgmax2D")
+def max_pooling_with_argmax_2d(node: NodeView, options: Options) -> list[Step]:
+    sliding = Sliding.of(node.node)
+    return [_pooled(node, sliding, mode, (), i) for i, mode in enumerate(("MAXIMUM", "ARGUMENT"))]
+
+
+def _pooled(
+    node: NodeView,
+    options: Pool2DOptions | Sliding,
+    mode: str,
+    epilogue: tuple[Call, ...],
+    i: int = 0,
+) -> Dispatch:
+    """Output `i` of the node: the `mode` of glsl/pool_2d.glsl over its windows."""
+    x = node.input(0)
+    batch, height, width, channels = rank_4(x.shape, "input 0")
+    window = Window.of(options, (height, width), (options.filter_h, options.filter_w))
+    output = node.output((batch, window.out_h, window.out_w, channels), i)
+    defines: dict[str, Define] = {**window.defines("FILTER"), "BATCH": batch, "POOLING": mode}
+    grid = make_grid(output.pixels, output.slices, node.limits)
+    return Dispatch(node.node.index, "pool_2d", (x,), output, grid, defines, epilogue)
+
+
+@op("MaxUnpooling2D")
+def max_unpooling_2d(node: NodeView, options: Options) -> list[Step]:
+    sliding = Sliding.of(node.node)
+    values, indices = node.input(0), node.input(1)
+    batch, height, width, channels = rank_4(values.shape, "input 0")
+    window = (sliding.filter_h, sliding.filter_w)
+    if window != (sliding.stride_h, sliding.stride_w) or min(window) < 1:
+        raise Unsupported(f"windows of {list(window)} that do not lie side by side")
+    if indices.shape != values.shape:
+        raise Unsupported(f"indices of shape {list(indices.shape)} for {list(values.shape)}")
+    output = node.output((batch, height * window[0], width * window[1], channels))
+    defines: dict[str, Define] = {
+        "IN_PIXELS": values.pixels,
+        "IN_H": height,
+        "IN_W": width,
+        "OUT_H": output.shape[1],
+        "OUT_W": output.shape[2],
+        "FILTER_H": window[0],
+        "FILTER_W": window[1],
+    }
+    grid = make_grid(output.pixels, output.slices, node.limits)
+    reads = (values, indices)
+    return [Dispatch(node.node.index, "max_unpooling_2d", reads, output, grid, defines)]

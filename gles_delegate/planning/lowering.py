@@ -1,0 +1,134 @@
+"""Graph to lowered nodes: the steps that compute each node, or why the GPU cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from gles_delegate import ops
+from gles_delegate.dispatch import Alias, Call, Dispatch, Shape, Step
+from gles_delegate.errors import ModelError
+from gles_delegate.limits import Limits
+from gles_delegate.model.folding import fold_constants
+from gles_delegate.model.graph import QUANTIZED_TYPES, Graph, Node
+from gles_delegate.model.schema import SIZED_BY
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A graph whose nodes were lowered one by one.
+
+    Attributes:
+        shapes: Of every tensor, as they follow from the shapes of the inputs.
+        steps: Of each node that the GPU takes, by node index.
+        reasons: Of each other node, why it does not.
+    """
+
+    graph: Graph
+    shapes: Mapping[int, Shape]
+    steps: Mapping[int, tuple[Step, ...]] = field(repr=False)
+    reasons: Mapping[int, str]
+
+
+def lower_graph(
+    graph: Graph,
+    limits: Limits,
+    given_shapes: Mapping[int, Shape] | None = None,
+    quantized: bool = True,
+    only: Collection[int] | None = None,
+    choices: Mapping[int, int] | None = None,
+) -> Lowered:
+    """Lower every node, in order, for tensors of the given shapes (the model's by default).
+
+    Args:
+        quantized: Whether nodes with 8-bit tensors are taken.
+        only: Lower these nodes and no others.
+        choices: Of nodes, which way to choose tiles; see `ops.tiles`.
+
+    Raises:
+        ModelError: The model is damaged, or its nodes are not in the order of execution.
+    """
+    given = {t.index for t in graph.tensors if t.is_constant or t.is_variable} | set(graph.inputs)
+    graph = fold_constants(graph)
+    shapes = {tensor.index: tensor.shape for tensor in graph.tensors} | dict(given_shapes or {})
+    known = set(given)
+    unsized: set[int] = set()
+    steps: dict[int, tuple[Step, ...]] = {}
+    reasons: dict[int, str] = {}
+    for node in graph.nodes:
+        missing = [i for i in node.inputs if i >= 0 and i not in known]
+        if missing:
+            raise ModelError(
+                f"damaged model: node {node.index} {node.op} reads tensor {missing[0]}, "
+                "which nothing computed before it"
+            )
+        repeated = known.intersection(node.outputs)
+        if repeated:
+            raise ModelError(
+                f"damaged model: node {node.index} {node.op} computes tensor {min(repeated)} anew"
+            )
+        known.update(node.outputs)
+        if only is not None and node.index not in only:
+            continue
+        if is_folded(graph, node):
+            steps[node.index] = ()
+            continue
+        late = unsized.intersection(node.inputs)
+        try:
+            if late:
+                raise ops.Unsupported(f"tensor {min(late)} has a size known only at run time")
+            choice = (choices or {}).get(node.index, 0)
+            view = ops.NodeView(graph, node, shapes, limits, quantized, choice)
+            lowered = [_simulated(step, graph) for step in ops.lower(view)]
+            _check_limits(lowered, limits)
+        except ops.Unsupported as error:
+            reasons[node.index] = str(error)
+            if late or _is_sized_by_data(graph, node, error):
+                unsized.update(node.outputs)
+            continue
+        steps[node.index] = tuple(lowered)
+        for step in lowered:
+            if not step.output.part:
+                shapes[step.output.tensor] = step.output.shape
+    return Lowered(graph, shapes, steps, reasons)
+
+
+def is_folded(graph: Graph, node: Node) -> bool:
+    """Whether the node's results are constants of a folded graph."""
+    return bool(node.outputs) and all(graph.tensors[i].is_constant for i in node.outputs)
+
+
+def _is_sized_by_data(graph: Graph, node: Node, error: ops.Unsupported) -> bool:
+    """Whether the sizes of the results of an unsupported node follow from what it computes with."""
+    return isinstance(error, ops.RunTimeParameter) or any(
+        i < len(node.inputs) and not graph.tensors[node.inputs[i]].is_constant
+        for i in SIZED_BY.get(node.op, ())
+    )
+
+
+def _simulated(step: Step, graph: Graph) -> Step:
+    """With the rounding that a quantised output brings about, as the last function applied."""
+    tensor = graph.tensors[step.output.tensor]
+    if isinstance(step, Alias) or step.output.part or not tensor.is_quantized:
+        return step
+    low, high = QUANTIZED_TYPES[tensor.dtype]
+    scale, zero = tensor.quantization.pair
+    rounding = Call("QUANTIZED", (scale, float(low - zero), float(high - zero)))
+    return replace(step, epilogue=(*step.epilogue, rounding))
+
+
+def _check_limits(steps: list[Step], limits: Limits) -> None:
+    """Raise `Unsupported` where a dispatch exceeds the device."""
+    for step in steps:
+        if not isinstance(step, Dispatch):
+            continue
+        for operand in (*step.reads, step.output):
+            if operand.nbytes > limits.block_bytes:
+                raise ops.Unsupported(
+                    f"a tensor of shape {list(operand.shape)} needs {operand.nbytes} bytes; "
+                    f"the device's storage blocks hold {limits.block_bytes}"
+                )
+        if any(n > most for n, most in zip(step.grid.groups, limits.groups, strict=True)):
+            raise ops.Unsupported(
+                f"{list(step.grid.groups)} work groups; the device allows {list(limits.groups)}"
+            )

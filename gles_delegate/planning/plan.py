@@ -1,0 +1,199 @@
+"""Lowered nodes to a plan: what is dispatched in which order, on which buffers. No GL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import TypeVar
+
+from gles_delegate.dispatch import Alias, Const, Dispatch, Operand, Step, Value
+from gles_delegate.limits import Limits
+from gles_delegate.planning.fusion import (
+    drop_unused,
+    fuse_depthwise,
+    fuse_elementwise,
+    join_in_place,
+    skip_copies,
+)
+from gles_delegate.planning.lowering import Lowered
+from gles_delegate.planning.memory import Place, assign_places, widths
+from gles_delegate.planning.ports import OUTSIDE, Edge, Elements, Port
+
+OperandT = TypeVar("OperandT", bound=Operand)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a session runs.
+
+    Attributes:
+        dispatches: In order of execution.
+        inputs: Tensor index to the value that is filled before a run, as its port has it.
+        outputs: Tensor index to the value that holds the result after it, as its port has it.
+        variables: Tensor index to the row-major value that lasts from one run to the next.
+        results: Tensor index to the tensor itself, of the outputs that have a port of their own.
+        inside: By each value that lies inside another: that other, and from which byte on.
+        buffers: Bytes of each buffer for the values of the plan.
+        places: Where each value lies. What lives all through the run has a buffer of its own;
+            others that never live together share bytes.
+    """
+
+    dispatches: tuple[Dispatch, ...]
+    inputs: Mapping[int, Value]
+    outputs: Mapping[int, Value]
+    variables: Mapping[int, Value]
+    results: Mapping[int, Value]
+    inside: Mapping[Value, tuple[Value, int]] = field(default_factory=dict)
+    buffers: tuple[int, ...] = ()
+    places: Mapping[Value, Place] = field(default_factory=dict)
+
+    @property
+    def constants(self) -> tuple[Const, ...]:
+        """Each packed constant once, in order of first use."""
+        reads = (read for d in self.dispatches for read in d.operands)
+        return tuple(dict.fromkeys(read for read in reads if isinstance(read, Const)))
+
+    @property
+    def lifetimes(self) -> dict[Value, tuple[int, int]]:
+        """The first and the last dispatch that has each value, or any that lies inside it.
+
+        What is filled from outside, or has a port of its own, is there before the first; that and
+        what is read from outside are there after the last.
+        """
+        lives: dict[Value, tuple[int, int]] = {}
+        for i, dispatch in enumerate(self.dispatches):
+            for value in (*dispatch.operands, dispatch.output):
+                if isinstance(value, Value):
+                    outer, _ = self.inside.get(value, (value, 0))
+                    lives[outer] = (lives.get(outer, (i, i))[0], i)
+        end = len(self.dispatches)
+        for tensor, value in self.outputs.items():
+            lives[value] = (-1 if tensor in self.results else lives.get(value, (-1, -1))[0], end)
+        for values in (self.inputs, self.variables, self.results):
+            lives |= dict.fromkeys(values.values(), (-1, end))
+        return lives
+
+    @property
+    def widest(self) -> int:
+        """Bytes of the values that live at once, where they are most: no places take fewer."""
+        return max(widths(self.lifetimes), default=0)
+
+    def __str__(self) -> str:
+        lines = [f"{d}  -> {self.places[d.output]}" for d in self.dispatches]
+        total = sum(self.buffers)
+        return "\n".join([*lines, f"{len(self.buffers)} buffers, {total} bytes"])
+
+
+def make_plan(
+    lowered: Lowered,
+    nodes: Iterable[int],
+    limits: Limits,
+    half: bool = False,
+    ports: Mapping[int, Port] | None = None,
+) -> Plan:
+    """Plan the nodes `nodes` of a lowered graph, all of which must have steps.
+
+    `half` stores tensors and weights as float16; sums are float32 all the same. `ports` says, by
+    tensor index, how inputs enter and outputs leave; the others do as row-major elements.
+
+    Inputs of the plan are the tensors that the nodes read and do not compute; outputs are
+    those they compute that the graph returns or another node reads. Constants are neither, nor
+    is a variable tensor: a node assigns to it by an alias, and what it is at the end the next
+    run begins with.
+    """
+    chosen = sorted(nodes)
+    tensors, shapes, given = lowered.graph.tensors, lowered.shapes, ports or {}
+    entering, leaving = (
+        [(given.get(t, Elements()), Edge(tensors[t], shapes[t], limits, half)) for t in boundary]
+        for boundary in _boundary(lowered, chosen)
+    )
+    steps: list[Step] = [port.enter(edge) for port, edge in entering]
+    steps += [step for index in chosen for step in lowered.steps[index]]
+    assigned = {step.output for step in steps[len(entering) :]}
+    steps += [port.leave(edge) for port, edge in leaving]
+    steps += [port.write_back(edge) for port, edge in entering if edge.value in assigned]
+    roots, dispatches = _resolve(steps)
+    outside = {edge.tensor.index: port.outside(edge) for port, edge in entering}
+    variables = {t: value for t, value in outside.items() if tensors[t].is_variable}
+    inputs = {t: value for t, value in outside.items() if t not in variables}
+    outputs = {edge.tensor.index: _root(port.outside(edge), roots) for port, edge in leaving}
+    results = {t: _root(e.value, roots) for _, e in leaving if (t := e.tensor.index) in given}
+    kept = {*outside.values(), *outputs.values(), *results.values()}
+    dispatches = fuse_elementwise(dispatches, kept, limits)
+    dispatches = skip_copies(dispatches, kept, limits)
+    dispatches = fuse_depthwise(drop_unused(dispatches, kept), kept, limits)
+    dispatches = drop_unused(dispatches, kept)
+    if half:
+        dispatches = [_in_half(dispatch) for dispatch in dispatches]
+        outputs, results = (
+            {t: _stored_in_half(value) for t, value in values.items()}
+            for values in (outputs, results)
+        )
+    kept = {*outside.values(), *outputs.values(), *results.values()}
+    plan = Plan(tuple(dispatches), inputs, outputs, variables, results)
+    dispatches, inside = join_in_place(dispatches, kept)
+    in_place = replace(plan, dispatches=tuple(dispatches), inside=inside)
+    # What lies inside another keeps all of it alive, which may take more memory than it saves.
+    if inside and in_place.widest <= plan.widest:
+        plan = in_place
+    buffers, places = assign_places(plan.lifetimes)
+    for value, (outer, offset) in plan.inside.items():
+        places[value] = places[outer].part(offset, value.nbytes)
+    return replace(plan, buffers=buffers, places=places)
+
+
+def _boundary(lowered: Lowered, nodes: Sequence[int]) -> tuple[list[int], list[int]]:
+    graph = lowered.graph
+    inside = set(nodes)
+    made = {t for index in nodes for t in graph.nodes[index].outputs}
+    read = {v.tensor for i in nodes for v in _values(lowered.steps[i]) if v.tensor not in made}
+    wanted = set(graph.outputs).union(
+        *(node.inputs for node in graph.nodes if node.index not in inside)
+    )
+    constants = {t.index for t in graph.tensors if t.is_constant}
+    return sorted(read), sorted(made & wanted - constants)
+
+
+def _values(steps: Iterable[Step]) -> Iterable[Value]:
+    for step in steps:
+        operands: tuple[Operand, ...] = step.reads if isinstance(step, Dispatch) else (step.source,)
+        yield from (operand for operand in operands if isinstance(operand, Value))
+
+
+def _resolve(steps: Sequence[Step]) -> tuple[dict[Value, Value], list[Dispatch]]:
+    """Take the aliases out: what each stands for, and the dispatches without them."""
+    roots: dict[Value, Value] = {}
+    dispatches: list[Dispatch] = []
+    for step in steps:
+        if isinstance(step, Alias):
+            roots[step.output] = _root(step.source, roots)
+        elif prod(step.grid.groups):
+            reads = tuple(
+                _root(read, roots) if isinstance(read, Value) else read for read in step.reads
+            )
+            dispatches.append(replace(step, reads=reads))
+    return roots, dispatches
+
+
+def _root(value: Value, roots: Mapping[Value, Value]) -> Value:
+    return roots.get(value, value)
+
+
+def _in_half(dispatch: Dispatch) -> Dispatch:
+    """With every float tensor stored as float16, but those outside."""
+    return replace(
+        dispatch,
+        reads=tuple(map(_stored_in_half, dispatch.reads)),
+        output=_stored_in_half(dispatch.output),
+        epilogue=tuple(
+            replace(call, operand=call.operand and _stored_in_half(call.operand))
+            for call in dispatch.epilogue
+        ),
+    )
+
+
+def _stored_in_half(operand: OperandT) -> OperandT:
+    if operand.kind != "float" or (isinstance(operand, Value) and operand.part == OUTSIDE):
+        return operand
+    return replace(operand, kind="half")

@@ -1,0 +1,252 @@
+"""How a tensor on the boundary of a plan enters and leaves: as elements, or as a picture.
+
+A port has the same four methods for a tensor's `Edge`: `outside`, the value in a buffer that the
+world fills or takes; `enter`, the step from there to the tensor; `leave` and `write_back`, back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import Protocol
+
+import numpy as np
+
+from gles_delegate.dispatch import Alias, Define, Dispatch, Kind, Shape, Step, Value
+from gles_delegate.image.output import ImageOutput
+from gles_delegate.image.transform import EDGE, INTEGERS, LUMA, ImageTransform
+from gles_delegate.limits import Limits
+from gles_delegate.model.graph import QUANTIZED_TYPES, Array, Tensor
+from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.registry import lane_kind
+from gles_delegate.ops.lib.views import View, view
+
+OUTSIDE = "outside"
+"""Part name of what the world sees of a tensor."""
+
+WORDS = {"RGBA8": 1, "R32F": 1, "RGBA16F": 2}
+"""The formats of textures that tensors are written to, and the 32-bit words of a pixel."""
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A tensor on the boundary of a plan.
+
+    Attributes:
+        shape: Its shape in this plan.
+        half: The plan stores tensors as float16.
+    """
+
+    tensor: Tensor
+    shape: Shape
+    limits: Limits
+    half: bool
+
+    @property
+    def value(self) -> Value:
+        """The tensor on the GPU, before `half` is applied to it."""
+        kind = lane_kind(self.tensor)
+        if kind is None:
+            raise ValueError(f"tensor {self.tensor.index} is {self.tensor.dtype}")
+        return Value(self.tensor.index, self.shape, kind=kind)
+
+    @property
+    def stored(self) -> Kind:
+        """The kind of the tensor's lanes in the plan."""
+        kind = self.value.kind
+        return "half" if self.half and kind == "float" else kind
+
+    def elements(self, texels: Array) -> Array:
+        """The tensor's array, of its own type, from its texels [slices, pixels, 4]."""
+        rows = texels.transpose(1, 0, 2).reshape(self.value.pixels, -1)
+        array = rows[:, : self.value.channels].reshape(self.shape)
+        if self.tensor.is_quantized:
+            scale, zero = self.tensor.quantization.pair
+            array = np.floor(array / np.float32(scale) + np.float32(0.5)) + zero
+            array = array.clip(*QUANTIZED_TYPES[self.tensor.dtype])
+        typed: Array = array.astype(self.tensor.dtype)
+        return typed
+
+    def quantization(self) -> dict[str, float]:
+        """The defines SCALE and ZERO_POINT of a quantised tensor."""
+        if not self.tensor.is_quantized:
+            return {}
+        scale, zero_point = self.tensor.quantization.pair
+        return {"SCALE": scale, "ZERO_POINT": zero_point}
+
+
+class Port(Protocol):
+    """See the module."""
+
+    def outside(self, edge: Edge) -> Value: ...
+    def enter(self, edge: Edge) -> Step: ...
+    def leave(self, edge: Edge) -> Step: ...
+    def write_back(self, edge: Edge) -> Step: ...
+
+
+@dataclass(frozen=True)
+class Elements:
+    """The elements of the tensor's own type.
+
+    Attributes:
+        packed: They are PHWC4 texels of float32 or int32, those of an 8-bit tensor as the real
+            numbers that it stands for; otherwise they are in row-major order.
+        half: Real numbers are float16.
+    """
+
+    packed: bool = False
+    half: bool = False
+
+    def outside(self, edge: Edge) -> Value:
+        """Row-major elements lie four to a texel or, of bytes, sixteen."""
+        value = edge.value
+        kind: Kind = "half" if self.half and value.kind == "float" else value.kind
+        if self._has_bytes(edge):
+            return Value(value.tensor, (ceil(value.elements / 16), 4), OUTSIDE, "int")
+        if self.packed or value.channels == 4 or value.pixels == 1:
+            return Value(value.tensor, value.shape, OUTSIDE, kind)
+        return Value(value.tensor, (ceil(value.elements / 4), 4), OUTSIDE, kind)
+
+    def enter(self, edge: Edge) -> Step:
+        outside = self.outside(edge)
+        if self._has_bytes(edge):
+            return self._converted(edge, "unpack_bytes", outside, edge.value)
+        if self._is_as_outside(edge):
+            return Alias(-1, edge.value, outside)
+        return view(outside, edge.value, View((edge.value.elements,), (1,)), edge.limits, -1)
+
+    def leave(self, edge: Edge) -> Step:
+        if self._is_as_outside(edge):
+            return Alias(-1, self.outside(edge), edge.value)
+        return self.write_back(edge)
+
+    def write_back(self, edge: Edge) -> Step:
+        """Like `leave`, but always into the value `outside` itself."""
+        outside = self.outside(edge)
+        if self._has_bytes(edge):
+            return self._converted(edge, "pack_bytes", edge.value, outside)
+        return view(edge.value, outside, View((outside.elements,), (1,)), edge.limits, -1)
+
+    def _has_bytes(self, edge: Edge) -> bool:
+        return not self.packed and edge.tensor.dtype in ("uint8", "int8", "bool")
+
+    def _is_as_outside(self, edge: Edge) -> bool:
+        """Whether the tensor's texels are those outside, as they are."""
+        outside = self.outside(edge)
+        same = (outside.shape, outside.kind) == (edge.shape, edge.stored)
+        return same and not self._has_bytes(edge)
+
+    def _converted(self, edge: Edge, shader: str, source: Value, output: Value) -> Dispatch:
+        defines: dict[str, Define] = {
+            "CHANNELS": edge.value.channels,
+            "PIXELS": edge.value.pixels,
+            "SIGNED": int(edge.tensor.dtype == "int8"),
+            **edge.quantization(),
+        }
+        grid = make_grid(output.pixels, output.slices, edge.limits)
+        return Dispatch(-1, shader, (source,), output, grid, defines)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Pixels sampled from textures, into a tensor [1, height, width, 1 to 4 channels].
+
+    Outside are four texels, which `parameters` makes: they change without a new plan.
+
+    Attributes:
+        planes: The number of textures.
+        monochrome: The only texture has one channel.
+        channels, yuv, full_range: See `ImageTransform`.
+    """
+
+    planes: int
+    monochrome: bool
+    channels: str
+    yuv: str
+    full_range: bool
+
+    @staticmethod
+    def of(transform: ImageTransform, planes: int, monochrome: bool) -> Picture:
+        """The port of a transform."""
+        channels, yuv, full_range = transform.channels, transform.yuv, transform.full_range
+        return Picture(planes, monochrome, channels, yuv, full_range)
+
+    def outside(self, edge: Edge) -> Value:
+        return Value(edge.tensor.index, (4, 4), OUTSIDE)
+
+    def enter(self, edge: Edge) -> Step:
+        value = edge.value
+        red, _, blue = LUMA[self.yuv]
+        black, luma, chroma = (0, 255, 255) if self.full_range else (16, 219, 224)
+        gray = self.channels == "gray"
+        defines: dict[str, Define] = {
+            "OUT_W": edge.shape[-2],
+            "PLANES": self.planes,
+            "MONOCHROME": int(self.monochrome),
+            "GRAY": int(gray),
+            "ORDER": "rgba" if gray else (self.channels + "a")[:4],
+            "EDGE": EDGE,
+            "BLACK": float(black),
+            "LUMA_RANGE": float(luma),
+            "CHROMA_RANGE": float(chroma),
+            "LUMA_RED": red,
+            "LUMA_BLUE": blue,
+            **edge.quantization(),
+        }
+        if edge.tensor.dtype in INTEGERS:
+            defines["LOWEST"], defines["HIGHEST"] = INTEGERS[edge.tensor.dtype]
+        grid = make_grid(value.pixels, value.slices, edge.limits)
+        reads = (self.outside(edge),)
+        return Dispatch(-1, "image_in", reads, value, grid, defines, textures=self.planes)
+
+    def leave(self, edge: Edge) -> Step:
+        raise ValueError(f"tensor {edge.tensor.index} does not leave through a sampler")
+
+    write_back = leave
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """Pixels of a texture of `format`, row by row, made of a tensor [1, height, width, channels].
+
+    They are copied into the texture from the buffer `outside`: shaders can write textures of
+    immutable storage only, and apps, moderngl's among them, have others.
+    """
+
+    format: str
+    output: ImageOutput
+
+    def outside(self, edge: Edge) -> Value:
+        words = edge.value.pixels * WORDS[self.format]
+        return Value(edge.tensor.index, (ceil(words / 4), 4), OUTSIDE, "int")
+
+    def enter(self, edge: Edge) -> Step:
+        raise ValueError(f"tensor {edge.tensor.index} does not enter by an image output")
+
+    def leave(self, edge: Edge) -> Step:
+        value, output = edge.value, self.outside(edge)
+        height, width = edge.shape[-3:-1]
+        defines: dict[str, Define] = {
+            "WORDS": WORDS[self.format],
+            "RGBA8": int(self.format == "RGBA8"),
+            "R32F": int(self.format == "R32F"),
+            "CHANNELS": value.channels,
+            "PIXELS": value.pixels,
+            "WIDTH": width,
+            "HEIGHT": height,
+            "FLIP_Y": int(self.output.flip_y),
+            "SCALE": float(self.output.scale),
+            "OFFSET": float(self.output.offset),
+            "PALETTE": (0,),
+            "COLOURS": 0,
+            "SCORES": int(value.kind == "float"),
+            "THRESHOLD": float(self.output.threshold),
+        }
+        if self.output.palette is not None:
+            packed = (r | g << 8 | b << 16 | a << 24 for r, g, b, a in self.output.palette)
+            defines["PALETTE"] = tuple((word ^ 1 << 31) - (1 << 31) for word in packed)
+            defines["COLOURS"] = len(self.output.palette)
+        grid = make_grid(output.pixels, output.slices, edge.limits)
+        return Dispatch(-1, "image_out", (value,), output, grid, defines)
+
+    write_back = leave

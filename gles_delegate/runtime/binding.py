@@ -1,0 +1,191 @@
+"""GPU data bound to the inputs and outputs of a model: asked for, checked, and as GL has it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from gles_delegate.gl import functions as gl_names
+from gles_delegate.gl.context import MAX_TEXTURES, GpuContext
+from gles_delegate.gl.inspect import buffer_size, texture_level
+from gles_delegate.image.output import ImageOutput
+from gles_delegate.image.transform import INTEGERS, ImageTransform
+from gles_delegate.model.graph import Array
+from gles_delegate.planning.memory import Place
+from gles_delegate.planning.ports import Edge, Elements, Picture, Pixels, Port
+
+Layout: TypeAlias = Literal["bhwc", "phwc4"]
+
+_FORMATS = {gl_names.RGBA8: "RGBA8", gl_names.R32F: "R32F", gl_names.RGBA16F: "RGBA16F"}
+
+
+class BoundBuffer(Place):
+    """A range of an app's buffer, by GL's name of it."""
+
+
+@dataclass(frozen=True)
+class SampledTextures:
+    """An app's textures, and what glsl/image_in.glsl is told of them, four texels."""
+
+    names: tuple[int, ...]
+    parameters: Array
+
+
+@dataclass(frozen=True)
+class WrittenTexture:
+    """An app's texture, and the format of pixels as glTexSubImage2D takes it."""
+
+    name: int
+    width: int
+    height: int
+    format: int
+    type: int
+
+
+Resource: TypeAlias = BoundBuffer | SampledTextures | WrittenTexture
+
+
+@dataclass(frozen=True)
+class BufferBinding:
+    """A buffer to take an input from, or to put an output in."""
+
+    buffer: Any
+    offset: int
+    layout: Layout
+    dtype: str | None
+
+    def __post_init__(self) -> None:
+        if self.layout not in get_args(Layout):
+            raise ValueError(f"layout must be one of {get_args(Layout)}, not {self.layout!r}")
+        if self.offset < 0 or self.offset % 4:
+            raise ValueError(f"offset must be a multiple of 4 and not negative, not {self.offset}")
+
+    def attach(self, edge: Edge, is_input: bool, gpu: GpuContext) -> tuple[Port, Resource]:
+        """Its port and what GL has, for a tensor.
+
+        Raises:
+            ValueError: The buffer is too small, or of another type.
+        """
+        tensor, packed = edge.tensor, self.layout == "phwc4"
+        own = ("int32" if edge.value.kind == "int" else "float32") if packed else tensor.dtype
+        allowed = {"float32": ("float32", "float16")}.get(own, (own,))
+        dtype = self.dtype or own
+        if dtype not in allowed:
+            raise ValueError(
+                f"cannot bind a buffer to {_described(edge)}: expected the dtype "
+                f"{' or '.join(allowed)}, found {dtype}"
+            )
+        port = Elements(packed, half=dtype == "float16")
+        lanes = 4 * edge.value.texels if packed else edge.value.elements
+        size = lanes * np.dtype(dtype).itemsize
+        name, found = buffer_size(gpu, self.buffer)
+        if found < self.offset + size:
+            raise ValueError(
+                f"cannot bind a buffer to {_described(edge)}: expected {size} bytes ({lanes} "
+                f"of {dtype}) from byte {self.offset} on, found {max(found - self.offset, 0)}"
+            )
+        return port, BoundBuffer(name, self.offset, size)
+
+
+@dataclass(frozen=True)
+class TextureBinding:
+    """Textures to sample an input from, or one to draw an output into."""
+
+    textures: tuple[Any, ...]
+    transform: ImageTransform | ImageOutput | None
+
+    @staticmethod
+    def of(texture: Any, transform: ImageTransform | ImageOutput | None) -> TextureBinding:
+        """Of one texture or a sequence of planes."""
+        textures = tuple(texture) if isinstance(texture, Sequence) else (texture,)
+        if not 1 <= len(textures) <= MAX_TEXTURES:
+            raise ValueError(f"expected a texture, or two or three planes, found {len(textures)}")
+        if not isinstance(transform, ImageTransform | ImageOutput | None):
+            raise TypeError(f"expected an ImageTransform or ImageOutput, found {transform!r}")
+        return TextureBinding(textures, transform)
+
+    def attach(self, edge: Edge, is_input: bool, gpu: GpuContext) -> tuple[Port, Resource]:
+        """Its port and what GL has, for a tensor.
+
+        Raises:
+            ValueError: The tensor is no picture, or a texture has another size or format.
+        """
+        if len(edge.shape) not in (3, 4) or (*edge.shape[:-3], 1)[0] != 1:
+            raise ValueError(
+                "a texture belongs to a tensor [1, height, width, channels], found "
+                + _described(edge)
+            )
+        return (self._sampled if is_input else self._written)(edge, gpu)
+
+    def _sampled(self, edge: Edge, gpu: GpuContext) -> tuple[Port, Resource]:
+        transform = self._transform(ImageTransform, "ImageTransform, for an input")
+        tensor, (height, width, channels) = edge.tensor, edge.shape[-3:]
+        if channels != transform.depth or tensor.dtype not in ("float32", *INTEGERS):
+            raise ValueError(
+                f"expected a tensor of {transform.depth} channels (channels="
+                f"{transform.channels!r}) of float32, uint8 or int8, found {_described(edge)}"
+            )
+        levels = [texture_level(gpu, texture) for texture in self.textures]
+        picture = (levels[0].height, levels[0].width)
+        half = tuple((size + 1) // 2 for size in picture)
+        for level in levels:
+            found = (level.height, level.width)
+            if not level.sampled or (level is not levels[0] and found not in (picture, half)):
+                raise ValueError(
+                    "expected textures of float or normalised formats, with chroma planes of "
+                    f"{half[1]}x{half[0]}, found {level}"
+                )
+        scales, zeros = tensor.quantization.scales, tensor.quantization.zero_points
+        quantization = ((*scales, 0.0)[0], (*zeros, 0)[0])
+        parameters = np.zeros((4, 4), np.float32)
+        parameters[:2, :3] = transform.affine(picture, (height, width))
+        parameters[0, 3] = transform.padding
+        parameters[2:, :channels] = transform.scaling(tensor.dtype, quantization)
+        port = Picture.of(transform, len(levels), len(levels) == levels[0].components == 1)
+        return port, SampledTextures(tuple(level.name for level in levels), parameters)
+
+    def _written(self, edge: Edge, gpu: GpuContext) -> tuple[Port, Resource]:
+        output = self._transform(ImageOutput, "ImageOutput, for an output")
+        if len(self.textures) != 1:
+            raise ValueError(f"expected one texture for an output, found {len(self.textures)}")
+        level = texture_level(gpu, self.textures[0])
+        height, width, channels = edge.shape[-3:]
+        name = _FORMATS.get(level.format)
+        if name is None or (level.height, level.width) != (height, width):
+            raise ValueError(
+                f"expected a texture of {width}x{height} in one of {[*_FORMATS.values()]} for "
+                f"{_described(edge)}, found {level.width}x{level.height} of the GL format "
+                f"{level.format:#x}"
+            )
+        if output.palette is None and not (channels == 1 or (channels <= 4 and name != "R32F")):
+            raise ValueError(
+                f"{_described(edge)} has more channels than {name}: give a palette in "
+                "ImageOutput if they are scores of classes"
+            )
+        if output.palette is not None and (name == "R32F" or channels > len(output.palette)):
+            raise ValueError(
+                f"expected {channels} or more colours and RGBA8 or RGBA16F for the classes of "
+                f"{_described(edge)}, found {len(output.palette)} and {name}"
+            )
+        form = gl_names.RED if name == "R32F" else gl_names.RGBA
+        kinds = (gl_names.UNSIGNED_BYTE, gl_names.FLOAT, gl_names.HALF_FLOAT)
+        kind = dict(zip(_FORMATS.values(), kinds, strict=True))[name]
+        return Pixels(name, output), WrittenTexture(level.name, width, height, form, kind)
+
+    def _transform(self, kind: type[Any], expected: str) -> Any:
+        if self.transform is None:
+            return kind()
+        if not isinstance(self.transform, kind):
+            raise TypeError(f"expected an {expected}, found {self.transform!r}")
+        return self.transform
+
+
+Binding: TypeAlias = BufferBinding | TextureBinding
+
+
+def _described(edge: Edge) -> str:
+    tensor = edge.tensor
+    return f"tensor {tensor.index} {tensor.name!r} of {tensor.dtype} {list(edge.shape)}"

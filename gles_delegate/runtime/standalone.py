@@ -1,0 +1,229 @@
+"""Where the GPU runs every node: the arrays that the CPU sees, and what may be done with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gles_delegate.dispatch import Shape
+from gles_delegate.gl.objects import Fence
+from gles_delegate.model.graph import Array, Graph, Tensor
+from gles_delegate.runtime.delegation import Delegation, Invocation
+
+
+class StandAlone:
+    """Feeds a model of which the GPU runs every node; needs no LiteRT.
+
+    The methods are those of LiteRT's interpreter, which takes its place where nodes stay on the
+    CPU; `Interpreter` documents them.
+    """
+
+    def __init__(self, delegation: Delegation) -> None:
+        self._delegation = delegation
+        self._graph: Graph = delegation.graph
+        self._segment = delegation.segment([node.index for node in self._graph.nodes])
+        self._shapes: dict[int, Shape] = {t.index: t.shape for t in self._graph.tensors}
+        self._arrays: dict[int, Array] = {}
+        self._pending: Invocation | None = None
+        self._ready = False
+
+    def allocate_tensors(self) -> None:
+        if self._ready:
+            return
+        self._pending = None
+        inputs = {i: self._shapes[i] for i in self._graph.inputs}
+        self._shapes.update(self._segment.prepare(inputs))
+        old, self._arrays = self._arrays, {}
+        for tensor in self._graph.tensors:
+            index, shape = tensor.index, self._shapes[tensor.index]
+            if not self._is_on_host(tensor):
+                continue
+            if tensor.is_constant:
+                self._arrays[index] = tensor.array()
+            elif index in old and old[index].shape == shape and not tensor.is_variable:
+                self._arrays[index] = old[index]
+            else:
+                self._arrays[index] = np.zeros(shape, _dtype(tensor))
+        self._ready = True
+
+    def invoke(self) -> None:
+        self._require_ready()
+        self._pending = None
+        self._segment.invoke(self._arrays, self._arrays)
+
+    def invoke_async(self, wait_for: Fence | int | None = None) -> Invocation:
+        self._require_ready()
+        self._pending = self._segment.submit(self._arrays, wait_for)
+        return self._pending
+
+    def resize_tensor_input(
+        self, input_index: int, tensor_size: Sequence[int], strict: bool = False
+    ) -> None:
+        try:
+            tensor = self._input(input_index)
+        except ValueError as error:
+            raise _ResizeError(str(error)) from None
+        shape = tuple(int(size) for size in tensor_size)
+        if any(size < 0 for size in shape):
+            raise _ResizeError(f"expected sizes of 0 or more, found {list(shape)}")
+        signature = self._signature(tensor)
+        if strict and (
+            len(shape) != len(signature)
+            or any(free not in (-1, size) for free, size in zip(signature, shape, strict=True))
+        ):
+            raise _ResizeError(
+                f"cannot resize input {input_index} to {list(shape)} in strict mode: its "
+                f"shape_signature is {list(signature)}"
+            )
+        if self._shapes[tensor.index] != shape:
+            self._shapes[tensor.index] = shape
+            self._ready = False
+
+    def set_tensor(self, tensor_index: int, value: Any) -> None:
+        tensor = self._tensor(tensor_index)
+        if not tensor.is_variable:
+            self._input(tensor_index)
+        array = np.asarray(value)
+        if array.dtype != _dtype(tensor):
+            raise ValueError(
+                f"cannot set tensor {tensor_index} {tensor.name!r}: expected the dtype "
+                f"{tensor.dtype}, found {array.dtype}"
+            )
+        if array.shape != self._shapes[tensor.index]:
+            raise ValueError(
+                f"cannot set tensor {tensor_index} {tensor.name!r}: expected the shape "
+                f"{list(self._shapes[tensor.index])}, found {list(array.shape)}"
+            )
+        self._require_unbound(tensor)
+        np.copyto(self._array(tensor.index), array)
+        if tensor.is_variable:
+            self._segment.write_variable(tensor.index, self._arrays[tensor.index])
+
+    def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> Array:
+        _require_first(subgraph_index)
+        return np.array(self._array(tensor_index))
+
+    def tensor(self, tensor_index: int) -> Callable[[], Array]:
+        self._tensor(tensor_index)
+        return lambda: self._array(tensor_index)
+
+    def get_input_details(self) -> list[dict[str, Any]]:
+        return [self._details(self._graph.tensors[i]) for i in self._graph.inputs]
+
+    def get_output_details(self) -> list[dict[str, Any]]:
+        return [self._details(self._graph.tensors[i]) for i in self._graph.outputs]
+
+    def get_tensor_details(self, subgraph_index: int = 0) -> list[dict[str, Any]]:
+        _require_first(subgraph_index)
+        return [self._details(tensor) for tensor in self._graph.tensors if _dtype(tensor)]
+
+    def num_subgraphs(self) -> int:
+        return 1
+
+    def reset_all_variables(self) -> None:
+        for index, array in self._arrays.items():
+            if self._graph.tensors[index].is_variable:
+                array.fill(0)
+                self._segment.write_variable(index, array)
+
+    def _require_ready(self) -> None:
+        if not self._ready:
+            raise RuntimeError("the interpreter is not ready: call allocate_tensors() first")
+
+    def _require_unbound(self, tensor: Tensor) -> None:
+        if tensor.index in self._delegation.bindings:
+            raise ValueError(
+                f"tensor {tensor.index} {tensor.name!r} is bound to a buffer or texture: "
+                f"fill that, or unbind({tensor.index}) first"
+            )
+
+    def _tensor(self, index: int) -> Tensor:
+        if not 0 <= index < len(self._graph.tensors):
+            raise ValueError(f"no tensor {index}: there are {len(self._graph.tensors)} tensors")
+        return self._graph.tensors[index]
+
+    def _input(self, index: int) -> Tensor:
+        tensor = self._tensor(index)
+        if index not in self._graph.inputs:
+            raise ValueError(
+                f"tensor {index} {tensor.name!r} is no input: the inputs are "
+                f"{list(self._graph.inputs)}"
+            )
+        return tensor
+
+    def _array(self, index: int) -> Array:
+        tensor = self._tensor(index)
+        if tensor.is_constant:
+            return tensor.array()
+        if not self._is_on_host(tensor):
+            raise ValueError(
+                f"tensor {index} {tensor.name!r} stays on the GPU: only the inputs "
+                f"{list(self._graph.inputs)}, the outputs {list(self._graph.outputs)} and "
+                "constants can be read"
+            )
+        if index not in self._arrays or not self._ready:
+            raise ValueError("the interpreter is not ready: call allocate_tensors() first")
+        if tensor.is_variable:
+            self._segment.read_variable(index, self._arrays[index])
+        elif index in self._delegation.bindings:
+            result = self._delegation.read_result(index)
+            if result is None:
+                self._require_unbound(tensor)
+            else:
+                self._arrays[index][...] = result
+        elif self._pending is not None and index in self._segment.outputs:
+            for output in self._segment.outputs:
+                self._arrays[output][...] = self._pending.get_tensor(output)
+            self._pending = None
+        return self._arrays[index]
+
+    def _is_on_host(self, tensor: Tensor) -> bool:
+        """Whether the CPU has an array for it."""
+        boundary = (*self._graph.inputs, *self._graph.outputs)
+        return tensor.index in boundary or tensor.is_variable
+
+    def _signature(self, tensor: Tensor) -> Shape:
+        return tensor.shape_signature or self._shapes[tensor.index]
+
+    def _details(self, tensor: Tensor) -> dict[str, Any]:
+        quantization = tensor.quantization
+        pairs = list(zip(quantization.scales, quantization.zero_points, strict=False))
+        return {
+            "name": tensor.name,
+            "index": tensor.index,
+            "shape": np.array(self._shapes[tensor.index], np.int32),
+            "shape_signature": np.array(self._signature(tensor), np.int32),
+            "dtype": _dtype(tensor),
+            "quantization": pairs[0] if len(pairs) == 1 else (0.0, 0),
+            "quantization_parameters": {
+                "scales": np.array(quantization.scales, np.float32),
+                "zero_points": np.array(quantization.zero_points, np.int32),
+                "quantized_dimension": quantization.axis,
+                "block_size": 0,
+            },
+            "sparsity_parameters": {},
+        }
+
+
+class _ResizeError(ValueError, RuntimeError):
+    """Both, as `Interpreter.resize_tensor_input` explains."""
+
+
+_STAND_INS: dict[str, type[Any]] = {
+    "string": np.bytes_,
+    "resource": np.object_,
+    "variant": np.object_,
+    "int4": np.int8,
+}
+
+
+def _dtype(tensor: Tensor) -> Any:
+    """The numpy type that LiteRT shows for a tensor's type; None if it shows none."""
+    return _STAND_INS.get(tensor.dtype) or np.sctypeDict.get(tensor.dtype)
+
+
+def _require_first(subgraph_index: int) -> None:
+    if subgraph_index != 0:
+        raise ValueError(f"expected subgraph 0, found {subgraph_index}: only the first one runs")

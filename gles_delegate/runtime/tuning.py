@@ -1,0 +1,110 @@
+"""Which tiles are fastest on a device, found by running a model with each."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import TypeAlias
+
+from gles_delegate.dispatch import Dispatch
+from gles_delegate.errors import OutOfGpuMemoryError, ShaderError
+from gles_delegate.gl.context import GpuContext
+from gles_delegate.ops.lib.tiles import CHOICES
+from gles_delegate.planning.lowering import Lowered
+from gles_delegate.planning.plan import make_plan
+from gles_delegate.runtime.session import Progress, Session
+
+Choices: TypeAlias = Mapping[int, int]
+"""Of nodes, which way to choose tiles is fastest, where it is not the first; see `ops.tiles`."""
+
+Timed: TypeAlias = Sequence[tuple[Dispatch, float]]
+"""Dispatches, and the seconds that each took."""
+
+Part: TypeAlias = frozenset[int]
+"""Nodes that choose together."""
+
+_RUNS = 8
+_WORTH = 0.97
+"""What a choice must save to be preferred to the first: less may be chance."""
+
+
+def tune(
+    lower: Callable[[Choices], Lowered],
+    nodes: Sequence[int],
+    gpu: GpuContext,
+    half: bool,
+    progress: Progress | None = None,
+) -> Choices:
+    """The fastest choice for each of `nodes`, of those that the driver can run; inside the guard.
+
+    Args:
+        lower: The graph lowered with choices.
+        half: Whether tensors are stored as float16.
+        progress: Called for each choice as a `Session` calls it.
+    """
+    timed: dict[int, Timed] = {}
+    for choice in range(CHOICES):
+        lowered = lower(dict.fromkeys(nodes, choice))
+        if not lowered.reasons:
+            plan = make_plan(lowered, nodes, gpu.limits, half)
+            with suppress(ShaderError, OutOfGpuMemoryError):
+                timed[choice] = _timed(Session(plan, lowered.graph, gpu, progress=progress))
+    return fastest(timed) if 0 in timed else {}
+
+
+def _timed(session: Session) -> Timed:
+    try:
+        runs = [session.profile() for _ in range(_RUNS)]
+    finally:
+        session.release()
+    return [min(times, key=lambda time: time[1]) for times in zip(*runs, strict=True)]
+
+
+def fastest(timed: Mapping[int, Timed]) -> Choices:
+    """The choice with which each node's dispatches take least, of what they took with each.
+
+    Nodes that some choice computes in one dispatch choose together, and so do equal kernels.
+    """
+    parts = _parts(_nodes(dispatch) for times in timed.values() for dispatch, _ in times)
+    part_of = {node: part for part in parts for node in part}
+    seconds = {choice: dict.fromkeys(parts, 0.0) for choice in timed}
+    kernels = {choice: dict.fromkeys(parts, "") for choice in timed}
+    for choice, times in timed.items():
+        for dispatch, time in times:
+            for part in {part_of[node] for node in _nodes(dispatch)}:
+                seconds[choice][part] += time
+                kernels[choice][part] += _kernel(dispatch)
+    equal: dict[tuple[str, ...], list[Part]] = defaultdict(list)
+    for part in parts:
+        equal[tuple(of_choice[part] for of_choice in kernels.values())].append(part)
+    choices: dict[int, int] = {}
+    for group in equal.values():
+        totals = {choice: sum(seconds[choice][part] for part in group) for choice in timed}
+        best = min(totals, key=lambda choice: totals[choice])
+        is_other = kernels[best][group[0]] != kernels[0][group[0]]
+        if is_other and totals[best] < _WORTH * totals[0]:
+            choices |= {node: best for part in group for node in part}
+    return choices
+
+
+def _parts(sets: Iterable[Part]) -> list[Part]:
+    """The sets, those that have a member in common as one."""
+    parts: list[Part] = []
+    for members in sets:
+        joined = [part for part in parts if part & members]
+        parts = [part for part in parts if not part & members]
+        parts.append(members.union(*joined))
+    return [part for part in parts if part]
+
+
+def _nodes(dispatch: Dispatch) -> Part:
+    return frozenset((dispatch.node, *dispatch.fused)) - {-1}
+
+
+def _kernel(dispatch: Dispatch) -> str:
+    """What of a dispatch its speed depends on."""
+    shapes = [operand.shape for operand in (*dispatch.operands, dispatch.output)]
+    calls = [call.function for call in (*dispatch.inner, *dispatch.epilogue)]
+    defines = sorted({**dispatch.defines, **dispatch.sizes}.items())
+    return f"{dispatch.shader} {shapes} {calls} {defines}; "
