@@ -23,7 +23,7 @@ from gles_delegate.image.transform import ImageTransform
 from gles_delegate.interpreter import Interpreter, SignatureRunner
 from gles_delegate.options import GpuDelegateOptions, InferencePreference, InferencePriority
 from gles_delegate.report import DelegationReport, DispatchTime
-from gles_delegate.runtime.delegation import Invocation
+from gles_delegate.runtime.invocation import Invocation
 from gles_delegate.version import __version__ as __version__
 
 __all__ = [

@@ -115,11 +115,12 @@ def _run(trial: _Trial, thread: GlThread, half: bool = False) -> Check:
     options = GpuDelegateOptions(precision_loss_allowed=half)
     result = np.zeros_like(trial.expected)
     try:
-        segment = Delegation(trial.graph, thread, options).segment(range(len(trial.graph.nodes)))
+        delegation = Delegation(trial.graph, thread, options)
+        segment = delegation.segment(range(len(trial.graph.nodes)))
         segment.prepare({})
         inputs = dict(zip(trial.graph.inputs, trial.feeds, strict=True))
         segment.invoke(inputs, {trial.graph.outputs[0]: result})
-        segment.close()
+        delegation.drop(segment)
     except DelegateError as error:
         return Check(trial.name, np.inf, trial.allowed, str(error).splitlines()[0])
     with np.errstate(invalid="ignore"):

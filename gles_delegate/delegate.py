@@ -17,6 +17,7 @@ from gles_delegate.gl.thread import GlThread, NotPickled
 from gles_delegate.image.output import ImageOutput
 from gles_delegate.image.transform import ImageTransform
 from gles_delegate.litert.check import require_known_layout
+from gles_delegate.litert.native import NativeDelegate
 from gles_delegate.model.graph import Graph
 from gles_delegate.model.reader import load_model, read_model
 from gles_delegate.options import GpuDelegateOptions
@@ -74,6 +75,7 @@ class GpuDelegate(NotPickled, Closing):
         self._progress = progress
         self._thread: GlThread | None = None
         self._delegation: Delegation | None = None
+        self._native: NativeDelegate | None = None
         self._bindings: dict[int, Binding] = {}
         self._closed = False
 
@@ -197,8 +199,9 @@ class GpuDelegate(NotPickled, Closing):
         self._require_open()
         if self._delegation is not None:
             self._delegation.rebind(index, binding)
-        self._bindings.pop(index, None)
-        if binding is not None:
+        elif binding is None:
+            del self._bindings[index]
+        else:
             self._bindings[index] = binding
 
     def close(self) -> None:
@@ -223,7 +226,7 @@ class GpuDelegate(NotPickled, Closing):
     ) -> None:
         """Close it; what LiteRT reported of a failure here becomes an error with its cause."""
         super().__exit__(kind, error, traceback)
-        failure = self._delegation.native.failure if self._delegation else None
+        failure = self._native.failure if self._native else None
         if isinstance(error, RuntimeError) and failure is not None and failure is not error:
             raise LiteRtError(str(error)) from failure
 
@@ -268,7 +271,8 @@ class GpuDelegate(NotPickled, Closing):
         require_known_layout()
         model = self._model
         graph = load_model(model) if isinstance(model, str | os.PathLike) else read_model(model)
-        return self.bind(graph)._get_native_delegate_pointer()
+        self._native = NativeDelegate(self.bind(graph))
+        return self._native._get_native_delegate_pointer()
 
     def _require_open(self) -> None:
         if self._closed:

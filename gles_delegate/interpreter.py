@@ -4,19 +4,37 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from gles_delegate.closing import Closing
 from gles_delegate.delegate import GpuDelegate
-from gles_delegate.gl.objects import Fence, wait_on_gpu
-from gles_delegate.litert.check import require_known_layout
+from gles_delegate.gl.objects import Fence
+from gles_delegate.litert.host import LiteRtHost
 from gles_delegate.model.graph import Array, Graph, Signature
 from gles_delegate.model.reader import read_file, read_model
-from gles_delegate.runtime.delegation import Delegation, Invocation
+from gles_delegate.runtime.invocation import Invocation
 from gles_delegate.runtime.standalone import StandAlone
+
+
+class Host(Protocol):
+    """What feeds a model and runs it, with methods of LiteRT's interpreter; see `Interpreter`."""
+
+    def allocate_tensors(self) -> None: ...
+    def invoke(self) -> None: ...
+    def invoke_async(self, wait_for: Fence | int | None = None) -> Invocation: ...
+    def resize_tensor_input(
+        self, input_index: int, tensor_size: Sequence[int], strict: bool = False
+    ) -> None: ...
+    def set_tensor(self, tensor_index: int, value: Any) -> None: ...
+    def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> Array: ...
+    def tensor(self, tensor_index: int) -> Callable[[], Array]: ...
+    def get_input_details(self) -> list[dict[str, Any]]: ...
+    def get_output_details(self) -> list[dict[str, Any]]: ...
+    def get_tensor_details(self, subgraph_index: int = 0) -> list[dict[str, Any]]: ...
+    def num_subgraphs(self) -> int: ...
+    def reset_all_variables(self) -> None: ...
 
 
 class Interpreter(Closing):
@@ -55,7 +73,7 @@ class Interpreter(Closing):
         self._content = read_file(model_path) if model_path is not None else model_content or b""
         self._graph: Graph = read_model(self._content)
         self._num_threads = num_threads
-        self._bound: StandAlone | _LiteRt | None = None
+        self._bound: Host | None = None
         self._own: GpuDelegate | None = None
         delegates = list(experimental_delegates or ())
         if not delegates:
@@ -85,7 +103,7 @@ class Interpreter(Closing):
         if delegation.report.fully_delegated:
             self._bound = StandAlone(delegation)
         else:
-            self._bound = _LiteRt(delegation, self._content, self._num_threads)
+            self._bound = LiteRtHost(delegation, self._content, self._num_threads)
 
     def close(self) -> None:
         """Close the delegate that the interpreter made for itself; others stay open."""
@@ -93,7 +111,7 @@ class Interpreter(Closing):
             self._own.close()
 
     @property
-    def _host(self) -> StandAlone | _LiteRt:
+    def _host(self) -> Host:
         if self._bound is None:
             raise RuntimeError("the interpreter has no delegate")
         return self._bound
@@ -257,61 +275,3 @@ class SignatureRunner:
     def _named(self, names: Mapping[str, int]) -> dict[str, dict[str, Any]]:
         details = {d["index"]: d for d in self._interpreter.get_tensor_details()}
         return {name: details[index] for name, index in names.items()}
-
-
-class _LiteRt:
-    """LiteRT's interpreter, with the errors of the delegate raised as they are."""
-
-    def __init__(
-        self,
-        delegation: Delegation,
-        content: bytes | bytearray | memoryview,
-        num_threads: int | None,
-    ) -> None:
-        self._delegation = delegation
-        try:
-            from ai_edge_litert import interpreter
-        except ImportError:
-            delegation.require_all(
-                "LiteRT, which would run them on the CPU, is not installed "
-                "(pip install 'gles_delegate[litert]')"
-            )
-        require_known_layout()
-        try:
-            self._interpreter = self._call(
-                interpreter.Interpreter,
-                model_content=bytes(content),
-                experimental_delegates=[delegation],
-                num_threads=num_threads,
-            )
-        except ValueError as error:
-            delegation.require_all(f"LiteRT refuses the model ({error})")
-
-    def invoke_async(self, wait_for: Fence | int | None = None) -> Invocation:
-        if wait_for is not None:
-            thread, fence = self._delegation.thread, wait_for
-            thread.run(lambda: wait_on_gpu(thread.gpu.gl, fence))
-        self.invoke()
-        return self._delegation.finished(self.get_tensor)
-
-    def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> Array:
-        bound = None if subgraph_index else self._delegation.read_result(tensor_index)
-        if bound is not None:
-            return bound
-        array: Array = self._call(self._interpreter.get_tensor, tensor_index, subgraph_index)
-        return array
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        method = partial(self._call, getattr(self._interpreter, name))
-        setattr(self, name, method)
-        return method
-
-    def _call(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        native = self._delegation.native
-        native.failure = None
-        try:
-            return function(*arguments, **named)
-        except RuntimeError as error:
-            if native.failure is not None:
-                raise native.failure from error
-            raise

@@ -170,7 +170,7 @@ def _draw(path: Path, title: str, dispatches: Sequence[DispatchTime]) -> None:
         from matplotlib.figure import Figure
     except ImportError:
         raise ValueError(
-            "matplotlib, for --picture, is not installed: pip install 'gles_delegate[cli]'"
+            "matplotlib, for --picture, is not installed: pip install matplotlib"
         ) from None
     nodes: dict[tuple[int, str], float] = {}
     totals: dict[str, float] = {}

@@ -124,7 +124,7 @@ def compare_nodes(
                 for index in segment.outputs
             }
             segment.invoke({i: theirs.get_tensor(i) for i in segment.inputs}, results)
-            segment.close()
+            delegation.drop(segment)
             for index in (index for index in results if index not in places):
                 tensor, made_by = graph.tensors[index], (node.index, node.op)
                 result, expected = results[index], theirs.get_tensor(index)
@@ -212,7 +212,7 @@ def litert_cpu(
         from ai_edge_litert.interpreter import Interpreter, OpResolverType
     except ImportError:
         raise LiteRtError(
-            "LiteRT, to compare with, is not installed: pip install 'gles_delegate[litert]'"
+            "LiteRT, to compare with, is not installed: pip install ai-edge-litert"
         ) from None
     plain = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     try:

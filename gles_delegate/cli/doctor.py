@@ -74,7 +74,7 @@ def _litert() -> tuple[str | None, list[str]]:
     except metadata.PackageNotFoundError:
         return None, [
             "LiteRT is not installed: models of which the GPU does not take every node need it "
-            "(pip install 'gles_delegate[litert]')."
+            "(pip install ai-edge-litert)."
         ]
     except DelegateError as error:
         return version, [f"{error}."]

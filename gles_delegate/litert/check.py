@@ -13,7 +13,7 @@ import numpy as np
 
 from gles_delegate.dispatch import Shape
 from gles_delegate.errors import LiteRtError
-from gles_delegate.litert.native import Kernel, NativeDelegate, NativeGraph
+from gles_delegate.litert.native import NativeDelegate
 from gles_delegate.model.graph import Array, Graph, Node, Tensor
 from gles_delegate.model.schema import BUILTIN_OPERATORS, FILE_IDENTIFIER, TENSOR_TYPES
 
@@ -38,7 +38,7 @@ def require_known_layout() -> None:
     try:
         version = metadata.version("ai-edge-litert")
     except metadata.PackageNotFoundError:
-        raise LiteRtError("LiteRT is not installed: pip install 'gles_delegate[litert]'") from None
+        raise LiteRtError("LiteRT is not installed: pip install ai-edge-litert") from None
     low, high, found = (tuple(map(int, v.split(".")[:2])) for v in (*TESTED, version))
     trial: Callable[[], object] = _try_layout
     if not low <= found <= high:
@@ -56,7 +56,8 @@ def _try_layout() -> None:
     """Raise an error if a kernel of ours does not see and compute what it should."""
     from ai_edge_litert.interpreter import Interpreter
 
-    interpreter = Interpreter(model_content=_trial_model(), experimental_delegates=[_Trial()])
+    delegate = NativeDelegate(_Trial())
+    interpreter = Interpreter(model_content=_trial_model(), experimental_delegates=[delegate])
     interpreter.allocate_tensors()
     given = np.arange(6, dtype=np.float32).reshape(_Trial.SHAPE)
     interpreter.set_tensor(0, given)
@@ -73,20 +74,20 @@ class _Trial:
     outputs: tuple[int, ...] = (1,)
     variables: tuple[int, ...] = ()
 
-    def __init__(self) -> None:
-        self._native = NativeDelegate(self)
+    delegated: tuple[int, ...] = (0,)
 
-    def _get_native_delegate_pointer(self) -> int:
-        return self._native.address
-
-    def claim(self, graph: NativeGraph) -> Sequence[int]:
+    @property
+    def graph(self) -> Graph:
         tensor = Tensor(0, "", "float32", self.SHAPE, ())
         node = Node(0, "NEG", 1, (0,), (1,))
-        graph.require_same(Graph((tensor, replace(tensor, index=1)), (node,), (0,), (1,)), [0])
-        return [0]
+        return Graph((tensor, replace(tensor, index=1)), (node,), (0,), (1,))
 
-    def segment(self, nodes: Sequence[int]) -> Kernel:
+    def warn_of_split(self) -> None: ...
+
+    def segment(self, nodes: Sequence[int]) -> _Trial:
         return self
+
+    def drop(self, segment: _Trial) -> None: ...
 
     def prepare(self, shapes: Mapping[int, Shape]) -> Mapping[int, Shape]:
         if shapes != {0: self.SHAPE}:
@@ -95,9 +96,6 @@ class _Trial:
 
     def invoke_on(self, arrays: Mapping[int, Array]) -> None:
         np.add(arrays[0], 7, out=arrays[1])
-
-    def close(self) -> None:
-        pass
 
 
 def _trial_model() -> bytes:

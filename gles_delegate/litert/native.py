@@ -30,7 +30,7 @@ from ctypes import (
     sizeof,
 )
 from itertools import count
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -70,14 +70,22 @@ class Kernel(Protocol):
 
     def prepare(self, shapes: Mapping[int, Shape]) -> Mapping[int, Shape]: ...
     def invoke_on(self, arrays: Mapping[int, Array]) -> None: ...
-    def close(self) -> None: ...
 
 
-class Claimant(Protocol):
-    """Who says which nodes run on the GPU, and how."""
+K = TypeVar("K", bound=Kernel)
 
-    def claim(self, graph: NativeGraph) -> Sequence[int]: ...
-    def segment(self, nodes: Sequence[int]) -> Kernel: ...
+
+class Model(Protocol[K]):
+    """A model that a delegate has read, and which of its nodes the GPU takes."""
+
+    @property
+    def graph(self) -> Graph: ...
+    @property
+    def delegated(self) -> Sequence[int]: ...
+
+    def warn_of_split(self) -> None: ...
+    def segment(self, nodes: Sequence[int]) -> K: ...
+    def drop(self, segment: K) -> None: ...
 
 
 class _IntArray(Structure):
@@ -310,31 +318,46 @@ class NativeGraph:
 
 
 class NativeDelegate:
-    """A TfLiteDelegate whose nodes a claimant runs.
+    """A TfLiteDelegate whose nodes the GPU runs; LiteRT's interpreter takes it as a delegate.
 
     Attributes:
-        address: Of the structure, for LiteRT; it lives as long as this object or a kernel of it.
         failure: What the last failed callback raised.
 
     Raises:
         LiteRtError: The installed LiteRT has another binary interface.
     """
 
-    def __init__(self, claimant: Claimant) -> None:
-        self.claimant = claimant
+    def __init__(self, model: Model[Any]) -> None:
+        self.model = model
         self.failure: BaseException | None = None
         self._main: int | None = None
+        self._was_claimed = False
         key = next(_keys)
         _delegates[key] = self
         self._struct = _Delegate(data=key, prepare=_PREPARE, flags=_ALLOW_DYNAMIC_TENSORS)
-        self.address = addressof(self._struct)
 
-    def is_main(self, context: Any) -> bool:
-        """Whether it is the context of the first subgraph, which LiteRT begins with."""
+    def _get_native_delegate_pointer(self) -> int:
+        """The address of the structure, which lives as long as this object or a kernel of it."""
+        return addressof(self._struct)
+
+    def claim(self, context: Any, pointer: Any) -> None:
+        """Take the nodes of the first subgraph that the GPU runs.
+
+        Raises:
+            LiteRtError: The interpreter's model is not this one.
+        """
         address = addressof(context.contents)
-        if self._main is None:
+        if self._main is None:  # LiteRT begins with the first subgraph
             self._main = address
-        return address == self._main
+        if address != self._main:
+            return
+        graph, nodes = NativeGraph(context), self.model.delegated
+        graph.require_same(self.model.graph, nodes, resized=self._was_claimed)
+        if not self._was_claimed:
+            self.model.warn_of_split()
+        self._was_claimed = True
+        if nodes:
+            graph.replace(nodes, pointer)
 
     def answer(self, context: Any, function: Callable[[], None]) -> int:
         """Call it; the status that LiteRT is to be told."""
@@ -352,7 +375,7 @@ class _NativeKernel:
 
     def __init__(self, owner: NativeDelegate, nodes: Sequence[int]) -> None:
         self.owner = owner
-        self._kernel = owner.claimant.segment(nodes)
+        self._kernel: Kernel = owner.model.segment(nodes)
         self._shapes: dict[int, Shape] | None = None
 
     def prepare(self, graph: NativeGraph, node: Any) -> None:
@@ -370,7 +393,7 @@ class _NativeKernel:
         kernel.invoke_on({index: graph.array(index) for index in indices})
 
     def close(self) -> None:
-        self._kernel.close()
+        self.owner.model.drop(self._kernel)
 
 
 # By the number in `data` and `user_data`: an address could outlive what it points to.
@@ -379,16 +402,9 @@ _delegates: WeakValueDictionary[int, NativeDelegate] = WeakValueDictionary()
 _kernels: dict[int, _NativeKernel] = {}
 
 
-def _prepare(context: Any, delegate: Any) -> int:
-    owner = _delegates[delegate.contents.data]
-
-    def prepare() -> None:
-        graph = NativeGraph(context)
-        nodes = owner.claimant.claim(graph) if owner.is_main(context) else ()
-        if nodes:
-            graph.replace(nodes, delegate)
-
-    return owner.answer(context, prepare)
+def _prepare(context: Any, pointer: Any) -> int:
+    delegate = _delegates[pointer.contents.data]
+    return delegate.answer(context, lambda: delegate.claim(context, pointer))
 
 
 def _kernel_init(context: Any, params: Any, length: int) -> int | None:

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from gles_delegate import ops
 from gles_delegate.dispatch import Alias, Call, Dispatch, Shape, Step
-from gles_delegate.errors import ModelError
+from gles_delegate.errors import ModelError, UnsupportedModelError
 from gles_delegate.limits import Limits
 from gles_delegate.model.folding import fold_constants
 from gles_delegate.model.graph import QUANTIZED_TYPES, Graph, Node
 from gles_delegate.model.schema import SIZED_BY
+from gles_delegate.report import list_nodes
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,53 @@ def lower_graph(
             if not step.output.part:
                 shapes[step.output.tensor] = step.output.shape
     return Lowered(graph, shapes, steps, reasons)
+
+
+class Lowerings:
+    """A graph lowered on demand, for any shapes of its inputs.
+
+    Args:
+        quantized: Whether nodes with 8-bit tensors are taken.
+
+    Attributes:
+        default: Every node, for the model's own shapes.
+    """
+
+    def __init__(self, graph: Graph, limits: Limits, quantized: bool = True) -> None:
+        self.graph = graph
+        self._limits = limits
+        self._quantized = quantized
+        self.default = self.lower({})
+
+    def lower(
+        self,
+        shapes: Mapping[int, Shape],
+        only: Collection[int] | None = None,
+        choices: Mapping[int, int] | None = None,
+    ) -> Lowered:
+        """The graph lowered for tensors of these shapes; see `lower_graph`."""
+        return lower_graph(self.graph, self._limits, shapes, self._quantized, only, choices)
+
+    def at(self, shapes: Mapping[int, Shape], nodes: Collection[int]) -> Lowered:
+        """The nodes `nodes`, and perhaps others, lowered for these shapes.
+
+        Raises:
+            UnsupportedModelError: One of them cannot run with these shapes.
+        """
+        if all(self.default.shapes[index] == shape for index, shape in shapes.items()):
+            return self.default
+        lowered = self.lower(shapes, nodes)
+        if lowered.reasons:
+            what = "cannot run on the GPU with the present input shapes"
+            raise unsupported(self.graph, lowered.reasons, what)
+        return lowered
+
+
+def unsupported(graph: Graph, reasons: Mapping[int, str], what: str) -> UnsupportedModelError:
+    """The error that names nodes and the reason of each."""
+    nodes = [(index, graph.nodes[index].op, why) for index, why in sorted(reasons.items())]
+    message = f"{len(nodes)} of {len(graph.nodes)} nodes {what}:\n{list_nodes(nodes)}"
+    return UnsupportedModelError(message, nodes)
 
 
 def is_folded(graph: Graph, node: Node) -> bool:

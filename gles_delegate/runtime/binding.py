@@ -63,7 +63,7 @@ class BufferBinding:
         if self.offset < 0 or self.offset % 4:
             raise ValueError(f"offset must be a multiple of 4 and not negative, not {self.offset}")
 
-    def attach(self, edge: Edge, is_input: bool, gpu: GpuContext) -> tuple[Port, Resource]:
+    def resolve(self, edge: Edge, is_input: bool, gpu: GpuContext) -> tuple[Port, Resource]:
         """Its port and what GL has, for a tensor.
 
         Raises:
@@ -107,7 +107,7 @@ class TextureBinding:
             raise TypeError(f"expected an ImageTransform or ImageOutput, found {transform!r}")
         return TextureBinding(textures, transform)
 
-    def attach(self, edge: Edge, is_input: bool, gpu: GpuContext) -> tuple[Port, Resource]:
+    def resolve(self, edge: Edge, is_input: bool, gpu: GpuContext) -> tuple[Port, Resource]:
         """Its port and what GL has, for a tensor.
 
         Raises:

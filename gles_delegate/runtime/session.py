@@ -74,7 +74,7 @@ class Session:
                     program.start()
             self._fill(plan, graph, store)
             self._prepared = [(self._programs[s.text].name, s) for s in sources]
-            self.attach(resources or {})
+            self.bind(resources or {})
             self._compile(progress or (lambda done, total: None))
             if store is not None:
                 self._keep_programs(store)
@@ -83,7 +83,7 @@ class Session:
             self.release()
             raise
 
-    def attach(self, resources: Mapping[int, Resource]) -> None:
+    def bind(self, resources: Mapping[int, Resource]) -> None:
         """Run on these buffers and textures from now on; those before had the same ports."""
         for view in self._bound.values():
             view.release()

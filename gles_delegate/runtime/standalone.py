@@ -10,7 +10,8 @@ import numpy as np
 from gles_delegate.dispatch import Shape
 from gles_delegate.gl.objects import Fence
 from gles_delegate.model.graph import Array, Graph, Tensor
-from gles_delegate.runtime.delegation import Delegation, Invocation
+from gles_delegate.runtime.delegation import Delegation
+from gles_delegate.runtime.invocation import Invocation
 
 
 class StandAlone:

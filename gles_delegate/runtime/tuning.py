@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TypeAlias
 
 from gles_delegate.dispatch import Dispatch
 from gles_delegate.errors import OutOfGpuMemoryError, ShaderError
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.ops.lib.tiles import CHOICES
-from gles_delegate.planning.lowering import Lowered
+from gles_delegate.planning.lowering import Lowered, Lowerings
 from gles_delegate.planning.plan import make_plan
 from gles_delegate.runtime.session import Progress, Session
+from gles_delegate.runtime.store import Store, fingerprint
 
 Choices: TypeAlias = Mapping[int, int]
 """Of nodes, which way to choose tiles is fastest, where it is not the first; see `ops.tiles`."""
@@ -27,6 +30,46 @@ Part: TypeAlias = frozenset[int]
 _RUNS = 8
 _WORTH = 0.97
 """What a choice must save to be preferred to the first: less may be chance."""
+
+
+class Tuner:
+    """Chooses the tiles of a model by measurement, once for each shape of its inputs.
+
+    Args:
+        half: Whether tensors are stored as float16.
+        store: Where choices are kept for the next start.
+        progress: Called for each choice as a `Session` calls it.
+    """
+
+    def __init__(
+        self,
+        lowerings: Lowerings,
+        gpu: GpuContext,
+        half: bool,
+        store: Store | None,
+        progress: Progress | None,
+    ) -> None:
+        self._lowerings = lowerings
+        self._gpu = gpu
+        self._half = half
+        self._store = store
+        self._progress = progress
+        self._choices: dict[str, Choices] = {}
+
+    def tuned(self, lowered: Lowered, nodes: Sequence[int]) -> Lowered:
+        """The same nodes with the tiles that are fastest on the device; inside the guard."""
+        key = fingerprint("choices", nodes, sorted(lowered.shapes.items()))
+        known = self._store.get(key) if self._store else None
+        choices: Choices | None = self._choices.get(key)
+        if choices is None and known is not None:
+            choices = dict(json.loads(bytes(known)))
+        elif choices is None:
+            lower = partial(self._lowerings.lower, lowered.shapes, nodes)
+            choices = tune(lower, nodes, self._gpu, self._half, self._progress)
+            if self._store:
+                self._store.add(key, json.dumps([*choices.items()]).encode())
+        self._choices[key] = choices
+        return self._lowerings.lower(lowered.shapes, nodes, choices)
 
 
 def tune(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import gles_delegate as gd
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.limits import Limits
-from gles_delegate.runtime import delegation
+from gles_delegate.runtime import segment
 from tests.gl.pixels import read_texture
 from tests.gl.trace import traced
 from tests.tflite_builder import ModelBuilder, quantization
@@ -507,7 +507,7 @@ def test_another_picture_or_region_needs_no_new_plan(
     interpreter = app.interpreter(negated((1, 5, 6, 3)))
     bind = app.delegate.bind_texture_to_tensor
     bind(0, app.texture(PICTURE), transform=gd.ImageTransform())
-    monkeypatch.setattr(delegation, "make_plan", lambda *_: pytest.fail("a new plan"))
+    monkeypatch.setattr(segment, "make_plan", lambda *_: pytest.fail("a new plan"))
     wide = RNG.integers(0, 256, (9, 70, 3), np.uint8)
     transform = gd.ImageTransform(roi=(1, 2, 30, 5), mean=3, std=9, padding=4, rotation=5)
     bind(0, app.texture(wide), transform=transform)

@@ -17,7 +17,7 @@ from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.objects import Program
 from gles_delegate.ops import conv
 from gles_delegate.ops.lib.tiles import CHOICES
-from gles_delegate.runtime import delegation, tuning
+from gles_delegate.runtime import tuning
 from tests.tflite_builder import ModelBuilder
 
 pytestmark = pytest.mark.usefixtures("gl")
@@ -79,7 +79,7 @@ def test_every_choice_computes_the_same(choice: int, monkeypatch: pytest.MonkeyP
         return dict.fromkeys(nodes, choice)
 
     expected = run()
-    monkeypatch.setattr(delegation, "tune", choose)
+    monkeypatch.setattr(tuning, "tune", choose)
     found = run(inference_preference=SUSTAINED)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
@@ -113,12 +113,12 @@ def test_what_was_measured_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         inference_preference=SUSTAINED, serialization_dir=tmp_path, model_token="sustained"
     )
     expected = run(**options)
-    monkeypatch.setattr(delegation, "tune", lambda *args: pytest.fail("measured again"))
+    monkeypatch.setattr(tuning, "tune", lambda *args: pytest.fail("measured again"))
     assert (run(**options) == expected).all()
 
 
 def test_other_preferences_measure_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delegation, "tune", lambda *args: pytest.fail("measured"))
+    monkeypatch.setattr(tuning, "tune", lambda *args: pytest.fail("measured"))
     run(inference_preference=gd.InferencePreference.BALANCED)
 
 
@@ -140,6 +140,6 @@ def test_a_choice_that_the_driver_refuses_is_passed_over(monkeypatch: pytest.Mon
             patch.setattr(Program, "finish", refuse)
             return measured(*arguments)
 
-    monkeypatch.setattr(delegation, "tune", measure)
+    monkeypatch.setattr(tuning, "tune", measure)
     found = run(inference_preference=SUSTAINED)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())

@@ -22,6 +22,7 @@ from gles_delegate.litert import check as litert_check
 from gles_delegate.litert import native as litert
 from gles_delegate.litert.check import require_known_layout
 from gles_delegate.litert.native import NativeDelegate, NativeGraph
+from gles_delegate.model.graph import Graph
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.partition import find_segments
 from tests import oracle
@@ -293,25 +294,19 @@ def test_only_the_first_subgraph_is_delegated(choice: bool) -> None:
 
 
 class Recorder:
-    """Claims nodes, and notes in which parts LiteRT hands them out."""
+    """A model of which the GPU takes some nodes; notes in which parts LiteRT hands them out."""
 
-    def __init__(self, nodes: Sequence[int]) -> None:
-        self.nodes = nodes
+    def __init__(self, graph: Graph, nodes: Sequence[int]) -> None:
+        self.graph = graph
+        self.delegated = nodes
         self.segments: list[tuple[int, ...]] = []
-        self.native = NativeDelegate(self)
 
-    def _get_native_delegate_pointer(self) -> int:
-        return self.native.address
-
-    def claim(self, graph: NativeGraph) -> Sequence[int]:
-        return self.nodes
+    def warn_of_split(self) -> None: ...
 
     def segment(self, nodes: Sequence[int]) -> Any:
         self.segments.append(tuple(nodes))
-        return self
 
-    def close(self) -> None:
-        pass
+    def drop(self, segment: None) -> None: ...
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -322,8 +317,8 @@ def test_segments_are_those_of_litert(seed: int) -> None:
     graph = read_model(content)
     left = {node.index for node in graph.nodes if rng.random() < 0.4}
     claimed = [node.index for node in graph.nodes if node.index not in left]
-    recorder = Recorder(claimed)
-    LiteRt(model_content=content, experimental_delegates=[recorder])
+    recorder = Recorder(graph, claimed)
+    LiteRt(model_content=content, experimental_delegates=[NativeDelegate(recorder)])
     assert recorder.segments == find_segments(graph, left)
     assert len(recorder.segments) > 1
 
@@ -401,5 +396,5 @@ def test_without_litert(monkeypatch: pytest.MonkeyPatch) -> None:
 
     require_known_layout.cache_clear()
     monkeypatch.setattr(metadata, "version", missing)
-    with pytest.raises(gd.LiteRtError, match=r"gles_delegate\[litert\]"):
+    with pytest.raises(gd.LiteRtError, match="pip install ai-edge-litert"):
         require_known_layout()

@@ -1,0 +1,111 @@
+"""LiteRT's interpreter as the host of a model of which some nodes stay on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gles_delegate.gl.objects import Fence, wait_on_gpu
+from gles_delegate.litert.check import require_known_layout
+from gles_delegate.litert.native import NativeDelegate
+from gles_delegate.model.graph import Array
+from gles_delegate.runtime.delegation import Delegation
+from gles_delegate.runtime.invocation import Invocation
+
+
+class LiteRtHost:
+    """LiteRT's interpreter, with the errors of the delegate raised as they are.
+
+    The methods are those of `Interpreter`, which documents them.
+
+    Raises:
+        UnsupportedModelError: LiteRT is not installed, or does not take the model.
+        LiteRtError: The installed LiteRT has another binary interface.
+    """
+
+    def __init__(
+        self,
+        delegation: Delegation,
+        content: bytes | bytearray | memoryview,
+        num_threads: int | None,
+    ) -> None:
+        self._delegation = delegation
+        self._native = NativeDelegate(delegation)
+        try:
+            from ai_edge_litert import interpreter
+        except ImportError:
+            delegation.require_all(
+                "LiteRT, which would run them on the CPU, is not installed "
+                "(pip install ai-edge-litert)"
+            )
+        require_known_layout()
+        try:
+            self._interpreter = self._call(
+                interpreter.Interpreter,
+                model_content=bytes(content),
+                experimental_delegates=[self._native],
+                num_threads=num_threads,
+            )
+        except ValueError as error:
+            delegation.require_all(f"LiteRT refuses the model ({error})")
+
+    def allocate_tensors(self) -> None:
+        self._call(self._interpreter.allocate_tensors)
+
+    def invoke(self) -> None:
+        self._call(self._interpreter.invoke)
+
+    def invoke_async(self, wait_for: Fence | int | None = None) -> Invocation:
+        if wait_for is not None:
+            thread, fence = self._delegation.thread, wait_for
+            thread.run(lambda: wait_on_gpu(thread.gpu.gl, fence))
+        self.invoke()
+        return self._delegation.finished(self.get_tensor)
+
+    def resize_tensor_input(
+        self, input_index: int, tensor_size: Sequence[int], strict: bool = False
+    ) -> None:
+        self._call(self._interpreter.resize_tensor_input, input_index, tensor_size, strict)
+
+    def set_tensor(self, tensor_index: int, value: Any) -> None:
+        self._call(self._interpreter.set_tensor, tensor_index, value)
+
+    def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> Array:
+        bound = None if subgraph_index else self._delegation.read_result(tensor_index)
+        if bound is not None:
+            return bound
+        array: Array = self._call(self._interpreter.get_tensor, tensor_index, subgraph_index)
+        return array
+
+    def tensor(self, tensor_index: int) -> Callable[[], Array]:
+        view: Callable[[], Array] = self._call(self._interpreter.tensor, tensor_index)
+        return view
+
+    def get_input_details(self) -> list[dict[str, Any]]:
+        details: list[dict[str, Any]] = self._call(self._interpreter.get_input_details)
+        return details
+
+    def get_output_details(self) -> list[dict[str, Any]]:
+        details: list[dict[str, Any]] = self._call(self._interpreter.get_output_details)
+        return details
+
+    def get_tensor_details(self, subgraph_index: int = 0) -> list[dict[str, Any]]:
+        details: list[dict[str, Any]] = self._call(
+            self._interpreter.get_tensor_details, subgraph_index
+        )
+        return details
+
+    def num_subgraphs(self) -> int:
+        return int(self._call(self._interpreter.num_subgraphs))
+
+    def reset_all_variables(self) -> None:
+        self._call(self._interpreter.reset_all_variables)
+
+    def _call(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        self._native.failure = None
+        try:
+            return function(*arguments, **named)
+        except RuntimeError as error:
+            if self._native.failure is not None:
+                raise self._native.failure from error
+            raise

@@ -1,0 +1,37 @@
+"""A run that was started and may still be going on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gles_delegate.gl.functions import Functions
+from gles_delegate.gl.objects import Fence
+from gles_delegate.model.graph import Array
+
+
+class Invocation(Fence):
+    """A run that `Interpreter.invoke_async` has started: a fence behind it, and its outputs.
+
+    Args:
+        read: Returns an output, by tensor index, once the run is done.
+    """
+
+    def __init__(
+        self,
+        gl: Functions,
+        run: Callable[[Callable[[], Any]], Any],
+        read: Callable[[int], Array],
+    ) -> None:
+        super().__init__(gl, run)
+        self._read = read
+
+    def get_tensor(self, tensor_index: int) -> Array:
+        """Wait for this run, not for later ones, and return an output of it.
+
+        Raises:
+            ValueError: It is no output or is bound, or two runs were started after this one: the
+                results of the last two are kept.
+        """
+        self.wait()
+        return self._read(tensor_index)

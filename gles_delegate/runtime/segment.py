@@ -1,0 +1,263 @@
+"""A segment: nodes of a model that run on the GPU as one, and what a host does with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import numpy as np
+
+from gles_delegate.dispatch import Dispatch, Shape
+from gles_delegate.errors import DelegateError
+from gles_delegate.gl.objects import Fence, wait_on_gpu
+from gles_delegate.gl.thread import GlThread
+from gles_delegate.model.graph import Array, Graph
+from gles_delegate.planning.lowering import Lowered, Lowerings
+from gles_delegate.planning.plan import make_plan
+from gles_delegate.planning.ports import Edge, Port
+from gles_delegate.runtime.binding import Binding, Resource
+from gles_delegate.runtime.invocation import Invocation
+from gles_delegate.runtime.session import Progress, Session
+from gles_delegate.runtime.store import Store
+from gles_delegate.runtime.tuning import Tuner
+
+
+@dataclass(frozen=True)
+class SegmentContext:
+    """What the segments of one model share.
+
+    Attributes:
+        thread: The thread and the context that they run on.
+        lowerings: The model's nodes, lowered for any input shapes.
+        half: Whether tensors are stored as float16.
+        bindings: Buffers and textures of the app's by tensor index; they may change later.
+        tuner: Chooses tiles by measurement; None: the cost model chooses.
+        store: Where programs and packed constants are kept for the next start.
+        progress: Called with the number of compiled programs, and of all.
+    """
+
+    thread: GlThread
+    lowerings: Lowerings
+    half: bool
+    bindings: Mapping[int, Binding]
+    tuner: Tuner | None = None
+    store: Store | None = None
+    progress: Progress | None = None
+
+    @property
+    def graph(self) -> Graph:
+        return self.lowerings.graph
+
+
+class Segment:
+    """Nodes of a model that run on the GPU as one.
+
+    Attributes:
+        made: Indices of the tensors that its nodes compute.
+    """
+
+    def __init__(self, context: SegmentContext, nodes: Sequence[int]) -> None:
+        self._context = context
+        self._thread = context.thread
+        self._nodes = nodes
+        self._session: Session | None = None
+        self._lowered: Lowered | None = None
+        self._ports: Mapping[int, Port] = {}
+        self._constants: dict[int, Array] = {}
+        self._invocations: list[Invocation] = []
+        self._started = 0
+        self.made = {t for index in nodes for t in context.graph.nodes[index].outputs}
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """Tensors that a run is given; known once it is prepared, as are the next two."""
+        return self._session.inputs if self._session else ()
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """Tensors that a run returns."""
+        return (*self._session.outputs, *self._constants) if self._session else ()
+
+    @property
+    def variables(self) -> tuple[int, ...]:
+        """Tensors that last from one run to the next."""
+        return self._session.variables if self._session else ()
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether it can run."""
+        return self._session is not None
+
+    @property
+    def nbytes(self) -> tuple[int, int]:
+        """Bytes of GPU memory for activations and for constants."""
+        return self._session.nbytes if self._session else (0, 0)
+
+    def prepare(self, shapes: Mapping[int, Shape]) -> Mapping[int, Shape]:
+        """Plan and compile for tensors of these shapes; returns every tensor's shape.
+
+        Raises:
+            UnsupportedModelError: A node cannot run with these shapes.
+            ValueError: What is bound to a tensor does not fit its shape.
+            ShaderError, OutOfGpuMemoryError: The driver cannot run it.
+        """
+        lowered = self._context.lowerings.at(shapes, self._nodes)
+        self._thread.run(lambda: self._replace_session(lowered))
+        return lowered.shapes
+
+    def invoke(self, inputs: Mapping[int, Array], outputs: Mapping[int, Array]) -> None:
+        """Run once: arrays by tensor index, of the tensors' types and the prepared shapes."""
+        self._thread.run(lambda: self._run(inputs, outputs))
+
+    def invoke_on(self, arrays: Mapping[int, Array]) -> None:
+        """Run once on a host that keeps the variables: reads and writes them among `arrays`."""
+
+        def run() -> None:
+            session = self._require_session()
+            for index in self.variables:
+                session.write_variable(index, arrays[index])
+            self._run(arrays, arrays)
+            for index in self.variables:
+                session.read_variable(index, arrays[index])
+
+        self._thread.run(run)
+
+    def submit(self, inputs: Mapping[int, Array], wait_for: Fence | int | None) -> Invocation:
+        """Start a run, on arrays as for `invoke`, after a fence; see `Interpreter.invoke_async`."""
+        # The GPU reaches them in order, so these are the oldest: their fences free themselves.
+        self._invocations = [i for i in self._invocations if not i.done()]
+        thread, number = self._thread, self._started + 1
+
+        def submit() -> Invocation:
+            if wait_for is not None:
+                wait_on_gpu(thread.gpu.gl, wait_for)
+            session = self._require_session()
+            session.run(inputs)
+            session.stage(number % 2)
+            return Invocation(thread.gpu.gl, thread.run, lambda i: self._read_staged(number, i))
+
+        invocation = thread.run(submit)
+        self._started = number
+        self._invocations.append(invocation)
+        return invocation
+
+    def resolve(
+        self, bindings: Mapping[int, Binding], lowered: Lowered | None = None
+    ) -> tuple[dict[int, Port], dict[int, Resource]]:
+        """The ports and the GL objects of what is bound to its tensors; inside the guard.
+
+        Args:
+            lowered: The nodes for other shapes than the present ones.
+
+        Raises:
+            ValueError: What is bound to a tensor does not fit.
+        """
+        graph, gpu = self._context.graph, self._thread.gpu
+        lowered = lowered or self._require_lowered()
+        read = {t for index in self._nodes for t in graph.nodes[index].inputs}
+        ports: dict[int, Port] = {}
+        resources: dict[int, Resource] = {}
+        for index in bindings.keys() & (read | self.made):
+            edge, is_input = self._edge(lowered, index), index not in self.made
+            if edge.tensor.is_constant:
+                raise ValueError(f"cannot bind tensor {index}: no run computes it, a constant")
+            ports[index], resources[index] = bindings[index].resolve(edge, is_input, gpu)
+        return ports, resources
+
+    def rebind(self, ports: Mapping[int, Port], resources: Mapping[int, Resource]) -> None:
+        """Run with what `resolve` returned from now on; inside the guard."""
+        session = self._require_session()
+        if ports == self._ports:
+            session.bind(resources)
+        else:
+            replacement = self._new_session(self._require_lowered(), ports, resources)
+            replacement.restore_variables(session.save_variables())
+            self.release()
+            self._session, self._ports = replacement, ports
+
+    def read_result(self, index: int) -> Array | None:
+        """What the last run left in an output that is bound; None if it has no such tensor."""
+        texels = self._thread.run(lambda: self._require_session().read_result(index))
+        edge = self._edge(self._require_lowered(), index)
+        return edge.elements(texels) if texels is not None else None
+
+    def read_variable(self, index: int, array: Array) -> None:
+        """Fill `array` with a variable tensor, if the GPU has it."""
+        self._thread.run(lambda: self._require_session().read_variable(index, array))
+
+    def write_variable(self, index: int, array: Array) -> None:
+        """Copy `array` into a variable tensor, if the GPU has it."""
+        self._thread.run(lambda: self._require_session().write_variable(index, array))
+
+    def profile(self) -> list[tuple[Dispatch, float]]:
+        """See `Session.profile`; on the delegate's thread, inside the guard."""
+        return self._require_session().profile()
+
+    def idle(self) -> AbstractContextManager[None]:
+        """See `Session.idle`."""
+        return self._require_session().idle()
+
+    def release(self) -> None:
+        """Delete the GL objects; on the delegate's thread, inside the guard."""
+        for invocation in self._invocations:
+            invocation.delete()
+        self._invocations = []
+        self._started += 2  # what was started cannot be read any more
+        if self._session is not None:
+            self._session.release()
+            self._session = None
+
+    def _run(self, inputs: Mapping[int, Array], outputs: Mapping[int, Array]) -> None:
+        session = self._require_session()
+        session.run(inputs)
+        for index in session.outputs:
+            session.read(index, outputs[index])
+        for index, array in self._constants.items():
+            np.copyto(outputs[index], array)
+
+    def _read_staged(self, number: int, index: int) -> Array:
+        if index in self._constants:
+            return np.array(self._constants[index])
+        if index not in self.outputs or number < self._started - 1:
+            raise ValueError(
+                f"cannot read tensor {index} of this run: expected one of {list(self.outputs)} "
+                "that is not bound, of the last two runs"
+            )
+        lowered = self._require_lowered()
+        array = np.empty(lowered.shapes[index], lowered.graph.tensors[index].dtype)
+        self._thread.run(lambda: self._require_session().read_staged(number % 2, index, array))
+        return array
+
+    def _require_lowered(self) -> Lowered:
+        if self._lowered is None:
+            raise DelegateError("the model is not prepared: call allocate_tensors() first")
+        return self._lowered
+
+    def _require_session(self) -> Session:
+        if self._session is None:
+            raise DelegateError("the model is not prepared: call allocate_tensors() first")
+        return self._session
+
+    def _edge(self, lowered: Lowered, index: int) -> Edge:
+        limits, half = self._thread.gpu.limits, self._context.half
+        return Edge(lowered.graph.tensors[index], lowered.shapes[index], limits, half)
+
+    def _replace_session(self, lowered: Lowered) -> None:
+        ports, resources = self.resolve(self._context.bindings, lowered)
+        self.release()
+        self._session = self._new_session(lowered, ports, resources)
+        self._lowered, self._ports = lowered, ports
+        folded = self.made.intersection(lowered.graph.outputs).difference(self._session.outputs)
+        self._constants = {
+            index: lowered.graph.tensors[index].array() for index in folded.difference(ports)
+        }
+
+    def _new_session(
+        self, lowered: Lowered, ports: Mapping[int, Port], resources: Mapping[int, Resource]
+    ) -> Session:
+        context, gpu = self._context, self._thread.gpu
+        if context.tuner is not None:
+            lowered = context.tuner.tuned(lowered, self._nodes)
+        plan = make_plan(lowered, self._nodes, gpu.limits, context.half, ports)
+        return Session(plan, lowered.graph, gpu, resources, context.store, context.progress)
