@@ -26,14 +26,14 @@ SHADER = str(Path(__file__).resolve().with_name("posterize"))
 @op("Posterize")
 def posterize(node: NodeView, options: Options) -> list[Dispatch]:
     """The lowering: says which shader runs on what, or why it cannot."""
-    custom = node.node.custom_options
+    custom = node.custom_options
     levels = int.from_bytes(custom.tobytes(), "little") if custom is not None else 0
     if levels < 2:
         raise Unsupported(f"{levels} levels; expected at least 2")
     x = node.input(0)
     output = node.output(x.shape)
     grid = make_grid(output.pixels, output.slices, node.limits)
-    return [Dispatch(node.node.index, SHADER, (x,), output, grid, {"LEVELS": levels})]
+    return [node.dispatch(SHADER, (x,), output, grid, {"LEVELS": levels})]
 
 
 def make_model(shape: tuple[int, ...], levels: int) -> bytes:

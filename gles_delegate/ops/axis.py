@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from gles_delegate.dispatch import Define, Dispatch, Shape, Step
+from gles_delegate.dispatch import Define, Shape, Step
 from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.registry import Bool, NodeView, Options, Unsupported, op
 from gles_delegate.ops.lib.strides import normal_axis
@@ -35,14 +35,14 @@ def cumsum(node: NodeView, options: CumsumOptions) -> list[Step]:
         **_walk(x.shape, axis),
     }
     grid = make_grid(lines, slices, node.limits)
-    return [Dispatch(node.node.index, "cumsum", (x,), output, grid, defines)]
+    return [node.dispatch("cumsum", (x,), output, grid, defines)]
 
 
 @op("ARG_MAX", "ARG_MIN", max_version=3)
 def arg_max(node: NodeView, options: Options) -> list[Step]:
     x = node.input(0, None)
     axis = _one_axis(node, len(x.shape))
-    largest = node.node.op == "ARG_MAX"
+    largest = node.op == "ARG_MAX"
     infinity = f"uintBitsToFloat({'0xff800000u' if largest else '0x7f800000u'})"
     if not x.shape[axis]:
         raise Unsupported("an axis of no elements")
@@ -56,10 +56,10 @@ def arg_max(node: NodeView, options: Options) -> list[Step]:
         **_walk(x.shape, axis),
     }
     grid = make_grid(places.pixels, places.slices, node.limits)
-    dispatch = Dispatch(node.node.index, "arg_max", (x,), places, grid, defines)
+    dispatch = node.dispatch("arg_max", (x,), places, grid, defines)
     if places == output:
         return [dispatch]
-    return [dispatch, reshape_view(node.node.index, places, output, node.limits)]
+    return [dispatch, reshape_view(node.index, places, output, node.limits)]
 
 
 def _one_axis(node: NodeView, rank: int) -> int:

@@ -54,7 +54,7 @@ def space_to_batch(node: NodeView, options: Options) -> list[Step]:
     source: Operand = x
     if pads != [[0, 0]] * len(pads):
         source = node.scratch(how.sizes, "padded", x.kind)
-        steps.append(view(x, source, how, node.limits, node.node.index))
+        steps.append(view(x, source, how, node.limits, node.index))
     batch, *space, channels = source.shape
     if any(size % block for size, block in zip(space, blocks, strict=True)):
         raise Unsupported(f"blocks {blocks} of an image that is {space} with its paddings")
@@ -63,7 +63,7 @@ def space_to_batch(node: NodeView, options: Options) -> list[Step]:
     jumps = [stride * block for stride, block in zip(dense, blocks, strict=True)]
     how = View((*blocks, batch, *counts, channels), (*dense, frame, *jumps, 1))
     output = moved_output(node, x, (batch * prod(blocks), *counts, channels))
-    return [*steps, view(source, output, how, node.limits, node.node.index)]
+    return [*steps, view(source, output, how, node.limits, node.index)]
 
 
 @op("BATCH_TO_SPACE_ND", max_version=4)
@@ -92,8 +92,8 @@ def batch_to_space(node: NodeView, options: Options) -> list[Step]:
     offset = sum(a * stride for (a, _), stride in zip(crops, walk[1:-1], strict=True))
     cropped = View(output.shape, walk, offset)
     return [
-        view(x, whole, how, node.limits, node.node.index),
-        view(whole, output, cropped, node.limits, node.node.index),
+        view(x, whole, how, node.limits, node.index),
+        view(whole, output, cropped, node.limits, node.index),
     ]
 
 

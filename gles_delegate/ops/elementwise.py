@@ -54,13 +54,13 @@ class Gelu(Options):
 @op("RELU_N1_TO_1", "RELU_0_TO_1", "ELU", "HARD_SWISH", max_version=1)
 @op("SQUARE", "FLOOR", "CEIL", "ROUND", max_version=1)
 def function(node: NodeView, options: Options) -> list[Step]:
-    return [unary(node, inputs(node, (0,)), Call(node.node.op))]
+    return [unary(node, inputs(node, (0,)), Call(node.op))]
 
 
 @op("ABS", max_version=5)
 @op("SIGN", max_version=2)
 def integer_function(node: NodeView, options: Options) -> list[Step]:
-    return [unary(node, inputs(node, (0,), "float32", "int32"), Call(node.node.op))]
+    return [unary(node, inputs(node, (0,), "float32", "int32"), Call(node.op))]
 
 
 @op("NEG", max_version=1)
@@ -144,7 +144,7 @@ def prelu(node: NodeView, options: Options) -> list[Step]:
 
 @op("ADD_N", max_version=1)
 def add_n(node: NodeView, options: Options) -> list[Step]:
-    total, *others = inputs(node, range(len(node.node.inputs)), "float32", "int32")
+    total, *others = inputs(node, range(len(node.inputs)), "float32", "int32")
     output = node.output(total.shape, kind=total.kind)
     if not others or any(x.shape != total.shape for x in others):
         raise Unsupported("expected two or more inputs of one shape")
@@ -165,7 +165,7 @@ def inputs(node: NodeView, which: Iterable[int], *types: str) -> tuple[Operand, 
     expected = types or ("float32",)
     operands = {i: node.input(i, None) for i in which}
     found = {
-        "float32" if operand.kind == "float" else node.graph.tensors[node.node.inputs[i]].dtype
+        "float32" if operand.kind == "float" else node.graph.tensors[node.inputs[i]].dtype
         for i, operand in operands.items()
     }
     if len(found) != 1 or not found.issubset(expected):
@@ -178,24 +178,23 @@ def inputs(node: NodeView, which: Iterable[int], *types: str) -> tuple[Operand, 
 def refuse_quantized(node: NodeView) -> None:
     """Raise `Unsupported` for quantised tensors, of which LiteRT takes the integers as such."""
     if _quantizations(node):
-        raise Unsupported(f"LiteRT's {node.node.op} takes no account of the quantisation")
+        raise Unsupported(f"LiteRT's {node.op} takes no account of the quantisation")
 
 
 def refuse_rescaling(node: NodeView) -> None:
     """Raise `Unsupported` unless the integers of all quantised tensors mean the same numbers."""
     if len(_quantizations(node)) > 1:
         raise Unsupported(
-            f"the tensors are quantised differently, and LiteRT's {node.node.op} takes no account "
-            "of it"
+            f"the tensors are quantised differently, and LiteRT's {node.op} takes no account of it"
         )
 
 
 def _quantizations(node: NodeView) -> set[Quantization]:
-    tensors = [node.graph.tensors[i] for i in (*node.node.inputs, *node.node.outputs) if i >= 0]
+    tensors = [node.graph.tensors[i] for i in (*node.inputs, *node.outputs) if i >= 0]
     return {tensor.quantization for tensor in tensors if tensor.is_quantized}
 
 
-def unary(node: NodeView, operands: tuple[Operand, ...], *calls: Call) -> Dispatch:
+def unary(node: NodeView, operands: tuple[Operand, ...], *calls: Call) -> Elementwise:
     """Functions of an operand, one after the other."""
     (x,) = operands
     return elementwise(node, operands, node.output(x.shape, kind=x.kind), epilogue=calls)
@@ -207,11 +206,18 @@ def broadcasting(
     kind: Kind | None = None,
     epilogue: tuple[Call, ...] = (),
     defines: Mapping[str, Define] = NONE,
-) -> Dispatch:
+) -> Elementwise:
     """The op of the node on operands that broadcast; the result is by default of their kind."""
     shape = reduce(broadcast_shapes, (operand.shape for operand in operands))
     output = node.output(shape, kind=kind or operands[0].kind)
-    return elementwise(node, operands, output, node.node.op, epilogue, defines)
+    return elementwise(node, operands, output, node.op, epilogue, defines)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Elementwise(Dispatch):
+    """What `elementwise` makes: a function of glsl/lib/elementwise.glsl; "" of one operand."""
+
+    function: str
 
 
 def elementwise(
@@ -221,7 +227,7 @@ def elementwise(
     function: str = "",
     epilogue: tuple[Call, ...] = (),
     defines: Mapping[str, Define] = NONE,
-) -> Dispatch:
+) -> Elementwise:
     """`function` of the operands, which broadcast to `output`; of one operand it may be empty."""
     pixels: Shape = output.shape[:-1]
     dense = broadcast_strides(pixels, pixels)
@@ -237,4 +243,6 @@ def elementwise(
             f"{name}_ONE_CHANNEL": int(operand.channels == 1 and output.channels > 1),
         }
     grid = make_grid(output.pixels, output.slices, node.limits, PER_LANE)
-    return Dispatch(node.node.index, "elementwise", operands, output, grid, all_defines, epilogue)
+    return Elementwise(
+        node.index, "elementwise", operands, output, grid, all_defines, epilogue, function=function
+    )

@@ -96,7 +96,7 @@ def _gathered(
         "WHOLE_TEXELS": int(axes[-1] + 1 < len(x.shape)),
     }
     grid = make_grid(output.pixels, output.slices, node.limits)
-    return Dispatch(node.node.index, "gather", (x, indices), output, grid, defines)
+    return node.dispatch("gather", (x, indices), output, grid, defines)
 
 
 @dataclass(frozen=True)
@@ -119,4 +119,4 @@ def one_hot(node: NodeView, options: OneHotOptions) -> list[Step]:
         "INNER": prod(indices.shape[axis:]),
     }
     grid = make_grid(output.pixels, output.slices, node.limits)
-    return [Dispatch(node.node.index, "one_hot", (indices, on, off), output, grid, defines)]
+    return [node.dispatch("one_hot", (indices, on, off), output, grid, defines)]

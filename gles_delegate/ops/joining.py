@@ -54,7 +54,7 @@ def pack(node: NodeView, options: PackOptions) -> list[Step]:
 def _inputs(node: NodeView) -> list[Operand]:
     """All inputs, at least one, of one kind."""
     kind = node.input(0, None).kind
-    return [node.input(i, kind) for i in range(len(node.node.inputs))]
+    return [node.input(i, kind) for i in range(len(node.inputs))]
 
 
 def _joined(
@@ -69,7 +69,7 @@ def _joined(
         begin += length
         how = View((x.pixels, x.channels), (x.channels, 1))
         if x.elements:
-            steps.append(view(x, output, how, node.limits, node.node.index, region))
+            steps.append(view(x, output, how, node.limits, node.index, region))
     return steps
 
 

@@ -30,7 +30,7 @@ def order(node: NodeView, options: Options) -> list[Step]:
 
 def _comparison(node: NodeView, *types: str) -> list[Step]:
     operands = inputs(node, (0, 1), *types)
-    tensors = [node.graph.tensors[i] for i in node.node.inputs]
+    tensors = [node.graph.tensors[i] for i in node.inputs]
     defines: dict[str, Define] = {
         f"{name}_UNIT": 2.0 ** frexp(tensor.quantization.scales[0])[1]
         for name, tensor in zip("AB", tensors, strict=True)
@@ -53,7 +53,7 @@ def logical_not(node: NodeView, options: Options) -> list[Step]:
 def cast(node: NodeView, options: Options) -> list[Step]:
     refuse_quantized(node)
     (x,) = inputs(node, (0,), *TYPES)
-    dtype = node.graph.tensors[node.node.outputs[0]].dtype
+    dtype = node.graph.tensors[node.outputs[0]].dtype
     kind: Kind = "float" if dtype == "float32" else "int"
     output = node.output(x.shape, kind=kind)
     function = "" if x.kind == kind == "float" else f"CAST_TO_{dtype.upper()}"

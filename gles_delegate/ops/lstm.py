@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gles_delegate.dispatch import Alias, Define, Dispatch, Step, Value
+from gles_delegate.dispatch import Alias, Define, Step, Value
 from gles_delegate.ops.conv import product
 from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.registry import Bool, Float32, Int8, NodeView, Options, Unsupported, op
@@ -35,7 +35,7 @@ def lstm(node: NodeView, options: LstmOptions) -> list[Step]:
     (batch, depth), units = x.shape, old.channels
     if (batch, 4 * units, depth + units) != (old.pixels, *node.shape(2)):
         raise Unsupported(f"weights of shape {list(node.shape(2))} for {depth} + {units} channels")
-    index, limits = node.node.index, node.limits
+    index, limits = node.index, node.limits
     joined = node.output((batch, depth + units), 2)
     gates = node.output((batch, 4 * units), 3)
     state = node.output(old.shape, 1)
@@ -49,7 +49,7 @@ def lstm(node: NodeView, options: LstmOptions) -> list[Step]:
     for source, output, activation in ((old, state, 0), (state, result, 1)):
         defines: dict[str, Define] = {"CHANNELS": units, "ACTIVATION": activation}
         grid = make_grid(output.pixels, output.slices, limits)
-        steps.append(Dispatch(index, "lstm", (gates, source), output, grid, defines))
+        steps.append(node.dispatch("lstm", (gates, source), output, grid, defines))
     kept = ((before, result), (old, state))
     steps += [Alias(index, v, now) for v, now in kept if isinstance(v, Value)]
     return steps

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, prod
 
-from gles_delegate.dispatch import Define, Dispatch, Operand, Step
+from gles_delegate.dispatch import Define, Operand, Step
 from gles_delegate.ops.lib.registry import Bool, NodeView, Options, Unsupported, op
 from gles_delegate.ops.lib.strides import broadcast_shapes, broadcast_strides, merged
 from gles_delegate.ops.lib.tiles import Tile
@@ -56,8 +56,7 @@ def batch_matmul(node: NodeView, options: BatchMatMulOptions) -> list[Step]:
     }
     grid = tile.grid(prod(batches) * tiles, ceil(output.slices / tile.slices))
     flops = 2 * output.elements * depth
-    index = node.node.index
-    dispatch = Dispatch(index, "batch_matmul", (a, b), output, grid, defines, flops=flops)
+    dispatch = node.dispatch("batch_matmul", (a, b), output, grid, defines, flops=flops)
     return [*steps, dispatch]
 
 
@@ -66,4 +65,4 @@ def _transposed(node: NodeView, x: Operand) -> tuple[Operand, Step]:
     *batches, rows, columns = x.shape
     result = node.scratch((*batches, columns, rows), "transposed")
     how = View((prod(batches), columns, rows), (rows * columns, 1, columns))
-    return result, view(x, result, how, node.limits, node.node.index)
+    return result, view(x, result, how, node.limits, node.index)

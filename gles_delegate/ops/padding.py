@@ -13,7 +13,7 @@ from gles_delegate.ops.lib.views import Mirror, View, moved
 @op("PAD", "PADV2", max_version=6)
 def pad(node: NodeView, options: Options) -> list[Step]:
     x, pads = node.input(0, None), _paddings(node)
-    fill = node.input(2, x.kind) if node.node.op == "PADV2" else None
+    fill = node.input(2, x.kind) if node.op == "PADV2" else None
     if fill and fill.elements != 1:
         raise Unsupported(f"a pad value of shape {list(fill.shape)}; expected one element")
     how = bordered(x.shape, pads)

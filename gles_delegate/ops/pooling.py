@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from gles_delegate.dispatch import Call, Define, Dispatch, Step
 from gles_delegate.ops.lib.grid import make_grid
@@ -31,23 +32,45 @@ class Pool2DOptions(Options):
 
 @op("AVERAGE_POOL_2D", "MAX_POOL_2D", max_version=3, options=Pool2DOptions)
 def pool_2d(node: NodeView, options: Pool2DOptions) -> list[Step]:
-    mode = "AVERAGE" if node.node.op == "AVERAGE_POOL_2D" else "MAXIMUM"
+    mode: Mode = "AVERAGE" if node.op == "AVERAGE_POOL_2D" else "MAXIMUM"
     return [_pooled(node, options, mode, activation(options.fused_activation))]
 
 
 @op("MaxPoolingWithArgmax2D")
 def max_pooling_with_argmax_2d(node: NodeView, options: Options) -> list[Step]:
-    sliding = Sliding.of(node.node)
-    return [_pooled(node, sliding, mode, (), i) for i, mode in enumerate(("MAXIMUM", "ARGUMENT"))]
+    sliding = Sliding.of(node)
+    return [
+        _pooled(node, sliding, "MAXIMUM", (), 0),
+        _pooled(node, sliding, "ARGUMENT", (), 1),
+    ]
+
+
+Mode: TypeAlias = Literal["AVERAGE", "MAXIMUM", "ARGUMENT"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pooling(Dispatch):
+    """What is found in each window: the mean, the maximum, or the place of the maximum."""
+
+    window: Window
+    mode: Mode
+
+    @property
+    def halves(self) -> bool:
+        """True for an unpadded 2x2 max pool with stride 2 and no epilogue."""
+        window = self.window
+        sides = (window.kernel_h, window.kernel_w, window.stride_h, window.stride_w)
+        unpadded = self.reads[0].pixels == 4 * self.output.pixels
+        return self.mode == "MAXIMUM" and sides == (2, 2, 2, 2) and unpadded and not self.epilogue
 
 
 def _pooled(
     node: NodeView,
     options: Pool2DOptions | Sliding,
-    mode: str,
+    mode: Mode,
     epilogue: tuple[Call, ...],
     i: int = 0,
-) -> Dispatch:
+) -> Pooling:
     """Output `i` of the node: the `mode` of glsl/pool_2d.glsl over its windows."""
     x = node.input(0)
     batch, height, width, channels = rank_4(x.shape, "input 0")
@@ -55,12 +78,14 @@ def _pooled(
     output = node.output((batch, window.out_h, window.out_w, channels), i)
     defines: dict[str, Define] = {**window.defines("FILTER"), "BATCH": batch, "POOLING": mode}
     grid = make_grid(output.pixels, output.slices, node.limits)
-    return Dispatch(node.node.index, "pool_2d", (x,), output, grid, defines, epilogue)
+    return Pooling(
+        node.index, "pool_2d", (x,), output, grid, defines, epilogue, window=window, mode=mode
+    )
 
 
 @op("MaxUnpooling2D")
 def max_unpooling_2d(node: NodeView, options: Options) -> list[Step]:
-    sliding = Sliding.of(node.node)
+    sliding = Sliding.of(node)
     values, indices = node.input(0), node.input(1)
     batch, height, width, channels = rank_4(values.shape, "input 0")
     window = (sliding.filter_h, sliding.filter_w)
@@ -80,4 +105,4 @@ def max_unpooling_2d(node: NodeView, options: Options) -> list[Step]:
     }
     grid = make_grid(output.pixels, output.slices, node.limits)
     reads = (values, indices)
-    return [Dispatch(node.node.index, "max_unpooling_2d", reads, output, grid, defines)]
+    return [node.dispatch("max_unpooling_2d", reads, output, grid, defines)]

@@ -46,9 +46,9 @@ _REDUCTIONS = {
 @op("REDUCE_ANY", "REDUCE_ALL", max_version=1, options=ReducerOptions)
 def reduce(node: NodeView, options: ReducerOptions) -> list[Step]:
     x = node.input(0, None)
-    reduction, name = _REDUCTIONS[node.node.op], node.node.op
+    reduction, name = _REDUCTIONS[node.op], node.op
     logical = name in ("REDUCE_ANY", "REDUCE_ALL")
-    if (node.graph.tensors[node.node.inputs[0]].dtype == "bool") != logical:
+    if (node.graph.tensors[node.inputs[0]].dtype == "bool") != logical:
         raise Unsupported(f"input 0 is {'not ' * logical}bool")
     axes = sorted({normal_axis(axis, len(x.shape)) for axis in node.array(1).ravel().tolist()})
     count = prod(x.shape[axis] for axis in axes)
@@ -72,7 +72,7 @@ def reduce(node: NodeView, options: ReducerOptions) -> list[Step]:
         }
         steps.append(_stage(node, x, result, stage, defines))
         x = result
-    return steps if x == output else [*steps, reshape_view(node.node.index, x, output, node.limits)]
+    return steps if x == output else [*steps, reshape_view(node.index, x, output, node.limits)]
 
 
 def reduced(shape: Shape, axes: list[int]) -> Shape:
@@ -105,4 +105,4 @@ def _stage(
     if channels:
         defines["IN_CHANNELS"] = x.channels
     grid = make_grid(output.pixels, output.slices, node.limits)
-    return Dispatch(node.node.index, "reduce", (x,), output, grid, defines)
+    return node.dispatch("reduce", (x,), output, grid, defines)

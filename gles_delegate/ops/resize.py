@@ -88,7 +88,7 @@ def _resize(
         "HALF_PIXEL_CENTERS": int(options.half_pixel_centers),
     }
     grid = make_grid(output.pixels, output.slices, node.limits)
-    return Dispatch(node.node.index, shader, (x,), output, grid, defines)
+    return node.dispatch(shader, (x,), output, grid, defines)
 
 
 def _scale(size: int, out: int, align_corners: bool) -> float:

@@ -30,7 +30,7 @@ def select(node: NodeView, options: Options) -> list[Step]:
     if condition.shape in ((), x.shape):
         return _selection(node, condition, x, y)
     column = node.scratch((*condition.shape, *(1 for _ in x.shape[1:])), "condition", "int")
-    step = reshape_view(node.node.index, condition, column, node.limits)
+    step = reshape_view(node.index, condition, column, node.limits)
     return [step, *_selection(node, column, x, y)]
 
 
@@ -48,7 +48,7 @@ def _operands(node: NodeView) -> tuple[Operand, Operand, Operand]:
 
 def _selection(node: NodeView, condition: Operand, x: Operand, y: Operand) -> list[Step]:
     shape = reduce(broadcast_shapes, (condition.shape, x.shape, y.shape))
-    stored = node.graph.tensors[node.node.outputs[0]].shape
+    stored = node.graph.tensors[node.outputs[0]].shape
     if not _are_single(condition, x, y) or prod(stored) != 1:
         output = node.output(shape, kind=x.kind)
         return [elementwise(node, (condition, x, y), output, "SELECT")]
@@ -56,7 +56,7 @@ def _selection(node: NodeView, condition: Operand, x: Operand, y: Operand) -> li
     output, result = node.output(stored, kind=x.kind), node.scratch(shape, "result", x.kind)
     return [
         elementwise(node, (condition, x, y), result, "SELECT"),
-        reshape_view(node.node.index, result, output, node.limits),
+        reshape_view(node.index, result, output, node.limits),
     ]
 
 

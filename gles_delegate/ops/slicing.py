@@ -145,7 +145,7 @@ def _range(
 @op("SPLIT", max_version=5)
 def split(node: NodeView, options: Options) -> list[Step]:
     axis, x = one_integer(node, 0, "the axis"), node.input(1, None)
-    axis, count = normal_axis(axis, len(x.shape)), len(node.node.outputs)
+    axis, count = normal_axis(axis, len(x.shape)), len(node.outputs)
     if not count or x.shape[axis] % count:
         raise Unsupported(f"axis {axis} of {list(x.shape)} split into {count} equal parts")
     return _split(node, x, axis, [x.shape[axis] // count] * count)
@@ -179,8 +179,8 @@ def _split(
     node: NodeView, x: Operand, axis: int, lengths: Sequence[int], drop_axis: bool = False
 ) -> list[Step]:
     """An output for each part of the axis; `drop_axis`: the axis is no dimension of theirs."""
-    if len(lengths) != len(node.node.outputs):
-        raise Unsupported(f"{len(lengths)} parts for {len(node.node.outputs)} outputs")
+    if len(lengths) != len(node.outputs):
+        raise Unsupported(f"{len(lengths)} parts for {len(node.outputs)} outputs")
     before, after = x.shape[:axis], x.shape[axis + 1 :]
     steps: list[Step] = []
     at = 0

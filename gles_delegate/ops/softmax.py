@@ -36,4 +36,4 @@ def _over_channels(node: NodeView, shader: str, defines: dict[str, Define]) -> D
     x = node.input(0)
     output = node.output(x.shape)
     grid = pixel_grid(output, node.limits)
-    return Dispatch(node.node.index, shader, (x,), output, grid, defines)
+    return node.dispatch(shader, (x,), output, grid, defines)

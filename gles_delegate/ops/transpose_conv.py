@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
-from gles_delegate.dispatch import Define, Dispatch, Operand, Step, Value
-from gles_delegate.ops.conv import with_weights
+from gles_delegate.dispatch import Define, Operand, Step, Value
 from gles_delegate.ops.lib.registry import (
     Int8,
     Int32,
@@ -18,6 +17,7 @@ from gles_delegate.ops.lib.registry import (
 )
 from gles_delegate.ops.lib.strides import rank_4
 from gles_delegate.ops.lib.tiles import Tile
+from gles_delegate.ops.lib.weights import with_weights
 from gles_delegate.ops.lib.window import SAME, Sliding, Window
 
 
@@ -42,7 +42,7 @@ def transpose_conv(node: NodeView, options: TransposeConvOptions) -> list[Step]:
 
 @op("Convolution2DTransposeBias")
 def convolution_2d_transpose_bias(node: NodeView, options: Options) -> list[Step]:
-    sliding = Sliding.of(node.node, 3)
+    sliding = Sliding.of(node, 3)
     x = node.input(0)
     batch, height, width, _ = rank_4(x.shape, "input 0")
     outputs, kernel_h, kernel_w, _ = rank_4(node.shape(1), "the weights")
@@ -90,8 +90,7 @@ def _transposed(
         "GROUPS": groups,
     }
     grid = tile.grid(phases * groups * tile.pixel_lanes, ceil(output.slices / tile.slices))
-    dispatch = Dispatch(
-        node.node.index, "transpose_conv", (x,), output, grid, defines,
+    dispatch = node.dispatch("transpose_conv", (x,), output, grid, defines,
         activation(fused_activation), flops=2 * x.elements * kernel_h * kernel_w * outputs,
     )  # fmt: skip
     return with_weights(node, dispatch, tile, 1, (1, bias))

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Set
 from dataclasses import replace
 from math import ceil
 
-from gles_delegate.dispatch import Call, Define, Dispatch, Operand, Value
+from gles_delegate.dispatch import Call, Dispatch, Operand, Value
 from gles_delegate.limits import Limits
-from gles_delegate.ops.conv import depthwise_product
+from gles_delegate.ops.depthwise import depthwise_product
+from gles_delegate.ops.elementwise import Elementwise
 from gles_delegate.ops.lib.views import Copy, Region, View, view
+from gles_delegate.ops.pooling import Pooling
 from gles_delegate.planning.memory import ALIGNMENT
 
 
@@ -25,8 +27,11 @@ def fuse_elementwise(
     reads: Counter[Operand] = Counter(operand for d in dispatches for operand in d.operands)
     narrow: dict[Operand, Operand]
     narrow = {d.output: d.reads[0] for d in dispatches if isinstance(d, Copy) and d.is_wider}
-    pools: dict[Operand, Dispatch]
-    pools = {d.output: d for d in dispatches if reads[d.output] == 1 and _halves(d)}
+    pools: dict[Operand, Pooling] = {
+        d.output: d
+        for d in dispatches
+        if isinstance(d, Pooling) and d.halves and reads[d.output] == 1
+    }
 
     def ready(operand: Operand) -> int:
         """After which dispatch the result there is, or what it may be computed from."""
@@ -70,23 +75,15 @@ def fuse_elementwise(
     return result
 
 
-def _halves(dispatch: Dispatch) -> bool:
-    """Whether a dispatch takes the largest of each 2 x 2 pixels, of which there are no others."""
-    two = dict.fromkeys(("FILTER_H", "FILTER_W", "STRIDE_H", "STRIDE_W"), 2)
-    window: dict[str, Define] = {"POOLING": "MAXIMUM", **two}
-    four_to_one = dispatch.reads[0].pixels == 4 * dispatch.output.pixels
-    return window.items() <= dispatch.defines.items() and four_to_one and not dispatch.epilogue
-
-
 def _as_call(
-    dispatch: Dispatch, source: Operand, pools: Mapping[Operand, Dispatch]
+    dispatch: Dispatch, source: Operand, pools: Mapping[Operand, Pooling]
 ) -> tuple[Call, ...] | None:
     """What an element-wise dispatch does to the texels of `source`; None if it is something else.
 
     The texels must be those of the output, one to one, and the other operand must have the same
     texels, or the first of them, or one pixel, or one element. It may be a result of `pools`.
     """
-    if dispatch.shader != "elementwise" or not _same_texels(source, dispatch.output):
+    if not isinstance(dispatch, Elementwise) or not _same_texels(source, dispatch.output):
         return None
     if any(operand.kind != "float" for operand in (*dispatch.reads, dispatch.output)):
         return None
@@ -101,13 +98,11 @@ def _as_call(
     one_pixel = other.pixels == 1 and other.channels in (1, channels)
     if first == second or not (same_pixels or one_pixel):
         return None
-    function = str(dispatch.defines["FUNCTION"])
     pool = pools.get(other)
     if pool is None or not same_pixels:
-        return (Call(function, operand=other, operand_first=first != source),)
-    rows = pool.defines["OUT_W"]
-    assert isinstance(rows, int)
-    return (Call(function, (), pool.reads[0], first != source, rows),)
+        return (Call(dispatch.function, operand=other, operand_first=first != source),)
+    rows = pool.window.out_w
+    return (Call(dispatch.function, (), pool.reads[0], first != source, rows),)
 
 
 def _same_texels(a: Operand, b: Operand) -> bool:

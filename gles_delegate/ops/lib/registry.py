@@ -16,6 +16,9 @@ import numpy as np
 from gles_delegate.dispatch import (
     Call,
     Const,
+    Define,
+    Dispatch,
+    Grid,
     Kind,
     Operand,
     Shape,
@@ -87,11 +90,50 @@ class NodeView:
     quantized: bool = True
     choice: int = 0
 
+    @property
+    def index(self) -> int:
+        return self.node.index
+
+    @property
+    def op(self) -> str:
+        return self.node.op
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """Tensor indices; -1 for an input that is left out."""
+        return self.node.inputs
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        return self.node.outputs
+
+    @property
+    def custom_options(self) -> Array | None:
+        """The bytes that a custom op's node stores."""
+        return self.node.custom_options
+
+    def dispatch(
+        self,
+        shader: str,
+        reads: tuple[Operand, ...],
+        output: Value,
+        grid: Grid,
+        defines: Mapping[str, Define],
+        epilogue: tuple[Call, ...] = (),
+        *,
+        flops: int = 0,
+        choice: int = 0,
+    ) -> Dispatch:
+        """A dispatch of this node; see `Dispatch`."""
+        return Dispatch(
+            self.index, shader, reads, output, grid, defines, epilogue, flops=flops, choice=choice
+        )
+
     def has_input(self, i: int) -> bool:
-        return i < len(self.node.inputs) and self.node.inputs[i] >= 0
+        return i < len(self.inputs) and self.inputs[i] >= 0
 
     def is_constant(self, i: int) -> bool:
-        return self.graph.tensors[self.node.inputs[i]].is_constant
+        return self.graph.tensors[self.inputs[i]].is_constant
 
     def input(self, i: int, kind: Kind | None = "float") -> Operand:
         """Input `i` on the GPU, a constant packed like any tensor.
@@ -118,7 +160,7 @@ class NodeView:
         """The tensor index of input `i`, which must be a constant of real numbers; -1 if absent."""
         if not self.has_input(i):
             return -1
-        index = self.node.inputs[i]
+        index = self.inputs[i]
         tensor = self.graph.tensors[index]
         if not tensor.is_constant:
             raise Unsupported(f"input {i} is computed at run time; expected a constant")
@@ -140,15 +182,15 @@ class NodeView:
         Raises:
             Unsupported: It is missing, or its lanes are not of this kind.
         """
-        if i >= len(self.node.outputs):
+        if i >= len(self.outputs):
             raise Unsupported(f"output {i} is missing")
-        tensor = self.graph.tensors[self.node.outputs[i]]
+        tensor = self.graph.tensors[self.outputs[i]]
         self._kind(tensor, f"output {i}", kind)
         return Value(tensor.index, tuple(int(size) for size in shape), kind=kind)
 
     def scratch(self, shape: Iterable[int], name: str, kind: Kind = "float") -> Value:
         """A tensor of the node's own, between two of its dispatches."""
-        return Value(self.node.outputs[0], tuple(int(size) for size in shape), name, kind)
+        return Value(self.outputs[0], tuple(int(size) for size in shape), name, kind)
 
     def _kind(self, tensor: Tensor, what: str, wanted: Kind | None) -> Kind:
         """The type of a tensor's lanes on the GPU, which must be `wanted` (None: any)."""
@@ -164,8 +206,8 @@ class NodeView:
 
     def _index(self, i: int) -> int:
         if not self.has_input(i):
-            raise Unsupported(f"input {i} is missing; the node has {len(self.node.inputs)} inputs")
-        return self.node.inputs[i]
+            raise Unsupported(f"input {i} is missing; the node has {len(self.inputs)} inputs")
+        return self.inputs[i]
 
 
 def lane_kind(tensor: Tensor) -> Kind | None:
@@ -213,20 +255,21 @@ def supported_ops() -> dict[str, int]:
     return {name: entry.max_version for name, entry in sorted(_OPS.items())}
 
 
-def lower(view: NodeView) -> list[Step]:
+def lower(node: NodeView) -> list[Step]:
     """The steps that compute a node.
 
     Raises:
         Unsupported: It cannot run on the GPU; the message says why.
         ModelError: The model's bytes are damaged.
     """
-    node = view.node
     entry = _OPS.get(node.op)
     if entry is None:
         raise Unsupported("there is no GPU implementation of this op")
-    if node.version > entry.max_version:
-        raise Unsupported(f"version {node.version} of the op; expected at most {entry.max_version}")
-    return entry.lower(view, entry.options.read(node))
+    if node.node.version > entry.max_version:
+        raise Unsupported(
+            f"version {node.node.version} of the op; expected at most {entry.max_version}"
+        )
+    return entry.lower(node, entry.options.read(node.node))
 
 
 def activation(number: int) -> tuple[Call, ...]:

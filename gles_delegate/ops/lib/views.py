@@ -232,10 +232,10 @@ def moved(
     output = moved_output(node, x, shape, i)
     in_order = merged(how.sizes, how.strides) == ((x.elements,), (1,))
     if in_order and not how.offset and not _has_bounds(how):
-        return reshape_view(node.node.index, x, output, node.limits)
-    return view(x, output, how, node.limits, node.node.index, fill=fill)
+        return reshape_view(node.index, x, output, node.limits)
+    return view(x, output, how, node.limits, node.index, fill=fill)
 
 
 def reshaped(node: NodeView, x: Operand, shape: Iterable[int]) -> list[Step]:
     """The only output: the elements of the input `x` in another shape."""
-    return [reshape_view(node.node.index, x, moved_output(node, x, shape), node.limits)]
+    return [reshape_view(node.index, x, moved_output(node, x, shape), node.limits)]

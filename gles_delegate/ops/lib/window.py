@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gles_delegate.dispatch import Define
-from gles_delegate.model.graph import Node
-from gles_delegate.ops.lib.registry import Unsupported
+from gles_delegate.ops.lib.registry import NodeView, Unsupported
 
 SAME = 0
 
@@ -23,7 +22,7 @@ class Sliding:
     filter_h: int = 0
 
     @classmethod
-    def of(cls, node: Node, count: int = 5) -> Sliding:
+    def of(cls, node: NodeView, count: int = 5) -> Sliding:
         """From the first `count` fields that the model stores.
 
         Raises:

@@ -1,0 +1,180 @@
+"""DEPTHWISE_CONV_2D, alone or computed by the pointwise convolution that reads it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil
+
+from gles_delegate.dispatch import (
+    Const,
+    Define,
+    Dispatch,
+    Grid,
+    Operand,
+    Step,
+)
+from gles_delegate.limits import Limits
+from gles_delegate.ops.conv import Convolution
+from gles_delegate.ops.lib import packing
+from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.registry import (
+    Int8,
+    Int32,
+    NodeView,
+    Options,
+    Unsupported,
+    activation,
+    op,
+)
+from gles_delegate.ops.lib.strides import rank_4
+from gles_delegate.ops.lib.tiles import CPU_TILES, DISPATCH, run_length, runs_of, time_of
+from gles_delegate.ops.lib.views import View
+from gles_delegate.ops.lib.weights import (
+    are_constant,
+    packed,
+    run_defines,
+    tile_defines,
+    with_size_uniforms,
+)
+from gles_delegate.ops.lib.window import Window
+
+
+@dataclass(frozen=True)
+class DepthwiseConv2DOptions(Options):
+    padding: Int8 = 0
+    stride_w: Int32 = 0
+    stride_h: Int32 = 0
+    depth_multiplier: Int32 = 0
+    fused_activation: Int8 = 0
+    dilation_w: Int32 = 1
+    dilation_h: Int32 = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Depthwise(Dispatch):
+    """A depthwise convolution.
+
+    Attributes:
+        run: Pixels of a row that one invocation computes.
+        multiplier: Output channels of each input channel.
+    """
+
+    window: Window
+    run: int
+    multiplier: int
+
+
+@op("DEPTHWISE_CONV_2D", max_version=7, options=DepthwiseConv2DOptions)
+def depthwise_conv_2d(node: NodeView, options: DepthwiseConv2DOptions) -> list[Step]:
+    x = node.input(0)
+    batch, height, width, channels = rank_4(x.shape, "input 0")
+    one, kernel_h, kernel_w, outputs = rank_4(node.shape(1), "the weights")
+    if one != 1 or not channels or outputs % channels:
+        raise Unsupported(
+            f"weights of shape {list(node.shape(1))} on an input with {channels} channels"
+        )
+    window = Window.of(options, (height, width), (kernel_h, kernel_w))
+    output = node.output((batch, window.out_h, window.out_w, outputs))
+    taps = kernel_h * kernel_w
+    texels = output.slices * (1 + taps)
+    steps: list[Step] = []
+    weights: Operand
+    if are_constant(node, (1, 2)):
+        tensors = (node.constant(1), node.constant(2))
+        weights = Const(packing.depthwise_weights, tensors, (texels, 4))
+    else:
+        how = View((output.slices, taps, 4), (4, outputs, 1))
+        weights, steps = packed(node, node.input(1), 2, output.slices, texels, how)
+    most = 8 if window.stride_w == 1 else 4
+    tiles = CPU_TILES[node.choice]
+    pixels = tiles.length(window, most) if node.limits.cpu else run_length(window, most)
+    multiplier = outputs // channels
+    defines = _defines(x, window, batch, pixels, multiplier)
+    runs = batch * window.out_h * runs_of(window, pixels)
+    grid = _run_grid(runs, output.slices, node.limits, node.choice)
+    dispatch = Depthwise(
+        node.index, "depthwise_conv_2d", (x, weights), output, grid, defines,
+        activation(options.fused_activation), flops=2 * output.elements * taps, choice=node.choice,
+        window=window, run=pixels, multiplier=multiplier,
+    )  # fmt: skip
+    return [*steps, with_size_uniforms(dispatch, node.limits)]
+
+
+def _defines(
+    x: Operand, window: Window, batch: int, run: int, multiplier: int
+) -> dict[str, Define]:
+    defines: dict[str, Define] = {
+        **run_defines(window, batch, run),
+        "IN_PIXELS": x.pixels,
+        "MULTIPLIER": multiplier,
+        "PIXELS": run,
+    }
+    return {**defines, "IN_CHANNELS": x.channels} if multiplier > 1 else defines
+
+
+def _run_grid(runs: int, slices: int, limits: Limits, choice: int) -> Grid:
+    """Invocations for one slice of a run each; on llvmpipe at first in few kinds of work groups."""
+    if choice or not limits.cpu:
+        return make_grid(runs, slices, limits)
+    lanes = limits.simd_lanes
+    if 2 * runs <= lanes and runs < slices:
+        return Grid(runs, slices, 1, lanes, True)
+    return Grid(runs, slices, lanes, 1 if slices % 4 else 4)
+
+
+def depthwise_product(first: Dispatch, second: Dispatch, limits: Limits) -> Dispatch | None:
+    """A pointwise convolution together with the depthwise one that it reads.
+
+    None where that is no such pair, or where it takes longer on llvmpipe: the depthwise results
+    are computed anew for each tile of output slices.
+    """
+    if not (isinstance(first, Depthwise) and isinstance(second, Convolution)):
+        return None
+    weights, window, pixels, apart = second.reads[-1], first.window, first.run, second.tile
+    if (
+        first.multiplier != 1
+        or second.window is not None
+        or not isinstance(weights, Const)
+        or any(call.operand for call in first.epilogue)
+    ):
+        return None
+    (x, taps), depth, outputs = first.reads, first.output.slices, second.output.slices
+    size = window.kernel_h * window.kernel_w
+    columns = (pixels - 1) * window.stride_w + window.kernel_w
+    loads, products = window.kernel_h * columns + size, pixels * size / 4
+    runs, tiles = ceil(first.grid.pixels / limits.simd_lanes), CPU_TILES[second.choice]
+
+    def time(slices: int) -> float:
+        groups, texels = runs * ceil(outputs / slices), pixels * slices
+        time = time_of(groups, depth, loads + 4 * slices, products + texels, texels)
+        return time + tiles.compile * texels
+
+    each = min(tiles.slices_of(pixels, outputs), key=time)
+    time_apart = time_of(runs * depth, 1, loads, products, pixels) + DISPATCH
+    time_apart += apart.time(second.output.pixels, outputs, depth)
+    if time(each) > time_apart + tiles.compile * apart.pixels * apart.slices:
+        return None
+    slices = ceil(outputs / each) * each
+    defines: dict[str, Define] = {
+        **_defines(x, window, first.output.shape[0], pixels, 1),
+        "IN_SLICES": depth,
+        "IN_LANES": min(first.output.channels, 4),
+        "W_SLICES": slices,
+        "BLOCK": each,
+        **tile_defines(pixels, each, limits, second.choice),
+    }
+    shape, how = (slices * (1 + 4 * depth), 4), (weights.args[0], slices, each)
+    both = Dispatch(
+        second.node,
+        "depthwise_product",
+        (x, replace(weights, shape=shape, args=how), taps),
+        second.output,
+        Grid(first.grid.pixels, slices // each, limits.simd_lanes, 1),
+        defines,
+        second.epilogue,
+        first.epilogue,
+        flops=first.flops + second.flops,
+        fused=second.fused,
+        choice=second.choice,
+    )
+    return with_size_uniforms(both, limits)

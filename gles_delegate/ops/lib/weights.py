@@ -1,0 +1,154 @@
+"""Weights as the shaders of convolutions read them, and what these shaders know of their tiles."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil, prod
+from typing import TypeAlias
+
+from gles_delegate.dispatch import (
+    Alias,
+    Const,
+    Define,
+    Dispatch,
+    DispatchT,
+    Operand,
+    Shape,
+    Step,
+)
+from gles_delegate.limits import Limits
+from gles_delegate.ops.lib import packing
+from gles_delegate.ops.lib.grid import WORK_GROUP
+from gles_delegate.ops.lib.registry import (
+    NodeView,
+    Unsupported,
+)
+from gles_delegate.ops.lib.tiles import Tile, runs_of
+from gles_delegate.ops.lib.views import Region, View, view
+from gles_delegate.ops.lib.window import Window
+
+MOST_DIVIDED = 1 << 20
+"""What glsl/lib/tensor.glsl divides by a uniform is less."""
+
+
+_SIZES = {
+    *("BATCH", "RUNS", "IN_H", "IN_W", "OUT_H", "OUT_W", "PAD_H", "PAD_W", "KERNEL_H"),
+    *("IN_PIXELS", "IN_SLICES", "W_SLICES", "BLOCK", "GROUPS", "STORES"),
+}
+"""What a convolution's code does not depend on."""
+
+
+WeightInputs: TypeAlias = tuple[int, int]
+"""Which inputs of a node are the weights and, if it has them, the biases."""
+
+
+def run_defines(window: Window, batch: int, pixels: int) -> dict[str, Define]:
+    """What glsl/lib/runs.glsl has to know of runs of that many pixels."""
+    columns = (pixels - 1) * window.stride_w + window.kernel_w
+    runs: dict[str, Define] = {
+        "BATCH": batch,
+        "RUNS": runs_of(window, pixels),
+        "COLUMNS": columns,
+    }
+    return {**window.defines("KERNEL"), **window.dilation_defines(), **runs}
+
+
+def with_weights(
+    node: NodeView,
+    dispatch: Dispatch,
+    tile: Tile,
+    groups: int,
+    inputs: WeightInputs,
+    by_runs: bool = True,
+) -> list[Step]:
+    """What computes `dispatch`, once it reads the weights and biases at `inputs` as well.
+
+    Args:
+        by_runs: Whether an invocation computes a run of pixels that share inputs.
+    """
+    (x,), output = dispatch.reads, dispatch.output
+    slices = ceil(output.slices / tile.slices) * tile.slices
+    # Neighbouring lanes read neighbouring weights, or all lanes the same ones.
+    block = slices if tile.slices_in_x else tile.slices
+    weights, steps = _weights(node, inputs, groups, x.slices, slices, block)
+    sizes = {"IN_PIXELS": x.pixels, "IN_SLICES": x.slices, "W_SLICES": slices, "BLOCK": block}
+    defines = {
+        "IN_LANES": min(x.channels, 4),
+        **tile_defines(tile.pixels, tile.slices, node.limits, node.choice),
+    }
+    dispatch = replace(
+        dispatch, reads=(x, weights), defines={**dispatch.defines, **defines, **sizes}
+    )
+    return [*steps, with_size_uniforms(dispatch, node.limits, by_runs)]
+
+
+def tile_defines(pixels: int, slices: int, limits: Limits, choice: int) -> dict[str, Define]:
+    """What glsl/lib/product.glsl has to know of a tile."""
+    loop = limits.store_loops and choice == 0
+    tile: dict[str, Define] = {"PIXELS": pixels, "SLICES": slices, "STORE_LOOP": int(loop)}
+    return {**tile, "STORES": pixels * slices} if loop else tile
+
+
+def with_size_uniforms(dispatch: DispatchT, limits: Limits, by_runs: bool = True) -> DispatchT:
+    """The same, where possible with its sizes as uniforms, so that other sizes share its program.
+
+    Runs are a little slower then, on llvmpipe. A GPU's compiler can overlap the loads of a window's
+    rows only if their number is a constant.
+    """
+    if max(dispatch.output.pixels, dispatch.grid.pixels + WORK_GROUP) >= MOST_DIVIDED:
+        return dispatch
+    if dispatch.choice and by_runs:
+        return dispatch
+    names = _SIZES if limits.cpu else _SIZES - {"KERNEL_H"}
+    return dispatch.sized(*(name for name in dispatch.defines if name in names))
+
+
+def _weights(
+    node: NodeView, inputs: WeightInputs, groups: int, in_slices: int, slices: int, block: int
+) -> tuple[Operand, list[Step]]:
+    """The weights as glsl/conv_2d.glsl reads them, and what must run to make them so."""
+    shape = node.shape(inputs[0])
+    taps = prod(shape[1:-1])
+    texels = slices * (1 + taps * in_slices * 4)
+    if are_constant(node, inputs):
+        tensors = (node.constant(inputs[0]), node.constant(inputs[1]))
+        return Const(packing.conv_weights, tensors, (texels, 4), (groups, slices, block)), []
+    if groups > 1:
+        raise Unsupported("grouped convolution with weights computed at run time")
+    outputs, depth = shape[0], 4 * in_slices
+    columns = View(
+        (slices // block, taps * in_slices, block, 4, 4),
+        (block * 4 * taps * depth, 4, 4 * taps * depth, 1, taps * depth),
+    )
+    # With the channels padded to whole slices, a column's lanes are elements like any other.
+    source, steps = _with_shape(node, node.input(inputs[0]), (outputs, taps, depth))
+    weights, packing_steps = packed(node, source, inputs[1], slices, texels, columns)
+    return weights, [*steps, *packing_steps]
+
+
+def _with_shape(node: NodeView, source: Operand, shape: Shape) -> tuple[Operand, list[Step]]:
+    """The texels of `source` as a tensor of another shape that has just as many."""
+    if isinstance(source, Const):
+        return replace(source, shape=shape), []
+    other = node.scratch(shape, "wide")
+    return other, [Alias(node.index, other, source)]
+
+
+def are_constant(node: NodeView, inputs: WeightInputs) -> bool:
+    return all(node.is_constant(i) for i in inputs if node.has_input(i))
+
+
+def packed(
+    node: NodeView, source: Operand, bias_input: int, slices: int, texels: int, how: View
+) -> tuple[Operand, list[Step]]:
+    """Weights computed at run time: `slices` texels of biases, then the texels of `how`."""
+    weights = node.scratch((texels, 4), "weights")
+    bias = node.input(bias_input) if node.has_input(bias_input) else None
+    biases = View((4 * slices,), (1,), upper=(4 * slices if bias else 0,))
+    rest = texels - slices
+    parts = (
+        (bias or source, biases, Region(slices, 4, slices, slices)),
+        (source, how, Region(rest, 4, rest, rest, out_pixel=slices)),
+    )
+    index = node.index
+    return weights, [view(x, weights, v, node.limits, index, r) for x, v, r in parts]
