@@ -12,8 +12,9 @@ import numpy as np
 from gles_delegate.delegate import GpuDelegate
 from gles_delegate.errors import LiteRtError, ModelError
 from gles_delegate.interpreter import Interpreter as GpuInterpreter
+from gles_delegate.model.dtypes import BYTE_LIMITS
 from gles_delegate.model.folding import fold_constants
-from gles_delegate.model.graph import QUANTIZED_TYPES, Array, Tensor
+from gles_delegate.model.graph import Array, Tensor
 from gles_delegate.model.reader import read_model
 from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.planning.lowering import is_folded
@@ -140,11 +141,11 @@ def random_feeds(content: bytes, seed: int = 0) -> dict[int, Array]:
     rng = np.random.default_rng(seed)
 
     def draw(tensor: Tensor) -> Array:
-        if tensor.dtype not in np.sctypeDict:
+        if tensor.type.array is None or tensor.dtype != np.dtype(tensor.type.array).name:
             raise ModelError(f"no random {tensor.dtype} for input {tensor.index} {tensor.name!r}")
         if tensor.dtype.startswith("float"):
             return rng.uniform(-1, 1, tensor.shape).astype(tensor.dtype)
-        low, high = QUANTIZED_TYPES[tensor.dtype] if tensor.dtype in ("uint8", "int8") else (0, 1)
+        low, high = BYTE_LIMITS.get(tensor.dtype, (0, 1))
         return rng.integers(low, high, tensor.shape, endpoint=True).astype(tensor.dtype)
 
     graph = read_model(content)

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from gles_delegate.model.dtypes import BYTE_LIMITS
 from gles_delegate.model.graph import Array
 
 Fit: TypeAlias = Literal["stretch", "letterbox", "crop"]
@@ -23,8 +24,6 @@ LUMA: dict[str, tuple[float, float, float]] = {
     "bt709": (0.2126, 0.7152, 0.0722),
 }
 """Shares of red, green and blue in Y': ITU-R BT.601-7, 2.5.1, and BT.709-6, 3.2."""
-
-INTEGERS: dict[str, tuple[int, int]] = {"uint8": (0, 255), "int8": (-128, 127)}
 
 EDGE = 1e-3
 """Pixels by which a position may miss the picture and still belong to it: rounding."""
@@ -190,18 +189,20 @@ class ImageTransform:
         gain, bias = self.scaling(dtype, quantization)
         values = np.where(inside[:, np.newaxis], colours, self.padding) * gain + bias
         values = values.reshape(1, *size, self.depth)
-        if dtype in INTEGERS:
-            values = np.floor(values + 0.5).clip(*INTEGERS[dtype])
+        if dtype in BYTE_LIMITS:
+            values = np.floor(values + 0.5).clip(*BYTE_LIMITS[dtype])
         return values.astype(dtype)
 
     def scaling(self, dtype: str, quantization: tuple[float, int]) -> tuple[Array, Array]:
         """Gain and bias [channels] from colours of 0 to 255 to what a tensor stores."""
         one = np.ones(self.depth)
         if self.mean is None or self.std is None:
-            return (one, one * INTEGERS[dtype][0]) if dtype in INTEGERS else (one / 255, one * 0)
+            return (
+                (one, one * BYTE_LIMITS[dtype][0]) if dtype in BYTE_LIMITS else (one / 255, one * 0)
+            )
         gain, bias = one / self.std, -one * self.mean / self.std
         scale, zero_point = quantization
-        if dtype in INTEGERS and scale:
+        if dtype in BYTE_LIMITS and scale:
             return gain / scale, bias / scale + zero_point
         return gain, bias
 

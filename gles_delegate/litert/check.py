@@ -14,8 +14,9 @@ import numpy as np
 from gles_delegate.dispatch import Shape
 from gles_delegate.errors import LiteRtError
 from gles_delegate.litert.native import NativeDelegate
+from gles_delegate.model.dtypes import BY_NAME, ELEMENT_TYPES
 from gles_delegate.model.graph import Array, Graph, Node, Tensor
-from gles_delegate.model.schema import BUILTIN_OPERATORS, FILE_IDENTIFIER, TENSOR_TYPES
+from gles_delegate.model.schema import BUILTIN_OPERATORS, FILE_IDENTIFIER
 
 TESTED = ("2.1", "2.3")
 """The range of ai-edge-litert's minor versions that the tests ran with."""
@@ -118,7 +119,12 @@ def _trial_model() -> bytes:
         return int(builder.CreateNumpyVector(np.array(values, np.int32)))
 
     offset = "UOffsetTRelative"
-    float32, shape, zero, one = TENSOR_TYPES.index("float32"), ints(*_Trial.SHAPE), ints(0), ints(1)
+    float32, shape, zero, one = (
+        ELEMENT_TYPES.index(BY_NAME["float32"]),
+        ints(*_Trial.SHAPE),
+        ints(0),
+        ints(1),
+    )
     tensors = vector(*(table((0, offset, shape), (1, "Int8", float32)) for _ in range(2)))
     operators = vector(table((1, offset, zero), (2, offset, one)))
     graph = table((0, offset, tensors), (1, offset, zero), (2, offset, one), (3, offset, operators))

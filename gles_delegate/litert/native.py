@@ -37,6 +37,7 @@ import numpy as np
 
 from gles_delegate.dispatch import Shape
 from gles_delegate.errors import LiteRtError
+from gles_delegate.model.dtypes import LITERT_TYPES
 from gles_delegate.model.graph import Array, Graph, Tensor
 from gles_delegate.model.schema import BUILTIN_OPERATORS
 
@@ -45,12 +46,6 @@ NAME = b"GlesDelegate"
 _OK, _ERROR = 0, 1
 _ALLOW_DYNAMIC_TENSORS = 1
 _DELEGATE_OP = BUILTIN_OPERATORS.index("DELEGATE")
-# enum TfLiteType by number: the schema's types, in another order.
-_TYPES = (
-    "none", "float32", "int32", "uint8", "int64", "string", "bool", "int16", "complex64", "int8",
-    "float16", "float64", "complex128", "uint64", "resource", "variant", "uint32", "uint16", "int4",
-    "bfloat16", "int2", "uint4", "float8_e4m3fn", "float8_e5m2",
-)  # fmt: skip
 
 
 class Kernel(Protocol):
@@ -210,7 +205,7 @@ class NativeGraph:
     def array(self, index: int) -> Array:
         """A tensor's memory, which LiteRT may move before the next callback."""
         tensor = self._tensor(index)
-        shape, dtype = _ints(tensor.dims), _TYPES[tensor.type]
+        shape, dtype = _ints(tensor.dims), _type_name(tensor.type)
         array: Array = np.ndarray(shape, dtype, self._memory(index))
         return array
 
@@ -274,7 +269,7 @@ class NativeGraph:
     def _compare_tensor(self, tensor: Tensor, with_shape: bool) -> None:
         index = tensor.index
         found = self._tensor(index)
-        self._compare(f"tensor {index}'s type", tensor.dtype, _TYPES[found.type])
+        self._compare(f"tensor {index}'s type", tensor.dtype, _type_name(found.type))
         if with_shape:
             self._compare(f"tensor {index}'s shape", tensor.shape, self.shape(index))
         if tensor.data is not None:
@@ -448,6 +443,10 @@ _KERNEL_INVOKE = _KernelCall(_kernel_invoke)
 def _require(status: int, what: str) -> None:
     if status != _OK:
         raise LiteRtError(f"LiteRT refused {what}")
+
+
+def _type_name(number: int) -> str:
+    return LITERT_TYPES.get(number, f"type {number}")
 
 
 def _ints(array: Any) -> Shape:

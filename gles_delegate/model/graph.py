@@ -12,13 +12,11 @@ from typing import Any
 import numpy as np
 
 from gles_delegate.errors import ModelError
+from gles_delegate.model.dtypes import BY_NAME, ElementType, Lanes
 from gles_delegate.model.flatbuffer import FlatTable
 from gles_delegate.model.sparse import Sparsity, to_dense
 
 Array = np.ndarray[Any, Any]
-
-QUANTIZED_TYPES = {"uint8": (0, 255), "int8": (-128, 127), "int32": (-(2**31), 2**31 - 1)}
-"""Integer types that may stand for real numbers, and their range; int32 is that of biases."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +59,17 @@ class Tensor:
     def is_constant(self) -> bool:
         return self.data is not None
 
+    @property
+    def type(self) -> ElementType:
+        return BY_NAME[self.dtype]
+
+    @property
+    def lanes(self) -> Lanes | None:
+        """Its lanes on the GPU; None if it cannot be there."""
+        if self.is_quantized:
+            return "float"
+        return self.type.constant_lanes if self.is_constant else self.type.lanes
+
     def array(self) -> Array:
         """The constant's values, read-only, in `shape` and `dtype`.
 
@@ -85,7 +94,15 @@ class Tensor:
     @property
     def is_quantized(self) -> bool:
         """Whether its integers stand for real numbers."""
-        return bool(self.quantization.scales) and self.dtype in QUANTIZED_TYPES
+        return bool(self.quantization.scales) and self.type.limits is not None
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The smallest and the largest number that a quantised tensor stores."""
+        limits = self.type.limits
+        if limits is None:
+            raise TypeError(f"tensor {self.index} is {self.dtype}, which is not quantised")
+        return limits
 
     def values(self) -> Array:
         """The constant as the GPU computes with it: float32, or int32 for bool and integers.

@@ -13,9 +13,10 @@ from typing import TypeVar
 import numpy as np
 
 from gles_delegate.errors import ModelError
+from gles_delegate.model.dtypes import ELEMENT_TYPES
 from gles_delegate.model.flatbuffer import FlatTable
 from gles_delegate.model.graph import Array, Graph, Node, Quantization, Signature, Tensor
-from gles_delegate.model.schema import BUILTIN_OPERATORS, CUSTOM, FILE_IDENTIFIER, TENSOR_TYPES
+from gles_delegate.model.schema import BUILTIN_OPERATORS, CUSTOM, FILE_IDENTIFIER
 from gles_delegate.model.sparse import Level, Sparsity
 
 T = TypeVar("T")
@@ -115,7 +116,7 @@ def _tensor(index: int, table: FlatTable, buffers: list[Array]) -> Tensor:
     tensor = Tensor(
         index,
         name,
-        _pick(TENSOR_TYPES, table.scalar(1, "int8"), "tensor type"),
+        _pick(ELEMENT_TYPES, table.scalar(1, "int8"), "tensor type").name,
         shape,
         table.ints(7),
         _quantization(table.table(4)),

@@ -43,13 +43,6 @@ BUILTIN_OPERATORS = tuple(
 
 CUSTOM = BUILTIN_OPERATORS.index("CUSTOM")
 
-TENSOR_TYPES = (
-    "float32", "float16", "int32", "uint8", "int64", "string", "bool", "int16", "complex64", "int8",
-    "float64", "complex128", "uint64", "resource", "variant", "uint32", "uint16", "int4",
-    "bfloat16", "int2", "uint4", "float8_e4m3fn", "float8_e5m2",
-)  # fmt: skip
-"""Names by their number in ``enum TensorType``; the ones numpy knows are numpy's names."""
-
 ACTIVATIONS = ("NONE", "RELU", "RELU_N1_TO_1", "RELU6", "TANH", "SIGN_BIT")
 """Names by their number in ``enum ActivationFunctionType``."""
 

@@ -10,7 +10,7 @@ from gles_delegate.dispatch import Alias, Call, Dispatch, Shape, Step
 from gles_delegate.errors import ModelError, UnsupportedModelError
 from gles_delegate.limits import Limits
 from gles_delegate.model.folding import fold_constants
-from gles_delegate.model.graph import QUANTIZED_TYPES, Graph, Node
+from gles_delegate.model.graph import Graph, Node
 from gles_delegate.model.schema import SIZED_BY
 from gles_delegate.report import list_nodes
 
@@ -159,7 +159,7 @@ def _simulated(step: Step, graph: Graph) -> Step:
     tensor = graph.tensors[step.output.tensor]
     if isinstance(step, Alias) or step.output.part or not tensor.is_quantized:
         return step
-    low, high = QUANTIZED_TYPES[tensor.dtype]
+    low, high = tensor.limits
     scale, zero = tensor.quantization.pair
     rounding = Call("QUANTIZED", (scale, float(low - zero), float(high - zero)))
     return replace(step, epilogue=(*step.epilogue, rounding))

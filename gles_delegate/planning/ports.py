@@ -14,11 +14,11 @@ import numpy as np
 
 from gles_delegate.dispatch import Alias, Define, Dispatch, Kind, Shape, Step, Value
 from gles_delegate.image.output import ImageOutput
-from gles_delegate.image.transform import EDGE, INTEGERS, LUMA, ImageTransform
+from gles_delegate.image.transform import EDGE, LUMA, ImageTransform
 from gles_delegate.limits import Limits
-from gles_delegate.model.graph import QUANTIZED_TYPES, Array, Tensor
+from gles_delegate.model.dtypes import BYTE_LIMITS
+from gles_delegate.model.graph import Array, Tensor
 from gles_delegate.ops.lib.grid import make_grid
-from gles_delegate.ops.lib.registry import lane_kind
 from gles_delegate.ops.lib.views import View, view
 
 OUTSIDE = "outside"
@@ -45,7 +45,7 @@ class Edge:
     @property
     def value(self) -> Value:
         """The tensor on the GPU, before `half` is applied to it."""
-        kind = lane_kind(self.tensor)
+        kind = self.tensor.lanes
         if kind is None:
             raise ValueError(f"tensor {self.tensor.index} is {self.tensor.dtype}")
         return Value(self.tensor.index, self.shape, kind=kind)
@@ -63,7 +63,7 @@ class Edge:
         if self.tensor.is_quantized:
             scale, zero = self.tensor.quantization.pair
             array = np.floor(array / np.float32(scale) + np.float32(0.5)) + zero
-            array = array.clip(*QUANTIZED_TYPES[self.tensor.dtype])
+            array = array.clip(*self.tensor.limits)
         typed: Array = array.astype(self.tensor.dtype)
         return typed
 
@@ -128,7 +128,7 @@ class Elements:
         return view(edge.value, outside, View((outside.elements,), (1,)), edge.limits, -1)
 
     def _has_bytes(self, edge: Edge) -> bool:
-        return not self.packed and edge.tensor.dtype in ("uint8", "int8", "bool")
+        return not self.packed and edge.tensor.type.is_byte
 
     def _is_as_outside(self, edge: Edge) -> bool:
         """Whether the tensor's texels are those outside, as they are."""
@@ -193,8 +193,8 @@ class Picture:
             "LUMA_BLUE": blue,
             **edge.quantization(),
         }
-        if edge.tensor.dtype in INTEGERS:
-            defines["LOWEST"], defines["HIGHEST"] = INTEGERS[edge.tensor.dtype]
+        if edge.tensor.dtype in BYTE_LIMITS:
+            defines["LOWEST"], defines["HIGHEST"] = BYTE_LIMITS[edge.tensor.dtype]
         grid = make_grid(value.pixels, value.slices, edge.limits)
         reads = (self.outside(edge),)
         return Dispatch(-1, "image_in", reads, value, grid, defines, textures=self.planes)

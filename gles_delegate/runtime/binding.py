@@ -12,7 +12,8 @@ from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.context import MAX_TEXTURES, GpuContext
 from gles_delegate.gl.inspect import buffer_size, texture_level
 from gles_delegate.image.output import ImageOutput
-from gles_delegate.image.transform import INTEGERS, ImageTransform
+from gles_delegate.image.transform import ImageTransform
+from gles_delegate.model.dtypes import BYTE_LIMITS
 from gles_delegate.model.graph import Array
 from gles_delegate.planning.memory import Place
 from gles_delegate.planning.ports import Edge, Elements, Picture, Pixels, Port
@@ -123,7 +124,7 @@ class TextureBinding:
     def _sampled(self, edge: Edge, gpu: GpuContext) -> tuple[Port, Resource]:
         transform = self._transform(ImageTransform, "ImageTransform, for an input")
         tensor, (height, width, channels) = edge.tensor, edge.shape[-3:]
-        if channels != transform.depth or tensor.dtype not in ("float32", *INTEGERS):
+        if channels != transform.depth or tensor.dtype not in ("float32", *BYTE_LIMITS):
             raise ValueError(
                 f"expected a tensor of {transform.depth} channels (channels="
                 f"{transform.channels!r}) of float32, uint8 or int8, found {_described(edge)}"

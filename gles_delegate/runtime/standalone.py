@@ -46,7 +46,7 @@ class StandAlone:
             elif index in old and old[index].shape == shape and not tensor.is_variable:
                 self._arrays[index] = old[index]
             else:
-                self._arrays[index] = np.zeros(shape, _dtype(tensor))
+                self._arrays[index] = np.zeros(shape, tensor.type.array)
         self._ready = True
 
     def invoke(self) -> None:
@@ -87,7 +87,7 @@ class StandAlone:
         if not tensor.is_variable:
             self._input(tensor_index)
         array = np.asarray(value)
-        if array.dtype != _dtype(tensor):
+        if array.dtype != tensor.type.array:
             raise ValueError(
                 f"cannot set tensor {tensor_index} {tensor.name!r}: expected the dtype "
                 f"{tensor.dtype}, found {array.dtype}"
@@ -118,7 +118,7 @@ class StandAlone:
 
     def get_tensor_details(self, subgraph_index: int = 0) -> list[dict[str, Any]]:
         _require_first(subgraph_index)
-        return [self._details(tensor) for tensor in self._graph.tensors if _dtype(tensor)]
+        return [self._details(tensor) for tensor in self._graph.tensors if tensor.type.array]
 
     def num_subgraphs(self) -> int:
         return 1
@@ -196,7 +196,7 @@ class StandAlone:
             "index": tensor.index,
             "shape": np.array(self._shapes[tensor.index], np.int32),
             "shape_signature": np.array(self._signature(tensor), np.int32),
-            "dtype": _dtype(tensor),
+            "dtype": tensor.type.array,
             "quantization": pairs[0] if len(pairs) == 1 else (0.0, 0),
             "quantization_parameters": {
                 "scales": np.array(quantization.scales, np.float32),
@@ -210,19 +210,6 @@ class StandAlone:
 
 class _ResizeError(ValueError, RuntimeError):
     """Both, as `Interpreter.resize_tensor_input` explains."""
-
-
-_STAND_INS: dict[str, type[Any]] = {
-    "string": np.bytes_,
-    "resource": np.object_,
-    "variant": np.object_,
-    "int4": np.int8,
-}
-
-
-def _dtype(tensor: Tensor) -> Any:
-    """The numpy type that LiteRT shows for a tensor's type; None if it shows none."""
-    return _STAND_INS.get(tensor.dtype) or np.sctypeDict.get(tensor.dtype)
 
 
 def _require_first(subgraph_index: int) -> None:

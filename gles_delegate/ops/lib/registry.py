@@ -26,6 +26,7 @@ from gles_delegate.dispatch import (
     Value,
 )
 from gles_delegate.limits import Limits
+from gles_delegate.model.dtypes import EXPECTED
 from gles_delegate.model.graph import Array, Graph, Node, Tensor
 from gles_delegate.model.schema import ACTIVATIONS
 from gles_delegate.ops.lib.packing import phwc4
@@ -194,10 +195,9 @@ class NodeView:
 
     def _kind(self, tensor: Tensor, what: str, wanted: Kind | None) -> Kind:
         """The type of a tensor's lanes on the GPU, which must be `wanted` (None: any)."""
-        found = lane_kind(tensor)
+        found = tensor.lanes
         if found is None or wanted not in (None, found):
-            expected = {"float": "float32", "int": "int32 or bool", None: "float32, int32 or bool"}
-            raise Unsupported(f"{what} is {tensor.dtype}; expected {expected[wanted]}")
+            raise Unsupported(f"{what} is {tensor.dtype}; expected {EXPECTED[wanted]}")
         if tensor.is_quantized and not self.quantized:
             raise Unsupported(f"{what} is quantised, which quantized_models_allowed=False excludes")
         if tensor.is_quantized and not tensor.is_constant and len(tensor.quantization.scales) > 1:
@@ -208,20 +208,6 @@ class NodeView:
         if not self.has_input(i):
             raise Unsupported(f"input {i} is missing; the node has {len(self.inputs)} inputs")
         return self.inputs[i]
-
-
-def lane_kind(tensor: Tensor) -> Kind | None:
-    """The type of a tensor's lanes on the GPU; None if it cannot be there."""
-    kinds: dict[str, Kind] = {
-        "float32": "float",
-        "int32": "int",
-        "bool": "int",
-        "uint8": "int",
-        "int8": "int",
-    }
-    if tensor.is_constant:
-        kinds |= {"float16": "float", "int64": "int"}
-    return "float" if tensor.is_quantized else kinds.get(tensor.dtype)
 
 
 Lowering: TypeAlias = Callable[[NodeView, Any], list[Step]]

@@ -1,0 +1,79 @@
+"""The element types of tensors: one row each, for the file, numpy, the GPU and LiteRT."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+Lanes: TypeAlias = Literal["float", "int"]
+"""What a GPU computes with: float32, or int32, which holds bool as 0 and 1."""
+
+
+@dataclass(frozen=True)
+class ElementType:
+    """An element type of the TFLite schema.
+
+    Attributes:
+        name: TFLite's name, which is numpy's where numpy has the type.
+        litert: Its number in LiteRT's enum TfLiteType, which has another order than the schema's.
+        array: The type of numpy arrays of it, as LiteRT shows them; None if it shows none.
+        lanes: Its lanes on the GPU; None where the GPU does not take it.
+        constant_lanes: The lanes of constants, which are converted before they are uploaded.
+        is_byte: An element takes one byte outside the GPU, and a whole lane on it.
+        limits: The smallest and the largest number, of integers that may stand for real numbers:
+            those of activations and weights, and int32 for biases.
+    """
+
+    name: str
+    litert: int
+    array: Any = None
+    lanes: Lanes | None = None
+    constant_lanes: Lanes | None = None
+    is_byte: bool = False
+    limits: tuple[int, int] | None = None
+
+
+ELEMENT_TYPES = (
+    ElementType("float32", 1, np.float32, "float", "float"),
+    ElementType("float16", 10, np.float16, None, "float"),
+    ElementType("int32", 2, np.int32, "int", "int", False, (-(2**31), 2**31 - 1)),
+    ElementType("uint8", 3, np.uint8, "int", "int", True, (0, 255)),
+    ElementType("int64", 4, np.int64, None, "int"),
+    ElementType("string", 5, np.bytes_),
+    ElementType("bool", 6, np.bool_, "int", "int", True),
+    ElementType("int16", 7, np.int16),
+    ElementType("complex64", 8, np.complex64),
+    ElementType("int8", 9, np.int8, "int", "int", True, (-128, 127)),
+    ElementType("float64", 11, np.float64),
+    ElementType("complex128", 12, np.complex128),
+    ElementType("uint64", 13, np.uint64),
+    ElementType("resource", 14, np.object_),
+    ElementType("variant", 15, np.object_),
+    ElementType("uint32", 16, np.uint32),
+    ElementType("uint16", 17, np.uint16),
+    ElementType("int4", 18, np.int8),
+    ElementType("bfloat16", 19),
+    ElementType("int2", 20),
+    ElementType("uint4", 21),
+    ElementType("float8_e4m3fn", 22),
+    ElementType("float8_e5m2", 23),
+)
+"""By their number in the schema's enum TensorType."""
+
+BY_NAME = {element.name: element for element in ELEMENT_TYPES}
+
+LITERT_TYPES = {element.litert: element.name for element in ELEMENT_TYPES}
+"""Names by their number in LiteRT's enum TfLiteType."""
+
+BYTE_LIMITS = {e.name: e.limits for e in ELEMENT_TYPES if e.is_byte and e.limits}
+"""The smallest and the largest number of each 8-bit integer type."""
+
+
+EXPECTED: dict[str | None, str] = {
+    "float": "float32",
+    "int": "int32 or bool",
+    None: "float32, int32 or bool",
+}
+"""For messages: the types that have these lanes, or any, and are not quantised."""
