@@ -6,7 +6,7 @@ bin := .venv/bin
 windows := xauth xvfb libdbus-1-3 libfontconfig1 libharfbuzz0b libxcb-cursor0 libxcb-icccm4 \
 	libxcb-keysyms1 libxcb-shape0 libxkbcommon-x11-0
 
-.PHONY: demo test test-drivers test-litert test-systems benchmark lint wheel clean debian
+.PHONY: demo test test-drivers test-litert test-systems benchmark lint docs wheel clean debian
 
 demo: .venv/.with-examples
 	$(bin)/python examples/demo.py
@@ -42,7 +42,7 @@ test-systems:
 	tools/setup-debian "$(PYTHON)" debootstrap
 	tools/test-systems .systems $(systems)
 
-# The README's table of speed: make benchmark models="FILE ..."
+# The table of speed in docs/speed.md: make benchmark models="FILE ..."
 benchmark: .venv/.with-test
 	-$(bin)/python tools/ceiling
 	$(bin)/python tools/benchmark $(models)
@@ -51,6 +51,12 @@ lint: .venv/.with-test
 	$(bin)/ruff check
 	$(bin)/ruff format --check
 	$(bin)/mypy
+	$(bin)/check-jsonschema --quiet --builtin-schema vendor.github-workflows \
+		.github/workflows/ci.yml examples/container/workflow.yml
+
+docs: .venv/.with-docs
+	$(bin)/python tools/op-table
+	$(bin)/mkdocs build --quiet
 
 # build/ keeps files that are gone from the checkout, and setuptools would ship them.
 wheel: .venv/.with-test

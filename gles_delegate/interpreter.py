@@ -146,7 +146,9 @@ class Interpreter(Closing):
                 context that shares with the delegate's. The same context needs none.
 
         Raises:
-            As `invoke`; ValueError where `wait_for` is no fence.
+            RuntimeError: `allocate_tensors` was not called since the start or a resize.
+            WrongThreadError, WrongContextError, GLError: See `GpuDelegate`.
+            ValueError: `wait_for` is not a fence.
         """
         return self._host.invoke_async(wait_for)
 

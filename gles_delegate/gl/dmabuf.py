@@ -71,7 +71,8 @@ def import_dmabuf(
 
     Args:
         fd: The file descriptor; EGL makes its own of it, so it may be closed afterwards.
-        width, height: In pixels.
+        width: In pixels.
+        height: In pixels.
         fourcc: The DRM format of linux/drm_fourcc.h, such as "XR24" or "AB24".
         stride: Bytes from one row to the next.
         offset: Bytes to the first row.

@@ -163,7 +163,8 @@ class ImageTransform:
             picture: Colours [height, width], [height, width, 1, 3 or 4], or the sequence of their
                 planes; uint8, or floats of which 1.0 is the brightest, as in textures.
             size: Height and width of the tensor.
-            dtype, quantization: Of the tensor, as in `get_input_details`.
+            dtype: Of the tensor, as in `get_input_details`.
+            quantization: Scale and zero point of the tensor, as in `get_input_details`.
 
         Returns:
             [1, height, width, channels] of `dtype`, for `set_tensor`.
