@@ -16,13 +16,17 @@ from gles_delegate.limits import Limits
 _INCLUDE = re.compile(r'^\s*#include "(.+)"\s*$')
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _COMMENT = re.compile(r"//[^\n]*")
-_LOOP = re.compile(r"for \(int (\w+) = (\d+); \1 < (\w+); \+\+\1\)")
-_MOST_CHARACTERS = 1 << 11
-"""Of a loop that is unrolled, but on llvmpipe; SwiftShader compiles long code slowly."""
+_MARK = "#pragma unroll"
+_MARKED_LOOP = re.compile(
+    rf"^{_MARK}(?P<gpu>\(gpu\))?(?P<gap>\s+)"
+    r"for \(int (?P<i>\w+) = (?P<first>\d+); (?P=i) < (?P<bound>\w+); \+\+(?P=i)\)",
+    re.MULTILINE,
+)
+"""``#pragma unroll`` marks a loop over a register tile, ``#pragma unroll(gpu)`` one that llvmpipe
+would compile for many seconds. Tools ignore both."""
 
-_TILE_BOUNDS = frozenset({"PIXELS", "SLICES", "IN_LANES", "COLUMNS", "KERNEL_W"})
-"""Bounds of the loops over a register tile, which are all that is unrolled on llvmpipe: Mesa 25's
-NIR no longer does it, and keeps the sums in memory. Other loops there compile for many seconds."""
+_MOST_CHARACTERS = 1 << 11
+"""Of an unrolled loop, except on llvmpipe: SwiftShader compiles long code slowly."""
 
 _LOG_LINE = re.compile(r"\b0:(\d+)(?=[(:])|\b0\((\d+)\)")
 
@@ -110,8 +114,8 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sou
     common |= {f"OUT_{key}": _TYPES[dispatch.output.kind][key] for key in ("VEC", "ELEMENT")}
     common["OUT_HALF"] = int(dispatch.output.kind == "half")
     name = f"{dispatch.shader}.glsl"
-    body, body_lines, words, bounds = _body(name)
-    unused = {*dispatch.defines, *dispatch.sizes} - words
+    body = _body(name)
+    unused = {*dispatch.defines, *dispatch.sizes} - body.words
     if unused:
         raise ValueError(f"{name} does not use the defines {sorted(unused)}")
     output = dispatch.output
@@ -123,16 +127,15 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sou
         "SIZE_UNIFORMS": int(numbers.as_uniforms),
         **{size: numbers.text(value) for size, value in sizes.items()},
     }
-    if limits.cpu:
-        bounds = tuple(bound for bound in bounds if bound in _TILE_BOUNDS)
+    bounds = body.tile_bounds if limits.cpu else body.bounds
     known = tuple((bound, str(defines[bound])) for bound in bounds if bound in defines)
-    body = _unrolled(body, known, 1 << 20 if limits.cpu else _MOST_CHARACTERS)
+    text = _unrolled(body.text, known, limits.cpu)
     top = _defines(defines) + _epilogue(dispatch, numbers)
     if numbers.as_uniforms:
         header += f"layout(location = {SIZES}) uniform int sizes[{len(numbers.values)}];\n"
     top = header + top
-    lines = (*(("defines", i + 1) for i in range(top.count("\n"))), *body_lines)
-    return Source(name, top + body, lines, image_reads, tuple(numbers.values))
+    lines = (*(("defines", i + 1) for i in range(top.count("\n"))), *body.lines)
+    return Source(name, top + text, lines, image_reads, tuple(numbers.values))
 
 
 class _Numbers:
@@ -159,27 +162,26 @@ class _Numbers:
 
 
 @lru_cache(1 << 8)  # some bounds are sizes of the input
-def _unrolled(code: str, bounds: tuple[tuple[str, str], ...], most: int) -> str:
-    """The code without loops up to known bounds, in the same number of lines.
+def _unrolled(code: str, bounds: tuple[tuple[str, str], ...], cpu: bool) -> str:
+    """The code without its marked loops up to known bounds, in the same number of lines.
 
-    A loop that would be longer than `most` characters stays. Where a loop indexes an array,
-    SwiftShader and llvmpipe of Mesa 25 keep it in memory instead of registers, which takes 5 times
-    as long.
+    Where a loop indexes an array, SwiftShader and llvmpipe of Mesa 25 keep it in memory instead of
+    registers, which takes 5 times as long.
     """
     known = dict(bounds)
-    code = _COMMENT.sub("", code)
-    for loop in reversed(list(_LOOP.finditer(code))):  # inner ones before those around them
-        variable, first, bound = loop.groups()
+    for loop in reversed(list(_MARKED_LOOP.finditer(code))):  # inner ones before those around them
         end = _end_of_statement(code, loop.end())
-        body, last = code[loop.end() : end], known.get(bound, "")
-        if not last.isdigit() or "#" in body or "break;" in body or "continue;" in body:
-            continue
-        line = f"{{ {' '.join(body.split())} }} "
-        values = range(int(first), int(last))
-        if len(line) * len(values) <= most:
-            use = re.compile(rf"(?<![.\w]){variable}\b")  # and no swizzle
-            copies = "".join(use.sub(str(value), line) for value in values)
-            code = f"{code[: loop.start()]}{{ {copies}}}" + "\n" * body.count("\n") + code[end:]
+        statement, body = code[loop.end("gap") : end], code[loop.end() : end]
+        bound = loop["bound"]
+        last = "" if cpu and loop["gpu"] else known.get(bound, bound)
+        if last.isdigit() and not ("#" in body or "break;" in body or "continue;" in body):
+            line = f"{{ {' '.join(body.split())} }} "
+            values = range(int(loop["first"]), int(last))
+            if cpu or len(line) * len(values) <= _MOST_CHARACTERS:
+                use = re.compile(rf"(?<![.\w]){loop['i']}\b")  # and no swizzle
+                copies = "".join(use.sub(str(value), line) for value in values)
+                statement = f"{{ {copies}}}" + "\n" * body.count("\n")
+        code = code[: loop.start()] + loop["gap"] + statement + code[end:]
     return code
 
 
@@ -250,14 +252,41 @@ def _load(name: str, call: Call, output: Value, numbers: _Numbers) -> str:
     return f"{load}({name}, {index})"
 
 
+@dataclass(frozen=True)
+class _Body:
+    """A file with its includes, without comments.
+
+    Attributes:
+        lines: Of each line of the text, the file it stands in and its number there.
+        words: All identifiers.
+        bounds: Those of the marked loops.
+        tile_bounds: Those of the loops over a register tile.
+    """
+
+    text: str
+    lines: tuple[tuple[str, int], ...]
+    words: frozenset[str]
+    bounds: tuple[str, ...]
+    tile_bounds: tuple[str, ...]
+
+
 @cache
-def _body(name: str) -> tuple[str, tuple[tuple[str, int], ...], frozenset[str], tuple[str, ...]]:
-    """A file with its includes: the text, where each line stands, the words and loops' bounds."""
+def _body(name: str) -> _Body:
+    """The file `name` with its includes.
+
+    Raises:
+        ValueError: A mark stands before something else than a loop that can be unrolled.
+    """
     parts = list(_expand(name, set()))
-    text = "".join(f"{line}\n" for _, _, line in parts)
-    code = _COMMENT.sub("", text)
-    bounds = sorted({loop[3] for loop in _LOOP.finditer(code)})
-    return text, tuple(part[:2] for part in parts), frozenset(_WORD.findall(code)), tuple(bounds)
+    text = _COMMENT.sub("", "".join(f"{line}\n" for _, _, line in parts))
+    loops = list(_MARKED_LOOP.finditer(text))
+    if len(loops) != text.count(_MARK):
+        raise ValueError(f"{name}: expected for (int i = 0; i < BOUND; ++i) after each {_MARK}")
+    bounds = sorted({loop["bound"] for loop in loops})
+    tile_bounds = sorted({loop["bound"] for loop in loops if not loop["gpu"]})
+    lines = tuple(part[:2] for part in parts)
+    words = frozenset(_WORD.findall(text))
+    return _Body(text, lines, words, tuple(bounds), tuple(tile_bounds))
 
 
 def _expand(name: str, seen: set[str]) -> Iterator[tuple[str, int, str]]:

@@ -14,6 +14,7 @@ void main() {
   VEC0 best = VEC0(WORST);
   ivec4 place = ivec4(0);
 #if OVER_CHANNELS
+#pragma unroll(gpu)
   for (int channel = 0; channel < LENGTH; ++channel) {
     VEC0 v = LOAD(X, channel / 4 * IN_PIXELS + pixel);
     bool better = BEST(v[channel % 4], best.x);
@@ -22,6 +23,7 @@ void main() {
   }
 #else
   int start = slice * IN_PIXELS + pixel / STRIDE * (STRIDE * LENGTH) + pixel % STRIDE;
+#pragma unroll(gpu)
   for (int i = 0; i < LENGTH; ++i) {
     VEC0 v = LOAD(X, start + i * STRIDE);
     for (int lane = 0; lane < 4; ++lane) {

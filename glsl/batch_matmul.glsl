@@ -40,20 +40,27 @@ void main() {
   int a = matrix_of(batch, A_STRIDES) * ROWS;
   b = matrix_of(batch, B_STRIDES) * B_ROWS;
   vec4 sum[PIXELS][SLICES];
+#pragma unroll
   for (int s = 0; s < SLICES; ++s)
+#pragma unroll
     for (int p = 0; p < PIXELS; ++p) sum[p][s] = vec4(0.0);
 
   for (int k = 0; k < (DEPTH + 3) / 4; ++k) {
     vec4 v[PIXELS];
+#pragma unroll
     for (int p = 0; p < PIXELS; ++p) v[p] = LOAD(A, k * A_PIXELS + a + min(row + p, ROWS - 1));
+#pragma unroll
     for (int s = 0; s < SLICES; ++s) {
       int column = min(slice + s, OUT_SLICES - 1);
       mat4 m = mat4(texel_of_b(k, column, 0), texel_of_b(k, column, 1), texel_of_b(k, column, 2),
                     texel_of_b(k, column, 3));
+#pragma unroll
       for (int p = 0; p < PIXELS; ++p) sum[p][s] += PRODUCT(m, v[p]);
     }
   }
+#pragma unroll
   for (int s = 0; s < SLICES; ++s)
+#pragma unroll
     for (int p = 0; p < PIXELS; ++p)
       if (row + p < ROWS && slice + s < OUT_SLICES) store(slice + s, batch * ROWS + row + p, sum[p][s]);
 }

@@ -22,7 +22,9 @@ void main() {
   start_with_biases(sum, row);
 #if POINTWISE
   first = FIRST_PIXEL(PIXELS);
+#pragma unroll(gpu)
   for (int k = 0; k < IN_SLICES; ++k) {
+#pragma unroll
     for (int p = 0; p < PIXELS; ++p)
       v[p] = LOAD(X, k * in_pixels + min(first + p * PIXEL_LANES, OUT_PIXELS - 1));
     add_product(sum, v, w + k * step);
@@ -30,6 +32,7 @@ void main() {
 #else
   find_run(PIXEL_INVOCATION);
   int tap[KERNEL_W];
+#pragma unroll
   for (int kx = 0; kx < KERNEL_W; ++kx) tap[kx] = w + kx * (IN_SLICES * step);
   // One loop, as each costs a copy of all sums on llvmpipe; Mesa would unroll one that goes through
   // an array, such as `tap`, however long it is.
@@ -37,8 +40,11 @@ void main() {
   for (int i = 0; i < KERNEL_H * IN_SLICES; ++i) {
     int line = run_line(ky);
     vec4 x[COLUMNS];
+#pragma unroll
     for (int c = 0; c < COLUMNS; ++c) x[c] = LOAD_OR_ZERO(X, k * in_pixels + run_input(line, c));
+#pragma unroll
     for (int kx = 0; kx < KERNEL_W; ++kx) {
+#pragma unroll
       for (int p = 0; p < PIXELS; ++p) v[p] = x[p * STRIDE_W + kx];
       add_product(sum, v, tap[kx] + (ky * KERNEL_W * IN_SLICES + k) * step);
     }

@@ -22,6 +22,7 @@ void main() {
   }
 #else
   int start = line / STRIDE * (STRIDE * LENGTH) + line % STRIDE;
+#pragma unroll(gpu)
   for (int i = 0; i < LENGTH; ++i) {
     int pixel = start + (REVERSE == 1 ? LENGTH - 1 - i : i) * STRIDE;
     OUT_VEC v = LOAD(X, slice * OUT_PIXELS + pixel);

@@ -11,6 +11,7 @@ void main() {
   find_run(PIXEL_INVOCATION);
   vec4 sum[PIXELS];
   convolve(sum, min(slice, OUT_SLICES - 1), IN_PIXELS);
+#pragma unroll
   for (int p = 0; p < PIXELS; ++p)
     if (run_pixel(p) >= 0 && slice < OUT_SLICES) store(slice, run_pixel(p), sum[p]);
 }

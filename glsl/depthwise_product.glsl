@@ -20,9 +20,11 @@ void main() {
   start_with_biases(sum, row);
   int w = first_weight(row, 0);
   int in_pixels = IN_PIXELS, step = 4 * BLOCK;  // uniforms are loaded before the loop
+#pragma unroll(gpu)
   for (int k = 0; k < IN_SLICES; ++k) {
     vec4 v[PIXELS];
     convolve(v, k, in_pixels);
+#pragma unroll
     for (int p = 0; p < PIXELS; ++p) v[p] = INNER_EPILOGUE(v[p]);
     add_product(sum, v, w);
     w += step;

@@ -52,6 +52,7 @@ LOADER(VEC2, load_c, C, C_SAME_PIXELS, C_STRIDES, C_PIXELS, C_ONE_CHANNEL)
 void main() {
   int first = FIRST_PIXEL(PER_LANE);
   int slice = SLICE_INVOCATION;
+#pragma unroll(gpu)
   for (int i = 0; i < PER_LANE; ++i) {
     int pixel = first + i * PIXEL_LANES;
     if (pixel < OUT_PIXELS && slice < OUT_SLICES)

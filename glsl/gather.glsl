@@ -26,6 +26,7 @@ VEC0 gathered(int element, out int lane) {
     first_index += coordinate * walk[d];
   }
   bool inside = true;
+#pragma unroll(gpu)
   for (int d = 0; d < DEPTH; ++d) {
     int index = index_at(first_index + d);
     inside = inside && index >= 0 && index < axis_sizes[d];

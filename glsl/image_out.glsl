@@ -20,6 +20,7 @@ int class_of(int pixel) {
   int best = 0;
   VEC0 v = LOAD(X, pixel);
   VEC0 highest = v.xxxx;
+#pragma unroll(gpu)
   for (int channel = 1; channel < CHANNELS; ++channel) {
     if (channel % 4 == 0) v = LOAD(X, channel / 4 * PIXELS + pixel);
     if (v[channel % 4] > highest.x) {

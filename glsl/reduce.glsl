@@ -39,6 +39,7 @@ void main() {
   if (pixel >= OUT_PIXELS || slice >= OUT_SLICES) return;
   int start = start_of(pixel) + slice * IN_PIXELS;
   OUT_VEC result = OUT_VEC(INITIAL);
+#pragma unroll(gpu)
   for (int i = 0; i < REDUCED; ++i) {
     int texel = start + step_of(i);
 #if REDUCE_CHANNELS

@@ -16,8 +16,10 @@ int tile_pixel(int p) { return target[p]; }
 // Adds what the input's texels at `index` (negative: zero) contribute under one tap.
 void add_tap(inout vec4 sum[PIXELS][SLICES], int index[PIXELS], int row, int tap) {
   int w = first_weight(row, tap * IN_SLICES);
+#pragma unroll(gpu)
   for (int k = 0; k < IN_SLICES; ++k) {
     vec4 v[PIXELS];
+#pragma unroll
     for (int p = 0; p < PIXELS; ++p) {
       v[p] = LOAD_OR_ZERO(X, index[p]);
       index[p] += IN_PIXELS;
@@ -38,6 +40,7 @@ void main() {
 
   // The input pixel under an output's first tap; its other taps see the pixels before that one.
   int left[PIXELS], top[PIXELS], image[PIXELS];
+#pragma unroll
   for (int p = 0; p < PIXELS; ++p) {
     int q = first + p * PIXEL_LANES;
     int lines = QUOTIENT(q, PHASE_W), batch = QUOTIENT(lines, PHASE_H);
@@ -53,6 +56,7 @@ void main() {
   for (int ky = row_phase % STRIDE_H; ky < KERNEL_H; ky += STRIDE_H) {
     for (int kx = column_phase % STRIDE_W; kx < KERNEL_W; kx += STRIDE_W) {
       int index[PIXELS];  // of the texel of X under the tap
+#pragma unroll
       for (int p = 0; p < PIXELS; ++p) {
         int x = left[p] - kx / STRIDE_W, y = top[p] - ky / STRIDE_H;
         bool inside = target[p] >= 0 && uint(x) < uint(IN_W) && uint(y) < uint(IN_H);

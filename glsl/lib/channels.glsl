@@ -29,6 +29,7 @@ float highest_of(vec4 v) {
   float highest = max(max(v.x, v.y), max(v.z, v.w));
 #if SLICE_LANES > 1
   share(highest);
+#pragma unroll(gpu)
   for (int i = 0; i < SLICE_LANES; ++i) highest = max(highest, of_lane[i]);
 #endif
   return highest;
@@ -40,6 +41,7 @@ float sum_of(vec4 v) {
 #if SLICE_LANES > 1
   share(sum);
   sum = 0.0;
+#pragma unroll(gpu)
   for (int i = 0; i < SLICE_LANES; ++i) sum += of_lane[i];
 #endif
   return sum;

@@ -21,14 +21,19 @@ vec4 input_of(int slice, int pixel, int in_pixels) {
 // The run's results of one slice; `in_pixels` is IN_PIXELS.
 void convolve(out vec4 sum[PIXELS], int slice, int in_pixels) {
   vec4 bias = LOAD(D, slice);
+#pragma unroll
   for (int p = 0; p < PIXELS; ++p) sum[p] = bias;
   int tap = D_SLICES + slice * (KERNEL_H * KERNEL_W);
+#pragma unroll(gpu)
   for (int ky = 0; ky < KERNEL_H; ++ky) {
     int line = run_line(ky);
     vec4 v[COLUMNS];
+#pragma unroll
     for (int c = 0; c < COLUMNS; ++c) v[c] = input_of(slice, run_input(line, c), in_pixels);
+#pragma unroll
     for (int kx = 0; kx < KERNEL_W; ++kx) {
       vec4 weight = LOAD(D, tap++);
+#pragma unroll
       for (int p = 0; p < PIXELS; ++p) sum[p] += v[p * STRIDE_W + kx] * weight;
     }
   }

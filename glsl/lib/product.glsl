@@ -10,8 +10,10 @@ INPUT1(W)
 int weight_row(int slice) { return min(slice, W_SLICES - SLICES); }
 
 void start_with_biases(out vec4 sum[PIXELS][SLICES], int row) {
+#pragma unroll
   for (int s = 0; s < SLICES; ++s) {
     vec4 bias = LOAD(W, row + s);
+#pragma unroll
     for (int p = 0; p < PIXELS; ++p) sum[p][s] = bias;
   }
 }
@@ -24,11 +26,15 @@ int first_weight(int row, int k) {
 
 // Adds the product of an input slice `v`, of which IN_LANES matter, and the weights from texel `w` on.
 void add_product(inout vec4 sum[PIXELS][SLICES], vec4 v[PIXELS], int w) {
+#pragma unroll
   for (int s = 0; s < SLICES; ++s) {
     vec4 column[IN_LANES];
+#pragma unroll
     for (int i = 0; i < IN_LANES; ++i) column[i] = LOAD(W, w + 4 * s + i);
+#pragma unroll
     for (int p = 0; p < PIXELS; ++p) {
       vec4 product = column[0] * v[p][0];
+#pragma unroll
       for (int i = 1; i < IN_LANES; ++i) product += column[i] * v[p][i];
       sum[p][s] += product;
     }
@@ -43,15 +49,20 @@ void store_tile(vec4 sum[PIXELS][SLICES], int slice) {
 #if STORE_LOOP
   // Mesa turns an index into a shorter array into branches, and unrolls a loop whose end it knows.
   vec4 result[64];
+#pragma unroll
   for (int p = 0; p < PIXELS; ++p)
+#pragma unroll
     for (int s = 0; s < SLICES; ++s) result[p * SLICES + s] = sum[p][s];
+#pragma unroll(gpu)
   for (int i = 0; i < STORES; ++i) {
     int pixel = tile_pixel(i / SLICES), at = slice + i % SLICES;
     if (pixel >= 0 && at < OUT_SLICES) store(at, pixel, result[i]);
   }
 #else
+#pragma unroll
   for (int p = 0; p < PIXELS; ++p) {
     int pixel = tile_pixel(p);
+#pragma unroll
     for (int s = 0; s < SLICES; ++s)
       if (pixel >= 0 && slice + s < OUT_SLICES) store(slice + s, pixel, sum[p][s]);
   }

@@ -17,6 +17,7 @@ void find_run(int run) {
   run_batch = QUOTIENT(run_row, OUT_H);
   run_y = run_batch < BATCH ? (run_row - run_batch * OUT_H) * STRIDE_H - PAD_H : OUTSIDE;
   run_first = (run_batch * IN_H + run_y) * IN_W;
+#pragma unroll
   for (int c = 0; c < COLUMNS; ++c) {
     int x = run_start * STRIDE_W - PAD_W + c * DILATION_W;
     run_column[c] = uint(x) < uint(IN_W) ? x : OUTSIDE;

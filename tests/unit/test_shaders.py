@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -128,41 +129,65 @@ def test_llvmpipe_never_unrolls_the_loop_over_inputs(conv: Dispatch) -> None:
     assert "k < IN_SLICES" in assemble(conv, limits).text
 
 
+@pytest.mark.parametrize("cpu", [False, True], ids=["gpu", "llvmpipe"])
 @pytest.mark.parametrize(
     ("code", "expected"),
     [
         ("for (int i = 0; i < N; ++i) a[i] += i_0 * i;",
          "{ { a[0] += i_0 * 0; } { a[1] += i_0 * 1; } }"),
+        ("for (int i = 0; i < 1; ++i) f(i);", "{ { f(0); } }"),
         ("for (int s = 1; s < THREE; ++s) v.s += w.ts[s];",
          "{ { v.s += w.ts[1]; } { v.s += w.ts[2]; } }"),
-        ("for (int i = 0; i < ONE; ++i) {\n  f(i);  // of {\n}\ng();",
+        ("for (int i = 0; i < ONE; ++i) {\n  f(i);\n}\ng();",
          "{ { { f(0); } } }\n\n\ng();"),
         ("for (int i = 0; i < ONE; ++i)\n  if (i < 2) { f(i); g(i); }\nh();",
          "{ { if (0 < 2) { f(0); g(0); } } }\n\nh();"),
-        ("for (int i = 0; i < N; ++i) for (int j = 0; j < ONE; ++j) f(i, j);",
-         "{ { { { f(0, 0); } } } { { { f(1, 0); } } } }"),
+        ("for (int i = 0; i < N; ++i)\n#pragma unroll\nfor (int j = 0; j < ONE; ++j) f(i, j);",
+         "{ { { { f(0, 0); } } } { { { f(1, 0); } } } }\n\n"),
     ],
 )  # fmt: skip
-def test_a_loop_that_is_unrolled(code: str, expected: str) -> None:
+def test_a_marked_loop_is_unrolled(code: str, expected: str, cpu: bool) -> None:
     bounds = (("ONE", "1"), ("N", "2"), ("THREE", "3"))
-    assert _unrolled(code, bounds, 1 << 11).replace(" ", "") == expected.replace(" ", "")
+    unrolled = _unrolled(f"#pragma unroll\n{code}", bounds, cpu)
+    assert unrolled.replace(" ", "") == f"\n{expected}".replace(" ", "")
+    assert _unrolled(code, bounds, cpu).startswith("for (int")
 
 
+@pytest.mark.parametrize("cpu", [False, True], ids=["gpu", "llvmpipe"])
 @pytest.mark.parametrize(
     "loop",
     [
         "for (int i = 0; i < UNKNOWN; ++i) f(i);",
         "for (int i = 0; i < SIZE; ++i) f(i);",
-        "for (int i = 0; i < 4; ++i) f(i);",
-        "for (int i = 0; i < MANY; ++i) f(i);",
         "for (int i = 0; i < N; ++i) if (f(i)) break;",
         "for (int i = 0; i < N; ++i) { if (f(i)) continue; g(i); }",
         "for (int i = 0; i < N; ++i) {\n#if A\n f(i);\n#endif\n}",
-        "for (int i = 0; i < N && f(i); ++i) g(i);",
     ],
 )
-def test_a_loop_that_stays(loop: str) -> None:
-    assert _unrolled(loop, (("N", "2"), ("MANY", "5000"), ("SIZE", "sizes[0]")), 1 << 11) == loop
+def test_a_marked_loop_that_stays(loop: str, cpu: bool) -> None:
+    bounds = (("N", "2"), ("SIZE", "sizes[0]"))
+    assert _unrolled(f"#pragma unroll\n{loop}", bounds, cpu) == f"\n{loop}"
+
+
+def test_long_loops_are_unrolled_on_llvmpipe_only() -> None:
+    loop = "#pragma unroll\nfor (int i = 0; i < N; ++i) f(i);"
+    assert "for" in _unrolled(loop, (("N", "5000"),), False)
+    assert "for" not in _unrolled(loop, (("N", "5000"),), True)
+
+
+def test_loops_marked_for_gpus_stay_on_llvmpipe() -> None:
+    loop = "#pragma unroll(gpu)\nfor (int i = 0; i < N; ++i) f(i);"
+    assert _unrolled(loop, (("N", "2"),), False) == "\n{ { f(0); } { f(1); } }"
+    assert _unrolled(loop, (("N", "2"),), True) == "\nfor (int i = 0; i < N; ++i) f(i);"
+
+
+@pytest.mark.parametrize(
+    "loop", ["for (int i = 0; i < 2 * N; ++i) f(i);", "for (int i = N; i > 0; --i) f(i);", "f();"]
+)
+def test_a_mark_before_anything_else_is_an_error(conv: Dispatch, tmp_path: Path, loop: str) -> None:
+    Path(tmp_path, "own.glsl").write_text(f"void main() {{\n#pragma unroll\n  {loop}\n}}\n")
+    with pytest.raises(ValueError, match=r"own\.glsl.*#pragma unroll"):
+        assemble(replace(conv, shader=str(tmp_path / "own")), LIMITS)
 
 
 def test_a_graph_of_random_numbers_makes_finite_literals() -> None:
