@@ -22,9 +22,9 @@ from gles_delegate.gl.egl import current_context
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.objects import Sampler
 from tests.conftest import Require
-from tests.gl.state import State
 from tests.gl.test_binding import PICTURE, negated
 from tests.gl.test_delegate import desktop_app, es_app, stir
+from tests.support.state import State
 
 pytestmark = [pytest.mark.usefixtures("gl"), pytest.mark.mesa]
 

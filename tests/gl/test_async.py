@@ -11,10 +11,10 @@ import pytest
 
 import gles_delegate as gd
 from gles_delegate.gl.context import GpuContext
-from tests.gl.small import INPUT, allocated, expected
-from tests.gl.state import State
 from tests.gl.test_binding import App, ends, negated
-from tests.gl.trace import traced
+from tests.support.small import INPUT, allocated, expected
+from tests.support.state import State
+from tests.support.trace import traced
 
 pytestmark = pytest.mark.usefixtures("gl")
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import gles_delegate as gd
-from tests.gl.trace import traced
-from tests.sketch import Sketch
+from tests.support.sketch import Sketch
+from tests.support.trace import traced
 
 pytestmark = pytest.mark.usefixtures("gl")
 

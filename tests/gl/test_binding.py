@@ -16,9 +16,9 @@ import gles_delegate as gd
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.limits import Limits
 from gles_delegate.runtime import segment
-from tests.gl.pixels import read_texture
-from tests.gl.trace import traced
-from tests.tflite_builder import ModelBuilder, quantization
+from tests.support.pixels import read_texture
+from tests.support.tflite_builder import ModelBuilder, quantization
+from tests.support.trace import traced
 
 pytestmark = pytest.mark.usefixtures("gl")
 

@@ -14,8 +14,8 @@ import pytest
 from PIL import Image
 
 import gles_delegate as gd
-from tests.command import call, call_json, picture_model, saved
-from tests.gl.small import INPUT, expected, small_model
+from tests.support.command import call, call_json, picture_model, saved
+from tests.support.small import INPUT, expected, small_model
 
 pytestmark = pytest.mark.usefixtures("gl")
 

@@ -29,8 +29,8 @@ from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.libegl import Binding, libegl
 from gles_delegate.gl.objects import TexelBuffer
 from gles_delegate.runtime import session
-from tests.gl.small import INPUT, allocated, check, expected, run, small_model, tiny_model
-from tests.gl.state import State, objects_in
+from tests.support.small import INPUT, allocated, check, expected, run, small_model, tiny_model
+from tests.support.state import State, objects_in
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -287,7 +287,7 @@ def test_a_released_context_is_refused(egl: gd.EglContext) -> None:
 FORK = """
 import os, sys
 import gles_delegate as gd
-from tests.gl.small import allocated, check
+from tests.support.small import allocated, check
 
 delegate = gd.GpuDelegate(gd.GpuDelegateOptions(own_thread={own_thread}))
 interpreter = allocated(delegate)

@@ -13,9 +13,9 @@ import pytest
 import gles_delegate as gd
 from gles_delegate.gl import dmabuf
 from gles_delegate.gl.libegl import attributes, libegl
-from tests.gl.state import State
 from tests.gl.test_binding import PICTURE, App, negated
 from tests.gl.test_delegate import break_function
+from tests.support.state import State
 
 pytestmark = pytest.mark.usefixtures("gl")
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.gl.example import pixels, run
-from tests.tflite_builder import ModelBuilder
+from tests.support.example import pixels, run
+from tests.support.tflite_builder import ModelBuilder
 
 pytestmark = pytest.mark.usefixtures("gl")
 

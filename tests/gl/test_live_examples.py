@@ -24,7 +24,7 @@ from Xlib.error import BadWindow
 from Xlib.ext import xtest
 
 from tests.conftest import Require
-from tests.gl.example import EXAMPLES, pixels, run
+from tests.support.example import EXAMPLES, pixels, run
 
 pytestmark = pytest.mark.usefixtures("gl")
 

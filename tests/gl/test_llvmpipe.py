@@ -16,8 +16,8 @@ from gles_delegate.gl.context import OUTPUT_BLOCK, GpuContext
 from gles_delegate.gl.egl import current_context
 from gles_delegate.ops.lib import tiles
 from gles_delegate.ops.lib.tiles import CpuTiles
-from tests.gl.small import expected, small_model
-from tests.sketch import Sketch
+from tests.support.sketch import Sketch
+from tests.support.small import expected, small_model
 
 pytestmark = pytest.mark.usefixtures("gl")
 

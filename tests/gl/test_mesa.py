@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.usefixtures("gl"), pytest.mark.mesa]
 PROGRAM = """
 import sys
 import gles_delegate as gd
-from tests.gl.small import check, small_model
+from tests.support.small import check, small_model
 options = gd.GpuDelegateOptions(**eval(sys.argv[1]))
 with gd.GpuDelegate(options) as delegate:
     interpreter = gd.Interpreter(model_content=small_model(), experimental_delegates=[delegate])

@@ -15,7 +15,7 @@ import gles_delegate as gd
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.objects import Program
 from gles_delegate.runtime import session, store
-from tests.gl.small import check, small_model, tiny_model
+from tests.support.small import check, small_model, tiny_model
 
 pytestmark = pytest.mark.usefixtures("gl")
 

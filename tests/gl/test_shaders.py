@@ -13,7 +13,7 @@ from gles_delegate.dispatch import Call, Dispatch
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.objects import Program
 from gles_delegate.shaders import assemble
-from tests.graph_table import GRAPHS
+from tests.op_table.graphs import GRAPHS
 from tests.unit.test_plan import FLOOR, ROOMY, plan_of, sketched
 
 pytestmark = pytest.mark.usefixtures("gl")

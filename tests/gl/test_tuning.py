@@ -18,7 +18,7 @@ from gles_delegate.gl.objects import Program
 from gles_delegate.ops import conv
 from gles_delegate.ops.lib.tiles import CHOICES
 from gles_delegate.runtime import tuning
-from tests.tflite_builder import ModelBuilder
+from tests.support.tflite_builder import ModelBuilder
 
 pytestmark = pytest.mark.usefixtures("gl")
 

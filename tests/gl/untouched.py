@@ -23,7 +23,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "examples")]
 import overlay  # noqa: E402
 
 from gles_delegate.gl.context import _current_any  # noqa: E402
-from tests.gl.state import State  # noqa: E402
+from tests.support.state import State  # noqa: E402
 
 SCENE = """
 uniform sampler2D a, b, c;

@@ -10,13 +10,13 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 
 import gles_delegate as gd
-from tests.gl.small import INPUT, expected, small_model
 from tests.gl.test_binding import App
-from tests.litert.test_mixed import ALL, with_a_detour
+from tests.litert.test_mixed import ALL
 from tests.litert.test_variables import cells
-from tests.oracle import assert_close, litert_interpreter, run, run_litert
-from tests.sketch import Sketch
-from tests.tflite_builder import ModelBuilder
+from tests.support.oracle import assert_close, complete, litert_interpreter, run, run_litert
+from tests.support.sketch import Sketch
+from tests.support.small import INPUT, expected, small_model, with_a_detour
+from tests.support.tflite_builder import ModelBuilder
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -88,7 +88,7 @@ def test_an_output_that_another_segment_reads_cannot_be_bound(app: App) -> None:
     x = s.op("EXP", [s.feed((2, 3))])
     whole = s.op("CAST", [x], [s.tensor(dtype=np.int64)])
     y = s.op("SUB", [x, s.op("CAST", [whole], [s.tensor()])])
-    interpreter = split(app, s.complete([x, y]), max_delegated_partitions=ALL)
+    interpreter = split(app, complete(s, [x, y]), max_delegated_partitions=ALL)
     assert interpreter
     with pytest.raises(ValueError, match=f"cannot bind tensor {x}: nodes"):
         app.delegate.bind_buffer_to_tensor(x, app.buffer(24))

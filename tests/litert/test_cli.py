@@ -18,10 +18,10 @@ from gles_delegate.cli import comparison as compare
 from gles_delegate.cli.commands import gles_delegate
 from gles_delegate.model.reader import read_model
 from gles_delegate.runtime.session import Session
-from tests.command import call, call_json, saved
-from tests.gl.small import INPUT, expected, small_model
-from tests.litert.test_mixed import with_a_detour
-from tests.sketch import Sketch
+from tests.support.command import call, call_json, saved
+from tests.support.oracle import complete
+from tests.support.sketch import Sketch
+from tests.support.small import INPUT, expected, small_model, with_a_detour
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -84,7 +84,7 @@ def test_compare_needs_litert(model: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_compare_with_nan_and_infinity() -> None:
     s = Sketch(np.random.default_rng(0))
-    content = s.complete([s.op("LOG", [s.feed((1, 3))])])
+    content = complete(s, [s.op("LOG", [s.feed((1, 3))])])
     feeds = {0: np.array([[0, -1, 2]], np.float32)}
     (difference,) = compare.compare_outputs(content, feeds)
     assert difference.passed
@@ -94,7 +94,7 @@ def test_compare_with_nan_and_infinity() -> None:
 @pytest.mark.parametrize("compared", [compare.compare_outputs, compare.compare_nodes])
 def test_compare_takes_scalars(compared: Callable[..., Iterable[compare.Difference]]) -> None:
     s = Sketch(np.random.default_rng(0))
-    content = s.complete([s.op("SUM", [s.feed((3,)), s.constant(np.array([0], np.int32))])])
+    content = complete(s, [s.op("SUM", [s.feed((3,)), s.constant(np.array([0], np.int32))])])
     (difference,) = compared(content, {0: np.array([1, 2, 4], np.float32)})
     assert difference.shape == ()
     assert difference.passed
@@ -109,7 +109,7 @@ def test_compare_finds_a_wrong_scalar(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Session, "read", wrong)
     s = Sketch(np.random.default_rng(0))
-    content = s.complete([s.op("SUM", [s.feed((3,)), s.constant(np.array([0], np.int32))])])
+    content = complete(s, [s.op("SUM", [s.feed((3,)), s.constant(np.array([0], np.int32))])])
     (difference,) = compare.compare_nodes(content, {0: np.array([1, 2, 4], np.float32)})
     assert (difference.error, difference.passed) == (1, False)
 

@@ -12,8 +12,8 @@ from ai_edge_litert.interpreter import Interpreter as LiteRt
 from numpy.typing import NDArray
 from PIL import Image
 
-from tests.oracle import assert_close, run, run_gles
-from tests.sketch import Dims, Sketch
+from tests.support.oracle import assert_close, run, run_gles
+from tests.support.sketch import Dims, Sketch
 
 pytestmark = pytest.mark.usefixtures("gl")
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.oracle import assert_close, run_gles, run_litert
-from tests.tflite_builder import ModelBuilder, quantization
+from tests.support.oracle import assert_close, run_gles, run_litert
+from tests.support.tflite_builder import ModelBuilder, quantization
 
 pytestmark = pytest.mark.usefixtures("gl")
 

@@ -12,7 +12,7 @@ from ai_edge_litert.interpreter import Interpreter as LiteRt
 import gles_delegate as gd
 from gles_delegate.gl.context import GpuContext
 from tests.op_table import CASES, Case
-from tests.oracle import run, run_litert
+from tests.support.oracle import run, run_litert
 
 pytestmark = pytest.mark.usefixtures("gl")
 

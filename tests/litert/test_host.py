@@ -25,12 +25,12 @@ from gles_delegate.litert.native import NativeDelegate, NativeGraph
 from gles_delegate.model.graph import Graph
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.partition import find_segments
-from tests import oracle
-from tests.gl.small import _WEIGHTS, INPUT, expected, run, small_model, tiny_model
 from tests.gl.test_delegate import resources
-from tests.oracle import assert_close, delegated_interpreter, run_litert
-from tests.random_graphs import random_graph
-from tests.sketch import Sketch
+from tests.support import oracle
+from tests.support.oracle import assert_close, delegated_interpreter, run_litert
+from tests.support.random_graphs import random_graph
+from tests.support.sketch import Sketch
+from tests.support.small import _WEIGHTS, INPUT, expected, run, small_model, tiny_model
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -92,7 +92,7 @@ def test_at_the_end_of_a_process() -> None:
     script = """
         from ai_edge_litert.interpreter import Interpreter
         import gles_delegate as gd
-        from tests.gl.small import small_model
+        from tests.support.small import small_model
         delegate = gd.GpuDelegate(model=small_model())
         interpreter = Interpreter(model_content=small_model(), experimental_delegates=[delegate])
         interpreter.allocate_tensors()

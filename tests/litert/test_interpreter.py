@@ -15,9 +15,9 @@ from ai_edge_litert.interpreter import OpResolverType
 
 import gles_delegate as gd
 from gles_delegate.gl.egl import EglContext
-from tests.gl.state import State, objects_in
-from tests.models import REAL_MODELS
-from tests.tflite_builder import ModelBuilder, quantization
+from tests.support.models import REAL_MODELS
+from tests.support.state import State, objects_in
+from tests.support.tflite_builder import ModelBuilder, quantization
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -137,7 +137,7 @@ def test_details_before_and_after_everything(pair: Pair) -> None:
 def test_free_sizes() -> None:
     builder = ModelBuilder()
     x, y = builder.input((1, 4)), builder.input((1, 4))
-    builder._graph.tensors[x].shapeSignature = [-1, 4]
+    builder.tensors[x]["shape_signature"] = [-1, 4]
     content = builder.build([builder.op("ADD", [x, y], [(1, 4)])])
 
     def work(i: Any) -> list[Any]:
@@ -168,7 +168,7 @@ def test_types_that_numpy_lacks() -> None:
     y = builder.op("RELU", [builder.input((1, 4))], [(1, 4)])
     for number in range(19):
         index = builder.tensor((2,), np.int8)
-        builder._graph.tensors[index].type = number
+        builder.tensors[index]["type"] = number
     content = builder.build([y])
     with gd.Interpreter(model_content=content) as ours:
         assert_same(ours.get_tensor_details(), litert(content).get_tensor_details())

@@ -12,9 +12,17 @@ import pytest
 
 import gles_delegate as gd
 from tests.litert.test_variables import lstm
-from tests.oracle import assert_close, delegated_interpreter, litert_interpreter, run, run_litert
-from tests.random_graphs import random_graph
-from tests.sketch import Sketch
+from tests.support.oracle import (
+    assert_close,
+    complete,
+    delegated_interpreter,
+    litert_interpreter,
+    run,
+    run_litert,
+)
+from tests.support.random_graphs import random_graph
+from tests.support.sketch import Sketch
+from tests.support.small import with_a_detour
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -26,15 +34,6 @@ def mixed(content: bytes, **options: Any) -> tuple[gd.GpuDelegate, gd.Interprete
     interpreter = gd.Interpreter(model_content=content, experimental_delegates=[delegate])
     interpreter.allocate_tensors()
     return delegate, interpreter
-
-
-def with_a_detour() -> tuple[Sketch, bytes]:
-    """RELU, EXP; a CAST to int64 and back, which the GPU does not take; ADD of both, TANH."""
-    s = Sketch(np.random.default_rng(3))
-    x = s.op("EXP", [s.op("RELU", [s.feed((2, 5, 3))])])
-    whole = s.op("CAST", [x], [s.tensor(dtype=np.int64)])
-    y = s.op("CAST", [whole], [s.tensor()])
-    return s, s.complete([s.op("TANH", [s.op("SUB", [x, y])])])
 
 
 def on_gpu(delegate: gd.GpuDelegate) -> list[int]:
@@ -81,7 +80,7 @@ def test_a_range_of_nodes(first: int, last: int | None) -> None:
 
 def test_a_range_that_splits_a_whole_model() -> None:
     s, outputs = random_graph(5)
-    content = s.complete(outputs)
+    content = complete(s, outputs)
     delegate, interpreter = mixed(
         content, first_delegate_node_index=3, last_delegate_node_index=9, max_delegated_partitions=9
     )
@@ -107,8 +106,8 @@ def test_a_mixed_model_keeps_its_variables() -> None:
     s = Sketch(np.random.default_rng(0))
     state = (s.variable((2, 6)), s.variable((2, 6)))
     cell = lstm(s, s.feed((2, 4)), 4, 6, state)
-    content = s.complete(
-        [s.op("CAST", [s.op("CAST", [cell], [s.tensor(dtype=np.int64)])], [s.tensor()]), cell]
+    content = complete(
+        s, [s.op("CAST", [s.op("CAST", [cell], [s.tensor(dtype=np.int64)])], [s.tensor()]), cell]
     )
     delegate, ours = mixed(content)
     theirs = litert_interpreter(content)
@@ -133,7 +132,7 @@ def test_a_constant_that_the_cpu_reads_as_well() -> None:
     x = s.feed((3, 6))
     y = s.op("MUL", [s.op("ADD", [x, real]), other])
     whole = s.op("CAST", [real], [s.tensor(dtype=np.int64)])
-    content = s.complete([y, s.op("CAST", [whole], [s.tensor()])])
+    content = complete(s, [y, s.op("CAST", [whole], [s.tensor()])])
     delegate, interpreter = mixed(content)
     with delegate:
         assert on_gpu(delegate) == [1, 2, 3]
@@ -145,7 +144,7 @@ def test_a_constant_result() -> None:
     s = Sketch(np.random.default_rng(0))
     real = s.op("DEQUANTIZE", [s.constant(s.normal((2, 3)).astype(np.float16))], [s.tensor((2, 3))])
     y = s.op("ADD", [s.feed((2, 3)), real])
-    content = s.complete([y, real])
+    content = complete(s, [y, real])
     reference = run_litert(content, s.feeds)
     with delegated_interpreter(content) as interpreter:
         assert_close(run(interpreter, s.feeds), reference)
@@ -158,7 +157,7 @@ def test_a_constant_result() -> None:
 def test_random_splits(seed: int) -> None:
     """Every other node or so is left to the CPU, by an op that only LiteRT has."""
     s, outputs = random_graph(seed, ops=16)
-    content = s.complete(outputs)
+    content = complete(s, outputs)
     rng = np.random.default_rng(seed)
     first, last = sorted(rng.integers(0, 16, 2).tolist())
     options = gd.GpuDelegateOptions(

@@ -10,10 +10,10 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 
 import gles_delegate as gd
-from tests.guards import guarded
-from tests.models import REAL_MODELS
-from tests.oracle import assert_close, gles_interpreter, run, run_gles, run_litert
-from tests.random_graphs import random_graph
+from tests.support.guards import guarded
+from tests.support.models import REAL_MODELS
+from tests.support.oracle import assert_close, gles_interpreter, run, run_gles, run_litert
+from tests.support.random_graphs import random_graph
 
 pytestmark = pytest.mark.usefixtures("gl")
 

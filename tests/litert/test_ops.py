@@ -20,7 +20,7 @@ from tests.op_table import (
     Case,
     random_cases,
 )
-from tests.oracle import (
+from tests.support.oracle import (
     assert_close,
     gles_interpreter,
     run,

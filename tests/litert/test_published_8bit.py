@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import gles_delegate as gd
-from tests.oracle import run
+from tests.support.oracle import run
 
 pytestmark = pytest.mark.usefixtures("gl")
 

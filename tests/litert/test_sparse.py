@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 import gles_delegate as gd
 from gles_delegate.model.reader import read_model
-from tests.oracle import assert_close, run_gles, run_litert
-from tests.tflite_builder import ModelBuilder
+from tests.support.oracle import assert_close, run_gles, run_litert
+from tests.support.tflite_builder import ModelBuilder
 
 pytestmark = pytest.mark.usefixtures("gl")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.oracle import assert_close, gles_interpreter, litert_interpreter, run
-from tests.sketch import Sketch
+from tests.support.oracle import assert_close, complete, gles_interpreter, litert_interpreter, run
+from tests.support.sketch import Sketch
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -35,7 +35,7 @@ def cells(batch: int, depth: int, units: int, nodes: int) -> tuple[Sketch, bytes
     for _ in range(nodes):
         x = lstm(s, x, depth, units, state)
         depth = units
-    return s, s.complete([x]), state
+    return s, complete(s, [x]), state
 
 
 @pytest.mark.parametrize("nodes", [1, 2])

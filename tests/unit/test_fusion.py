@@ -11,7 +11,7 @@ import pytest
 from gles_delegate.dispatch import Value
 from gles_delegate.limits import Limits
 from gles_delegate.planning.plan import Plan
-from tests.sketch import Sketch
+from tests.support.sketch import Sketch
 from tests.unit.test_plan import ROOMY, plan_of
 
 POOL = {"filter_width": 2, "filter_height": 2, "stride_w": 1, "stride_h": 1}

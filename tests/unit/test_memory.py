@@ -16,7 +16,7 @@ from gles_delegate.planning.lowering import lower_graph
 from gles_delegate.planning.memory import ALIGNMENT, Lifetimes, Place, assign_places, widths
 from gles_delegate.planning.partition import choose_segments
 from gles_delegate.planning.plan import make_plan
-from tests.models import OTHER_MODELS, REAL_MODELS
+from tests.support.models import OTHER_MODELS, REAL_MODELS
 from tests.unit.test_plan import FLOOR, ROOMY
 
 EXAMPLES = sorted(Path(__file__).parents[2].glob("examples/models/*.tflite"))

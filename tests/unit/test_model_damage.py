@@ -14,19 +14,18 @@ from typing import Any
 import flatbuffers
 import numpy as np
 import pytest
-from ai_edge_litert import schema_py_generated as tfl
 
 from gles_delegate.errors import ModelError
 from gles_delegate.model.reader import read_model
-from tests.tflite_builder import ModelBuilder, quantization
+from tests.support.schema import pack, pack_model
+from tests.support.tflite_builder import ModelBuilder, quantization
 
 IDENTIFIER = b"TFL3"
 MEMORY_PER_BYTE = 300  # a table of a few bytes becomes a Python object
 
 
-@cache
-def small_model() -> bytes:
-    """A model with one of everything that the reader looks at."""
+def small_tables() -> Any:
+    """The tables of a model with one of everything that the reader looks at."""
     b = ModelBuilder()
     x = b.input((1, 4, 4, 3), name="x", quantization=quantization(0.5, 3))
     weights = b.constant(np.ones((2, 3, 3, 3), np.float32), name="weights")
@@ -34,7 +33,12 @@ def small_model() -> bytes:
     options: dict[str, Any] = {"stride_h": 1, "stride_w": 1, "fused_activation_function": "RELU"}
     conv = b.op("CONV_2D", [x, weights, bias], [(1, 4, 4, 2)], **options)
     custom = b.op("Mine", [conv, -1, b.variable((1, 4))], [(1, 4)], custom_options=b"\1\2\3")
-    return b.build([custom], signatures={"serve": ({"image": x}, {"scores": custom})})
+    return b.model([custom], signatures={"serve": ({"image": x}, {"scores": custom})})
+
+
+@cache
+def small_model() -> bytes:
+    return pack_model(small_tables())
 
 
 @contextmanager
@@ -144,22 +148,16 @@ def test_random_damage() -> None:
     check_all((f"damage {i}", damaged()) for i in range(3000))
 
 
-def packed(write: Callable[[flatbuffers.Builder], int]) -> bytes:
-    builder = flatbuffers.Builder()
-    builder.Finish(write(builder), file_identifier=IDENTIFIER)
-    return bytes(builder.Output())
-
-
 def edited(changes: Mapping[str, Any]) -> bytes:
     """The small model with other values at paths like ``subgraphs.0.tensors.0.buffer``."""
-    model = tfl.ModelT.InitFromPackedBuf(small_model())
+    model = small_tables()
     for path, value in changes.items():
         *steps, field = path.split(".")
-        node = model
+        node: Any = model
         for step in steps:
-            node = node[int(step)] if step.isdigit() else getattr(node, step)
-        setattr(node, field, value)
-    return packed(model.Pack)
+            node = node[int(step) if step.isdigit() else step]
+        node[field] = value
+    return pack_model(model)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +166,7 @@ def edited(changes: Mapping[str, Any]) -> bytes:
         {"version": 2},
         {"subgraphs": None},
         {"subgraphs": []},
-        {"operatorCodes": None},
+        {"operator_codes": None},
         {"subgraphs.0.tensors": None},
         {"subgraphs.0.inputs": [55]},
         {"subgraphs.0.inputs": [-1]},
@@ -177,7 +175,7 @@ def edited(changes: Mapping[str, Any]) -> bytes:
         {"subgraphs.0.operators.0.inputs": [0, 99]},
         {"subgraphs.0.operators.0.inputs": [-7]},
         {"subgraphs.0.operators.0.outputs": [-1]},
-        {"subgraphs.0.operators.0.opcodeIndex": 9},
+        {"subgraphs.0.operators.0.opcode_index": 9},
         {"subgraphs.0.tensors.0.buffer": 99},
         {"subgraphs.0.tensors.0.buffer": 2**32 - 1},
         {"subgraphs.0.tensors.0.type": 99},
@@ -187,7 +185,7 @@ def edited(changes: Mapping[str, Any]) -> bytes:
         {"subgraphs.0.tensors.1.shape": [2, 3, 3, 4]},
         {"subgraphs.0.tensors.1.shape": [2**31 - 1] * 4},
         {"subgraphs.0.tensors.1.shape": [0, 2**31 - 1, 2**31 - 1, 2**31 - 1]},
-        {"signatureDefs.0.inputs.0.tensorIndex": 99},
+        {"signature_defs.0.inputs.0.tensor_index": 99},
         {"buffers.1.offset": 2**63},
         {"buffers.1.offset": 64, "buffers.1.size": 2**64 - 1},
     ],
@@ -198,63 +196,31 @@ def test_what_contradicts_itself_is_refused(changes: Mapping[str, Any]) -> None:
         read_all(edited(changes))
 
 
-def _model_of_copies(
-    builder: flatbuffers.Builder, copies: int, element: int, part: Callable[..., None]
-) -> int:
-    """A model whose subgraph has a vector with ``copies`` references to the same table."""
-    builder.StartVector(4, copies, 4)
-    for _ in range(copies):
-        builder.PrependUOffsetTRelative(element)
-    elements = builder.EndVector()
-    tfl.SubGraphStart(builder)
-    part(builder, elements)
-    subgraph = tfl.SubGraphEnd(builder)
-    tfl.ModelStartSubgraphsVector(builder, 1)
-    builder.PrependUOffsetTRelative(subgraph)
-    subgraphs = builder.EndVector()
-    tfl.OperatorCodeStart(builder)
-    code = tfl.OperatorCodeEnd(builder)
-    tfl.ModelStartOperatorCodesVector(builder, 1)
-    builder.PrependUOffsetTRelative(code)
-    codes = builder.EndVector()
-    tfl.ModelStart(builder)
-    tfl.ModelAddVersion(builder, 3)
-    tfl.ModelAddSubgraphs(builder, subgraphs)
-    tfl.ModelAddOperatorCodes(builder, codes)
-    return int(tfl.ModelEnd(builder))
+def _model(builder: flatbuffers.Builder, **graph: Any) -> bytes:
+    tables = {"version": 3, "subgraphs": [graph], "operator_codes": [{}]}
+    return pack_model(tables, builder)
 
 
-def _tensors_that_share_a_shape(builder: flatbuffers.Builder) -> int:
-    shape = builder.CreateNumpyVector(np.ones(20_000, np.int32))
-    tfl.TensorStart(builder)
-    tfl.TensorAddShape(builder, shape)
-    tensor = tfl.TensorEnd(builder)
-    return _model_of_copies(builder, 20_000, tensor, tfl.SubGraphAddTensors)
+def _tensors_that_share_a_shape(builder: flatbuffers.Builder) -> bytes:
+    tensor = pack(builder, "Tensor", {"shape": np.ones(20_000, np.int32)})
+    return _model(builder, tensors=[tensor] * 20_000)
 
 
-def _tensors_that_share_a_name(builder: flatbuffers.Builder) -> int:
-    name = builder.CreateString("n" * 50_000)
-    tfl.TensorStart(builder)
-    tfl.TensorAddName(builder, name)
-    tensor = tfl.TensorEnd(builder)
-    return _model_of_copies(builder, 2_000, tensor, tfl.SubGraphAddTensors)
+def _tensors_that_share_a_name(builder: flatbuffers.Builder) -> bytes:
+    tensor = pack(builder, "Tensor", {"name": "n" * 50_000})
+    return _model(builder, tensors=[tensor] * 2_000)
 
 
-def _nodes_that_share_their_inputs(builder: flatbuffers.Builder) -> int:
-    inputs = builder.CreateNumpyVector(np.full(20_000, -1, np.int32))
-    tfl.OperatorStart(builder)
-    tfl.OperatorAddInputs(builder, inputs)
-    node = tfl.OperatorEnd(builder)
-    return _model_of_copies(builder, 20_000, node, tfl.SubGraphAddOperators)
+def _nodes_that_share_their_inputs(builder: flatbuffers.Builder) -> bytes:
+    node = pack(builder, "Operator", {"inputs": np.full(20_000, -1, np.int32)})
+    return _model(builder, operators=[node] * 20_000)
 
 
-def _nodes_that_share_large_custom_options(builder: flatbuffers.Builder) -> int:
-    builder.CreateNumpyVector(np.zeros(100_000, np.uint8))
-    tfl.OperatorStart(builder)
-    tfl.OperatorAddLargeCustomOptionsOffset(builder, 2)
-    tfl.OperatorAddLargeCustomOptionsSize(builder, 100_000)
-    node = tfl.OperatorEnd(builder)
-    return _model_of_copies(builder, 2_000, node, tfl.SubGraphAddOperators)
+def _nodes_that_share_large_custom_options(builder: flatbuffers.Builder) -> bytes:
+    size = 100_000
+    builder.CreateNumpyVector(np.zeros(size, np.uint8))
+    options = {"large_custom_options_offset": 2, "large_custom_options_size": size}
+    return _model(builder, operators=[pack(builder, "Operator", options)] * 2_000)
 
 
 @pytest.mark.parametrize(
@@ -267,9 +233,9 @@ def _nodes_that_share_large_custom_options(builder: flatbuffers.Builder) -> int:
     ],
 )
 def test_a_small_file_cannot_ask_for_much_memory(
-    write: Callable[[flatbuffers.Builder], int],
+    write: Callable[[flatbuffers.Builder], bytes],
 ) -> None:
-    data = packed(write)
+    data = write(flatbuffers.Builder())
     tracemalloc.start()
     try:
         check_all([(write.__name__, data)])

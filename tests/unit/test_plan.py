@@ -19,11 +19,11 @@ from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
 from gles_delegate.planning.plan import Plan, make_plan
 from gles_delegate.planning.ports import Elements, Picture, Pixels, Port
-from tests.graph_table import GRAPHS
-from tests.models import REAL_MODELS
-from tests.random_graphs import random_graph
-from tests.sketch import Sketch
-from tests.tflite_builder import ModelBuilder
+from tests.op_table.graphs import GRAPHS
+from tests.support.models import REAL_MODELS
+from tests.support.random_graphs import random_graph
+from tests.support.sketch import Sketch
+from tests.support.tflite_builder import ModelBuilder
 
 FLOOR = Limits()
 ROOMY = Limits(storage_blocks=6, image_units=5, invocations=1024, buffer_texels=1 << 27, cpu=True)

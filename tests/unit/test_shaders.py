@@ -10,7 +10,7 @@ import pytest
 from gles_delegate.dispatch import Dispatch
 from gles_delegate.limits import Limits
 from gles_delegate.shaders import DESKTOP_HEADER, ES_HEADER, _unrolled, assemble
-from tests.graph_table import GRAPHS
+from tests.op_table.graphs import GRAPHS
 from tests.unit.test_fusion import POOL, Net
 from tests.unit.test_plan import ROOMY, plan_of, sketched
 

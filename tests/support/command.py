@@ -10,7 +10,7 @@ import numpy as np
 from click.testing import CliRunner
 
 from gles_delegate.cli.commands import gles_delegate
-from tests.sketch import Sketch
+from tests.support.sketch import Sketch
 
 
 def call(*arguments: object, status: int = 0) -> str:

@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 
-from tests.sketch import Dims, Sketch
+from tests.support.sketch import Dims, Sketch
 
 _UNARY = ("RELU", "RELU6", "TANH", "LOGISTIC")
 _BINARY = ("ADD", "SUB", "MUL", "MAXIMUM")

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import gles_delegate as gd
-from tests.tflite_builder import ModelBuilder
+from tests.support.sketch import Sketch
+from tests.support.tflite_builder import ModelBuilder
 
 Floats = NDArray[np.float32]
 _RNG = np.random.default_rng(0)
@@ -33,6 +34,16 @@ def tiny_model() -> bytes:
     """RELU of four numbers: one program."""
     builder = ModelBuilder()
     return builder.build([builder.op("RELU", [builder.input((1, 4))], [(1, 4)])])
+
+
+def with_a_detour() -> tuple[Sketch, bytes]:
+    """RELU, EXP; a CAST to int64 and back, which the GPU does not take; ADD of both, TANH."""
+    shape = (2, 5, 3)
+    s = Sketch(np.random.default_rng(3))
+    x = s.op("EXP", [s.op("RELU", [s.feed(shape)], [shape])], [shape])
+    whole = s.op("CAST", [x], [s.tensor(shape, np.int64)])
+    y = s.op("CAST", [whole], [s.tensor(shape)])
+    return s, s.build([s.op("TANH", [s.op("SUB", [x, y], [shape])], [shape])])
 
 
 def expected(x: Floats = INPUT) -> Floats:

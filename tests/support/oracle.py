@@ -11,6 +11,7 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from numpy.typing import NDArray
 
 import gles_delegate as gd
+from tests.support.sketch import Sketch
 
 Arrays = Sequence[NDArray[Any]]
 TOLERANCE = 1e-5
@@ -61,6 +62,15 @@ def delegated_interpreter(
         )
         interpreter.allocate_tensors()
         yield interpreter
+
+
+def complete(sketch: Sketch, outputs: Sequence[int]) -> bytes:
+    """A sketch's model with the shapes that LiteRT infers; raises if LiteRT refuses it."""
+    interpreter = litert_interpreter(sketch.build(outputs))
+    for detail in interpreter.get_tensor_details():
+        if detail["index"] < len(sketch.tensors):
+            sketch.set_shape(detail["index"], detail["shape"].tolist())
+    return sketch.build(outputs)
 
 
 def run_litert(content: bytes, inputs: Arrays) -> list[NDArray[Any]]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tests.oracle import litert_interpreter
-from tests.tflite_builder import ModelBuilder
+from tests.support.tflite_builder import ModelBuilder
 
 Dims = tuple[int, ...]
 
@@ -42,11 +40,3 @@ class Sketch(ModelBuilder):
         if constant:
             return self.constant(self.normal(shape, scale))
         return self.feed(shape, scale=scale)
-
-    def complete(self, outputs: Sequence[int]) -> bytes:
-        """The model's bytes, with the shapes that LiteRT infers; raises if LiteRT refuses it."""
-        interpreter = litert_interpreter(self.build(outputs))
-        for detail in interpreter.get_tensor_details():
-            if detail["index"] < self.tensor_count:
-                self.set_shape(detail["index"], detail["shape"].tolist())
-        return self.build(outputs)

@@ -13,9 +13,8 @@ from PIL import Image
 
 from gles_delegate.cli import common, files
 from gles_delegate.model.graph import Array, Graph, Quantization, Tensor
-from tests.command import call, call_json, picture_model, saved
-from tests.gl.small import small_model
-from tests.litert.test_mixed import with_a_detour
+from tests.support.command import call, call_json, picture_model, saved
+from tests.support.small import small_model, with_a_detour
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Element-wise ops, for the table in op_table.py.
+"""Element-wise ops on every type.
 
 A row "ADD (8-bit)" has the quantised cases of ADD, and "ADD (int32)" those of integers.
 """
@@ -13,128 +13,22 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gles_delegate.ops import supported_ops
-from tests.op_base import ACTIVATIONS, EXTREMES, Attributes, Op, random_dims
-from tests.sketch import Dims, Sketch
-from tests.tflite_builder import quantization
-
-Shapes = tuple[Dims, ...]
-
-COMPARISONS = ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL")
-DIVISIONS = ("DIV", "FLOOR_DIV", "FLOOR_MOD")
-POSITIVE = ("LOG", "SQRT", "RSQRT")
-INTEGER_EXTREMES = (0, 1, -1, 2, -3, 7, 46341, -46341, 2**31 - 1, -(2**31))
-RANGES = {"int32": (-60, 60), "bool": (0, 1), "int8": (-128, 127), "uint8": (0, 255)}
-ZERO_POINTS = {"int8": -4, "uint8": 124}
-FIXED_OUTPUTS = {"LOGISTIC": (1 / 256, 0), "TANH": (1 / 128, 128)}
-"""Scale, and zero point above the lowest integer, that LiteRT demands."""
-
-# --- models --------------------------------------------------------------------------------------
-
-
-def elementwise(
-    s: Sketch,
-    op: str,
-    x: Shapes = (),
-    dtype: str = "float32",
-    out: str = "",
-    constant: Dims = (),
-    twice: bool = False,
-    special: int = 0,
-    without: tuple[float, ...] = (),
-    span: tuple[float, float] | None = None,
-    scales: tuple[float, ...] = (),
-    past_newest: int | None = None,
-    **options: Any,
-) -> int:
-    """`op` of operands of the shapes `x`.
-
-    Args:
-        dtype: Of the operands, but for a condition, which is bool.
-        out: Of the output; that of the op by default.
-        constant: Which operands are constants.
-        twice: The first operand is also the second.
-        special: Of this many operands, all combinations of extreme values but `without`; of one,
-            with a `span`, values spread over it.
-        scales: The operands are quantised with these, and the output with the last.
-        past_newest: The version of the op, above the newest that the delegate takes.
-    """
-    name = op.partition(" ")[0]
-    out = out or ("bool" if name in COMPARISONS else dtype)
-    operands = []
-    for values in extremes(special, dtype, without) if span is None else [spread(name, *span)]:
-        operands.append(s.feed(values=values, dtype=dtype))
-    for i, shape in enumerate(x):
-        kind = "bool" if name.startswith("SELECT") and i == 0 else dtype
-        values = numbers(s.rng, name, i, shape, kind, bool(scales))
-        how = quantization(scales[i], ZERO_POINTS[kind]) if scales else None
-        if i in constant:
-            operands.append(s.constant(values, quantization=how))
-        else:
-            s.feeds.append(values)
-            operands.append(s.input(shape, kind, quantization=how))
-    result = s.tensor(None, out, quantization=output_quantization(name, out, scales))
-    version = 1 if past_newest is None else supported_ops()[name] + past_newest
-    return s.op(name, operands * 2 if twice else operands, [result], version=version, **options)
-
-
-def add_n(s: Sketch, op: str, count: int, x: Dims = (3, 5), **how: Any) -> int:
-    return elementwise(s, op, (x,) * count, **how)
-
-
-def output_quantization(op: str, dtype: str, scales: tuple[float, ...]) -> Any:
-    if not scales or dtype == "bool":
-        return None
-    if op in FIXED_OUTPUTS:
-        scale, above = FIXED_OUTPUTS[op]
-        return quantization(scale, RANGES[dtype][0] + above)
-    return quantization(scales[-1], ZERO_POINTS[dtype])
-
-
-def extremes(count: int, dtype: str, without: tuple[float, ...]) -> NDArray[Any]:
-    every = EXTREMES if dtype == "float32" else INTEGER_EXTREMES
-    kept = [value for value in every if value not in without]
-    return np.array(list(itertools.product(kept, repeat=count)), dtype).T
-
-
-def spread(op: str, low: float, high: float) -> NDArray[Any]:
-    return (np.geomspace if op in POSITIVE else np.linspace)(low, high, 2001)
-
-
-def numbers(
-    rng: np.random.Generator, op: str, position: int, shape: Dims, dtype: str, quantized: bool
-) -> NDArray[Any]:
-    """Random operands inside the domain of an op; for comparisons many are equal."""
-    if dtype == "float32":
-        real = np.asarray(3 * rng.standard_normal(shape), np.float32)
-        if op in (*COMPARISONS, "FLOOR_DIV", "FLOOR_MOD"):
-            real = np.asarray(np.round(5 * real) / 5, np.float32)
-        if op in POSITIVE or (op == "POW" and position == 0):
-            real = np.abs(real) + np.float32(0.01)
-        return np.where(real == 0, np.float32(0.5), real) if op in DIVISIONS else real
-    low, high = RANGES[dtype]
-    zero = ZERO_POINTS[dtype] if quantized else 0
-    if quantized and op in POSITIVE:
-        low = zero
-    if quantized and op in COMPARISONS:
-        low, high = zero - 12, zero + 12
-    if op == "POW" and position == 1:
-        low, high = 0, 4
-    integers = np.asarray(rng.integers(low, high, shape, endpoint=True), dtype)
-    if op in DIVISIONS:
-        # LiteRT's 8-bit quotients overflow where the dividend is a few steps and the divisor many.
-        integers[np.abs(integers.astype(int) - zero) < (8 if quantized else 1)] = zero + 9
-    return integers
-
-
-# --- cases ---------------------------------------------------------------------------------------
+from tests.op_table.base import (
+    ACTIVATIONS,
+    Attributes,
+    Op,
+    random_dims,
+)
+from tests.op_table.elements import COMPARISONS, Shapes, add_n, elementwise
+from tests.support.sketch import Dims
 
 SHAPES: Shapes = (
     (), (1,), (7,), (1, 1), (3, 5), (2, 3, 4), (1, 4, 5, 8), (3, 4, 5, 7), (1, 17, 19, 3),
     (2, 3, 4, 5, 6), (2, 1, 3, 2, 1, 2), (0, 3), (3, 0),
 )  # fmt: skip
+
+
 PAIRS: tuple[Shapes, ...] = (
     ((), ()),
     ((5,), (5,)),
@@ -154,12 +48,18 @@ PAIRS: tuple[Shapes, ...] = (
     ((2, 1, 4, 1, 6), (3, 1, 5, 1)),
     ((0, 3), (1, 3)),
 )
+
+
 SAME_TRIPLES: tuple[Shapes, ...] = tuple((x, x, x) for x in SHAPES)
+
+
 ROW_TRIPLES: tuple[Shapes, ...] = tuple(
     (condition, x, x)
     for x in ((1, 5), (3, 5), (4, 3), (5, 2, 3), (3, 4, 5, 7), (2, 3, 4, 5, 6), (0, 3))
     for condition in ((), x[:1])
 )
+
+
 BROADCAST_TRIPLES: tuple[Shapes, ...] = (
     ((), (3, 5), (3, 5)),
     ((1,), (1, 1), ()),
@@ -172,9 +72,17 @@ BROADCAST_TRIPLES: tuple[Shapes, ...] = (
     ((2, 1, 4, 1, 1), (3, 1, 5, 1), (6,)),
     ((0, 3), (1, 3), ()),
 )
+
+
 TYPES = ("float32", "int32", "bool", "int8", "uint8")
+
+
 FLOAT, NUMBER, BIT = ("float32",), ("float32", "int32"), ("bool",)
+
+
 INTEGER, INT8, BYTE = ("int32",), ("int8",), ("int8", "uint8")
+
+
 RESCALED, ALIKE = (0.05, 0.031, 0.07), (0.05, 0.05, 0.05)
 
 
@@ -270,9 +178,6 @@ def atan2_cases() -> Iterator[Attributes]:
     yield dict(x=((3, 5), (3, 5)), past_newest=0)
 
 
-# --- random cases --------------------------------------------------------------------------------
-
-
 def drawn(rng: random.Random, arity: int, dtypes: tuple[str, ...]) -> Attributes:
     shape = random_dims(rng, rng.randint(1, 5), 7)
 
@@ -308,9 +213,6 @@ def drawn_select(rng: random.Random) -> Attributes:
     return dict(x=(rng.choice(((), x[:1], x)), x, x), dtype=rng.choice(TYPES))
 
 
-# --- rows ----------------------------------------------------------------------------------------
-
-
 def extreme(arity: int, *dtypes: str, **how: Any) -> tuple[Attributes, ...]:
     return tuple(dict(special=arity, dtype=dtype, **how) for dtype in dtypes)
 
@@ -320,16 +222,26 @@ def spanning(low: float, high: float) -> Attributes:
 
 
 TURNS = (spanning(-500, 500), *extreme(1, *FLOAT, without=(3e38, -3e38)))
+
+
 MAGNITUDES = (spanning(1e-38, 3e38), *extreme(1, *FLOAT))
+
+
 QUOTIENTS = extreme(2, *INTEGER, without=(0, -(2**31)))  # the rest stop LiteRT, or its process
 
+
 ACTS = tuple({"fused_activation_function": act} for act in (*ACTIVATIONS, "NONE"))
+
+
 # GLSL compilers may take 0 times infinity for 0.
 ALPHAS: tuple[Attributes, ...] = (
     {"alpha": 0.0, "without": (-np.inf,)},
     *({"alpha": alpha} for alpha in (1.0, 1.5, -0.5, 0.2)),
 )
+
+
 VARIANTS: tuple[Attributes, ...] = ({"approximate": True}, {"approximate": False})
+
 
 ROWS = {
     "ABS": Row(1, NUMBER, extreme(1, *NUMBER)),
@@ -387,6 +299,7 @@ ROWS = {
     "LEAKY_RELU (8-bit)": Row(1, BYTE, choices=ALPHAS, scales=RESCALED),
 }
 
+
 OPS: dict[str, Op] = {name: Op(elementwise, row.cases, row.draw) for name, row in ROWS.items()}
 OPS |= {
     "ATAN2": Op(elementwise, atan2_cases, drawn_atan2),
@@ -401,6 +314,7 @@ OPS |= {
     "ADD_N": Op(add_n, add_n_cases, drawn_add_n),
 }
 
+
 # LiteRT applies these ops to the stored integers, whatever real numbers they stand for.
 LEFT_TO_LITERT: tuple[tuple[str, Attributes], ...] = (
     *((op, dict(x=((3, 5),), dtype="int8", scales=RESCALED)) for op in ("NEG", "CAST")),
@@ -410,6 +324,7 @@ LEFT_TO_LITERT: tuple[tuple[str, Attributes], ...] = (
     ),
     ("ADD (int32)", dict(x=((3, 5), (3, 5)), dtype="int32", fused_activation_function="TANH")),
 )
+
 
 LITERT_REFUSES: tuple[tuple[str, Attributes], ...] = (
     *((op, dict(row.simple, past_newest=1)) for op, row in ROWS.items()),

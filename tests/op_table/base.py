@@ -9,11 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from tests.sketch import Dims
+from tests.support.sketch import Dims
 
 Attributes = dict[str, Any]
+Cases = tuple[tuple[str, Attributes], ...]
+"""Names of rows, and attributes for each."""
 
 ACTIVATIONS = ("RELU", "RELU_N1_TO_1", "RELU6")
+TENSOR_TYPES = {"int32": 2, "int64": 4}
+"""Numbers of the schema."""
+
 CHANNELS = (1, 2, 3, 4, 5, 7, 8, 13, 16, 33, 64)
 EXTREMES = (
     0.0, -0.0, 1.0, -1.0, 0.5, 6.5, -20.0, 88.0, 90.0, -90.0, 1e-30, 3e38, -3e38,
@@ -23,11 +28,14 @@ EXTREMES = (
 
 @dataclass(frozen=True)
 class Op:
-    """How models of one op are made: ``model(sketch, op, **attributes)`` gives the outputs."""
+    """How models of one op are made: ``model(sketch, op, **attributes)`` gives the outputs.
+
+    ``fixed`` lists the attributes of the table's cases, ``draw`` draws those of a random one.
+    """
 
     model: Callable[..., int | Sequence[int]]
     fixed: Callable[[], Iterable[Attributes]]
-    draw: Callable[[random.Random], Attributes]
+    draw: Callable[[random.Random], Attributes] | None = None
 
 
 def random_dims(rng: random.Random, rank: int, largest: int = 9) -> Dims:

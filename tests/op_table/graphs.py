@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from tests.sketch import Sketch
+from tests.op_table.base import Attributes, Op
+from tests.support.sketch import Sketch
 
 Graph = Callable[[Sketch], int | Sequence[int]]
 GRAPHS: dict[str, Graph] = {}
-CLAMPS = ("NONE", "RELU", "RELU_N1_TO_1", "RELU6")
 
 
 def _graph(build: Graph) -> Graph:
@@ -332,31 +331,12 @@ def many_live_tensors(s: Sketch) -> int:
     return values[0]
 
 
-def random_graph(s: Sketch, seed: int) -> list[int]:
-    """Element-wise ops, convolutions and concatenations wired at random, several outputs."""
-    rng = random.Random(seed)
-    depths = {s.feed((2, 5, 4, depth)): depth for depth in (3, 8)}
-    for _ in range(rng.randint(4, 25)):
-        x = rng.choice(list(depths))
-        same_depth = [tensor for tensor in depths if depths[tensor] == depths[x]]
-        match rng.randrange(6):
-            case 0:
-                out = rng.randint(1, 9)
-                act = {"fused_activation_function": rng.choice(CLAMPS)}
-                y = _conv(s, x, depths[x], out, rng.choice((1, 3)), **act)
-                depths[y] = out
-            case 1:
-                y = s.op(rng.choice(("RELU", "RELU6", "TANH", "LOGISTIC")), [x])
-                depths[y] = depths[x]
-            case 2 | 3:
-                y = s.op(rng.choice(("ADD", "SUB", "MAXIMUM")), [x, rng.choice(same_depth)])
-                depths[y] = depths[x]
-            case 4:
-                vector = s.constant(s.normal((depths[x],)))
-                y = s.op(rng.choice(("MUL", "ADD")), rng.sample([x, vector], 2))
-                depths[y] = depths[x]
-            case _:
-                other = rng.choice([tensor for tensor in depths if depths[tensor] < 16])
-                y = s.op("CONCATENATION", [x, other], axis=3)
-                depths[y] = depths[x] + depths[other]
-    return [*rng.sample(list(depths), 2), y]
+def graph(s: Sketch, op: str, of: str) -> int | Sequence[int]:
+    return GRAPHS[of](s)
+
+
+def graph_cases() -> Iterator[Attributes]:
+    return ({"of": name} for name in GRAPHS)
+
+
+OPS = {"GRAPH": Op(graph, graph_cases)}

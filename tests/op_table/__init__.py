@@ -1,0 +1,67 @@
+"""The table of single-op models and small graphs that every test of the ops draws from.
+
+A row has one function that puts the op into a model, one that lists its fixed attributes and one
+that draws attributes at random. To add an op: write the three in the module of its subject and
+name them in that module's ``OPS``.
+"""
+
+from __future__ import annotations
+
+from tests.op_table import (
+    arithmetic,
+    axes,
+    blocks,
+    eight_bit,
+    elementwise,
+    graphs,
+    indices,
+    joins,
+    parts,
+    products,
+    rearrangement,
+    windows,
+)
+from tests.op_table.base import Cases, Op
+from tests.op_table.case import Case, make_case
+
+__all__ = ["CASES", "LEFT_TO_LITERT", "LEFT_TO_THE_DRIVER", "LITERT_REFUSES", "OPS", "Case"]
+
+_MODULES = (
+    windows,
+    arithmetic,
+    axes,
+    products,
+    rearrangement,
+    joins,
+    parts,
+    blocks,
+    indices,
+    elementwise,
+    eight_bit,
+    graphs,
+)
+
+OPS: dict[str, Op] = {op: row for module in _MODULES for op, row in module.OPS.items()}
+
+
+def _cases(name: str) -> list[Case]:
+    """The cases of every module's tuple of this name."""
+    tables: list[Cases] = [getattr(module, name, ()) for module in _MODULES]
+    return [make_case(op, OPS[op], attributes) for table in tables for op, attributes in table]
+
+
+CASES = [make_case(op, row, attributes) for op, row in OPS.items() for attributes in row.fixed()]
+
+LEFT_TO_LITERT = _cases("LEFT_TO_LITERT")
+"""LiteRT runs these, and the delegate leaves them to it."""
+
+LITERT_REFUSES = _cases("LITERT_REFUSES")
+"""What the table leaves out, because there is no reference for it."""
+
+LEFT_TO_THE_DRIVER = {
+    "RSQRT special=1 span=1e-38x3e+38",
+    "LOG special=1 span=1e-38x3e+38",
+    "POW special=2 dtype=float32",
+    "ATAN2 special=2",
+}
+"""Denormals and the signs of zero, which GLSL leaves to the driver; Mesa keeps them."""

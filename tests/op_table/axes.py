@@ -1,0 +1,285 @@
+"""Ops along axes: reductions, positions, running sums, softmax."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+
+import numpy as np
+
+from tests.op_table.base import (
+    CHANNELS,
+    EXTREMES,
+    TENSOR_TYPES,
+    Attributes,
+    Cases,
+    Op,
+    random_dims,
+)
+from tests.support.sketch import Dims, Sketch
+
+
+def mean(
+    s: Sketch,
+    op: str,
+    x: Dims = (2, 4, 5, 6),
+    axes: Dims | int = (1, 2),
+    keep_dims: bool = False,
+) -> int:
+    return s.op(op, [s.feed(x), s.constant(np.asarray(axes, np.int32))], keep_dims=keep_dims)
+
+
+def mean_cases() -> Iterator[Attributes]:
+    for keep_dims in (False, True):
+        for x in ((7,), (3, 5), (2, 3, 5), (2, 3, 4, 5), (2, 3, 4, 3, 2)):
+            for count in range(1, len(x) + 1):
+                for axes in itertools.combinations(range(len(x)), count):
+                    yield dict(x=x, axes=axes, keep_dims=keep_dims)
+        for order in (-1, 2, (-1,), (-3, -2), (2, 1), (1, -3), (1, 1), (-1, 3, 0)):
+            yield dict(axes=order, keep_dims=keep_dims)
+        yield dict(axes=(), keep_dims=keep_dims)
+        yield dict(x=(), axes=(), keep_dims=keep_dims)
+        yield dict(x=(0, 3), axes=(1,), keep_dims=keep_dims)
+        yield dict(x=(1, 7, 7, 37), keep_dims=keep_dims)
+        yield dict(x=(1, 64, 65, 3), keep_dims=keep_dims)
+        yield dict(x=(3, 1, 1, 9), keep_dims=keep_dims)
+        yield dict(x=(1, 1000), axes=(1,), keep_dims=keep_dims)
+
+
+def mean_random(rng: random.Random) -> Attributes:
+    x = random_dims(rng, rng.randint(1, 5), 7)
+    count = rng.randint(1, len(x))
+    axes = tuple(axis - rng.choice((0, len(x))) for axis in rng.sample(range(len(x)), count))
+    return dict(x=x, axes=axes, keep_dims=rng.random() < 0.5)
+
+
+def softmax(
+    s: Sketch,
+    op: str,
+    x: Dims = (1, 10),
+    beta: float = 1.0,
+    scale: float = 1.0,
+    offset: float = 0.0,
+) -> int:
+    return s.op(op, [s.feed(values=s.normal(x, scale) + offset)], beta=beta)
+
+
+def softmax_cases() -> Iterator[Attributes]:
+    for x, beta in itertools.product(((10,), (3, 10), (2, 3, 10), (1, 4, 5, 6)), (0.5, 1.0, 2.0)):
+        yield dict(x=x, beta=beta)
+    for x in ((1,), (5, 1), (1, 3), (1, 1001), (3, 1001), (1, 3, 3, 130), (3, 5, 4, 3)):
+        yield dict(x=x)
+    yield dict(x=(1, 64, 64, 2))
+    yield dict(x=(2, 3, 4, 5, 6))
+    yield dict(x=(0, 3))
+    yield dict(x=(2, 4), beta=0.0)
+    yield dict(x=(2, 4), beta=-1.0)
+    for offset in (500.0, -500.0):
+        yield dict(x=(2, 7), scale=30.0, offset=offset)
+    yield dict(x=(2, 7), scale=1e4)
+
+
+def softmax_random(rng: random.Random) -> Attributes:
+    return dict(
+        x=(*random_dims(rng, rng.randint(0, 3)), rng.choice((1, 2, 5, 17, 64, 129))),
+        beta=rng.choice((0.5, 1.0, 1.5)),
+        scale=rng.choice((1.0, 10.0)),
+    )
+
+
+def along(
+    s: Sketch,
+    x: Dims,
+    kind: str,
+    special: bool = False,
+    extremes: tuple[float, ...] = EXTREMES,
+) -> int:
+    """An input with values of the type `kind`: small whole numbers, but for float32."""
+    if special:
+        return s.feed(values=np.resize(extremes, x))
+    if kind == "float32":
+        return s.feed(x)
+    return s.feed(values=s.rng.integers(-9, 10, x), dtype=kind)
+
+
+def reduction(
+    s: Sketch,
+    op: str,
+    x: Dims = (2, 4, 5, 6),
+    axes: Dims | int = (1, 2),
+    keep_dims: bool = False,
+    kind: str = "float32",
+    special: bool = False,
+) -> int:
+    inputs = [along(s, x, kind, special), s.constant(np.asarray(axes, np.int32))]
+    return s.op(op, inputs, keep_dims=keep_dims)
+
+
+def reduction_cases(*kinds: str) -> Iterator[Attributes]:
+    for kind in kinds:
+        for x in ((7,), (3, 5), (2, 3, 5), (2, 3, 4, 5), (2, 3, 4, 3, 2)):
+            for count in range(1, len(x) + 1):
+                for axes in itertools.combinations(range(len(x)), count):
+                    yield dict(x=x, axes=axes, kind=kind)
+        for keep_dims in (False, True):
+            for order in (-1, 2, (-1,), (-3, -2), (2, 1), (1, 1), (-1, 3, 0)):
+                yield dict(axes=order, keep_dims=keep_dims, kind=kind)
+            yield dict(axes=(), keep_dims=keep_dims, kind=kind)
+            yield dict(x=(), axes=(), keep_dims=keep_dims, kind=kind)
+            yield dict(x=(0, 3), axes=(1,), keep_dims=keep_dims, kind=kind)
+            yield dict(x=(3, 1, 1, 9), keep_dims=keep_dims, kind=kind)
+            yield dict(x=(1, 7, 7, 37), axes=(1, 2, 3), keep_dims=keep_dims, kind=kind)
+        yield dict(x=(1, 64, 65, 3), kind=kind)
+
+
+def number_cases() -> Iterator[Attributes]:
+    yield from reduction_cases("float32", "int32")
+    for kind in ("float32", "int32"):
+        yield dict(x=(0, 3), axes=(0,), kind=kind)
+        yield dict(x=(2, 0), axes=(1,), kind=kind)
+
+
+def extremum_cases() -> Iterator[Attributes]:
+    yield from number_cases()
+    for axes in ((0,), (1,), (0, 1)):
+        yield dict(x=(16, 5), axes=axes, special=True)
+
+
+def logical_cases() -> Iterator[Attributes]:
+    yield from reduction_cases("bool")
+    yield dict(x=(2, 0), axes=(1,), kind="bool")
+
+
+def reduction_random(rng: random.Random) -> Attributes:
+    x = random_dims(rng, rng.randint(1, 5), 5)
+    count = rng.randint(1, len(x))
+    axes = tuple(axis - rng.choice((0, len(x))) for axis in rng.sample(range(len(x)), count))
+    return dict(x=x, axes=axes, keep_dims=rng.random() < 0.5)
+
+
+def number_random(rng: random.Random) -> Attributes:
+    return dict(reduction_random(rng), kind=rng.choice(("float32", "int32")))
+
+
+def logical_random(rng: random.Random) -> Attributes:
+    return dict(reduction_random(rng), kind="bool")
+
+
+def arg_max(
+    s: Sketch,
+    op: str,
+    x: Dims = (2, 4, 5, 6),
+    axis: int = -1,
+    kind: str = "float32",
+    out: str = "int32",
+    special: bool = False,
+) -> int:
+    """`special`: without NaN, which LiteRT sometimes takes for the largest and sometimes not."""
+    inputs = [along(s, x, kind, special, EXTREMES[:-1]), s.constant(np.int32(axis))]
+    return s.op(op, inputs, [s.tensor(dtype=out)], output_type=TENSOR_TYPES[out])
+
+
+def axis_cases(*kinds: str) -> Iterator[Attributes]:
+    for kind in kinds:
+        for x in ((7,), (3, 5), (2, 3, 5), (2, 3, 4, 6), (3, 1, 4, 3, 2)):
+            for axis in range(-len(x), len(x)):
+                yield dict(x=x, axis=axis, kind=kind)
+        yield dict(x=(0, 3), axis=1, kind=kind)
+        yield dict(x=(1, 1001), axis=1, kind=kind)
+        yield dict(x=(1, 1), axis=0, kind=kind)
+        yield dict(x=(1, 33, 31, 21), axis=3, kind=kind)
+
+
+def arg_max_cases() -> Iterator[Attributes]:
+    yield from axis_cases("float32", "int32")
+    for axis in range(2):
+        yield dict(x=(16, 5), axis=axis, special=True)
+
+
+def axis_random(rng: random.Random) -> Attributes:
+    x = random_dims(rng, rng.randint(1, 5), 6)
+    kind = rng.choice(("float32", "int32"))
+    return dict(x=x, axis=rng.randrange(-len(x), len(x)), kind=kind)
+
+
+def cumsum(
+    s: Sketch,
+    op: str,
+    x: Dims = (2, 4, 5, 6),
+    axis: int = -1,
+    kind: str = "float32",
+    exclusive: bool = False,
+    reverse: bool = False,
+) -> int:
+    inputs = [along(s, x, kind), s.constant(np.int32(axis))]
+    return s.op(op, inputs, exclusive=exclusive, reverse=reverse)
+
+
+def cumsum_cases() -> Iterator[Attributes]:
+    for exclusive, reverse in itertools.product((False, True), repeat=2):
+        for attributes in axis_cases("float32", "int32"):
+            yield dict(attributes, exclusive=exclusive, reverse=reverse)
+    yield dict(x=(0, 3), axis=0)
+
+
+def cumsum_random(rng: random.Random) -> Attributes:
+    return dict(axis_random(rng), exclusive=rng.random() < 0.5, reverse=rng.random() < 0.5)
+
+
+def over_channels(s: Sketch, op: str, x: Dims = (2, 3, 4, 6), scale: float = 1.0) -> int:
+    return s.op(op, [s.feed(x, scale=scale)])
+
+
+def over_channels_cases() -> Iterator[Attributes]:
+    for x in ((1,), (7,), (3, 5), (2, 3, 4), (1, 3, 3, 130), (2, 3, 4, 5, 6), (0, 3), (1, 1001)):
+        yield dict(x=x)
+        yield dict(x=x, scale=30.0)
+    for channels in CHANNELS:
+        yield dict(x=(1, 7, 6, channels))
+    yield dict(x=(3, 1001))
+    yield dict(x=(1, 2050))
+    yield dict(x=(2, 4101))
+    yield dict(x=(1, 64, 64, 2))
+    yield dict(x=(300, 67))
+    yield dict(x=(2, 7), scale=0.0)
+    yield dict(x=(2, 7), scale=1e-8)
+
+
+def over_channels_random(rng: random.Random) -> Attributes:
+    channels = rng.choice((1, 2, 5, 17, 64, 129, 301))
+    return dict(x=(*random_dims(rng, rng.randint(0, 3)), channels), scale=rng.choice((1.0, 10.0)))
+
+
+OPS: dict[str, Op] = {
+    "SOFTMAX": Op(softmax, softmax_cases, softmax_random),
+    "MEAN": Op(mean, mean_cases, mean_random),
+    "SUM": Op(reduction, number_cases, number_random),
+    "REDUCE_PROD": Op(reduction, number_cases, number_random),
+    "REDUCE_MAX": Op(reduction, extremum_cases, number_random),
+    "REDUCE_MIN": Op(reduction, extremum_cases, number_random),
+    "REDUCE_ANY": Op(reduction, logical_cases, logical_random),
+    "REDUCE_ALL": Op(reduction, logical_cases, logical_random),
+    "ARG_MAX": Op(arg_max, arg_max_cases, axis_random),
+    "ARG_MIN": Op(arg_max, arg_max_cases, axis_random),
+    "CUMSUM": Op(cumsum, cumsum_cases, cumsum_random),
+    "L2_NORMALIZATION": Op(over_channels, over_channels_cases, over_channels_random),
+    "LOG_SOFTMAX": Op(over_channels, over_channels_cases, over_channels_random),
+}
+
+
+# The mean of nothing is NaN.
+LEFT_TO_LITERT: Cases = (
+    ("MEAN", dict(x=(0, 3), axes=(0,))),
+    ("ARG_MAX", dict(out="int64")),
+)
+
+
+LITERT_REFUSES: Cases = (
+    ("SOFTMAX", dict(x=())),
+    ("MEAN", dict(axes=(4,))),
+    ("ARG_MAX", dict(x=(2, 0))),
+    ("REDUCE_ANY", {}),
+    ("CUMSUM", dict(x=(), axis=0)),
+    ("L2_NORMALIZATION", dict(x=())),
+)

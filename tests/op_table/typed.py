@@ -1,0 +1,84 @@
+"""Tensors of every type, for ops that move elements and do not look at them."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tests.op_table.base import (
+    Attributes,
+)
+from tests.support.sketch import Dims, Sketch
+from tests.support.tflite_builder import quantization
+
+TYPES = ("float32", "int32", "bool", "int8", "uint8")
+
+
+X: Dims = (2, 3, 4, 5, 3)
+
+
+IMAGE: Dims = (2, 4, 6, 5)
+
+
+CUBE = tuple(itertools.product((0, 1), repeat=3))
+
+
+def data(
+    s: Sketch, shape: Dims, dtype: str = "float32", constant: bool = False, scale: float = 0.37
+) -> int:
+    """Random elements of any type."""
+    values = random_values(s, shape, dtype)
+    if constant:
+        return s.constant(values, quantization=meaning(dtype, scale))
+    s.feeds.append(values)
+    return s.input(shape, dtype, quantization=meaning(dtype, scale))
+
+
+def random_values(s: Sketch, shape: Dims, dtype: str) -> NDArray[Any]:
+    if dtype == "float32":
+        return s.normal(shape)
+    low, high = {"int32": (-(2**31), 2**31), "bool": (0, 2), "int8": (-128, 128)}.get(
+        dtype, (0, 256)
+    )
+    return np.asarray(s.rng.integers(low, high, shape), dtype)
+
+
+def meaning(dtype: str, scale: float = 0.37) -> Any:
+    return quantization(scale, 5) if dtype in ("int8", "uint8") else None
+
+
+def ints(s: Sketch, *values: Any, wide: bool = False) -> int:
+    return s.constant(np.array(values, np.int64 if wide else np.int32))
+
+
+def moved(
+    s: Sketch, op: str, inputs: Sequence[int], dtype: str, outputs: int = 1, **options: Any
+) -> list[int]:
+    """The outputs of an op; of a row "OP (what sets it apart)" too."""
+    made = [s.tensor(None, dtype, quantization=meaning(dtype)) for _ in range(outputs)]
+    s.op(op.partition(" ")[0], inputs, made, **options)
+    return made
+
+
+def scalar(s: Sketch, value: int, wide: bool = False) -> int:
+    return s.constant(np.array(value, np.int64 if wide else np.int32))
+
+
+def random_type(rng: random.Random) -> str:
+    return rng.choice(("float32", *TYPES))
+
+
+def with_types(cases: Callable[[], Iterator[Attributes]]) -> Callable[[], Iterator[Attributes]]:
+    """The cases, and the first of them with every other type."""
+
+    def typed() -> Iterator[Attributes]:
+        yield from cases()
+        first = next(cases())
+        yield from (dict(first, dtype=dtype) for dtype in TYPES[1:])
+
+    return typed

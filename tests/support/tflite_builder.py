@@ -1,0 +1,189 @@
+"""A builder of small .tflite models, without LiteRT."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from gles_delegate.model.schema import BUILTIN_OPERATORS, CUSTOM, TENSOR_TYPES
+from tests.support.schema import BUILTIN_OPTIONS, ENUMS, TABLES, Values, pack_model
+
+Shape = Sequence[int]
+Signatures = Mapping[str, tuple[Mapping[str, int], Mapping[str, int]]]
+NO_INPUT = -1  # stands for an optional input that is left out
+
+_SHARED_OPTIONS = {
+    "AVERAGE_POOL_2D": "Pool2DOptions",
+    "MAX_POOL_2D": "Pool2DOptions",
+    "L2_POOL_2D": "Pool2DOptions",
+    "MAXIMUM": "MaximumMinimumOptions",
+    "MINIMUM": "MaximumMinimumOptions",
+    "L2_NORMALIZATION": "L2NormOptions",
+    **dict.fromkeys(
+        ["MEAN", "SUM"] + [f"REDUCE_{name}" for name in ("MAX", "MIN", "PROD", "ANY", "ALL")],
+        "ReducerOptions",
+    ),
+}
+_OPTIONS_BY_LOWER_NAME = {name.lower(): name for name in BUILTIN_OPTIONS}
+_PLACEHOLDER = BUILTIN_OPERATORS.index("PLACEHOLDER_FOR_GREATER_OP_CODES")
+
+
+def quantization(scale: ArrayLike, zero_point: ArrayLike = 0, dimension: int = 0) -> Values:
+    """Affine quantisation: per tensor, or per channel along ``dimension``."""
+    scales = np.atleast_1d(np.asarray(scale, np.float32))
+    zero_points = np.broadcast_to(np.asarray(zero_point, np.int64), scales.shape)
+    return {"scale": scales, "zero_point": zero_points, "quantized_dimension": dimension}
+
+
+class ModelBuilder:
+    """Collects tensors and operators of one subgraph; tensors are known by their index."""
+
+    def __init__(self) -> None:
+        self.tensors: list[dict[str, Any]] = []
+        self._inputs: list[int] = []
+        self._operators: list[Values] = []
+        self._buffers: list[Values] = [{}]
+        self._codes: dict[tuple[str, int], int] = {}
+
+    def tensor(
+        self,
+        shape: Shape | None = None,
+        dtype: DTypeLike = np.float32,
+        *,
+        name: str | None = None,
+        data: NDArray[Any] | None = None,
+        variable: bool = False,
+        quantization: Values | None = None,
+    ) -> int:
+        """A tensor; ``shape=None`` leaves the shape unknown, ``data`` makes it a constant."""
+        buffer = 0
+        if data is not None:
+            buffer = len(self._buffers)
+            self._buffers.append({"data": data.tobytes()})
+        index = len(self.tensors)
+        self.tensors.append(
+            {
+                "type": TENSOR_TYPES.index(np.dtype(dtype).name),
+                "buffer": buffer,
+                "name": name or f"tensor_{index}",
+                "is_variable": variable,
+                "quantization": quantization,
+            }
+        )
+        if shape is not None:
+            self.set_shape(index, shape)
+        return index
+
+    def input(self, shape: Shape, dtype: DTypeLike = np.float32, **attributes: Any) -> int:
+        index = self.tensor(shape, dtype, **attributes)
+        self._inputs.append(index)
+        return index
+
+    def constant(self, array: ArrayLike, **attributes: Any) -> int:
+        data = np.asarray(array)
+        return self.tensor(data.shape, data.dtype, data=data, **attributes)
+
+    def variable(self, shape: Shape, dtype: DTypeLike = np.float32, **attributes: Any) -> int:
+        """A tensor that keeps its value from one run to the next."""
+        return self.tensor(shape, dtype, variable=True, **attributes)
+
+    def op(
+        self,
+        name: str,
+        inputs: Sequence[int],
+        outputs: Sequence[int | Shape | None] = (None,),
+        *,
+        version: int = 1,
+        custom_options: bytes = b"",
+        **options: Any,
+    ) -> int:
+        """Append an operator and return its first output.
+
+        An output is an existing tensor, or the shape of a new one (None: unknown) of the first
+        input's type. ``options`` are fields of the schema's options table; enums may be given by
+        name. A name that is no builtin makes a custom op.
+        """
+        kind = self.tensors[inputs[0]]["type"] if inputs else TENSOR_TYPES.index("float32")
+        produced = []
+        for output in outputs:
+            if not isinstance(output, int):
+                output = self.tensor(output)
+                self.tensors[output]["type"] = kind
+            produced.append(output)
+        table = _options_table(name)
+        unknown = set(options) - set(TABLES.get(table, {}))
+        if unknown:
+            raise TypeError(f"the options of {name} ({table}) have no {', '.join(sorted(unknown))}")
+        self._operators.append(
+            {
+                "opcode_index": self._codes.setdefault((name, version), len(self._codes)),
+                "inputs": list(inputs),
+                "outputs": produced,
+                "builtin_options_type": BUILTIN_OPTIONS.index(table),
+                "builtin_options": None if table == "NONE" else (table, _by_number(options)),
+                "custom_options": list(custom_options) or None,
+            }
+        )
+        return produced[0]
+
+    def set_shape(self, index: int, shape: Shape) -> None:
+        self.tensors[index] |= {"shape": shape, "has_rank": True}
+
+    def model(self, outputs: Sequence[int], signatures: Signatures | None = None) -> Values:
+        """The tables of the model; ``signatures``: its named inputs and outputs by key."""
+        graph = {
+            "tensors": self.tensors,
+            "inputs": self._inputs,
+            "outputs": list(outputs),
+            "operators": self._operators,
+            "name": "main",
+        }
+        return {
+            "version": 3,
+            "operator_codes": [_operator_code(name, version) for name, version in self._codes],
+            "subgraphs": [graph],
+            "buffers": self._buffers,
+            "signature_defs": [
+                {
+                    "signature_key": key,
+                    "inputs": _tensor_map(named),
+                    "outputs": _tensor_map(results),
+                }
+                for key, (named, results) in (signatures or {}).items()
+            ],
+        }
+
+    def build(self, outputs: Sequence[int], signatures: Signatures | None = None) -> bytes:
+        """The model's bytes."""
+        return pack_model(self.model(outputs, signatures))
+
+
+def _tensor_map(names: Mapping[str, int]) -> list[Values]:
+    return [{"name": name, "tensor_index": index} for name, index in names.items()]
+
+
+def _operator_code(name: str, version: int) -> Values:
+    builtin = BUILTIN_OPERATORS.index(name) if name in BUILTIN_OPERATORS else CUSTOM
+    return {
+        "deprecated_builtin_code": min(builtin, _PLACEHOLDER),
+        "builtin_code": builtin,
+        "custom_code": name if builtin == CUSTOM else None,
+        "version": version,
+    }
+
+
+def _options_table(op: str) -> str:
+    """The name of the op's options table; "NONE" for an op that has none."""
+    lower_name = f"{op}options".replace("_", "").lower()
+    return _SHARED_OPTIONS.get(op) or _OPTIONS_BY_LOWER_NAME.get(lower_name, "NONE")
+
+
+def _by_number(values: Values) -> Values:
+    """The same fields, with the numbers of enums."""
+    return {
+        key: ENUMS[key].index(value) if isinstance(value, str) else value
+        for key, value in values.items()
+    }
