@@ -14,7 +14,7 @@ import numpy as np
 from gles_delegate.dispatch import Shape
 from gles_delegate.errors import LiteRtError
 from gles_delegate.litert.native import NativeDelegate
-from gles_delegate.model.dtypes import BY_NAME, ELEMENT_TYPES
+from gles_delegate.model.dtypes import SCHEMA_NUMBERS
 from gles_delegate.model.graph import Array, Graph, Node, Tensor
 from gles_delegate.model.schema import BUILTIN_OPERATORS, FILE_IDENTIFIER
 
@@ -120,7 +120,7 @@ def _trial_model() -> bytes:
 
     offset = "UOffsetTRelative"
     float32, shape, zero, one = (
-        ELEMENT_TYPES.index(BY_NAME["float32"]),
+        SCHEMA_NUMBERS["float32"],
         ints(*_Trial.SHAPE),
         ints(0),
         ints(1),

@@ -64,6 +64,8 @@ ELEMENT_TYPES = (
 
 BY_NAME = {element.name: element for element in ELEMENT_TYPES}
 
+SCHEMA_NUMBERS = {element.name: number for number, element in enumerate(ELEMENT_TYPES)}
+
 LITERT_TYPES = {element.litert: element.name for element in ELEMENT_TYPES}
 """Names by their number in LiteRT's enum TfLiteType."""
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from gles_delegate.model.schema import BUILTIN_OPERATORS, CUSTOM, TENSOR_TYPES
+from gles_delegate.model.dtypes import SCHEMA_NUMBERS
+from gles_delegate.model.schema import BUILTIN_OPERATORS, CUSTOM
 from tests.support.schema import BUILTIN_OPTIONS, ENUMS, TABLES, Values, pack_model
 
 Shape = Sequence[int]
@@ -66,7 +67,7 @@ class ModelBuilder:
         index = len(self.tensors)
         self.tensors.append(
             {
-                "type": TENSOR_TYPES.index(np.dtype(dtype).name),
+                "type": SCHEMA_NUMBERS[np.dtype(dtype).name],
                 "buffer": buffer,
                 "name": name or f"tensor_{index}",
                 "is_variable": variable,
@@ -106,7 +107,7 @@ class ModelBuilder:
         input's type. ``options`` are fields of the schema's options table; enums may be given by
         name. A name that is no builtin makes a custom op.
         """
-        kind = self.tensors[inputs[0]]["type"] if inputs else TENSOR_TYPES.index("float32")
+        kind = self.tensors[inputs[0]]["type"] if inputs else SCHEMA_NUMBERS["float32"]
         produced = []
         for output in outputs:
             if not isinstance(output, int):
