@@ -48,8 +48,7 @@ class GpuContext:
         driver: Environment variables for the driver, for a context of its own; see `gl.mesa`.
 
     Attributes:
-        ctx: moderngl's view of it.
-        gl: The functions that moderngl lacks.
+        gl: Its functions.
         limits: What its compute shaders may use.
         header: The first lines of every shader.
         renderer: The driver's name of the device.
@@ -79,7 +78,6 @@ class GpuContext:
                 raise WrongContextError(
                     "the moderngl.Context to adopt is not current on this thread: make it current"
                 )
-            self.ctx = context
             self.gl = Functions(load)
         else:
             with environment(driver or {}, libegl().is_started):
@@ -87,10 +85,6 @@ class GpuContext:
             self.gl = Functions(self._egl.load)
         with self._current():
             try:
-                if self._egl is not None:
-                    if not isinstance(self._egl.attached, moderngl.Context):
-                        self._egl.attached = _attach(self._egl, self.gl)
-                    self.ctx = self._egl.attached
                 self.gl.forget_errors()
                 self._read_limits()
                 if pin_workers and self.limits.cpu and self._egl is not None:
@@ -217,26 +211,6 @@ def _mesa_version(version: str) -> tuple[int, int]:
     """Of Mesa, from GL's version string; (0, 0) for another driver."""
     found = re.search(r"Mesa (\d+)\.(\d+)", version)
     return (int(found[1]), int(found[2])) if found else (0, 0)
-
-
-def _attach(egl: EglContext, gl: Functions) -> moderngl.Context:
-    """moderngl's view of the context; its state and the app's default context stay."""
-    store = getattr(moderngl, "_store", None)
-    default = getattr(store, "default_context", None)
-    blending = [gl.integer(name) for name in gl_names.BLEND_FUNC]
-    draw = gl.integer(gl_names.DRAW_FRAMEBUFFER_BINDING)
-    read = gl.integer(gl_names.READ_FRAMEBUFFER_BINDING)
-    # moderngl would bind the textures of the bound framebuffer to look at them.
-    gl.glBindFramebuffer(gl_names.FRAMEBUFFER, 0)
-    try:
-        return moderngl.create_context(context=egl, require=310)  # type: ignore[arg-type]
-    finally:
-        gl.forget_errors()
-        gl.glBlendFuncSeparate(*blending)
-        gl.glBindFramebuffer(gl_names.DRAW_FRAMEBUFFER, draw)
-        gl.glBindFramebuffer(gl_names.READ_FRAMEBUFFER, read)
-        if store is not None:
-            store.default_context = default
 
 
 @contextmanager

@@ -126,7 +126,6 @@ class EglContext:
             )
         self._entered: list[Binding | None] = []
         self._pid = os.getpid()
-        self.attached: object = None  # moderngl's view, which it never frees: one serves all
         self._native: _Native | None
         if share is not None:
             self._native = _create(libegl(), share._usable().display, share.handle)
@@ -210,7 +209,6 @@ class EglContext:
         A second call does nothing, nor does one in a forked child, where it is not ours.
         """
         native, self._native = self._native, None
-        self.attached = None
         if native is not None and self._pid == os.getpid():
             native.destroy()
 

@@ -1,4 +1,4 @@
-"""The OpenGL ES functions that moderngl has no method for, through ctypes.
+"""The OpenGL ES functions of the package, through ctypes.
 
 Each is there twice: as an attribute, checked by glGetError after every call, and by
 `unchecked`, for the calls that are prepared once and made at every run.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from ctypes import POINTER, c_char_p, c_int, c_int64, c_ubyte, c_uint, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_int, c_int64, c_ssize_t, c_ubyte, c_uint, c_uint64, c_void_p
 from typing import Any
 
 from gles_delegate.errors import ContextError, ContextLostError, GLError, OutOfGpuMemoryError
@@ -23,15 +23,12 @@ SHADER_STORAGE_BUFFER, SHADER_STORAGE_BUFFER_BINDING = 0x90D2, 0x90D3
 SHADER_STORAGE_BUFFER_START, SHADER_STORAGE_BUFFER_SIZE = 0x90D4, 0x90D5
 TEXTURE_BUFFER, TEXTURE_BINDING_BUFFER, READ_ONLY = 0x8C2A, 0x8C2C, 0x88B8
 RGBA32F, RGBA32I = 0x8814, 0x8D82
-FRAMEBUFFER, DRAW_FRAMEBUFFER, READ_FRAMEBUFFER = 0x8D40, 0x8CA9, 0x8CA8
-DRAW_FRAMEBUFFER_BINDING, READ_FRAMEBUFFER_BINDING = 0x8CA6, 0x8CAA
-BLEND_FUNC = (0x80C9, 0x80C8, 0x80CB, 0x80CA)
-"""Source and destination of the colour, then of alpha, as glBlendFuncSeparate takes them."""
 IMAGE_BINDING = (0x8F3A, 0x8F3B, 0x8F3C, 0x8F3D, 0x8F3E, 0x906E)
 """Name, level, layered, layer, access and format of an image unit."""
 SHADER_IMAGE_ACCESS_BARRIER, BUFFER_UPDATE_BARRIER, SHADER_STORAGE_BARRIER = 0x20, 0x200, 0x2000
 TEXTURE_FETCH_BARRIER, ALL_BARRIERS = 0x8, 0xFFFFFFFF
 BUFFER_SIZE, SHADER_STORAGE_BUFFER_OFFSET_ALIGNMENT = 0x8764, 0x90DF
+STATIC_DRAW, MAP_READ = 0x88E4, 0x1
 TEXTURE_BUFFER_OFFSET_ALIGNMENT = 0x919F
 TEXTURE0, ACTIVE_TEXTURE, TEXTURE_2D, TEXTURE_BINDING_2D = 0x84C0, 0x84E0, 0x0DE1, 0x8069
 SAMPLER_BINDING, TEXTURE_MIN_FILTER, TEXTURE_MAG_FILTER, NEAREST = 0x8919, 0x2801, 0x2800, 0x2600
@@ -86,16 +83,20 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {  # the result's type, then the argum
     "glGetProgramBinary": (None, c_uint, c_int, POINTER(c_int), POINTER(c_uint), c_char_p),
     "glUseProgram": (None, c_uint),
     "glIsProgram": (c_ubyte, c_uint),
-    "glBindFramebuffer": (None, c_uint, c_uint),
-    "glBlendFuncSeparate": (None, c_uint, c_uint, c_uint, c_uint),
+    "glGenBuffers": (None, c_int, POINTER(c_uint)),
+    "glDeleteBuffers": (None, c_int, POINTER(c_uint)),
     "glBindBuffer": (None, c_uint, c_uint),
+    "glBufferData": (None, c_uint, c_ssize_t, c_void_p, c_uint),
+    "glBufferSubData": (None, c_uint, c_ssize_t, c_ssize_t, c_void_p),
+    "glMapBufferRange": (c_void_p, c_uint, c_ssize_t, c_ssize_t, c_uint),
+    "glUnmapBuffer": (c_ubyte, c_uint),
     "glUniform1iv": (None, c_int, c_int, POINTER(c_int)),
     "glBindBufferBase": (None, c_uint, c_uint, c_uint),
-    "glBindBufferRange": (None, c_uint, c_uint, c_uint, c_int64, c_int64),
+    "glBindBufferRange": (None, c_uint, c_uint, c_uint, c_ssize_t, c_ssize_t),
     "glGenTextures": (None, c_int, POINTER(c_uint)),
     "glDeleteTextures": (None, c_int, POINTER(c_uint)),
     "glBindTexture": (None, c_uint, c_uint),
-    "glTexBufferRange": (None, c_uint, c_uint, c_uint, c_int64, c_int64),
+    "glTexBufferRange": (None, c_uint, c_uint, c_uint, c_ssize_t, c_ssize_t),
     "glIsTexture": (c_ubyte, c_uint),
     "glActiveTexture": (None, c_uint),
     "glGetTexLevelParameteriv": (None, c_uint, c_int, c_uint, POINTER(c_int)),
@@ -110,7 +111,7 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {  # the result's type, then the argum
     "glBindSampler": (None, c_uint, c_uint),
     "glIsBuffer": (c_ubyte, c_uint),
     "glGetBufferParameteri64v": (None, c_uint, c_uint, POINTER(c_int64)),
-    "glCopyBufferSubData": (None, c_uint, c_uint, c_int64, c_int64, c_int64),
+    "glCopyBufferSubData": (None, c_uint, c_uint, c_ssize_t, c_ssize_t, c_ssize_t),
     "glFenceSync": (c_void_p, c_uint, c_uint),
     "glClientWaitSync": (c_uint, c_void_p, c_uint, c_uint64),
     "glWaitSync": (None, c_void_p, c_uint, c_uint64),

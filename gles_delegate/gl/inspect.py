@@ -100,7 +100,7 @@ def _name(gpu: GpuContext, thing: Any, kind: str) -> int:
             f"expected a moderngl.{kind.capitalize()} or a {kind}'s name, found {thing!r}"
         )
     owner = getattr(thing, "ctx", None)
-    if gpu.is_private and isinstance(owner, moderngl.Context) and owner is not gpu.ctx:
+    if gpu.is_private and isinstance(owner, moderngl.Context):
         raise WrongContextError(
             f"the {kind} belongs to another context than the delegate's own: make the delegate "
             "with GpuDelegate(context=ctx), in the app's context, or with an EglContext that "

@@ -1,4 +1,4 @@
-"""GL objects that moderngl has no class for, with an explicit release."""
+"""GL objects, with an explicit release."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
-import moderngl
-
 from gles_delegate.closing import Closing
-from gles_delegate.errors import OutOfGpuMemoryError, ShaderError
+from gles_delegate.errors import ShaderError
 from gles_delegate.gl import functions as gl_names
+from gles_delegate.gl.buffers import Buffer
 from gles_delegate.gl.functions import Functions
 from gles_delegate.shaders import Source
 
@@ -149,18 +148,10 @@ class TexelBuffer(TexelView):
         OutOfGpuMemoryError: The driver has no room for it.
     """
 
-    def __init__(
-        self, ctx: moderngl.Context, gl: Functions, data: bytes | memoryview | int, image: bool
-    ) -> None:
-        size = data if isinstance(data, int) else len(data)
-        gl.forget_errors()
+    def __init__(self, gl: Functions, data: bytes | memoryview | int, image: bool) -> None:
+        self.buffer = Buffer(gl, data)
         try:
-            self.buffer = ctx.buffer(reserve=data) if isinstance(data, int) else ctx.buffer(data)
-            gl.check("glBufferData")
-        except (moderngl.Error, OutOfGpuMemoryError) as error:
-            raise OutOfGpuMemoryError(f"no room for a buffer of {size} bytes: {error}") from error
-        try:
-            super().__init__(gl, self.buffer.glo, 0, size, image)
+            super().__init__(gl, self.buffer.name, 0, self.buffer.size, image)
         except BaseException:
             self.buffer.release()
             raise

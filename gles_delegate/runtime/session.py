@@ -9,11 +9,11 @@ from ctypes import c_int
 from functools import partial
 from typing import Any, TypeAlias
 
-import moderngl
 import numpy as np
 
 from gles_delegate.dispatch import Const, Dispatch, Operand, Value
 from gles_delegate.gl import functions as gl_names
+from gles_delegate.gl.buffers import Buffer, read_into
 from gles_delegate.gl.context import OUTPUT_BLOCK, GpuContext
 from gles_delegate.gl.objects import Program, Sampler, Stopwatch, TexelBuffer, TexelView
 from gles_delegate.model.graph import Array, Graph
@@ -61,7 +61,7 @@ class Session:
         self._views: dict[Place, TexelView] = {}
         self._bound: dict[Place, TexelView] = {}
         self._constants: dict[Const, TexelBuffer] = {}
-        self._staging: list[dict[int, moderngl.Buffer]] = []
+        self._staging: list[dict[int, Buffer]] = []
         self._sampler: Sampler | None = None
         try:
             sources = [assemble(d, gpu.limits, gpu.header) for d in plan.dispatches]
@@ -175,11 +175,11 @@ class Session:
         while len(self._staging) <= turn:
             sizes = {index: self._plan.outputs[index].nbytes for index in self.outputs}
             self._staging.append(
-                {i: self._gpu.ctx.buffer(reserve=size) for i, size in sizes.items() if size}
+                {i: Buffer(self._gpu.gl, size) for i, size in sizes.items() if size}
             )
         for index, buffer in self._staging[turn].items():
             source = self._target(self._plan.outputs[index])
-            copy = self._copy(source.name, source.offset, buffer.glo, 0, buffer.size)
+            copy = self._copy(source.name, source.offset, buffer.name, 0, buffer.size)
             for function, arguments in copy:
                 function(*arguments)
 
@@ -199,11 +199,9 @@ class Session:
         if value is None:
             return None
         target = self._target(value)
-        data = b""
-        if value.texels:
-            buffer = self._gpu.ctx.external_buffer(target.name, target.offset + target.size)
-            data = buffer.read(value.nbytes, offset=target.offset)
-        return np.frombuffer(data, _DTYPES[value.kind]).reshape(value.slices, value.pixels, 4)
+        array = np.empty((value.slices, value.pixels, 4), _DTYPES[value.kind])
+        read_into(self._gpu.gl, target.name, array, array.nbytes, target.offset)
+        return array
 
     def read_variable(self, index: int, array: Array) -> None:
         """Read a variable tensor into `array`; nothing happens if the plan does not use it."""
@@ -296,7 +294,7 @@ class Session:
                 data = _packed(const, graph)
                 if store:
                     store.add(_key(const), data)
-            self._constants[const] = TexelBuffer(self._gpu.ctx, self._gpu.gl, data, self._image)
+            self._constants[const] = TexelBuffer(self._gpu.gl, data, self._image)
 
     def _bind_in_place(self) -> None:
         """Have bound buffers take the place of the plan's where their texels are the same."""
@@ -324,7 +322,7 @@ class Session:
         if place.buffer not in self._buffers:
             # Zero: the last texel of a row-major input may have lanes past its elements.
             data = bytes(self._plan.buffers[place.buffer])
-            self._buffers[place.buffer] = TexelBuffer(self._gpu.ctx, gl, data, False)
+            self._buffers[place.buffer] = TexelBuffer(gl, data, False)
         buffer = self._buffers[place.buffer]
         return TexelView(gl, buffer.name, place.offset, place.size, self._image)
 

@@ -491,14 +491,14 @@ def test_a_texture_that_fails_takes_its_buffer_along(
     before = objects_in(egl, state)
     break_function(name)(monkeypatch, 0)
     with gpu.guard(), pytest.raises(gd.GLError, match=name):
-        TexelBuffer(gpu.ctx, gpu.gl, 256, image=True)
+        TexelBuffer(gpu.gl, 256, image=True)
     assert objects_in(egl, state) == before
 
 
 def test_a_buffer_beyond_all_memory(egl: gd.EglContext) -> None:
     gpu = GpuContext(egl)
     with gpu.guard(), pytest.raises(gd.OutOfGpuMemoryError, match=str(1 << 44)) as caught:
-        TexelBuffer(gpu.ctx, gpu.gl, 1 << 44, image=False)
+        TexelBuffer(gpu.gl, 1 << 44, image=False)
     assert isinstance(caught.value, MemoryError)
 
 
@@ -522,7 +522,8 @@ def stir(ctx: moderngl.Context, gl: Functions) -> list[Any]:
     for i, texture in enumerate(textures[:4]):
         if texture.glo:
             gl.unchecked("glBindImageTexture")(i, texture.glo, 0, 0, 0, 0x88BA, 0x8058)
-    texture_buffer = TexelBuffer(ctx, gl, 256, image=True)
+    gl.forget_errors()
+    texture_buffer = TexelBuffer(gl, 256, image=True)
     gl.glBindTexture(gl_names.TEXTURE_BUFFER, texture_buffer.texture)
     gl.glBindBuffer(gl_names.ARRAY_BUFFER, buffers[6].glo)
     gl.glBindBuffer(gl_names.SHADER_STORAGE_BUFFER, buffers[7].glo)

@@ -98,7 +98,7 @@ def main() -> None:
     original = overlay.Segmenter.run
 
     def run(self: Any) -> None:
-        print("changed:", changed_by(self._delegate.gpu.ctx, lambda: original(self)))
+        print("changed:", changed_by(moderngl.get_context(), lambda: original(self)))
 
     overlay.Segmenter.run = run
     del sys.argv[0]

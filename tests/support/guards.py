@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import moderngl
+
 import pytest
 
 from gles_delegate.dispatch import Value
@@ -21,8 +21,8 @@ GUARD = bytes.fromhex("dec0ff7f") * 64  # NaN, so that a read shows in the resul
 class GuardedBuffer(TexelBuffer):
     """A buffer that is followed by guard words."""
 
-    def __init__(self, ctx: moderngl.Context, gl: Functions, data: bytes, image: bool) -> None:
-        super().__init__(ctx, gl, data + GUARD, image)
+    def __init__(self, gl: Functions, data: bytes, image: bool) -> None:
+        super().__init__(gl, data + GUARD, image)
         self._size = len(data)
 
     @property
@@ -42,8 +42,8 @@ def guarded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[GuardedBuffer]]:
     """Sessions made inside keep every tensor in a guarded buffer of its own; yields those."""
     made: list[GuardedBuffer] = []
 
-    def make(ctx: moderngl.Context, gl: Functions, data: bytes, image: bool) -> GuardedBuffer:
-        made.append(GuardedBuffer(ctx, gl, data, image))
+    def make(gl: Functions, data: bytes, image: bool) -> GuardedBuffer:
+        made.append(GuardedBuffer(gl, data, image))
         return made[-1]
 
     with monkeypatch.context() as patch:

@@ -1,0 +1,103 @@
+"""Buffer objects, with an explicit release."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from gles_delegate.errors import OutOfGpuMemoryError
+from gles_delegate.gl import functions as gl_names
+from gles_delegate.gl.functions import Functions
+
+
+class Buffer:
+    """A buffer object. Its methods leave it bound to ARRAY_BUFFER, which the guard puts back.
+
+    Args:
+        data: Its content, or the number of bytes of an uninitialised one.
+
+    Attributes:
+        name: GL's name of it.
+        size: In bytes.
+
+    Raises:
+        OutOfGpuMemoryError: The driver has no room for it.
+    """
+
+    def __init__(self, gl: Functions, data: bytes | memoryview | int) -> None:
+        self._gl = gl
+        self.size = data if isinstance(data, int) else memoryview(data).nbytes
+        pointer = None if isinstance(data, int) or not self.size else _pointer(data)
+        name = ctypes.c_uint()
+        gl.glGenBuffers(1, name)
+        self.name = name.value
+        try:
+            gl.glBindBuffer(gl_names.ARRAY_BUFFER, self.name)
+            gl.glBufferData(gl_names.ARRAY_BUFFER, self.size, pointer, gl_names.STATIC_DRAW)
+        except OutOfGpuMemoryError as error:
+            self.release()
+            raise OutOfGpuMemoryError(
+                f"no room for a buffer of {self.size} bytes: {error}"
+            ) from error
+        except BaseException:
+            self.release()
+            raise
+
+    def write(self, data: Any, offset: int = 0) -> None:
+        """Replace bytes from `offset` on by those of a contiguous array; checks no GL error."""
+        size = memoryview(data).nbytes
+        if size:
+            self._gl.unchecked("glBindBuffer")(gl_names.ARRAY_BUFFER, self.name)
+            self._gl.unchecked("glBufferSubData")(
+                gl_names.ARRAY_BUFFER, offset, size, _pointer(data)
+            )
+
+    def read_into(self, target: Any, size: int, offset: int = 0) -> None:
+        """Wait for the GPU, and copy `size` bytes from `offset` on to a contiguous array.
+
+        Raises:
+            ValueError: `target` is smaller.
+            TypeError: It is read-only.
+            GLError: The buffer does not reach that far, or the driver refuses.
+        """
+        read_into(self._gl, self.name, target, size, offset)
+
+    def read(self, offset: int = 0) -> bytes:
+        """What it holds from `offset` on."""
+        target = bytearray(self.size - offset)
+        self.read_into(target, len(target), offset)
+        return bytes(target)
+
+    def release(self) -> None:
+        self._gl.glDeleteBuffers(1, ctypes.c_uint(self.name))
+
+
+def read_into(gl: Functions, name: int, target: Any, size: int, offset: int) -> None:
+    """`Buffer.read_into` for any buffer of the context, by GL's name of it."""
+    if not size:
+        return
+    destination = (ctypes.c_char * size).from_buffer(target)
+    gl.unchecked("glBindBuffer")(gl_names.ARRAY_BUFFER, name)
+    # OpenGL ES has no glGetBufferSubData.
+    source = gl.unchecked("glMapBufferRange")(
+        gl_names.ARRAY_BUFFER, offset, size, gl_names.MAP_READ
+    )
+    if not source:
+        gl.check("glMapBufferRange")
+        raise OutOfGpuMemoryError(f"glMapBufferRange: no room to read {size} bytes")
+    ctypes.memmove(destination, source, size)
+    gl.unchecked("glUnmapBuffer")(gl_names.ARRAY_BUFFER)
+
+
+def _pointer(data: Any) -> Any:
+    """A contiguous array of at least one byte as ctypes takes a ``void *``."""
+    if isinstance(data, bytes):
+        return data
+    if memoryview(data).readonly:
+        return np.frombuffer(data, np.uint8).ctypes.data
+    return _Byte.from_buffer(data)
+
+
+_Byte = ctypes.c_char * 1
