@@ -24,7 +24,7 @@ from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.report import DelegationReport, DispatchTime
 from gles_delegate.runtime.binding import Binding, BufferBinding, Layout, TextureBinding
 from gles_delegate.runtime.delegation import Delegation
-from gles_delegate.runtime.session import Progress
+from gles_delegate.runtime.programs import Progress
 
 
 class GpuDelegate(NotPickled, Closing):

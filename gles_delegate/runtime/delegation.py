@@ -14,8 +14,8 @@ from gles_delegate.planning.partition import choose_segments
 from gles_delegate.report import DelegationReport, DispatchTime, count, list_nodes
 from gles_delegate.runtime.binding import Binding
 from gles_delegate.runtime.invocation import Invocation
+from gles_delegate.runtime.programs import Progress
 from gles_delegate.runtime.segment import Segment, SegmentContext
-from gles_delegate.runtime.session import Progress
 from gles_delegate.runtime.store import Store, fingerprint
 from gles_delegate.runtime.tuning import Tuner
 from gles_delegate.version import __version__

@@ -18,7 +18,8 @@ from gles_delegate.planning.plan import make_plan
 from gles_delegate.planning.ports import Edge, Port
 from gles_delegate.runtime.binding import Binding, Resource
 from gles_delegate.runtime.invocation import Invocation
-from gles_delegate.runtime.session import Progress, Session
+from gles_delegate.runtime.programs import Progress
+from gles_delegate.runtime.session import Session
 from gles_delegate.runtime.store import Store
 from gles_delegate.runtime.tuning import Tuner
 

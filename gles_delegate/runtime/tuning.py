@@ -15,7 +15,8 @@ from gles_delegate.gl.context import GpuContext
 from gles_delegate.ops.lib.tiles import CHOICES
 from gles_delegate.planning.lowering import Lowered, Lowerings
 from gles_delegate.planning.plan import make_plan
-from gles_delegate.runtime.session import Progress, Session
+from gles_delegate.runtime.programs import Progress
+from gles_delegate.runtime.session import Session
 from gles_delegate.runtime.store import Store, fingerprint
 
 Choices: TypeAlias = Mapping[int, int]

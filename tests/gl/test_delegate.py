@@ -28,7 +28,7 @@ from gles_delegate.gl.egl import current_context
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.libegl import Binding, libegl
 from gles_delegate.gl.objects import TexelBuffer
-from gles_delegate.runtime import session
+from gles_delegate.runtime import buffers, session
 from tests.support.small import INPUT, allocated, check, expected, run, small_model, tiny_model
 from tests.support.state import State, objects_in
 
@@ -430,7 +430,7 @@ def break_shader(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
 
 def break_buffer(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     error = gd.OutOfGpuMemoryError("no room")
-    monkeypatch.setattr(session, "TexelBuffer", fail_at(count, TexelBuffer, error))
+    monkeypatch.setattr(buffers, "TexelBuffer", fail_at(count, TexelBuffer, error))
 
 
 def break_function(name: str) -> Callable[[pytest.MonkeyPatch, int], None]:

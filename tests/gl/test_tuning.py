@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import gles_delegate as gd
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.objects import Program
-from gles_delegate.ops import conv
+from gles_delegate.ops.lib import weights
 from gles_delegate.ops.lib.tiles import CHOICES
 from gles_delegate.runtime import tuning
 from tests.support.tflite_builder import ModelBuilder
@@ -104,7 +104,7 @@ def test_what_is_too_large_to_be_divided_by_a_uniform_is_so_by_a_constant(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     expected = run()
-    monkeypatch.setattr(conv, "MOST_DIVIDED", 0)
+    monkeypatch.setattr(weights, "MOST_DIVIDED", 0)
     np.testing.assert_allclose(run(), expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-
 import pytest
 
 from gles_delegate.dispatch import Value
@@ -13,7 +12,7 @@ from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.objects import TexelBuffer
 from gles_delegate.planning import plan
 from gles_delegate.planning.memory import Lifetimes, Place
-from gles_delegate.runtime import session
+from gles_delegate.runtime import buffers
 
 GUARD = bytes.fromhex("dec0ff7f") * 64  # NaN, so that a read shows in the results
 
@@ -47,7 +46,7 @@ def guarded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[GuardedBuffer]]:
         return made[-1]
 
     with monkeypatch.context() as patch:
-        patch.setattr(session, "TexelBuffer", make)
+        patch.setattr(buffers, "TexelBuffer", make)
         patch.setattr(plan, "assign_places", _one_buffer_each)
         patch.setattr(plan, "join_in_place", lambda dispatches, kept: (dispatches, {}))
         yield made

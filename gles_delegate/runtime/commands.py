@@ -1,0 +1,247 @@
+"""The command list: a run of a plan as a flat list of prepared GL calls.
+
+Recording walks the plan once. A state cache leaves out bindings that are in place already, and
+hazard tracking puts a barrier before each dispatch that reads what an earlier one wrote (RAW), or
+writes what an earlier one read or wrote (WAR, WAW). A run only goes through the list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from ctypes import c_int
+from functools import partial
+from typing import Any, TypeAlias
+
+from gles_delegate.dispatch import Dispatch, Operand, Value
+from gles_delegate.gl import functions as gl_names
+from gles_delegate.gl.context import OUTPUT_BLOCK, GpuContext
+from gles_delegate.gl.objects import Sampler, Stopwatch, TexelView
+from gles_delegate.planning.memory import Place
+from gles_delegate.planning.plan import Plan
+from gles_delegate.runtime.binding import BoundBuffer, Resource, SampledTextures, WrittenTexture
+from gles_delegate.runtime.buffers import Buffers
+from gles_delegate.shaders import SIZES, Source
+
+Call: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
+"""A GL function that checks no error, and its arguments."""
+
+StateCache: TypeAlias = dict[object, object]
+"""What is bound where, as far as the recorded calls have bound it."""
+
+_READ_BARRIER = gl_names.SHADER_STORAGE_BARRIER | gl_names.SHADER_IMAGE_ACCESS_BARRIER
+_EXIT_BARRIER = _READ_BARRIER | gl_names.BUFFER_UPDATE_BARRIER
+_ENTRY_BARRIER = _EXIT_BARRIER | gl_names.TEXTURE_FETCH_BARRIER
+
+
+class CommandList:
+    """The prepared calls of a run.
+
+    Args:
+        with_textures: Whether they change the state of textures or of uploads to them.
+    """
+
+    def __init__(self, gpu: GpuContext, calls: Iterable[Call], with_textures: bool) -> None:
+        self._gpu = gpu
+        self._calls = list(calls)
+        self._with_textures = with_textures
+        self._dispatch_compute = gpu.gl.unchecked("glDispatchCompute")
+
+    def run(self) -> None:
+        with self._gpu.textures() if self._with_textures else nullcontext():
+            for function, arguments in self._calls:
+                function(*arguments)
+
+    def profile(self) -> list[float]:
+        """Run once, each dispatch by itself; the seconds of each."""
+        seconds: list[float] = []
+        watch = Stopwatch(self._gpu.gl, self._gpu.timers)
+        with self._gpu.textures() if self._with_textures else nullcontext():
+            for function, arguments in self._calls:
+                if function is self._dispatch_compute:
+                    seconds.append(watch.measure(partial(function, *arguments)))
+                else:
+                    function(*arguments)
+        watch.release()
+        return seconds
+
+    @contextmanager
+    def idle(self) -> Iterator[None]:
+        """Inside ``with``, dispatch no work groups: what a run takes then is the CPU's part."""
+        calls = self._calls
+        self._calls = [
+            (function, (0, 0, 0) if function is self._dispatch_compute else arguments)
+            for function, arguments in calls
+        ]
+        try:
+            yield
+        finally:
+            self._calls = calls
+
+
+class Recorder:
+    """Turns a plan into calls.
+
+    Args:
+        sources: The shader of each dispatch.
+        programs: GL's name of each one's program.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        gpu: GpuContext,
+        buffers: Buffers,
+        sources: Sequence[Source],
+        programs: Sequence[int],
+    ) -> None:
+        self._plan = plan
+        self._gpu = gpu
+        self._gl = gpu.gl
+        self._buffers = buffers
+        self._prepared = list(zip(plan.dispatches, programs, sources, strict=True))
+        self._sampler: Sampler | None = None
+
+    def record(self, resources: Mapping[int, Resource]) -> CommandList:
+        """The calls of a run with these bound buffers and textures, by tensor index."""
+        with_textures = any(not isinstance(r, BoundBuffer) for r in resources.values())
+        calls = [*self._enter(resources), *self._dispatch(resources), *self._leave(resources)]
+        return CommandList(self._gpu, calls, with_textures)
+
+    def trials(self) -> dict[int, list[Call]]:
+        """By program, the calls that run one work group of it and write nothing.
+
+        On whatever the inputs hold. There are none for programs that sample textures.
+        """
+        trials: dict[int, list[Call]] = {}
+        for dispatch, program, source in self._prepared:
+            if trials.get(program) or dispatch.textures:
+                trials.setdefault(program, [])
+                continue
+            no_output = (gl_names.SHADER_STORAGE_BUFFER, OUTPUT_BLOCK, 0)
+            trials[program] = [
+                *self._use(program, source.sizes, {}),
+                (self._gl.unchecked("glBindBufferBase"), no_output),
+                *(
+                    call
+                    for i, operand in enumerate(dispatch.operands if source.image_reads else ())
+                    for call in self._bind(i, operand, True, {})
+                ),
+                (self._gl.unchecked("glDispatchCompute"), (1, 1, 1)),
+            ]
+        return trials
+
+    def release(self) -> None:
+        if self._sampler is not None:
+            self._sampler.release()
+            self._sampler = None
+
+    def copy(self, source: int, start: int, target: int, at: int, size: int) -> Iterator[Call]:
+        """Copy bytes between buffers, by GL's names of them."""
+        # The guard puts these two bindings back in any case.
+        read, write = gl_names.ARRAY_BUFFER, gl_names.SHADER_STORAGE_BUFFER
+        if size:
+            yield self._gl.unchecked("glBindBuffer"), (read, source)
+            yield self._gl.unchecked("glBindBuffer"), (write, target)
+            yield self._gl.unchecked("glCopyBufferSubData"), (read, write, start, at, size)
+
+    def _enter(self, resources: Mapping[int, Resource]) -> Iterator[Call]:
+        """Wait for what the app wrote to its buffers and textures; copy from its buffers."""
+        inputs = {i: value for i, value in self._plan.inputs.items() if i in resources}
+        if inputs:
+            yield self._gl.unchecked("glMemoryBarrier"), (_ENTRY_BARRIER,)
+        for index, value in inputs.items():
+            resource = resources[index]
+            if isinstance(resource, BoundBuffer) and not self._buffers.is_in_place(value):
+                target = self._buffers.view(value)
+                source = (resource.buffer, resource.offset)
+                yield from self.copy(*source, target.name, target.offset, resource.size)
+
+    def _dispatch(self, resources: Mapping[int, Resource]) -> Iterator[Call]:
+        places = self._plan.places
+        cache: StateCache = {}
+        written: set[Place] = set()
+        read: set[Place] = set()
+        for dispatch, program, source in self._prepared:
+            yield from self._use(program, source.sizes, cache)
+            images = source.image_reads
+            for i, operand in enumerate(dispatch.operands):
+                yield from self._bind(i if images else i + 1, operand, images, cache)
+            yield from self._bind(OUTPUT_BLOCK, dispatch.output, False, cache)
+            if dispatch.textures:
+                yield from self._sample(dispatch, resources)
+            reads = {places[v] for v in dispatch.operands if isinstance(v, Value)}
+            output = places[dispatch.output]
+            if dispatch.partial:
+                reads.add(output)
+            if _overlap(reads, written) or _overlap({output}, written | read):
+                yield self._gl.unchecked("glMemoryBarrier"), (_READ_BARRIER,)
+                written, read = set(), set()
+            written.add(output)
+            read |= reads
+            yield self._gl.unchecked("glDispatchCompute"), dispatch.grid.groups
+
+    def _leave(self, resources: Mapping[int, Resource]) -> Iterator[Call]:
+        """Make the results visible, and copy them into the app's buffers and textures."""
+        outputs = {i: value for i, value in self._plan.outputs.items() if i in resources}
+        barriers = gl_names.ALL_BARRIERS if outputs else _EXIT_BARRIER
+        yield self._gl.unchecked("glMemoryBarrier"), (barriers,)
+        for index, value in outputs.items():
+            resource, source = resources[index], self._buffers.view(value)
+            if isinstance(resource, WrittenTexture):
+                yield from self._write(source, resource)
+            elif isinstance(resource, BoundBuffer) and not self._buffers.is_in_place(value):
+                target = (resource.buffer, resource.offset, resource.size)
+                yield from self.copy(source.name, source.offset, *target)
+
+    def _use(self, program: int, sizes: tuple[int, ...], cache: StateCache) -> Iterator[Call]:
+        if cache.get("program") != program:
+            cache["program"] = program
+            yield self._gl.unchecked("glUseProgram"), (program,)
+        if cache.get(("sizes", program), ()) != sizes:
+            cache["sizes", program] = sizes
+            values = (c_int * len(sizes))(*sizes)
+            yield self._gl.unchecked("glUniform1iv"), (SIZES, len(sizes), values)
+
+    def _bind(self, unit: int, operand: Operand, image: bool, cache: StateCache) -> Iterator[Call]:
+        target = self._buffers.view(operand)
+        # The texels of a buffer texture may be read in any format of their size.
+        texels = gl_names.RGBA32F if operand.kind == "float" else gl_names.RGBA32I
+        state = (target.texture, texels) if image else (target.name, target.offset, target.size)
+        if cache.get((unit, image)) == state:
+            return
+        cache[unit, image] = state
+        if image:
+            arguments = (unit, target.texture, 0, 0, 0, gl_names.READ_ONLY, texels)
+            yield self._gl.unchecked("glBindImageTexture"), arguments
+        else:
+            block = (gl_names.SHADER_STORAGE_BUFFER, unit, *state)
+            yield self._gl.unchecked("glBindBufferRange"), block
+
+    def _sample(self, dispatch: Dispatch, resources: Mapping[int, Resource]) -> Iterator[Call]:
+        (parameters,) = (v for v in dispatch.reads[:1] if isinstance(v, Value))
+        resource = resources[parameters.tensor]
+        if not isinstance(resource, SampledTextures):
+            raise TypeError(f"tensor {parameters.tensor} is sampled, but bound to {resource}")
+        if self._sampler is None:
+            self._sampler = Sampler(self._gl)
+        for unit, name in enumerate(resource.names):
+            yield self._gl.unchecked("glActiveTexture"), (gl_names.TEXTURE0 + unit,)
+            yield self._gl.unchecked("glBindTexture"), (gl_names.TEXTURE_2D, name)
+            yield self._gl.unchecked("glBindSampler"), (unit, self._sampler.name)
+
+    def _write(self, source: TexelView, texture: WrittenTexture) -> Iterator[Call]:
+        gl, target = self._gl, gl_names.TEXTURE_2D
+        for name, value in gl_names.UNPACK_STATE.items():
+            yield gl.unchecked("glPixelStorei"), (name, value)
+        yield gl.unchecked("glActiveTexture"), (gl_names.TEXTURE0,)
+        yield gl.unchecked("glBindTexture"), (target, texture.name)
+        yield gl.unchecked("glBindBuffer"), (gl_names.PIXEL_UNPACK_BUFFER, source.name)
+        area = (target, 0, 0, 0, texture.width, texture.height)
+        arguments = (*area, texture.format, texture.type, source.offset)
+        yield gl.unchecked("glTexSubImage2D"), arguments
+        yield gl.unchecked("glBindBuffer"), (gl_names.PIXEL_UNPACK_BUFFER, 0)
+
+
+def _overlap(places: Iterable[Place], others: Iterable[Place]) -> bool:
+    return any(place.overlaps(other) for place in places for other in others)

@@ -1,0 +1,86 @@
+"""The compute programs of a plan: each distinct shader once, from a store where it is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TypeAlias
+
+from gles_delegate.gl.context import GpuContext
+from gles_delegate.gl.objects import Program
+from gles_delegate.runtime.commands import Call
+from gles_delegate.runtime.store import Store, fingerprint
+from gles_delegate.shaders import Source
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called as programs compile, with the number of those that are ready, and of all."""
+
+
+class Programs:
+    """The programs of `sources`. On a GPU, the driver compiles them in the background.
+
+    Args:
+        store: Where binaries are taken from, and new ones kept.
+    """
+
+    def __init__(self, sources: Sequence[Source], gpu: GpuContext, store: Store | None) -> None:
+        self._sources = sources
+        self._gpu = gpu
+        self._store = store
+        self._programs: dict[str, Program] = {}
+        try:
+            for source in sources:
+                if source.text not in self._programs:
+                    binary = store.get(fingerprint(source.text)) if store else None
+                    self._programs[source.text] = Program(gpu.gl, source, binary or b"")
+            if not gpu.limits.cpu:
+                for program in self._programs.values():
+                    program.start()
+        except BaseException:
+            self.release()
+            raise
+
+    @property
+    def names(self) -> list[int]:
+        """GL's name of the program of each source."""
+        return [self._programs[source.text].name for source in self._sources]
+
+    def compile(self, trials: Mapping[int, Sequence[Call]], progress: Progress | None) -> None:
+        """Wait until every program is compiled, and keep the new ones.
+
+        Args:
+            trials: By program, the calls that run it once. llvmpipe generates machine code at
+                the first dispatch of a program.
+
+        Raises:
+            ShaderError: The driver does not compile or link one.
+        """
+        programs, report = self._programs.values(), progress or (lambda done, total: None)
+        total = len(programs)
+        if self._gpu.limits.cpu:
+
+            def try_out(program: Program) -> None:
+                program.finish()
+                for function, arguments in trials[program.name]:
+                    function(*arguments)
+
+            jobs = [partial(try_out, program) for program in programs]
+            self._gpu.compile(jobs, lambda done: report(done, total))
+            self._gpu.gl.check("compile")
+        else:
+            for done, program in enumerate(programs):
+                report(done, total)
+                program.finish()
+            report(total, total)
+        self._keep()
+
+    def release(self) -> None:
+        for program in self._programs.values():
+            program.release()
+        self._programs = {}
+
+    def _keep(self) -> None:
+        for text, program in self._programs.items() if self._store else ():
+            binary = b"" if program.is_from_binary else program.binary()
+            if binary and self._store:
+                self._store.add(fingerprint(text), binary)
