@@ -36,7 +36,7 @@ class DelegationReport:
         return all(node.delegated for node in self.nodes)
 
     @property
-    def left(self) -> tuple[tuple[int, str, str], ...]:
+    def not_delegated(self) -> tuple[tuple[int, str, str], ...]:
         """``(index, op, reason)`` of each node that does not run on the GPU."""
         return tuple((n.index, n.op, n.reason) for n in self.nodes if not n.delegated)
 
@@ -50,8 +50,8 @@ class DelegationReport:
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
             for row in rows
         ]
-        taken = len(self.nodes) - len(self.left)
-        place = f"on the GPU in {count(self.segments)}" if self.left else "on the GPU"
+        taken = len(self.nodes) - len(self.not_delegated)
+        place = f"on the GPU in {count(self.segments)}" if self.not_delegated else "on the GPU"
         summary = f"{taken} of {len(self.nodes)} nodes run {place}, stored as {self.storage}"
         return "\n".join([*lines, summary])
 

@@ -53,7 +53,7 @@ def inspect(
                 "nodes": list(segment),
                 "dispatches": [str(dispatch) for dispatch in plan.dispatches],
                 "activation_bytes": sum(plan.buffers),
-                "widest_bytes": plan.widest,
+                "peak_bytes": plan.peak_bytes,
                 "constant_bytes": sum(constant.nbytes for constant in plan.constants),
             }
         )
@@ -66,7 +66,7 @@ def inspect(
         print(
             f"segment {number}: {len(part['nodes'])} nodes in {len(part['dispatches'])} "
             f"dispatches, {megabytes(part['activation_bytes'])} of activations, of which "
-            f"{megabytes(part['widest_bytes'])} live at once, "
+            f"{megabytes(part['peak_bytes'])} live at once, "
             f"{megabytes(part['constant_bytes'])} of weights"
         )
         if dispatches:

@@ -147,12 +147,12 @@ def depthwise_product(first: Dispatch, second: Dispatch, limits: Limits) -> Disp
     def time(slices: int) -> float:
         groups, texels = runs * ceil(outputs / slices), pixels * slices
         time = time_of(groups, depth, loads + 4 * slices, products + texels, texels)
-        return time + tiles.compile * texels
+        return time + tiles.compile_cost * texels
 
     each = min(tiles.slices_of(pixels, outputs), key=time)
     time_apart = time_of(runs * depth, 1, loads, products, pixels) + DISPATCH
     time_apart += apart.time(second.output.pixels, outputs, depth)
-    if time(each) > time_apart + tiles.compile * apart.pixels * apart.slices:
+    if time(each) > time_apart + tiles.compile_cost * apart.pixels * apart.slices:
         return None
     slices = ceil(outputs / each) * each
     defines: dict[str, Define] = {

@@ -1,4 +1,4 @@
-"""Rewrites of the dispatch list: each a pure function, same results in fewer dispatches."""
+"""Rewrites of the dispatch list. Each is a pure function; the results stay the same."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from gles_delegate.planning.memory import ALIGNMENT
 def fuse_elementwise(
     dispatches: list[Dispatch], kept: Set[Value], limits: Limits
 ) -> list[Dispatch]:
-    """Let the producer of a tensor do what its only consumer does element by element.
+    """Fuse element-wise dispatches into the epilogue of the dispatch that produces their input.
 
-    `kept` are the tensors that must exist after the run.
+    Args:
+        kept: Tensors that must exist after the run.
     """
     writes: Counter[Operand] = Counter(d.output for d in dispatches)
     reads: Counter[Operand] = Counter(operand for d in dispatches for operand in d.operands)
@@ -34,28 +35,28 @@ def fuse_elementwise(
     }
 
     def ready(operand: Operand) -> int:
-        """After which dispatch the result there is, or what it may be computed from."""
+        """Index of the dispatch after which the operand, or the input of its pool, is there."""
         pool = pools.get(operand)
-        return place.get(pool.reads[0] if pool else operand, -1)
+        return producer_of.get(pool.reads[0] if pool else operand, -1)
 
     def without(
         dispatch: Dispatch, operands: tuple[Operand, ...], call: tuple[Call, ...]
     ) -> list[Dispatch]:
-        """The dispatches that nobody needs once it is fused."""
+        """The dispatches whose results nothing reads once `dispatch` is fused."""
         fused = {c.operand for c in call}
         replaced = set(dispatch.reads) - set(operands) | (set(operands) & pools.keys() - fused)
         return [d for d in dispatches if d.output in replaced and reads[d.output] == 1]
 
     result: list[Dispatch] = []
-    place: dict[Operand, int] = {}
+    producer_of: dict[Operand, int] = {}
     for dispatch in dispatches:
-        # Rather with operands as they were before channels of zeros were added to them.
+        # Prefer operands without the zero channels that a copy added to them.
         narrower = tuple(narrow.get(operand, operand) for operand in dispatch.reads)
         for operands in dict.fromkeys((narrower, dispatch.reads)):
-            # The producer that runs last: what the other operand holds is there by then.
+            # The producer that runs last: by then the other operand has been computed.
             source = max(operands, key=ready)
             call = _as_call(replace(dispatch, reads=operands), source, pools)
-            producer = place.get(source)
+            producer = producer_of.get(source)
             if (
                 call is not None
                 and producer is not None
@@ -67,10 +68,10 @@ def fuse_elementwise(
                 epilogue = before.epilogue + call + dispatch.epilogue
                 joined = before.joined(dispatch, *without(dispatch, operands, call))
                 result[producer] = replace(joined, output=dispatch.output, epilogue=epilogue)
-                place[dispatch.output] = producer
+                producer_of[dispatch.output] = producer
                 break
         else:
-            place[dispatch.output] = len(result)
+            producer_of[dispatch.output] = len(result)
             result.append(dispatch)
     return result
 
@@ -78,10 +79,11 @@ def fuse_elementwise(
 def _as_call(
     dispatch: Dispatch, source: Operand, pools: Mapping[Operand, Pooling]
 ) -> tuple[Call, ...] | None:
-    """What an element-wise dispatch does to the texels of `source`; None if it is something else.
+    """The calls that an element-wise dispatch makes on the texels of `source`, or None.
 
-    The texels must be those of the output, one to one, and the other operand must have the same
-    texels, or the first of them, or one pixel, or one element. It may be a result of `pools`.
+    None if the texels of `source` are not those of the output, one to one, or if the other operand
+    has other than the same texels, the first of them, one pixel, or one element. The other
+    operand may be a result of `pools`.
     """
     if not isinstance(dispatch, Elementwise) or not _same_texels(source, dispatch.output):
         return None
@@ -109,10 +111,12 @@ def _same_texels(a: Operand, b: Operand) -> bool:
     return (a.channels, a.pixels) == (b.channels, b.pixels)
 
 
-def skip_copies(dispatches: list[Dispatch], kept: Set[Value], limits: Limits) -> list[Dispatch]:
-    """Copy elements from where they were before they were reshaped, or joined one after another.
+def propagate_copies(
+    dispatches: list[Dispatch], kept: Set[Value], limits: Limits
+) -> list[Dispatch]:
+    """Copy propagation: read from the source of a copy instead of from its result.
 
-    Not from `kept` tensors: what the CPU reads and writes there may be new by then.
+    Never from `kept` tensors, which the CPU may have changed in the meantime.
     """
     writers: defaultdict[Operand, list[Dispatch]] = defaultdict(list)
     result: list[Dispatch] = []
@@ -128,7 +132,7 @@ def skip_copies(dispatches: list[Dispatch], kept: Set[Value], limits: Limits) ->
 def _shortcuts(
     copy: Copy, writers: Mapping[Operand, list[Dispatch]], kept: Set[Value], limits: Limits
 ) -> list[Copy]:
-    """Copies that do the same from what the writers of its input read; none if there are none."""
+    """Equivalent copies that read the original sources directly, or [] if there are none."""
     old, *fill = copy.reads
     sources = {
         w.span: w.reads[0]
@@ -151,7 +155,7 @@ def _shortcuts(
 
 
 def fuse_depthwise(dispatches: list[Dispatch], kept: Set[Value], limits: Limits) -> list[Dispatch]:
-    """Let pointwise convolutions compute the depthwise ones that they alone read, on llvmpipe."""
+    """Fuse depthwise convolutions into the pointwise ones that alone read them, on llvmpipe."""
     if not limits.cpu:
         return dispatches
     readers: Counter[Operand] = Counter(operand for d in dispatches for operand in d.operands)
@@ -167,16 +171,16 @@ def fuse_depthwise(dispatches: list[Dispatch], kept: Set[Value], limits: Limits)
     return result
 
 
-def join_in_place(
+def concatenate_in_place(
     dispatches: list[Dispatch], kept: Set[Value]
 ) -> tuple[list[Dispatch], dict[Value, tuple[Value, int]]]:
-    """Compute tensors where they are joined with others, instead of copying them there.
+    """In-place concatenation: compute tensors inside the tensor that they are concatenated to.
 
-    Not `kept` tensors: those have buffers of their own.
+    Never `kept` tensors, which have buffers of their own.
 
     Returns:
-        The dispatches without such copies; and by each tensor that lies inside another, which
-        itself lies in no third one: that other, and from which byte on.
+        The dispatches without the copies; and for each tensor that now lies inside another: that
+        other, which lies in no third one, and the byte offset in it.
     """
     made = {d.output for d in dispatches} - kept
     in_parts = made - {d.output for d in dispatches if not d.partial}
@@ -206,8 +210,8 @@ def join_in_place(
     return result, inside
 
 
-def drop_unused(dispatches: list[Dispatch], kept: Set[Value]) -> list[Dispatch]:
-    """Without the dispatches whose results nobody reads."""
+def eliminate_dead_code(dispatches: list[Dispatch], kept: Set[Value]) -> list[Dispatch]:
+    """Drop the dispatches whose results nothing reads."""
     needed: set[Operand] = set(kept)
     result: list[Dispatch] = []
     for dispatch in reversed(dispatches):

@@ -20,9 +20,9 @@ class Lowered:
     """A graph whose nodes were lowered one by one.
 
     Attributes:
-        shapes: Of every tensor, as they follow from the shapes of the inputs.
-        steps: Of each node that the GPU takes, by node index.
-        reasons: Of each other node, why it does not.
+        shapes: The shape of every tensor, by shape inference from the inputs.
+        steps: By node index, the steps of each node that the GPU can run.
+        reasons: By node index, why it cannot run the others.
     """
 
     graph: Graph
@@ -42,9 +42,9 @@ def lower_graph(
     """Lower every node, in order, for tensors of the given shapes (the model's by default).
 
     Args:
-        quantized: Whether nodes with 8-bit tensors are taken.
+        quantized: Run nodes with 8-bit tensors on the GPU.
         only: Lower these nodes and no others.
-        choices: Of nodes, which way to choose tiles; see `ops.tiles`.
+        choices: By node index, which way to choose register tiles; see `ops.lib.tiles`.
 
     Raises:
         ModelError: The model is damaged, or its nodes are not in the order of execution.
@@ -80,7 +80,7 @@ def lower_graph(
                 raise ops.Unsupported(f"tensor {min(late)} has a size known only at run time")
             choice = (choices or {}).get(node.index, 0)
             view = ops.NodeView(graph, node, shapes, limits, quantized, choice)
-            lowered = [_simulated(step, graph) for step in ops.lower(view)]
+            lowered = [_fake_quantized(step, graph) for step in ops.lower(view)]
             _check_limits(lowered, limits)
         except ops.Unsupported as error:
             reasons[node.index] = str(error)
@@ -98,7 +98,7 @@ class Lowerings:
     """A graph lowered on demand, for any shapes of its inputs.
 
     Args:
-        quantized: Whether nodes with 8-bit tensors are taken.
+        quantized: Run nodes with 8-bit tensors on the GPU.
 
     Attributes:
         default: Every node, for the model's own shapes.
@@ -147,15 +147,15 @@ def is_folded(graph: Graph, node: Node) -> bool:
 
 
 def _is_sized_by_data(graph: Graph, node: Node, error: ops.Unsupported) -> bool:
-    """Whether the sizes of the results of an unsupported node follow from what it computes with."""
+    """Whether the output sizes of an unsupported node depend on data."""
     return isinstance(error, ops.RunTimeParameter) or any(
         i < len(node.inputs) and not graph.tensors[node.inputs[i]].is_constant
         for i in SIZED_BY.get(node.op, ())
     )
 
 
-def _simulated(step: Step, graph: Graph) -> Step:
-    """With the rounding that a quantised output brings about, as the last function applied."""
+def _fake_quantized(step: Step, graph: Graph) -> Step:
+    """Append fake quantization to the epilogue if the output is quantized."""
     tensor = graph.tensors[step.output.tensor]
     if isinstance(step, Alias) or step.output.part or not tensor.is_quantized:
         return step

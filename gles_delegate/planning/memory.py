@@ -1,4 +1,5 @@
-"""Where the values of a plan lie: ranges of few buffers, shared by what never lives together."""
+"""Memory planning: place every value in an arena; values whose live ranges do not overlap share
+bytes."""
 
 from __future__ import annotations
 
@@ -9,16 +10,16 @@ from typing import TypeAlias
 
 from gles_delegate.dispatch import Value
 
-Lifetimes: TypeAlias = Mapping[Value, tuple[int, int]]
-"""The first and the last dispatch that has each value; -1 is before the run."""
+LiveRanges: TypeAlias = Mapping[Value, tuple[int, int]]
+"""The first and the last dispatch that touches each value; -1 is before the run."""
 
 ALIGNMENT = 256
-"""Offsets are multiples of it: no OpenGL ES device may ask for more, of blocks or of textures."""
+"""Offsets are multiples of it. No OpenGL ES device may require more, for blocks or for textures."""
 
 
 @dataclass(frozen=True)
-class Place:
-    """Bytes of a buffer."""
+class Allocation:
+    """A range of bytes of a buffer."""
 
     buffer: int
     offset: int
@@ -28,14 +29,14 @@ class Place:
     def end(self) -> int:
         return self.offset + self.size
 
-    def part(self, offset: int, size: int) -> Place:
-        """Some of its bytes."""
-        return Place(self.buffer, self.offset + offset, size)
+    def part(self, offset: int, size: int) -> Allocation:
+        """A range inside this one."""
+        return Allocation(self.buffer, self.offset + offset, size)
 
     def overlaps(self, other: object) -> bool:
-        """Whether another place has bytes of it too."""
+        """Whether another allocation has some of the same bytes."""
         return (
-            isinstance(other, Place)
+            isinstance(other, Allocation)
             and other.buffer == self.buffer
             and other.offset < self.end
             and self.offset < other.end
@@ -45,52 +46,60 @@ class Place:
         return f"bytes {self.offset} to {self.end} of buffer {self.buffer}"
 
 
-def widths(lives: Lifetimes) -> list[int]:
-    """Bytes of the values that live at once: before the run, at each dispatch, and after it."""
-    end = max((last for _, last in lives.values()), default=-1)
+def live_bytes(ranges: LiveRanges) -> list[int]:
+    """Bytes of the live values: before the run, at each dispatch, and after the run."""
+    end = max((last for _, last in ranges.values()), default=-1)
     return [
-        sum(value.nbytes for value, (first, last) in lives.items() if first <= i <= last)
+        sum(value.nbytes for value, (first, last) in ranges.items() if first <= i <= last)
         for i in range(-1, end + 1)
     ]
 
 
-def assign_places(lives: Lifetimes) -> tuple[tuple[int, ...], dict[Value, Place]]:
-    """The sizes of buffers, and a place in them for each value.
+def allocate(ranges: LiveRanges) -> tuple[tuple[int, ...], dict[Value, Allocation]]:
+    """Return the sizes of the buffers, and an allocation in them for each value.
 
-    What lives all the time has a buffer of its own, and all the rest share one. They are put
-    there in the better of two orders: the widest moments first ("greedy by breadth" of Pisarchyk
-    and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020), or as they come.
+    A value that lives all through the run has a buffer of its own. All others share one, the
+    arena. They are placed in the better of two orders: largest live set first ("greedy by breadth"
+    of Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020), or
+    in the order of their live ranges.
     """
-    wide = widths(lives)
-    always = (-1, len(wide) - 2)
-    own = [value for value, life in lives.items() if life == always]
-    places = {value: Place(i, 0, _size(value)) for i, value in enumerate(own)}
-    shared = [value for value in lives if value not in places]
+    live = live_bytes(ranges)
+    always = (-1, len(live) - 2)
+    own = [value for value, live_range in ranges.items() if live_range == always]
+    allocations = {value: Allocation(i, 0, _size(value)) for i, value in enumerate(own)}
+    shared = [value for value in ranges if value not in allocations]
 
     def breadth(value: Value) -> tuple[int, int]:
-        first, last = lives[value]
-        return -max(wide[first + 1 : last + 2]), -value.nbytes
+        first, last = ranges[value]
+        return -max(live[first + 1 : last + 2]), -value.nbytes
 
-    orders = sorted(shared, key=breadth), sorted(shared, key=lives.__getitem__)
-    found = (_pack(order, lives, len(own)) for order in orders)
+    orders = sorted(shared, key=breadth), sorted(shared, key=ranges.__getitem__)
+    found = (_pack(order, ranges, len(own)) for order in orders)
     size, packed = min(found, key=lambda pair: pair[0])
-    return (*map(_size, own), *([size] if shared else [])), places | packed
+    return (*map(_size, own), *([size] if shared else [])), allocations | packed
 
 
-def _pack(values: Iterable[Value], lives: Lifetimes, buffer: int) -> tuple[int, dict[Value, Place]]:
-    """Each value in the first gap between those before it that live with it; the bytes in all."""
-    places: dict[Value, Place] = {}
+def _pack(
+    values: Iterable[Value], ranges: LiveRanges, buffer: int
+) -> tuple[int, dict[Value, Allocation]]:
+    """Place each value in the first gap between those before it that are live with it.
+
+    Returns:
+        The size of the arena, and the allocations.
+    """
+    packed: dict[Value, Allocation] = {}
     for value in values:
-        first, last = lives[value]
-        place = Place(buffer, 0, _size(value))
-        neighbours = (p for v, p in places.items() if lives[v][0] <= last and first <= lives[v][1])
-        for other in sorted(neighbours, key=lambda other: other.offset):
-            if place.overlaps(other):
-                place = replace(place, offset=ceil(other.end / ALIGNMENT) * ALIGNMENT)
-        places[value] = place
-    return max((place.end for place in places.values()), default=0), places
+        first, last = ranges[value]
+        allocation = Allocation(buffer, 0, _size(value))
+        live = (a for v, a in packed.items() if ranges[v][0] <= last and first <= ranges[v][1])
+        for other in sorted(live, key=lambda other: other.offset):
+            if allocation.overlaps(other):
+                offset = ceil(other.end / ALIGNMENT) * ALIGNMENT
+                allocation = replace(allocation, offset=offset)
+        packed[value] = allocation
+    return max((allocation.end for allocation in packed.values()), default=0), packed
 
 
 def _size(value: Value) -> int:
-    """Bytes of its place: GL has no empty ones."""
+    """Bytes of its allocation: GL has no empty buffers."""
     return max(value.nbytes, 16)

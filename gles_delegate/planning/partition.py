@@ -12,18 +12,18 @@ from gles_delegate.report import DelegationReport, NodeReport
 
 @dataclass(frozen=True)
 class Partition:
-    """What of a graph runs on the GPU.
+    """Which nodes of a graph run on the GPU.
 
     Attributes:
-        segments: The nodes of each part that runs as one, by index.
-        reasons: Of each node that stays on the CPU, why it does.
+        segments: Node indices of each segment.
+        reasons: For each node that stays on the CPU, the reason.
     """
 
     segments: tuple[tuple[int, ...], ...]
     reasons: Mapping[int, str]
 
     def report(self, graph: Graph, storage: str = "float32") -> DelegationReport:
-        """Node by node, for the user."""
+        """The report for users."""
         nodes = (
             NodeReport(
                 n.index, n.op, n.version, n.index not in self.reasons, self.reasons.get(n.index, "")
@@ -39,15 +39,16 @@ def choose_segments(
     """Choose the nodes that run on the GPU.
 
     Args:
-        most: The number of segments, of which the largest are taken; None for all.
-        first, last: Only nodes from the one to the other, both included, are taken.
+        most: Take at most this many segments, the largest; None: all.
+        first: Take no node before this one.
+        last: Take no node after this one; None: no limit.
     """
     graph = lowered.graph
     reasons = dict(lowered.reasons)
     for index in lowered.steps:
         if index < first or (last is not None and index > last):
-            reasons[index] = "first_delegate_node_index and last_delegate_node_index leave it out"
-    _leave_folded(graph, reasons)
+            reasons[index] = "excluded by first_delegate_node_index and last_delegate_node_index"
+    _move_folded_to_cpu(graph, reasons)
     segments = find_segments(graph, reasons.keys())
     by_size = sorted(segments, key=len, reverse=True)
     for segment in by_size[most:] if most is not None else ():
@@ -55,38 +56,41 @@ def choose_segments(
             reasons[index] = (
                 f"max_delegated_partitions is {most}, and there are {len(segments)} segments"
             )
-    _leave_folded(graph, reasons)
+    _move_folded_to_cpu(graph, reasons)
     taken = ([index for index in segment if index not in reasons] for segment in segments)
     return Partition(tuple(tuple(segment) for segment in taken if segment), reasons)
 
 
-def find_segments(graph: Graph, left: Set[int]) -> list[tuple[int, ...]]:
-    """The nodes that are not `left` on the CPU, in as few parts as can run one after the other.
+def find_segments(graph: Graph, on_cpu: Set[int]) -> list[tuple[int, ...]]:
+    """Group the nodes that are not on the CPU into as few segments as can run one after another.
 
-    LiteRT's graph_info.cc (PartitionGraphIntoIndependentNodeSubsets) finds the same: in turns,
-    all nodes of one side that can run by then.
+    The same as LiteRT's graph_info.cc (PartitionGraphIntoIndependentNodeSubsets): alternately take
+    all nodes of one side whose inputs are ready.
+
+    Args:
+        on_cpu: Indices of the nodes that the CPU runs.
     """
     made = {tensor for node in graph.nodes for tensor in node.outputs}
     pending = graph.nodes
     found: list[tuple[int, ...]] = []
     while pending:
-        on_cpu = pending[0].index in left
+        is_cpu_turn = pending[0].index in on_cpu
         segment: list[int] = []
         rest: list[Node] = []
         for node in pending:
-            if (node.index in left) == on_cpu and not made.intersection(node.inputs):
+            if (node.index in on_cpu) == is_cpu_turn and not made.intersection(node.inputs):
                 segment.append(node.index)
                 made.difference_update(node.outputs)
             else:
                 rest.append(node)
-        if not on_cpu:
+        if not is_cpu_turn:
             found.append(tuple(segment))
         pending = tuple(rest)
     return found
 
 
-def _leave_folded(graph: Graph, reasons: dict[int, str]) -> None:
-    """Leave a node whose result is a constant to the CPU, if a node there reads it."""
+def _move_folded_to_cpu(graph: Graph, reasons: dict[int, str]) -> None:
+    """Move a folded node to the CPU if a node there reads its result."""
     read: set[int] = set()
     for node in reversed(graph.nodes):
         if node.index not in reasons and is_folded(graph, node) and read.intersection(node.outputs):

@@ -1,4 +1,4 @@
-"""Lowered nodes to a plan: what is dispatched in which order, on which buffers. No GL."""
+"""Lowered nodes to a plan: the dispatches in order, and where their tensors lie. No GL."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import TypeVar
 from gles_delegate.dispatch import Alias, Const, Dispatch, Operand, Step, Value
 from gles_delegate.limits import Limits
 from gles_delegate.planning.fusion import (
-    drop_unused,
+    concatenate_in_place,
+    eliminate_dead_code,
     fuse_depthwise,
     fuse_elementwise,
-    join_in_place,
-    skip_copies,
+    propagate_copies,
 )
 from gles_delegate.planning.lowering import Lowered
-from gles_delegate.planning.memory import Place, assign_places, widths
+from gles_delegate.planning.memory import Allocation, allocate, live_bytes
 from gles_delegate.planning.ports import OUTSIDE, Edge, Elements, Port
 
 OperandT = TypeVar("OperandT", bound=Operand)
@@ -29,14 +29,14 @@ class Plan:
 
     Attributes:
         dispatches: In order of execution.
-        inputs: Tensor index to the value that is filled before a run, as its port has it.
-        outputs: Tensor index to the value that holds the result after it, as its port has it.
-        variables: Tensor index to the row-major value that lasts from one run to the next.
-        results: Tensor index to the tensor itself, of the outputs that have a port of their own.
-        inside: By each value that lies inside another: that other, and from which byte on.
-        buffers: Bytes of each buffer for the values of the plan.
-        places: Where each value lies. What lives all through the run has a buffer of its own;
-            others that never live together share bytes.
+        inputs: By tensor index, the value that is filled before a run, in the layout of its port.
+        outputs: By tensor index, the value that holds the result, in the layout of its port.
+        variables: By tensor index, the row-major value that lasts from one run to the next.
+        results: By tensor index, the tensor itself, for outputs that have a port of their own.
+        inside: For each value that lies inside another: that other, and the byte offset in it.
+        buffers: Size of each buffer, in bytes.
+        allocations: Where each value lies. A value that is live all through the run has a buffer
+            of its own; others whose live ranges do not overlap share bytes.
     """
 
     dispatches: tuple[Dispatch, ...]
@@ -46,20 +46,20 @@ class Plan:
     results: Mapping[int, Value]
     inside: Mapping[Value, tuple[Value, int]] = field(default_factory=dict)
     buffers: tuple[int, ...] = ()
-    places: Mapping[Value, Place] = field(default_factory=dict)
+    allocations: Mapping[Value, Allocation] = field(default_factory=dict)
 
     @property
     def constants(self) -> tuple[Const, ...]:
-        """Each packed constant once, in order of first use."""
+        """Each packed constant, in order of first use."""
         reads = (read for d in self.dispatches for read in d.operands)
         return tuple(dict.fromkeys(read for read in reads if isinstance(read, Const)))
 
     @property
-    def lifetimes(self) -> dict[Value, tuple[int, int]]:
-        """The first and the last dispatch that has each value, or any that lies inside it.
+    def live_ranges(self) -> dict[Value, tuple[int, int]]:
+        """Live range of each value, including values inside it: first and last dispatch.
 
-        What is filled from outside, or has a port of its own, is there before the first; that and
-        what is read from outside are there after the last.
+        Inputs, and tensors with a port of their own, are live before the first dispatch; these and
+        the outputs are live after the last.
         """
         lives: dict[Value, tuple[int, int]] = {}
         for i, dispatch in enumerate(self.dispatches):
@@ -75,12 +75,12 @@ class Plan:
         return lives
 
     @property
-    def widest(self) -> int:
-        """Bytes of the values that live at once, where they are most: no places take fewer."""
-        return max(widths(self.lifetimes), default=0)
+    def peak_bytes(self) -> int:
+        """Peak live bytes: the lower bound for any allocation."""
+        return max(live_bytes(self.live_ranges), default=0)
 
     def __str__(self) -> str:
-        lines = [f"{d}  -> {self.places[d.output]}" for d in self.dispatches]
+        lines = [f"{d}  -> {self.allocations[d.output]}" for d in self.dispatches]
         total = sum(self.buffers)
         return "\n".join([*lines, f"{len(self.buffers)} buffers, {total} bytes"])
 
@@ -92,15 +92,17 @@ def make_plan(
     half: bool = False,
     ports: Mapping[int, Port] | None = None,
 ) -> Plan:
-    """Plan the nodes `nodes` of a lowered graph, all of which must have steps.
+    """Plan some nodes of a lowered graph, all of which must have steps.
 
-    `half` stores tensors and weights as float16; sums are float32 all the same. `ports` says, by
-    tensor index, how inputs enter and outputs leave; the others do as row-major elements.
+    The plan's inputs are the tensors that the nodes read and do not compute. Its outputs are the
+    tensors they compute that the graph returns or another node reads. Constants are neither. A
+    variable tensor is neither: a node assigns to it by an alias, and the next run starts with
+    the value it had at the end.
 
-    Inputs of the plan are the tensors that the nodes read and do not compute; outputs are
-    those they compute that the graph returns or another node reads. Constants are neither, nor
-    is a variable tensor: a node assigns to it by an alias, and what it is at the end the next
-    run begins with.
+    Args:
+        half: Store tensors and weights as float16; sums are float32 in any case.
+        ports: By tensor index, how inputs enter and outputs leave; the default is row-major
+            elements.
     """
     chosen = sorted(nodes)
     tensors, shapes, given = lowered.graph.tensors, lowered.shapes, ports or {}
@@ -121,9 +123,9 @@ def make_plan(
     results = {t: _root(e.value, roots) for _, e in leaving if (t := e.tensor.index) in given}
     kept = {*outside.values(), *outputs.values(), *results.values()}
     dispatches = fuse_elementwise(dispatches, kept, limits)
-    dispatches = skip_copies(dispatches, kept, limits)
-    dispatches = fuse_depthwise(drop_unused(dispatches, kept), kept, limits)
-    dispatches = drop_unused(dispatches, kept)
+    dispatches = propagate_copies(dispatches, kept, limits)
+    dispatches = fuse_depthwise(eliminate_dead_code(dispatches, kept), kept, limits)
+    dispatches = eliminate_dead_code(dispatches, kept)
     if half:
         dispatches = [_in_half(dispatch) for dispatch in dispatches]
         outputs, results = (
@@ -132,15 +134,15 @@ def make_plan(
         )
     kept = {*outside.values(), *outputs.values(), *results.values()}
     plan = Plan(tuple(dispatches), inputs, outputs, variables, results)
-    dispatches, inside = join_in_place(dispatches, kept)
+    dispatches, inside = concatenate_in_place(dispatches, kept)
     in_place = replace(plan, dispatches=tuple(dispatches), inside=inside)
-    # What lies inside another keeps all of it alive, which may take more memory than it saves.
-    if inside and in_place.widest <= plan.widest:
+    # A value inside another keeps all of it live, which may take more memory than it saves.
+    if inside and in_place.peak_bytes <= plan.peak_bytes:
         plan = in_place
-    buffers, places = assign_places(plan.lifetimes)
+    buffers, allocations = allocate(plan.live_ranges)
     for value, (outer, offset) in plan.inside.items():
-        places[value] = places[outer].part(offset, value.nbytes)
-    return replace(plan, buffers=buffers, places=places)
+        allocations[value] = allocations[outer].part(offset, value.nbytes)
+    return replace(plan, buffers=buffers, allocations=allocations)
 
 
 def _boundary(lowered: Lowered, nodes: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -162,7 +164,7 @@ def _values(steps: Iterable[Step]) -> Iterable[Value]:
 
 
 def _resolve(steps: Sequence[Step]) -> tuple[dict[Value, Value], list[Dispatch]]:
-    """Take the aliases out: what each stands for, and the dispatches without them."""
+    """Resolve the aliases: what each stands for, and the dispatches with aliases replaced."""
     roots: dict[Value, Value] = {}
     dispatches: list[Dispatch] = []
     for step in steps:
@@ -181,7 +183,7 @@ def _root(value: Value, roots: Mapping[Value, Value]) -> Value:
 
 
 def _in_half(dispatch: Dispatch) -> Dispatch:
-    """With every float tensor stored as float16, but those outside."""
+    """Store every float tensor as float16, except those outside the plan."""
     return replace(
         dispatch,
         reads=tuple(map(_stored_in_half, dispatch.reads)),

@@ -15,7 +15,7 @@ from gles_delegate.image.output import ImageOutput
 from gles_delegate.image.transform import ImageTransform
 from gles_delegate.model.dtypes import BYTE_LIMITS
 from gles_delegate.model.graph import Array
-from gles_delegate.planning.memory import Place
+from gles_delegate.planning.memory import Allocation
 from gles_delegate.planning.ports import Edge, Elements, Picture, Pixels, Port
 
 Layout: TypeAlias = Literal["bhwc", "phwc4"]
@@ -23,7 +23,7 @@ Layout: TypeAlias = Literal["bhwc", "phwc4"]
 _FORMATS = {gl_names.RGBA8: "RGBA8", gl_names.R32F: "R32F", gl_names.RGBA16F: "RGBA16F"}
 
 
-class BoundBuffer(Place):
+class BoundBuffer(Allocation):
     """A range of an app's buffer, by GL's name of it."""
 
 

@@ -12,7 +12,7 @@ from gles_delegate.gl.buffers import read_into
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.objects import TexelBuffer, TexelView
 from gles_delegate.model.graph import Array, Graph
-from gles_delegate.planning.memory import Place
+from gles_delegate.planning.memory import Allocation
 from gles_delegate.planning.plan import Plan
 from gles_delegate.runtime.binding import BoundBuffer, Resource
 from gles_delegate.runtime.store import Store, fingerprint
@@ -40,8 +40,8 @@ class Buffers:
         self._gpu = gpu
         self._with_images = gpu.limits.buffer_texels > 0
         self._arena: dict[int, TexelBuffer] = {}
-        self._views: dict[Place, TexelView] = {}
-        self._bound: dict[Place, TexelView] = {}
+        self._views: dict[Allocation, TexelView] = {}
+        self._bound: dict[Allocation, TexelView] = {}
         self._constants: dict[Const, TexelBuffer] = {}
         try:
             for const in plan.constants:
@@ -63,23 +63,23 @@ class Buffers:
         for index, value in self._in_place(resources).items():
             resource = resources[index]
             assert isinstance(resource, BoundBuffer)
-            self._bound[self._plan.places[value]] = TexelView(
+            self._bound[self._plan.allocations[value]] = TexelView(
                 self._gpu.gl, resource.buffer, resource.offset, resource.size, self._with_images
             )
-        for place in self._plan.places.values():
-            if place not in self._bound and place not in self._views:
-                self._views[place] = self._own_view(place)
+        for allocation in self._plan.allocations.values():
+            if allocation not in self._bound and allocation not in self._views:
+                self._views[allocation] = self._own_view(allocation)
 
     def view(self, operand: Operand) -> TexelView:
         """The texels of an operand."""
         if isinstance(operand, Const):
             return self._constants[operand]
-        place = self._plan.places[operand]
-        return self._bound.get(place) or self._views[place]
+        allocation = self._plan.allocations[operand]
+        return self._bound.get(allocation) or self._views[allocation]
 
     def is_in_place(self, value: Value) -> bool:
         """Whether a buffer of the app's holds the value itself, so that nothing is copied."""
-        return self._plan.places[value] in self._bound
+        return self._plan.allocations[value] in self._bound
 
     @property
     def nbytes(self) -> tuple[int, int]:
@@ -89,16 +89,16 @@ class Buffers:
 
     def upload(self, value: Value, array: Array) -> None:
         """Replace the bytes of a value by those of a contiguous array."""
-        place = self._plan.places[value]
+        allocation = self._plan.allocations[value]
         if value.texels:
-            self._arena[place.buffer].buffer.write(array, offset=place.offset)
+            self._arena[allocation.buffer].buffer.write(array, offset=allocation.offset)
 
     def download(self, value: Value, array: Array) -> None:
         """Wait for the GPU, and copy a value's first bytes into a contiguous array."""
-        place = self._plan.places[value]
+        allocation = self._plan.allocations[value]
         if value.texels:
-            buffer = self._arena[place.buffer].buffer
-            buffer.read_into(array, array.nbytes, offset=place.offset)
+            buffer = self._arena[allocation.buffer].buffer
+            buffer.read_into(array, array.nbytes, offset=allocation.offset)
 
     def texels(self, value: Value) -> Array:
         """Wait for the GPU; a value's lanes [slices, pixels, 4], wherever it lies."""
@@ -134,15 +134,15 @@ class Buffers:
                 found[index] = value
         return found
 
-    def _own_view(self, place: Place) -> TexelView:
+    def _own_view(self, allocation: Allocation) -> TexelView:
         """A range of a buffer of the arena, which is made at the first of them."""
         gl = self._gpu.gl
-        if place.buffer not in self._arena:
+        if allocation.buffer not in self._arena:
             # Zero: the last texel of a row-major input may have lanes past its elements.
-            data = bytes(self._plan.buffers[place.buffer])
-            self._arena[place.buffer] = TexelBuffer(gl, data, False)
-        name = self._arena[place.buffer].name
-        return TexelView(gl, name, place.offset, place.size, self._with_images)
+            data = bytes(self._plan.buffers[allocation.buffer])
+            self._arena[allocation.buffer] = TexelBuffer(gl, data, False)
+        name = self._arena[allocation.buffer].name
+        return TexelView(gl, name, allocation.offset, allocation.size, self._with_images)
 
 
 def _stored_or_packed(const: Const, graph: Graph, store: Store | None) -> bytes | memoryview:

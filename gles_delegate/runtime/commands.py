@@ -17,7 +17,7 @@ from gles_delegate.dispatch import Dispatch, Operand, Value
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.context import OUTPUT_BLOCK, GpuContext
 from gles_delegate.gl.objects import Sampler, Stopwatch, TexelView
-from gles_delegate.planning.memory import Place
+from gles_delegate.planning.memory import Allocation
 from gles_delegate.planning.plan import Plan
 from gles_delegate.runtime.binding import BoundBuffer, Resource, SampledTextures, WrittenTexture
 from gles_delegate.runtime.buffers import Buffers
@@ -158,10 +158,10 @@ class Recorder:
                 yield from self.copy(*source, target.name, target.offset, resource.size)
 
     def _dispatch(self, resources: Mapping[int, Resource]) -> Iterator[Call]:
-        places = self._plan.places
+        allocations = self._plan.allocations
         cache: StateCache = {}
-        written: set[Place] = set()
-        read: set[Place] = set()
+        written: set[Allocation] = set()
+        read: set[Allocation] = set()
         for dispatch, program, source in self._prepared:
             yield from self._use(program, source.sizes, cache)
             images = source.image_reads
@@ -170,8 +170,8 @@ class Recorder:
             yield from self._bind(OUTPUT_BLOCK, dispatch.output, False, cache)
             if dispatch.textures:
                 yield from self._sample(dispatch, resources)
-            reads = {places[v] for v in dispatch.operands if isinstance(v, Value)}
-            output = places[dispatch.output]
+            reads = {allocations[v] for v in dispatch.operands if isinstance(v, Value)}
+            output = allocations[dispatch.output]
             if dispatch.partial:
                 reads.add(output)
             if _overlap(reads, written) or _overlap({output}, written | read):
@@ -243,5 +243,5 @@ class Recorder:
         yield gl.unchecked("glBindBuffer"), (gl_names.PIXEL_UNPACK_BUFFER, 0)
 
 
-def _overlap(places: Iterable[Place], others: Iterable[Place]) -> bool:
-    return any(place.overlaps(other) for place in places for other in others)
+def _overlap(allocations: Iterable[Allocation], others: Iterable[Allocation]) -> bool:
+    return any(place.overlaps(other) for place in allocations for other in others)

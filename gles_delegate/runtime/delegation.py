@@ -94,14 +94,14 @@ class Delegation:
     def warn_of_split(self) -> None:
         """Log which nodes stay on the CPU, if some do."""
         report = self.report
-        if report.left:
+        if report.not_delegated:
             log.warning(
                 "%d of %d nodes run on the GPU in %s; these run on the CPU, and a split graph can "
                 "be slower than the CPU alone:\n%s",
-                len(report.nodes) - len(report.left),
+                len(report.nodes) - len(report.not_delegated),
                 len(report.nodes),
                 count(report.segments),
-                list_nodes(report.left),
+                list_nodes(report.not_delegated),
             )
 
     def segment(self, nodes: Sequence[int]) -> Segment:

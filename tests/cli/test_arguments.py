@@ -36,7 +36,7 @@ def test_inspect(model: Path, mixed: Path) -> None:
     assert "segment 0: 2 nodes in" in text
     data = call_json("inspect", mixed, "--partitions", 9)
     assert [part["nodes"] for part in data["segments"]] == [[0, 1], [4, 5]]
-    assert all(0 < part["widest_bytes"] <= part["activation_bytes"] for part in data["segments"])
+    assert all(0 < part["peak_bytes"] <= part["activation_bytes"] for part in data["segments"])
     assert [node["delegated"] for node in data["report"]["nodes"]] == [1, 1, 0, 0, 1, 1]
     assert "conv_2d(" in call("inspect", model, "--dispatches")
 

@@ -11,7 +11,7 @@ from gles_delegate.dispatch import Value
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.objects import TexelBuffer
 from gles_delegate.planning import plan
-from gles_delegate.planning.memory import Lifetimes, Place
+from gles_delegate.planning.memory import Allocation, LiveRanges
 from gles_delegate.runtime import buffers
 
 GUARD = bytes.fromhex("dec0ff7f") * 64  # NaN, so that a read shows in the results
@@ -29,11 +29,11 @@ class GuardedBuffer(TexelBuffer):
         return bool(self.buffer.read(offset=self._size) == GUARD)
 
 
-def _one_buffer_each(lives: Lifetimes) -> tuple[tuple[int, ...], dict[Value, Place]]:
+def _one_buffer_each(lives: LiveRanges) -> tuple[tuple[int, ...], dict[Value, Allocation]]:
     """Places that reach over the guard words, so that shaders may touch those."""
     sizes = tuple(max(value.nbytes, 16) for value in lives)
-    places = (Place(i, 0, size + len(GUARD)) for i, size in enumerate(sizes))
-    return sizes, dict(zip(lives, places, strict=True))
+    allocations = (Allocation(i, 0, size + len(GUARD)) for i, size in enumerate(sizes))
+    return sizes, dict(zip(lives, allocations, strict=True))
 
 
 @contextmanager
@@ -47,6 +47,6 @@ def guarded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[GuardedBuffer]]:
 
     with monkeypatch.context() as patch:
         patch.setattr(buffers, "TexelBuffer", make)
-        patch.setattr(plan, "assign_places", _one_buffer_each)
-        patch.setattr(plan, "join_in_place", lambda dispatches, kept: (dispatches, {}))
+        patch.setattr(plan, "allocate", _one_buffer_each)
+        patch.setattr(plan, "concatenate_in_place", lambda dispatches, kept: (dispatches, {}))
         yield made

@@ -13,7 +13,7 @@ from gles_delegate.dispatch import Value
 from gles_delegate.limits import Limits
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
-from gles_delegate.planning.memory import ALIGNMENT, Lifetimes, Place, assign_places, widths
+from gles_delegate.planning.memory import ALIGNMENT, Allocation, LiveRanges, allocate, live_bytes
 from gles_delegate.planning.partition import choose_segments
 from gles_delegate.planning.plan import make_plan
 from tests.support.models import OTHER_MODELS, REAL_MODELS
@@ -27,42 +27,42 @@ def lives_of(*rows: tuple[int, int, int]) -> dict[Value, tuple[int, int]]:
     return {Value(i, (texels, 4)): (begin, end) for i, (texels, begin, end) in enumerate(rows)}
 
 
-def check(lives: Lifetimes) -> int:
-    """Bytes taken, after a look at every place."""
-    buffers, places = assign_places(lives)
-    assert places.keys() == lives.keys()
-    for value, place in places.items():
-        assert place.offset % ALIGNMENT == 0
-        assert place.size == max(value.nbytes, 16)
-        assert place.end <= buffers[place.buffer]
+def check(lives: LiveRanges) -> int:
+    """Bytes taken, after a look at every allocation."""
+    buffers, allocations = allocate(lives)
+    assert allocations.keys() == lives.keys()
+    for value, allocation in allocations.items():
+        assert allocation.offset % ALIGNMENT == 0
+        assert allocation.size == max(value.nbytes, 16)
+        assert allocation.end <= buffers[allocation.buffer]
     for value, other in combinations(lives, 2):
         (first, last), (begin, end) = lives[value], lives[other]
         if first <= end and begin <= last:
-            assert not places[value].overlaps(places[other])
+            assert not allocations[value].overlaps(allocations[other])
     return sum(buffers)
 
 
 def test_values_that_never_live_together_share_bytes() -> None:
     lives = lives_of((64, 0, 1), (32, 1, 2), (64, 2, 3), (16, 3, 4))
-    assert check(lives) == max(widths(lives)) == 96 * 16
+    assert check(lives) == max(live_bytes(lives)) == 96 * 16
 
 
 def test_small_values_lie_side_by_side_where_a_large_one_was() -> None:
     lives = lives_of((64, 0, 1), (32, 1, 3), (32, 2, 3), (32, 2, 3))
-    assert check(lives) == max(widths(lives)) == 96 * 16
+    assert check(lives) == max(live_bytes(lives)) == 96 * 16
 
 
 def test_what_lives_all_the_time_has_a_buffer_of_its_own() -> None:
     lives = lives_of((1, -1, 3), (64, 0, 1), (3, -1, 3), (64, 1, 2))
-    buffers, places = assign_places(lives)
+    buffers, allocations = allocate(lives)
     assert buffers == (16, 48, 2 * 64 * 16)
-    assert [places[value].buffer for value in lives] == [0, 2, 1, 2]
+    assert [allocations[value].buffer for value in lives] == [0, 2, 1, 2]
     check(lives)
 
 
 def test_no_place_is_empty() -> None:
     assert check(lives_of((0, 0, 0))) == 16
-    assert assign_places({}) == ((), {})
+    assert allocate({}) == ((), {})
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -73,25 +73,25 @@ def test_random_lifetimes(seed: int) -> None:
         first = int(rng.integers(-1, 20))
         rows.append((int(rng.integers(0, 200)), first, min(first + int(rng.integers(0, 6)), 20)))
     lives = lives_of(*rows)
-    assert check(lives) >= max(widths(lives))
+    assert check(lives) >= max(live_bytes(lives))
 
 
 def test_ranges_of_one_buffer_overlap_where_they_share_a_byte() -> None:
-    place = Place(1, 256, 64)
-    assert place.overlaps(Place(1, 319, 1))
-    assert place.overlaps(Place(1, 0, 257))
-    assert not place.overlaps(Place(1, 320, 64))
-    assert not place.overlaps(Place(1, 0, 256))
-    assert not place.overlaps(Place(0, 256, 64))
-    assert not place.overlaps(None)
+    allocation = Allocation(1, 256, 64)
+    assert allocation.overlaps(Allocation(1, 319, 1))
+    assert allocation.overlaps(Allocation(1, 0, 257))
+    assert not allocation.overlaps(Allocation(1, 320, 64))
+    assert not allocation.overlaps(Allocation(1, 0, 256))
+    assert not allocation.overlaps(Allocation(0, 256, 64))
+    assert not allocation.overlaps(None)
 
 
 def check_model(content: bytes, limits: Limits) -> None:
     lowered = lower_graph(read_model(content), limits)
     for segment in choose_segments(lowered, 9).segments:
         plan = make_plan(lowered, segment, limits)
-        assert plan.widest <= sum(plan.buffers) <= 1.1 * plan.widest
-        check(plan.lifetimes)
+        assert plan.peak_bytes <= sum(plan.buffers) <= 1.1 * plan.peak_bytes
+        check(plan.live_ranges)
 
 
 @pytest.mark.parametrize("limits", [FLOOR, ROOMY], ids=["floor", "roomy"])

@@ -49,31 +49,32 @@ def randomly(seed: int) -> bytes:
 def around(plan: Plan, value: Value) -> set[Value]:
     """The values that `value` lies inside, and itself."""
     outer, _ = plan.inside.get(value, (value, 0))
-    place = plan.places[value]
+    allocation = plan.allocations[value]
     return {
         v
         for v in (outer, *(v for v, (other, _) in plan.inside.items() if other == outer))
-        if plan.places[v].offset <= place.offset and place.end <= plan.places[v].end
+        if plan.allocations[v].offset <= allocation.offset
+        and allocation.end <= plan.allocations[v].end
     }
 
 
 def check_buffers(plan: Plan) -> None:
     """Play the plan: whoever reads a value finds it in its place, not another's remains."""
-    assert plan.widest <= sum(plan.buffers)
-    values = list(plan.places)
+    assert plan.peak_bytes <= sum(plan.buffers)
+    values = list(plan.allocations)
     memory = [np.full(size // 16, -1) for size in plan.buffers]
 
     def texels(value: Value, of: list[Array]) -> Array:
-        place = plan.places[value]
-        assert place.size == max(16 * value.texels, 16)
-        assert place.end <= plan.buffers[place.buffer]
-        return of[place.buffer][place.offset // 16 : place.end // 16]
+        allocation = plan.allocations[value]
+        assert allocation.size == max(16 * value.texels, 16)
+        assert allocation.end <= plan.buffers[allocation.buffer]
+        return of[allocation.buffer][allocation.offset // 16 : allocation.end // 16]
 
     # Who writes each texel of a value: of all that lie there, the one that no other lies inside.
     writers = {v: np.full(max(v.texels, 1), i) for i, v in enumerate(values)}
     for inner in sorted(plan.inside, key=lambda v: -v.texels):
         for outer in around(plan, inner):
-            first = (plan.places[inner].offset - plan.places[outer].offset) // 16
+            first = (plan.allocations[inner].offset - plan.allocations[outer].offset) // 16
             writers[outer][first : first + inner.texels] = values.index(inner)
 
     def write(value: Value) -> None:
@@ -86,7 +87,7 @@ def check_buffers(plan: Plan) -> None:
         for value in dispatch.operands:
             if isinstance(value, Value):
                 assert (texels(value, memory) == writers[value]).all(), f"{dispatch} reads others"
-                apart = not plan.places[value].overlaps(plan.places[dispatch.output])
+                apart = not plan.allocations[value].overlaps(plan.allocations[dispatch.output])
                 assert apart or dispatch.output in around(plan, value), f"{dispatch} overwrites"
         write(dispatch.output)
     for value in (*plan.inputs.values(), *plan.outputs.values()):
@@ -217,7 +218,7 @@ def test_a_chain_needs_two_buffers_beside_its_input() -> None:
         x = sketch.op("MAX_POOL_2D", [x], filter_width=3, filter_height=3, stride_w=1, stride_h=1)
     plan = plan_of(sketch.build([x]))
     assert len(plan.dispatches) == 6
-    assert plan.widest == sum(plan.buffers) == 3 * (8 * 8 * 16)
+    assert plan.peak_bytes == sum(plan.buffers) == 3 * (8 * 8 * 16)
 
 
 def test_an_output_with_a_port_has_its_buffer_alone() -> None:
@@ -229,8 +230,8 @@ def test_an_output_with_a_port_has_its_buffer_alone() -> None:
     lowered = lower_graph(read_model(sketch.build([y])), FLOOR)
     plan = make_plan(lowered, lowered.steps, FLOOR, ports={y: Elements()})
     for value in (plan.inputs[x], plan.outputs[y], plan.results[y]):
-        buffers = [place.buffer for place in plan.places.values()]
-        assert buffers.count(plan.places[value].buffer) == 1
+        buffers = [allocation.buffer for allocation in plan.allocations.values()]
+        assert buffers.count(plan.allocations[value].buffer) == 1
 
 
 def test_work_that_nobody_asked_for_is_dropped() -> None:
@@ -326,6 +327,6 @@ def test_a_plan_prints_as_a_program() -> None:
     for line, dispatch in zip(lines, plan.dispatches, strict=True):
         assert line.startswith(f"{dispatch.output} = {dispatch.shader}(")
         assert f"node {dispatch.node}" in line
-        assert line.endswith(f"  -> {plan.places[dispatch.output]}")
+        assert line.endswith(f"  -> {plan.allocations[dispatch.output]}")
     assert total == f"{len(plan.buffers)} buffers, {sum(plan.buffers)} bytes"
     assert "| TANH" in str(plan)

@@ -52,7 +52,7 @@ class Tile:
 
         def cost(tile: Tile) -> float:
             products = tile.pixels * tile.slices
-            return tile.time(pixels, slices, depth) + tiles.compile * products
+            return tile.time(pixels, slices, depth) + tiles.compile_cost * products
 
         return min(tiles.of(limits.simd_lanes, slices), key=cost)
 
@@ -74,7 +74,7 @@ class Tile:
             runs = batch * window.out_h * runs_of(window, p)
             loads = min((p - 1) * window.stride_w + width, p * width) + width * lanes * s
             depth, products = window.kernel_h * x.slices, width * p * s * lanes / 4
-            return tile._time(runs, slices, depth, loads, products) + tiles.compile * products
+            return tile._time(runs, slices, depth, loads, products) + tiles.compile_cost * products
 
         # What a run reads of a row it holds all at once.
         widest = max((MOST_PIXELS - width) // window.stride_w, 0) + 1
@@ -113,7 +113,7 @@ class CpuTiles:
         fused: The most sums beside a depthwise convolution that is computed for them.
         products: The most products of a matrix and a vector that are not in a loop.
         pixels, slices: The most pixels and slices of one invocation.
-        compile: Run-time cost (ns) charged per unrolled product, to trade against its compile
+        compile_cost: Run-time cost (ns) charged per unrolled product, to trade against its compile
             time, about 5 ms.
         along: Whether the lanes of a vector may lie along the pixels, and along the slices.
         few: Only tiles of few sizes, which more layers have in common.
@@ -124,7 +124,7 @@ class CpuTiles:
     products: int
     pixels: int = MOST_PIXELS
     slices: int = 4
-    compile: int = 550
+    compile_cost: int = 550
     along: tuple[bool, bool] = (True, True)
     few: bool = False
 
@@ -164,7 +164,7 @@ class CpuTiles:
 
 
 CPU_TILES = (
-    CpuTiles(32, 48, 100, 8, compile=1000, few=True),
+    CpuTiles(32, 48, 100, 8, compile_cost=1000, few=True),
     # More products that are not in a loop than these 170 are slower on most processors.
     CpuTiles(52, 52, 170),
     CpuTiles(104, 104, 250, slices=6, along=(True, False)),
