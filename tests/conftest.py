@@ -1,9 +1,13 @@
-"""Fixtures of every tier: ``unit`` needs nothing, ``gl`` a GL context, ``litert`` LiteRT."""
+"""Fixtures of every tier, and what happens where a tier cannot run.
+
+``unit`` needs numpy and flatbuffers, ``cli`` the extra of that name, ``gl`` a GL context,
+``litert`` LiteRT, ``fuzz`` hypothesis; the tests of ``gl`` and ``fuzz`` may need the others' too.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NoReturn
 
@@ -18,6 +22,40 @@ Require = Callable[[str, str], NoReturn]
 MODELS = os.environ.get("GLES_DELEGATE_MODELS", Path(__file__).parents[2] / "shared" / "models")
 
 
+REQUIRED = os.environ.get("GLES_DELEGATE_REQUIRE", "").replace(" ", "").split(",")
+TIERS = {
+    "ai_edge_litert": "litert",
+    "hypothesis": "fuzz",
+    **dict.fromkeys(("click", "matplotlib", "PIL", "rich"), "cli"),
+}
+"""The tier of each library without which a test module is skipped."""
+
+
+def skip_unless_required(tier: str, reason: str) -> NoReturn:
+    if tier in REQUIRED:
+        pytest.fail(f"GLES_DELEGATE_REQUIRE asks for {tier}: {reason}", pytrace=False)
+    pytest.skip(reason)
+
+
+class TierModule(pytest.Module):
+    """A test module, which is skipped where a library of its tier is missing."""
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        try:
+            return super().collect()
+        except self.CollectError as error:
+            missing = error.__cause__
+            if not isinstance(missing, ModuleNotFoundError) or missing.name not in TIERS:
+                raise
+            reason = f"{missing.name} is not installed"
+        skip_unless_required(TIERS[missing.name], reason)
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module:
+    module: pytest.Module = TierModule.from_parent(parent, path=module_path)
+    return module
+
+
 @pytest.fixture(scope="session")
 def require() -> Require:
     """Call it with a tier and the reason why it cannot run: it skips the test.
@@ -25,14 +63,7 @@ def require() -> Require:
     It fails the test where the environment variable GLES_DELEGATE_REQUIRE, a comma-separated
     list, names the tier: then skipping it is not allowed.
     """
-    required = os.environ.get("GLES_DELEGATE_REQUIRE", "").replace(" ", "").split(",")
-
-    def require(tier: str, reason: str) -> NoReturn:
-        if tier in required:
-            pytest.fail(f"GLES_DELEGATE_REQUIRE asks for {tier}: {reason}", pytrace=False)
-        pytest.skip(reason)
-
-    return require
+    return skip_unless_required
 
 
 @pytest.fixture(scope="session")

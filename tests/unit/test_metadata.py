@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import flatbuffers
 import numpy as np
 import pytest
-from PIL import Image
 
-from gles_delegate.cli import files
 from gles_delegate.errors import ModelError
 from gles_delegate.model.graph import Graph, Tensor
 from gles_delegate.model.metadata import normalization
@@ -88,13 +85,6 @@ def test_what_does_not_fit_is_refused(unit: tuple[list[float], list[float]]) -> 
     with pytest.raises(ModelError, match=r"each of 3, channels of the input 'picture 1', found \["):
         normalization(wrong, 1)
     assert numbers(wrong, 1, 0, 1) == ([0], [1])
-
-
-def test_the_command_line_normalises_by_it(tmp_path: Path) -> None:
-    pixels = np.random.default_rng(0).integers(0, 256, (8, 8, 3)).astype(np.uint8)
-    Image.fromarray(pixels).save(tmp_path / "a.png")
-    array = files.load_input(tmp_path / "a.png", graph([OF_EACH]), 1, None, 2)
-    np.testing.assert_allclose(array[0], (pixels - np.array([1.0, 2, 3])) / 2, rtol=1e-6)
 
 
 def test_damaged_metadata_is_refused() -> None:
