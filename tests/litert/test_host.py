@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import random
 import subprocess
 import sys
 import textwrap
@@ -311,7 +312,7 @@ class Recorder:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_segments_are_those_of_litert(seed: int) -> None:
-    sketch, outputs = random_graph(seed, ops=20)
+    sketch, outputs = random_graph(random.Random(seed), ops=20)
     content = sketch.build(outputs)
     rng = np.random.default_rng(seed)
     graph = read_model(content)

@@ -1,4 +1,4 @@
-"""The published models, wholly on the GPU, against LiteRT's CPU; and graphs at the floor."""
+"""The published models, wholly on the GPU, against LiteRT's CPU kernels."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 
 import gles_delegate as gd
-from tests.support.guards import guarded
 from tests.support.models import REAL_MODELS
-from tests.support.oracle import assert_close, gles_interpreter, run, run_gles, run_litert
-from tests.support.random_graphs import random_graph
+from tests.support.oracle import run
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -21,7 +19,6 @@ TOLERANCE = 1e-4
 SMALL = ("mnist_model", "face_landmark")
 BATCH_IS_FIXED = {"twins/twin_mobilenet_v1_1.0_224", "twins/twin_ssd_mobilenet_v2_300"}
 RESIZED = {"twins/twin_posenet_mobilenet_v1_075_353x257": (1, 97, 129, 3)}
-SEEDS = range(6)
 
 
 def run_shaped(interpreter: Any, shapes: Sequence[Sequence[int]]) -> list[Any]:
@@ -73,35 +70,3 @@ def test_model_at_the_floor(name: str, real_model: Callable[[str], bytes]) -> No
         assert delegate.gpu.limits.buffer_texels == 0
         shapes = [detail["shape"].tolist() for detail in interpreter.get_input_details()]
         check(interpreter, content, shapes)
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_random_graph(seed: int) -> None:
-    sketch, outputs = random_graph(seed)
-    content = sketch.build(outputs)
-    assert_close(run_gles(content, sketch.feeds), run_litert(content, sketch.feeds))
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.usefixtures("floor")
-def test_random_graph_at_the_floor(seed: int) -> None:
-    sketch, outputs = random_graph(seed)
-    content = sketch.build(outputs)
-    assert_close(run_gles(content, sketch.feeds), run_litert(content, sketch.feeds))
-
-
-@pytest.mark.parametrize("floor_or_device", ["floor", "device"])
-@pytest.mark.parametrize("seed", SEEDS)
-def test_nothing_is_written_or_read_past_a_tensor(
-    seed: int, floor_or_device: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if floor_or_device == "floor":
-        request.getfixturevalue("floor")
-    sketch, outputs = random_graph(seed + 100)
-    content, egl = sketch.build(outputs), gd.EglContext()
-    with guarded(monkeypatch) as buffers, gles_interpreter(content, egl) as interpreter:
-        assert_close(run(interpreter, sketch.feeds), run_litert(content, sketch.feeds))
-        with egl:
-            assert len(buffers) > 4
-            assert all(buffer.is_intact for buffer in buffers)
-    egl.release()

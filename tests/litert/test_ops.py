@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -16,9 +15,7 @@ from tests.op_table import (
     LEFT_TO_LITERT,
     LEFT_TO_THE_DRIVER,
     LITERT_REFUSES,
-    OPS,
     Case,
-    random_cases,
 )
 from tests.support.oracle import (
     assert_close,
@@ -30,7 +27,6 @@ from tests.support.oracle import (
 )
 
 Run = Callable[[bytes, Sequence[NDArray[Any]], gd.EglContext], list[NDArray[Any]]]
-RANDOM_CASES = int(os.environ.get("GLES_DELEGATE_RANDOM_CASES", "5"))
 GRAPH_CASES = [case for case in CASES if case.op == "GRAPH"]
 
 
@@ -60,14 +56,6 @@ def test_op(case: Case, context: gd.EglContext) -> None:
 @pytest.mark.parametrize("case", list(map(as_param, CASES)))
 def test_op_inside_litert(case: Case, context: gd.EglContext) -> None:
     check(case, context, run_delegated)
-
-
-@pytest.mark.parametrize("seed", range(RANDOM_CASES))
-@pytest.mark.parametrize("op", OPS)
-def test_random_case(op: str, seed: int, context: gd.EglContext) -> None:
-    (case,) = random_cases(op, 1, seed)
-    print(case.id)  # shown when the test fails
-    check(case, context)
 
 
 @pytest.mark.parametrize("case", GRAPH_CASES, ids=lambda case: case.id)

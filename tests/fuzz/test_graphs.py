@@ -1,0 +1,84 @@
+"""Random graphs against LiteRT's CPU kernels: whole, in parts, on any device, with guard words."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+import gles_delegate as gd
+from tests.support.fuzz import fuzz
+from tests.support.guards import guarded
+from tests.support.oracle import (
+    assert_close,
+    complete,
+    delegated_interpreter,
+    gles_interpreter,
+    run,
+    run_gles,
+    run_litert,
+)
+from tests.support.random_graphs import random_graph
+
+pytestmark = pytest.mark.usefixtures("gl")
+
+
+@pytest.fixture
+def context(gl: None) -> Iterator[gd.EglContext]:
+    context = gd.EglContext()
+    yield context
+    context.release()
+
+
+@fuzz(examples=8)
+def test_graphs(choose: random.Random, context: gd.EglContext) -> None:
+    sketch, outputs = random_graph(choose, ops=choose.randint(1, 20))
+    content = sketch.build(outputs)
+    reference = run_litert(content, sketch.feeds)
+    assert_close(run_gles(content, sketch.feeds, context), reference)
+
+
+@pytest.mark.usefixtures("floor")
+@fuzz(examples=8)
+def test_graphs_at_the_floor(choose: random.Random, context: gd.EglContext) -> None:
+    sketch, outputs = random_graph(choose, ops=choose.randint(1, 20))
+    content = sketch.build(outputs)
+    reference = run_litert(content, sketch.feeds)
+    assert_close(run_gles(content, sketch.feeds, context), reference)
+
+
+@pytest.mark.parametrize("floor_or_device", ["floor", "device"])
+@fuzz(examples=6)
+def test_nothing_is_written_or_read_past_a_tensor(
+    choose: random.Random,
+    floor_or_device: str,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if floor_or_device == "floor":
+        request.getfixturevalue("floor")
+    sketch, outputs = random_graph(choose, ops=choose.randint(1, 20))
+    content, egl = sketch.build(outputs), gd.EglContext()
+    try:
+        with guarded(monkeypatch) as buffers, gles_interpreter(content, egl) as interpreter:
+            assert_close(run(interpreter, sketch.feeds), run_litert(content, sketch.feeds))
+            with egl:
+                assert buffers
+                assert all(buffer.is_intact for buffer in buffers)
+    finally:
+        egl.release()
+
+
+@fuzz(examples=8)
+def test_splits(choose: random.Random, context: gd.EglContext) -> None:
+    """The nodes before and behind some in the middle are left to the CPU."""
+    ops = choose.randint(1, 16)
+    sketch, outputs = random_graph(choose, ops)
+    content = complete(sketch, outputs)
+    first, last = sorted(choose.randrange(ops) for _ in range(2))
+    options = gd.GpuDelegateOptions(
+        first_delegate_node_index=first, last_delegate_node_index=last, max_delegated_partitions=ops
+    )
+    with delegated_interpreter(content, context, options) as interpreter:
+        assert_close(run(interpreter, sketch.feeds), run_litert(content, sketch.feeds))

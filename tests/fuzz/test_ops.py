@@ -1,0 +1,38 @@
+"""Ops in shapes and with attributes drawn at random, against LiteRT's CPU kernels."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import assume, note
+
+import gles_delegate as gd
+from tests.op_table import OPS
+from tests.op_table.case import make_case
+from tests.support.fuzz import fuzz
+from tests.support.oracle import assert_close, run_gles, run_litert
+
+
+@pytest.fixture(scope="module")
+def context(gl: None) -> Iterator[gd.EglContext]:
+    context = gd.EglContext()
+    yield context
+    context.release()
+
+
+@pytest.mark.parametrize("op", [op for op, row in OPS.items() if row.draw])
+@fuzz(examples=5)
+def test_op(op: str, choose: random.Random, context: gd.EglContext) -> None:
+    draw = OPS[op].draw
+    assert draw
+    case = make_case(op, OPS[op], draw(choose))
+    note(case.id)
+    try:
+        content, inputs = case.build()
+        reference = run_litert(content, inputs)
+    except (RuntimeError, ValueError):
+        reference = []
+    assume(all(output.size for output in reference) and reference)
+    assert_close(run_gles(content, inputs, context), reference, special=case.special)

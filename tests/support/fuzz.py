@@ -1,0 +1,31 @@
+"""How many examples hypothesis draws, and which."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+COUNT = int(os.environ.get("GLES_DELEGATE_FUZZ", "0"))
+
+
+def fuzz(examples: int) -> Callable[[Callable[..., None]], Any]:
+    """Give a test its keyword ``choose``, a `random.Random` whose choices are shrunk on failure.
+
+    The examples are the same in every run, and ``examples`` in number; if the environment variable
+    GLES_DELEGATE_FUZZ is a number above 0, so many new ones.
+    """
+    fresh = COUNT > 0
+    profile = settings(
+        derandomize=not fresh,
+        max_examples=COUNT or examples,
+        deadline=None,
+        print_blob=fresh,
+        suppress_health_check=list(HealthCheck),
+        **({} if fresh else {"database": None}),
+    )
+    drawn = given(choose=st.randoms(use_true_random=False))
+    return lambda test: profile(drawn(test))
