@@ -60,7 +60,7 @@ def load_picture(path: Path) -> Image.Image:
 def as_input(
     picture: Image.Image, detail: dict[str, Any], mean: FloatArray, std: FloatArray
 ) -> NDArray[Any]:
-    """The picture as a model's input: stretched to its size, and as bytes or normalised.
+    """The picture as a model's input: stretched to its size, and as bytes or normalized.
 
     `detail` is the input's entry in `get_input_details`.
     """

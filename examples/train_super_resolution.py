@@ -245,7 +245,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     default = Path(__file__).with_name("models") / "super_resolution_x2.tflite"
     parser.add_argument("--output", type=Path, default=default, help="file to write")
-    parser.add_argument("--steps", type=int, default=25_000, help="optimiser steps")
+    parser.add_argument("--steps", type=int, default=25_000, help="optimizer steps")
     parser.add_argument("--batch", type=int, default=16, help="crops a step")
     parser.add_argument("--patch", type=int, default=32, help="side of a crop, in input pixels")
     parser.add_argument("--learning-rate", type=float, default=1.5e-3, help="peak of the schedule")

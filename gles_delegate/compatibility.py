@@ -93,7 +93,7 @@ class CompatibilityList:
         """Options to make a `GpuDelegate` with.
 
         Loss of precision is allowed where float16 storage pays (on GPUs, not on a software
-        rasteriser) and gave the right result.
+        rasterizer) and gave the right result.
         """
         return GpuDelegateOptions(
             precision_loss_allowed=self._half, device_index=self._device_index

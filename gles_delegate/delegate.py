@@ -172,7 +172,7 @@ class GpuDelegate(NotPickled, Closing):
 
         Args:
             texture: A `moderngl.Texture`, another object with GL's name in ``glo``, or the name;
-                two-dimensional. For an input of any float or normalised format (an sRGB one gives
+                two-dimensional. For an input of any float or normalized format (an sRGB one gives
                 linear light), or the sequence of the planes of NV12 or I420. For an output RGBA8,
                 RGBA16F or R32F, as wide and high as the tensor.
             transform: An `ImageTransform` for an input, an `ImageOutput` for an output.

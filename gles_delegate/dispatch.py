@@ -1,8 +1,8 @@
-"""What a lowering returns: plain data that says which shader runs on which tensors.
+"""The intermediate representation: which shader runs on which tensors, as plain data.
 
-Layout of a tensor on the GPU (PHWC4): with C the last dimension and P the product of the
-others, ``ceil(C / 4)`` slices of P texels; texel ``slice * P + pixel`` is a vec4 with the
-channels ``4 * slice`` to ``4 * slice + 3`` of that pixel. Lanes past C are zero in every
+Layout of a tensor on the GPU (PHWC4): let C be the last dimension and P the product of the
+others. The tensor has ``ceil(C / 4)`` slices of P texels. Texel ``slice * P + pixel`` is a vec4
+with the channels ``4 * slice`` to ``4 * slice + 3`` of that pixel. Lanes past C are zero in every
 tensor, so sums over channels need no masks.
 """
 
@@ -62,7 +62,7 @@ class Value(_Texels):
 
     Attributes:
         tensor: Index of the TFLite tensor it is, or that it helps to compute.
-        part: "" for the tensor itself, otherwise the name of a scratch tensor.
+        part: "" for the tensor itself, otherwise the name of an intermediate result.
         kind: The type of its lanes.
     """
 
@@ -78,13 +78,13 @@ class Value(_Texels):
 
 @dataclass(frozen=True)
 class Const(_Texels):
-    """Constants on the GPU: what `pack` makes of constant tensors.
+    """Constants on the GPU, packed from constant tensors.
 
     Attributes:
-        pack: Called with the tensors' values (None for index -1), then with `args`;
-            returns 4 values a texel.
+        pack: Called with the tensors' values (None for index -1) and `args`; returns 4 values per
+            texel.
         tensors: Indices of constant TFLite tensors.
-        shape: What the packed array stands for.
+        shape: The shape of the tensor that the packed array holds.
         kind: The type of its lanes.
     """
 
@@ -104,15 +104,15 @@ Operand: TypeAlias = Value | Const
 
 @dataclass(frozen=True)
 class Call:
-    """An element-wise GLSL function of glsl/lib/elementwise.glsl applied to a result.
+    """A call of a function of glsl/lib/elementwise.glsl on a result.
 
     Attributes:
-        args: Numbers that follow the result.
-        operand: A tensor that joins it: of the output's texels, of one pixel, or of one element;
-            or of the first of the output's channels, and zero in the others.
-        rows: 0, or the width of the output's rows where the operand's are twice as wide and as
-            many: the largest of its 2 x 2 pixels joins the result.
-        operand_first: Whether the tensor is the function's first argument, the result its second.
+        args: Numbers passed after the result.
+        operand: A tensor passed as well. It has the output's texels, one pixel, or one element; or
+            the first of the output's channels, with zero for the others.
+        rows: 0, or the output's width if the operand is twice as wide and high: the maximum of
+            each 2x2 pixels is passed.
+        operand_first: Pass the operand before the result.
     """
 
     function: str
@@ -131,10 +131,12 @@ class Grid:
     """The invocations of a dispatch: along the pixels, and along the slices.
 
     Attributes:
-        pixels, slices: Invocations needed; rounded up to whole work groups.
-        pixel_lanes, slice_lanes: The sizes of a work group.
-        slices_in_x: The slices lie along x, where a GPU's neighbouring lanes are and where
-            llvmpipe's SIMD vectors are; otherwise the pixels do.
+        pixels: Invocations needed along the pixels; rounded up to whole work groups.
+        slices: Invocations needed along the slices; likewise.
+        pixel_lanes: Size of a work group along the pixels.
+        slice_lanes: Size of a work group along the slices.
+        slices_in_x: Slices lie along x, the axis of a GPU's neighbouring lanes and of llvmpipe's
+            SIMD vectors; otherwise pixels do.
     """
 
     pixels: int
@@ -161,24 +163,25 @@ DispatchT = TypeVar("DispatchT", bound="Dispatch")
 
 @dataclass(frozen=True)
 class Dispatch:
-    """One run of one compute shader.
+    """One dispatch of one compute shader.
 
     Attributes:
-        node: Index of the node it belongs to; -1 where a tensor only enters or leaves the GPU.
+        node: Index of its node; -1 for a layout conversion where a tensor enters or leaves.
         shader: File name in glsl/, or an absolute path, without ``.glsl``.
-        reads: Bound to the shader's inputs in this order.
+        reads: The shader's inputs, in the order of their bindings.
         output: The tensor it writes.
         grid: Its invocations.
         defines: Compile-time constants of the shader.
         epilogue: Applied to each result before it is stored.
-        inner: Applied to the first results of a shader that computes two things, one of another.
+        inner: Applied to the intermediate results of a shader that computes two fused ops.
         partial: It writes only a part of `output`, and keeps the rest.
-        textures: The number of textures that it samples: those bound to the tensor of `reads[0]`.
-        flops: Floating point operations, for reports; 0 where nobody would ask.
-        fused: The other nodes whose work it does as well.
-        sizes: Like `defines`, but uniforms. Where there are some, the size of the output is one
-            too, and the epilogue's numbers; dispatches that differ in these only share a program.
-        choice: The way its tile was chosen; see `ops.tiles`.
+        textures: The number of textures that it samples, which are bound to the tensor of
+            `reads[0]`.
+        flops: Floating-point operations, for reports; 0 if not counted.
+        fused: The other nodes that it computes as well.
+        sizes: Like `defines`, but passed as uniforms, together with the size of the output and
+            the numbers of the epilogue. Dispatches that differ only in these share a program.
+        choice: How its register tile was chosen; see `ops.lib.tiles`.
     """
 
     node: int
@@ -197,21 +200,21 @@ class Dispatch:
     choice: int = 0
 
     def joined(self: DispatchT, *others: Dispatch) -> DispatchT:
-        """The same, to be known as doing the work of the nodes of `others` too."""
+        """Return a copy that is attributed to the nodes of `others` too."""
         dispatches: tuple[Dispatch, ...] = (self, *others)
         nodes = {node for d in dispatches for node in (d.node, *d.fused)} - {-1}
         node = self.node if self.node >= 0 else min(nodes, default=-1)
         return replace(self, node=node, fused=tuple(sorted(nodes - {node})))
 
     def sized(self: DispatchT, *names: str) -> DispatchT:
-        """The same, with these of `defines` as `sizes`."""
+        """Return a copy with these of `defines` moved to `sizes`."""
         sizes = {name: int(str(self.defines[name])) for name in names}
         defines = {name: value for name, value in self.defines.items() if name not in sizes}
         return replace(self, defines=defines, sizes=sizes)
 
     @property
     def operands(self) -> tuple[Operand, ...]:
-        """All that is read: `reads`, then the operands of the epilogue."""
+        """Everything that is read: `reads`, then the operands of the epilogue."""
         return self.reads + tuple(c.operand for c in self.epilogue if c.operand is not None)
 
     def __str__(self) -> str:
@@ -227,7 +230,7 @@ class Dispatch:
 
 @dataclass(frozen=True)
 class Alias:
-    """`output` has the same texels as `source`: no work, one buffer."""
+    """`output` has the same texels as `source`, so both share one buffer."""
 
     node: int
     output: Value

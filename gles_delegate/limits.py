@@ -21,8 +21,8 @@ class Limits:
             0: tensors are read through shader storage blocks.
         size_uniforms: One program can serve dispatches of several sizes, which are uniforms then.
         half_storage: Tensors stored as float16 are worth their loss of precision.
-        cpu: The "GPU" is a software rasteriser.
-        simd_lanes: Invocations along x that a software rasteriser computes as one SIMD vector.
+        cpu: The "GPU" is a software rasterizer.
+        simd_lanes: Invocations along x that a software rasterizer computes as one SIMD vector.
         store_loops: Storing a register tile in a loop compiles in much less time.
     """
 

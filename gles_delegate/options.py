@@ -1,4 +1,4 @@
-"""What a user may ask of a delegate: the options of TfLiteGpuDelegateOptionsV2, and our own."""
+"""The options of a delegate: those of TfLiteGpuDelegateOptionsV2, and our own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class InferencePreference(IntEnum):
 
 
 class InferencePriority(IntEnum):
-    """What matters in a run (TfLiteGpuInferencePriority)."""
+    """What to optimize for (TfLiteGpuInferencePriority)."""
 
     AUTO = 0
     MAX_PRECISION = 1
@@ -26,41 +26,43 @@ class InferencePriority(IntEnum):
 
 @dataclass(frozen=True)
 class GpuDelegateOptions:
-    """Options of a `GpuDelegate`; names, meaning and defaults are those of TFLite's, where it has
-    the option.
+    """Options of a `GpuDelegate`.
+
+    Options that TFLite's GPU delegate has too have its names, meaning and defaults.
 
     Attributes:
-        precision_loss_allowed: Short for the priorities: True puts MIN_LATENCY first, False
-            MAX_PRECISION; None leaves it to them.
-        inference_preference: With FAST_SINGLE_ANSWER and BALANCED, the first answer comes soonest:
-            layers share few, small programs. SUSTAINED_SPEED measures a few tiles for each
-            kernel when a model is prepared and takes the fastest, which multiplies the time of
-            preparation; the choice is kept with `serialization_dir`.
-        inference_priority1, inference_priority2, inference_priority3: What matters most, second
-            and least. Unless MAX_PRECISION is first, tensors and weights are stored as float16
-            where that is faster, which it is on GPUs; results are right to about a hundredth of
-            their scale then. AUTO, in the second and third or only in the third place, stands
-            for what is left, as `priorities` says.
-        quantized_models_allowed: Take 8-bit tensors, as the real numbers they stand for;
-            otherwise nodes with such tensors stay off the GPU.
-        max_delegated_partitions: Segments of a split graph that run on the GPU, the largest.
-        first_delegate_node_index, last_delegate_node_index: Only nodes from the one to the other,
-            both included, run on the GPU; to find the node that spoils a result.
-        require_full_delegation: Refuse a model of which some nodes would stay on the CPU.
-        serialization_dir: Keep packed weights, compiled programs and, if the context is the
-            delegate's own, Mesa's shader cache in this folder, so that the next start is quicker.
-        model_token: Names the model's file in that folder; None takes a hash of the model.
-        own_thread: Keep a thread for the GL calls, so that any thread may call the
-            interpreter. Otherwise the thread that bound the model must.
-        device_index: The device of `list_devices` to make the context on; None for the best.
-        pin_software_threads: On Mesa's software rasteriser, give each of its threads a processor
-            of its own: up to twice as fast, unless other programs keep those processors busy.
-        software_vector_bits: The width of that rasteriser's vectors, 128, 256 or 512, for the
-            whole process; None leaves it to Mesa, which takes 256 at most. Only before anything
-            else in the process has used EGL.
+        precision_loss_allowed: A shorthand for the priorities: True puts MIN_LATENCY first, False
+            MAX_PRECISION. None: see the priorities.
+        inference_preference: FAST_SINGLE_ANSWER and BALANCED give the first answer soonest: layers
+            share few small programs. SUSTAINED_SPEED chooses register tiles by autotuning when a
+            model is prepared, which takes several times as long. `serialization_dir` keeps the
+            choice.
+        inference_priority1: What matters most. Unless it is MAX_PRECISION, tensors and weights are
+            stored as float16 where that is faster, which it is on GPUs. Results are then right
+            to about a hundredth of their scale.
+        inference_priority2: What matters second. AUTO: see `priorities`.
+        inference_priority3: What matters least. AUTO: the remaining priority.
+        quantized_models_allowed: Run nodes with 8-bit tensors on the GPU. They are dequantized and
+            computed in float; each result is requantized.
+        max_delegated_partitions: How many segments of a split graph run on the GPU, largest first.
+        first_delegate_node_index: Run no node before this one on the GPU. Together with the next
+            option, it helps to find the node that spoils a result.
+        last_delegate_node_index: Run no node after this one on the GPU.
+        require_full_delegation: Raise an error if any node would run on the CPU.
+        serialization_dir: Keep packed weights and compiled programs in this folder for the next
+            start; also Mesa's shader cache, if the context is the delegate's own.
+        model_token: The name of the model's file in that folder; None: a hash of the model.
+        own_thread: Keep a thread for the GL calls, so that any thread may call the interpreter.
+            Otherwise only the thread that bound the model may.
+        device_index: Make the context on this device of `list_devices`; None: the best.
+        pin_software_threads: On Mesa's software rasterizer, pin each of its threads to its own
+            processor. This is up to twice as fast, unless other programs keep them busy.
+        software_vector_bits: Vector width of that rasterizer, for the whole process: 128, 256 or
+            512. None: Mesa's default, at most 256. Set it before anything else in the process uses
+            EGL.
 
     Raises:
-        ValueError: A value is out of its range, or values exclude each other.
+        ValueError: A value is out of range, or values contradict each other.
     """
 
     precision_loss_allowed: bool | None = None
@@ -121,7 +123,7 @@ class GpuDelegateOptions:
 
     @property
     def priorities(self) -> tuple[InferencePriority, InferencePriority, InferencePriority]:
-        """The three priorities, with what AUTO stands for put in its place."""
+        """The three priorities, with AUTO resolved."""
         first = InferencePriority(self.inference_priority1)
         if self.precision_loss_allowed is not None:
             first = (
@@ -151,7 +153,7 @@ delegates/gpu/api.cc (ResolveAutoPriority) has it."""
 
 
 def _convert(options: GpuDelegateOptions, kind: type[IntEnum], name: str) -> None:
-    """Take TFLite's numbers for the members of an enumeration."""
+    """Accept TFLite's numbers as members of an enumeration."""
     value = getattr(options, name)
     try:
         object.__setattr__(options, name, kind(value))

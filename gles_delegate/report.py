@@ -1,4 +1,4 @@
-"""What became of each node of a model."""
+"""The delegation report: where each node of a model runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True)
 class NodeReport:
-    """What became of a node: on the GPU, or the reason why not."""
+    """Where a node runs, and why it is not on the GPU if it is not."""
 
     index: int
     op: str
@@ -20,11 +20,11 @@ class NodeReport:
 
 @dataclass(frozen=True)
 class DelegationReport:
-    """Node by node, what runs on the GPU; ``str()`` is a table.
+    """Where each node runs; ``str()`` is a table.
 
     Attributes:
-        storage: How the GPU stores real numbers, float32 or float16; it adds up in float32.
-        segments: Parts of the graph that run on the GPU as one.
+        storage: How the GPU stores real numbers: float32 or float16. Sums are float32.
+        segments: The number of graph segments that run on the GPU.
     """
 
     nodes: tuple[NodeReport, ...] = ()
@@ -62,13 +62,14 @@ class DelegationReport:
 
 @dataclass(frozen=True)
 class DispatchTime:
-    """What one dispatch took.
+    """How long one dispatch took.
 
     Attributes:
-        node, op: Of the node it belongs to; -1 and "" where a tensor only changes its layout.
+        node: Index of its node; -1 for a layout conversion.
+        op: The op of that node; "" for a layout conversion.
         shader: File name in glsl/, without ``.glsl``.
-        text: The whole of it in a line.
-        flops: Floating point operations of its convolutions and products, 0 for others.
+        text: The dispatch in one line.
+        flops: Floating-point operations of convolutions and matrix products; 0 for others.
     """
 
     node: int
@@ -85,10 +86,10 @@ class DispatchTime:
 
 
 def list_nodes(nodes: Iterable[tuple[int, str, str]]) -> str:
-    """A line for each ``(index, op, reason)``."""
+    """Format ``(index, op, reason)`` tuples, one per line."""
     return "\n".join(f"  node {index} {op}: {reason}" for index, op, reason in nodes)
 
 
 def count(segments: int) -> str:
-    """The number of segments in words."""
+    """Format a number of segments."""
     return "1 segment" if segments == 1 else f"{segments} segments"

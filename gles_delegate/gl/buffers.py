@@ -16,7 +16,7 @@ class Buffer:
     """A buffer object. Its methods leave it bound to ARRAY_BUFFER, which the guard puts back.
 
     Args:
-        data: Its content, or the number of bytes of an uninitialised one.
+        data: Its content, or the number of bytes of an uninitialized one.
 
     Attributes:
         name: GL's name of it.

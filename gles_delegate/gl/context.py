@@ -195,7 +195,7 @@ class GpuContext:
             block_bytes=gl.integer64(gl_names.MAX_SHADER_STORAGE_BLOCK_SIZE),
             # llvmpipe gathers from storage blocks lane by lane, from buffer textures by vectors.
             buffer_texels=gl.integer(gl_names.MAX_TEXTURE_BUFFER_SIZE) if cpu and textures else 0,
-            # On a software rasteriser zink makes constants of uniforms, and may run a program with
+            # On a software rasterizer zink makes constants of uniforms, and may run a program with
             # those of an earlier dispatch (Mesa 22.3).
             size_uniforms=not (cpu and "zink" in self.renderer),
             # A GPU is bound by memory; on llvmpipe unpacking costs more than it saves.

@@ -1,4 +1,4 @@
-"""libEGL through ctypes: checked calls, initialised displays, and what is current.
+"""libEGL through ctypes: checked calls, initialized displays, and what is current.
 
 The library is loaded at first use, so this module imports on machines that have none.
 """
@@ -98,7 +98,7 @@ class EglError(GLError):
 
 @dataclass(frozen=True)
 class Display:
-    """An initialised EGLDisplay; ``device`` is its EGLDeviceEXT, 0 if EGL does not say."""
+    """An initialized EGLDisplay; ``device`` is its EGLDeviceEXT, 0 if EGL does not say."""
 
     platform: str
     handle: int
@@ -115,9 +115,9 @@ class LibEgl:
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
         # A display is process-wide: eglTerminate would pull it from under every other context
-        # on it, the app's own included. So each is initialised once here and never terminated.
+        # on it, the app's own included. So each is initialized once here and never terminated.
         self._displays: dict[int, Display] = {}
-        self._pid = 0  # the process that initialised them
+        self._pid = 0  # the process that initialized them
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name not in _PROTOTYPES:
@@ -160,11 +160,11 @@ class LibEgl:
 
     @property
     def is_started(self) -> bool:
-        """Whether this process has initialised a display here."""
+        """Whether this process has initialized a display here."""
         return bool(self._displays)
 
     def refuse_fork(self) -> None:
-        """Raises ContextError in the child of a process that had initialised a display."""
+        """Raises ContextError in the child of a process that had initialized a display."""
         if self._displays and self._pid != os.getpid():
             raise forked(self._pid)
 

@@ -38,7 +38,7 @@ def pin_workers() -> None:
 def _workers() -> Iterator[int]:
     """The compute threads of every llvmpipe screen of this process.
 
-    Mesa creates, one after the other, N rasteriser threads that it names ``llvmpipe-<i>`` and
+    Mesa creates, one after the other, N rasterizer threads that it names ``llvmpipe-<i>`` and
     N compute threads that it leaves unnamed.
     """
     try:
@@ -47,11 +47,11 @@ def _workers() -> Iterator[int]:
     except OSError:
         return
     runs = [
-        (rasterisers, list(group))
-        for rasterisers, group in groupby(threads, lambda t: names[t].startswith("llvmpipe-"))
+        (rasterizers, list(group))
+        for rasterizers, group in groupby(threads, lambda t: names[t].startswith("llvmpipe-"))
     ]
-    for (rasterisers, first), (_, second) in pairwise(runs):
-        if rasterisers:
+    for (rasterizers, first), (_, second) in pairwise(runs):
+        if rasterizers:
             yield from second[: len(first)]
 
 

@@ -141,7 +141,7 @@ class TexelBuffer(TexelView):
     """A buffer of its own.
 
     Args:
-        data: Its bytes, or the number of bytes of an uninitialised one.
+        data: Its bytes, or the number of bytes of an uninitialized one.
         image: Whether a buffer texture is made for reading.
 
     Raises:

@@ -78,4 +78,4 @@ EXPECTED: dict[str | None, str] = {
     "int": "int32 or bool",
     None: "float32, int32 or bool",
 }
-"""For messages: the types that have these lanes, or any, and are not quantised."""
+"""For messages: the types that have these lanes, or any, and are not quantized."""

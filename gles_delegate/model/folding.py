@@ -1,4 +1,4 @@
-"""Constants computed before anything runs: fp16, 8-bit and sparse weights and what unpacks them."""
+"""Constant folding: unpack float16, 8-bit and sparse weights while planning."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from gles_delegate.model.graph import Graph
 
 
 def fold_constants(graph: Graph) -> Graph:
-    """The graph with the results of DEQUANTIZE and DENSIFY on constants as constants.
+    """Turn the results of DEQUANTIZE and DENSIFY on constants into constants.
 
-    The nodes stay where they are; their outputs are constants then, so nothing is left to do.
+    The nodes stay in the graph. Their outputs are constants, so they need no steps.
 
     Raises:
         ModelError: A constant's bytes do not fit its shape.

@@ -29,7 +29,7 @@ class Quantization:
 
     @property
     def pair(self) -> tuple[float, int]:
-        """The scale and the zero point, 0 if there is none, of a tensor that has one pair."""
+        """The scale and the zero point (0 if missing) of a tensor that has one pair."""
         (scale,) = self.scales
         return scale, (*self.zero_points, 0)[0]
 
@@ -40,7 +40,7 @@ class Tensor:
 
     Attributes:
         dtype: The TFLite type's name, numpy's name where numpy has the type.
-        shape: As stored; the sizes a resized input leads to are the plan's affair.
+        shape: As stored in the model; `Lowered.shapes` has the shapes after a resize.
         shape_signature: `shape` with -1 where the size is free; empty if the model stores none.
         data: The bytes of a constant, None otherwise.
     """
@@ -65,7 +65,7 @@ class Tensor:
 
     @property
     def lanes(self) -> Lanes | None:
-        """Its lanes on the GPU; None if it cannot be there."""
+        """Its lanes on the GPU; None if the GPU does not support its type."""
         if self.is_quantized:
             return "float"
         return self.type.constant_lanes if self.is_constant else self.type.lanes
@@ -93,22 +93,22 @@ class Tensor:
 
     @property
     def is_quantized(self) -> bool:
-        """Whether its integers stand for real numbers."""
+        """Whether its integers are quantized real numbers."""
         return bool(self.quantization.scales) and self.type.limits is not None
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The smallest and the largest number that a quantised tensor stores."""
+        """The smallest and the largest number that a quantized tensor stores."""
         limits = self.type.limits
         if limits is None:
-            raise TypeError(f"tensor {self.index} is {self.dtype}, which is not quantised")
+            raise TypeError(f"tensor {self.index} is {self.dtype}, which is not quantized")
         return limits
 
     def values(self) -> Array:
         """The constant as the GPU computes with it: float32, or int32 for bool and integers.
 
         Raises:
-            ModelError: See `array`; or the quantisation does not fit the shape.
+            ModelError: As for `array`; or the quantization does not fit the shape.
         """
         array = self.array()
         if array.dtype.kind in "biu" and not self.is_quantized:
@@ -121,7 +121,7 @@ class Tensor:
         if scales.size > 1 or zeros.size > 1:
             shape = [1] * array.ndim
             if not 0 <= self.quantization.axis < array.ndim:
-                raise ModelError(f"damaged model: tensor {self.index} is quantised along no axis")
+                raise ModelError(f"damaged model: tensor {self.index} is quantized along no axis")
             shape[self.quantization.axis] = -1
             scales, zeros = scales.reshape(shape), zeros.reshape(shape if zeros.size > 1 else 1)
         try:

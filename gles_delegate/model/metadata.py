@@ -1,4 +1,4 @@
-"""What a model says of the pictures it takes (TFLite Metadata, schema M001)."""
+"""The normalization of pictures that a model's metadata asks for (TFLite Metadata, M001)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _DEFAULT = 127.5
 def normalization(
     graph: Graph, tensor: int, mean: float | None = None, std: float | None = None
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Mean and standard deviation by which an input wants pixels of 0 to 255 normalised.
+    """Mean and standard deviation to normalize an input's pixels of 0 to 255 with.
 
-    Each is one number for all channels, or one for each of them. What is given wins, then the
-    model's metadata, then 127.5, which takes pixels to -1 to 1.
+    Each is one number for all channels, or one per channel. Arguments take precedence over the
+    model's metadata; the default is 127.5, which maps pixels to -1 to 1.
 
     Raises:
         ModelError: The metadata is damaged, or it or what is given does not fit the input.

@@ -29,7 +29,7 @@ def load_model(path: str | bytes | os.PathLike[str]) -> Graph:
     """Read a model file.
 
     Raises:
-        ModelError: The file cannot be read or is no usable model.
+        ModelError: The file cannot be read or is not a usable model.
     """
     return read_model(read_file(path))
 
@@ -50,7 +50,7 @@ def read_model(data: bytes | bytearray | memoryview) -> Graph:
     """The first subgraph of a model.
 
     Raises:
-        ModelError: The bytes are no model, cut off, or damaged; the message says where.
+        ModelError: The bytes are not a model, are cut off or damaged; the message says where.
     """
     data = data if isinstance(data, bytes) else memoryview(data).tobytes()
     if len(data) < 8 or data[4:8] != FILE_IDENTIFIER:

@@ -1,8 +1,8 @@
-"""Sparse constants: TFLite's generalised compressed storage, and how to expand it.
+"""Sparse constants: TFLite's compressed storage, expanded to dense arrays.
 
-The storage is that of Chou, Kjolstad and Amarasinghe, "Format Abstraction for Sparse Tensor
-Algebra Compilers", 2018: one level for each dimension, outermost first, dense or compressed. A
-dimension may be split into blocks; its second level counts inside a block.
+The format is that of Chou, Kjolstad and Amarasinghe, "Format Abstraction for Sparse Tensor
+Algebra Compilers", 2018: one level per dimension, outermost first, dense or compressed. A
+dimension may be split into blocks; its second level then counts inside a block.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Sparsity:
     """Levels in storage order.
 
     Attributes:
-        traversal_order: Of each level, its dimension; those past the tensor's rank are blocks.
-        block_map: Of each block, the dimension that it splits.
+        traversal_order: The dimension of each level; dimensions past the tensor's rank are blocks.
+        block_map: The dimension that each block splits.
     """
 
     traversal_order: tuple[int, ...]
@@ -44,7 +44,7 @@ class Sparsity:
 
 
 def to_dense(values: Array, shape: tuple[int, ...], sparsity: Sparsity) -> Array:
-    """The tensor of this shape whose stored values are `values`, zero elsewhere.
+    """Expand stored values to a dense tensor of this shape.
 
     Raises:
         ModelError: The levels contradict the shape or the number of values.

@@ -1,9 +1,9 @@
-"""The ops: one decorated function each, in modules that are found, not listed.
+"""The ops: one decorated function each, in modules that are discovered, not listed.
 
-An op of one's own, builtin or custom, is declared in the same way from outside: a function
-decorated with `op` that returns `Dispatch` objects, whose shader may be a file of one's own
-(by its absolute path without ``.glsl``) that includes ``lib/tensor.glsl``. It holds for every
-delegate made afterwards, and replaces an op of the same name. examples/custom_op.py shows one.
+Users declare their own ops, builtin or custom, in the same way: a function decorated with `op`
+returns `Dispatch` objects. Their shader may be the user's file (given by its absolute path without
+``.glsl``), which includes ``lib/tensor.glsl``. A declaration holds for every delegate made
+afterwards, and replaces an op of the same name. See examples/custom_op.py.
 """
 
 from importlib import import_module

@@ -70,7 +70,7 @@ def _one_axis(node: NodeView, rank: int) -> int:
 
 
 def _walk(shape: Shape, axis: int) -> dict[str, Define]:
-    """Where the elements along an axis lie."""
+    """Defines for walking along an axis."""
     over_channels = axis == len(shape) - 1
     return {
         "OVER_CHANNELS": int(over_channels),

@@ -98,7 +98,7 @@ def batch_to_space(node: NodeView, options: Options) -> list[Step]:
 
 
 def _blocks(node: NodeView, x: Operand) -> tuple[list[int], list[list[int]]]:
-    """The block sizes and, for each, what is added or cut off before and after."""
+    """The block sizes and, for each, the padding or cropping before and after."""
     blocks, borders = node.array(1).ravel().tolist(), node.array(2)
     space = len(x.shape) - 2
     if space not in (1, 2) or len(blocks) != space or borders.shape != (space, 2):

@@ -1,4 +1,4 @@
-"""CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED."""
+"""CONV_2D and FULLY_CONNECTED."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def product(
     groups: int = 1,
     inputs: WeightInputs = (1, 2),
 ) -> list[Step]:
-    """The dense product of the input under `window` (None: one pixel) and the weights."""
+    """Lower a dense convolution; `window` None: each output pixel sees one input pixel."""
     flops = 2 * output.elements * prod(node.shape(inputs[0])[1:])
     defines: dict[str, Define]
     if window is not None and window.is_pointwise:

@@ -71,7 +71,7 @@ def neg(node: NodeView, options: Options) -> list[Step]:
 
 @op("LOG", max_version=2)
 def log(node: NodeView, options: Options) -> list[Step]:
-    """Of a quantised number below 0, LiteRT takes the logarithm of 0."""
+    """Of a quantized number below 0, LiteRT takes the logarithm of 0."""
     calls = (Call("RELU"), Call("LOG")) if _quantizations(node) else (Call("LOG"),)
     return [unary(node, inputs(node, (0,)), *calls)]
 
@@ -92,7 +92,7 @@ def gelu(node: NodeView, options: Gelu) -> list[Step]:
 @op("QUANTIZE", max_version=6)
 @op("DEQUANTIZE", max_version=9)
 def conversion(node: NodeView, options: Options) -> list[Step]:
-    """Between a tensor and its quantised twin: the same real numbers, up to their rounding."""
+    """Between a tensor and its quantized twin: the same real numbers, up to their rounding."""
     return [unary(node, inputs(node, (0,)))]
 
 
@@ -176,16 +176,16 @@ def inputs(node: NodeView, which: Iterable[int], *types: str) -> tuple[Operand, 
 
 
 def refuse_quantized(node: NodeView) -> None:
-    """Raise `Unsupported` for quantised tensors, of which LiteRT takes the integers as such."""
+    """Raise `Unsupported` for quantized tensors, of which LiteRT takes the integers as such."""
     if _quantizations(node):
-        raise Unsupported(f"LiteRT's {node.op} takes no account of the quantisation")
+        raise Unsupported(f"LiteRT's {node.op} takes no account of the quantization")
 
 
 def refuse_rescaling(node: NodeView) -> None:
-    """Raise `Unsupported` unless the integers of all quantised tensors mean the same numbers."""
+    """Raise `Unsupported` unless the integers of all quantized tensors mean the same numbers."""
     if len(_quantizations(node)) > 1:
         raise Unsupported(
-            f"the tensors are quantised differently, and LiteRT's {node.op} takes no account of it"
+            f"the tensors are quantized differently, and LiteRT's {node.op} takes no account of it"
         )
 
 

@@ -60,7 +60,7 @@ def _inputs(node: NodeView) -> list[Operand]:
 def _joined(
     node: NodeView, inputs: Sequence[Operand], lengths: Sequence[int], output: Value, axis: int
 ) -> list[Step]:
-    """The inputs one after the other along the output's `axis`, of which each covers a length."""
+    """Concatenate the inputs along the output's `axis`; each covers its length."""
     steps: list[Step] = []
     begin = 0
     for x, length in zip(inputs, lengths, strict=True):
@@ -74,7 +74,7 @@ def _joined(
 
 
 def _region(part: Shape, output: Value, axis: int, begin: int) -> Region:
-    """Where a part of the output lies that begins at `begin` of its `axis`."""
+    """The region of the output that a part covers, from `begin` of its `axis`."""
     pixels, channels = prod(part[:-1]), part[-1]
     if axis == len(part) - 1:
         return Region(pixels, channels, pixels or 1, pixels, out_channel=begin)

@@ -1,4 +1,4 @@
-"""Ops that give or take booleans, and CAST: element-wise functions between types of lanes."""
+"""Comparisons, logical ops and CAST: element-wise functions between lane types."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class LstmOptions(Options):
 
 @op("LSTM", max_version=4, options=LstmOptions)
 def lstm(node: NodeView, options: LstmOptions) -> list[Step]:
-    """As LiteRT computes it: with TANH whatever the fused activation is, and without clipping."""
+    """Like LiteRT, ignore the fused activation (always TANH) and clipping."""
     if options.kernel_type != BASIC:
         raise Unsupported("the full kernel; expected the basic one")
     x, before, old = node.input(0), node.input(1), node.input(4)

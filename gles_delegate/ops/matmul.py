@@ -61,7 +61,7 @@ def batch_matmul(node: NodeView, options: BatchMatMulOptions) -> list[Step]:
 
 
 def _transposed(node: NodeView, x: Operand) -> tuple[Operand, Step]:
-    """With the last two dimensions swapped."""
+    """Swap the last two dimensions."""
     *batches, rows, columns = x.shape
     result = node.scratch((*batches, columns, rows), "transposed")
     how = View((prod(batches), columns, rows), (rows * columns, 1, columns))

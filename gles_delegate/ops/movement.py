@@ -1,4 +1,4 @@
-"""Ops that move elements and compute nothing: all are strided views of their inputs."""
+"""Ops that only move elements. All are strided views of their inputs."""
 
 from __future__ import annotations
 

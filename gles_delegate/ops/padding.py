@@ -36,7 +36,7 @@ def mirror_pad(node: NodeView, options: MirrorPadOptions) -> list[Step]:
 
 
 def _paddings(node: NodeView) -> list[list[int]]:
-    """What is added before and after each dimension of input 0."""
+    """Elements to add before and after each dimension of input 0."""
     pads, rank = node.array(1), len(node.shape(0))
     if pads.shape != (rank, 2) or pads.min(initial=0) < 0:
         raise Unsupported(
@@ -47,7 +47,7 @@ def _paddings(node: NodeView) -> list[list[int]]:
 
 
 def bordered(shape: Shape, pads: list[list[int]], mirror: Mirror = "") -> View:
-    """A tensor of this shape with `pads` elements before and after each dimension."""
+    """The view of a tensor with `pads` elements before and after each dimension."""
     before = tuple(a for a, _ in pads)
     strides = row_major(shape)
     return View(

@@ -50,7 +50,7 @@ Mode: TypeAlias = Literal["AVERAGE", "MAXIMUM", "ARGUMENT"]
 
 @dataclass(frozen=True, kw_only=True)
 class Pooling(Dispatch):
-    """What is found in each window: the mean, the maximum, or the place of the maximum."""
+    """Pooling: the mean, the maximum, or the index of the maximum of each window."""
 
     window: Window
     mode: Mode

@@ -22,7 +22,7 @@ class ReducerOptions(Options):
 
 @dataclass(frozen=True)
 class Reduction:
-    """How glsl/reduce.glsl combines elements, and what it starts from."""
+    """How glsl/reduce.glsl combines elements, and its initial value."""
 
     combine: str
     initial: dict[Kind, Define]
@@ -83,7 +83,7 @@ def reduced(shape: Shape, axes: list[int]) -> Shape:
 def _stage(
     node: NodeView, x: Operand, output: Value, axes: list[int], defines: dict[str, Define]
 ) -> Dispatch:
-    """The reduction of `x` over `axes`; `output` has just its elements, whatever its shape."""
+    """Reduce `x` over `axes`; `output` has the same elements in any shape."""
     pixels = x.shape[:-1]
     strides = row_major(pixels)
     walk: Shape = tuple(n if axis in axes else 1 for axis, n in enumerate(pixels))

@@ -19,7 +19,7 @@ from gles_delegate.ops.lib.views import reshape_view
 
 @op("SELECT", max_version=4)
 def select(node: NodeView, options: Options) -> list[Step]:
-    """The condition has the shape of the others, or is one element, or one for each row of them."""
+    """The condition is of the operands' shape, one element, or one element per row."""
     condition, x, y = _operands(node)
     if _are_single(condition, x, y):
         return _selection(node, condition, x, y)
@@ -52,7 +52,7 @@ def _selection(node: NodeView, condition: Operand, x: Operand, y: Operand) -> li
     if not _are_single(condition, x, y) or prod(stored) != 1:
         output = node.output(shape, kind=x.kind)
         return [elementwise(node, (condition, x, y), output, "SELECT")]
-    # LiteRT leaves the output of one element in the shape that the model stores for it.
+    # LiteRT keeps the stored shape of an output of one element.
     output, result = node.output(stored, kind=x.kind), node.scratch(shape, "result", x.kind)
     return [
         elementwise(node, (condition, x, y), result, "SELECT"),

@@ -45,7 +45,7 @@ def _part(
     shape: Shape | None = None,
     i: int = 0,
 ) -> Step:
-    """Output `i`: the elements of `x` from `begin` on, as many as `sizes` says."""
+    """Output `i`: `sizes` elements of `x` from `begin` on."""
     strides = row_major(x.shape)
     offset = sum(at * stride for at, stride in zip(begin, strides, strict=True))
     return moved(node, x, sizes if shape is None else shape, View(sizes, strides, offset), i)
@@ -91,9 +91,9 @@ def strided_slice(node: NodeView, options: StridedSliceOptions) -> list[Step]:
 
 
 def _entries(options: StridedSliceOptions, count: int, rank: int) -> list[int]:
-    """For each axis of the input the index of its entry among the `count`, or WHOLE_AXIS.
+    """For each axis of the input, the index of its entry among the `count`, or WHOLE_AXIS.
 
-    NEW_AXIS stands where a dimension is added.
+    NEW_AXIS marks an added dimension.
     """
     found: list[int] = []
     new_axes = options.new_axis_mask & ~options.ellipsis_mask & ((1 << count) - 1)
@@ -112,7 +112,7 @@ def _entries(options: StridedSliceOptions, count: int, rank: int) -> list[int]:
 def _range(
     options: StridedSliceOptions, entry: int, limits: tuple[int, int, int], size: int
 ) -> tuple[int, int, int]:
-    """Start, step and count of what an entry's begin, end and stride take of an axis."""
+    """Start, step and count of the elements that an entry selects along an axis."""
     begin, end, step = limits
     if not step:
         raise Unsupported(f"a stride of 0 in entry {entry}")
@@ -178,7 +178,7 @@ def unpack(node: NodeView, options: UnpackOptions) -> list[Step]:
 def _split(
     node: NodeView, x: Operand, axis: int, lengths: Sequence[int], drop_axis: bool = False
 ) -> list[Step]:
-    """An output for each part of the axis; `drop_axis`: the axis is no dimension of theirs."""
+    """One output per part of the axis; `drop_axis`: without that dimension."""
     if len(lengths) != len(node.outputs):
         raise Unsupported(f"{len(lengths)} parts for {len(node.outputs)} outputs")
     before, after = x.shape[:axis], x.shape[axis + 1 :]

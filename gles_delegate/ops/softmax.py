@@ -1,4 +1,4 @@
-"""Ops that normalise the channels of each pixel: softmax, log-softmax and L2 normalisation."""
+"""Ops that normalize the channels of each pixel: softmax, log-softmax and L2 normalization."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def l2_normalization(node: NodeView, options: Options) -> list[Step]:
 
 
 def _over_channels(node: NodeView, shader: str, defines: dict[str, Define]) -> Dispatch:
-    """A shader whose work groups each see all channels of their pixels."""
+    """Dispatch a shader whose work groups see all channels of their pixels."""
     x = node.input(0)
     output = node.output(x.shape)
     grid = pixel_grid(output, node.limits)

@@ -63,7 +63,7 @@ def _transposed(
     bias: int,
     fused_activation: int,
 ) -> list[Step]:
-    """The gradient of a convolution of `output` that has the shape of `x`."""
+    """Lower the gradient of a convolution from `output` to the shape of `x`."""
     batch, in_h, in_w, channels = rank_4(x.shape, "the input")
     outputs, kernel_h, kernel_w, depth = rank_4(node.shape(1), "the weights")
     if depth != channels:

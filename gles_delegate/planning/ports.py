@@ -68,7 +68,7 @@ class Edge:
         return typed
 
     def quantization(self) -> dict[str, float]:
-        """The defines SCALE and ZERO_POINT of a quantised tensor."""
+        """The defines SCALE and ZERO_POINT of a quantized tensor."""
         if not self.tensor.is_quantized:
             return {}
         scale, zero_point = self.tensor.quantization.pair

@@ -136,7 +136,7 @@ class TextureBinding:
             found = (level.height, level.width)
             if not level.sampled or (level is not levels[0] and found not in (picture, half)):
                 raise ValueError(
-                    "expected textures of float or normalised formats, with chroma planes of "
+                    "expected textures of float or normalized formats, with chroma planes of "
                     f"{half[1]}x{half[0]}, found {level}"
                 )
         scales, zeros = tensor.quantization.scales, tensor.quantization.zero_points

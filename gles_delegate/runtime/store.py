@@ -45,7 +45,7 @@ class Store:
         except FileNotFoundError:
             pass
         except (OSError, ValueError) as error:
-            log.warning("the serialised model %s is not used: %s", self._path, error)
+            log.warning("the serialized model %s is not used: %s", self._path, error)
 
     def get(self, key: str) -> bytes | memoryview | None:
         """The bytes of a key, if there are any."""
@@ -64,7 +64,7 @@ class Store:
             self._write()
             self._changed = False
         except OSError as error:
-            log.warning("the model could not be serialised to %s: %s", self._path, error)
+            log.warning("the model could not be serialized to %s: %s", self._path, error)
 
     def _read(self) -> dict[str, bytes | memoryview]:
         with self._path.open("rb") as file:

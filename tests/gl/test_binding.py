@@ -93,7 +93,7 @@ def ends(interpreter: gd.Interpreter) -> tuple[int, int]:
 
 TRANSFORMS: dict[str, dict[str, Any]] = {
     "plain": {},
-    "normalised": {"mean": (120.0, 110.0, 100.0), "std": (60.0, 50.0, 40.0)},
+    "normalized": {"mean": (120.0, 110.0, 100.0), "std": (60.0, 50.0, 40.0)},
     "region": {"roi": (3.5, 4.25, 20, 11), "mean": 127.5, "std": 127.5},
     "turned": {"rotation": 33.0, "padding": 114},
     "quarter turn in a letterbox": {"rotation": 90.0, "fit": "letterbox"},
@@ -635,7 +635,7 @@ def test_textures_of_integers_and_of_no_size(app: App) -> None:
     with app.egl:
         integers = app.ctx.texture((6, 5), 4, dtype="u1")
         cube = app.ctx.texture_cube((4, 4), 4)
-    with pytest.raises(ValueError, match="float or normalised"):
+    with pytest.raises(ValueError, match="float or normalized"):
         app.delegate.bind_texture_to_tensor(0, integers)
     with pytest.raises(ValueError, match="expected a 2D texture"):
         app.delegate.bind_texture_to_tensor(0, cube)

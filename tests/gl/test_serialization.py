@@ -159,7 +159,7 @@ def test_a_damaged_file_is_replaced(
     whole = only_file(tmp_path).read_bytes()
     damage(only_file(tmp_path))
     assert counts.start(tmp_path) == first
-    (record,) = (r for r in caplog.records if "serialised" in r.message)
+    (record,) = (r for r in caplog.records if "serialized" in r.message)
     assert (record.name, record.levelno) == ("gles_delegate", logging.WARNING)
     assert str(only_file(tmp_path)) in record.message
     assert len(only_file(tmp_path).read_bytes()) == len(whole)
@@ -194,7 +194,7 @@ def test_a_folder_that_cannot_be_made(
 ) -> None:
     (tmp_path / "file").write_text("")
     counts.start(tmp_path / "file" / "folder")
-    assert "could not be serialised" in caplog.text
+    assert "could not be serialized" in caplog.text
 
 
 def test_a_binary_that_the_driver_refuses(

@@ -1,4 +1,4 @@
-"""Quantised tensors: ops that compute, on bytes."""
+"""Quantized tensors: ops that compute, on bytes."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def eight_bit(
     out_scale: float = IN_SCALE,
     **options: Any,
 ) -> int:
-    """`op` on a quantised input, then on the constants `integers`.
+    """`op` on a quantized input, then on the constants `integers`.
 
     Args:
-        weights: The shape of quantised weights, which come after the input and before a bias.
+        weights: The shape of quantized weights, which come after the input and before a bias.
         per_channel: The weights have a scale for each output channel.
     """
     name = op.partition(" ")[0]

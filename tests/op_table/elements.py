@@ -63,7 +63,7 @@ def elementwise(
         twice: The first operand is also the second.
         special: Of this many operands, all combinations of extreme values but `without`; of one,
             with a `span`, values spread over it.
-        scales: The operands are quantised with these, and the output with the last.
+        scales: The operands are quantized with these, and the output with the last.
         past_newest: The version of the op, above the newest that the delegate takes.
     """
     name = op.partition(" ")[0]

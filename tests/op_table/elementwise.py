@@ -1,6 +1,6 @@
 """Element-wise ops on every type.
 
-A row "ADD (8-bit)" has the quantised cases of ADD, and "ADD (int32)" those of integers.
+A row "ADD (8-bit)" has the quantized cases of ADD, and "ADD (int32)" those of integers.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Row:
     Attributes:
         special: Cases of extreme values, for each of `choices`.
         choices: The options of the op.
-        scales: The operands and the output are quantised so.
+        scales: The operands and the output are quantized so.
     """
 
     arity: int

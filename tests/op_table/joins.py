@@ -195,7 +195,7 @@ def typed_concatenation(
     constant: int = -1,
     scales: tuple[float, ...] = (),
 ) -> list[int]:
-    """``constant``: the position of a constant input; ``scales``: of quantised ones."""
+    """``constant``: the position of a constant input; ``scales``: of quantized ones."""
     inputs = [
         data(s, shape, dtype, i == constant, *scales[i : i + 1]) for i, shape in enumerate(shapes)
     ]

@@ -94,7 +94,7 @@ def run_delegated(
 def assert_close(ours: Arrays, reference: Arrays, *, special: bool = False) -> None:
     """Same shapes, dtypes and, within ``TOLERANCE`` of the tensor's scale, values.
 
-    Integers must be equal, 8-bit ones (which are quantised) within one step.
+    Integers must be equal, 8-bit ones (which are quantized) within one step.
 
     ``special``: values may be infinite, NaN or far apart, so each is its own scale; infinity
     equals the largest float, to which some of LiteRT's kernels clamp and others do not.

@@ -33,7 +33,7 @@ _PLACEHOLDER = BUILTIN_OPERATORS.index("PLACEHOLDER_FOR_GREATER_OP_CODES")
 
 
 def quantization(scale: ArrayLike, zero_point: ArrayLike = 0, dimension: int = 0) -> Values:
-    """Affine quantisation: per tensor, or per channel along ``dimension``."""
+    """Affine quantization: per tensor, or per channel along ``dimension``."""
     scales = np.atleast_1d(np.asarray(scale, np.float32))
     zero_points = np.broadcast_to(np.asarray(zero_point, np.int64), scales.shape)
     return {"scale": scales, "zero_point": zero_points, "quantized_dimension": dimension}

@@ -1,1 +1,1 @@
-"""What lowerings share: the declaration of ops, and the geometry of tensors and windows."""
+"""Shared by lowerings: the op registry, and the geometry of tensors, windows and tiles."""

@@ -12,9 +12,9 @@ WORK_GROUP = 64
 
 
 def make_grid(pixels: int, slices: int, limits: Limits, per_lane: int = 1) -> Grid:
-    """Invocations for `slices` x `pixels` texels, `per_lane` pixels each.
+    """The grid for `slices` x `pixels` texels, `per_lane` pixels per invocation.
 
-    Lanes lie along the pixels unless those are few and the slices many.
+    Lanes lie along the pixels, unless pixels are few and slices many.
     """
     invocations = ceil(pixels / per_lane)
     vector = limits.simd_lanes
@@ -32,15 +32,15 @@ def make_grid(pixels: int, slices: int, limits: Limits, per_lane: int = 1) -> Gr
 
 
 MANY_SLICES = 16
-"""From here on a work group shares the channels of a pixel, where it runs in parallel ..."""
+"""From this many on, a work group shares the channels of a pixel on a GPU ..."""
 
 
 VERY_MANY_SLICES = 512
-"""... and from here on, for each pixel, where it is a loop over SIMD vectors (by measurement)."""
+"""... and from this many per pixel on llvmpipe, where it is a loop over SIMD vectors (measured)."""
 
 
 def pixel_grid(output: Value, limits: Limits) -> Grid:
-    """An invocation for each pixel; a work group where there are many slices and few pixels."""
+    """One invocation per pixel; or one work group, if slices are many and pixels few."""
     enough = VERY_MANY_SLICES * output.pixels if limits.cpu else MANY_SLICES
     if output.slices < enough or output.pixels > 4 * WORK_GROUP:
         return make_grid(output.pixels, 1, limits)

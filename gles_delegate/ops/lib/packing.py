@@ -1,4 +1,4 @@
-"""Constants in the order in which the shaders read them; arrays in, float32 arrays out."""
+"""Packing of constants into the order in which shaders read them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def conv_weights(weights: Array, bias: Array | None, groups: int, slices: int, b
     """[O, ..., I / groups], [O] -> biases [slices, 4], then
     [slices / block, taps, I / 4, block, 4, 4].
 
-    The last two axes are input and output channel: a column for each input channel. Groups
-    become zeros in the weights of all channels. `slices` is the padded number of output slices.
+    The last two axes are input and output channel: one column per input channel. Groups become
+    zeros in dense weights. `slices` is the padded number of output slices.
     """
     outputs, inputs = weights.shape[0], weights.shape[-1]
     taps = weights.reshape(outputs, -1, inputs)

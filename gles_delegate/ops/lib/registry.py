@@ -1,8 +1,8 @@
-"""How an op is declared, and what its lowering sees of the graph.
+"""The op registry, and what a lowering sees of the graph.
 
-An op is one function, decorated with `op`: it takes a `NodeView` and its options and
-returns the steps that compute the node. The lowering is the support check: it raises
-`Unsupported` where the node cannot run, and there is no second list of what can.
+An op is one function, decorated with `op`. It takes a `NodeView` and the op's options, and returns
+the steps that compute the node. The lowering is the support check: it raises `Unsupported` if
+the node cannot run. There is no second list of supported ops.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ Ints: TypeAlias = Annotated[tuple[int, ...], "ints"]
 
 
 class Unsupported(Exception):
-    """Raised by a lowering: why this node cannot run on the GPU, for the user to act on."""
+    """Raised by a lowering: why the node cannot run on the GPU."""
 
 
 class RunTimeParameter(Unsupported):
-    """Integers that should be constant, such as a shape or an axis, are computed at run time."""
+    """Integers that must be constant, such as a shape or an axis, are computed at run time."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """Base of an op's options: the fields of its table in the TFLite schema, in slot order."""
+    """Base class of an op's options: the fields of its schema table, in slot order."""
 
     @classmethod
     def read(cls: type[OptionsT], node: Node) -> OptionsT:
@@ -79,9 +79,9 @@ class NodeView:
     """A node as its lowering sees it.
 
     Attributes:
-        shapes: Of the tensors known so far; differs from the graph's after a resize.
-        quantized: Whether 8-bit tensors are taken, as the real numbers they stand for.
-        choice: Which way to choose tiles; see `ops.tiles`.
+        shapes: Shapes of the tensors known so far; they differ from the graph's after a resize.
+        quantized: Whether 8-bit tensors are supported (`quantized_models_allowed`).
+        choice: Which way to choose register tiles; see `ops.lib.tiles`.
     """
 
     graph: Graph
@@ -101,7 +101,7 @@ class NodeView:
 
     @property
     def inputs(self) -> tuple[int, ...]:
-        """Tensor indices; -1 for an input that is left out."""
+        """Tensor indices; -1 for an optional input that is absent."""
         return self.node.inputs
 
     @property
@@ -110,7 +110,7 @@ class NodeView:
 
     @property
     def custom_options(self) -> Array | None:
-        """The bytes that a custom op's node stores."""
+        """The options of a custom op, as bytes."""
         return self.node.custom_options
 
     def dispatch(
@@ -125,7 +125,7 @@ class NodeView:
         flops: int = 0,
         choice: int = 0,
     ) -> Dispatch:
-        """A dispatch of this node; see `Dispatch`."""
+        """Make a dispatch of this node; see `Dispatch`."""
         return Dispatch(
             self.index, shader, reads, output, grid, defines, epilogue, flops=flops, choice=choice
         )
@@ -137,13 +137,13 @@ class NodeView:
         return self.graph.tensors[self.inputs[i]].is_constant
 
     def input(self, i: int, kind: Kind | None = "float") -> Operand:
-        """Input `i` on the GPU, a constant packed like any tensor.
+        """Input `i` on the GPU. A constant is packed like any tensor.
 
         Args:
-            kind: The type of lanes that the op takes; None for any.
+            kind: The lane type that the op supports; None: any.
 
         Raises:
-            Unsupported: It is missing, or of a type that the op or the GPU does not take.
+            Unsupported: It is missing, or the op or the GPU does not support its type.
         """
         index = self._index(i)
         tensor = self.graph.tensors[index]
@@ -158,7 +158,7 @@ class NodeView:
         return self.shapes[index]
 
     def constant(self, i: int) -> int:
-        """The tensor index of input `i`, which must be a constant of real numbers; -1 if absent."""
+        """Tensor index of input `i`, which must be a constant of real numbers; -1 if absent."""
         if not self.has_input(i):
             return -1
         index = self.inputs[i]
@@ -178,10 +178,10 @@ class NodeView:
         return tensor.array().astype(np.int64)
 
     def output(self, shape: Iterable[int], i: int = 0, kind: Kind = "float") -> Value:
-        """Output `i`, of the shape that the lowering found for it.
+        """Output `i`, with the shape that the lowering inferred.
 
         Raises:
-            Unsupported: It is missing, or its lanes are not of this kind.
+            Unsupported: It is missing, or of another lane type.
         """
         if i >= len(self.outputs):
             raise Unsupported(f"output {i} is missing")
@@ -190,18 +190,18 @@ class NodeView:
         return Value(tensor.index, tuple(int(size) for size in shape), kind=kind)
 
     def scratch(self, shape: Iterable[int], name: str, kind: Kind = "float") -> Value:
-        """A tensor of the node's own, between two of its dispatches."""
+        """An intermediate tensor between two dispatches of the node."""
         return Value(self.outputs[0], tuple(int(size) for size in shape), name, kind)
 
     def _kind(self, tensor: Tensor, what: str, wanted: Kind | None) -> Kind:
-        """The type of a tensor's lanes on the GPU, which must be `wanted` (None: any)."""
+        """Check a tensor's lane type against `wanted` (None: any), and return it."""
         found = tensor.lanes
         if found is None or wanted not in (None, found):
             raise Unsupported(f"{what} is {tensor.dtype}; expected {EXPECTED[wanted]}")
         if tensor.is_quantized and not self.quantized:
-            raise Unsupported(f"{what} is quantised, which quantized_models_allowed=False excludes")
+            raise Unsupported(f"{what} is quantized, which quantized_models_allowed=False excludes")
         if tensor.is_quantized and not tensor.is_constant and len(tensor.quantization.scales) > 1:
-            raise Unsupported(f"{what} is quantised per channel and no constant")
+            raise Unsupported(f"{what} is quantized per channel and no constant")
         return found
 
     def _index(self, i: int) -> int:
@@ -226,7 +226,7 @@ _OPS: dict[str, _Op] = {}
 def op(
     *names: str, options: type[Options] = Options, max_version: int = 1
 ) -> Callable[[Lowering], Lowering]:
-    """Declare the lowering of the ops `names`, up to `max_version` of each."""
+    """Register the decorated function as the lowering of ops, up to `max_version` of each."""
 
     def register(lower: Lowering) -> Lowering:
         for name in names:
@@ -237,7 +237,7 @@ def op(
 
 
 def supported_ops() -> dict[str, int]:
-    """Every op that has a lowering, and the highest version it takes."""
+    """Every op that has a lowering, with the highest supported version."""
     return {name: entry.max_version for name, entry in sorted(_OPS.items())}
 
 
@@ -262,7 +262,7 @@ def activation(number: int) -> tuple[Call, ...]:
     """The epilogue of a fused activation, by its number in the schema.
 
     Raises:
-        Unsupported: No kernel of LiteRT's applies it to floats.
+        Unsupported: LiteRT's kernels do not apply it to floats.
     """
     name = ACTIVATIONS[number] if 0 <= number < len(ACTIVATIONS) else f"activation {number}"
     if name == "NONE":
@@ -279,7 +279,7 @@ def one_integer(node: NodeView, i: int, what: str) -> int:
     """The value of input `i`, a constant.
 
     Raises:
-        Unsupported: It is computed at run time, or it is not one integer.
+        Unsupported: It is computed at run time, or is not one integer.
     """
     array = node.array(i)
     if array.size != 1:

@@ -1,4 +1,4 @@
-"""Arithmetic of shapes and strides, shared by the ops that move elements."""
+"""Arithmetic of shapes and strides."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def broadcast_strides(shape: Shape, target: Shape) -> Shape:
 
 
 def merged(sizes: Shape, *strides: Shape) -> tuple[Shape, ...]:
-    """The same walk over fewer dimensions: sizes of 1 dropped, dense neighbours joined.
+    """Simplify a strided walk: drop dimensions of size 1, merge contiguous neighbours.
 
     Returns:
-        The sizes, then each of `strides`; at least one dimension is left.
+        The sizes, then each of `strides`, with at least one dimension.
     """
     columns: list[list[int]] = []
     for column in zip(sizes, *strides, strict=True):

@@ -17,10 +17,10 @@ DISPATCH = 30000
 
 
 def time_of(groups: int, depth: int, loads: int, products: float, stores: int) -> float:
-    """Nanoseconds on llvmpipe, by measurement, for work groups of one vector of invocations.
+    """Cost model of llvmpipe, in nanoseconds, for work groups of one SIMD vector of invocations.
 
-    Each takes `depth` steps of texel loads and of products of a matrix and a vector, then stores.
-    The groups are dealt out evenly to two or more threads.
+    Each invocation takes `depth` steps of texel loads and matrix-vector products, then stores. Two
+    or more threads share the groups evenly. The constants are measured.
     """
     steps = depth * (8 * loads + 3.1 * products)
     return ceil(groups / 2) * (steps + 40 * stores)
@@ -28,7 +28,7 @@ def time_of(groups: int, depth: int, loads: int, products: float, stores: int) -
 
 @dataclass(frozen=True)
 class Tile:
-    """What one invocation of a convolution computes, and its work group."""
+    """A register tile: what one invocation of a convolution computes, and its work group."""
 
     pixels: int
     slices: int
@@ -38,10 +38,10 @@ class Tile:
 
     @classmethod
     def choose(cls, pixels: int, slices: int, depth: int, limits: Limits, choice: int = 0) -> Tile:
-        """The tile for an output of that many pixels and slices, and `depth` slices of inputs.
+        """Choose the tile for an output of that many pixels and slices, and `depth` input slices.
 
         Args:
-            choice: Which of the `CHOICES` ways to choose it.
+            choice: Which of the `CHOICES` ways to choose.
         """
         if pixels < 8 and slices > pixels:
             return cls(max(pixels, 1), 1, 1, 64, True)
@@ -60,7 +60,7 @@ class Tile:
     def of_run(
         cls, window: Window, batch: int, x: Operand, slices: int, limits: Limits, choice: int = 0
     ) -> Tile:
-        """The tile for an output of that many slices whose pixels are computed by runs."""
+        """Choose the tile for an output of that many slices that is computed in runs."""
         pixels = batch * window.out_h * window.out_w
         if pixels < 8 and slices > pixels:
             return cls(run_length(window, 8), 1, 1, 64, True)
@@ -76,25 +76,25 @@ class Tile:
             depth, products = window.kernel_h * x.slices, width * p * s * lanes / 4
             return tile._time(runs, slices, depth, loads, products) + tiles.compile_cost * products
 
-        # What a run reads of a row it holds all at once.
+        # A run holds all that it reads of a row at once.
         widest = max((MOST_PIXELS - width) // window.stride_w, 0) + 1
         lengths = tiles.lengths(window, widest)
         single = Tile(1, 1, limits.simd_lanes, 1)
         return min(tiles.of(limits.simd_lanes, slices, lengths, width), key=cost, default=single)
 
     def time(self, pixels: int, slices: int, depth: int) -> float:
-        """See `time_of`: for a product with an output of that many pixels and slices."""
+        """`time_of` for an output of that many pixels and slices."""
         loads, texels = self.pixels + 4 * self.slices, self.pixels * self.slices
         return self._time(ceil(pixels / self.pixels), slices, depth, loads, texels)
 
     def _time(self, tiles: int, slices: int, depth: int, loads: int, products: float) -> float:
         groups = ceil(tiles / self.pixel_lanes) * ceil(slices / (self.slices * self.slice_lanes))
         time = time_of(groups, depth, loads, products, self.pixels * self.slices)
-        # Weights and results of lanes that have a slice each lie far apart.
+        # Lanes along the slices read and write far apart.
         return 1.03 * time if self.slices_in_x else time
 
     def grid(self, pixels: int, slices: int) -> Grid:
-        """Invocations for that many tiles."""
+        """The grid for that many tiles."""
         return Grid(pixels, slices, self.pixel_lanes, self.slice_lanes, self.slices_in_x)
 
 
@@ -109,14 +109,15 @@ class CpuTiles:
     """The tiles to choose from on llvmpipe.
 
     Attributes:
-        texels: The most sums of one invocation: more do not fit the caches, as code or as data.
-        fused: The most sums beside a depthwise convolution that is computed for them.
-        products: The most products of a matrix and a vector that are not in a loop.
-        pixels, slices: The most pixels and slices of one invocation.
+        texels: Most output texels per invocation. More overflow the caches, as code or as data.
+        fused: Most output texels beside a fused depthwise convolution.
+        products: Most unrolled matrix-vector products.
+        pixels: Most pixels per invocation.
+        slices: Most slices per invocation.
         compile_cost: Run-time cost (ns) charged per unrolled product, to trade against its compile
-            time, about 5 ms.
-        along: Whether the lanes of a vector may lie along the pixels, and along the slices.
-        few: Only tiles of few sizes, which more layers have in common.
+            time of about 5 ms.
+        along: Whether lanes of a vector may lie along the pixels, and along the slices.
+        few: Allow only a few sizes, which more layers share.
     """
 
     texels: int
@@ -134,9 +135,9 @@ class CpuTiles:
         """The tiles for an output of `slices` slices.
 
         Args:
-            lanes: Of a vector.
-            lengths: How many pixels a tile may have; None for any number.
-            width: Of the window.
+            lanes: Lanes of a vector.
+            lengths: Allowed numbers of pixels; None: any.
+            width: Width of the window.
         """
         along_pixels, along_slices = self.along
         groups = [(lanes, 1, False)] * along_pixels + [(1, lanes, True)] * along_slices
@@ -147,15 +148,15 @@ class CpuTiles:
                 yield Tile(p, s, *group)
 
     def slices_of(self, pixels: int, slices: int) -> list[int]:
-        """How many slices an invocation may have beside a depthwise convolution of `pixels`."""
+        """Allowed numbers of slices beside a fused depthwise convolution of `pixels`."""
         return self._sizes(max(min(slices, self.fused // pixels), 1), (1, 2, 4, 6, 8, 12))
 
     def lengths(self, window: Window, most: int) -> list[int]:
-        """How many pixels of a row an invocation may have, at most `most`."""
+        """Allowed numbers of pixels per run, at most `most`."""
         return sorted({self.length(window, size) for size in self._sizes(min(most, self.pixels))})
 
     def length(self, window: Window, most: int) -> int:
-        """How many pixels of a row an invocation has, `most` or a little less."""
+        """Pixels per run: `most` or a little less."""
         fitting = run_length(window, most)
         return min(size for size in _FEW if size >= fitting) if self.few else fitting
 
@@ -165,22 +166,22 @@ class CpuTiles:
 
 CPU_TILES = (
     CpuTiles(32, 48, 100, 8, compile_cost=1000, few=True),
-    # More products that are not in a loop than these 170 are slower on most processors.
+    # More than 170 unrolled products are slower on most processors.
     CpuTiles(52, 52, 170),
     CpuTiles(104, 104, 250, slices=6, along=(True, False)),
     CpuTiles(104, 104, 250, slices=6, along=(False, True)),
 )
-"""For each choice; the first starts soonest, the others may run faster."""
+"""For each choice: the first starts soonest, the others may run faster."""
 
 _GPU_TILES = ((4, 2), (4, 4), (8, 2), (2, 2))
 _GPU_LANES = (8, WORK_GROUP // 8)
 
 CHOICES = len(CPU_TILES)
-"""Ways to choose a tile, the first of which needs no measurement."""
+"""Ways to choose a tile; the first needs no measurement."""
 
 
 def run_length(window: Window, most: int) -> int:
-    """How many outputs of a row one invocation computes, `most` or a little less."""
+    """Pixels of a row that one invocation computes: `most` or a little less."""
     if window.stride_w > 1 and window.dilation_w > 1:
         return 1  # neighbours share no inputs
     width = ceil(window.out_w / _step(window)) or 1
@@ -188,7 +189,7 @@ def run_length(window: Window, most: int) -> int:
 
 
 def runs_of(window: Window, pixels: int) -> int:
-    """How many runs of that many pixels there are in a row."""
+    """Runs of that many pixels in a row."""
     step = _step(window)
     return ceil(window.out_w / (pixels * step)) * step
 

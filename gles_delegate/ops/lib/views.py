@@ -1,4 +1,4 @@
-"""Strided views: the dispatches that move elements and compute nothing."""
+"""Strided views: dispatches that only move elements."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Mirror: TypeAlias = Literal["", "REFLECT", "SYMMETRIC"]
 
 @dataclass(frozen=True)
 class View:
-    """Which element of a tensor each element of a region is.
+    """A strided view: which source element each element of a region shows.
 
-    Elements are counted in row-major order. The region's element with the coordinates c in
-    `sizes` is the source's element ``offset + sum(c * strides)``. Where some c is outside its
-    bounds ``lower <= c < upper`` it is mirrored there if there is a `mirror`, without ("REFLECT")
-    or with ("SYMMETRIC") the outermost element again; otherwise it is the fill, which also
-    stands where the source has no such element.
+    Elements are counted in row-major order. The element with coordinates c in `sizes` shows the
+    source's element ``offset + sum(c * strides)``. If some c is outside its bounds
+    ``lower <= c < upper``, it is mirrored at the bound, without ("REFLECT") or with ("SYMMETRIC")
+    repeating the outermost element; without a `mirror`, the element is the fill. It is also the
+    fill where the source has no such element.
     """
 
     sizes: Shape
@@ -54,21 +54,21 @@ class Region:
 
 @dataclass(frozen=True, kw_only=True)
 class Copy(Dispatch):
-    """What `view` makes: fills `region` of the output (None: all of it) with `how` of the input."""
+    """Fills `region` of the output (None: all of it) with the view `how` of the input."""
 
     how: View
     region: Region | None
 
     @property
     def _is_whole(self) -> bool:
-        """Whether it copies all elements of the input, in order, as they are."""
+        """Whether it copies all elements of the input, in order and unchanged."""
         how, (source, *fill) = self.how, self.reads
         in_order = merged(how.sizes, how.strides) == ((source.elements,), (1,))
         return in_order and not (how.offset or _has_bounds(how) or fill or self.epilogue)
 
     @property
     def span(self) -> tuple[int, int] | None:
-        """The output's elements from where to where are the whole input, in order; or None."""
+        """The range of the output's elements that is the whole input, in order; or None."""
         area, source = self.region, self.reads[0]
         if not self._is_whole:
             return None
@@ -81,7 +81,7 @@ class Copy(Dispatch):
 
     @property
     def first_byte(self) -> int | None:
-        """From which byte of the output on lie all bytes of the input, as they are; or None."""
+        """Byte offset in the output at which all bytes of the input lie unchanged; or None."""
         area, source, output = self.region, self.reads[0], self.output
         if area is None or not self._is_whole or source.kind != output.kind:
             return None
@@ -94,7 +94,7 @@ class Copy(Dispatch):
 
     @property
     def is_wider(self) -> bool:
-        """Whether the output is the input with channels after its own that are zero."""
+        """Whether the output is the input with zero channels appended."""
         source, how = self.reads[0], self.how
         pixels, channels = how.sizes[:-1], how.sizes[-1]
         inner = (*pixels, source.channels)
@@ -115,9 +115,9 @@ def view(
     epilogue: tuple[Call, ...] = (),
     fill: Operand | None = None,
 ) -> Copy:
-    """The dispatch that fills `region` of `output` (all of it by default) from `source`.
+    """Make the dispatch that fills `region` of `output` (default: all of it) from `source`.
 
-    `fill` holds the one element for what is outside the bounds; 0 by default.
+    `fill` holds the one element for positions outside the bounds; the default is 0.
     """
     area = region or Region(output.pixels, output.channels, output.pixels, output.pixels)
     how = _simplified(how)
@@ -154,7 +154,7 @@ def view(
 
 
 def _simplified(how: View) -> View:
-    """The same walk over at least one dimension, and few before the last if none has bounds."""
+    """Simplify a view: at least one dimension; without bounds, as few as possible."""
     if not how.sizes:
         return View((1,), (1,), how.offset)
     if _has_bounds(how) or len(how.sizes) == 1:
@@ -168,7 +168,7 @@ def _has_bounds(how: View) -> bool:
 
 
 def _whole_texels(source: Operand, how: View, area: Region, lower: int, upper: int) -> bool:
-    """Whether the four lanes of each texel of the region are the lanes of one source texel."""
+    """Whether each texel of the region has the four lanes of one source texel."""
     if how.strides[-1] != 1 or area.out_channel % 4:
         return False
     steps = (how.offset, *how.strides[:-1])
@@ -181,39 +181,38 @@ def _whole_texels(source: Operand, how: View, area: Region, lower: int, upper: i
 
 
 def reshape_view(node: int, source: Operand, output: Value, limits: Limits) -> Step:
-    """The same elements in row-major order, in another shape."""
+    """Reshape: the same elements in row-major order."""
     if isinstance(source, Value) and same_texels(source, output):
         return Alias(node, output, source)
     return view(source, output, View((output.elements,), (1,)), limits, node)
 
 
 def same_texels(a: Operand, b: Operand) -> bool:
-    """Whether two shapes of the same elements put them into the same texels."""
+    """Whether two shapes lay out the same elements in the same texels."""
     if a.elements != b.elements:
         return False
     return a.channels == b.channels or (a.pixels == b.pixels == 1)
 
 
 def moved_output(node: NodeView, x: Operand, shape: Iterable[int], i: int = 0) -> Value:
-    """Output `i`, which takes elements of the input `x` as they are.
+    """Output `i`, to which elements of the input `x` are moved unchanged.
 
     Raises:
-        Unsupported: It is of another type or quantisation, so that the same stored bytes mean
-            something else there.
+        Unsupported: Its type or quantization differs, so the same stored bytes mean another number.
     """
     output = node.output(shape, i, x.kind)
     index = x.tensor if isinstance(x, Value) else x.tensors[0]
     source, target = node.graph.tensors[index], node.graph.tensors[output.tensor]
     if _meaning(source) != _meaning(target):
         raise Unsupported(
-            f"tensor {index} is moved to output {i}, of another type or quantisation; expected "
-            "the same (quantise it again with a QUANTIZE node)"
+            f"tensor {index} is moved to output {i}, of another type or quantization; expected "
+            "the same (quantize it again with a QUANTIZE node)"
         )
     return output
 
 
 def _meaning(tensor: Tensor) -> object:
-    """What a tensor's stored bytes stand for."""
+    """What a tensor's stored bytes mean."""
     if not tensor.is_quantized:
         return tensor.dtype
     quantization = tensor.quantization
@@ -237,5 +236,5 @@ def moved(
 
 
 def reshaped(node: NodeView, x: Operand, shape: Iterable[int]) -> list[Step]:
-    """The only output: the elements of the input `x` in another shape."""
+    """The only output: the input `x` in another shape."""
     return [reshape_view(node.index, x, moved_output(node, x, shape), node.limits)]

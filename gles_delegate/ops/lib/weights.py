@@ -1,4 +1,4 @@
-"""Weights as the shaders of convolutions read them, and what these shaders know of their tiles."""
+"""Weights of convolutions as shaders read them, and the defines of runs and tiles."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ WeightInputs: TypeAlias = tuple[int, int]
 
 
 def run_defines(window: Window, batch: int, pixels: int) -> dict[str, Define]:
-    """What glsl/lib/runs.glsl has to know of runs of that many pixels."""
+    """Defines of glsl/lib/runs.glsl for runs of that many pixels."""
     columns = (pixels - 1) * window.stride_w + window.kernel_w
     runs: dict[str, Define] = {
         "BATCH": batch,
@@ -61,14 +61,14 @@ def with_weights(
     inputs: WeightInputs,
     by_runs: bool = True,
 ) -> list[Step]:
-    """What computes `dispatch`, once it reads the weights and biases at `inputs` as well.
+    """Add the weights and biases at `inputs` to what `dispatch` reads.
 
     Args:
         by_runs: Whether an invocation computes a run of pixels that share inputs.
     """
     (x,), output = dispatch.reads, dispatch.output
     slices = ceil(output.slices / tile.slices) * tile.slices
-    # Neighbouring lanes read neighbouring weights, or all lanes the same ones.
+    # Neighbouring lanes read neighbouring weights, or all read the same.
     block = slices if tile.slices_in_x else tile.slices
     weights, steps = _weights(node, inputs, groups, x.slices, slices, block)
     sizes = {"IN_PIXELS": x.pixels, "IN_SLICES": x.slices, "W_SLICES": slices, "BLOCK": block}
@@ -83,17 +83,17 @@ def with_weights(
 
 
 def tile_defines(pixels: int, slices: int, limits: Limits, choice: int) -> dict[str, Define]:
-    """What glsl/lib/product.glsl has to know of a tile."""
+    """Defines of glsl/lib/product.glsl for a tile."""
     loop = limits.store_loops and choice == 0
     tile: dict[str, Define] = {"PIXELS": pixels, "SLICES": slices, "STORE_LOOP": int(loop)}
     return {**tile, "STORES": pixels * slices} if loop else tile
 
 
 def with_size_uniforms(dispatch: DispatchT, limits: Limits, by_runs: bool = True) -> DispatchT:
-    """The same, where possible with its sizes as uniforms, so that other sizes share its program.
+    """Make the sizes uniforms where that costs nothing, so that other sizes share the program.
 
-    Runs are a little slower then, on llvmpipe. A GPU's compiler can overlap the loads of a window's
-    rows only if their number is a constant.
+    On llvmpipe this makes runs a little slower. A GPU's compiler overlaps the loads of a window's
+    rows only if their number is constant.
     """
     if max(dispatch.output.pixels, dispatch.grid.pixels + WORK_GROUP) >= MOST_DIVIDED:
         return dispatch
@@ -106,7 +106,7 @@ def with_size_uniforms(dispatch: DispatchT, limits: Limits, by_runs: bool = True
 def _weights(
     node: NodeView, inputs: WeightInputs, groups: int, in_slices: int, slices: int, block: int
 ) -> tuple[Operand, list[Step]]:
-    """The weights as glsl/conv_2d.glsl reads them, and what must run to make them so."""
+    """The weights as glsl/conv_2d.glsl reads them, and the steps that pack them at run time."""
     shape = node.shape(inputs[0])
     taps = prod(shape[1:-1])
     texels = slices * (1 + taps * in_slices * 4)
@@ -127,7 +127,7 @@ def _weights(
 
 
 def _with_shape(node: NodeView, source: Operand, shape: Shape) -> tuple[Operand, list[Step]]:
-    """The texels of `source` as a tensor of another shape that has just as many."""
+    """Reinterpret the texels of `source` as a tensor of another shape."""
     if isinstance(source, Const):
         return replace(source, shape=shape), []
     other = node.scratch(shape, "wide")
@@ -141,7 +141,7 @@ def are_constant(node: NodeView, inputs: WeightInputs) -> bool:
 def packed(
     node: NodeView, source: Operand, bias_input: int, slices: int, texels: int, how: View
 ) -> tuple[Operand, list[Step]]:
-    """Weights computed at run time: `slices` texels of biases, then the texels of `how`."""
+    """Pack weights at run time: `slices` texels of biases, then the texels of `how`."""
     weights = node.scratch((texels, 4), "weights")
     bias = node.input(bias_input) if node.has_input(bias_input) else None
     biases = View((4 * slices,), (1,), upper=(4 * slices if bias else 0,))

@@ -1,4 +1,4 @@
-"""Windows that slide over images: padding and output sizes of convolution and pooling."""
+"""Sliding windows: padding and output sizes of convolution and pooling."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SAME = 0
 
 @dataclass(frozen=True)
 class Sliding:
-    """The options of MediaPipe's custom ops, in the order of the C structs that hold them."""
+    """Options of MediaPipe's custom ops, in the order of their C structs."""
 
     padding: int
     stride_w: int
@@ -76,7 +76,7 @@ class Window:
 
     @property
     def is_pointwise(self) -> bool:
-        """Whether output pixel p sees just input pixel p."""
+        """Whether each output pixel sees only its own input pixel."""
         return (self.kernel_h, self.kernel_w, self.stride_h, self.stride_w) == (1, 1, 1, 1)
 
     def defines(self, kernel: str) -> dict[str, Define]:
@@ -101,7 +101,7 @@ class Window:
 def _span(size: int, kernel: int, stride: int, dilation: int, same: bool) -> tuple[int, int]:
     """Output size and padding in front along one axis (ComputePaddingHeightWidth in LiteRT)."""
     extent = (kernel - 1) * dilation + 1
-    # Without padding, LiteRT's division truncates: a window a little too large gives size 0.
+    # Without padding, LiteRT's division truncates, so a window slightly too large gives size 0.
     out = -(-size // stride) if same else int((size + stride - extent) / stride)
     if out < 0:
         raise Unsupported(f"a window of {extent} over {size} pixels without padding")
