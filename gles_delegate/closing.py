@@ -1,4 +1,4 @@
-"""What all that must be closed has in common."""
+"""A base class for what must be closed."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ T = TypeVar("T", bound="Closing")
 
 
 class Closing:
-    """Closed by ``with`` at its end."""
+    """Closed at the end of a ``with`` block."""
 
     def close(self) -> None:
-        """Free what it holds; a second call does nothing."""
+        """Free its resources. A second call does nothing."""
         raise NotImplementedError
 
     def __enter__(self: T) -> T:

@@ -1,4 +1,4 @@
-"""Whether the delegate runs on a device, found by running a few programs there."""
+"""A self-test of the device: whether the delegate runs there and computes correctly."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from gles_delegate.runtime.delegation import Delegation
 
 @dataclass(frozen=True)
 class Check:
-    """A program that was run on the device.
+    """A small program that was run on the device.
 
     Attributes:
-        error: The largest difference from numpy's result, as a share of it or, below 1, of 1.
-        allowed: The largest that is right.
-        failure: Why it did not run, if it did not.
+        error: The largest difference from numpy's result, relative to max(result, 1).
+        allowed: The largest difference that passes.
+        failure: Why it did not run; empty if it did.
     """
 
     name: str
@@ -41,17 +41,19 @@ class Check:
 
 
 class CompatibilityList:
-    """Whether the delegate runs on this machine's device, and how it runs best there.
+    """Whether the delegate runs on this machine's device, and the best options for it.
 
-    TFLite's class of this name looks the device up in a list; this one runs a few small programs
-    on it and compares the results with numpy's.
+    TFLite's class of this name looks the device up in a list. This one runs a few small programs
+    and compares their results with numpy's.
 
     Args:
         device_index: One of `list_devices`; None for the best.
 
     Attributes:
-        vendor, renderer, version: What the driver says of the device; empty if there is none.
-        limits: What its compute shaders may use; None if there is no device.
+        vendor: The driver's vendor string; empty if there is no device.
+        renderer: The driver's name of the device; likewise.
+        version: The driver's version string; likewise.
+        limits: The limits of its compute shaders; None if there is no device.
         checks: The programs that were run.
         reason: Why the delegate is not supported; empty if it is.
     """
@@ -92,8 +94,7 @@ class CompatibilityList:
     def best_options_for_this_device(self) -> GpuDelegateOptions:
         """Options to make a `GpuDelegate` with.
 
-        Loss of precision is allowed where float16 storage pays (on GPUs, not on a software
-        rasterizer) and gave the right result.
+        Allows float16 storage where it is faster (on GPUs) and passed its check.
         """
         return GpuDelegateOptions(
             precision_loss_allowed=self._half, device_index=self._device_index

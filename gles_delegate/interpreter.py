@@ -1,4 +1,4 @@
-"""Host 1: an interpreter with the methods of LiteRT's, and with LiteRT only where it must be."""
+"""An interpreter with the methods of LiteRT's, which needs LiteRT only for nodes on the CPU."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gles_delegate.runtime.standalone import StandAlone
 
 
 class Host(Protocol):
-    """What feeds a model and runs it, with methods of LiteRT's interpreter; see `Interpreter`."""
+    """What `Interpreter` forwards to: the GPU alone, or LiteRT with the delegate."""
 
     def allocate_tensors(self) -> None: ...
     def invoke(self) -> None: ...
@@ -40,22 +40,22 @@ class Host(Protocol):
 class Interpreter(Closing):
     """Runs a .tflite model on the GPU, with the methods of `ai_edge_litert.interpreter`.
 
-    Nodes that the GPU does not take run on LiteRT's CPU kernels, if it is installed; a warning
-    of the logger ``gles_delegate`` names them.
+    Nodes that the GPU does not support run on LiteRT's CPU kernels, if LiteRT is installed. A
+    warning of the logger ``gles_delegate`` names them.
 
     Args:
         model_path: A .tflite file.
-        model_content: Or its bytes.
-        experimental_delegates: One `GpuDelegate`; left out, the interpreter makes its own and
+        model_content: The bytes of one. Give either this or `model_path`.
+        experimental_delegates: One `GpuDelegate`. If omitted, the interpreter makes its own, and
             closes it in `close`.
-        num_threads: Of LiteRT's CPU kernels; the GPU has its own.
+        num_threads: Threads of LiteRT's CPU kernels.
 
     Raises:
-        ValueError: Not exactly one of `model_path` and `model_content` is given, or not one
+        ValueError: Not exactly one of `model_path` and `model_content` is given, or more than one
             delegate.
         ModelError: The model cannot be read (also a ValueError).
         UnsupportedModelError: Some nodes do not run on the GPU, and LiteRT is not installed.
-        LiteRtError: LiteRT does not take the model or the delegate.
+        LiteRtError: LiteRT refuses the model or the delegate.
         ContextError: There is no usable OpenGL ES context.
     """
 
@@ -88,10 +88,10 @@ class Interpreter(Closing):
             raise
 
     def modify_graph_with_delegate(self, delegate: GpuDelegate) -> None:
-        """Bind the model to a delegate; this thread, and its context, serve it from now on.
+        """Bind the model to a delegate, and fix this thread and its context for further calls.
 
         Raises:
-            TypeError: `delegate` is no `GpuDelegate`.
+            TypeError: `delegate` is not a `GpuDelegate`.
             ValueError: The interpreter has a delegate already.
             UnsupportedModelError, LiteRtError, ContextError: See the class.
         """
@@ -106,7 +106,7 @@ class Interpreter(Closing):
             self._bound = LiteRtHost(delegation, self._content, self._num_threads)
 
     def close(self) -> None:
-        """Close the delegate that the interpreter made for itself; others stay open."""
+        """Close the delegate if the interpreter made it; one that was passed stays open."""
         if self._own is not None:
             self._own.close()
 
@@ -117,7 +117,7 @@ class Interpreter(Closing):
         return self._bound
 
     def allocate_tensors(self) -> None:
-        """Plan, compile and allocate for the present input shapes; does nothing if unchanged.
+        """Plan, compile and allocate for the current input shapes. Does nothing if unchanged.
 
         Raises:
             UnsupportedModelError: A node cannot run with these shapes.
@@ -126,7 +126,7 @@ class Interpreter(Closing):
         self._host.allocate_tensors()
 
     def invoke(self) -> None:
-        """Run the model on what `set_tensor` left in the inputs.
+        """Run the model on its inputs.
 
         Raises:
             RuntimeError: `allocate_tensors` was not called since the start or a resize.
@@ -135,15 +135,14 @@ class Interpreter(Closing):
         self._host.invoke()
 
     def invoke_async(self, wait_for: Fence | int | None = None) -> Invocation:
-        """Start a run and return at once, where the GPU runs every node; else when it is done.
+        """Start a run. Returns at once if the GPU runs every node, otherwise when it is done.
 
-        Nothing waits for the GPU until the CPU asks: `Invocation.get_tensor` waits for that run
-        alone, so the results of one can be read while the next runs; `get_tensor` waits for the
-        last. Runs come one after the other in any case.
+        `Invocation.get_tensor` waits for that run alone, so its results can be read during the
+        next run; `get_tensor` waits for the last run. Runs never overlap on the GPU.
 
         Args:
-            wait_for: A fence behind what fills the inputs, ours or a GLsync of the app's, from a
-                context that shares with the delegate's. The same context needs none.
+            wait_for: A fence after the commands that fill the inputs, from another context that
+                shares with the delegate's: a `Fence`, or the address of a GLsync.
 
         Raises:
             RuntimeError: `allocate_tensors` was not called since the start or a resize.
@@ -155,10 +154,10 @@ class Interpreter(Closing):
     def resize_tensor_input(
         self, input_index: int, tensor_size: Sequence[int], strict: bool = False
     ) -> None:
-        """Give an input another shape; `allocate_tensors` must be called afterwards.
+        """Resize an input. Call `allocate_tensors` afterwards.
 
         Args:
-            strict: Refuse to change sizes that `shape_signature` does not leave free.
+            strict: Refuse to change sizes that are fixed in `shape_signature`.
 
         Raises:
             ValueError: No such input, a negative size, or a fixed size in strict mode. It is a

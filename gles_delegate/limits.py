@@ -1,4 +1,4 @@
-"""What a device allows: plain data that plans are made for."""
+"""The limits of a device, as plain data for planning."""
 
 from __future__ import annotations
 

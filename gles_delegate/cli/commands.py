@@ -18,4 +18,4 @@ from gles_delegate.version import __version__
 )
 @click.version_option(__version__)
 def gles_delegate() -> None:
-    """Run TensorFlow Lite models on the GPU, and see what runs there and why."""
+    """Run TensorFlow Lite models on the GPU."""

@@ -1,4 +1,4 @@
-"""Options that several commands share, and how they print."""
+"""Options and output that the commands share."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def command(function: F) -> F:
 
 
 def print_json(data: Any) -> None:
-    """Print it as JSON, which has no NaN and no infinity: they become null."""
+    """Print JSON. NaN and infinity, which JSON lacks, become null."""
 
     def finite(value: Any) -> Any:
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""``gles-delegate doctor``: what of this machine the delegate can use."""
+"""``gles-delegate doctor``: usable devices and a self-test."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OVERRIDES = {
 @device_option
 @json_option
 def doctor(device: int | None, as_json: bool) -> None:
-    """Tell what of this machine the delegate can use, and what to do where something is missing."""
+    """Show usable devices, run a self-test, suggest fixes."""
     found: dict[str, Any] = {"version": __version__, "egl": None, "devices": [], "device": None}
     found |= {"limits": None, "checks": []}
     advice: list[str] = []

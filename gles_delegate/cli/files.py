@@ -28,7 +28,7 @@ def load_inputs(
 
 @contextmanager
 def naming_new_shapes(graph: Graph, feeds: Mapping[int, Array]) -> Iterator[None]:
-    """Have an error say which inputs are not of the model's own shape, as it may be the reason."""
+    """Make errors name the inputs whose shape is not the model's own: it may be the cause."""
     try:
         yield
     except DelegateError as error:
@@ -119,7 +119,7 @@ _PICTURES = "[1, height, width] or [1, height, width, 1, 3 or 4]"
 
 
 def _picture_mode(shape: Sequence[int]) -> str | None:
-    """Pillow's mode of a picture for a tensor of this shape; None if it cannot be one."""
+    """Pillow's mode for a tensor of this shape; None if it cannot be a picture."""
     if len(shape) not in (3, 4) or shape[0] != 1:
         return None
     return {1: "L", 3: "RGB", 4: "RGBA"}.get(shape[3] if len(shape) == 4 else 1)

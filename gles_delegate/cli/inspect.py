@@ -1,4 +1,4 @@
-"""``gles-delegate inspect``: what of a model runs on the GPU, without one."""
+"""``gles-delegate inspect``: which nodes run on the GPU, without one."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from gles_delegate.planning.plan import make_plan
 def inspect(
     model: Path, device: int | None, partitions: int, dispatches: bool, as_json: bool
 ) -> None:
-    """Show what of MODEL runs on the GPU, what does not and why, and what memory it takes.
+    """Show which nodes of MODEL run on the GPU, why others do not, and the memory they take.
 
-    Needs no GPU: without --device it plans for the limits that every OpenGL ES 3.1 has.
+    Needs no GPU: without --device it plans for the limits that OpenGL ES 3.1 guarantees.
     """
     graph = read_model(read_file(model))
     limits, planned_for = Limits(), "any device with OpenGL ES 3.1"

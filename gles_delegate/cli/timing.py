@@ -1,4 +1,4 @@
-"""How fast a model runs: start, first result, runs, dispatch by dispatch, and against others."""
+"""Benchmarks: start, first result, runs, each dispatch, and ratios to peers."""
 
 from __future__ import annotations
 
@@ -60,10 +60,11 @@ class Benchmark:
         init: Seconds from the model's bytes until it can be invoked.
         first: Seconds of the first run, in which drivers may still compile.
         runs: The runs after the warm-up.
-        cpu: Seconds of a run that asks the GPU for nothing: the part of Python and of the copies.
-        peers: The runs of the others, interleaved with ours, by name.
-        activation_bytes, constant_bytes: GPU memory.
-        peak_bytes: The largest memory of this process so far.
+        cpu: Seconds of a run without GPU work: Python and the copies.
+        peers: By name, the runs of the peers, interleaved with ours.
+        activation_bytes: GPU memory for activations.
+        constant_bytes: GPU memory for weights.
+        peak_bytes: Peak memory of this process so far.
         dispatches: The medians of each dispatch, measured by itself.
     """
 

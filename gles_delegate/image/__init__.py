@@ -1,1 +1,1 @@
-"""How pictures become tensors, and tensors pictures; with the same in numpy."""
+"""Pictures to tensors, and tensors to pictures, with numpy twins."""

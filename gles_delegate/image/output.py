@@ -18,15 +18,17 @@ class ImageOutput:
     One channel is gray; missing green and blue are 0, missing alpha is 1.
 
     Attributes:
-        palette: Instead: the colours (red, green, blue, alpha), of 0 to 255, of the classes
-            whose scores the channels are; a pixel gets that of its highest score. Of one
-            channel, the two colours of scores below and above `threshold`; of an integer tensor
-            of one channel, the colours of its values.
-        threshold: Of a single score.
+        scale: See above.
+        offset: See above.
+        palette: Instead of scale and offset: the colour (red, green, blue, alpha; 0 to 255) of
+            each class. Each channel is the score of a class, and a pixel gets the colour of its
+            highest score. With one float channel: two colours, for scores below and above
+            `threshold`. With one integer channel: the colours of its values.
+        threshold: The threshold of a single score.
         flip_y: Write the lowest row first, as OpenGL draws textures.
 
     Raises:
-        ValueError: The palette has fewer than two colours, or something else than colours.
+        ValueError: The palette has fewer than two colours, or is not a list of colours.
     """
 
     scale: float = 1.0

@@ -1,4 +1,4 @@
-"""Pictures to tensors: what is cut out, how it is sampled and scaled."""
+"""Pictures to tensors: crop, sample, convert and normalize."""
 
 from __future__ import annotations
 
@@ -34,36 +34,35 @@ class ImageTransform:
     """How a picture becomes the tensor [1, height, width, channels] of a network.
 
     Positions are in pixels from the top left corner: the pixel (column 0, row 0) covers [0, 1)
-    in both directions, its centre is (0.5, 0.5). Each tensor pixel takes the colour at the
-    position to which its centre belongs, interpolated between the four nearest pixel centres
-    (bilinear; at the picture's border, the outermost pixels go on). Where that position lies
-    outside the picture the colour is `padding`. Shrinking to less than half leaves pixels out,
-    as it does in the samplers of GPUs.
+    in both directions, and its centre is (0.5, 0.5). The centre of each tensor pixel maps to a
+    position in the picture. The colour there is interpolated between the four nearest pixel
+    centres (bilinear, clamped to the picture's edge). Outside the picture it is `padding`.
+    Shrinking to less than half skips pixels, as GPU samplers do.
 
-    A picture is one texture or array of colours, or a sequence of planes of 4:2:0 video: two
-    (Y, then interleaved UV: NV12) or three (Y, U, V: I420). Chroma samples stand in the middle
-    of their 2x2 pixels.
+    A picture is one texture or array of colours, or the planes of 4:2:0 video: two (Y, then
+    interleaved UV: NV12) or three (Y, U, V: I420). Chroma samples are centred in their 2x2 pixels.
 
     Attributes:
         roi: The region to show: left, top, width and height in pixels. None: the whole picture.
-        rotation: Degrees by which the region is turned clockwise, about its centre: a face that
-            is turned clockwise by that much is upright in the tensor. Without `roi`, the region
-            grows to hold the whole picture.
-        fit: "stretch" the region to the tensor's proportions; or keep its own, and show more of
-            its surroundings ("letterbox") or less of the region ("crop").
+        rotation: Degrees by which the region is rotated clockwise about its centre: a face that is
+            rotated clockwise by that angle becomes upright. Without `roi`, the region grows to
+            contain the whole picture.
+        fit: "stretch": ignore the region's aspect ratio. "letterbox": keep it, and show more
+            around the region. "crop": keep it, and show less of the region.
         matrix: Instead of these three: the rows (a, b, c), (d, e, f) of the map from a position
             (x, y) in the tensor to the position (a x + b y + c, d x + e y + f) in the picture.
-        flip_x: Mirror the picture first; `roi` counts in the mirrored one.
-        flip_y: The picture's first row is its lowest one, as in textures that OpenGL drew.
-        channels: The tensor's: "rgb", "bgr", "rgba", or "gray" (BT.601 luma).
-        mean, std: The tensor gets (colour - mean) / std with colours of 0 to 255: a number, or
-            one for each channel. Left out: 0 to 1 or, in 8-bit tensors, the colour as it is.
-        padding: The colour, of 0 to 255, of what lies outside the picture.
-        yuv: The standard by which planes are converted to RGB.
-        full_range: Y, U and V use 0 to 255 (JPEG), not 16 to 235 and 16 to 240 (video).
+        flip_x: Mirror the picture first; `roi` refers to the mirrored picture.
+        flip_y: The picture's first row is the bottom one, as in textures drawn by OpenGL.
+        channels: Channels of the tensor: "rgb", "bgr", "rgba", or "gray" (BT.601 luma).
+        mean: The tensor gets (colour - mean) / std, with colours of 0 to 255. A number, or one per
+            channel. Without mean and std: 0 to 1, or the colour itself in 8-bit tensors.
+        std: See `mean`.
+        padding: The colour outside the picture, 0 to 255.
+        yuv: The standard of the conversion from planes to RGB.
+        full_range: Y, U and V range from 0 to 255 (JPEG), not from 16 to 235 and 240 (video).
 
     Raises:
-        ValueError: Options are unknown, exclude each other, or are not finite.
+        ValueError: Options are unknown, contradict each other, or are not finite.
     """
 
     roi: tuple[float, float, float, float] | None = None
@@ -118,7 +117,7 @@ class ImageTransform:
     def affine(self, picture: Size, tensor: Size) -> Array:
         """The map from positions in the tensor to positions in the stored picture.
 
-        Sizes are (height, width). With it, what a network found is found in the picture.
+        Use it to map detections back to the picture. Sizes are (height, width).
 
         Returns:
             The 2x3 matrix, float64: ``matrix @ (x, y, 1)``.
@@ -157,20 +156,20 @@ class ImageTransform:
         dtype: str = "float32",
         quantization: tuple[float, int] = (0.0, 0),
     ) -> Array:
-        """The same on the CPU, in numpy: what the GPU is held to, to half a colour step.
+        """Apply the transform on the CPU, in numpy. The GPU agrees to half a colour step.
 
         Args:
-            picture: Colours [height, width], [height, width, 1, 3 or 4], or the sequence of their
-                planes; uint8, or floats of which 1.0 is the brightest, as in textures.
+            picture: Colours [height, width], [height, width, 1, 3 or 4], or a sequence of planes;
+                uint8, or floats from 0 to 1, as in textures.
             size: Height and width of the tensor.
-            dtype: Of the tensor, as in `get_input_details`.
+            dtype: Type of the tensor, as in `get_input_details`.
             quantization: Scale and zero point of the tensor, as in `get_input_details`.
 
         Returns:
             [1, height, width, channels] of `dtype`, for `set_tensor`.
 
         Raises:
-            ValueError: The picture has other dimensions.
+            ValueError: The picture has other dimensions than these.
         """
         planes = [_plane(p) for p in (picture if isinstance(picture, list | tuple) else [picture])]
         if [plane.shape[2] for plane in planes[1:]] not in ([], [2], [1, 1]):

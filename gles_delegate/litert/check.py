@@ -1,4 +1,4 @@
-"""Whether the installed LiteRT has the binary interface that `litert` is written for."""
+"""Check that the installed LiteRT has the binary interface that `native` expects."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ _TRIAL = "from gles_delegate.litert.check import _try_layout; _try_layout()"
 
 @cache
 def require_known_layout() -> None:
-    """Try the structures on the installed LiteRT with a model of one node.
+    """Try the structures on the installed LiteRT, with a model of one node.
 
-    A version out of the tested range is tried in another process, which a wrong layout may crash.
+    A version outside the tested range is tried in a separate process, because a wrong layout may
+    crash it.
 
     Raises:
-        LiteRtError: They are not LiteRT's, or LiteRT is not installed.
+        LiteRtError: The layout differs, or LiteRT is not installed.
     """
     from importlib import metadata  # which takes a tenth of the package's time to load
 
@@ -54,7 +55,7 @@ def require_known_layout() -> None:
 
 
 def _try_layout() -> None:
-    """Raise an error if a kernel of ours does not see and compute what it should."""
+    """Raise an error if a kernel of ours does not read and write what it should."""
     from ai_edge_litert.interpreter import Interpreter
 
     delegate = NativeDelegate(_Trial())
@@ -68,7 +69,7 @@ def _try_layout() -> None:
 
 
 class _Trial:
-    """Claims the node of `_trial_model`, and computes something else than it says."""
+    """Takes the node of `_trial_model`, and computes something else than LiteRT would."""
 
     SHAPE = (2, 3)
     inputs: tuple[int, ...] = (0,)

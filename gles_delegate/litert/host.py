@@ -1,4 +1,4 @@
-"""LiteRT's interpreter as the host of a model of which some nodes stay on the CPU."""
+"""LiteRT's interpreter as the host of models of which some nodes run on the CPU."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from gles_delegate.runtime.invocation import Invocation
 
 
 class LiteRtHost:
-    """LiteRT's interpreter, with the errors of the delegate raised as they are.
+    """LiteRT's interpreter. The delegate's own errors are raised, not LiteRT's quotes of them.
 
-    The methods are those of `Interpreter`, which documents them.
+    `Interpreter` documents the methods.
 
     Raises:
-        UnsupportedModelError: LiteRT is not installed, or does not take the model.
+        UnsupportedModelError: LiteRT is not installed, or refuses the model.
         LiteRtError: The installed LiteRT has another binary interface.
     """
 

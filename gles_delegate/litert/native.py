@@ -1,8 +1,8 @@
-"""Host 2: a real TfLiteDelegate, so that LiteRT's own interpreter runs nodes on the GPU.
+"""A real TfLiteDelegate, with which LiteRT's own interpreter runs nodes on the GPU.
 
-The structures are those of tflite/core/c/common.h (LiteRT 2.1 to 2.3), as far as they are used.
-What a callback raises is kept in `NativeDelegate.failure`, told to LiteRT, which puts the message
-into the RuntimeError of its interpreter, and answered by kTfLiteError.
+The structures are those of tflite/core/c/common.h (LiteRT 2.1 to 2.3), as far as they are used. If a
+callback raises, it keeps the exception in `NativeDelegate.failure`, reports the message, which
+LiteRT quotes in its interpreter's RuntimeError, and returns kTfLiteError.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ class Kernel(Protocol):
     """What runs on the GPU in the place of some nodes.
 
     Attributes:
-        inputs, outputs, variables: Indices of the tensors that it reads, writes, and does both
-            with; known once it is prepared.
+        inputs: Indices of the tensors that it reads; known once it is prepared.
+        outputs: Indices of the tensors that it writes; likewise.
+        variables: Indices of the tensors that it reads and writes; likewise.
     """
 
     @property
@@ -71,7 +72,7 @@ K = TypeVar("K", bound=Kernel)
 
 
 class Model(Protocol[K]):
-    """A model that a delegate has read, and which of its nodes the GPU takes."""
+    """A model that a delegate has read, and the nodes that the GPU runs."""
 
     @property
     def graph(self) -> Graph: ...
@@ -199,7 +200,7 @@ class NativeGraph:
         self._context = context
 
     def shape(self, index: int) -> Shape:
-        """The present sizes of a tensor."""
+        """The current shape of a tensor."""
         return _ints(self._tensor(index).dims)
 
     def array(self, index: int) -> Array:
@@ -210,17 +211,17 @@ class NativeGraph:
         return array
 
     def resize(self, index: int, shape: Shape) -> None:
-        """Give a tensor other sizes; LiteRT allocates it afterwards."""
+        """Resize a tensor; LiteRT allocates it afterwards."""
         sizes = _allocated(shape)
         tensor = byref(self._tensor(index))
         _require(self._context.contents.resize_tensor(self._context, tensor, sizes), "ResizeTensor")
 
     def report(self, message: str) -> None:
-        """Let LiteRT put a message into its interpreter's next error."""
+        """Report a message, which LiteRT quotes in its interpreter's next error."""
         self._context.contents.report_error(self._context, b"%s", message.encode())
 
     def replace(self, nodes: Sequence[int], delegate: Any) -> None:
-        """Let the delegate's kernels run the nodes."""
+        """Replace the nodes by kernels of the delegate."""
         array = (c_int * (1 + len(nodes)))(len(nodes), *nodes)
         registration = _Registration(
             init=_KERNEL_INIT,
@@ -238,14 +239,14 @@ class NativeGraph:
         _require(status, "ReplaceNodeSubsetsWithDelegateKernels")
 
     def require_same(self, graph: Graph, nodes: Sequence[int], resized: bool = False) -> None:
-        """Compare this graph with the one that the delegate read.
+        """Check that this graph is the one that the delegate read.
 
         Args:
-            nodes: Compare these, and their tensors, constants byte by byte.
-            resized: Its inputs may have other sizes than in the file by now.
+            nodes: Compare these nodes and their tensors; constants byte by byte.
+            resized: Inputs may have been resized since the model was loaded.
 
         Raises:
-            LiteRtError: They are others, or not LiteRT's to give.
+            LiteRtError: They differ, or another delegate has taken a node.
         """
         taken = set(nodes).difference(self._execution_plan())
         if taken:
@@ -336,7 +337,7 @@ class NativeDelegate:
         return addressof(self._struct)
 
     def claim(self, context: Any, pointer: Any) -> None:
-        """Take the nodes of the first subgraph that the GPU runs.
+        """Take those nodes of the first subgraph that the GPU runs.
 
         Raises:
             LiteRtError: The interpreter's model is not this one.
@@ -355,7 +356,7 @@ class NativeDelegate:
             graph.replace(nodes, pointer)
 
     def answer(self, context: Any, function: Callable[[], None]) -> int:
-        """Call it; the status that LiteRT is to be told."""
+        """Call a function, and return the status for LiteRT."""
         try:
             function()
         except BaseException as error:  # LiteRT knows statuses only
@@ -391,7 +392,7 @@ class _NativeKernel:
         self.owner.model.drop(self._kernel)
 
 
-# By the number in `data` and `user_data`: an address could outlive what it points to.
+# Keyed by the number in `data` and `user_data`: an address could outlive its object.
 _keys = count(1)
 _delegates: WeakValueDictionary[int, NativeDelegate] = WeakValueDictionary()
 _kernels: dict[int, _NativeKernel] = {}
@@ -415,7 +416,7 @@ def _kernel_init(context: Any, params: Any, length: int) -> int | None:
 def _kernel_free(context: Any, key: int | None) -> None:
     kernel = _kernels.pop(key or 0, None)
     if kernel is not None:
-        # On the wrong thread its GL objects stay until the delegate is closed.
+        # On the wrong thread, its GL objects stay until the delegate is closed.
         with suppress(Exception):
             kernel.close()
 

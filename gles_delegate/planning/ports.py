@@ -1,7 +1,8 @@
-"""How a tensor on the boundary of a plan enters and leaves: as elements, or as a picture.
+"""Ports: the layout conversion of a tensor that enters or leaves a plan.
 
-A port has the same four methods for a tensor's `Edge`: `outside`, the value in a buffer that the
-world fills or takes; `enter`, the step from there to the tensor; `leave` and `write_back`, back.
+A port has four methods for a tensor's `Edge`. `outside` is the value in the buffer that is filled
+or read from outside. `enter` is the step from there to the tensor; `leave` and `write_back` are
+the steps back.
 """
 
 from __future__ import annotations
@@ -52,12 +53,12 @@ class Edge:
 
     @property
     def stored(self) -> Kind:
-        """The kind of the tensor's lanes in the plan."""
+        """The lane type of the tensor in the plan."""
         kind = self.value.kind
         return "half" if self.half and kind == "float" else kind
 
     def elements(self, texels: Array) -> Array:
-        """The tensor's array, of its own type, from its texels [slices, pixels, 4]."""
+        """Convert texels [slices, pixels, 4] to the tensor's array."""
         rows = texels.transpose(1, 0, 2).reshape(self.value.pixels, -1)
         array = rows[:, : self.value.channels].reshape(self.shape)
         if self.tensor.is_quantized:
@@ -76,7 +77,7 @@ class Edge:
 
 
 class Port(Protocol):
-    """See the module."""
+    """See the module's docstring."""
 
     def outside(self, edge: Edge) -> Value: ...
     def enter(self, edge: Edge) -> Step: ...
@@ -89,16 +90,16 @@ class Elements:
     """The elements of the tensor's own type.
 
     Attributes:
-        packed: They are PHWC4 texels of float32 or int32, those of an 8-bit tensor as the real
-            numbers that it stands for; otherwise they are in row-major order.
-        half: Real numbers are float16.
+        packed: PHWC4 texels of float32 or int32, dequantized for an 8-bit tensor; otherwise
+            row-major elements.
+        half: Real numbers are float16 outside.
     """
 
     packed: bool = False
     half: bool = False
 
     def outside(self, edge: Edge) -> Value:
-        """Row-major elements lie four to a texel or, of bytes, sixteen."""
+        """Row-major elements: four per texel, or sixteen bytes per texel."""
         value = edge.value
         kind: Kind = "half" if self.half and value.kind == "float" else value.kind
         if self._has_bytes(edge):
@@ -131,7 +132,7 @@ class Elements:
         return not self.packed and edge.tensor.type.is_byte
 
     def _is_as_outside(self, edge: Edge) -> bool:
-        """Whether the tensor's texels are those outside, as they are."""
+        """Whether the texels outside are the tensor's, so that nothing is converted."""
         outside = self.outside(edge)
         same = (outside.shape, outside.kind) == (edge.shape, edge.stored)
         return same and not self._has_bytes(edge)
@@ -151,12 +152,14 @@ class Elements:
 class Picture:
     """Pixels sampled from textures, into a tensor [1, height, width, 1 to 4 channels].
 
-    Outside are four texels, which `parameters` makes: they change without a new plan.
+    Outside is a buffer of four texels of parameters, which can change without a new plan.
 
     Attributes:
         planes: The number of textures.
-        monochrome: The only texture has one channel.
-        channels, yuv, full_range: See `ImageTransform`.
+        monochrome: There is one texture, of one channel.
+        channels: See `ImageTransform`.
+        yuv: See `ImageTransform`.
+        full_range: See `ImageTransform`.
     """
 
     planes: int
@@ -207,10 +210,10 @@ class Picture:
 
 @dataclass(frozen=True)
 class Pixels:
-    """Pixels of a texture of `format`, row by row, made of a tensor [1, height, width, channels].
+    """Pixels of a texture of `format` from a tensor [1, height, width, channels], row by row.
 
-    They are copied into the texture from the buffer `outside`: shaders can write textures of
-    immutable storage only, and apps, moderngl's among them, have others.
+    They are copied from the buffer `outside` into the texture: shaders can write only textures of
+    immutable storage, and many apps have others.
     """
 
     format: str

@@ -1,4 +1,4 @@
-"""GPU data bound to the inputs and outputs of a model: asked for, checked, and as GL has it."""
+"""What an app binds to inputs and outputs: requests, checks, and the GL objects behind them."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _FORMATS = {gl_names.RGBA8: "RGBA8", gl_names.R32F: "R32F", gl_names.RGBA16F: "R
 
 
 class BoundBuffer(Allocation):
-    """A range of an app's buffer, by GL's name of it."""
+    """A range of an app's buffer; `buffer` is its GL name."""
 
 
 @dataclass(frozen=True)
 class SampledTextures:
-    """An app's textures, and what glsl/image_in.glsl is told of them, four texels."""
+    """GL names of an app's textures, and the parameters of glsl/image_in.glsl, four texels."""
 
     names: tuple[int, ...]
     parameters: Array
@@ -37,7 +37,7 @@ class SampledTextures:
 
 @dataclass(frozen=True)
 class WrittenTexture:
-    """An app's texture, and the format of pixels as glTexSubImage2D takes it."""
+    """GL name and size of an app's texture, and the pixel format for glTexSubImage2D."""
 
     name: int
     width: int
@@ -65,7 +65,7 @@ class BufferBinding:
             raise ValueError(f"offset must be a multiple of 4 and not negative, not {self.offset}")
 
     def resolve(self, edge: Edge, is_input: bool, gpu: GpuContext) -> tuple[Port, Resource]:
-        """Its port and what GL has, for a tensor.
+        """Check it against a tensor; return its port and GL objects.
 
         Raises:
             ValueError: The buffer is too small, or of another type.
@@ -93,14 +93,14 @@ class BufferBinding:
 
 @dataclass(frozen=True)
 class TextureBinding:
-    """Textures to sample an input from, or one to draw an output into."""
+    """Textures to sample an input from, or one to write an output to."""
 
     textures: tuple[Any, ...]
     transform: ImageTransform | ImageOutput | None
 
     @staticmethod
     def of(texture: Any, transform: ImageTransform | ImageOutput | None) -> TextureBinding:
-        """Of one texture or a sequence of planes."""
+        """Make it from one texture or a sequence of planes."""
         textures = tuple(texture) if isinstance(texture, Sequence) else (texture,)
         if not 1 <= len(textures) <= MAX_TEXTURES:
             raise ValueError(f"expected a texture, or two or three planes, found {len(textures)}")
@@ -109,10 +109,10 @@ class TextureBinding:
         return TextureBinding(textures, transform)
 
     def resolve(self, edge: Edge, is_input: bool, gpu: GpuContext) -> tuple[Port, Resource]:
-        """Its port and what GL has, for a tensor.
+        """Check it against a tensor; return its port and GL objects.
 
         Raises:
-            ValueError: The tensor is no picture, or a texture has another size or format.
+            ValueError: The tensor is not a picture, or a texture has another size or format.
         """
         if len(edge.shape) not in (3, 4) or (*edge.shape[:-3], 1)[0] != 1:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""The GPU memory of a plan: its arena, its constants, and buffers of the app's in their place."""
+"""The GPU memory of a plan: its arena, its constants, and bound buffers used in place."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _DTYPES: dict[Kind, type[np.generic]] = {
 
 
 class Buffers:
-    """Where the operands of a plan's dispatches lie.
+    """Buffers for the operands of a plan's dispatches.
 
     Args:
-        store: Where packed constants are taken from, and new ones kept.
+        store: Packed constants are loaded from it, and new ones added.
 
     Raises:
         OutOfGpuMemoryError: The driver has no room for the constants.
@@ -52,10 +52,10 @@ class Buffers:
             raise
 
     def bind(self, resources: Mapping[int, Resource]) -> None:
-        """Let bound buffers take the place of the plan's where the texels are the same.
+        """Use bound buffers in place where their layout allows, and allocate the others.
 
         Raises:
-            OutOfGpuMemoryError: The driver has no room for the plan's own.
+            OutOfGpuMemoryError: The driver has no room for them.
         """
         for view in self._bound.values():
             view.release()
@@ -78,7 +78,7 @@ class Buffers:
         return self._bound.get(allocation) or self._views[allocation]
 
     def is_in_place(self, value: Value) -> bool:
-        """Whether a buffer of the app's holds the value itself, so that nothing is copied."""
+        """Whether a bound buffer holds the value itself, so that nothing is copied."""
         return self._plan.allocations[value] in self._bound
 
     @property
@@ -101,21 +101,21 @@ class Buffers:
             buffer.read_into(array, array.nbytes, offset=allocation.offset)
 
     def texels(self, value: Value) -> Array:
-        """Wait for the GPU; a value's lanes [slices, pixels, 4], wherever it lies."""
+        """Wait for the GPU, and return a value's lanes [slices, pixels, 4]."""
         target = self.view(value)
         array = np.empty((value.slices, value.pixels, 4), _DTYPES[value.kind])
         read_into(self._gpu.gl, target.name, array, array.nbytes, target.offset)
         return array
 
     def release(self) -> None:
-        """Delete every GL object, and none of the app's."""
+        """Delete every GL object of ours."""
         for views in (self._bound, self._views, self._arena, self._constants):
             for view in views.values():
                 view.release()
         self._bound, self._views, self._arena, self._constants = {}, {}, {}, {}
 
     def _in_place(self, resources: Mapping[int, Resource]) -> dict[int, Value]:
-        """By tensor index, the values that buffers of `resources` can hold themselves."""
+        """By tensor index, the values that bound buffers can hold themselves."""
         plan = self._plan
         boundary = (*plan.inputs.items(), *plan.outputs.items(), *plan.variables.items())
         uses = Counter(value for _, value in boundary)
@@ -128,17 +128,17 @@ class Buffers:
                 and uses[value] == 1
                 and resource.size == value.nbytes > 0
                 and resource.offset % self._gpu.offset_alignment == 0
-                # What is read all through the run must not be written before its end.
+                # Inputs are read all through the run, so nothing may overwrite them.
                 and (index in plan.inputs or not any(map(resource.overlaps, inputs)))
             ):
                 found[index] = value
         return found
 
     def _own_view(self, allocation: Allocation) -> TexelView:
-        """A range of a buffer of the arena, which is made at the first of them."""
+        """Make the view of an allocation, and its buffer at the first use."""
         gl = self._gpu.gl
         if allocation.buffer not in self._arena:
-            # Zero: the last texel of a row-major input may have lanes past its elements.
+            # Zeroed: the last texel of a row-major input may have lanes past its elements.
             data = bytes(self._plan.buffers[allocation.buffer])
             self._arena[allocation.buffer] = TexelBuffer(gl, data, False)
         name = self._arena[allocation.buffer].name

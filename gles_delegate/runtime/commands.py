@@ -1,7 +1,7 @@
 """The command list: a run of a plan as a flat list of prepared GL calls.
 
-Recording walks the plan once. A state cache leaves out bindings that are in place already, and
-hazard tracking puts a barrier before each dispatch that reads what an earlier one wrote (RAW), or
+Recording walks the plan once. A state cache skips bindings that are already in place. Hazard
+tracking inserts a barrier before each dispatch that reads what an earlier one wrote (RAW), or
 writes what an earlier one read or wrote (WAR, WAW). A run only goes through the list.
 """
 
@@ -38,7 +38,7 @@ class CommandList:
     """The prepared calls of a run.
 
     Args:
-        with_textures: Whether they change the state of textures or of uploads to them.
+        with_textures: Whether the calls change texture or pixel-unpack state.
     """
 
     def __init__(self, gpu: GpuContext, calls: Iterable[Call], with_textures: bool) -> None:
@@ -53,7 +53,7 @@ class CommandList:
                 function(*arguments)
 
     def profile(self) -> list[float]:
-        """Run once, each dispatch by itself; the seconds of each."""
+        """Run once, timing each dispatch by itself; return the seconds of each."""
         seconds: list[float] = []
         watch = Stopwatch(self._gpu.gl, self._gpu.timers)
         with self._gpu.textures() if self._with_textures else nullcontext():
@@ -67,7 +67,7 @@ class CommandList:
 
     @contextmanager
     def idle(self) -> Iterator[None]:
-        """Inside ``with``, dispatch no work groups: what a run takes then is the CPU's part."""
+        """Inside ``with``, dispatch no work groups, so that a run takes only the CPU's share."""
         calls = self._calls
         self._calls = [
             (function, (0, 0, 0) if function is self._dispatch_compute else arguments)
@@ -80,11 +80,11 @@ class CommandList:
 
 
 class Recorder:
-    """Turns a plan into calls.
+    """Records a plan as GL calls.
 
     Args:
         sources: The shader of each dispatch.
-        programs: GL's name of each one's program.
+        programs: The GL name of each dispatch's program.
     """
 
     def __init__(
@@ -103,15 +103,15 @@ class Recorder:
         self._sampler: Sampler | None = None
 
     def record(self, resources: Mapping[int, Resource]) -> CommandList:
-        """The calls of a run with these bound buffers and textures, by tensor index."""
+        """Record a run with these bound buffers and textures, by tensor index."""
         with_textures = any(not isinstance(r, BoundBuffer) for r in resources.values())
         calls = [*self._enter(resources), *self._dispatch(resources), *self._leave(resources)]
         return CommandList(self._gpu, calls, with_textures)
 
     def trials(self) -> dict[int, list[Call]]:
-        """By program, the calls that run one work group of it and write nothing.
+        """By program, calls that run one work group on arbitrary inputs and write nothing.
 
-        On whatever the inputs hold. There are none for programs that sample textures.
+        Programs that sample textures have none.
         """
         trials: dict[int, list[Call]] = {}
         for dispatch, program, source in self._prepared:
@@ -137,8 +137,8 @@ class Recorder:
             self._sampler = None
 
     def copy(self, source: int, start: int, target: int, at: int, size: int) -> Iterator[Call]:
-        """Copy bytes between buffers, by GL's names of them."""
-        # The guard puts these two bindings back in any case.
+        """Copy bytes between buffers, given by their GL names."""
+        # The guard restores these two bindings in any case.
         read, write = gl_names.ARRAY_BUFFER, gl_names.SHADER_STORAGE_BUFFER
         if size:
             yield self._gl.unchecked("glBindBuffer"), (read, source)
@@ -146,7 +146,7 @@ class Recorder:
             yield self._gl.unchecked("glCopyBufferSubData"), (read, write, start, at, size)
 
     def _enter(self, resources: Mapping[int, Resource]) -> Iterator[Call]:
-        """Wait for what the app wrote to its buffers and textures; copy from its buffers."""
+        """Wait for the app's writes to bound buffers and textures; copy from bound buffers."""
         inputs = {i: value for i, value in self._plan.inputs.items() if i in resources}
         if inputs:
             yield self._gl.unchecked("glMemoryBarrier"), (_ENTRY_BARRIER,)
@@ -182,7 +182,7 @@ class Recorder:
             yield self._gl.unchecked("glDispatchCompute"), dispatch.grid.groups
 
     def _leave(self, resources: Mapping[int, Resource]) -> Iterator[Call]:
-        """Make the results visible, and copy them into the app's buffers and textures."""
+        """Make the results visible, and copy them to bound buffers and textures."""
         outputs = {i: value for i, value in self._plan.outputs.items() if i in resources}
         barriers = gl_names.ALL_BARRIERS if outputs else _EXIT_BARRIER
         yield self._gl.unchecked("glMemoryBarrier"), (barriers,)

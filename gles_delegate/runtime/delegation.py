@@ -30,8 +30,8 @@ class Delegation:
         bindings: What is bound to inputs and outputs, by tensor index; `rebind` changes it.
 
     Raises:
-        UnsupportedModelError: `require_full_delegation` is set, and not every node runs there.
-        ValueError: A tensor that is bound cannot be.
+        UnsupportedModelError: `require_full_delegation` is set, and some nodes cannot run there.
+        ValueError: A tensor cannot be bound.
     """
 
     def __init__(
@@ -85,14 +85,14 @@ class Delegation:
         return sum(a for a, _ in sizes), sum(c for _, c in sizes)
 
     def require_all(self, why: str) -> None:
-        """Raise `UnsupportedModelError`, with `why`, if some node does not run on the GPU."""
-        # Nodes that cannot run there are the cause, before those that only go with them.
+        """Raise `UnsupportedModelError`, with `why`, if any node would run on the CPU."""
+        # Name the nodes that cannot run there, not those that follow them to the CPU.
         reasons = self._reasons or self._partition.reasons
         if reasons:
             raise unsupported(self.graph, reasons, f"cannot run on the GPU, and {why}")
 
     def warn_of_split(self) -> None:
-        """Log which nodes stay on the CPU, if some do."""
+        """Log a warning that names the nodes on the CPU, if there are any."""
         report = self.report
         if report.not_delegated:
             log.warning(
@@ -105,22 +105,22 @@ class Delegation:
             )
 
     def segment(self, nodes: Sequence[int]) -> Segment:
-        """Make a segment of these nodes; `drop` ends it."""
+        """Make a segment of these nodes; release it with `drop`."""
         segment = Segment(self._context, nodes)
         self._segments.append(segment)
         return segment
 
     def drop(self, segment: Segment) -> None:
-        """Release a segment that is not needed any more; nothing happens if that was done."""
+        """Release a segment. Does nothing if it was released before."""
         if segment in self._segments:
             self.thread.run(segment.release)
             self._segments.remove(segment)
 
     def rebind(self, index: int, binding: Binding | None) -> None:
-        """Bind a buffer or textures to an input or output, or None again.
+        """Bind a buffer or textures to an input or output; None unbinds it.
 
         Raises:
-            ValueError: The tensor cannot be bound, or not to this; what was bound stays.
+            ValueError: The tensor cannot be bound, or not to this. The old binding stays.
         """
         bindings = {i: bound for i, bound in self.bindings.items() if i != index}
         if binding is not None:
@@ -128,7 +128,7 @@ class Delegation:
             bindings[index] = binding
 
         def rebind() -> None:
-            # All is checked before anything is changed.
+            # Check everything before changing anything.
             prepared = [segment for segment in self._segments if segment.is_prepared]
             resolved = [segment.resolve(bindings) for segment in prepared]
             for segment, (ports, resources) in zip(prepared, resolved, strict=True):
@@ -156,14 +156,14 @@ class Delegation:
             yield
 
     def read_result(self, index: int) -> Array | None:
-        """What the last run left in an output that is bound; None for any other tensor."""
+        """The last result of a bound output; None for any other tensor."""
         for segment in self._segments:
             if index in self.bindings and index in segment.made:
                 return segment.read_result(index)
         return None
 
     def finished(self, read: Callable[[int], Array]) -> Invocation:
-        """The invocation that has just come to its end; `read` reads its outputs."""
+        """The invocation that has just finished; `read` reads its outputs."""
         return self.thread.run(lambda: Invocation(self.thread.gpu.gl, self.thread.run, read))
 
     def release(self) -> None:
@@ -181,7 +181,7 @@ class Delegation:
             )
         users = {n.index for n in graph.nodes if index in (*n.inputs, *n.outputs)}
         makers = {n.index for n in graph.nodes if index in n.outputs}
-        # What a segment computes into a buffer of the app's, no other segment is given.
+        # An output in a bound buffer is not available to other segments.
         places = [set(nodes) for nodes in segments] if makers else [{*sum(segments, ())}]
         if not users or not any(users <= place for place in places):
             raise ValueError(
@@ -191,7 +191,7 @@ class Delegation:
 
 
 def _store(graph: Graph, thread: GlThread, options: GpuDelegateOptions, half: bool) -> Store | None:
-    """The file of what this model needs on this device, if the options name a folder."""
+    """The on-disk cache of this model on this device, if the options name a folder."""
     folder, gpu = options.serialization_dir, thread.gpu
     if folder is None:
         return None

@@ -1,4 +1,4 @@
-"""A run that was started and may still be going on."""
+"""Asynchronous runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gles_delegate.model.graph import Array
 
 
 class Invocation(Fence):
-    """A run that `Interpreter.invoke_async` has started: a fence behind it, and its outputs.
+    """A run that `Interpreter.invoke_async` started: a fence, and the outputs of that run.
 
     Args:
         read: Returns an output, by tensor index, once the run is done.
@@ -30,8 +30,8 @@ class Invocation(Fence):
         """Wait for this run, not for later ones, and return an output of it.
 
         Raises:
-            ValueError: It is no output or is bound, or two runs were started after this one: the
-                results of the last two are kept.
+            ValueError: It is not an output, or is bound, or two later runs were started: only the
+                results of the last two runs are kept.
         """
         self.wait()
         return self._read(tensor_index)

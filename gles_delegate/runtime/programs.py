@@ -1,4 +1,4 @@
-"""The compute programs of a plan: each distinct shader once, from a store where it is known."""
+"""The compute programs of a plan: each distinct shader is compiled once, or loaded from a store."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Programs:
     """The programs of `sources`. On a GPU, the driver compiles them in the background.
 
     Args:
-        store: Where binaries are taken from, and new ones kept.
+        store: Binaries are loaded from it, and new ones added.
     """
 
     def __init__(self, sources: Sequence[Source], gpu: GpuContext, store: Store | None) -> None:
@@ -42,18 +42,18 @@ class Programs:
 
     @property
     def names(self) -> list[int]:
-        """GL's name of the program of each source."""
+        """The GL name of each source's program."""
         return [self._programs[source.text].name for source in self._sources]
 
     def compile(self, trials: Mapping[int, Sequence[Call]], progress: Progress | None) -> None:
-        """Wait until every program is compiled, and keep the new ones.
+        """Wait until every program is compiled, and add new ones to the store.
 
         Args:
-            trials: By program, the calls that run it once. llvmpipe generates machine code at
-                the first dispatch of a program.
+            trials: By program, calls that run it once. llvmpipe generates machine code at the
+                first dispatch of a program.
 
         Raises:
-            ShaderError: The driver does not compile or link one.
+            ShaderError: A shader does not compile or link.
         """
         programs, report = self._programs.values(), progress or (lambda done, total: None)
         total = len(programs)

@@ -1,4 +1,4 @@
-"""A segment: nodes of a model that run on the GPU as one, and what a host does with them."""
+"""A segment: nodes of a model that run on the GPU as one."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class SegmentContext:
     """What the segments of one model share.
 
     Attributes:
-        thread: The thread and the context that they run on.
-        lowerings: The model's nodes, lowered for any input shapes.
+        thread: The thread and context that they run on.
+        lowerings: Lowers the model's nodes for any input shapes.
         half: Whether tensors are stored as float16.
-        bindings: Buffers and textures of the app's by tensor index; they may change later.
-        tuner: Chooses tiles by measurement; None: the cost model chooses.
-        store: Where programs and packed constants are kept for the next start.
-        progress: Called with the number of compiled programs, and of all.
+        bindings: Bound buffers and textures by tensor index; they may change later.
+        tuner: Chooses register tiles by measurement; None: the cost model chooses.
+        store: The on-disk cache of programs and packed constants.
+        progress: Called as shaders compile.
     """
 
     thread: GlThread
@@ -55,7 +55,7 @@ class Segment:
     """Nodes of a model that run on the GPU as one.
 
     Attributes:
-        made: Indices of the tensors that its nodes compute.
+        made: The tensors that its nodes compute.
     """
 
     def __init__(self, context: SegmentContext, nodes: Sequence[int]) -> None:
@@ -72,7 +72,7 @@ class Segment:
 
     @property
     def inputs(self) -> tuple[int, ...]:
-        """Tensors that a run is given; known once it is prepared, as are the next two."""
+        """Tensors that a run takes; empty before `prepare`, like the next two."""
         return self._session.inputs if self._session else ()
 
     @property
@@ -96,11 +96,11 @@ class Segment:
         return self._session.nbytes if self._session else (0, 0)
 
     def prepare(self, shapes: Mapping[int, Shape]) -> Mapping[int, Shape]:
-        """Plan and compile for tensors of these shapes; returns every tensor's shape.
+        """Plan and compile for these input shapes; return every tensor's shape.
 
         Raises:
             UnsupportedModelError: A node cannot run with these shapes.
-            ValueError: What is bound to a tensor does not fit its shape.
+            ValueError: A binding does not fit its tensor's shape.
             ShaderError, OutOfGpuMemoryError: The driver cannot run it.
         """
         lowered = self._context.lowerings.at(shapes, self._nodes)
@@ -108,11 +108,11 @@ class Segment:
         return lowered.shapes
 
     def invoke(self, inputs: Mapping[int, Array], outputs: Mapping[int, Array]) -> None:
-        """Run once: arrays by tensor index, of the tensors' types and the prepared shapes."""
+        """Run once, on arrays by tensor index, of the tensors' types and prepared shapes."""
         self._thread.run(lambda: self._run(inputs, outputs))
 
     def invoke_on(self, arrays: Mapping[int, Array]) -> None:
-        """Run once on a host that keeps the variables: reads and writes them among `arrays`."""
+        """Run once for a host that keeps the variables: read and write them in `arrays`."""
 
         def run() -> None:
             session = self._require_session()
@@ -126,7 +126,7 @@ class Segment:
 
     def submit(self, inputs: Mapping[int, Array], wait_for: Fence | int | None) -> Invocation:
         """Start a run, on arrays as for `invoke`, after a fence; see `Interpreter.invoke_async`."""
-        # The GPU reaches them in order, so these are the oldest: their fences free themselves.
+        # The GPU reaches them in order, so the finished ones are the oldest.
         self._invocations = [i for i in self._invocations if not i.done()]
         thread, number = self._thread, self._started + 1
 
@@ -146,13 +146,13 @@ class Segment:
     def resolve(
         self, bindings: Mapping[int, Binding], lowered: Lowered | None = None
     ) -> tuple[dict[int, Port], dict[int, Resource]]:
-        """The ports and the GL objects of what is bound to its tensors; inside the guard.
+        """The ports and GL objects of the bindings of its tensors; inside the guard.
 
         Args:
-            lowered: The nodes for other shapes than the present ones.
+            lowered: The nodes lowered for new shapes; None: the present ones.
 
         Raises:
-            ValueError: What is bound to a tensor does not fit.
+            ValueError: A binding does not fit its tensor.
         """
         graph, gpu = self._context.graph, self._thread.gpu
         lowered = lowered or self._require_lowered()
@@ -178,7 +178,7 @@ class Segment:
             self._session, self._ports = replacement, ports
 
     def read_result(self, index: int) -> Array | None:
-        """What the last run left in an output that is bound; None if it has no such tensor."""
+        """The last result of a bound output; None if it has no such tensor."""
         texels = self._thread.run(lambda: self._require_session().read_result(index))
         edge = self._edge(self._require_lowered(), index)
         return edge.elements(texels) if texels is not None else None
@@ -204,7 +204,7 @@ class Segment:
         for invocation in self._invocations:
             invocation.delete()
         self._invocations = []
-        self._started += 2  # what was started cannot be read any more
+        self._started += 2  # earlier runs can no longer be read
         if self._session is not None:
             self._session.release()
             self._session = None

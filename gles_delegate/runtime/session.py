@@ -24,9 +24,9 @@ class Session:
     """What one plan needs on the GPU. Every method runs inside the context's guard.
 
     Args:
-        resources: What is bound to inputs and outputs that have a port of their own.
-        store: Where programs and packed constants are taken from, and new ones kept.
-        progress: Called with the number of programs that are ready, and of all.
+        resources: Bound buffers and textures of inputs and outputs with a port of their own.
+        store: Programs and packed constants are loaded from it, and new ones added.
+        progress: Called as shaders compile.
 
     Raises:
         ShaderError, OutOfGpuMemoryError: The plan does not fit the driver.
@@ -62,7 +62,7 @@ class Session:
             raise
 
     def bind(self, resources: Mapping[int, Resource]) -> None:
-        """Run on these buffers and textures from now on; those before had the same ports."""
+        """Use these bound buffers and textures from now on; their ports must be the same."""
         self._resources = resources
         self._buffers.bind(resources)
         for index, resource in resources.items():
@@ -91,12 +91,12 @@ class Session:
         return self._buffers.nbytes
 
     def run(self, inputs: Mapping[int, Array]) -> None:
-        """Upload `inputs`, by tensor index, and run; what is bound is neither up- nor downloaded.
+        """Upload `inputs`, by tensor index, and run. Bound tensors are not copied.
 
-        Arrays are contiguous, of the types and sizes of the plan's tensors.
+        Arrays must be contiguous, of the types and sizes of the plan's tensors.
 
         Raises:
-            GLError: The driver refused a call; the outputs are not valid then.
+            GLError: The driver refused a call. The outputs are then invalid.
         """
         for index in self.inputs:
             self._buffers.upload(self._plan.inputs[index], inputs[index])
@@ -104,9 +104,9 @@ class Session:
         self._gpu.gl.check("invoke")
 
     def profile(self) -> list[tuple[Dispatch, float]]:
-        """Run once more on what is there; each dispatch and the seconds it took.
+        """Run once more on the present inputs; return each dispatch and its seconds.
 
-        Each is measured by itself, so together they take longer than in a run.
+        Each is measured by itself, so together they take longer than a run.
         """
         seconds = self._commands.profile()
         self._gpu.gl.check("profile")
@@ -176,7 +176,7 @@ class Session:
 
 
 class _Readback:
-    """Buffers that outputs are copied to, so that they can be read while the next run goes on."""
+    """Double-buffered readback: copies of outputs that can be read during the next run."""
 
     def __init__(self, gpu: GpuContext) -> None:
         self._gpu = gpu

@@ -1,4 +1,4 @@
-"""Where the GPU runs every node: the arrays that the CPU sees, and what may be done with them."""
+"""The host of models that run entirely on the GPU."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from gles_delegate.runtime.invocation import Invocation
 
 
 class StandAlone:
-    """Feeds a model of which the GPU runs every node; needs no LiteRT.
+    """Runs a model entirely on the GPU, without LiteRT.
 
-    The methods are those of LiteRT's interpreter, which takes its place where nodes stay on the
-    CPU; `Interpreter` documents them.
+    It has the methods of LiteRT's interpreter, which is the host if some nodes run on the CPU.
+    `Interpreter` documents them.
     """
 
     def __init__(self, delegation: Delegation) -> None:
@@ -181,7 +181,7 @@ class StandAlone:
         return self._arrays[index]
 
     def _is_on_host(self, tensor: Tensor) -> bool:
-        """Whether the CPU has an array for it."""
+        """Whether the host has an array for it."""
         boundary = (*self._graph.inputs, *self._graph.outputs)
         return tensor.index in boundary or tensor.is_variable
 

@@ -1,8 +1,8 @@
-"""What a start can take over from an earlier one: a file of bytes by key.
+"""The on-disk cache of packed weights and program binaries.
 
-The file is ``magic, digest, length, header, blobs``: the digest is BLAKE2b's of all that
-follows it, the length that of the header, a JSON object with the owner and, for each key,
-where its bytes are among the blobs.
+The file is ``magic, digest, length, header, blobs``. The digest is the BLAKE2b digest of all that
+follows it, and the length is that of the header: a JSON object with the content's fingerprint
+and, for each key, the offset and size of its bytes among the blobs.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _LENGTH = struct.Struct("<Q")
 
 
 class Store:
-    """Bytes by key, kept in one file that only this user can read and write.
+    """Bytes by key, in one file that only this user can read and write.
 
-    A file that is damaged, of somebody else, or of another model is passed over with a warning,
-    and replaced by `save`.
+    A file that is damaged, belongs to another user, or is of another model is ignored with a
+    warning, and replaced by `save`.
 
     Args:
-        folder: Is made if it is missing.
-        name: Of the file, without its ending.
-        content: What the bytes were made from; another content makes them stale.
+        folder: Created if missing.
+        name: File name without suffix.
+        content: Fingerprint of what the bytes were made from; if it differs, they are stale.
     """
 
     def __init__(self, folder: str | os.PathLike[str], name: str, content: str) -> None:
@@ -48,16 +48,16 @@ class Store:
             log.warning("the serialized model %s is not used: %s", self._path, error)
 
     def get(self, key: str) -> bytes | memoryview | None:
-        """The bytes of a key, if there are any."""
+        """The bytes of a key, or None."""
         return self._entries.get(key)
 
     def add(self, key: str, data: bytes) -> None:
-        """Keep the bytes of a key."""
+        """Set the bytes of a key."""
         self._entries[key] = data
         self._changed = True
 
     def save(self) -> None:
-        """Write the file, if anything was added; one that cannot be written is a warning."""
+        """Write the file if anything was added. Failing to write it is only a warning."""
         if not self._changed:
             return
         try:
@@ -112,7 +112,7 @@ class Store:
 
 
 def fingerprint(*parts: object) -> str:
-    """A short name for what the parts say; arrays and bytes count by their bytes."""
+    """A short hash of the parts: of bytes themselves, and of the text of anything else."""
     digest = blake2b(digest_size=16)
     for part in parts:
         data = part if isinstance(part, bytes | memoryview) else str(part).encode()

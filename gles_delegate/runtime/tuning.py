@@ -1,4 +1,4 @@
-"""Which tiles are fastest on a device, found by running a model with each."""
+"""Autotuning: choose the register tiles that are fastest on a device, by measurement."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _WORTH = 0.97
 
 
 class Tuner:
-    """Chooses the tiles of a model by measurement, once for each shape of its inputs.
+    """Tunes a model, once for each set of input shapes.
 
     Args:
         half: Whether tensors are stored as float16.
-        store: Where choices are kept for the next start.
-        progress: Called for each choice as a `Session` calls it.
+        store: Choices are loaded from it, and new ones added.
+        progress: Called as shaders compile, for each choice.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Tuner:
         self._choices: dict[str, Choices] = {}
 
     def tuned(self, lowered: Lowered, nodes: Sequence[int]) -> Lowered:
-        """The same nodes with the tiles that are fastest on the device; inside the guard."""
+        """Lower the nodes with the fastest tiles; inside the guard."""
         key = fingerprint("choices", nodes, sorted(lowered.shapes.items()))
         known = self._store.get(key) if self._store else None
         choices: Choices | None = self._choices.get(key)
@@ -80,12 +80,12 @@ def tune(
     half: bool,
     progress: Progress | None = None,
 ) -> Choices:
-    """The fastest choice for each of `nodes`, of those that the driver can run; inside the guard.
+    """The fastest choice for each node, among those that the driver can run; inside the guard.
 
     Args:
-        lower: The graph lowered with choices.
+        lower: Lowers the graph with given choices.
         half: Whether tensors are stored as float16.
-        progress: Called for each choice as a `Session` calls it.
+        progress: Called as shaders compile, for each choice.
     """
     timed: dict[int, Timed] = {}
     for choice in range(CHOICES):
@@ -106,9 +106,9 @@ def _timed(session: Session) -> Timed:
 
 
 def fastest(timed: Mapping[int, Timed]) -> Choices:
-    """The choice with which each node's dispatches take least, of what they took with each.
+    """The choice with which each node's dispatches are fastest, from their times with each.
 
-    Nodes that some choice computes in one dispatch choose together, and so do equal kernels.
+    Nodes that some choice fuses into one dispatch choose together, and so do equal kernels.
     """
     parts = _parts(_nodes(dispatch) for times in timed.values() for dispatch, _ in times)
     part_of = {node: part for part in parts for node in part}
@@ -133,7 +133,7 @@ def fastest(timed: Mapping[int, Timed]) -> Choices:
 
 
 def _parts(sets: Iterable[Part]) -> list[Part]:
-    """The sets, those that have a member in common as one."""
+    """Merge sets that have a member in common."""
     parts: list[Part] = []
     for members in sets:
         joined = [part for part in parts if part & members]
@@ -147,7 +147,7 @@ def _nodes(dispatch: Dispatch) -> Part:
 
 
 def _kernel(dispatch: Dispatch) -> str:
-    """What of a dispatch its speed depends on."""
+    """What the speed of a dispatch depends on, as text."""
     shapes = [operand.shape for operand in (*dispatch.operands, dispatch.output)]
     calls = [call.function for call in (*dispatch.inner, *dispatch.epilogue)]
     defines = sorted({**dispatch.defines, **dispatch.sizes}.items())
