@@ -1,7 +1,7 @@
 """A real TfLiteDelegate, with which LiteRT's own interpreter runs nodes on the GPU.
 
-The structures are those of tflite/core/c/common.h (LiteRT 2.1 to 2.3), as far as they are used. If a
-callback raises, it keeps the exception in `NativeDelegate.failure`, reports the message, which
+The structures are those of tflite/core/c/common.h (LiteRT 2.1 to 2.3), as far as they are used.
+If a callback raises, it keeps the exception in `NativeDelegate.failure`, reports the message, which
 LiteRT quotes in its interpreter's RuntimeError, and returns kTfLiteError.
 """
 
