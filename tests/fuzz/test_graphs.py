@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 import gles_delegate as gd
-from tests.support.fuzz import fuzz
+from gles_delegate.model.reader import read_model
+from tests.support.fuzz import drawn_graph, fuzz
 from tests.support.guards import guarded
 from tests.support.oracle import (
     assert_close,
@@ -19,7 +20,6 @@ from tests.support.oracle import (
     run_gles,
     run_litert,
 )
-from tests.support.random_graphs import random_graph
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -33,7 +33,7 @@ def context(gl: None) -> Iterator[gd.EglContext]:
 
 @fuzz(examples=8)
 def test_graphs(choose: random.Random, context: gd.EglContext) -> None:
-    sketch, outputs = random_graph(choose, ops=choose.randint(1, 20))
+    sketch, outputs = drawn_graph(choose, 20)
     content = sketch.build(outputs)
     reference = run_litert(content, sketch.feeds)
     assert_close(run_gles(content, sketch.feeds, context), reference)
@@ -42,7 +42,7 @@ def test_graphs(choose: random.Random, context: gd.EglContext) -> None:
 @pytest.mark.usefixtures("floor")
 @fuzz(examples=8)
 def test_graphs_at_the_floor(choose: random.Random, context: gd.EglContext) -> None:
-    sketch, outputs = random_graph(choose, ops=choose.randint(1, 20))
+    sketch, outputs = drawn_graph(choose, 20)
     content = sketch.build(outputs)
     reference = run_litert(content, sketch.feeds)
     assert_close(run_gles(content, sketch.feeds, context), reference)
@@ -58,7 +58,7 @@ def test_nothing_is_written_or_read_past_a_tensor(
 ) -> None:
     if floor_or_device == "floor":
         request.getfixturevalue("floor")
-    sketch, outputs = random_graph(choose, ops=choose.randint(1, 20))
+    sketch, outputs = drawn_graph(choose, 20)
     content, egl = sketch.build(outputs), gd.EglContext()
     try:
         with guarded(monkeypatch) as buffers, gles_interpreter(content, egl) as interpreter:
@@ -73,9 +73,9 @@ def test_nothing_is_written_or_read_past_a_tensor(
 @fuzz(examples=8)
 def test_splits(choose: random.Random, context: gd.EglContext) -> None:
     """The nodes before and behind some in the middle are left to the CPU."""
-    ops = choose.randint(1, 16)
-    sketch, outputs = random_graph(choose, ops)
+    sketch, outputs = drawn_graph(choose, 16)
     content = complete(sketch, outputs)
+    ops = len(read_model(content).nodes)
     first, last = sorted(choose.randrange(ops) for _ in range(2))
     options = gd.GpuDelegateOptions(
         first_delegate_node_index=first, last_delegate_node_index=last, max_delegated_partitions=ops

@@ -8,21 +8,20 @@ from math import prod
 from gles_delegate.dispatch import Alias
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
-from tests.support.fuzz import fuzz
-from tests.support.random_graphs import random_graph
+from tests.support.fuzz import drawn_graph, fuzz
 from tests.unit.test_plan import FLOOR, check, plan_of
 
 
 @fuzz(examples=40)
 def test_plans_are_sound(choose: random.Random) -> None:
-    sketch, outputs = random_graph(choose, ops=choose.randint(1, 25))
+    sketch, outputs = drawn_graph(choose, 25)
     check(sketch.build(outputs))
 
 
 @fuzz(examples=20)
 def test_an_alias_keeps_pixels_and_channels(choose: random.Random) -> None:
     """Fusion and the shaders look at the shape of the value that stands for the others."""
-    sketch, outputs = random_graph(choose, ops=choose.randint(1, 25))
+    sketch, outputs = drawn_graph(choose, 25)
     content = sketch.build(outputs)
     plan = plan_of(content)
     lowered = lower_graph(read_model(content), FLOOR)

@@ -22,9 +22,17 @@ from tests.op_table import (
     windows,
 )
 from tests.op_table.base import Cases, Op
-from tests.op_table.case import Case, make_case
+from tests.op_table.case import Case, make_case, sample
 
-__all__ = ["CASES", "LEFT_TO_LITERT", "LEFT_TO_THE_DRIVER", "LITERT_REFUSES", "OPS", "Case"]
+__all__ = [
+    "CASES",
+    "LEFT_TO_LITERT",
+    "LEFT_TO_THE_DRIVER",
+    "LITERT_REFUSES",
+    "OPS",
+    "Case",
+    "sample",
+]
 
 _MODULES = (
     windows,

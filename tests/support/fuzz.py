@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Callable
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
+
+from tests.support.random_graphs import random_graph
+from tests.support.sketch import Sketch
 
 COUNT = int(os.environ.get("GLES_DELEGATE_FUZZ", "0"))
 
@@ -29,3 +33,11 @@ def fuzz(examples: int) -> Callable[[Callable[..., None]], Any]:
     )
     drawn = given(choose=st.randoms(use_true_random=False))
     return lambda test: profile(drawn(test))
+
+
+def drawn_graph(choose: random.Random, most: int) -> tuple[Sketch, list[int]]:
+    """A random graph of at most so many ops, and its outputs; shown where the test fails."""
+    sketch, outputs = random_graph(choose, ops=choose.randint(1, most))
+    shapes = [tensor.get("shape") for tensor in sketch.tensors]
+    note(f"{sketch}\noutputs {outputs}, shapes {shapes}")
+    return sketch, outputs

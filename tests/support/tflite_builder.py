@@ -133,6 +133,16 @@ class ModelBuilder:
     def set_shape(self, index: int, shape: Shape) -> None:
         self.tensors[index] |= {"shape": shape, "has_rank": True}
 
+    def __str__(self) -> str:
+        """The inputs and operators, one a line."""
+        codes = [name for name, _ in self._codes]
+        lines = [f"{_listed(self._inputs)} = inputs"]
+        for operator in self._operators:
+            _, options = operator["builtin_options"] or ("NONE", {})
+            call = f"{codes[operator['opcode_index']]}({_listed(operator['inputs'])})"
+            lines.append(f"{_listed(operator['outputs'])} = {call} {options or ''}".rstrip())
+        return "\n".join(lines)
+
     def model(self, outputs: Sequence[int], signatures: Signatures | None = None) -> Values:
         """The tables of the model; ``signatures``: its named inputs and outputs by key."""
         graph = {
@@ -160,6 +170,10 @@ class ModelBuilder:
     def build(self, outputs: Sequence[int], signatures: Signatures | None = None) -> bytes:
         """The model's bytes."""
         return pack_model(self.model(outputs, signatures))
+
+
+def _listed(tensors: Sequence[int]) -> str:
+    return ", ".join(map(str, tensors))
 
 
 def _tensor_map(names: Mapping[str, int]) -> list[Values]:
