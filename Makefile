@@ -6,18 +6,32 @@ bin := .venv/bin
 windows := xauth xvfb libdbus-1-3 libfontconfig1 libharfbuzz0b libxcb-cursor0 libxcb-icccm4 \
 	libxcb-keysyms1 libxcb-shape0 libxkbcommon-x11-0
 
-.PHONY: demo test test-drivers test-litert test-systems benchmark lint docs wheel clean debian
+.PHONY: demo test test-all fuzz test-drivers test-litert test-systems benchmark lint docs wheel \
+	clean debian
 
 demo: .venv/.with-examples
 	$(bin)/python examples/demo.py
 
+# One process for each processor; worksteal keeps the tests of a module together.
+pytest := $(bin)/pytest -n auto --dist worksteal
+
 test: .venv/.with-test
 	tools/setup-debian "$(PYTHON)" $(windows)
-	$(bin)/pytest
+	$(pytest)
+
+# Every case of the op table inside LiteRT too, of which `test` runs a tenth.
+test-all: export GLES_DELEGATE_ALL = 1
+test-all: test
+
+# New random graphs and ops, `examples` for each test.
+examples := 200
+fuzz: export GLES_DELEGATE_FUZZ = $(examples)
+fuzz: .venv/.with-test
+	$(pytest) tests/fuzz
 
 # The GL tests on two more OpenGL ES implementations: zink on lavapipe, ANGLE on SwiftShader.
 on_drivers := -m "not mesa" -k "not inside_litert" tests/gl tests/litert
-test-drivers: export GLES_DELEGATE_REQUIRE = gl,litert
+test-drivers: export GLES_DELEGATE_REQUIRE = gl,litert,cli
 test-drivers: export XDG_RUNTIME_DIR ?= /tmp
 test-drivers: .venv/.with-test
 	tools/setup-debian "$(PYTHON)" mesa-vulkan-drivers
@@ -64,7 +78,7 @@ wheel: .venv/.with-test
 	$(bin)/pip wheel --no-deps --no-build-isolation --wheel-dir dist .
 
 clean:
-	rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find gles_delegate tests examples -name __pycache__ -prune -exec rm -rf {} +
 	rm -rf --one-file-system .systems
 
