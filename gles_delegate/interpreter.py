@@ -11,10 +11,10 @@ import numpy as np
 from gles_delegate.closing import Closing
 from gles_delegate.delegate import GpuDelegate
 from gles_delegate.gl.objects import Fence
-from gles_delegate.litert.host import LiteRtHost
 from gles_delegate.model.graph import Array, Graph, Signature
 from gles_delegate.model.reader import read_file, read_model
 from gles_delegate.runtime.invocation import Invocation
+from gles_delegate.runtime.litert_host import LiteRtHost
 from gles_delegate.runtime.standalone import StandAlone
 
 

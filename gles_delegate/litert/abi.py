@@ -22,7 +22,6 @@ from ctypes import (
 )
 from typing import Any
 
-from gles_delegate.dispatch import Shape
 from gles_delegate.errors import LiteRtError
 from gles_delegate.model.dtypes import LITERT_TYPES
 
@@ -154,7 +153,7 @@ def type_name(number: int) -> str:
     return LITERT_TYPES.get(number, f"type {number}")
 
 
-def ints(array: Any) -> Shape:
+def ints(array: Any) -> tuple[int, ...]:
     """The elements of a TfLiteIntArray."""
     if not array:
         return ()

@@ -11,7 +11,6 @@ from functools import cache, partial
 import flatbuffers
 import numpy as np
 
-from gles_delegate.dispatch import Shape
 from gles_delegate.errors import LiteRtError
 from gles_delegate.litert.native import NativeDelegate
 from gles_delegate.model.dtypes import SCHEMA_NUMBERS
@@ -91,7 +90,7 @@ class _Trial:
 
     def drop(self, segment: _Trial) -> None: ...
 
-    def prepare(self, shapes: Mapping[int, Shape]) -> Mapping[int, Shape]:
+    def prepare(self, shapes: Mapping[int, tuple[int, ...]]) -> Mapping[int, tuple[int, ...]]:
         if shapes != {0: self.SHAPE}:
             raise LiteRtError(f"expected the shape {self.SHAPE}, found {shapes}")
         return {0: self.SHAPE, 1: self.SHAPE}

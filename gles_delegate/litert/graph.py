@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from gles_delegate.dispatch import Shape
 from gles_delegate.errors import LiteRtError
 from gles_delegate.litert.abi import (
     IntArray,
@@ -35,7 +34,7 @@ class NativeGraph:
     def __init__(self, context: Any) -> None:
         self._context = context
 
-    def shape(self, index: int) -> Shape:
+    def shape(self, index: int) -> tuple[int, ...]:
         """The current shape of a tensor."""
         return ints(self._tensor(index).dims)
 
@@ -46,7 +45,7 @@ class NativeGraph:
         array: Array = np.ndarray(shape, dtype, self._memory(index))
         return array
 
-    def resize(self, index: int, shape: Shape) -> None:
+    def resize(self, index: int, shape: tuple[int, ...]) -> None:
         """Resize a tensor; LiteRT allocates it afterwards."""
         sizes = allocated_ints(shape)
         tensor = byref(self._tensor(index))
@@ -117,7 +116,7 @@ class NativeGraph:
                 f"found {found}; give both the same file"
             )
 
-    def _execution_plan(self) -> Shape:
+    def _execution_plan(self) -> tuple[int, ...]:
         plan = POINTER(IntArray)()
         status = self._context.contents.get_execution_plan(self._context, byref(plan))
         require_ok(status, "GetExecutionPlan")

@@ -15,7 +15,6 @@ from itertools import count
 from typing import Any, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
-from gles_delegate.dispatch import Shape
 from gles_delegate.litert.abi import (
     ALLOW_DYNAMIC_TENSORS,
     ERROR,
@@ -53,7 +52,7 @@ class Kernel(Protocol):
     @property
     def variables(self) -> tuple[int, ...]: ...
 
-    def prepare(self, shapes: Mapping[int, Shape]) -> Mapping[int, Shape]: ...
+    def prepare(self, shapes: Mapping[int, tuple[int, ...]]) -> Mapping[int, tuple[int, ...]]: ...
     def invoke_on(self, arrays: Mapping[int, Array]) -> None: ...
 
 
@@ -132,7 +131,7 @@ class _NativeKernel:
     def __init__(self, owner: NativeDelegate, nodes: Sequence[int]) -> None:
         self.owner = owner
         self._kernel: Kernel = owner.model.segment(nodes)
-        self._shapes: dict[int, Shape] | None = None
+        self._shapes: dict[int, tuple[int, ...]] | None = None
 
     def prepare(self, graph: NativeGraph, node: Any) -> None:
         shapes = {i: graph.shape(i) for i in ints(node.inputs)}
