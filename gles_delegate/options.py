@@ -100,7 +100,8 @@ class GpuDelegateOptions:
             )
         if self.precision_loss_allowed is not None and given != _DEFAULT_PRIORITIES:
             raise ValueError(
-                "precision_loss_allowed stands for the inference priorities: give it or them"
+                "precision_loss_allowed is a shorthand for the inference priorities: give one or "
+                "the other"
             )
         if self.max_delegated_partitions < 1:
             raise ValueError(

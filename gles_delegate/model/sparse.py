@@ -58,7 +58,7 @@ def to_dense(values: Array, shape: tuple[int, ...], sparsity: Sparsity) -> Array
 def _to_dense(values: Array, shape: tuple[int, ...], sparsity: Sparsity) -> Array:
     rank = len(shape)
     if sorted(sparsity.traversal_order) != list(range(rank + len(sparsity.block_map))):
-        raise ValueError("the traversal order is no permutation")
+        raise ValueError("the traversal order is not a permutation")
     entries = np.zeros(1, np.int64)
     coordinates: dict[int, Array] = {}
     block_size = [1] * rank

@@ -178,14 +178,14 @@ def inputs(node: NodeView, which: Iterable[int], *types: str) -> tuple[Operand, 
 def refuse_quantized(node: NodeView) -> None:
     """Raise `Unsupported` for quantized tensors, of which LiteRT takes the integers as such."""
     if _quantizations(node):
-        raise Unsupported(f"LiteRT's {node.op} takes no account of the quantization")
+        raise Unsupported(f"LiteRT's {node.op} ignores the quantization")
 
 
 def refuse_rescaling(node: NodeView) -> None:
     """Raise `Unsupported` unless the integers of all quantized tensors mean the same numbers."""
     if len(_quantizations(node)) > 1:
         raise Unsupported(
-            f"the tensors are quantized differently, and LiteRT's {node.op} takes no account of it"
+            f"the tensors are quantized differently, and LiteRT's {node.op} ignores that"
         )
 
 

@@ -33,7 +33,7 @@ def slice_(node: NodeView, options: Options) -> list[Step]:
         at < 0 or length < 0 or at + length > n
         for n, at, length in zip(x.shape, begin, sizes, strict=True)
     ):
-        raise Unsupported(f"begin {begin} and size {size} reach out of {list(x.shape)}")
+        raise Unsupported(f"begin {begin} and size {size} reach beyond {list(x.shape)}")
     return [_part(node, x, begin, sizes)]
 
 

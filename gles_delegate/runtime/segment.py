@@ -162,7 +162,9 @@ class Segment:
         for index in bindings.keys() & (read | self.made):
             edge, is_input = self._edge(lowered, index), index not in self.made
             if edge.tensor.is_constant:
-                raise ValueError(f"cannot bind tensor {index}: no run computes it, a constant")
+                raise ValueError(
+                    f"cannot bind tensor {index}: it is a constant, which no run computes"
+                )
             ports[index], resources[index] = bindings[index].resolve(edge, is_input, gpu)
         return ports, resources
 

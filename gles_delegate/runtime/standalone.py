@@ -149,7 +149,7 @@ class StandAlone:
         tensor = self._tensor(index)
         if index not in self._graph.inputs:
             raise ValueError(
-                f"tensor {index} {tensor.name!r} is no input: the inputs are "
+                f"tensor {index} {tensor.name!r} is not an input: the inputs are "
                 f"{list(self._graph.inputs)}"
             )
         return tensor

@@ -73,7 +73,7 @@ class Store:
             content = memoryview(file.read())
         start = len(_MAGIC) + _DIGEST_SIZE
         if content[: len(_MAGIC)] != _MAGIC:
-            raise ValueError("it is no file of gles_delegate, or of another version")
+            raise ValueError("it is not a gles_delegate file, or is of another version")
         digest = blake2b(content[start:], digest_size=_DIGEST_SIZE).digest()
         if digest != content[len(_MAGIC) : start]:
             raise ValueError("it is damaged")
@@ -81,7 +81,7 @@ class Store:
         blobs = start + _LENGTH.size + length
         header = json.loads(bytes(content[start + _LENGTH.size : blobs]))
         if header["content"] != self._content:
-            raise ValueError("it is of another model with the same model_token")
+            raise ValueError("it belongs to another model with the same model_token")
         return {
             key: content[blobs + offset : blobs + offset + size]
             for key, (offset, size) in header["entries"].items()

@@ -350,7 +350,7 @@ def test_a_tensor_inside_the_graph_is_refused(pair: Pair) -> None:
     ours.allocate_tensors()
     with pytest.raises(ValueError, match="stays on the GPU"):
         ours.get_tensor(2)
-    with pytest.raises(ValueError, match="is no input"):
+    with pytest.raises(ValueError, match="is not an input"):
         ours.set_tensor(2, X)
 
 

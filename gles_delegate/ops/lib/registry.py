@@ -201,7 +201,7 @@ class NodeView:
         if tensor.is_quantized and not self.quantized:
             raise Unsupported(f"{what} is quantized, which quantized_models_allowed=False excludes")
         if tensor.is_quantized and not tensor.is_constant and len(tensor.quantization.scales) > 1:
-            raise Unsupported(f"{what} is quantized per channel and no constant")
+            raise Unsupported(f"{what} is quantized per channel but is not a constant")
         return found
 
     def _index(self, i: int) -> int:
@@ -250,7 +250,7 @@ def lower(node: NodeView) -> list[Step]:
     """
     entry = _OPS.get(node.op)
     if entry is None:
-        raise Unsupported("there is no GPU implementation of this op")
+        raise Unsupported("the op has no GPU implementation")
     if node.node.version > entry.max_version:
         raise Unsupported(
             f"version {node.node.version} of the op; expected at most {entry.max_version}"
@@ -269,7 +269,7 @@ def activation(number: int) -> tuple[Call, ...]:
         return ()
     if name not in ("RELU", "RELU_N1_TO_1", "RELU6"):
         raise Unsupported(
-            f"the fused activation {name}, which LiteRT's CPU kernels leave out; expected RELU, "
+            f"the fused activation {name}, which LiteRT's CPU kernels ignore; expected RELU, "
             "RELU_N1_TO_1 or RELU6"
         )
     return (Call(name),)
