@@ -29,7 +29,6 @@ def fuzz(examples: int) -> Callable[[Callable[..., None]], Any]:
         deadline=None,
         print_blob=fresh,
         suppress_health_check=list(HealthCheck),
-        **({} if fresh else {"database": None}),
     )
     drawn = given(choose=st.randoms(use_true_random=False))
     return lambda test: profile(drawn(test))

@@ -70,5 +70,5 @@ def _conv(s: Sketch, choose: random.Random, x: int, shape: Dims) -> tuple[int, D
     weights = s.normal((depth, size, size, shape[-1]), 1 / (size * np.sqrt(shape[-1])))
     inputs = [x, s.constant(weights), s.constant(s.normal((depth,)))]
     clamp = choose.choice(_CLAMPS)
-    options = {"stride_h": 1, "stride_w": 1, "fused_activation_function": clamp}
-    return s.op("CONV_2D", inputs, **options), (*shape[:-1], depth)
+    y = s.op("CONV_2D", inputs, stride_h=1, stride_w=1, fused_activation_function=clamp)
+    return y, (*shape[:-1], depth)
