@@ -12,7 +12,7 @@ windows := xauth xvfb libdbus-1-3 libfontconfig1 libharfbuzz0b libxcb-cursor0 li
 demo: .venv/.with-examples
 	$(bin)/python examples/demo.py
 
-# One process for each processor; worksteal keeps the tests of a module together.
+# One process for each processor, each with tests that follow one another in a module.
 pytest := $(bin)/pytest -n auto --dist worksteal
 
 test: .venv/.with-test
@@ -30,8 +30,8 @@ fuzz: .venv/.with-test
 	$(pytest) tests/fuzz
 
 # The GL tests on two more OpenGL ES implementations: zink on lavapipe, ANGLE on SwiftShader.
-on_drivers := -m "not mesa" -k "not inside_litert" tests/gl tests/litert
-test-drivers: export GLES_DELEGATE_REQUIRE = gl,litert,cli
+on_drivers := -m "not mesa" -k "not inside_litert" tests/fuzz tests/gl tests/litert
+test-drivers: export GLES_DELEGATE_REQUIRE = gl,litert,cli,fuzz
 test-drivers: export XDG_RUNTIME_DIR ?= /tmp
 test-drivers: .venv/.with-test
 	tools/setup-debian "$(PYTHON)" mesa-vulkan-drivers
