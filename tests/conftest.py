@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -18,7 +17,6 @@ from gles_delegate.errors import ContextError
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.egl import EglContext
 from gles_delegate.limits import Limits
-from gles_delegate.litert import native
 
 Require = Callable[[str, str], NoReturn]
 MODELS = os.environ.get("GLES_DELEGATE_MODELS", Path(__file__).parents[2] / "shared" / "models")
@@ -56,16 +54,6 @@ class TierModule(pytest.Module):
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module:
     module: pytest.Module = TierModule.from_parent(parent, path=module_path)
     return module
-
-
-def pytest_unconfigure() -> None:
-    """Free LiteRT's interpreters whose delegates failed: at Python's very end that may crash.
-
-    A delegate's last error has a traceback, and that has the frame that called the interpreter.
-    """
-    for delegate in list(native._delegates.values()):
-        delegate.failure = None
-    gc.collect()
 
 
 @pytest.fixture(scope="session")

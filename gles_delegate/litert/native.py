@@ -6,6 +6,7 @@ LiteRT quotes in its interpreter's RuntimeError, and returns kTfLiteError.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from ctypes import (
@@ -30,6 +31,8 @@ from gles_delegate.litert.abi import (
 from gles_delegate.litert.graph import NativeGraph
 from gles_delegate.model.graph import Array, Graph
 from gles_delegate.model.schema import BUILTIN_OPERATORS
+
+log = logging.getLogger("gles_delegate")
 
 NAME = b"GlesDelegate"
 
@@ -76,7 +79,8 @@ class NativeDelegate:
     """A TfLiteDelegate whose nodes the GPU runs; LiteRT's interpreter takes it as a delegate.
 
     Attributes:
-        failure: What the last failed callback raised.
+        failure: What the last failed callback raised, without tracebacks: their frames would
+            keep LiteRT's interpreter alive, and the interpreter its kernels.
 
     Raises:
         LiteRtError: The installed LiteRT has another binary interface.
@@ -119,7 +123,8 @@ class NativeDelegate:
         try:
             function()
         except BaseException as error:  # LiteRT knows statuses only
-            self.failure = error
+            log.debug("a callback of LiteRT's failed", exc_info=error)
+            self.failure = _without_frames(error)
             NativeGraph(context).report(f"{type(error).__name__}: {error}\n")
             return ERROR
         return OK
@@ -155,6 +160,15 @@ class _NativeKernel:
 _keys = count(1)
 _delegates: WeakValueDictionary[int, NativeDelegate] = WeakValueDictionary()
 _kernels: dict[int, _NativeKernel] = {}
+
+
+def _without_frames(error: BaseException) -> BaseException:
+    """Drop the tracebacks of an exception and of those that led to it."""
+    chain: BaseException | None = error
+    while chain is not None:
+        chain.__traceback__ = None
+        chain = chain.__cause__ or chain.__context__
+    return error
 
 
 def _prepare(context: Any, pointer: Any) -> int:

@@ -258,6 +258,20 @@ def test_a_cycle_of_kernels_leaves_no_objects() -> None:
         assert not delegate._delegation._segments  # type: ignore[union-attr]
 
 
+def test_a_failure_does_not_keep_the_interpreter_alive() -> None:
+    kernels = len(litert._kernels)
+
+    def fail(delegate: gd.GpuDelegate) -> None:
+        interpreter = in_litert(delegate)
+        with ThreadPoolExecutor(1) as pool:
+            assert "WrongThreadError" in str(pool.submit(interpreter.invoke).exception())
+
+    with gd.GpuDelegate(model=small_model()) as delegate:
+        fail(delegate)
+        gc.collect()
+        assert len(litert._kernels) == kernels
+
+
 def with_branches() -> bytes:
     """RELU of x, then IF: EXP of it, or else NEG of it; each a subgraph of its own."""
     s = Sketch(np.random.default_rng(0))
