@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from types import TracebackType
-from typing import Any
-
-import moderngl
+from typing import TYPE_CHECKING, Any, Literal
 
 from gles_delegate.closing import Closing
 from gles_delegate.errors import DelegateError, LiteRtError
 from gles_delegate.gl import mesa
 from gles_delegate.gl.context import GpuContext
+from gles_delegate.gl.current import is_moderngl_context
 from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.thread import GlThread, NotPickled
 from gles_delegate.image.output import ImageOutput
@@ -25,6 +24,9 @@ from gles_delegate.report import DelegationReport, DispatchTime
 from gles_delegate.runtime.binding import Binding, BufferBinding, Layout, TextureBinding
 from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.programs import Progress
+
+if TYPE_CHECKING:
+    import moderngl
 
 
 class GpuDelegate(NotPickled, Closing):
@@ -42,7 +44,9 @@ class GpuDelegate(NotPickled, Closing):
         options: See `GpuDelegateOptions`.
         context: None for an EGL context of its own, made when a model is bound; an
             `EglContext`, which stays the caller's; or the app's `moderngl.Context`, which is
-            adopted and must be current at every call.
+            adopted and must be current at every call. "current" adopts the OpenGL or OpenGL ES
+            context that is current when a model is bound, whatever library made it; a GLX
+            context needs glcontext.
         model: The path or the bytes of the model that LiteRT's interpreter is given.
         progress: Called while the model is prepared, with the number of compiled programs and
             that of all.
@@ -56,19 +60,20 @@ class GpuDelegate(NotPickled, Closing):
         self,
         options: GpuDelegateOptions | None = None,
         *,
-        context: EglContext | moderngl.Context | None = None,
+        context: EglContext | moderngl.Context | Literal["current"] | None = None,
         model: str | os.PathLike[str] | bytes | bytearray | memoryview | None = None,
         progress: Progress | None = None,
     ) -> None:
         self.options = options or GpuDelegateOptions()
-        if not isinstance(context, EglContext | moderngl.Context | None):
+        adopted = context == "current" or is_moderngl_context(context)
+        if not adopted and not isinstance(context, EglContext | None):
             raise TypeError(
-                "context must be None, a gles_delegate.EglContext or a moderngl.Context, not "
-                f"{type(context).__name__}"
+                'context must be None, "current", a gles_delegate.EglContext or a '
+                f"moderngl.Context, not {context!r}"
             )
         if context is not None and self.options.device_index is not None:
             raise ValueError("device_index chooses the device of an own context: leave out context")
-        if isinstance(context, moderngl.Context) and self.options.own_thread:
+        if adopted and self.options.own_thread:
             raise ValueError("an adopted context stays on its own thread: own_thread cannot be set")
         self._context = context
         self._model = model

@@ -28,8 +28,9 @@ class Buffer:
 
     def __init__(self, gl: Functions, data: bytes | memoryview | int) -> None:
         self._gl = gl
+        view = None if isinstance(data, int) else memoryview(data)
         self.size = data if isinstance(data, int) else memoryview(data).nbytes
-        pointer = None if isinstance(data, int) or not self.size else _pointer(data)
+        pointer = _pointer(view) if view and self.size else None
         name = ctypes.c_uint()
         gl.glGenBuffers(1, name)
         self.name = name.value
@@ -47,11 +48,11 @@ class Buffer:
 
     def write(self, data: Any, offset: int = 0) -> None:
         """Replace bytes from `offset` on by those of a contiguous array; checks no GL error."""
-        size = memoryview(data).nbytes
-        if size:
+        view = memoryview(data)
+        if view.nbytes:
             self._gl.unchecked("glBindBuffer")(gl_names.ARRAY_BUFFER, self.name)
             self._gl.unchecked("glBufferSubData")(
-                gl_names.ARRAY_BUFFER, offset, size, _pointer(data)
+                gl_names.ARRAY_BUFFER, offset, view.nbytes, _pointer(view)
             )
 
     def read_into(self, target: Any, size: int, offset: int = 0) -> None:
@@ -91,13 +92,9 @@ def read_into(gl: Functions, name: int, target: Any, size: int, offset: int) -> 
     gl.unchecked("glUnmapBuffer")(gl_names.ARRAY_BUFFER)
 
 
-def _pointer(data: Any) -> Any:
-    """A contiguous array of at least one byte as ctypes takes a ``void *``."""
-    if isinstance(data, bytes):
-        return data
-    if memoryview(data).readonly:
-        return np.frombuffer(data, np.uint8).ctypes.data
-    return _Byte.from_buffer(data)
+def _pointer(view: memoryview) -> Any:
+    """Contiguous memory of at least one byte as ctypes takes a ``void *``."""
+    return np.frombuffer(view, np.uint8).ctypes.data if view.readonly else _Byte.from_buffer(view)
 
 
 _Byte = ctypes.c_char * 1

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from ctypes.util import find_library
-from functools import cache
-
-import moderngl
+from typing import TYPE_CHECKING, Literal
 
 from gles_delegate.errors import ContextError, WrongContextError, WrongThreadError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl import llvmpipe
-from gles_delegate.gl.egl import EglContext, current_context
+from gles_delegate.gl.current import current_handle, current_loader, is_current
+from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.libegl import libegl
 from gles_delegate.gl.mesa import environment
 from gles_delegate.limits import Limits
 from gles_delegate.shaders import DESKTOP_HEADER, ES_HEADER
+
+if TYPE_CHECKING:
+    import moderngl
 
 MAX_READS = 5
 """Inputs that glsl/lib/tensor.glsl has names for: image units 0 ff. or storage blocks 1 ff."""
@@ -40,8 +40,8 @@ class GpuContext:
     """A context, owned or adopted, with the thread that uses it.
 
     Args:
-        context: None for a context of its own, an `EglContext` of the app's, or a
-            `moderngl.Context` that is current now and is adopted.
+        context: None for a context of its own, an `EglContext` of the app's, or what is adopted:
+            a `moderngl.Context` that is current now, or "current", whatever context is.
         device_index: Of `list_devices`, for a context of its own.
         pin_workers: On llvmpipe, and not in an adopted context, give each of its threads a
             processor of its own.
@@ -62,7 +62,7 @@ class GpuContext:
 
     def __init__(
         self,
-        context: EglContext | moderngl.Context | None = None,
+        context: EglContext | moderngl.Context | Literal["current"] | None = None,
         device_index: int | None = None,
         pin_workers: bool = True,
         driver: Mapping[str, str] | None = None,
@@ -72,17 +72,13 @@ class GpuContext:
         self._owned = context is None
         self._egl: EglContext | None = None
         self._adopted: int = 0
-        if isinstance(context, moderngl.Context):
-            self._adopted, load = _current_any()
-            if not self._adopted or not _is_current(context):
-                raise WrongContextError(
-                    "the moderngl.Context to adopt is not current on this thread: make it current"
-                )
-            self.gl = Functions(load)
-        else:
+        if isinstance(context, EglContext | None):
             with environment(driver or {}, libegl().is_started):
                 self._egl = context or EglContext(device_index)
             self.gl = Functions(self._egl.load)
+        else:
+            self._adopted = _adopt(context)
+            self.gl = Functions(current_loader())
         with self._current():
             try:
                 self.gl.forget_errors()
@@ -119,7 +115,7 @@ class GpuContext:
                 "thread, or make it with GpuDelegateOptions(own_thread=True)"
             )
         if self._adopted:
-            current = _current_any()[0]
+            current = current_handle()
             if current != self._adopted:
                 raise WrongContextError(
                     f"the adopted context {self._adopted:#x} must be current, found "
@@ -207,6 +203,22 @@ class GpuContext:
         )
 
 
+def _adopt(context: moderngl.Context | Literal["current"]) -> int:
+    """The handle of the current context, which must be this one."""
+    handle = current_handle()
+    if not handle:
+        raise WrongContextError(
+            "expected the context to adopt to be current on this thread, found that it is not "
+            "current, and no other either: make it current, and then bind the model on this thread"
+        )
+    if context != "current" and not is_current(context):
+        raise WrongContextError(
+            "expected the moderngl.Context to adopt to be current on this thread, found that it "
+            "is not current, and another context is: make it current, and then bind the model"
+        )
+    return handle
+
+
 def _mesa_version(version: str) -> tuple[int, int]:
     """Of Mesa, from GL's version string; (0, 0) for another driver."""
     found = re.search(r"Mesa (\d+)\.(\d+)", version)
@@ -271,37 +283,3 @@ def _textures_restored(gl: Functions) -> Iterator[None]:
         for name, value in unpack:
             gl.glPixelStorei(name, value)
         gl.glBindBuffer(gl_names.PIXEL_UNPACK_BUFFER, buffer)
-
-
-def _is_current(context: moderngl.Context) -> bool:
-    """Whether the context is the one current on this thread; only EGL tells."""
-    current = current_context()
-    if not current:
-        return True
-    with libegl().restored(), context:
-        return current_context() == current
-
-
-def _current_any() -> tuple[int, Callable[[str], int]]:
-    """The context current on this thread, of EGL or else of GLX, and its function loader."""
-    handle = current_context()
-    if handle:
-        return handle, lambda name: int(libegl().eglGetProcAddress(name.encode()))
-    library = _libgl()
-    if library is None or not hasattr(library, "glXGetCurrentContext"):
-        return 0, lambda name: 0
-    library.glXGetCurrentContext.restype = ctypes.c_void_p
-    get = library.glXGetProcAddressARB
-    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.c_char_p]
-    return library.glXGetCurrentContext() or 0, lambda name: get(name.encode()) or 0
-
-
-@cache
-def _libgl() -> ctypes.CDLL | None:
-    for candidate in ("libGL.so.1", find_library("GL")):
-        try:
-            if candidate:
-                return ctypes.CDLL(candidate)
-        except OSError:
-            continue
-    return None

@@ -6,11 +6,10 @@ import ctypes
 from dataclasses import dataclass
 from typing import Any
 
-import moderngl
-
 from gles_delegate.errors import GLError, WrongContextError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.context import GpuContext
+from gles_delegate.gl.current import is_moderngl_context
 
 _SAMPLED = {gl_names.UNSIGNED_NORMALIZED, gl_names.SIGNED_NORMALIZED, gl_names.FLOAT}
 
@@ -100,7 +99,7 @@ def _name(gpu: GpuContext, thing: Any, kind: str) -> int:
             f"expected a moderngl.{kind.capitalize()} or a {kind}'s name, found {thing!r}"
         )
     owner = getattr(thing, "ctx", None)
-    if gpu.is_private and isinstance(owner, moderngl.Context):
+    if gpu.is_private and is_moderngl_context(owner):
         raise WrongContextError(
             f"the {kind} belongs to another context than the delegate's own: make the delegate "
             "with GpuDelegate(context=ctx), in the app's context, or with an EglContext that "

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import gles_delegate as gd
 from gles_delegate.gl import functions as gl_names
-from gles_delegate.gl.context import _current_any
+from gles_delegate.gl.current import current_handle, current_loader
 from gles_delegate.gl.egl import current_context
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.objects import Sampler
@@ -165,7 +165,7 @@ def test_an_apps_settings_for_uploads_do_not_shift_the_pixels(scene: tuple[Any, 
 def run_in_glx() -> None:
     """An app on GLX: its context is adopted, and EGL gets none beside it on this thread."""
     ctx = moderngl.create_standalone_context(require=430)
-    handle, load = _current_any()
+    handle, load = current_handle(), current_loader()
     assert handle
     assert not current_context()
     app, state = Scene(ctx, "430"), State(load)

@@ -22,7 +22,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "examples")]
 
 import overlay  # noqa: E402
 
-from gles_delegate.gl.context import _current_any  # noqa: E402
+from gles_delegate.gl.current import current_loader  # noqa: E402
 from tests.support.state import State  # noqa: E402
 
 SCENE = """
@@ -44,7 +44,7 @@ class Scene:
         self._triangle = overlay.full_screen_triangle(ctx, SCENE)
         for unit, name in enumerate("abc"):
             self._triangle.program[name] = unit
-        load = _current_any()[1]
+        load = current_loader()
         self._draw = ctypes.CFUNCTYPE(None, *[ctypes.c_uint] * 3)(load("glDrawArrays"))
         self._clear = ctypes.CFUNCTYPE(None, ctypes.c_uint)(load("glClear"))
 
@@ -75,7 +75,7 @@ def _noise(ctx: moderngl.Context, seed: int) -> moderngl.Texture:
 
 def changed_by(ctx: moderngl.Context, run: Any) -> str:
     """What is another one after a run of the network between two drawings of the scene."""
-    state, scene = State(_current_any()[1]), Scene(ctx)
+    state, scene = State(current_loader()), Scene(ctx)
     scene.set_up()
     scene.draw()
     before = overlay.read_pixels(ctx.fbo).tobytes()

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as tfl
 
-from gles_delegate.model.schema import ACTIVATIONS, BUILTIN_OPERATORS, TENSOR_TYPES
+from gles_delegate.model.dtypes import SCHEMA_NUMBERS
+from gles_delegate.model.schema import ACTIVATIONS, BUILTIN_OPERATORS
 from tests.support.schema import BUILTIN_OPTIONS, ENUMS, TABLES, pack
 
 SAMPLES: dict[str, Any] = {"bool": True, "float32": 1.5, "string": "text", "bytes": b"\1\2"}
@@ -77,5 +78,5 @@ def test_the_packages_names_have_the_numbers_of_litert() -> None:
     assert {name: ours.get(name) for name in numbered(tfl.BuiltinOperator)} == numbered(
         tfl.BuiltinOperator
     )
-    types = names(name.upper() for name in TENSOR_TYPES)
+    types = names(name.upper() for name in SCHEMA_NUMBERS)
     assert {name: types.get(name) for name in numbered(tfl.TensorType)} == numbered(tfl.TensorType)
