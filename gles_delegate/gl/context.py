@@ -18,7 +18,6 @@ from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.libegl import libegl
 from gles_delegate.gl.mesa import environment
 from gles_delegate.limits import Limits
-from gles_delegate.shaders import DESKTOP_HEADER, ES_HEADER
 
 if TYPE_CHECKING:
     import moderngl
@@ -50,7 +49,7 @@ class GpuContext:
     Attributes:
         gl: Its functions.
         limits: What its compute shaders may use.
-        header: The first lines of every shader.
+        is_es: Whether it is OpenGL ES; otherwise desktop OpenGL.
         renderer: The driver's name of the device.
         timers: Whether the GPU measures how long it takes.
         identity: Vendor, renderer and version, which change with the device and the driver.
@@ -160,19 +159,18 @@ class GpuContext:
         self.identity = (gl.string(gl_names.VENDOR), self.renderer, version)
         found = re.search(r"(\d+)\.(\d+)", version)
         number = (int(found[1]), int(found[2])) if found else (0, 0)
-        is_es = "OpenGL ES" in version
-        if number < ((3, 1) if is_es else (4, 3)):
+        self.is_es = "OpenGL ES" in version
+        if number < ((3, 1) if self.is_es else (4, 3)):
             raise ContextError(
                 f"expected OpenGL ES 3.1 or OpenGL 4.3, found {version!r} on {self.renderer!r}"
             )
-        self.header = ES_HEADER if is_es else DESKTOP_HEADER
         extensions = gl.extensions()
         textures = number >= (3, 2) or bool(
             {"GL_EXT_texture_buffer", "GL_OES_texture_buffer"} & extensions
         )
         cpu = "llvmpipe" in self.renderer
         # llvmpipe's own timer does not see its worker threads.
-        self.timers = not cpu and ("GL_EXT_disjoint_timer_query" in extensions or not is_es)
+        self.timers = not cpu and ("GL_EXT_disjoint_timer_query" in extensions or not self.is_es)
         self.offset_alignment = gl.integer(gl_names.SHADER_STORAGE_BUFFER_OFFSET_ALIGNMENT)
         if textures:
             of_textures = gl.integer(gl_names.TEXTURE_BUFFER_OFFSET_ALIGNMENT)

@@ -6,14 +6,24 @@ import ctypes
 import struct
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 from gles_delegate.closing import Closing
 from gles_delegate.errors import ShaderError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.buffers import Buffer
 from gles_delegate.gl.functions import Functions
-from gles_delegate.shaders import Source
+
+
+class ProgramSource(Protocol):
+    """A shader's name and text, and how to explain a compiler's log about it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+
+    def explain(self, log: str) -> str: ...
 
 
 class Program:
@@ -24,7 +34,9 @@ class Program:
             driver does not take any more is passed over.
     """
 
-    def __init__(self, gl: Functions, source: Source, binary: bytes | memoryview = b"") -> None:
+    def __init__(
+        self, gl: Functions, source: ProgramSource, binary: bytes | memoryview = b""
+    ) -> None:
         self._gl = gl
         self._source = source
         self._shader = 0

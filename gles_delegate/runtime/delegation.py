@@ -197,5 +197,5 @@ def _store(graph: Graph, thread: GlThread, options: GpuDelegateOptions, half: bo
         return None
     content = fingerprint(graph.content)
     model = options.model_token or content
-    device = (gpu.identity, gpu.limits, gpu.header)
+    device = (gpu.identity, gpu.limits)
     return Store(folder, fingerprint(model, __version__, *device, half), content)

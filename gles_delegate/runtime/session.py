@@ -17,7 +17,7 @@ from gles_delegate.runtime.buffers import Buffers
 from gles_delegate.runtime.commands import Recorder
 from gles_delegate.runtime.programs import Programs, Progress
 from gles_delegate.runtime.store import Store
-from gles_delegate.shaders import assemble
+from gles_delegate.shaders import DESKTOP_HEADER, ES_HEADER, assemble
 
 
 class Session:
@@ -44,7 +44,8 @@ class Session:
         self._plan = plan
         self._gpu = gpu
         self._readback = _Readback(gpu)
-        sources = [assemble(d, gpu.limits, gpu.header) for d in plan.dispatches]
+        header = ES_HEADER if gpu.is_es else DESKTOP_HEADER
+        sources = [assemble(d, gpu.limits, header) for d in plan.dispatches]
         self._programs = Programs(sources, gpu, store)
         try:
             self._buffers = Buffers(plan, graph, gpu, store)

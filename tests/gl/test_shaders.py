@@ -12,7 +12,7 @@ import gles_delegate as gd
 from gles_delegate.dispatch import Call, Dispatch
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.objects import Program
-from gles_delegate.shaders import assemble
+from gles_delegate.shaders import DESKTOP_HEADER, ES_HEADER, assemble
 from tests.op_table.graphs import GRAPHS
 from tests.unit.test_plan import FLOOR, ROOMY, plan_of, sketched
 
@@ -33,7 +33,9 @@ def first_of_each_shader() -> dict[str, Dispatch]:
 
 def compile_shader(dispatch: Dispatch, gpu: GpuContext) -> None:
     with gpu.guard():
-        program = Program(gpu.gl, assemble(dispatch, gpu.limits, gpu.header))
+        program = Program(
+            gpu.gl, assemble(dispatch, gpu.limits, ES_HEADER if gpu.is_es else DESKTOP_HEADER)
+        )
         try:
             program.finish()
         finally:
