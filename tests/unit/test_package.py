@@ -6,9 +6,12 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+from tests.conftest import Require
 
 ROOT = Path(__file__).parents[2]
 SHADERS = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "glsl").rglob("*.glsl"))
@@ -24,8 +27,10 @@ def python(*arguments: str, cwd: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(tmp_path_factory: pytest.TempPathFactory, require: Require) -> Path:
     """A wheel of a copy of the checkout: a build leaves files beside its sources."""
+    if find_spec("setuptools.command.bdist_wheel") is None:
+        require("cli", "setuptools 70.1 or newer is not installed")
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
     for folder in ("gles_delegate", "glsl"):
         shutil.copytree(ROOT / folder, source / folder)
