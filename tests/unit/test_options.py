@@ -62,7 +62,7 @@ def test_precision_loss_stands_for_the_priorities(allowed: bool, first: Inferenc
         ({"inference_preference": "fast"}, "inference_preference must be one of FAST_SINGLE"),
         (
             {"precision_loss_allowed": True, "inference_priority1": LATENCY},
-            "precision_loss_allowed stands for",
+            "precision_loss_allowed is a shorthand",
         ),
         ({"max_delegated_partitions": 0}, "1 or more, not 0"),
         ({"first_delegate_node_index": -1}, "found -1 and None"),
