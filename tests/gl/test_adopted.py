@@ -5,11 +5,13 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from ctypes import CFUNCTYPE, c_uint
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
+import glcontext
 import moderngl
 import numpy as np
 import pytest
@@ -17,13 +19,14 @@ from numpy.typing import NDArray
 
 import gles_delegate as gd
 from gles_delegate.gl import functions as gl_names
-from gles_delegate.gl.current import current_handle, current_loader
+from gles_delegate.gl.current import _nothing_current, current_handle, current_loader
 from gles_delegate.gl.egl import current_context
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.objects import Sampler
 from tests.conftest import Require
 from tests.gl.test_binding import PICTURE, negated
 from tests.gl.test_delegate import desktop_app, es_app, stir
+from tests.support.small import allocated, check
 from tests.support.state import State
 
 pytestmark = [pytest.mark.usefixtures("gl"), pytest.mark.mesa]
@@ -192,10 +195,59 @@ def run_in_glx() -> None:
             delegate.bind_texture_to_tensor(0, app.picture, transform=transform)
 
 
-def test_in_an_app_on_glx(require: Require) -> None:
+def run_in_glx_without_moderngl() -> None:
+    """An app on GLX that has only glcontext, or not even that."""
+    first, second = (glcontext.default_backend()(mode="standalone", glversion=430) for _ in "12")
+    with first:
+        handle, state = current_handle(), State(first.load)
+        assert handle
+        assert not current_context()
+        before = state.read()
+        with gd.GpuDelegate(context="current") as delegate:
+            interpreter = allocated(delegate)
+            check(interpreter)
+            assert state.read() == before
+            with second, pytest.raises(gd.WrongContextError, match="must be current"):
+                interpreter.invoke()
+            assert current_handle() == handle
+            check(interpreter)
+        sys.modules["glcontext"] = None  # type: ignore[assignment]
+        with pytest.raises(gd.ContextError, match=r"GLX context.*pip install glcontext.*EGL"):
+            allocated(gd.GpuDelegate(context="current"))
+
+
+def run_with_glx_and_egl() -> None:
+    """A moderngl.Context on GLX or EGL is not taken for another that is current."""
+    on_glx = [moderngl.create_standalone_context(require=430) for _ in range(2)]
+    with _nothing_current():
+        contexts = [*on_glx, es_app()[1], desktop_app()[1]]
+        for current, other in permutations(contexts, 2):
+            with current:
+                handle = current_handle()
+                assert handle
+                with pytest.raises(gd.WrongContextError, match="another context is"):
+                    allocated(gd.GpuDelegate(context=other))
+                assert current_handle() == handle
+                with gd.GpuDelegate(context=current) as delegate:
+                    check(allocated(delegate))
+                assert current_handle() == handle
+            assert not current_handle()
+    with gd.GpuDelegate(context=on_glx[1]) as delegate:  # the last one made is current
+        check(allocated(delegate))
+    # moderngl cannot make this one current, and whatever context is counts as it.
+    with on_glx[0]:
+        moderngl.init_context()
+        with gd.GpuDelegate(context=moderngl.get_context()) as delegate:
+            check(allocated(delegate))
+
+
+@pytest.mark.parametrize(
+    "app", [run_in_glx, run_in_glx_without_moderngl, run_with_glx_and_egl], ids=lambda f: f.__name__
+)
+def test_in_an_app_on_glx(app: Callable[[], None], require: Require) -> None:
     if shutil.which("xvfb-run") is None:
         require("x11", "there is no xvfb-run to start an X server with")
-    code = "from tests.gl.test_adopted import run_in_glx; run_in_glx()"
+    code = f"from tests.gl.test_adopted import {app.__name__}; {app.__name__}()"
     result = subprocess.run(
         ["xvfb-run", "-a", sys.executable, "-c", code],
         cwd=Path(__file__).parents[2],

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -94,6 +96,19 @@ def test_gl_and_graph_do_not_know_each_other(path: Path) -> None:
     elif part_of(path) in GRAPH_PARTS:
         libraries = {name.split(".")[0] for name in imported(path)}
         assert not libraries & {"moderngl", "glcontext", "ctypes"}
+
+
+def test_every_module_is_imported_without_moderngl() -> None:
+    parts = [path.relative_to(PACKAGE.parent).with_suffix("").parts for path in FILES]
+    names = {".".join(part).removesuffix(".__init__") for part in parts}
+    names.remove("gles_delegate.__main__")
+    code = (
+        "import sys\n"
+        "from importlib import import_module\n"
+        "sys.modules.update(moderngl=None, glcontext=None)\n"
+        "for module in sys.argv[1:]: import_module(module)"
+    )
+    subprocess.run([sys.executable, "-c", code, *sorted(names)], cwd=PACKAGE.parent, check=True)
 
 
 def test_public_names() -> None:

@@ -6,10 +6,12 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from email import message_from_string
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from tests.conftest import Require
 
@@ -49,6 +51,37 @@ def test_the_wheel_has_every_module_and_shader(wheel: Path) -> None:
     assert {f"gles_delegate/{shader}" for shader in SHADERS} <= names
     assert {*modules, "gles_delegate/py.typed"} <= names
     assert not [name for name in names if name.startswith(("tests", "examples", "glsl"))]
+
+
+@pytest.mark.parametrize(
+    ("machine", "python_version", "has_wheels"),
+    [
+        ("aarch64", "3.11", False),
+        ("aarch64", "3.13", False),
+        ("armv7l", "3.11", False),
+        ("x86_64", "3.11", True),
+        ("x86_64", "3.13", True),
+        ("x86_64", "3.15", True),
+        ("x86_64", "3.16", False),
+    ],
+)
+def test_nothing_is_required_that_has_no_wheel(
+    machine: str, python_version: str, has_wheels: bool, wheel: Path
+) -> None:
+    """`pip download --only-binary :all:` of moderngl and glcontext is how to check the table."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
+        metadata = message_from_string(archive.read(name).decode())
+    environment = {
+        "platform_machine": machine,
+        "python_version": python_version,
+        "platform_python_implementation": "CPython",
+        "extra": "",
+    }
+    requirements = map(Requirement, metadata.get_all("Requires-Dist", []))
+    required = {r.name for r in requirements if not r.marker or r.marker.evaluate(environment)}
+    expected = {"moderngl", "glcontext"} if has_wheels else set()
+    assert required == {"numpy", "flatbuffers", *expected}
 
 
 def test_this_install_finds_its_shaders(tmp_path: Path) -> None:

@@ -1,0 +1,92 @@
+"""Buffers of our own: what is written is read, whatever kind of memory it comes from or goes to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.gl.state import State
+
+import gles_delegate as gd
+from gles_delegate.gl.buffers import Buffer
+from gles_delegate.gl.context import GpuContext
+from gles_delegate.gl.functions import Functions
+
+pytestmark = pytest.mark.usefixtures("gl")
+
+BYTES = bytes(range(64))
+
+
+@pytest.fixture
+def gl() -> Iterator[Functions]:
+    with gd.EglContext() as egl, GpuContext(egl).guard():
+        objects = State(egl.load).objects()
+        yield Functions(egl.load)
+        assert State(egl.load).objects() == objects
+    egl.release()
+
+
+def read_only(data: bytes) -> Any:
+    array = np.frombuffer(data, np.float32).reshape(4, 4)
+    assert not array.flags.writeable
+    return array
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, read_only, np.array])
+def test_any_contiguous_memory_is_written(kind: Any, gl: Functions) -> None:
+    data = np.frombuffer(BYTES, "u1").copy() if kind is np.array else kind(BYTES)
+    made, written = (
+        Buffer(gl, data if kind in (bytes, memoryview) else BYTES),
+        Buffer(gl, bytes(96)),
+    )
+    written.write(data, offset=16)
+    assert made.read() == BYTES
+    assert written.read() == bytes(16) + BYTES + bytes(16)
+    assert written.read(offset=48) == BYTES[32:] + bytes(16)
+    made.release()
+    written.release()
+
+
+def test_a_range_is_read_into_an_array(gl: Functions) -> None:
+    buffer, target = Buffer(gl, BYTES), np.zeros((2, 3), np.int16)
+    buffer.read_into(target, 8, offset=4)
+    assert target.tobytes() == BYTES[4:12] + bytes(4)
+    buffer.release()
+
+
+def test_nothing_is_read_into_what_is_too_small_or_read_only(gl: Functions) -> None:
+    buffer, target = Buffer(gl, BYTES), np.zeros(8, np.uint8)
+    with pytest.raises(ValueError, match="9 bytes"):
+        buffer.read_into(target, 9)
+    with pytest.raises(TypeError, match="not writable"):
+        buffer.read_into(bytes(8), 8)
+    assert not target.any()
+    buffer.release()
+
+
+def test_a_range_past_the_end_is_refused(gl: Functions) -> None:
+    buffer, target = Buffer(gl, BYTES), np.zeros(8, np.uint8)
+    with pytest.raises(gd.GLError, match="glMapBufferRange"):
+        buffer.read_into(target, 8, offset=60)
+    buffer.write(target, offset=60)
+    with pytest.raises(gd.GLError, match="write"):
+        gl.check("write")
+    assert buffer.read() == BYTES
+    buffer.release()
+
+
+def test_no_bytes_at_all(gl: Functions) -> None:
+    for data in (b"", 0):
+        buffer = Buffer(gl, data)
+        buffer.write(np.zeros((0, 3), np.float32))
+        buffer.read_into(np.zeros(0, np.float32), 0)
+        assert buffer.read() == b""
+        assert buffer.size == 0
+        buffer.release()
+
+
+def test_a_buffer_that_does_not_fit_is_freed(gl: Functions) -> None:
+    with pytest.raises(gd.OutOfGpuMemoryError, match=f"{1 << 44} bytes"):
+        Buffer(gl, 1 << 44)

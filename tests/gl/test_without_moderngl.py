@@ -1,0 +1,68 @@
+"""A machine without moderngl and glcontext, which have no wheels for most boards."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("gl")
+
+BLOCKED = "import sys; sys.modules.update(moderngl=None, glcontext=None)\n"
+
+RUN = """
+import gles_delegate as gd
+from tests.gl.small import allocated, check
+
+with gd.GpuDelegate() as delegate:
+    interpreter = allocated(delegate)
+    check(interpreter)
+    print(delegate.report)
+    delegate.bind_buffer_to_tensor(interpreter.get_input_details()[0]["index"], 0)
+"""
+
+ADOPT = """
+import gles_delegate as gd
+from tests.gl.small import allocated, check
+
+with gd.EglContext(), gd.GpuDelegate(context="current") as delegate:
+    check(allocated(delegate))
+    print(delegate.report)
+"""
+
+
+def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", BLOCKED + code, *arguments],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_the_modules_are_blocked() -> None:
+    for name in ("moderngl", "glcontext"):
+        assert "ModuleNotFoundError" in python(f"import {name}").stderr
+
+
+def test_a_model_runs_on_an_own_context() -> None:
+    result = python(RUN)
+    # The last line gets as far as a check that takes moderngl's buffers for what they are.
+    assert "ValueError: expected a buffer of the delegate's context" in result.stderr
+    assert "2 of 2 nodes run on the GPU" in result.stdout
+
+
+def test_the_current_egl_context_is_adopted() -> None:
+    result = python(ADOPT)
+    assert result.returncode == 0, result.stderr
+    assert "2 of 2 nodes run on the GPU" in result.stdout
+
+
+def test_the_doctor_finds_the_machine_healthy() -> None:
+    result = python("from gles_delegate.cli import main; main()", "doctor")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "passed" in result.stdout
