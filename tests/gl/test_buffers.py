@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.gl.state import State
 
 import gles_delegate as gd
 from gles_delegate.gl.buffers import Buffer
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.functions import Functions
+from tests.support.state import State
 
 pytestmark = pytest.mark.usefixtures("gl")
 

@@ -14,7 +14,7 @@ BLOCKED = "import sys; sys.modules.update(moderngl=None, glcontext=None)\n"
 
 RUN = """
 import gles_delegate as gd
-from tests.gl.small import allocated, check
+from tests.support.small import allocated, check
 
 with gd.GpuDelegate() as delegate:
     interpreter = allocated(delegate)
@@ -25,7 +25,7 @@ with gd.GpuDelegate() as delegate:
 
 ADOPT = """
 import gles_delegate as gd
-from tests.gl.small import allocated, check
+from tests.support.small import allocated, check
 
 with gd.EglContext(), gd.GpuDelegate(context="current") as delegate:
     check(allocated(delegate))
