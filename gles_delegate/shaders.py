@@ -14,6 +14,9 @@ from gles_delegate.dispatch import Call, Define, Dispatch, Kind, Value
 from gles_delegate.limits import Limits
 
 _INCLUDE = re.compile(r'^\s*#include "(.+)"\s*$')
+_FOR_TOOLS = re.compile(r"\s*#(version|extension GL_GOOGLE_include_directive)\b")
+_EXAMPLES = re.compile(r"\s*#ifndef ASSEMBLED\b")
+_IF, _ENDIF = re.compile(r"\s*#if"), re.compile(r"\s*#endif")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _COMMENT = re.compile(r"//[^\n]*")
 _MARK = "#pragma unroll"
@@ -290,14 +293,21 @@ def _body(name: str) -> _Body:
 
 
 def _expand(name: str, seen: set[str]) -> Iterator[tuple[str, int, str]]:
-    """File, number and text of each line of a file with its includes in place, each once."""
+    """File, number and text of each line of a file with its includes in place, each once.
+
+    What serves tools that read the file by itself is left out: its version, the permission to
+    include, and the examples of defines.
+    """
     seen.add(name)
+    depth = 0  # of conditions, inside the examples
     for number, line in enumerate(_read(name).splitlines(), 1):
-        include = _INCLUDE.match(line)
-        if include is None:
+        if depth or _EXAMPLES.match(line):
+            depth += bool(_IF.match(line)) - bool(_ENDIF.match(line))
+        elif include := _INCLUDE.match(line):
+            if include[1] not in seen:
+                yield from _expand(include[1], seen)
+        elif not _FOR_TOOLS.match(line):
             yield name, number, line
-        elif include[1] not in seen:
-            yield from _expand(include[1], seen)
 
 
 @cache

@@ -1,32 +1,39 @@
+#version 310 es
+#extension GL_GOOGLE_include_directive : require
+
 // BATCH_MATMUL: Y[m][n] = sum over k of A[m][k] * B[k][n], or B[n][k] if B_ADJOINT, in each batch.
 //
-// An invocation computes PIXELS rows m of SLICES slices of n; a batch has TILES such groups of rows.
-// A batch of Y has coordinates in SIZES; its matrices in A and B are the sums of coordinate * STRIDES.
+// An invocation computes a register tile, PIXELS rows m of SLICES slices of n.
+#ifndef ASSEMBLED
+#define PIXELS 2  // rows of the register tile
+#define SLICES 2  // slices of the register tile
+#define BATCHES 6  // matrices of Y
+#define TILES 5  // register tiles that the rows of a matrix make
+#define SIZES int[2](2, 3)  // coordinates of a matrix of Y
+#define A_STRIDES int[2](3, 1)  // its matrix in A is the sum of coordinate * stride
+#define B_STRIDES int[2](0, 1)  // and in B
+#define ROWS 10  // rows of a matrix of A and of Y
+#define DEPTH 12  // numbers summed up
+#define A_PIXELS 60  // rows of all matrices of A
+#define B_PIXELS 36  // and of B
+#define B_ROWS 12  // rows of a matrix of B
+#define B_ADJOINT 0  // 1: B is transposed
+#endif
 #include "lib/tensor.glsl"
+#include "lib/index.glsl"
 
 INPUT0(A)
 INPUT1(B)
 
-int matrix_of(int batch, int strides[DIMS]) {
-  const int sizes[DIMS] = SIZES;
-  int matrix = 0;
-  for (int d = DIMS - 1; d >= 0; --d) {
-    matrix += batch % sizes[d] * strides[d];
-    batch /= sizes[d];
-  }
-  return matrix;
-}
-
-int b;  // the first texel of the matrix in B
-
+// Lane i of four texels of B, of the matrix whose first texel is `b`.
 #if B_ADJOINT
 #define PRODUCT(m, v) ((v) * (m))
-vec4 texel_of_b(int k, int column, int i) {
+vec4 texel_of_b(int b, int k, int column, int i) {
   return LOAD(B, k * B_PIXELS + b + min(4 * column + i, B_ROWS - 1));
 }
 #else
 #define PRODUCT(m, v) ((m) * (v))
-vec4 texel_of_b(int k, int column, int i) {
+vec4 texel_of_b(int b, int k, int column, int i) {
   int row = 4 * k + i;
   return LOAD_OR_ZERO(B, column * B_PIXELS + b + row + int(row >= DEPTH) * OUTSIDE);
 }
@@ -37,8 +44,8 @@ void main() {
   int row = PIXEL_INVOCATION % TILES * PIXELS;
   int slice = SLICE_INVOCATION * SLICES;
   if (batch >= BATCHES || slice >= OUT_SLICES) return;
-  int a = matrix_of(batch, A_STRIDES) * ROWS;
-  b = matrix_of(batch, B_STRIDES) * B_ROWS;
+  int at[DIMS] = coordinates_of(batch, SIZES);
+  int a = element_at(at, A_STRIDES) * ROWS, b = element_at(at, B_STRIDES) * B_ROWS;
   vec4 sum[PIXELS][SLICES];
 #pragma unroll
   for (int s = 0; s < SLICES; ++s)
@@ -52,8 +59,8 @@ void main() {
 #pragma unroll
     for (int s = 0; s < SLICES; ++s) {
       int column = min(slice + s, OUT_SLICES - 1);
-      mat4 m = mat4(texel_of_b(k, column, 0), texel_of_b(k, column, 1), texel_of_b(k, column, 2),
-                    texel_of_b(k, column, 3));
+      mat4 m = mat4(texel_of_b(b, k, column, 0), texel_of_b(b, k, column, 1),
+                    texel_of_b(b, k, column, 2), texel_of_b(b, k, column, 3));
 #pragma unroll
       for (int p = 0; p < PIXELS; ++p) sum[p][s] += PRODUCT(m, v[p]);
     }
@@ -62,5 +69,6 @@ void main() {
   for (int s = 0; s < SLICES; ++s)
 #pragma unroll
     for (int p = 0; p < PIXELS; ++p)
-      if (row + p < ROWS && slice + s < OUT_SLICES) store(slice + s, batch * ROWS + row + p, sum[p][s]);
+      if (row + p < ROWS && slice + s < OUT_SLICES)
+        store(slice + s, batch * ROWS + row + p, sum[p][s]);
 }

@@ -1,36 +1,48 @@
+#version 310 es
+#extension GL_GOOGLE_include_directive : require
+
 // Y[o] = bias[o] + sum over taps and i of W[o][tap][i] * X[i] at the tap; CONV_2D, FULLY_CONNECTED.
 //
-// An invocation computes SLICES slices of PIXELS pixels in registers: if POINTWISE, of pixels
-// PIXEL_LANES apart, otherwise of a run.
-// W: see lib/product.glsl.
-#define TAPS (KERNEL_H * KERNEL_W)
+// An invocation computes a register tile, SLICES slices of PIXELS pixels. The pixels are a run or,
+// if POINTWISE, lie PIXEL_LANES apart. W: see lib/product.glsl.
+#ifndef ASSEMBLED
+#define POINTWISE 0  // 1: output pixel p sees input pixel p and no other
+#define IN_PIXELS 60  // pixels of X
+#endif
 #include "lib/tensor.glsl"
-#include "lib/product.glsl"
-#if POINTWISE
-int first;  // of the invocation's pixels
-int tile_pixel(int p) { return first + p * PIXEL_LANES < OUT_PIXELS ? first + p * PIXEL_LANES : -1; }
-#else
+#if !POINTWISE
 #include "lib/runs.glsl"
-int tile_pixel(int p) { return run_pixel(p); }
+#define TILE Run
+#endif
+#include "lib/product.glsl"
+
+INPUT0(X)
+
+#if POINTWISE
+int tile_pixel(int first, int p) {
+  int pixel = first + p * PIXEL_LANES;
+  return pixel < OUT_PIXELS ? pixel : -1;
+}
+#else
+int tile_pixel(Run run, int p) { return run_pixel(run, p); }
 #endif
 
 void main() {
   int slice = SLICE_INVOCATION * SLICES;
-  int row = weight_row(slice), w = first_weight(row, 0);
+  int row = weight_row(slice), w = first_weight(row, KERNEL_H * KERNEL_W, 0);
   int in_pixels = IN_PIXELS, step = 4 * BLOCK;  // uniforms are loaded before the loop
   vec4 sum[PIXELS][SLICES], v[PIXELS];
   start_with_biases(sum, row);
 #if POINTWISE
-  first = FIRST_PIXEL(PIXELS);
-#pragma unroll(gpu)
+  int tile = FIRST_PIXEL(PIXELS);
   for (int k = 0; k < IN_SLICES; ++k) {
 #pragma unroll
     for (int p = 0; p < PIXELS; ++p)
-      v[p] = LOAD(X, k * in_pixels + min(first + p * PIXEL_LANES, OUT_PIXELS - 1));
+      v[p] = LOAD(X, k * in_pixels + min(tile + p * PIXEL_LANES, OUT_PIXELS - 1));
     add_product(sum, v, w + k * step);
   }
 #else
-  find_run(PIXEL_INVOCATION);
+  Run tile = find_run(PIXEL_INVOCATION);
   int tap[KERNEL_W];
 #pragma unroll
   for (int kx = 0; kx < KERNEL_W; ++kx) tap[kx] = w + kx * (IN_SLICES * step);
@@ -38,10 +50,11 @@ void main() {
   // an array, such as `tap`, however long it is.
   int ky = 0, k = 0;
   for (int i = 0; i < KERNEL_H * IN_SLICES; ++i) {
-    int line = run_line(ky);
+    int line = run_line(tile, ky);
     vec4 x[COLUMNS];
 #pragma unroll
-    for (int c = 0; c < COLUMNS; ++c) x[c] = LOAD_OR_ZERO(X, k * in_pixels + run_input(line, c));
+    for (int c = 0; c < COLUMNS; ++c)
+      x[c] = LOAD_OR_ZERO(X, k * in_pixels + run_input(line, tile.column[c]));
 #pragma unroll
     for (int kx = 0; kx < KERNEL_W; ++kx) {
 #pragma unroll
@@ -53,5 +66,5 @@ void main() {
     k *= 1 - next_row;
   }
 #endif
-  store_tile(sum, slice);
+  store_tile(sum, tile, slice);
 }

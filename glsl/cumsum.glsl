@@ -1,5 +1,17 @@
-// CUMSUM over the channels, or over LENGTH pixels that lie STRIDE apart: the sum of all elements
-// before this one and, unless EXCLUSIVE, itself; REVERSE counts from the end.
+#version 310 es
+#extension GL_GOOGLE_include_directive : require
+
+// CUMSUM over the channels or over LENGTH pixels: the sum of all elements before this one and,
+// unless EXCLUSIVE, itself. An invocation computes one line, or one slice of it.
+#ifndef ASSEMBLED
+#define EXCLUSIVE 0  // 1: without the element itself
+#define REVERSE 0  // 1: counted from the end
+#define OVER_CHANNELS 0  // 1: over the channels; 0: over pixels
+#define LENGTH 5  // elements of a line
+#define STRIDE 6  // from one pixel of a line to the next, given if not OVER_CHANNELS
+#define LINES 12  // lines of one slice
+#define LINE_SLICES 2  // slices of the lines
+#endif
 #include "lib/tensor.glsl"
 
 INPUT0(X)

@@ -1,23 +1,35 @@
-// Y = FUNCTION(A), FUNCTION(A, B) or FUNCTION(A, B, C), with numpy's broadcasting; PER_LANE pixels
-// an invocation. FUNCTION may be empty, for one operand as it is. Operands that LiteRT compares in
-// 256ths have their A_UNIT and B_UNIT.
-#include "lib/tensor.glsl"
+#version 310 es
+#extension GL_GOOGLE_include_directive : require
 
-// Texel of an operand at a pixel of the output: the pixel's coordinates in SIZES times STRIDES.
-int broadcast(int pixel, int strides[DIMS]) {
-  const int sizes[DIMS] = SIZES;
-  int index = 0;
-  for (int d = DIMS - 1; d >= 0; --d) {
-    index += pixel % sizes[d] * strides[d];
-    pixel /= sizes[d];
-  }
-  return index;
-}
+// Y = FUNCTION(A), FUNCTION(A, B) or FUNCTION(A, B, C), with numpy's broadcasting; PER_LANE pixels
+// an invocation.
+#ifndef ASSEMBLED
+#define FUNCTION ADD  // of lib/elementwise.glsl; empty for one operand as it is
+#define OPERANDS 2  // 1 to 3; those of B and C are given only if there are such operands
+#define PER_LANE 4  // pixels of an invocation
+#define SIZES int[2](10, 6)  // the coordinates of an output pixel
+#define A_SAME_PIXELS 1  // 1: an output pixel belongs to the same pixel of A
+#define A_STRIDES int[2](6, 1)  // otherwise: to the sum of coordinate * stride
+#define A_PIXELS 60  // pixels of A
+#define A_ONE_CHANNEL 0  // 1: A's only channel belongs to all of the output's
+#undef A_UNIT  // given where LiteRT compares in 256ths; see in_256ths
+#define B_SAME_PIXELS 0
+#define B_STRIDES int[2](0, 1)
+#define B_PIXELS 6
+#define B_ONE_CHANNEL 0
+#undef B_UNIT
+#undef C_SAME_PIXELS
+#undef C_STRIDES
+#undef C_PIXELS
+#undef C_ONE_CHANNEL
+#endif
+#include "lib/tensor.glsl"
+#include "lib/index.glsl"
 
 // Defines `load`, which reads the texel of an operand for a slice and a pixel of the output.
 #define LOADER(VEC, load, name, same_pixels, strides, pixels, one_channel) \
   VEC load(int slice, int pixel) { \
-    int index = same_pixels == 1 ? pixel : broadcast(pixel, strides); \
+    int index = same_pixels == 1 ? pixel : element_at(coordinates_of(pixel, SIZES), strides); \
     return one_channel == 1 ? LOAD(name, index).xxxx : LOAD(name, slice * pixels + index); \
   }
 

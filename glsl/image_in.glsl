@@ -1,10 +1,28 @@
+#version 310 es
+#extension GL_GOOGLE_include_directive : require
+
 // The pixels of textures -> a tensor [1, OUT_H, OUT_W, 1 to 4 channels], as gles_delegate/image.py
-// describes it: from one texture of colours or, with PLANES, from two (NV12) or three (I420).
+// describes it: from one texture of colours, or from two (NV12) or three (I420) planes.
 //
 // TRANSFORM holds the rows of the matrix from positions in the tensor to positions in the picture,
 // the first with the padding as its fourth number; then the gains and the biases of the channels.
-// The tensor's channels are colours.ORDER or, if GRAY, their luma. An 8-bit tensor has the integers
-// from LOWEST to HIGHEST; with SCALE it stands for SCALE * (integer - ZERO_POINT).
+#ifndef ASSEMBLED
+#define OUT_W 6  // columns of the tensor
+#define PLANES 1  // textures
+#define MONOCHROME 0  // 1: the only texture has one channel
+#define GRAY 0  // 1: the tensor's channels are the luma of the colours
+#define ORDER rgba  // otherwise: the order of the colours in them
+#define EDGE 1e-3  // pixels by which a position may miss the picture
+#define BLACK 16.0  // Y' of black, in 255ths
+#define LUMA_RANGE 219.0  // from there to white
+#define CHROMA_RANGE 224.0  // the range of U and V
+#define LUMA_RED 0.299  // red's share of Y'
+#define LUMA_BLUE 0.114  // blue's share of Y'
+#undef LOWEST  // the range of an 8-bit tensor's integers
+#undef HIGHEST
+#undef SCALE  // of a quantized tensor, which stands for SCALE * (integer - ZERO_POINT)
+#undef ZERO_POINT
+#endif
 #include "lib/tensor.glsl"
 
 INPUT0(TRANSFORM)
@@ -24,7 +42,8 @@ vec4 bilinear(highp sampler2D plane, vec2 at) {
   vec2 weight = at - floor(at);
   ivec2 low = clamp(corner, ivec2(0), last), high = clamp(corner + 1, ivec2(0), last);
   vec4 top = mix(texelFetch(plane, low, 0), texelFetch(plane, ivec2(high.x, low.y), 0), weight.x);
-  vec4 bottom = mix(texelFetch(plane, ivec2(low.x, high.y), 0), texelFetch(plane, high, 0), weight.x);
+  vec4 bottom =
+      mix(texelFetch(plane, ivec2(low.x, high.y), 0), texelFetch(plane, high, 0), weight.x);
   return mix(top, bottom, weight.y);
 }
 

@@ -1,9 +1,31 @@
+#version 310 es
+#extension GL_GOOGLE_include_directive : require
+
 // A tensor [1, HEIGHT, WIDTH, CHANNELS] -> pixels in the order of a texture's rows, WORDS 32-bit
 // words each: RGBA8 or R32F (1), RGBA16F (2).
 //
-// A pixel is SCALE * x + OFFSET or, of COLOURS colours in PALETTE packed as RGBA8, that of the
-// class: the highest of several scores, whether a single one is above THRESHOLD, or an integer.
+// A pixel is SCALE * x + OFFSET or, if there are COLOURS, that of the class: the highest of several
+// scores, whether a single one is above THRESHOLD, or an integer.
+#ifndef ASSEMBLED
+#define OUT_VEC ivec4
+#define OUT_ELEMENT ivec4
+#define HEIGHT 10
+#define WIDTH 6
+#define PIXELS 60  // of the tensor
+#define CHANNELS 4  // of the tensor
+#define SCALE 1.0
+#define OFFSET 0.0
+#define RGBA8 1  // 1: the texture's format is RGBA8
+#define R32F 0  // 1: it is R32F
+#define WORDS 1
+#define FLIP_Y 0  // 1: the lowest row first
+#define COLOURS 0  // colours of the palette
+#define PALETTE int[1](0)  // the colours as RGBA8
+#define SCORES 1  // 1: X has scores; 0: the integer of a class
+#define THRESHOLD 0.5
+#endif
 #include "lib/tensor.glsl"
+#include "lib/index.glsl"
 
 INPUT0(X)
 
@@ -22,7 +44,7 @@ int class_of(int pixel) {
   VEC0 highest = v.xxxx;
 #pragma unroll(gpu)
   for (int channel = 1; channel < CHANNELS; ++channel) {
-    if (channel % 4 == 0) v = LOAD(X, channel / 4 * PIXELS + pixel);
+    if (channel % 4 == 0) v = LOAD(X, texel_of(channel, pixel, PIXELS));
     if (v[channel % 4] > highest.x) {
       highest.x = v[channel % 4];
       best = channel;

@@ -1,3 +1,6 @@
+#version 310 es
+#extension GL_GOOGLE_include_directive : require
+
 // L2_NORMALIZATION: a pixel's channels over their Euclidean length.
 #include "lib/tensor.glsl"
 #include "lib/channels.glsl"
@@ -10,10 +13,11 @@ void main() {
   if (pixel >= OUT_PIXELS) return;
 #endif
   vec4 squares = vec4(0.0);
-  for (EACH_SLICE(s)) {
+  for (int s = SLICE_LANE; s < OUT_SLICES; s += SLICE_LANES) {
     vec4 v = LOAD(X, s * OUT_PIXELS + pixel);
     squares += v * v;
   }
   float norm = max(sqrt(sum_of(squares)), 1e-6);
-  for (EACH_SLICE(s)) store(s, pixel, LOAD(X, s * OUT_PIXELS + pixel) / norm);
+  for (int s = SLICE_LANE; s < OUT_SLICES; s += SLICE_LANES)
+    store(s, pixel, LOAD(X, s * OUT_PIXELS + pixel) / norm);
 }

@@ -1,7 +1,14 @@
+#version 310 es
+#extension GL_GOOGLE_include_directive : require
+
 // The cell of an LSTM with CHANNELS units. GATES: of each, what goes into the gates for the input,
-// the new value, forgetting and the output. Y is the new state or, if ACTIVATION, what leaves the
-// cell; STATE the old state or, if ACTIVATION, the new one.
+// the new value, forgetting and the output.
+#ifndef ASSEMBLED
+#define CHANNELS 7
+#define ACTIVATION 0  // 0: Y is the new state, of the old STATE; 1: the result, of the new STATE
+#endif
 #include "lib/tensor.glsl"
+#include "lib/index.glsl"
 
 INPUT0(GATES)
 INPUT1(STATE)
@@ -13,7 +20,7 @@ vec4 gate(int number, int slice, int pixel) {
   vec4 v;
   for (int lane = 0; lane < 4; ++lane) {
     int channel = number * CHANNELS + min(4 * slice + lane, CHANNELS - 1);
-    v[lane] = LOAD(GATES, channel / 4 * OUT_PIXELS + pixel)[channel % 4];
+    v[lane] = LOAD_CHANNEL(GATES, channel, pixel, OUT_PIXELS);
   }
   return v;
 #endif

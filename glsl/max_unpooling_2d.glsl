@@ -1,4 +1,16 @@
+#version 310 es
+#extension GL_GOOGLE_include_directive : require
+
 // MaxUnpooling2D: each value at the place in its window that its index names, zero elsewhere.
+#ifndef ASSEMBLED
+#define IN_PIXELS 15  // pixels of VALUES
+#define IN_H 5  // rows of VALUES
+#define IN_W 3  // columns of VALUES
+#define OUT_H 10  // rows of the output
+#define OUT_W 6  // columns of the output
+#define FILTER_H 2  // rows of the window
+#define FILTER_W 2  // columns of the window
+#endif
 #include "lib/tensor.glsl"
 
 INPUT0(VALUES)

@@ -1,7 +1,17 @@
+#version 310 es
+#extension GL_GOOGLE_include_directive : require
+
 // ONE_HOT: input 1 where the coordinate along the new axis is the index there, input 2 elsewhere.
-//
-// The new axis has DEPTH elements, each INNER elements long.
+#ifndef ASSEMBLED
+#define VEC0 ivec4
+#define ELEMENT0 ivec4
+#define DEPTH 7  // elements of the new axis
+#define INNER 1  // elements of the output for each of them
+#define INDEX_CHANNELS 6  // channels of INDICES
+#define INDEX_PIXELS 10  // pixels of INDICES
+#endif
 #include "lib/tensor.glsl"
+#include "lib/index.glsl"
 
 INPUT0(INDICES)
 INPUT1(ON)
@@ -14,8 +24,7 @@ void main() {
   for (int lane = 0; lane < 4 && 4 * slice + lane < OUT_CHANNELS; ++lane) {
     int element = pixel * OUT_CHANNELS + 4 * slice + lane;
     int index = element / (INNER * DEPTH) * INNER + element % INNER;
-    int channel = index % INDEX_CHANNELS;
-    int hot = LOAD(INDICES, channel / 4 * INDEX_PIXELS + index / INDEX_CHANNELS)[channel % 4];
+    int hot = LOAD_ELEMENT(INDICES, index, INDEX_CHANNELS, INDEX_PIXELS);
     if (hot == element / INNER % DEPTH) v[lane] = on.x;
   }
   store(slice, pixel, v);

@@ -1,5 +1,22 @@
-// Of the inputs in a window, where padding does not count: POOLING is AVERAGE, MAXIMUM or
-// ARGUMENT, the place of the first maximum in the window; there, edges repeat into the padding.
+#version 310 es
+#extension GL_GOOGLE_include_directive : require
+
+// The AVERAGE or MAXIMUM of the inputs in a window, where padding does not count, or the ARGUMENT:
+// the place of the first maximum in the window; there, edges repeat into the padding.
+#ifndef ASSEMBLED
+#define POOLING AVERAGE  // or MAXIMUM or ARGUMENT
+#define BATCH 1  // images
+#define IN_H 20  // rows of X
+#define IN_W 12  // columns of X
+#define OUT_H 10  // rows of the output
+#define OUT_W 6  // columns of the output
+#define FILTER_H 2  // rows of the window
+#define FILTER_W 2  // columns of the window
+#define STRIDE_H 2  // input rows from one output to the next
+#define STRIDE_W 2  // input columns from one output to the next
+#define PAD_H 0  // padding above X
+#define PAD_W 0  // padding to its left
+#endif
 #include "lib/tensor.glsl"
 
 #define AVERAGE 0

@@ -1,4 +1,11 @@
+#version 310 es
+#extension GL_GOOGLE_include_directive : require
+
 // SOFTMAX over the channels of a pixel: exp(BETA * (x - max)) / sum; LOG_SOFTMAX: its logarithm.
+#ifndef ASSEMBLED
+#define BETA 1.0
+#define LOGARITHM 0  // 1: LOG_SOFTMAX
+#endif
 #include "lib/tensor.glsl"
 #include "lib/channels.glsl"
 
@@ -9,13 +16,15 @@ void main() {
 #if SLICE_LANES == 1
   if (pixel >= OUT_PIXELS) return;
 #endif
-  vec4 v = vec4(LOWEST);
-  for (EACH_SLICE(s)) v = max(v, masked(s, LOAD(X, s * OUT_PIXELS + pixel), LOWEST));
+  vec4 v = vec4(LOWEST_FLOAT);
+  for (int s = SLICE_LANE; s < OUT_SLICES; s += SLICE_LANES)
+    v = max(v, masked(s, LOAD(X, s * OUT_PIXELS + pixel), LOWEST_FLOAT));
   float highest = highest_of(v);
   v = vec4(0.0);
-  for (EACH_SLICE(s)) v += masked(s, exp((LOAD(X, s * OUT_PIXELS + pixel) - highest) * BETA), 0.0);
+  for (int s = SLICE_LANE; s < OUT_SLICES; s += SLICE_LANES)
+    v += masked(s, exp((LOAD(X, s * OUT_PIXELS + pixel) - highest) * BETA), 0.0);
   float sum = sum_of(v);
-  for (EACH_SLICE(s)) {
+  for (int s = SLICE_LANE; s < OUT_SLICES; s += SLICE_LANES) {
     vec4 power = (LOAD(X, s * OUT_PIXELS + pixel) - highest) * BETA;
 #if LOGARITHM
     store(s, pixel, power - log(sum));

@@ -1,5 +1,19 @@
-// Bytes in row-major order, sixteen to a texel -> a tensor: the real numbers of a quantised one,
-// SCALE * (byte - ZERO_POINT), the bytes themselves of another.
+#version 310 es
+#extension GL_GOOGLE_include_directive : require
+
+// Bytes in row-major order, sixteen to a texel -> a tensor: the real numbers of a quantized one,
+// the bytes themselves of another.
+#ifndef ASSEMBLED
+#define OUT_VEC ivec4
+#define OUT_ELEMENT ivec4
+#define VEC0 ivec4
+#define ELEMENT0 ivec4
+#define CHANNELS 7  // channels of the tensor
+#define PIXELS 60  // pixels of the tensor
+#define SIGNED 0  // 1: int8; 0: uint8 or bool
+#undef SCALE  // of a quantized tensor, which stands for SCALE * (byte - ZERO_POINT)
+#undef ZERO_POINT
+#endif
 #include "lib/tensor.glsl"
 
 INPUT0(X)

@@ -1,12 +1,34 @@
+#version 310 es
+#extension GL_GOOGLE_include_directive : require
+
 // Copies strided elements of the input into a region of the output: RESHAPE, PAD, CONCATENATION ...
 //
-// The region has REGION_PIXELS pixels of REGION_CHANNELS channels; its elements, counted with the
-// channels fastest, have coordinates in SIZES. An element is the input's element (same count)
-// OFFSET + sum of coordinate * STRIDES. A coordinate outside [LOWER, UPPER) is mirrored there, by
-// MIRROR 1 without and by 2 with the outermost element again, or by 0 makes the element FILL.
-// Region pixel q is the output's pixel q / ROW * OUT_ROW + q % ROW + OUT_PIXEL; region channel 0 is
-// the output's channel OUT_CHANNEL.
+// An element of the region with coordinates in SIZES is the input's element
+// OFFSET + sum of coordinate * STRIDES. A coordinate outside [LOWER, UPPER) is mirrored into it or
+// makes the element FILL. Region pixel q is the output's pixel
+// q / ROW * OUT_ROW + q % ROW + OUT_PIXEL; region channel 0 is the output's channel OUT_CHANNEL.
+#ifndef ASSEMBLED
+#define IN_CHANNELS 7  // channels of X
+#define IN_PIXELS 60  // pixels of X
+#define IN_ELEMENTS 420  // their product
+#define REGION_PIXELS 60  // pixels of the region
+#define REGION_CHANNELS 7  // channels of the region
+#define ROW 60
+#define OUT_ROW 60
+#define OUT_PIXEL 0
+#define OUT_CHANNEL 0
+#define SIZES int[2](60, 7)
+#define STRIDES int[2](7, 1)
+#define LOWER int[2](0, 0)
+#define UPPER int[2](60, 7)
+#define OFFSET 0
+#define MIRROR 0  // 1: mirrored without the outermost element; 2: with it again; 0: not
+#define FILLED 0  // 1: FILL is the first element of VALUE; 0: it is 0
+#define CONSECUTIVE 0  // 1: elements follow each other in the input as they do in the region
+#define WHOLE_TEXELS 0  // 1: the lanes of a texel are those of one input texel
+#endif
 #include "lib/tensor.glsl"
+#include "lib/index.glsl"
 
 INPUT0(X)
 #if FILLED
@@ -16,25 +38,29 @@ INPUT1(VALUE)
 #define FILL 0
 #endif
 
-VEC0 fetch(int pixel, int channel) { return LOAD(X, channel / 4 * IN_PIXELS + pixel); }
+// A coordinate mirrored into [lower, upper).
+int mirrored(int coordinate, int lower, int upper) {
+#if MIRROR
+  if (coordinate < lower) coordinate = 2 * lower + 1 - MIRROR - coordinate;
+  if (coordinate >= upper) coordinate = 2 * upper - 3 + MIRROR - coordinate;
+#endif
+  return coordinate;
+}
 
 // The input's element for an element of the region, -1 where there is none.
 int source(int element) {
-  const int sizes[DIMS] = SIZES, strides[DIMS] = STRIDES, lower[DIMS] = LOWER, upper[DIMS] = UPPER;
-  int index = OFFSET;
+  const int lower[DIMS] = LOWER, upper[DIMS] = UPPER;
+  int at[DIMS] = coordinates_of(element, SIZES);
   bool inside = true;
-  for (int d = DIMS - 1; d >= 0; --d) {
-    int coordinate = d == 0 ? element : element % sizes[d];
-    element /= sizes[d];
-#if MIRROR
-    if (coordinate < lower[d]) coordinate = 2 * lower[d] + 1 - MIRROR - coordinate;
-    if (coordinate >= upper[d]) coordinate = 2 * upper[d] - 3 + MIRROR - coordinate;
-#endif
-    index += coordinate * strides[d];
-    inside = inside && coordinate >= lower[d] && coordinate < upper[d];
+#pragma unroll
+  for (int d = 0; d < DIMS; ++d) {
+    at[d] = mirrored(at[d], lower[d], upper[d]);
+    inside = inside && at[d] >= lower[d] && at[d] < upper[d];
   }
+  int index = OFFSET + element_at(at, STRIDES);
   return inside && index < IN_ELEMENTS ? index : -1;
 }
+
 void main() {
   int q = PIXEL_INVOCATION;
   int slice = SLICE_INVOCATION + OUT_CHANNEL / 4;
@@ -44,14 +70,14 @@ void main() {
   int channel = 4 * slice - OUT_CHANNEL;
 #if WHOLE_TEXELS
   int element = source(q * REGION_CHANNELS + channel);
-  if (element >= 0) v = fetch(element / IN_CHANNELS, element % IN_CHANNELS);
+  if (element >= 0) v = LOAD(X, texel_of(element % IN_CHANNELS, element / IN_CHANNELS, IN_PIXELS));
 #elif CONSECUTIVE
   // Elements that follow each other here do so in the input: one division is enough.
   int element = OFFSET + q * REGION_CHANNELS + channel;
   int in_pixel = element / IN_CHANNELS, in_channel = element % IN_CHANNELS;
   for (int lane = 0; lane < 4; ++lane) {
     if (channel + lane < REGION_CHANNELS && element + lane < IN_ELEMENTS)
-      v[lane] = fetch(in_pixel, in_channel)[in_channel % 4];
+      v[lane] = LOAD_CHANNEL(X, in_channel, in_pixel, IN_PIXELS);
     bool last = in_channel == IN_CHANNELS - 1;
     in_pixel = last ? in_pixel + 1 : in_pixel;
     in_channel = last ? 0 : in_channel + 1;
@@ -60,15 +86,15 @@ void main() {
   for (int lane = 0; lane < 4; ++lane) {
     if (channel + lane >= 0 && channel + lane < REGION_CHANNELS) {
       int element = source(q * REGION_CHANNELS + channel + lane);
-      if (element >= 0) {
-        int in_channel = element % IN_CHANNELS;
-        v[lane] = fetch(element / IN_CHANNELS, in_channel)[in_channel % 4];
-      }
+      if (element >= 0) v[lane] = LOAD_ELEMENT(X, element, IN_CHANNELS, IN_PIXELS);
     }
   }
 #endif
 #if PARTIAL && !WHOLE_TEXELS
-  if (channel < 0) v = choose(v, unpacked(out_texels[slice * OUT_PIXELS + pixel]), lanes_below(-channel));
+  if (channel < 0) {
+    OUT_VEC before = unpacked(out_texels[slice * OUT_PIXELS + pixel]);
+    v = choose(v, before, lanes_below(-channel));
+  }
 #endif
   store(slice, pixel, v);
 }

@@ -89,16 +89,16 @@ def _stage(
     walk: Shape = tuple(n if axis in axes else 1 for axis, n in enumerate(pixels))
     sizes, kept_strides = merged(reduced(pixels, axes), strides)
     reduced_sizes, reduced_strides = merged(walk, strides)
+    dims = max(len(sizes), len(reduced_sizes))
     channels = len(x.shape) - 1 in axes
     defines = {
         **defines,
         "IN_PIXELS": x.pixels,
-        "DIMS": len(sizes),
-        "SIZES": sizes,
-        "STRIDES": kept_strides,
-        "REDUCED_DIMS": len(reduced_sizes),
-        "REDUCED_SIZES": reduced_sizes,
-        "REDUCED_STRIDES": reduced_strides,
+        "DIMS": dims,
+        "SIZES": _of_rank(dims, sizes, 1),
+        "STRIDES": _of_rank(dims, kept_strides, 0),
+        "REDUCED_SIZES": _of_rank(dims, reduced_sizes, 1),
+        "REDUCED_STRIDES": _of_rank(dims, reduced_strides, 0),
         "REDUCED": prod(reduced_sizes),
         "REDUCE_CHANNELS": int(channels),
     }
@@ -106,3 +106,8 @@ def _stage(
         defines["IN_CHANNELS"] = x.channels
     grid = make_grid(output.pixels, output.slices, node.limits)
     return node.dispatch("reduce", (x,), output, grid, defines)
+
+
+def _of_rank(dims: int, numbers: Shape, fill: int) -> Shape:
+    """Pad `numbers` in front with `fill` to the length `dims`."""
+    return (fill,) * (dims - len(numbers)) + numbers

@@ -1,9 +1,10 @@
-// Reductions over the channels of a pixel, by the SLICE_LANES invocations of its work group.
+// Reductions over the channels of a pixel, by the SLICE_LANES invocations of its work group: each
+// takes the slices SLICE_LANE, SLICE_LANE + SLICE_LANES ...
+#ifndef LIB_CHANNELS
+#define LIB_CHANNELS
+#include "lib/tensor.glsl"
 
-const float LOWEST = -3.402823466e38;
-
-// The slices that this invocation looks at.
-#define EACH_SLICE(s) int s = int(gl_LocalInvocationID.SLICE_AXIS); s < OUT_SLICES; s += SLICE_LANES
+const float LOWEST_FLOAT = -3.402823466e38;
 
 // A texel with `fill` in the lanes past the last channel.
 vec4 masked(int slice, vec4 v, float fill) {
@@ -19,7 +20,7 @@ shared float of_lane[SLICE_LANES];
 
 void share(float v) {
   barrier();  // the last reduction has been read
-  of_lane[gl_LocalInvocationID.SLICE_AXIS] = v;
+  of_lane[SLICE_LANE] = v;
   barrier();
 }
 #endif
@@ -46,3 +47,4 @@ float sum_of(vec4 v) {
 #endif
   return sum;
 }
+#endif

@@ -3,6 +3,13 @@
 // max, min, clamp and tanh may lose a NaN that LiteRT keeps, and compilers make max and min of
 // comparisons, so NaN is looked for by itself.
 
+#ifndef LIB_ELEMENTWISE
+#define LIB_ELEMENTWISE
+
+// mix(no, yes, which), which takes integers only from GLSL 4.50 on.
+vec4 choose(vec4 no, vec4 yes, bvec4 which) { return mix(no, yes, which); }
+ivec4 choose(ivec4 no, ivec4 yes, bvec4 which) { return no ^ (no ^ yes) & -ivec4(which); }
+
 // `result`, but NaN where x is NaN.
 vec4 keep_nan(vec4 result, vec4 x) { return mix(result, x, isnan(x)); }
 // `result`, but b where a or b is NaN: what a comparison of LiteRT's falls back to.
@@ -199,3 +206,4 @@ ivec4 CAST_TO_UINT8(vec4 x) { return clamp(CAST_TO_INT32(x), 0, 255); }
 ivec4 CAST_TO_INT32(ivec4 x) { return x; }
 ivec4 CAST_TO_INT8(ivec4 x) { return x << 24 >> 24; }
 ivec4 CAST_TO_UINT8(ivec4 x) { return x & 255; }
+#endif

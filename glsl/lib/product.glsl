@@ -2,11 +2,31 @@
 //
 // W: the biases of W_SLICES slices; then for each BLOCK of slices, at each tap and input slice, the
 // 4 columns of every slice of the block. An invocation computes PIXELS pixels of SLICES slices.
+#ifndef LIB_PRODUCT
+#define LIB_PRODUCT
+#ifndef ASSEMBLED
+#define PIXELS 2  // pixels of the register tile
+#define SLICES 2  // slices of the register tile
+#define IN_LANES 4  // channels of an input slice that are multiplied
+#define IN_SLICES 3  // input slices
+#define W_SLICES 4  // slices of the weights: the output's, rounded up to whole tiles
+#define BLOCK 2  // slices whose weights lie side by side
+#define STORE_LOOP 0  // 1: store the tile in a loop
+#undef STORES  // PIXELS * SLICES, given if STORE_LOOP
+#endif
+#include "lib/tensor.glsl"
 
-INPUT0(X)
 INPUT1(W)
 
-// The first of an invocation's rows of weights, for its first slice.
+// What tile_pixel has to know of the tile; the including shader may choose another type.
+#ifndef TILE
+#define TILE int
+#endif
+
+// The output's pixel that is number `p` of the tile, negative if there is none.
+int tile_pixel(TILE tile, int p);
+
+// The first of the tile's rows of weights, for its first slice.
 int weight_row(int slice) { return min(slice, W_SLICES - SLICES); }
 
 void start_with_biases(out vec4 sum[PIXELS][SLICES], int row) {
@@ -18,13 +38,13 @@ void start_with_biases(out vec4 sum[PIXELS][SLICES], int row) {
   }
 }
 
-// The first texel of the weights for input slice `k` of TAPS * IN_SLICES; those for the next slice
-// lie 4 * BLOCK further on.
-int first_weight(int row, int k) {
-  return W_SLICES + ((row / BLOCK * (TAPS * IN_SLICES) + k) * BLOCK + row % BLOCK) * 4;
+// The first texel of the weights for input slice `k`, counted over all `taps`; those for the next
+// slice lie 4 * BLOCK further on.
+int first_weight(int row, int taps, int k) {
+  return W_SLICES + ((row / BLOCK * (taps * IN_SLICES) + k) * BLOCK + row % BLOCK) * 4;
 }
 
-// Adds the product of an input slice `v`, of which IN_LANES matter, and the weights from texel `w` on.
+// Adds the product of an input slice `v` and the weights from texel `w` on.
 void add_product(inout vec4 sum[PIXELS][SLICES], vec4 v[PIXELS], int w) {
 #pragma unroll
   for (int s = 0; s < SLICES; ++s) {
@@ -41,11 +61,8 @@ void add_product(inout vec4 sum[PIXELS][SLICES], vec4 v[PIXELS], int w) {
   }
 }
 
-// The output's pixel that is number `p` of the tile, negative if there is none.
-int tile_pixel(int p);
-
 // Stores the sums, whose slices begin with `slice`.
-void store_tile(vec4 sum[PIXELS][SLICES], int slice) {
+void store_tile(vec4 sum[PIXELS][SLICES], TILE tile, int slice) {
 #if STORE_LOOP
   // Mesa turns an index into a shorter array into branches, and unrolls a loop whose end it knows.
   vec4 result[64];
@@ -55,16 +72,17 @@ void store_tile(vec4 sum[PIXELS][SLICES], int slice) {
     for (int s = 0; s < SLICES; ++s) result[p * SLICES + s] = sum[p][s];
 #pragma unroll(gpu)
   for (int i = 0; i < STORES; ++i) {
-    int pixel = tile_pixel(i / SLICES), at = slice + i % SLICES;
+    int pixel = tile_pixel(tile, i / SLICES), at = slice + i % SLICES;
     if (pixel >= 0 && at < OUT_SLICES) store(at, pixel, result[i]);
   }
 #else
 #pragma unroll
   for (int p = 0; p < PIXELS; ++p) {
-    int pixel = tile_pixel(p);
+    int pixel = tile_pixel(tile, p);
 #pragma unroll
     for (int s = 0; s < SLICES; ++s)
       if (pixel >= 0 && slice + s < OUT_SLICES) store(slice + s, pixel, sum[p][s]);
   }
 #endif
 }
+#endif

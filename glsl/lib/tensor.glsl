@@ -1,10 +1,9 @@
 // Tensors: PHWC4 texels, read through INPUT0..4 and LOAD, written through store().
 //
-// A shader gets OUT_CHANNELS and OUT_PIXELS of its output, OUT_WHOLE (all of its slices have four
-// channels), SIZE_UNIFORMS (sizes are uniforms instead of constants), IMAGE_READS (read through buffer textures, else through storage blocks), the types of its
-// texels (VEC0 ff. of the inputs, OUT_VEC: vec4 or ivec4) and how they are stored (ELEMENT0 ff.,
-// OUT_ELEMENT), and the element-wise functions fused into it: EPILOGUE(v, slice, pixel) and the
-// EPILOGUE_INPUTS that it loads.
+// See lib/defaults.glsl for the macros that every shader is given.
+#ifndef LIB_TENSOR
+#define LIB_TENSOR
+#include "lib/defaults.glsl"
 
 #if IMAGE_READS
 #define INPUT0(name) layout(FORMAT0, binding = 0) readonly uniform highp IMAGE0 name;
@@ -16,11 +15,16 @@
 // An image load outside the buffer is zero by the specification.
 #define LOAD_OR_ZERO(name, index) imageLoad(name, index)
 #else
-#define INPUT0(name) layout(std430, binding = 1) readonly buffer Input0 { ELEMENT0 name[]; };
-#define INPUT1(name) layout(std430, binding = 2) readonly buffer Input1 { ELEMENT1 name[]; };
-#define INPUT2(name) layout(std430, binding = 3) readonly buffer Input2 { ELEMENT2 name[]; };
-#define INPUT3(name) layout(std430, binding = 4) readonly buffer Input3 { ELEMENT3 name[]; };
-#define INPUT4(name) layout(std430, binding = 5) readonly buffer Input4 { ELEMENT4 name[]; };
+#define INPUT0(name) \
+  layout(std430, binding = 1) readonly buffer Input0 { ELEMENT0 name[]; };
+#define INPUT1(name) \
+  layout(std430, binding = 2) readonly buffer Input1 { ELEMENT1 name[]; };
+#define INPUT2(name) \
+  layout(std430, binding = 3) readonly buffer Input2 { ELEMENT2 name[]; };
+#define INPUT3(name) \
+  layout(std430, binding = 4) readonly buffer Input3 { ELEMENT3 name[]; };
+#define INPUT4(name) \
+  layout(std430, binding = 5) readonly buffer Input4 { ELEMENT4 name[]; };
 #define LOAD(name, index) unpacked(name[index])
 #define LOAD_OR_ZERO(name, index) choose(vec4(0.0), LOAD(name, max(index, 0)), bvec4((index) >= 0))
 #endif
@@ -34,12 +38,8 @@ vec4 unpacked(vec4 texel) { return texel; }
 ivec4 unpacked(ivec4 texel) { return texel; }
 vec4 unpacked(uvec2 texel) { return vec4(unpackHalf2x16(texel.x), unpackHalf2x16(texel.y)); }
 
-// mix(no, yes, which), which takes integers only from GLSL 4.50 on.
-vec4 choose(vec4 no, vec4 yes, bvec4 which) { return mix(no, yes, which); }
-ivec4 choose(ivec4 no, ivec4 yes, bvec4 which) { return no ^ (no ^ yes) & -ivec4(which); }
-
-// a / b for 0 <= a < 2^20 and 0 < b: llvmpipe divides integers lane by lane. (a + 0.5) / b is at least
-// 0.5 / b away from an integer, more than its rounding error.
+// a / b for 0 <= a < 2^20 and 0 < b: llvmpipe divides integers lane by lane. (a + 0.5) / b is at
+// least 0.5 / b away from an integer, more than its rounding error.
 #if SIZE_UNIFORMS
 #define QUOTIENT(a, b) int((float(a) + 0.5) / float(b))
 #else
@@ -62,9 +62,12 @@ layout(local_size_x = PIXEL_LANES, local_size_y = SLICE_LANES) in;
 #endif
 #define PIXEL_INVOCATION int(gl_GlobalInvocationID.PIXEL_AXIS)
 #define SLICE_INVOCATION int(gl_GlobalInvocationID.SLICE_AXIS)
+#define PIXEL_GROUP int(gl_WorkGroupID.PIXEL_AXIS)
+#define PIXEL_LANE int(gl_LocalInvocationID.PIXEL_AXIS)
+#define SLICE_LANE int(gl_LocalInvocationID.SLICE_AXIS)
 
 // The first of `count` pixels of an invocation; the others lie PIXEL_LANES apart.
-#define FIRST_PIXEL(count) (int(gl_WorkGroupID.PIXEL_AXIS) * (PIXEL_LANES * (count)) + int(gl_LocalInvocationID.PIXEL_AXIS))
+#define FIRST_PIXEL(count) (PIXEL_GROUP * (PIXEL_LANES * (count)) + PIXEL_LANE)
 
 #if PARTIAL
 layout(std430, binding = 0) buffer Output { OUT_ELEMENT out_texels[]; };
@@ -78,7 +81,7 @@ EPILOGUE_INPUTS
 
 bvec4 lanes_below(int count) { return lessThan(ivec4(0, 1, 2, 3), ivec4(count)); }
 
-// Writes one texel of the output; lanes past the last channel become zero.
+// Writes one texel of the output: the epilogue of `v`, zero in the lanes past the last channel.
 void store(int slice, int pixel, OUT_VEC v) {
   v = EPILOGUE(v, slice, pixel);
 #if !OUT_WHOLE
@@ -90,3 +93,4 @@ void store(int slice, int pixel, OUT_VEC v) {
   out_texels[slice * OUT_PIXELS + pixel] = v;
 #endif
 }
+#endif

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from gles_delegate.dispatch import Dispatch
 from gles_delegate.limits import Limits
-from gles_delegate.shaders import DESKTOP_HEADER, ES_HEADER, _unrolled, assemble
+from gles_delegate.shaders import DESKTOP_HEADER, ES_HEADER, _body, _unrolled, assemble
 from tests.op_table.graphs import GRAPHS
 from tests.unit.test_fusion import POOL, Net
 from tests.unit.test_plan import ROOMY, plan_of, sketched
 
 LIMITS = Limits()
+GLSL = Path(__file__).parents[2] / "glsl"
 
 
 @pytest.fixture
@@ -66,6 +69,50 @@ def test_a_define_that_no_code_uses_is_an_error(conv: Dispatch) -> None:
 def test_a_define_that_only_a_comment_names_is_an_error(conv: Dispatch) -> None:
     with pytest.raises(ValueError, match="'PHWC4'"):
         assemble(replace(conv, defines={**conv.defines, "PHWC4": 1}), LIMITS)
+
+
+@cache
+def examples(name: str) -> set[str]:
+    """The macros that a shader file declares with an example for tools."""
+    found, depth = set(), 0
+    for line in Path(GLSL, name).read_text().splitlines():
+        if depth or line == "#ifndef ASSEMBLED":
+            depth += line.startswith("#if") - line.startswith("#endif")
+            found |= set(re.findall(r"^#(?:define|undef) (\w+)", line))
+    return found
+
+
+@cache
+def declared(name: str) -> set[str]:
+    """The macros that it or a file that it includes declares so."""
+    includes = re.findall(r'^#include "(.+)"', Path(GLSL, name).read_text(), re.MULTILINE)
+    return examples(name).union(*map(declared, includes))
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_every_define_is_declared_with_an_example(name: str) -> None:
+    for limits in (LIMITS, ROOMY):
+        for dispatch in plan_of(sketched(name), limits).dispatches:
+            source = assemble(dispatch, limits)
+            count = [file for file, _ in source.lines].count("defines")
+            defines = "\n".join(source.text.splitlines()[:count])
+            given = set(re.findall(r"^#define (\w+)", defines, re.MULTILINE))
+            assert given <= declared(f"{dispatch.shader}.glsl")
+
+
+@pytest.mark.parametrize("name", sorted(file.name for file in GLSL.glob("*.glsl")))
+def test_every_example_is_of_a_macro_in_use(name: str) -> None:
+    assert declared(name) - examples("lib/defaults.glsl") <= _body(name).words
+
+
+def test_what_serves_tools_is_left_out(conv: Dispatch) -> None:
+    """Nothing takes the place of a define that a dispatch lacks."""
+    text = assemble(replace(conv, defines={}), LIMITS).text
+    assert text.count("#version") == text.startswith("#version") == 1
+    assert "include" not in text
+    assert "ASSEMBLED" not in text
+    for define in conv.defines:
+        assert f"#define {define} " not in text
 
 
 def test_every_line_is_known_by_file_and_number(conv: Dispatch) -> None:
