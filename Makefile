@@ -62,9 +62,12 @@ benchmark: .venv/.with-test
 	$(bin)/python tools/benchmark $(models)
 
 lint: .venv/.with-test
+	tools/setup-debian "$(PYTHON)" clang-format glslang-tools
 	$(bin)/ruff check
 	$(bin)/ruff format --check
 	$(bin)/mypy
+	clang-format --dry-run -Werror glsl/*.glsl glsl/lib/*.glsl
+	$(bin)/python tools/check-shaders
 	$(bin)/check-jsonschema --quiet --builtin-schema vendor.github-workflows \
 		.github/workflows/ci.yml examples/container/workflow.yml
 
