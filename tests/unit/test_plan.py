@@ -307,3 +307,11 @@ def test_a_plan_prints_as_a_program() -> None:
         assert line.endswith(f"  -> {plan.allocations[dispatch.output]}")
     assert total == f"{len(plan.buffers)} buffers, {sum(plan.buffers)} bytes"
     assert "| TANH" in str(plan)
+
+
+def test_empty_tensors_are_planned_as_float16_too() -> None:
+    sketch = Sketch(np.random.default_rng(0))
+    axis = sketch.constant(np.array([1], np.int32))
+    total = sketch.op("SUM", [sketch.feed((0, 3)), axis], [(0,)], keep_dims=False)
+    lowered = lower_graph(read_model(sketch.build([total])), FLOOR)
+    assert make_plan(lowered, lowered.steps, FLOOR, half=True).outputs

@@ -173,7 +173,7 @@ def _whole_texels(source: Operand, how: View, area: Region, lower: int, upper: i
         return False
     steps = (how.offset, *how.strides[:-1])
     channels, last = source.channels, how.sizes[-1]
-    if last == area.channels == channels and (lower, upper) == (0, last):
+    if last == area.channels == channels > 0 and (lower, upper) == (0, last):
         return not any(step % channels for step in steps)
     if how.mirror:
         return False
