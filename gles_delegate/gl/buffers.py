@@ -28,9 +28,9 @@ class Buffer:
 
     def __init__(self, gl: Functions, data: bytes | memoryview | int) -> None:
         self._gl = gl
-        view = None if isinstance(data, int) else memoryview(data)
-        self.size = data if isinstance(data, int) else memoryview(data).nbytes
-        pointer = _pointer(view) if view and self.size else None
+        view = memoryview(b"" if isinstance(data, int) else data)
+        self.size = data if isinstance(data, int) else view.nbytes
+        pointer = _pointer(view) if view.nbytes else None
         name = ctypes.c_uint()
         gl.glGenBuffers(1, name)
         self.name = name.value
@@ -50,10 +50,9 @@ class Buffer:
         """Replace bytes from `offset` on by those of a contiguous array; checks no GL error."""
         view = memoryview(data)
         if view.nbytes:
-            self._gl.unchecked("glBindBuffer")(gl_names.ARRAY_BUFFER, self.name)
-            self._gl.unchecked("glBufferSubData")(
-                gl_names.ARRAY_BUFFER, offset, view.nbytes, _pointer(view)
-            )
+            target = gl_names.ARRAY_BUFFER
+            self._gl.unchecked("glBindBuffer")(target, self.name)
+            self._gl.unchecked("glBufferSubData")(target, offset, view.nbytes, _pointer(view))
 
     def read_into(self, target: Any, size: int, offset: int = 0) -> None:
         """Wait for the GPU, and copy `size` bytes from `offset` on to a contiguous array.

@@ -46,7 +46,7 @@ def current_loader() -> Callable[[str], int]:
         raise ContextError(
             "expected an EGL context, found a GLX context, which only glcontext can load: pip "
             "install glcontext (Debian: apt install python3-glcontext), or have the app create "
-            "its context with EGL (GLFW: GLFW_CONTEXT_CREATION_API = GLFW_EGL_CONTEXT_API; "
+            "its context with EGL (GLFW: the hint CONTEXT_CREATION_API = EGL_CONTEXT_API; "
             "Qt: QT_XCB_GL_INTEGRATION=xcb_egl; SDL: SDL_VIDEO_X11_FORCE_EGL=1)"
         ) from error
     glx = _libgl()
