@@ -15,9 +15,10 @@ from gles_delegate.errors import (
     WrongContextError,
     WrongThreadError,
 )
+from gles_delegate.gl.devices import Device
 from gles_delegate.gl.dmabuf import ImportedTexture, import_dmabuf
-from gles_delegate.gl.egl import Device, EglContext, list_devices
-from gles_delegate.gl.objects import Fence
+from gles_delegate.gl.egl import EglContext, list_devices
+from gles_delegate.gl.sync import Fence
 from gles_delegate.image.output import ImageOutput
 from gles_delegate.image.transform import ImageTransform
 from gles_delegate.interpreter import Interpreter, SignatureRunner

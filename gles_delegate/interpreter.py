@@ -10,7 +10,7 @@ import numpy as np
 
 from gles_delegate.closing import Closing
 from gles_delegate.delegate import GpuDelegate
-from gles_delegate.gl.objects import Fence
+from gles_delegate.gl.sync import Fence
 from gles_delegate.model.graph import Array, Graph, Signature
 from gles_delegate.model.reader import read_file, read_model
 from gles_delegate.runtime.invocation import Invocation

@@ -97,3 +97,63 @@ def _pointer(view: memoryview) -> Any:
 
 
 _Byte = ctypes.c_char * 1
+
+
+class TexelView:
+    """A range of a buffer, as vec4 texels: a storage block to write, a block or image to read.
+
+    Args:
+        name: The buffer's, which stays its owner's.
+        image: Whether a buffer texture is made for reading.
+    """
+
+    def __init__(self, gl: Functions, name: int, offset: int, size: int, image: bool) -> None:
+        self._gl = gl
+        self.name, self.offset, self.size = name, offset, size
+        self.texture = 0
+        if image:
+            texture = ctypes.c_uint()
+            gl.glGenTextures(1, texture)
+            self.texture = texture.value
+            try:
+                self._attach()
+            except BaseException:
+                self.release()
+                raise
+
+    def _attach(self) -> None:
+        gl, target, texels = self._gl, gl_names.TEXTURE_BUFFER, gl_names.RGBA32F
+        bound = gl.integer(gl_names.TEXTURE_BINDING_BUFFER)
+        gl.glBindTexture(target, self.texture)
+        try:
+            gl.glTexBufferRange(target, texels, self.name, self.offset, self.size)
+        finally:
+            gl.glBindTexture(target, bound)
+
+    def release(self) -> None:
+        if self.texture:
+            self._gl.glDeleteTextures(1, ctypes.c_uint(self.texture))
+
+
+class TexelBuffer(TexelView):
+    """A buffer of its own.
+
+    Args:
+        data: Its bytes, or the number of bytes of an uninitialized one.
+        image: Whether a buffer texture is made for reading.
+
+    Raises:
+        OutOfGpuMemoryError: The driver has no room for it.
+    """
+
+    def __init__(self, gl: Functions, data: bytes | memoryview | int, image: bool) -> None:
+        self.buffer = Buffer(gl, data)
+        try:
+            super().__init__(gl, self.buffer.name, 0, self.buffer.size, image)
+        except BaseException:
+            self.buffer.release()
+            raise
+
+    def release(self) -> None:
+        super().release()
+        self.buffer.release()

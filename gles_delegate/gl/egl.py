@@ -1,7 +1,6 @@
-"""Devices and contexts of EGL: an OpenGL ES 3.1 context without a window.
+"""EGL contexts of our own, without a window.
 
-:class:`EglContext` is a context of our own and speaks glcontext's protocol
-(``load``, ``with``, ``release``), so moderngl attaches to it::
+`EglContext` has glcontext's protocol (``load``, ``with``, ``release``), so moderngl can use it::
 
     with EglContext() as egl_context:
         ctx = moderngl.create_context(context=egl_context, require=310)
@@ -9,68 +8,27 @@
 
 from __future__ import annotations
 
-import ctypes
-import glob
 import os
-import re
-from collections.abc import Callable, Iterator
-from ctypes import c_char_p, c_int32, c_uint32
-from dataclasses import dataclass, field, replace
-from functools import cache, partial
 from types import TracebackType
 
-from ..errors import ContextError, ContextLostError, DelegateError, GLError, WrongThreadError
+from gles_delegate.gl.devices import (
+    Device,
+    NativeContext,
+    best_context,
+    contexts_of_all,
+    create_context,
+    nth_context,
+)
+
+from ..errors import ContextError, ContextLostError, WrongThreadError
 from .libegl import (
     BAD_ACCESS,
     CONTEXT_LOST,
-    DEBIAN_PACKAGES,
     Binding,
-    Display,
     EglError,
-    Handle,
-    LibEgl,
-    attributes,
     forked,
     libegl,
 )
-
-_PLATFORM_SURFACELESS_MESA, _PLATFORM_DEVICE_EXT, _PLATFORM_GBM = 0x31DD, 0x313F, 0x31D7
-_PLATFORM_ANGLE, _ANGLE_TYPE, _ANGLE_VULKAN = 0x3202, 0x3203, 0x3450
-_ANGLE_DEVICE_TYPE, _ANGLE_HARDWARE, _ANGLE_SWIFTSHADER = 0x3209, 0x320A, 0x3487
-_OPENGL_ES_API, _OPENGL_API = 0x30A0, 0x30A2
-_OPENGL_ES3_BIT, _OPENGL_BIT = 0x40, 0x8
-_MAJOR, _MINOR = 0x3098, 0x30FB
-_SURFACE_TYPE, _PBUFFER_BIT, _RENDERABLE_TYPE = 0x3033, 0x1, 0x3040
-_HEIGHT, _WIDTH = 0x3056, 0x3057
-_GL_VENDOR, _GL_RENDERER, _GL_VERSION = 0x1F00, 0x1F01, 0x1F02
-
-_SOFTWARE = re.compile(
-    "llvmpipe|softpipe|swrast|swiftshader|lavapipe|software|basic render", re.IGNORECASE
-)
-
-
-@dataclass(frozen=True)
-class Device:
-    """Something that OpenGL ES 3.1 compute runs on; ``str()`` is one readable line.
-
-    Attributes:
-        index: the place in :func:`list_devices`, and ``device_index`` of :class:`EglContext`.
-        platform: the EGL platform it was reached by: surfaceless, device, gbm or default.
-        vendor, renderer, version: what the driver answers to ``glGetString``.
-        software: True where the CPU does the work (llvmpipe, SwiftShader, ...).
-    """
-
-    index: int
-    platform: str
-    vendor: str
-    renderer: str
-    version: str
-    software: bool
-
-    def __str__(self) -> str:
-        version = self.version if self.version.startswith("OpenGL") else f"OpenGL {self.version}"
-        kind = "software" if self.software else "hardware"
-        return f"{self.index}: {self.renderer}, {version} ({kind}, EGL {self.platform})"
 
 
 def list_devices() -> list[Device]:
@@ -81,7 +39,7 @@ def list_devices() -> list[Device]:
     Raises:
         ContextError: there is no libEGL, or it was in use before this process was forked.
     """
-    natives = _hardware_first()
+    natives = contexts_of_all()
     for native in natives:
         native.destroy()
     return [native.device(index) for index, native in enumerate(natives)]
@@ -126,12 +84,12 @@ class EglContext:
             )
         self._entered: list[Binding | None] = []
         self._pid = os.getpid()
-        self._native: _Native | None
+        self._native: NativeContext | None
         if share is not None:
-            self._native = _create(libegl(), share._usable().display, share.handle)
+            self._native = create_context(libegl(), share._usable().display, share.handle)
             self._device = share.device
         else:
-            self._native = _best() if device_index is None else _nth(device_index)
+            self._native = best_context() if device_index is None else nth_context(device_index)
             self._device = self._native.device(device_index or 0)
         self._share = share
 
@@ -212,7 +170,7 @@ class EglContext:
         if native is not None and self._pid == os.getpid():
             native.destroy()
 
-    def _usable(self) -> _Native:
+    def _usable(self) -> NativeContext:
         if self._native is None:
             raise ContextError("the EglContext is released: make a new one")
         if self._pid != os.getpid():
@@ -225,252 +183,3 @@ class EglContext:
         if error.code == BAD_ACCESS and self._entered:
             return WrongThreadError(str(error))
         return ContextError(str(error))
-
-
-@dataclass(frozen=True)
-class _Native:
-    """A context as EGL has it, and what its driver says of itself."""
-
-    egl: LibEgl = field(repr=False)
-    display: Display
-    handle: int
-    surface: int  # a 1x1 pbuffer where contexts cannot be current without a surface, else 0
-    api: int
-    vendor: str = ""
-    renderer: str = ""
-    version: str = ""
-
-    def device(self, index: int) -> Device:
-        return Device(
-            index=index,
-            platform=self.display.platform,
-            vendor=self.vendor,
-            renderer=self.renderer,
-            version=self.version,
-            software=self.software,
-        )
-
-    @property
-    def software(self) -> bool:
-        return bool(_SOFTWARE.search(self.renderer))
-
-    @property
-    def is_sufficient(self) -> bool:
-        """True for OpenGL ES 3.1, or desktop OpenGL 4.5 (GL_ARB_ES3_1_compatibility is core)."""
-        match = re.match(r"(OpenGL ES )?(\d+)\.(\d+)", self.version)
-        if not match:
-            return False
-        es, major, minor = match.groups()
-        return (int(major), int(minor)) >= ((3, 1) if es else (4, 5))
-
-    @property
-    def is_current(self) -> bool:
-        return bool(self.egl.eglGetCurrentContext() == self.handle)
-
-    def make_current(self) -> None:
-        self.egl.eglBindAPI(self.api)
-        self.egl.eglMakeCurrent(self.display.handle, self.surface, self.surface, self.handle)
-
-    def destroy(self) -> None:
-        display = self.display.handle
-        if self.is_current:  # a context that is current outlives eglDestroyContext
-            self.egl.eglMakeCurrent(display, 0, 0, 0)
-        self.egl.eglDestroyContext(display, self.handle)
-        if self.surface:
-            self.egl.eglDestroySurface(display, self.surface)
-
-    def described(self) -> _Native:
-        """Itself with vendor, renderer and version filled in; it must be current."""
-        address = self.egl.eglGetProcAddress(b"glGetString")
-        if not address:
-            raise GLError("eglGetProcAddress: no glGetString (EGL_KHR_get_all_proc_addresses)")
-        get_string = ctypes.CFUNCTYPE(c_char_p, c_uint32)(address)
-        vendor, renderer, version = (
-            (get_string(name) or b"").decode(errors="replace")
-            for name in (_GL_VENDOR, _GL_RENDERER, _GL_VERSION)
-        )
-        return replace(self, vendor=vendor, renderer=renderer, version=version)
-
-
-@dataclass(frozen=True)
-class _Request:
-    """A version to ask eglCreateContext for."""
-
-    name: str
-    api: int
-    renderable: int
-    attributes: tuple[int, ...]
-
-
-# An EGL 1.4 without EGL_KHR_create_context knows no minor version: plain 3 gives its highest.
-_REQUESTS = (
-    _Request("OpenGL ES 3.2", _OPENGL_ES_API, _OPENGL_ES3_BIT, (_MAJOR, 3, _MINOR, 2)),
-    _Request("OpenGL ES 3.1", _OPENGL_ES_API, _OPENGL_ES3_BIT, (_MAJOR, 3, _MINOR, 1)),
-    _Request("OpenGL ES 3", _OPENGL_ES_API, _OPENGL_ES3_BIT, (_MAJOR, 3)),
-    _Request("OpenGL 4.5", _OPENGL_API, _OPENGL_BIT, (_MAJOR, 4, _MINOR, 5)),
-)
-
-
-def _create(egl: LibEgl, display: Display, share: int = 0) -> _Native:
-    """A context on the display, not left current; raises ContextError with what was tried."""
-    said = []
-    with egl.restored():
-        for request in _REQUESTS:
-            try:
-                native = _ask(egl, display, share, request)
-            except GLError as error:
-                said.append(f"{request.name}: {error}")
-                continue
-            if native.is_sufficient:
-                return native
-            native.destroy()
-            said.append(f"{request.name}: got only {native.version!r} on {native.renderer!r}")
-    raise ContextError("; ".join(said))
-
-
-def _ask(egl: LibEgl, display: Display, share: int, request: _Request) -> _Native:
-    """The context asked for, left current."""
-    surfaceless = "EGL_KHR_surfaceless_context" in display.extensions
-    configless = surfaceless and "EGL_KHR_no_config_context" in display.extensions
-    egl.eglBindAPI(request.api)
-    config = 0 if configless else _config(egl, display, request, pbuffer=not surfaceless)
-    context = egl.eglCreateContext(display.handle, config, share, attributes(*request.attributes))
-    native = _Native(egl, display, context, surface=0, api=request.api)
-    try:
-        if not surfaceless:
-            one_pixel = attributes(_WIDTH, 1, _HEIGHT, 1)
-            surface = egl.eglCreatePbufferSurface(display.handle, config, one_pixel)
-            native = replace(native, surface=surface)
-        native.make_current()
-        return native.described()
-    except GLError:
-        native.destroy()
-        raise
-
-
-def _config(egl: LibEgl, display: Display, request: _Request, *, pbuffer: bool) -> int:
-    surface_type = _PBUFFER_BIT if pbuffer else 0
-    wanted = attributes(_RENDERABLE_TYPE, request.renderable, _SURFACE_TYPE, surface_type)
-    config, count = Handle(), c_int32()
-    egl.eglChooseConfig(display.handle, wanted, ctypes.byref(config), 1, ctypes.byref(count))
-    if not count.value:
-        raise GLError(f"eglChooseConfig: no config for {request.name}")
-    return config.value
-
-
-@dataclass(frozen=True)
-class _Source:
-    """A way to an EGLDisplay; ``device`` is its EGLDeviceEXT where that is known beforehand."""
-
-    platform: str
-    open: Callable[[], int]
-    device: int = 0
-    last_resort: bool = False
-
-
-def _sources(egl: LibEgl, refusals: list[str]) -> Iterator[_Source]:
-    def display(platform: int, native: int = 0) -> int:
-        return int(egl.eglGetPlatformDisplayEXT(platform, native, None))
-
-    def gbm_display(path: str) -> int:
-        return display(_PLATFORM_GBM, _gbm_device(path))
-
-    def angle_display(device_type: int) -> int:
-        chosen = attributes(_ANGLE_TYPE, _ANGLE_VULKAN, _ANGLE_DEVICE_TYPE, device_type)
-        return int(egl.eglGetPlatformDisplayEXT(_PLATFORM_ANGLE, 0, chosen))
-
-    if "EGL_ANGLE_platform_angle" in egl.client_extensions:
-        yield _Source("angle", partial(angle_display, _ANGLE_HARDWARE))
-        yield _Source("angle", partial(angle_display, _ANGLE_SWIFTSHADER))
-    yield _Source("surfaceless", partial(display, _PLATFORM_SURFACELESS_MESA))
-    try:
-        devices = egl.devices()
-    except GLError as error:
-        devices = []
-        refusals.append(f"  device: {error}")
-    for device in devices:
-        yield _Source("device", partial(display, _PLATFORM_DEVICE_EXT, device), device)
-    for path in sorted(glob.glob("/dev/dri/renderD*")):
-        yield _Source("gbm", partial(gbm_display, path), last_resort=True)
-    yield _Source("default", lambda: int(egl.eglGetDisplay(0)), last_resort=True)
-
-
-@cache
-def _gbm_device(path: str) -> int:
-    """A gbm_device of a render node. It stays open: the display on it is never terminated."""
-    try:
-        create = ctypes.CDLL("libgbm.so.1").gbm_create_device
-        node = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except OSError as error:
-        raise ContextError(f"{path}: {error}") from error
-    create.restype, create.argtypes = Handle, (c_int32,)
-    device = int(create(node))
-    if not device:
-        os.close(node)
-        raise ContextError(f"gbm_create_device: no driver for {path}")
-    return device
-
-
-def _working(refusals: list[str]) -> Iterator[_Native]:
-    """A new context on each device in turn, which the receiver destroys.
-
-    What keeps the others from working is appended to ``refusals``.
-    """
-    egl = libegl()
-    egl.refuse_fork()
-    seen: set[object] = set()
-    for source in _sources(egl, refusals):
-        if source.device in seen or (source.last_resort and seen):
-            continue
-        try:
-            native = _create(egl, egl.initialized(source.platform, source.open()))
-        except DelegateError as error:
-            refusals.append(f"  {source.platform}: {error}")
-            continue
-        identity = native.display.device or (native.vendor, native.renderer, native.version)
-        if identity in seen:
-            native.destroy()
-        else:
-            seen.add(identity)
-            yield native
-
-
-def _best() -> _Native:
-    """A context on the first hardware device, or else on the first that works."""
-    refusals: list[str] = []
-    best: _Native | None = None
-    for native in _working(refusals):
-        if best is None:
-            best = native
-        elif native.software:
-            native.destroy()
-        else:
-            best.destroy()
-            best = native
-        if not best.software:
-            break
-    if best is None:
-        raise ContextError(
-            "no device gave an OpenGL ES 3.1 context (nor desktop OpenGL 4.5); tried:\n"
-            + "\n".join(refusals)
-            + f"\nInstall Mesa (apt install {DEBIAN_PACKAGES}) or the GPU maker's driver, and "
-            "let this user open /dev/dri/renderD* (group render)"
-        )
-    return best
-
-
-def _nth(index: int) -> _Native:
-    """A context on the device at this place of :func:`list_devices`."""
-    natives = _hardware_first()
-    if index >= len(natives):
-        for native in natives:
-            native.destroy()
-        raise ContextError(f"no device {index}: gles_delegate.list_devices() has {len(natives)}")
-    chosen = natives.pop(index)
-    for native in natives:
-        native.destroy()
-    return chosen
-
-
-def _hardware_first() -> list[_Native]:
-    return sorted(_working([]), key=lambda native: native.software)

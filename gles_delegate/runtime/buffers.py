@@ -8,9 +8,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from gles_delegate.dispatch import Const, Kind, Operand, Value
-from gles_delegate.gl.buffers import read_into
+from gles_delegate.gl.buffers import TexelBuffer, TexelView, read_into
 from gles_delegate.gl.context import GpuContext
-from gles_delegate.gl.objects import TexelBuffer, TexelView
 from gles_delegate.model.graph import Array, Graph
 from gles_delegate.planning.memory import Allocation
 from gles_delegate.planning.plan import Plan

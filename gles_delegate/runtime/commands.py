@@ -15,8 +15,10 @@ from typing import Any, TypeAlias
 
 from gles_delegate.dispatch import Dispatch, Operand, Value
 from gles_delegate.gl import functions as gl_names
+from gles_delegate.gl.buffers import TexelView
 from gles_delegate.gl.context import OUTPUT_BLOCK, GpuContext
-from gles_delegate.gl.objects import Sampler, Stopwatch, TexelView
+from gles_delegate.gl.sampler import Sampler
+from gles_delegate.gl.sync import Stopwatch
 from gles_delegate.planning.memory import Allocation
 from gles_delegate.planning.plan import Plan
 from gles_delegate.runtime.binding import BoundBuffer, Resource, SampledTextures, WrittenTexture

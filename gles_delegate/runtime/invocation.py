@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gles_delegate.gl.functions import Functions
-from gles_delegate.gl.objects import Fence
+from gles_delegate.gl.sync import Fence
 from gles_delegate.model.graph import Array
 
 

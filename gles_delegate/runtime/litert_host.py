@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gles_delegate.gl.objects import Fence, wait_on_gpu
+from gles_delegate.gl.sync import Fence, wait_on_gpu
 from gles_delegate.litert.check import require_known_layout
 from gles_delegate.litert.native import NativeDelegate
 from gles_delegate.model.graph import Array

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TypeAlias
 
 from gles_delegate.gl.context import GpuContext
-from gles_delegate.gl.objects import Program
+from gles_delegate.gl.program import Program
 from gles_delegate.runtime.commands import Call
 from gles_delegate.runtime.store import Store, fingerprint
 from gles_delegate.shaders import Source

@@ -10,7 +10,7 @@ import numpy as np
 
 from gles_delegate.dispatch import Dispatch, Shape
 from gles_delegate.errors import DelegateError
-from gles_delegate.gl.objects import Fence, wait_on_gpu
+from gles_delegate.gl.sync import Fence, wait_on_gpu
 from gles_delegate.gl.thread import GlThread
 from gles_delegate.model.graph import Array, Graph
 from gles_delegate.planning.lowering import Lowered, Lowerings

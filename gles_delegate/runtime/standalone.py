@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gles_delegate.dispatch import Shape
-from gles_delegate.gl.objects import Fence
+from gles_delegate.gl.sync import Fence
 from gles_delegate.model.graph import Array, Graph, Tensor
 from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.invocation import Invocation

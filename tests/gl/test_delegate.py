@@ -23,11 +23,11 @@ import pytest
 
 import gles_delegate as gd
 from gles_delegate.gl import functions as gl_names
+from gles_delegate.gl.buffers import TexelBuffer
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.egl import current_context
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.libegl import Binding, libegl
-from gles_delegate.gl.objects import TexelBuffer
 from gles_delegate.runtime import buffers, session
 from tests.support.small import INPUT, allocated, check, expected, run, small_model, tiny_model
 from tests.support.state import State, objects_in

@@ -14,7 +14,8 @@ import moderngl
 import pytest
 
 from gles_delegate.errors import ContextError, WrongThreadError
-from gles_delegate.gl.egl import Device, EglContext, current_context, list_devices
+from gles_delegate.gl.devices import Device
+from gles_delegate.gl.egl import EglContext, current_context, list_devices
 from gles_delegate.gl.libegl import DEBIAN_PACKAGES, Binding, Handle, LibEgl, attributes, libegl
 
 pytestmark = pytest.mark.usefixtures("gl")

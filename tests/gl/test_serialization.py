@@ -13,7 +13,7 @@ import pytest
 
 import gles_delegate as gd
 from gles_delegate.gl.context import GpuContext
-from gles_delegate.gl.objects import Program
+from gles_delegate.gl.program import Program
 from gles_delegate.runtime import buffers, store
 from tests.support.small import check, small_model, tiny_model
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import gles_delegate as gd
 from gles_delegate.gl.context import GpuContext
-from gles_delegate.gl.objects import Program
+from gles_delegate.gl.program import Program
 from gles_delegate.ops.lib import weights
 from gles_delegate.ops.lib.tiles import CHOICES
 from gles_delegate.runtime import tuning

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import pytest
 
 from gles_delegate.dispatch import Value
+from gles_delegate.gl.buffers import TexelBuffer
 from gles_delegate.gl.functions import Functions
-from gles_delegate.gl.objects import TexelBuffer
 from gles_delegate.planning import plan
 from gles_delegate.planning.memory import Allocation, LiveRanges
 from gles_delegate.runtime import buffers

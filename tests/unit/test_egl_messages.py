@@ -10,8 +10,9 @@ from typing import NoReturn
 import pytest
 
 from gles_delegate.errors import ContextError, DelegateError, GLError
-from gles_delegate.gl import egl, libegl
-from gles_delegate.gl.egl import Device, EglContext
+from gles_delegate.gl import devices, egl, libegl
+from gles_delegate.gl.devices import Device
+from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.libegl import Display, EglError, LibEgl
 
 LLVMPIPE = "llvmpipe (LLVM 15.0.6, 256 bits)"
@@ -35,7 +36,7 @@ class FakeLibEgl(LibEgl):
         raise EglError("eglGetDisplay", 0x3000)
 
 
-class FakeNative(egl._Native):
+class FakeNative(devices.NativeContext):
     """A context that only counts as one, and notes its destruction."""
 
     def destroy(self) -> None:
@@ -55,7 +56,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[FakeNative]:
     """The contexts that the devices of this machine give, in the order of trying."""
     contexts: list[FakeNative] = []
     destroyed.clear()
-    monkeypatch.setattr(egl, "_working", lambda refusals: iter(contexts))
+    monkeypatch.setattr(devices, "_working", lambda refusals: iter(contexts))
     return contexts
 
 
@@ -66,7 +67,8 @@ def no_libegl(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(ctypes, "CDLL", missing)
     monkeypatch.setattr(ctypes.util, "find_library", lambda name: None)
-    monkeypatch.setattr(egl, "libegl", libegl.libegl.__wrapped__)
+    for module in (devices, egl):
+        monkeypatch.setattr(module, "libegl", libegl.libegl.__wrapped__)
 
 
 @pytest.mark.usefixtures("no_libegl")
@@ -79,7 +81,7 @@ def test_no_libegl() -> None:
 
 
 def test_no_device_says_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(egl, "libegl", FakeLibEgl)
+    monkeypatch.setattr(devices, "libegl", FakeLibEgl)
     monkeypatch.setattr(glob, "glob", lambda pattern: ["/dev/dri/renderD_none"])
     with pytest.raises(ContextError) as caught:
         EglContext()
@@ -124,10 +126,12 @@ def test_a_device_that_egl_does_not_identify_is_told_by_its_strings(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     renderers = iter(["Some GPU", "Some GPU", "Other GPU"])
-    monkeypatch.setattr(egl, "libegl", FakeLibEgl)
+    monkeypatch.setattr(devices, "libegl", FakeLibEgl)
     monkeypatch.setattr(FakeLibEgl, "initialized", lambda *arguments: None)
-    monkeypatch.setattr(egl, "_create", lambda *arguments: native(next(renderers)))
-    monkeypatch.setattr(egl, "_sources", lambda *arguments: [egl._Source("device", int)] * 3)
+    monkeypatch.setattr(devices, "create_context", lambda *arguments: native(next(renderers)))
+    monkeypatch.setattr(
+        devices, "_sources", lambda *arguments: [devices._Source("device", int)] * 3
+    )
     assert [device.renderer for device in egl.list_devices()] == ["Some GPU", "Other GPU"]
 
 

@@ -1,0 +1,109 @@
+"""Compute programs."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from typing import Protocol
+
+from gles_delegate.errors import ShaderError
+from gles_delegate.gl import functions as gl_names
+from gles_delegate.gl.functions import Functions
+
+
+class ProgramSource(Protocol):
+    """A shader's name and text, and how to explain a compiler's log about it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+
+    def explain(self, log: str) -> str: ...
+
+
+class Program:
+    """A compute program, which `start` compiles; the driver may do it in the background.
+
+    Args:
+        binary: What `binary` returned for the same source on the same driver. One that the
+            driver does not take any more is passed over.
+    """
+
+    def __init__(
+        self, gl: Functions, source: ProgramSource, binary: bytes | memoryview = b""
+    ) -> None:
+        self._gl = gl
+        self._source = source
+        self._shader = 0
+        self.name = gl.glCreateProgram()
+        self.is_from_binary = bool(binary) and self._take(binary)
+        self._started = self.is_from_binary
+
+    def finish(self) -> None:
+        """Wait until the program can be used; starts it if need be.
+
+        Raises:
+            ShaderError: It did not compile or link; the message quotes our files.
+        """
+        self.start()
+        if not self._shader:
+            return
+        try:
+            self._require("Shader", self._shader, gl_names.COMPILE_STATUS, "compile")
+            self._require("Program", self.name, gl_names.LINK_STATUS, "link")
+        finally:
+            self._gl.glDeleteShader(self._shader)
+            self._shader = 0
+
+    def binary(self) -> bytes:
+        """The linked program in the driver's own format; empty if the driver has none."""
+        size = self._get("Program", self.name, gl_names.PROGRAM_BINARY_LENGTH)
+        if not self._gl.integer(gl_names.NUM_PROGRAM_BINARY_FORMATS) or not size:
+            return b""
+        kind, data = ctypes.c_uint(), ctypes.create_string_buffer(size)
+        self._gl.glGetProgramBinary(self.name, size, None, kind, data)
+        return _KIND.pack(kind.value) + data.raw
+
+    def release(self) -> None:
+        self._gl.glDeleteShader(self._shader)
+        self._gl.glDeleteProgram(self.name)
+
+    def start(self) -> None:
+        """Begin to compile, unless that has been done."""
+        if self._started:
+            return
+        self._started = True
+        gl = self._gl
+        self._shader = gl.glCreateShader(gl_names.COMPUTE_SHADER)
+        text = ctypes.c_char_p(self._source.text.encode())
+        gl.glShaderSource(self._shader, 1, text, None)
+        gl.glCompileShader(self._shader)
+        gl.glAttachShader(self.name, self._shader)
+        gl.glProgramParameteri(self.name, gl_names.PROGRAM_BINARY_RETRIEVABLE_HINT, 1)
+        gl.glLinkProgram(self.name)
+
+    def _take(self, binary: bytes | memoryview) -> bool:
+        data = bytes(binary[_KIND.size :])
+        (kind,) = _KIND.unpack_from(binary)
+        self._gl.unchecked("glProgramBinary")(self.name, kind, data, len(data))
+        self._gl.forget_errors()
+        return bool(self._get("Program", self.name, gl_names.LINK_STATUS))
+
+    def _get(self, kind: str, name: int, parameter: int) -> int:
+        value = ctypes.c_int()
+        getattr(self._gl, f"glGet{kind}iv")(name, parameter, value)
+        return value.value
+
+    def _require(self, kind: str, name: int, status: int, what: str) -> None:
+        if self._get(kind, name, status):
+            return
+        size = max(self._get(kind, name, gl_names.INFO_LOG_LENGTH), 1)
+        log = ctypes.create_string_buffer(size)
+        getattr(self._gl, f"glGet{kind}InfoLog")(name, len(log), None, log)
+        text = self._source.explain(log.value.decode("utf-8", "replace"))
+        raise ShaderError(f"{self._source.name} did not {what}:\n{text}")
+
+
+_KIND = struct.Struct("<I")
+"""The number of a program binary's format, in front of it."""

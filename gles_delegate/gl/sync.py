@@ -1,0 +1,124 @@
+"""Fences, and timing of GPU work."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+from gles_delegate.closing import Closing
+from gles_delegate.gl import functions as gl_names
+from gles_delegate.gl.functions import Functions
+
+
+class Stopwatch:
+    """Measures what the GPU spends on some calls.
+
+    Args:
+        queries: Use the GPU's own timer; otherwise the CPU's, and wait for the GPU before and
+            after, which counts the way to it and back as well.
+    """
+
+    def __init__(self, gl: Functions, queries: bool) -> None:
+        self._gl = gl
+        self._query = ctypes.c_uint()
+        if queries:
+            gl.glGenQueries(1, self._query)
+
+    def measure(self, function: Callable[[], object]) -> float:
+        """Call it; the seconds that it took on the GPU."""
+        gl = self._gl
+        if not self._query:
+            gl.glFinish()
+            begin = perf_counter()
+            function()
+            gl.glFinish()
+            return perf_counter() - begin
+        nanoseconds = ctypes.c_uint64()
+        gl.glBeginQuery(gl_names.TIME_ELAPSED, self._query)
+        function()
+        gl.glEndQuery(gl_names.TIME_ELAPSED)
+        gl.glGetQueryObjectui64v(self._query, gl_names.QUERY_RESULT, nanoseconds)
+        return nanoseconds.value / 1e9
+
+    def release(self) -> None:
+        if self._query:
+            self._gl.glDeleteQueries(1, self._query)
+
+
+class Fence(Closing):
+    """A point in the GPU's work: when it is reached, everything submitted before is done.
+
+    Once it is known to be reached it frees itself; `release` frees it before that.
+
+    Args:
+        run: Calls a function where the context is current.
+    """
+
+    def __init__(self, gl: Functions, run: Callable[[Callable[[], Any]], Any]) -> None:
+        self._gl, self._run = gl, run
+        self._sync: int | None = gl.glFenceSync(gl_names.SYNC_GPU_COMMANDS_COMPLETE, 0)
+        gl.glFlush()  # another context, or nobody, may wait for it
+
+    def done(self) -> bool:
+        """Whether the GPU has reached it; does not wait."""
+        return self.wait(0)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Have the CPU wait, for `timeout` seconds at most, and say whether it is reached.
+
+        Raises:
+            WrongThreadError, WrongContextError, ContextLostError: See `GpuDelegate`.
+        """
+        return self._sync is None or bool(self._run(lambda: self._wait(timeout)))
+
+    def wait_on_gpu(self) -> None:
+        """Have the GPU wait before what the context current now submits next; returns at once.
+
+        That context is the delegate's or shares with it.
+        """
+        if self._sync is not None:
+            self._gl.glWaitSync(self._sync, 0, gl_names.TIMEOUT_IGNORED)
+
+    def release(self) -> None:
+        """Free it; it counts as reached afterwards."""
+        if self._sync is not None:
+            self._run(self.delete)
+
+    def close(self) -> None:
+        """`release`, for ``with``."""
+        self.release()
+
+    def _wait(self, timeout: float | None) -> bool:
+        limit = gl_names.TIMEOUT_IGNORED if timeout is None else max(int(timeout * 1e9), 0)
+        flags = gl_names.SYNC_FLUSH_COMMANDS
+        reached = self._gl.glClientWaitSync(self._sync, flags, limit)
+        if reached == gl_names.TIMEOUT_EXPIRED:
+            return False
+        self.delete()
+        return True
+
+    def delete(self) -> None:
+        """`release`, where the context is current already."""
+        if self._sync is not None:
+            self._gl.glDeleteSync(self._sync)
+            self._sync = None
+
+
+def wait_on_gpu(gl: Functions, fence: Fence | int) -> None:
+    """Have the GPU wait for a fence, ours or an app's GLsync, before what is submitted next.
+
+    Raises:
+        TypeError: It is something else.
+        ValueError: It is none of this context.
+    """
+    expected = f"expected a Fence or a GLsync of the delegate's context, found {fence!r}"
+    if isinstance(fence, Fence):
+        fence.wait_on_gpu()
+    elif not isinstance(fence, int):
+        raise TypeError(expected)
+    elif not gl.glIsSync(fence):
+        raise ValueError(expected)
+    else:
+        gl.glWaitSync(fence, 0, gl_names.TIMEOUT_IGNORED)
