@@ -21,7 +21,7 @@ class Limits:
             0: tensors are read through shader storage blocks.
         size_uniforms: One program can serve dispatches of several sizes, which are uniforms then.
         half_storage: Tensors stored as float16 are worth their loss of precision.
-        cpu: The "GPU" is a software rasterizer.
+        llvmpipe: The device is Mesa's software rasterizer, which calls for other kernels.
         simd_lanes: Invocations along x that a software rasterizer computes as one SIMD vector.
         store_loops: Storing a register tile in a loop compiles in much less time.
     """
@@ -36,7 +36,7 @@ class Limits:
     buffer_texels: int = 0
     size_uniforms: bool = True
     half_storage: bool = False
-    cpu: bool = False
+    llvmpipe: bool = False
     simd_lanes: int = 8
     store_loops: bool = False
 

@@ -109,7 +109,7 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sou
         "IMAGE_READS": int(image_reads),
         "PARTIAL": int(dispatch.partial),
     }
-    if limits.cpu:
+    if limits.llvmpipe:
         # Mesa's shader cache would take the machine code of another width.
         common["SIMD_LANES"] = limits.simd_lanes
     for i, operand in enumerate(dispatch.operands):
@@ -130,9 +130,9 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sou
         "SIZE_UNIFORMS": int(numbers.as_uniforms),
         **{size: numbers.text(value) for size, value in sizes.items()},
     }
-    bounds = body.tile_bounds if limits.cpu else body.bounds
+    bounds = body.tile_bounds if limits.llvmpipe else body.bounds
     known = tuple((bound, str(defines[bound])) for bound in bounds if bound in defines)
-    text = _unrolled(body.text, known, limits.cpu)
+    text = _unrolled(body.text, known, limits.llvmpipe)
     top = _defines(defines) + _epilogue(dispatch, numbers)
     if numbers.as_uniforms:
         header += f"layout(location = {SIZES}) uniform int sizes[{len(numbers.values)}];\n"
@@ -165,7 +165,7 @@ class _Numbers:
 
 
 @lru_cache(1 << 8)  # some bounds are sizes of the input
-def _unrolled(code: str, bounds: tuple[tuple[str, str], ...], cpu: bool) -> str:
+def _unrolled(code: str, bounds: tuple[tuple[str, str], ...], llvmpipe: bool) -> str:
     """The code without its marked loops up to known bounds, in the same number of lines.
 
     Where a loop indexes an array, SwiftShader and llvmpipe of Mesa 25 keep it in memory instead of
@@ -176,11 +176,11 @@ def _unrolled(code: str, bounds: tuple[tuple[str, str], ...], cpu: bool) -> str:
         end = _end_of_statement(code, loop.end())
         statement, body = code[loop.end("gap") : end], code[loop.end() : end]
         bound = loop["bound"]
-        last = "" if cpu and loop["gpu"] else known.get(bound, bound)
+        last = "" if llvmpipe and loop["gpu"] else known.get(bound, bound)
         if last.isdigit() and not ("#" in body or "break;" in body or "continue;" in body):
             line = f"{{ {' '.join(body.split())} }} "
             values = range(int(loop["first"]), int(last))
-            if cpu or len(line) * len(values) <= _MOST_CHARACTERS:
+            if llvmpipe or len(line) * len(values) <= _MOST_CHARACTERS:
                 use = re.compile(rf"(?<![.\w]){loop['i']}\b")  # and no swizzle
                 copies = "".join(use.sub(str(value), line) for value in values)
                 statement = f"{{ {copies}}}" + "\n" * body.count("\n")

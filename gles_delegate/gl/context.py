@@ -82,7 +82,7 @@ class GpuContext:
             try:
                 self.gl.forget_errors()
                 self._read_limits()
-                if pin_workers and self.limits.cpu and self._egl is not None:
+                if pin_workers and self.limits.llvmpipe and self._egl is not None:
                     llvmpipe.pin_workers()
             except BaseException:
                 self.release()
@@ -122,14 +122,14 @@ class GpuContext:
                 )
         return self._current()
 
-    def compile(
+    def run_trials(
         self, uses: Sequence[Callable[[], object]], progress: Callable[[int], None]
     ) -> None:
-        """Use each program once, on llvmpipe, which compiles them so; see `llvmpipe.compile_by`."""
+        """Run each program once, which makes llvmpipe compile it; see `llvmpipe.compile_by`."""
         llvmpipe.compile_by(uses, self.gl, self._egl, progress)
 
     def textures(self) -> AbstractContextManager[None]:
-        """Inside the guard: leave the state of textures and of uploads to them as it is found."""
+        """Inside the guard: save and restore texture and pixel-unpack state."""
         return nullcontext() if self._owned else _textures_restored(self.gl)
 
     def refuse_fork(self) -> None:
@@ -168,9 +168,11 @@ class GpuContext:
         textures = number >= (3, 2) or bool(
             {"GL_EXT_texture_buffer", "GL_OES_texture_buffer"} & extensions
         )
-        cpu = "llvmpipe" in self.renderer
+        is_llvmpipe = "llvmpipe" in self.renderer
         # llvmpipe's own timer does not see its worker threads.
-        self.timers = not cpu and ("GL_EXT_disjoint_timer_query" in extensions or not self.is_es)
+        self.timers = not is_llvmpipe and (
+            "GL_EXT_disjoint_timer_query" in extensions or not self.is_es
+        )
         self.offset_alignment = gl.integer(gl_names.SHADER_STORAGE_BUFFER_OFFSET_ALIGNMENT)
         if textures:
             of_textures = gl.integer(gl_names.TEXTURE_BUFFER_OFFSET_ALIGNMENT)
@@ -188,16 +190,18 @@ class GpuContext:
             shared_bytes=gl.integer(gl_names.MAX_COMPUTE_SHARED_MEMORY_SIZE),
             block_bytes=gl.integer64(gl_names.MAX_SHADER_STORAGE_BLOCK_SIZE),
             # llvmpipe gathers from storage blocks lane by lane, from buffer textures by vectors.
-            buffer_texels=gl.integer(gl_names.MAX_TEXTURE_BUFFER_SIZE) if cpu and textures else 0,
+            buffer_texels=gl.integer(gl_names.MAX_TEXTURE_BUFFER_SIZE)
+            if is_llvmpipe and textures
+            else 0,
             # On a software rasterizer zink makes constants of uniforms, and may run a program with
             # those of an earlier dispatch (Mesa 22.3).
-            size_uniforms=not (cpu and "zink" in self.renderer),
+            size_uniforms=not (is_llvmpipe and "zink" in self.renderer),
             # A GPU is bound by memory; on llvmpipe unpacking costs more than it saves.
-            half_storage=not cpu,
-            cpu=cpu,
+            half_storage=not is_llvmpipe,
+            llvmpipe=is_llvmpipe,
             simd_lanes=int(bits[1]) // 32 if (bits := _BITS.search(self.renderer)) else 8,
             # 25.0.7: 0.10 instead of 0.37 s for 32 texels, 24.0.5: 0.14 for 0.19; others: slower.
-            store_loops=cpu and (24, 0) <= _mesa_version(version) < (25, 2),
+            store_loops=is_llvmpipe and (24, 0) <= _mesa_version(version) < (25, 2),
         )
 
 

@@ -87,7 +87,7 @@ def depthwise_conv_2d(node: NodeView, options: DepthwiseConv2DOptions) -> list[S
         weights, steps = packed(node, node.input(1), 2, output.slices, texels, how)
     most = 8 if window.stride_w == 1 else 4
     tiles = CPU_TILES[node.choice]
-    pixels = tiles.length(window, most) if node.limits.cpu else run_length(window, most)
+    pixels = tiles.length(window, most) if node.limits.llvmpipe else run_length(window, most)
     multiplier = outputs // channels
     defines = _defines(x, window, batch, pixels, multiplier)
     runs = batch * window.out_h * runs_of(window, pixels)
@@ -114,7 +114,7 @@ def _defines(
 
 def _run_grid(runs: int, slices: int, limits: Limits, choice: int) -> Grid:
     """Invocations for one slice of a run each; on llvmpipe at first in few kinds of work groups."""
-    if choice or not limits.cpu:
+    if choice or not limits.llvmpipe:
         return make_grid(runs, slices, limits)
     lanes = limits.simd_lanes
     if 2 * runs <= lanes and runs < slices:

@@ -156,7 +156,7 @@ def _shortcuts(
 
 def fuse_depthwise(dispatches: list[Dispatch], kept: Set[Value], limits: Limits) -> list[Dispatch]:
     """Fuse depthwise convolutions into the pointwise ones that alone read them, on llvmpipe."""
-    if not limits.cpu:
+    if not limits.llvmpipe:
         return dispatches
     readers: Counter[Operand] = Counter(operand for d in dispatches for operand in d.operands)
     makers: dict[Operand, Dispatch]

@@ -33,7 +33,7 @@ class Programs:
                 if source.text not in self._programs:
                     binary = store.get(fingerprint(source.text)) if store else None
                     self._programs[source.text] = Program(gpu.gl, source, binary or b"")
-            if not gpu.limits.cpu:
+            if not gpu.limits.llvmpipe:
                 for program in self._programs.values():
                     program.start()
         except BaseException:
@@ -57,7 +57,7 @@ class Programs:
         """
         programs, report = self._programs.values(), progress or (lambda done, total: None)
         total = len(programs)
-        if self._gpu.limits.cpu:
+        if self._gpu.limits.llvmpipe:
 
             def try_out(program: Program) -> None:
                 program.finish()
@@ -65,7 +65,7 @@ class Programs:
                     function(*arguments)
 
             jobs = [partial(try_out, program) for program in programs]
-            self._gpu.compile(jobs, lambda done: report(done, total))
+            self._gpu.run_trials(jobs, lambda done: report(done, total))
             self._gpu.gl.check("compile")
         else:
             for done, program in enumerate(programs):

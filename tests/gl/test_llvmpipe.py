@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("gl")
 @pytest.fixture
 def gpu() -> GpuContext:
     gpu = GpuContext()
-    if not gpu.limits.cpu:
+    if not gpu.limits.llvmpipe:
         pytest.skip("this device is not llvmpipe")
     return gpu
 
@@ -39,7 +39,7 @@ def used(gpu: GpuContext, number: int) -> tuple[list[list[int]], list[int]]:
 
     progress: list[int] = []
     with gpu.guard():
-        gpu.compile([use(here) for here in contexts], progress.append)
+        gpu.run_trials([use(here) for here in contexts], progress.append)
         (own,) = {current_context()}
     assert all(here[-1] == own for here in contexts)
     return contexts, progress
@@ -93,7 +93,7 @@ def test_what_fails_in_the_own_context_stops_the_others(gpu: GpuContext) -> None
         raise KeyboardInterrupt
 
     with gpu.guard(), pytest.raises(KeyboardInterrupt):
-        gpu.compile([lambda: None] * 10, fail)
+        gpu.run_trials([lambda: None] * 10, fail)
 
 
 def test_compiling_writes_into_no_buffer() -> None:

@@ -27,7 +27,9 @@ from tests.support.sketch import Sketch
 from tests.support.tflite_builder import ModelBuilder
 
 FLOOR = Limits()
-ROOMY = Limits(storage_blocks=6, image_units=5, invocations=1024, buffer_texels=1 << 27, cpu=True)
+ROOMY = Limits(
+    storage_blocks=6, image_units=5, invocations=1024, buffer_texels=1 << 27, llvmpipe=True
+)
 
 
 def plan_of(content: bytes, limits: Limits = FLOOR) -> Plan:
@@ -184,7 +186,7 @@ def test_limits_default_to_what_es_3_1_guarantees() -> None:
         "half_storage": False,
         "simd_lanes": 8,
         "store_loops": False,
-        "cpu": False,
+        "llvmpipe": False,
     }
 
 

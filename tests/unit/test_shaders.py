@@ -160,23 +160,23 @@ def test_sizes_are_uniforms_where_a_device_allows_it() -> None:
         assert source.sizes == ()
 
 
-@pytest.mark.parametrize("cpu", [False, True], ids=["gpu", "llvmpipe"])
-def test_loops_over_a_tile_are_unrolled(conv: Dispatch, cpu: bool) -> None:
-    limits = replace(LIMITS, cpu=cpu)
+@pytest.mark.parametrize("llvmpipe", [False, True], ids=["gpu", "llvmpipe"])
+def test_loops_over_a_tile_are_unrolled(conv: Dispatch, llvmpipe: bool) -> None:
+    limits = replace(LIMITS, llvmpipe=llvmpipe)
     plain = assemble(conv, limits)
     assert "p < PIXELS" not in plain.text
     assert "k < IN_SLICES" in plain.text
     assert len(plain.lines) == len(plain.text.splitlines())
     large = replace(conv, defines={**conv.defines, "PIXELS": 26, "SLICES": 4})
-    assert ("p < PIXELS" in assemble(large, limits).text) == (not cpu)
+    assert ("p < PIXELS" in assemble(large, limits).text) == (not llvmpipe)
 
 
 def test_llvmpipe_never_unrolls_the_loop_over_inputs(conv: Dispatch) -> None:
-    limits = replace(LIMITS, cpu=True, size_uniforms=False)
+    limits = replace(LIMITS, llvmpipe=True, size_uniforms=False)
     assert "k < IN_SLICES" in assemble(conv, limits).text
 
 
-@pytest.mark.parametrize("cpu", [False, True], ids=["gpu", "llvmpipe"])
+@pytest.mark.parametrize("llvmpipe", [False, True], ids=["gpu", "llvmpipe"])
 @pytest.mark.parametrize(
     ("code", "expected"),
     [
@@ -193,14 +193,14 @@ def test_llvmpipe_never_unrolls_the_loop_over_inputs(conv: Dispatch) -> None:
          "{ { { { f(0, 0); } } } { { { f(1, 0); } } } }\n\n"),
     ],
 )  # fmt: skip
-def test_a_marked_loop_is_unrolled(code: str, expected: str, cpu: bool) -> None:
+def test_a_marked_loop_is_unrolled(code: str, expected: str, llvmpipe: bool) -> None:
     bounds = (("ONE", "1"), ("N", "2"), ("THREE", "3"))
-    unrolled = _unrolled(f"#pragma unroll\n{code}", bounds, cpu)
+    unrolled = _unrolled(f"#pragma unroll\n{code}", bounds, llvmpipe)
     assert unrolled.replace(" ", "") == f"\n{expected}".replace(" ", "")
-    assert _unrolled(code, bounds, cpu).startswith("for (int")
+    assert _unrolled(code, bounds, llvmpipe).startswith("for (int")
 
 
-@pytest.mark.parametrize("cpu", [False, True], ids=["gpu", "llvmpipe"])
+@pytest.mark.parametrize("llvmpipe", [False, True], ids=["gpu", "llvmpipe"])
 @pytest.mark.parametrize(
     "loop",
     [
@@ -211,9 +211,9 @@ def test_a_marked_loop_is_unrolled(code: str, expected: str, cpu: bool) -> None:
         "for (int i = 0; i < N; ++i) {\n#if A\n f(i);\n#endif\n}",
     ],
 )
-def test_a_marked_loop_that_stays(loop: str, cpu: bool) -> None:
+def test_a_marked_loop_that_stays(loop: str, llvmpipe: bool) -> None:
     bounds = (("N", "2"), ("SIZE", "sizes[0]"))
-    assert _unrolled(f"#pragma unroll\n{loop}", bounds, cpu) == f"\n{loop}"
+    assert _unrolled(f"#pragma unroll\n{loop}", bounds, llvmpipe) == f"\n{loop}"
 
 
 def test_long_loops_are_unrolled_on_llvmpipe_only() -> None:

@@ -12,7 +12,7 @@ from gles_delegate.limits import Limits
 from gles_delegate.ops.lib.tiles import CHOICES, MOST_PIXELS, Tile
 from gles_delegate.ops.lib.window import Window
 
-LLVMPIPE = Limits(cpu=True)
+LLVMPIPE = Limits(llvmpipe=True)
 IMAGES = [(1, 4, 4), (7, 7, 256), (12544, 8, 16), (196, 128, 128), (1089, 20, 120), (9, 300, 2)]
 
 
@@ -43,7 +43,7 @@ def test_tiles_fit_the_output_and_the_device(choice: int, limits: Limits) -> Non
 def test_lanes_lie_along_the_slices_where_pixels_would_leave_some_idle() -> None:
     assert Tile.choose(7 * 7, 256, 256, LLVMPIPE).slices_in_x
     assert not Tile.choose(112 * 112, 16, 8, LLVMPIPE).slices_in_x
-    assert not Tile.choose(7 * 7, 256, 256, replace(LLVMPIPE, cpu=False)).slices_in_x
+    assert not Tile.choose(7 * 7, 256, 256, replace(LLVMPIPE, llvmpipe=False)).slices_in_x
 
 
 def test_a_wide_window_over_few_channels_has_a_tile_of_more_than_a_few_texels() -> None:

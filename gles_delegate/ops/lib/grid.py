@@ -41,7 +41,7 @@ VERY_MANY_SLICES = 512
 
 def pixel_grid(output: Value, limits: Limits) -> Grid:
     """One invocation per pixel; or one work group, if slices are many and pixels few."""
-    enough = VERY_MANY_SLICES * output.pixels if limits.cpu else MANY_SLICES
+    enough = VERY_MANY_SLICES * output.pixels if limits.llvmpipe else MANY_SLICES
     if output.slices < enough or output.pixels > 4 * WORK_GROUP:
         return make_grid(output.pixels, 1, limits)
     return Grid(output.pixels, WORK_GROUP, 1, WORK_GROUP, True)

@@ -45,7 +45,7 @@ class Tile:
         """
         if pixels < 8 and slices > pixels:
             return cls(max(pixels, 1), 1, 1, 64, True)
-        if not limits.cpu:
+        if not limits.llvmpipe:
             p, s = _GPU_TILES[choice]
             return cls(p, min(slices, s), *_GPU_LANES)
         tiles = CPU_TILES[choice]
@@ -64,7 +64,7 @@ class Tile:
         pixels = batch * window.out_h * window.out_w
         if pixels < 8 and slices > pixels:
             return cls(run_length(window, 8), 1, 1, 64, True)
-        if not limits.cpu:
+        if not limits.llvmpipe:
             p, s = _GPU_TILES[choice]
             return cls(run_length(window, p), min(slices, s), *_GPU_LANES)
         tiles, lanes, width = CPU_TILES[choice], min(x.channels, 4), window.kernel_w

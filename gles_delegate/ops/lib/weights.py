@@ -99,7 +99,7 @@ def with_size_uniforms(dispatch: DispatchT, limits: Limits, by_runs: bool = True
         return dispatch
     if dispatch.choice and by_runs:
         return dispatch
-    names = _SIZES if limits.cpu else _SIZES - {"KERNEL_H"}
+    names = _SIZES if limits.llvmpipe else _SIZES - {"KERNEL_H"}
     return dispatch.sized(*(name for name in dispatch.defines if name in names))
 
 
