@@ -1,4 +1,4 @@
-"""Shader files plus compile-time constants to GLSL text, and GLSL errors back to our files."""
+"""Assembling of shaders: files and compile-time constants to GLSL text, errors back to files."""
 
 from __future__ import annotations
 

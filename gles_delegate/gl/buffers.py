@@ -1,4 +1,4 @@
-"""Buffer objects, with an explicit release."""
+"""Buffer objects and ranges of them, with an explicit release."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from gles_delegate.gl.functions import Functions
 
 
 class Buffer:
-    """A buffer object. Its methods leave it bound to ARRAY_BUFFER, which the guard puts back.
+    """A buffer object. Its methods leave it bound to ARRAY_BUFFER, which the guard restores.
 
     Args:
         data: Its content, or the number of bytes of an uninitialized one.
 
     Attributes:
-        name: GL's name of it.
-        size: In bytes.
+        name: Its GL name.
+        size: Size in bytes.
 
     Raises:
         OutOfGpuMemoryError: The driver has no room for it.
@@ -75,7 +75,7 @@ class Buffer:
 
 
 def read_into(gl: Functions, name: int, target: Any, size: int, offset: int) -> None:
-    """`Buffer.read_into` for any buffer of the context, by GL's name of it."""
+    """`Buffer.read_into` for any buffer of the context, given by its GL name."""
     if not size:
         return
     destination = (ctypes.c_char * size).from_buffer(target)
@@ -100,11 +100,11 @@ _Byte = ctypes.c_char * 1
 
 
 class TexelView:
-    """A range of a buffer, as vec4 texels: a storage block to write, a block or image to read.
+    """A range of a buffer as vec4 texels: a storage block, and a buffer texture to read through.
 
     Args:
-        name: The buffer's, which stays its owner's.
-        image: Whether a buffer texture is made for reading.
+        name: GL name of the buffer, which this object does not own.
+        image: Make a buffer texture for reading.
     """
 
     def __init__(self, gl: Functions, name: int, offset: int, size: int, image: bool) -> None:
@@ -136,11 +136,11 @@ class TexelView:
 
 
 class TexelBuffer(TexelView):
-    """A buffer of its own.
+    """A buffer with a view of all its texels.
 
     Args:
         data: Its bytes, or the number of bytes of an uninitialized one.
-        image: Whether a buffer texture is made for reading.
+        image: Make a buffer texture for reading.
 
     Raises:
         OutOfGpuMemoryError: The driver has no room for it.

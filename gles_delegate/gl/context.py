@@ -1,4 +1,4 @@
-"""The context a delegate works in: its limits, and the guard around every use of it."""
+"""The context of a delegate: its limits, and the guard around every use."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ class GpuContext:
     """A context, owned or adopted, with the thread that uses it.
 
     Args:
-        context: None for a context of its own, an `EglContext` of the app's, or what is adopted:
-            a `moderngl.Context` that is current now, or "current", whatever context is.
-        device_index: Of `list_devices`, for a context of its own.
-        pin_workers: On llvmpipe, and not in an adopted context, give each of its threads a
-            processor of its own.
-        driver: Environment variables for the driver, for a context of its own; see `gl.mesa`.
+        context: None: make an own context. Or an `EglContext` of the app. Or a context to adopt: a
+            `moderngl.Context` that is current now, or "current" for whatever context is.
+        device_index: Device of `list_devices` for an own context.
+        pin_workers: On llvmpipe, pin each of its threads to a processor, unless the context is
+            adopted.
+        driver: Environment variables for the driver, for an own context; see `gl.mesa`.
 
     Attributes:
-        gl: Its functions.
-        limits: What its compute shaders may use.
-        is_es: Whether it is OpenGL ES; otherwise desktop OpenGL.
+        gl: The functions of the context.
+        limits: The limits of its compute shaders.
+        is_es: Whether it is OpenGL ES; otherwise it is desktop OpenGL.
         renderer: The driver's name of the device.
-        timers: Whether the GPU measures how long it takes.
-        identity: Vendor, renderer and version, which change with the device and the driver.
-        offset_alignment: Bytes of which the place of texels in a buffer must be a multiple.
+        timers: Whether the GPU has usable timer queries.
+        identity: Vendor, renderer and version; they change with the device and the driver.
+        offset_alignment: Required alignment, in bytes, of a texel range's offset.
 
     Raises:
-        ContextError: There is no context to be had, or the adopted one is not current.
+        ContextError: No context is available, or the one to adopt is not current.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class GpuContext:
 
     @property
     def is_private(self) -> bool:
-        """Whether it is a context of its own, which shares nothing with others."""
+        """Whether it is an own context, which shares nothing with others."""
         return self._owned
 
     def release(self) -> None:
@@ -99,7 +99,7 @@ class GpuContext:
             self._egl.release()
 
     def guard(self) -> AbstractContextManager[None]:
-        """Make the context current inside ``with``, and leave everything as it was found.
+        """Make the context current inside ``with``, and restore everything afterwards.
 
         Raises, before any GL call:
             WrongThreadError: This is not the thread it was bound to.
@@ -222,14 +222,14 @@ def _adopt(context: moderngl.Context | Literal["current"]) -> int:
 
 
 def _mesa_version(version: str) -> tuple[int, int]:
-    """Of Mesa, from GL's version string; (0, 0) for another driver."""
+    """Version of Mesa from GL's version string; (0, 0) for another driver."""
     found = re.search(r"Mesa (\d+)\.(\d+)", version)
     return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
 @contextmanager
 def _restored(gl: Functions) -> Iterator[None]:
-    """Put back, afterwards, the state of the context that a run changes."""
+    """Save and restore the state that a run changes."""
     gl.forget_errors()
     program = gl.integer(gl_names.CURRENT_PROGRAM)
     array_buffer = gl.integer(gl_names.ARRAY_BUFFER_BINDING)
@@ -249,7 +249,7 @@ def _restored(gl: Functions) -> Iterator[None]:
         yield
     finally:
         gl.forget_errors()
-        # A program that the app deleted while it was in use is gone now.
+        # If the app deleted the program while it was in use, it is gone now.
         gl.glUseProgram(program if gl.glIsProgram(program) else 0)
         gl.glBindBuffer(gl_names.ARRAY_BUFFER, array_buffer)
         for i, buffer, start, size in blocks:
@@ -264,7 +264,7 @@ def _restored(gl: Functions) -> Iterator[None]:
 
 @contextmanager
 def _textures_restored(gl: Functions) -> Iterator[None]:
-    """Put back, afterwards, what sampling textures and uploading to one changes."""
+    """Save and restore texture and pixel-unpack state."""
     active = gl.integer(gl_names.ACTIVE_TEXTURE)
     units = []
     for unit in range(gl_names.TEXTURE0, gl_names.TEXTURE0 + MAX_TEXTURES):

@@ -1,4 +1,4 @@
-"""The context that is current on this thread, whoever made it, with EGL or with GLX."""
+"""The context that is current on this thread, of EGL or GLX."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def is_moderngl_context(thing: object) -> TypeGuard[moderngl.Context]:
-    """Whether it is a `moderngl.Context`; whoever has one has imported moderngl."""
+    """Whether it is a `moderngl.Context`, without importing moderngl."""
     return isinstance(thing, getattr(sys.modules.get("moderngl"), "Context", ()))
 
 

@@ -38,13 +38,15 @@ _SOFTWARE = re.compile(
 
 @dataclass(frozen=True)
 class Device:
-    """Something that OpenGL ES 3.1 compute runs on; ``str()`` is one readable line.
+    """A device with OpenGL ES 3.1 compute; ``str()`` is one readable line.
 
     Attributes:
-        index: the place in :func:`list_devices`, and ``device_index`` of :class:`EglContext`.
-        platform: the EGL platform it was reached by: surfaceless, device, gbm or default.
-        vendor, renderer, version: what the driver answers to ``glGetString``.
-        software: True where the CPU does the work (llvmpipe, SwiftShader, ...).
+        index: Index in `list_devices`, and `device_index` of `EglContext`.
+        platform: The EGL platform it was found by: surfaceless, device, gbm or default.
+        vendor: The driver's GL_VENDOR.
+        renderer: The driver's GL_RENDERER.
+        version: The driver's GL_VERSION.
+        software: True if the CPU does the work (llvmpipe, SwiftShader, ...).
     """
 
     index: int
@@ -62,7 +64,7 @@ class Device:
 
 @dataclass(frozen=True)
 class NativeContext:
-    """A context as EGL has it, and what its driver says of itself."""
+    """An EGL context, and the strings of its driver."""
 
     egl: LibEgl = field(repr=False)
     display: Display
@@ -113,7 +115,7 @@ class NativeContext:
             self.egl.eglDestroySurface(display, self.surface)
 
     def described(self) -> NativeContext:
-        """Itself with vendor, renderer and version filled in; it must be current."""
+        """A copy with vendor, renderer and version filled in; the context must be current."""
         address = self.egl.eglGetProcAddress(b"glGetString")
         if not address:
             raise GLError("eglGetProcAddress: no glGetString (EGL_KHR_get_all_proc_addresses)")
@@ -127,7 +129,7 @@ class NativeContext:
 
 @dataclass(frozen=True)
 class _Request:
-    """A version to ask eglCreateContext for."""
+    """A version to request from eglCreateContext."""
 
     name: str
     api: int
@@ -145,7 +147,7 @@ _REQUESTS = (
 
 
 def create_context(egl: LibEgl, display: Display, share: int = 0) -> NativeContext:
-    """A context on the display, not left current; raises ContextError with what was tried."""
+    """Make a context on the display, not current. Raises `ContextError` with what was tried."""
     said = []
     with egl.restored():
         for request in _REQUESTS:
@@ -162,7 +164,7 @@ def create_context(egl: LibEgl, display: Display, share: int = 0) -> NativeConte
 
 
 def _ask(egl: LibEgl, display: Display, share: int, request: _Request) -> NativeContext:
-    """The context asked for, left current."""
+    """Make the requested context, and leave it current."""
     surfaceless = "EGL_KHR_surfaceless_context" in display.extensions
     configless = surfaceless and "EGL_KHR_no_config_context" in display.extensions
     egl.eglBindAPI(request.api)
@@ -193,7 +195,7 @@ def _config(egl: LibEgl, display: Display, request: _Request, *, pbuffer: bool) 
 
 @dataclass(frozen=True)
 class _Source:
-    """A way to an EGLDisplay; ``device`` is its EGLDeviceEXT where that is known beforehand."""
+    """A way to get an EGLDisplay; `device` is its EGLDeviceEXT if that is known beforehand."""
 
     platform: str
     open: Callable[[], int]
@@ -269,7 +271,7 @@ def _working(refusals: list[str]) -> Iterator[NativeContext]:
 
 
 def best_context() -> NativeContext:
-    """A context on the first hardware device, or else on the first that works."""
+    """Make a context on the first hardware device, or else on the first that works."""
     refusals: list[str] = []
     best: NativeContext | None = None
     for native in _working(refusals):
@@ -293,7 +295,7 @@ def best_context() -> NativeContext:
 
 
 def nth_context(index: int) -> NativeContext:
-    """A context on the device at this place of :func:`list_devices`."""
+    """Make a context on the device with this index of `list_devices`."""
     natives = contexts_of_all()
     if index >= len(natives):
         for native in natives:

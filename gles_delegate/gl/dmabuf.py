@@ -1,4 +1,4 @@
-"""Frames that a camera or a decoder left in a dma-buf, as textures."""
+"""Frames of a camera or decoder in a dma-buf, as textures."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class ImportedTexture(Closing):
     """A texture on a dma-buf, for `GpuDelegate.bind_texture_to_tensor`; from `import_dmabuf`.
 
     Attributes:
-        glo: GL's name of it.
-        size: Width and height.
+        glo: Its GL name.
+        size: Width and height in pixels.
     """
 
     def __init__(self, gl: Functions, image: int, display: int, size: tuple[int, int]) -> None:
@@ -45,7 +45,7 @@ class ImportedTexture(Closing):
             gl.glBindTexture(gl_names.TEXTURE_2D, bound)
 
     def release(self) -> None:
-        """Free it, where its context is current; the dma-buf stays the caller's."""
+        """Free the texture; its context must be current. The dma-buf stays the caller's."""
         if self._image:
             self._gl.glDeleteTextures(1, ctypes.c_uint(self.glo))
             libegl().eglDestroyImageKHR(self._display, self._image)
@@ -65,22 +65,21 @@ def import_dmabuf(
     offset: int = 0,
     modifier: int | None = None,
 ) -> ImportedTexture:
-    """A plane of a dma-buf as a texture of the EGL context that is current, without a copy.
+    """Import a plane of a dma-buf as a texture of the current EGL context, without a copy.
 
     For NV12 and I420 import each plane by itself, as "R8  " and "GR88", or "R8  " three times.
 
     Args:
-        fd: The file descriptor; EGL makes its own of it, so it may be closed afterwards.
+        fd: The file descriptor. EGL duplicates it, so it may be closed afterwards.
         width: In pixels.
         height: In pixels.
         fourcc: The DRM format of linux/drm_fourcc.h, such as "XR24" or "AB24".
         stride: Bytes from one row to the next.
         offset: Bytes to the first row.
-        modifier: How the pixels are tiled; None where the driver that wrote them is to know.
+        modifier: The DRM format modifier (tiling); None: implied by the driver that wrote it.
 
     Raises:
-        ValueError: A size is wrong in itself, `fd` is no dma-buf, or EGL does not take the
-            combination.
+        ValueError: A size is invalid, `fd` is not a dma-buf, or EGL refuses the combination.
         ContextError: No EGL context is current, or its driver cannot import dma-bufs.
     """
     if min(width, height, stride) <= 0 or min(fd, offset) < 0:
@@ -120,7 +119,7 @@ def import_dmabuf(
 
 
 def _check_descriptor(fd: int) -> None:
-    """Raise ValueError if the kernel says that `fd` is no dma-buf.
+    """Raise `ValueError` if the kernel says that `fd` is not a dma-buf.
 
     Not every driver checks: llvmpipe imports any file.
     """

@@ -32,12 +32,12 @@ from .libegl import (
 
 
 def list_devices() -> list[Device]:
-    """Every device that gives a usable context, hardware first.
+    """Every device with a usable context, hardware first.
 
-    ``[0]`` is the one that ``EglContext()`` takes. Devices that do not work are left out.
+    ``EglContext()`` takes the first. Devices that do not work are left out.
 
     Raises:
-        ContextError: there is no libEGL, or it was in use before this process was forked.
+        ContextError: There is no libEGL, or it was used before this process was forked.
     """
     natives = contexts_of_all()
     for native in natives:
@@ -54,22 +54,21 @@ def current_context() -> int:
 
 
 class EglContext:
-    """An OpenGL ES context of 3.1 or later, current inside ``with`` and nowhere else.
+    """An OpenGL ES context of 3.1 or later, current only inside ``with``.
 
-    ``with`` nests, costs next to nothing where the context is current already, and puts
-    back what was current before: display, context, surfaces and the API of ``eglBindAPI``.
-    Where a device has only desktop OpenGL, 4.5 or later serves: it compiles the same
-    ``#version 310 es`` shaders.
+    ``with`` nests, and costs almost nothing if the context is already current. It restores what was
+    current before: display, context, surfaces and the API of ``eglBindAPI``. If a device has only
+    desktop OpenGL, version 4.5 or later is used: it compiles the same shaders.
 
     Args:
-        device_index: a place in :func:`list_devices`; None takes the first hardware device,
-            and a software one only where there is no other.
-        share: the context to share buffers, textures and programs with; it decides the device.
+        device_index: Index in `list_devices`. None: the first hardware device, or a software one
+            if there is no other.
+        share: A context to share buffers, textures and programs with, on the same device.
 
     Raises:
-        ContextError: no libEGL, no such device, or no device with OpenGL ES 3.1.
-        ValueError: ``device_index`` is negative, or is given together with ``share``.
-        TypeError: ``share`` is no EglContext.
+        ContextError: There is no libEGL, no such device, or no device with OpenGL ES 3.1.
+        ValueError: `device_index` is negative, or is given together with `share`.
+        TypeError: `share` is not an `EglContext`.
     """
 
     def __init__(self, device_index: int | None = None, *, share: EglContext | None = None) -> None:
@@ -104,7 +103,7 @@ class EglContext:
 
     @property
     def share(self) -> EglContext | None:
-        """The context that it shares objects with, as given to the constructor."""
+        """The context that it shares objects with, or None."""
         return self._share
 
     @property
@@ -119,7 +118,7 @@ class EglContext:
 
     @property
     def is_current(self) -> bool:
-        """True if it is current on this thread; False once released, or over a fork."""
+        """True if it is current on this thread; False once released, or after a fork."""
         native = self._native
         return native is not None and self._pid == os.getpid() and native.is_current
 
@@ -128,7 +127,7 @@ class EglContext:
         return int(self._usable().egl.eglGetProcAddress(name.encode()))
 
     def __enter__(self) -> EglContext:
-        """Makes it current.
+        """Make it current.
 
         Raises:
             WrongThreadError: it is current on another thread.
@@ -154,7 +153,7 @@ class EglContext:
         error: BaseException | None = None,
         traceback: TracebackType | None = None,
     ) -> None:
-        """Puts back what was current when the matching ``__enter__`` was called."""
+        """Restore what was current at the matching ``__enter__``."""
         if not self._entered:
             raise ContextError("the EglContext was left more often than it was entered")
         before = self._entered.pop()
@@ -162,7 +161,7 @@ class EglContext:
             before.restore()
 
     def release(self) -> None:
-        """Destroys the context and its objects; later use raises :class:`ContextError`.
+        """Destroys the context and its objects; later use raises `ContextError`.
 
         A second call does nothing, nor does one in a forked child, where it is not ours.
         """

@@ -1,7 +1,7 @@
 """The OpenGL ES functions of the package, through ctypes.
 
-Each is there twice: as an attribute, checked by glGetError after every call, and by
-`unchecked`, for the calls that are prepared once and made at every run.
+Each exists twice: as an attribute, which checks glGetError after every call, and through
+`unchecked`, for calls that are prepared once and made at every run.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ class Functions:
         raise GLError(message)
 
     def forget_errors(self) -> None:
-        """Clear the pending errors: someone else's calls may have left some."""
+        """Clear pending errors of someone else's calls."""
         get_error = self.unchecked("glGetError")
         # A lost context reports its error for ever.
         for _ in range(16):

@@ -1,4 +1,4 @@
-"""What GL says of an app's buffers and textures."""
+"""Sizes and formats of an app's buffers and textures, from GL."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class TextureLevel:
     """Level 0 of a 2D texture.
 
     Attributes:
-        format: GL's number of the internal format.
+        format: The GL enum of the internal format.
         components: How many of red, green and blue it has.
-        sampled: Shaders read floats from it, not integers or depths.
+        sampled: Whether shaders sample floats from it, not integers or depths.
     """
 
     name: int

@@ -109,7 +109,7 @@ class Display:
 class LibEgl:
     """libEGL: each function of ``_PROTOTYPES`` is an attribute that checks its own result.
 
-    A function that fails raises :class:`EglError`, one that this EGL lacks :class:`GLError`.
+    A function that fails raises `EglError`, one that this EGL lacks `GLError`.
     """
 
     def __init__(self, library: ctypes.CDLL) -> None:
