@@ -23,7 +23,8 @@ from gles_delegate.planning.memory import Allocation
 from gles_delegate.planning.plan import Plan
 from gles_delegate.runtime.binding import BoundBuffer, Resource, SampledTextures, WrittenTexture
 from gles_delegate.runtime.buffers import Buffers
-from gles_delegate.shaders import SIZES, Source
+from gles_delegate.shaders.assembly import SIZES
+from gles_delegate.shaders.source import Source
 
 Call: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
 """A GL function that checks no error, and its arguments."""

@@ -10,7 +10,7 @@ from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.program import Program
 from gles_delegate.runtime.commands import Call
 from gles_delegate.runtime.store import Store, fingerprint
-from gles_delegate.shaders import Source
+from gles_delegate.shaders.source import Source
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called as programs compile, with the number of those that are ready, and of all."""

@@ -17,7 +17,7 @@ from gles_delegate.runtime.buffers import Buffers
 from gles_delegate.runtime.commands import Recorder
 from gles_delegate.runtime.programs import Programs, Progress
 from gles_delegate.runtime.store import Store
-from gles_delegate.shaders import DESKTOP_HEADER, ES_HEADER, assemble
+from gles_delegate.shaders.assembly import DESKTOP_HEADER, ES_HEADER, assemble
 
 
 class Session:

@@ -1,4 +1,4 @@
-// What the assembler (gles_delegate/shaders.py) defines for every shader.
+// What the assembler (gles_delegate/shaders) defines for every shader.
 //
 // A block under #ifndef ASSEMBLED is for tools that read a file by itself: it declares each macro
 // with an example of its value. #undef declares one that some dispatches leave undefined. The

@@ -11,7 +11,9 @@ import pytest
 
 from gles_delegate.dispatch import Dispatch
 from gles_delegate.limits import Limits
-from gles_delegate.shaders import DESKTOP_HEADER, ES_HEADER, _body, _unrolled, assemble
+from gles_delegate.shaders.assembly import DESKTOP_HEADER, ES_HEADER, assemble
+from gles_delegate.shaders.files import read_body
+from gles_delegate.shaders.unrolling import unrolled
 from tests.op_table.graphs import GRAPHS
 from tests.unit.test_fusion import POOL, Net
 from tests.unit.test_plan import ROOMY, plan_of, sketched
@@ -102,7 +104,7 @@ def test_every_define_is_declared_with_an_example(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(file.name for file in GLSL.glob("*.glsl")))
 def test_every_example_is_of_a_macro_in_use(name: str) -> None:
-    assert declared(name) - examples("lib/defaults.glsl") <= _body(name).words
+    assert declared(name) - examples("lib/defaults.glsl") <= read_body(name).words
 
 
 def test_what_serves_tools_is_left_out(conv: Dispatch) -> None:
@@ -195,9 +197,9 @@ def test_llvmpipe_never_unrolls_the_loop_over_inputs(conv: Dispatch) -> None:
 )  # fmt: skip
 def test_a_marked_loop_is_unrolled(code: str, expected: str, llvmpipe: bool) -> None:
     bounds = (("ONE", "1"), ("N", "2"), ("THREE", "3"))
-    unrolled = _unrolled(f"#pragma unroll\n{code}", bounds, llvmpipe)
-    assert unrolled.replace(" ", "") == f"\n{expected}".replace(" ", "")
-    assert _unrolled(code, bounds, llvmpipe).startswith("for (int")
+    result = unrolled(f"#pragma unroll\n{code}", bounds, llvmpipe)
+    assert result.replace(" ", "") == f"\n{expected}".replace(" ", "")
+    assert unrolled(code, bounds, llvmpipe).startswith("for (int")
 
 
 @pytest.mark.parametrize("llvmpipe", [False, True], ids=["gpu", "llvmpipe"])
@@ -213,19 +215,19 @@ def test_a_marked_loop_is_unrolled(code: str, expected: str, llvmpipe: bool) -> 
 )
 def test_a_marked_loop_that_stays(loop: str, llvmpipe: bool) -> None:
     bounds = (("N", "2"), ("SIZE", "sizes[0]"))
-    assert _unrolled(f"#pragma unroll\n{loop}", bounds, llvmpipe) == f"\n{loop}"
+    assert unrolled(f"#pragma unroll\n{loop}", bounds, llvmpipe) == f"\n{loop}"
 
 
 def test_long_loops_are_unrolled_on_llvmpipe_only() -> None:
     loop = "#pragma unroll\nfor (int i = 0; i < N; ++i) f(i);"
-    assert "for" in _unrolled(loop, (("N", "5000"),), False)
-    assert "for" not in _unrolled(loop, (("N", "5000"),), True)
+    assert "for" in unrolled(loop, (("N", "5000"),), False)
+    assert "for" not in unrolled(loop, (("N", "5000"),), True)
 
 
 def test_loops_marked_for_gpus_stay_on_llvmpipe() -> None:
     loop = "#pragma unroll(gpu)\nfor (int i = 0; i < N; ++i) f(i);"
-    assert _unrolled(loop, (("N", "2"),), False) == "\n{ { f(0); } { f(1); } }"
-    assert _unrolled(loop, (("N", "2"),), True) == "\nfor (int i = 0; i < N; ++i) f(i);"
+    assert unrolled(loop, (("N", "2"),), False) == "\n{ { f(0); } { f(1); } }"
+    assert unrolled(loop, (("N", "2"),), True) == "\nfor (int i = 0; i < N; ++i) f(i);"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,47 @@
+"""A shader's text, and where its lines come from."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_LOG_LINE = re.compile(r"\b0:(\d+)(?=[(:])|\b0\((\d+)\)")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A complete shader.
+
+    Attributes:
+        name: The file it was made of.
+        text: The GLSL.
+        lines: Of each line of the text, the file it stands in and its number there.
+        image_reads: Whether it reads its inputs through buffer textures.
+        sizes: What to set its uniform `SIZES` to; other sizes make no other text.
+    """
+
+    name: str
+    text: str
+    lines: tuple[tuple[str, int], ...]
+    image_reads: bool
+    sizes: tuple[int, ...] = ()
+
+    def explain(self, log: str) -> str:
+        """The compiler's log with our file names, and the lines of code it speaks of.
+
+        Drivers differ in how they treat the file number of ``#line``, so the text has none.
+        """
+        explained = []
+        for line in log.strip().splitlines():
+            match = _LOG_LINE.search(line)
+            number = int(match[1] or match[2]) if match else 0
+            if not match or not 0 < number <= len(self.lines):
+                explained.append(line)
+                continue
+            file, at = self.lines[number - 1]
+            explained.append(f"{line[: match.start()]}{file}:{at}{line[match.end() :]}")
+            code = self.text.splitlines()
+            for i in range(max(number - 3, 0), min(number + 2, len(code))):
+                mark = ">" if i == number - 1 else " "
+                explained.append(f"  {mark} {self.lines[i][1]:4} {code[i]}")
+        return "\n".join(explained)
