@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from itertools import groupby, pairwise
 from pathlib import Path
+from threading import Event
 
 from gles_delegate.errors import ContextError
 from gles_delegate.gl import functions as gl_names
@@ -17,6 +18,9 @@ from gles_delegate.gl.functions import Functions
 
 _MOST_THREADS = 8
 """Threads that compile: each has a context, and an LLVM, of its own."""
+
+_PATIENCE = 2e-3
+"""Seconds before they begin: with cached programs there is nothing left to do by then."""
 
 _TASKS = Path("/proc/self/task")
 
@@ -72,6 +76,7 @@ def compile_by(
     """
     todo = deque(uses)
     ready: list[Callable[[], object]] = []
+    done = Event()
 
     def take() -> Iterator[Callable[[], object]]:
         while todo:
@@ -81,6 +86,8 @@ def compile_by(
                 return
 
     def help_out() -> None:
+        if done.wait(_PATIENCE):
+            return
         with suppress(ContextError), ExitStack() as stack:
             context_here = EglContext(share=context)
             stack.callback(context_here.release)
@@ -105,6 +112,7 @@ def compile_by(
                     progress(len(ready))
         finally:
             todo.clear()
+            done.set()
     for other in others:
         other.result()
     for use in uses:
