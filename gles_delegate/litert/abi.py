@@ -43,7 +43,7 @@ class TfLiteTensor(Structure):
         ("allocation_type", c_int),
         ("bytes", c_size_t),
         ("allocation", c_void_p),
-        ("name", c_char_p),
+        ("name", c_void_p),
         ("delegate", c_void_p),
         ("buffer_handle", c_int),
         ("data_is_stale", c_bool),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache, partial
 
 import flatbuffers
@@ -14,7 +13,8 @@ import numpy as np
 from gles_delegate.errors import LiteRtError
 from gles_delegate.litert.native import NativeDelegate
 from gles_delegate.model.dtypes import SCHEMA_NUMBERS
-from gles_delegate.model.graph import Array, Graph, Node, Tensor
+from gles_delegate.model.graph import Array, Graph
+from gles_delegate.model.reader import read_model
 from gles_delegate.model.schema import BUILTIN_OPERATORS, FILE_IDENTIFIER
 
 TESTED = ("2.1", "2.3")
@@ -57,8 +57,9 @@ def _try_layout() -> None:
     """Raise an error if a kernel of ours does not read and write what it should."""
     from ai_edge_litert.interpreter import Interpreter
 
-    delegate = NativeDelegate(_Trial())
-    interpreter = Interpreter(model_content=_trial_model(), experimental_delegates=[delegate])
+    content = _trial_model()
+    delegate = NativeDelegate(_Trial(content))
+    interpreter = Interpreter(model_content=content, experimental_delegates=[delegate])
     interpreter.allocate_tensors()
     given = np.arange(6, dtype=np.float32).reshape(_Trial.SHAPE)
     interpreter.set_tensor(0, given)
@@ -77,11 +78,8 @@ class _Trial:
 
     delegated: tuple[int, ...] = (0,)
 
-    @property
-    def graph(self) -> Graph:
-        tensor = Tensor(0, "", "float32", self.SHAPE, ())
-        node = Node(0, "NEG", 1, (0,), (1,))
-        return Graph((tensor, replace(tensor, index=1)), (node,), (0,), (1,))
+    def __init__(self, content: bytes) -> None:
+        self.graph: Graph = read_model(content)
 
     def warn_of_split(self) -> None: ...
 
@@ -125,7 +123,10 @@ def _trial_model() -> bytes:
         ints(0),
         ints(1),
     )
-    tensors = vector(*(table((0, offset, shape), (1, "Int8", float32)) for _ in range(2)))
+    names = [int(builder.CreateString(name)) for name in ("x", "y")]
+    tensors = vector(
+        *(table((0, offset, shape), (1, "Int8", float32), (3, offset, name)) for name in names)
+    )
     operators = vector(table((1, offset, zero), (2, offset, one)))
     graph = table((0, offset, tensors), (1, offset, zero), (2, offset, one), (3, offset, operators))
     neg = BUILTIN_OPERATORS.index("NEG")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from ctypes import (
     POINTER,
@@ -17,15 +18,16 @@ import numpy as np
 from gles_delegate.errors import LiteRtError
 from gles_delegate.litert.abi import (
     IntArray,
-    TfLiteNode,
     TfLiteRegistration,
     allocated_ints,
     ints,
     require_ok,
     type_name,
 )
-from gles_delegate.model.graph import Array, Graph, Tensor
-from gles_delegate.model.schema import BUILTIN_OPERATORS
+from gles_delegate.model.graph import Array, Graph
+from gles_delegate.model.reader import name_positions
+
+_CHUNK = 1 << 20
 
 
 class NativeGraph:
@@ -68,66 +70,57 @@ class NativeGraph:
         )
         require_ok(status, "ReplaceNodeSubsetsWithDelegateKernels")
 
-    def require_same(self, graph: Graph, nodes: Sequence[int], resized: bool = False) -> None:
-        """Check that this graph is the one that the delegate read.
+    def require_same(self, graph: Graph, nodes: Sequence[int]) -> None:
+        """Check that LiteRT loaded the very bytes that the delegate read, and has these nodes.
 
-        Args:
-            nodes: Compare these nodes and their tensors; constants byte by byte.
-            resized: Inputs may have been resized since the model was loaded.
+        The names of LiteRT's tensors lie in its copy of the file, so one of them says where that
+        copy is.
 
         Raises:
-            LiteRtError: They differ, or another delegate has taken a node.
+            LiteRtError: The bytes differ, or another delegate has taken a node.
         """
+        different = self._first_difference(graph.content)
+        if different is not None:
+            raise LiteRtError(
+                "LiteRT has another model than the delegate: their files differ from byte "
+                f"{different} on; give both the same file"
+            )
         taken = set(nodes).difference(self._execution_plan())
         if taken:
             raise LiteRtError(
-                f"LiteRT does not run node {min(taken)}: it has another model, or another delegate "
-                "took the node; give the GpuDelegate the same file, and put it first"
+                f"LiteRT does not run node {min(taken)}: another delegate took it; put the "
+                "GpuDelegate first"
             )
-        for node in (graph.nodes[index] for index in nodes):
-            found, registration = self._node(node.index)
-            code = registration.builtin_code
-            op = BUILTIN_OPERATORS[code] if 0 <= code < len(BUILTIN_OPERATORS) else f"op {code}"
-            if op == "CUSTOM":
-                op = (registration.custom_name or b"").decode()
-            expected = node.op, node.version
-            self._compare(f"node {node.index}", expected, (op, registration.version))
-            tensors = ints(found.inputs), ints(found.outputs)
-            self._compare(f"node {node.index}'s tensors", (node.inputs, node.outputs), tensors)
-            for tensor in (graph.tensors[i] for i in {*node.inputs, *node.outputs} - {-1}):
-                self._compare_tensor(tensor, tensor.is_constant or not resized)
 
-    def _compare_tensor(self, tensor: Tensor, with_shape: bool) -> None:
-        index = tensor.index
-        found = self._tensor(index)
-        self._compare(f"tensor {index}'s type", tensor.dtype, type_name(found.type))
-        if with_shape:
-            self._compare(f"tensor {index}'s shape", tensor.shape, self.shape(index))
-        if tensor.data is not None:
-            self._compare(f"tensor {index}'s bytes", tensor.data.nbytes, found.bytes)
-            values = np.ndarray(found.bytes, np.uint8, self._memory(index))
-            if not np.array_equal(tensor.data, values):
-                self._compare(f"tensor {index}'s values", "those of the file", "others")
-
-    def _compare(self, what: str, expected: object, found: object) -> None:
-        if expected != found:
+    def _first_difference(self, content: bytes) -> int | None:
+        """The first byte in which LiteRT's file differs from `content`; None if none does."""
+        named = next(name_positions(content), None)
+        if named is None:
             raise LiteRtError(
-                f"LiteRT has another model than the delegate: expected {what} to be {expected}, "
-                f"found {found}; give both the same file"
+                "cannot compare LiteRT's model with the delegate's: no tensor has a name"
             )
+        index, position = named
+        if index >= self._context.contents.tensors_size:
+            return 0
+        base = (self._tensor(index).name or 0) - position
+        # Of another model the address may be anything, which this file reports and memory does not.
+        with open("/proc/self/mem", "rb", 0) as memory:
+            for start in range(0, len(content), _CHUNK):
+                expected = content[start : start + _CHUNK]
+                try:
+                    found = os.pread(memory.fileno(), len(expected), base + start)
+                except (OSError, OverflowError):
+                    return start
+                if found != expected:
+                    pairs = zip(found, expected, strict=False)
+                    return start + next((i for i, (a, b) in enumerate(pairs) if a != b), len(found))
+        return None
 
     def _execution_plan(self) -> tuple[int, ...]:
         plan = POINTER(IntArray)()
         status = self._context.contents.get_execution_plan(self._context, byref(plan))
         require_ok(status, "GetExecutionPlan")
         return ints(plan)
-
-    def _node(self, index: int) -> tuple[Any, Any]:
-        node, registration = POINTER(TfLiteNode)(), POINTER(TfLiteRegistration)()
-        get = self._context.contents.get_node_and_registration
-        status = get(self._context, index, byref(node), byref(registration))
-        require_ok(status, "GetNodeAndRegistration")
-        return node.contents, registration.contents
 
     def _memory(self, index: int) -> Any:
         """The bytes of a tensor."""

@@ -111,7 +111,7 @@ class NativeDelegate:
         if address != self._main:
             return
         graph, nodes = NativeGraph(context), self.model.delegated
-        graph.require_same(self.model.graph, nodes, resized=self._was_claimed)
+        graph.require_same(self.model.graph, nodes)
         if not self._was_claimed:
             self.model.warn_of_split()
         self._was_claimed = True

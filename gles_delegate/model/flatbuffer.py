@@ -98,6 +98,11 @@ class FlatTable:
         start, count = self._vector(slot, 1)
         return bytes(self.data[start : start + count]).decode("utf-8", "replace")
 
+    def position_of(self, slot: int) -> int | None:
+        """Where the elements of a vector or string begin in `data`; None where it is absent."""
+        start, _ = self._vector(slot, 1)
+        return start or None
+
     def _vtable(self) -> tuple[int, int, int]:
         vtable = self.position - _scalar(self.data, self.position, "int32")
         _require(self.data, vtable, 4, "vtable")

@@ -6,7 +6,7 @@ Slot numbers are those of the TFLite schema, tensorflow/lite/schema/schema.fbs.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -86,6 +86,15 @@ def read_model(data: bytes | bytearray | memoryview) -> Graph:
     )
     _check_indices(graph)
     return graph
+
+
+def name_positions(data: bytes) -> Iterator[tuple[int, int]]:
+    """The index of each tensor that has a name, and where that name begins in a valid model."""
+    main = FlatTable.root(data).tables(2)[0]
+    for index, table in enumerate(main.tables(0)):
+        position = table.position_of(3)
+        if position is not None:
+            yield index, position
 
 
 def _buffer(table: FlatTable) -> Array:
