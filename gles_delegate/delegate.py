@@ -17,7 +17,7 @@ from gles_delegate.image.output import ImageOutput
 from gles_delegate.image.transform import ImageTransform
 from gles_delegate.litert.check import require_known_layout
 from gles_delegate.litert.native import NativeDelegate
-from gles_delegate.model.graph import Graph
+from gles_delegate.model.graph import Array, Graph
 from gles_delegate.model.reader import load_model, read_model
 from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.report import DelegationReport, DispatchTime
@@ -144,7 +144,8 @@ class GpuDelegate(NotPickled, Closing):
         The buffer stays the caller's, and belongs to the delegate's context or to one that
         shares with it. It may be bound before or after the interpreter is made, and another one
         in its place at any time; every size is checked again when shapes change. A bound output
-        is read back only when `get_tensor` asks for it.
+        is read back only when `get_tensor` or `read_tensor` asks for it. LiteRT's own interpreter
+        cannot ask, so there it is read back after every run.
 
         Args:
             buffer: A `moderngl.Buffer`, or GL's name of one.
@@ -187,6 +188,23 @@ class GpuDelegate(NotPickled, Closing):
             TypeError: `texture` or `transform` is something else.
         """
         self._bind(tensor_index, TextureBinding.of(texture, transform))
+
+    def read_tensor(self, tensor_index: int) -> Array:
+        """Wait for the last run, and read an output that is bound to a buffer or texture.
+
+        Returns:
+            The tensor's array, of its own shape and type.
+
+        Raises:
+            ValueError: The tensor is not a bound output, or no model is prepared.
+            WrongThreadError, WrongContextError: As for any call.
+        """
+        result = self.delegation.read_result(tensor_index)
+        if result is None:
+            raise ValueError(
+                f"tensor {tensor_index} is not a bound output: bound are {sorted(self._bindings)}"
+            )
+        return result
 
     def unbind(self, tensor_index: int) -> None:
         """Take an input from `set_tensor` again, or have an output read back by every `invoke`.

@@ -75,6 +75,7 @@ class _Trial:
     inputs: tuple[int, ...] = (0,)
     outputs: tuple[int, ...] = (1,)
     variables: tuple[int, ...] = ()
+    bound_outputs: tuple[int, ...] = ()
 
     delegated: tuple[int, ...] = (0,)
 
@@ -92,6 +93,8 @@ class _Trial:
         if shapes != {0: self.SHAPE}:
             raise LiteRtError(f"expected the shape {self.SHAPE}, found {shapes}")
         return {0: self.SHAPE, 1: self.SHAPE}
+
+    def read_result(self, index: int) -> None: ...
 
     def invoke_on(self, arrays: Mapping[int, Array]) -> None:
         np.add(arrays[0], 7, out=arrays[1])

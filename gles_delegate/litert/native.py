@@ -16,6 +16,8 @@ from itertools import count
 from typing import Any, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
+import numpy as np
+
 from gles_delegate.litert.abi import (
     ALLOW_DYNAMIC_TENSORS,
     ERROR,
@@ -46,6 +48,7 @@ class Kernel(Protocol):
         inputs: Indices of the tensors that it reads; known once it is prepared.
         outputs: Indices of the tensors that it writes; likewise.
         variables: Indices of the tensors that it reads and writes; likewise.
+        bound_outputs: Indices of the tensors that it leaves in buffers or textures of the app.
     """
 
     @property
@@ -54,9 +57,12 @@ class Kernel(Protocol):
     def outputs(self) -> tuple[int, ...]: ...
     @property
     def variables(self) -> tuple[int, ...]: ...
+    @property
+    def bound_outputs(self) -> tuple[int, ...]: ...
 
     def prepare(self, shapes: Mapping[int, tuple[int, ...]]) -> Mapping[int, tuple[int, ...]]: ...
     def invoke_on(self, arrays: Mapping[int, Array]) -> None: ...
+    def read_result(self, index: int) -> Array | None: ...
 
 
 K = TypeVar("K", bound=Kernel)
@@ -78,6 +84,9 @@ class Model(Protocol[K]):
 class NativeDelegate:
     """A TfLiteDelegate whose nodes the GPU runs; LiteRT's interpreter takes it as a delegate.
 
+    Args:
+        reads_back: Copy bound outputs into LiteRT's tensors too, after every run.
+
     Attributes:
         failure: What the last failed callback raised, without tracebacks: their frames would
             keep LiteRT's interpreter alive, and the interpreter its kernels.
@@ -86,8 +95,9 @@ class NativeDelegate:
         LiteRtError: The installed LiteRT has another binary interface.
     """
 
-    def __init__(self, model: Model[Any]) -> None:
+    def __init__(self, model: Model[Any], reads_back: bool = True) -> None:
         self.model = model
+        self.reads_back = reads_back
         self.failure: BaseException | None = None
         self._main: int | None = None
         self._was_claimed = False
@@ -151,6 +161,10 @@ class _NativeKernel:
         kernel = self._kernel
         indices = (*kernel.inputs, *kernel.outputs, *kernel.variables)
         kernel.invoke_on({index: graph.array(index) for index in indices})
+        for index in kernel.bound_outputs if self.owner.reads_back else ():
+            result = kernel.read_result(index)
+            if result is not None:
+                np.copyto(graph.array(index), result)
 
     def close(self) -> None:
         self.owner.model.drop(self._kernel)

@@ -30,7 +30,7 @@ class LiteRtHost:
         num_threads: int | None,
     ) -> None:
         self._delegation = delegation
-        self._native = NativeDelegate(delegation)
+        self._native = NativeDelegate(delegation, reads_back=False)
         try:
             from ai_edge_litert import interpreter
         except ImportError:
@@ -79,7 +79,10 @@ class LiteRtHost:
 
     def tensor(self, tensor_index: int) -> Callable[[], Array]:
         view: Callable[[], Array] = self._call(self._interpreter.tensor, tensor_index)
-        return view
+        # LiteRT's own memory of a bound output is never written.
+        return lambda: (
+            self.get_tensor(tensor_index) if tensor_index in self._delegation.bindings else view()
+        )
 
     def get_input_details(self) -> list[dict[str, Any]]:
         details: list[dict[str, Any]] = self._call(self._interpreter.get_input_details)

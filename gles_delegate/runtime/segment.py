@@ -72,13 +72,18 @@ class Segment:
 
     @property
     def inputs(self) -> tuple[int, ...]:
-        """Tensors that a run takes; empty before `prepare`, like the next two."""
+        """Tensors that a run takes; empty before `prepare`, like the next three."""
         return self._session.inputs if self._session else ()
 
     @property
     def outputs(self) -> tuple[int, ...]:
         """Tensors that a run returns."""
         return (*self._session.outputs, *self._constants) if self._session else ()
+
+    @property
+    def bound_outputs(self) -> tuple[int, ...]:
+        """Tensors that a run leaves in bound buffers and textures; see `read_result`."""
+        return self._session.bound_outputs if self._session else ()
 
     @property
     def variables(self) -> tuple[int, ...]:

@@ -82,6 +82,11 @@ class Session:
         return tuple(index for index in self._plan.outputs if index not in self._resources)
 
     @property
+    def bound_outputs(self) -> tuple[int, ...]:
+        """The tensors that a run leaves in bound buffers and textures."""
+        return tuple(index for index in self._plan.outputs if index in self._resources)
+
+    @property
     def variables(self) -> tuple[int, ...]:
         """The tensors that last from one run to the next."""
         return tuple(self._plan.variables)

@@ -51,6 +51,24 @@ def test_in_litert_s_own_interpreter(app: App) -> None:
         interpreter.allocate_tensors()
 
 
+def test_litert_never_shows_an_earlier_result(app: App) -> None:
+    closed(app, gd.GpuDelegate(context=app.egl, model=small_model()))
+    interpreter = LiteRt(model_content=small_model(), experimental_delegates=[app.delegate])
+    interpreter.allocate_tensors()
+    y = interpreter.get_output_details()[0]["index"]
+    with pytest.raises(ValueError, match=rf"tensor {y} is not a bound output: bound are \[\]"):
+        app.delegate.read_tensor(y)
+    interpreter.set_tensor(0, INPUT)
+    interpreter.invoke()
+    app.delegate.bind_buffer_to_tensor(y, app.buffer(3 * 7 * 4))
+    for factor in (2, -3):
+        interpreter.set_tensor(0, factor * INPUT)
+        interpreter.invoke()
+        found = interpreter.get_tensor(y)
+        np.testing.assert_allclose(found, expected(factor * INPUT), rtol=1e-5, atol=1e-5)
+        np.testing.assert_array_equal(app.delegate.read_tensor(y), found)
+
+
 def split(app: App, content: bytes, **options: Any) -> gd.Interpreter:
     closed(app, gd.GpuDelegate(gd.GpuDelegateOptions(**options), context=app.egl))
     return app.interpreter(content)
@@ -69,6 +87,7 @@ def test_the_ends_of_a_split_graph(app: App) -> None:
     wanted = run_litert(content, s.feeds)
     assert_close([app.read(target, "f4").reshape(2, 5, 3)], wanted)
     assert_close([interpreter.get_tensor(y)], wanted)
+    assert_close([interpreter.tensor(y)()], wanted)
     app.delegate.unbind(y)
     invocation = interpreter.invoke_async()
     assert invocation.done()
