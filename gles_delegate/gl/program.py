@@ -37,7 +37,7 @@ class Program:
         self._source = source
         self._shader = 0
         self.name = gl.glCreateProgram()
-        self.is_from_binary = bool(binary) and self._take(binary)
+        self.is_from_binary = len(binary) > _KIND.size and self._take(binary)
         self._started = self.is_from_binary
 
     def finish(self) -> None:

@@ -148,7 +148,7 @@ def _stored_or_packed(const: Const, graph: Graph, store: Store | None) -> bytes 
     """The bytes of a constant, from the store if it has them."""
     function = (const.pack.__module__, const.pack.__qualname__)
     key = fingerprint(*function, const.tensors, const.shape, const.args, const.kind)
-    known = store.get(key) if store else None
+    known = store.get(key, const.nbytes or 16) if store else None
     if known is not None:
         return known
     data = _packed(const, graph)

@@ -10,10 +10,13 @@ from __future__ import annotations
 import json
 import logging
 import os
+import stat
 import struct
 import tempfile
+import time
 from contextlib import suppress
 from hashlib import blake2b
+from operator import index
 from pathlib import Path
 
 log = logging.getLogger("gles_delegate")
@@ -21,6 +24,9 @@ log = logging.getLogger("gles_delegate")
 _MAGIC = b"GLESDLG1"
 _DIGEST_SIZE = 32
 _LENGTH = struct.Struct("<Q")
+_TEMPORARY = ".tmp"
+_ABANDONED = 3600.0
+"""Age in seconds at which a temporary file's writer is taken for dead."""
 
 
 class Store:
@@ -47,9 +53,24 @@ class Store:
         except (OSError, ValueError) as error:
             log.warning("the serialized model %s is not used: %s", self._path, error)
 
-    def get(self, key: str) -> bytes | memoryview | None:
-        """The bytes of a key, or None."""
-        return self._entries.get(key)
+    def get(self, key: str, size: int | None = None) -> bytes | memoryview | None:
+        """The bytes of a key, or None.
+
+        Args:
+            size: What their number must be; an entry of another size is dropped with a warning.
+        """
+        data = self._entries.get(key)
+        if data is not None and size not in (None, len(data)):
+            self.drop(key)
+            return None
+        return data
+
+    def drop(self, key: str) -> None:
+        """Forget an entry that cannot be what was kept; `save` writes a file without it."""
+        if not self._changed:
+            log.warning("the serialized model %s is not used: it contradicts itself", self._path)
+        del self._entries[key]
+        self._changed = True
 
     def add(self, key: str, data: bytes) -> None:
         """Set the bytes of a key."""
@@ -67,8 +88,12 @@ class Store:
             log.warning("the model could not be serialized to %s: %s", self._path, error)
 
     def _read(self) -> dict[str, bytes | memoryview]:
-        with self._path.open("rb") as file:
-            if os.fstat(file.fileno()).st_uid != os.getuid():
+        # What is no regular file may never end, or never begin.
+        with open(os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise ValueError("it is not a regular file")
+            if status.st_uid != os.getuid():
                 raise ValueError("it belongs to another user")
             content = memoryview(file.read())
         start = len(_MAGIC) + _DIGEST_SIZE
@@ -77,15 +102,20 @@ class Store:
         digest = blake2b(content[start:], digest_size=_DIGEST_SIZE).digest()
         if digest != content[len(_MAGIC) : start]:
             raise ValueError("it is damaged")
-        (length,) = _LENGTH.unpack_from(content, start)
-        blobs = start + _LENGTH.size + length
-        header = json.loads(bytes(content[start + _LENGTH.size : blobs]))
-        if header["content"] != self._content:
+        try:
+            (length,) = _LENGTH.unpack_from(content, start)
+            blobs = content[start + _LENGTH.size + length :]
+            header = json.loads(bytes(content[start + _LENGTH.size :][:length]))
+            entries: dict[str, bytes | memoryview] = {
+                str(key): _part(blobs, *map(index, place))
+                for key, place in header["entries"].items()
+            }
+            owner = header["content"]
+        except (struct.error, LookupError, TypeError, AttributeError, ValueError) as error:
+            raise ValueError("it contradicts itself") from error
+        if owner != self._content:
             raise ValueError("it belongs to another model with the same model_token")
-        return {
-            key: content[blobs + offset : blobs + offset + size]
-            for key, (offset, size) in header["entries"].items()
-        }
+        return entries
 
     def _write(self) -> None:
         places: dict[str, tuple[int, int]] = {}
@@ -99,7 +129,8 @@ class Store:
         for part in parts:
             digest.update(part)
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=self._path.parent)
+        self._remove_abandoned()
+        descriptor, temporary = tempfile.mkstemp(_TEMPORARY, self._path.stem, dir=self._path.parent)
         try:
             with open(descriptor, "wb") as file:
                 file.write(_MAGIC + digest.digest())
@@ -109,6 +140,19 @@ class Store:
             with suppress(OSError):
                 os.unlink(temporary)
             raise
+
+    def _remove_abandoned(self) -> None:
+        """Remove what writers that were killed have left."""
+        for path in self._path.parent.glob(f"{self._path.stem}*{_TEMPORARY}"):
+            with suppress(OSError):
+                if time.time() - path.stat().st_mtime > _ABANDONED:
+                    path.unlink()
+
+
+def _part(blobs: memoryview, offset: int, size: int) -> memoryview:
+    if not 0 <= offset <= offset + size <= len(blobs):
+        raise ValueError(f"{size} bytes at {offset} of {len(blobs)}")
+    return blobs[offset : offset + size]
 
 
 def fingerprint(*parts: object) -> str:

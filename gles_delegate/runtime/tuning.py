@@ -60,17 +60,28 @@ class Tuner:
     def tuned(self, lowered: Lowered, nodes: Sequence[int]) -> Lowered:
         """Lower the nodes with the fastest tiles; inside the guard."""
         key = fingerprint("choices", nodes, sorted(lowered.shapes.items()))
-        known = self._store.get(key) if self._store else None
-        choices: Choices | None = self._choices.get(key)
-        if choices is None and known is not None:
-            choices = dict(json.loads(bytes(known)))
-        elif choices is None:
+        choices = self._choices[key] if key in self._choices else self._known(key, nodes)
+        if choices is None:
             lower = partial(self._lowerings.lower, lowered.shapes, nodes)
             choices = tune(lower, nodes, self._gpu, self._half, self._progress)
             if self._store:
                 self._store.add(key, json.dumps([*choices.items()]).encode())
         self._choices[key] = choices
         return self._lowerings.lower(lowered.shapes, nodes, choices)
+
+    def _known(self, key: str, nodes: Sequence[int]) -> Choices | None:
+        """The choices of an earlier start."""
+        data = self._store.get(key) if self._store else None
+        if self._store is None or data is None:
+            return None
+        try:
+            choices = {int(node): int(choice) for node, choice in json.loads(bytes(data))}
+            if set(nodes).issuperset(choices) and set(range(CHOICES)).issuperset(choices.values()):
+                return choices
+        except (TypeError, ValueError):
+            pass
+        self._store.drop(key)
+        return None
 
 
 def tune(
