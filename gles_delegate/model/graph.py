@@ -7,6 +7,7 @@ in its operator list.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,15 @@ class Quantization:
         """The scale and the zero point (0 if missing) of a tensor that has one pair."""
         (scale,) = self.scales
         return scale, (*self.zero_points, 0)[0]
+
+    @property
+    def damage(self) -> str:
+        """What makes it meaningless; "" if nothing does."""
+        scales = [scale for scale in self.scales if not isfinite(scale)]
+        if scales:
+            return f"the scale {scales[0]}; expected finite numbers"
+        zeros = [zero for zero in self.zero_points if not -(2**31) <= zero < 2**31]
+        return f"the zero point {zeros[0]}; expected 32-bit integers" if zeros else ""
 
 
 @dataclass(frozen=True)

@@ -68,11 +68,15 @@ def read_model(data: bytes | bytearray | memoryview) -> Graph:
         raise ModelError("damaged model: it has no subgraph")
     main = subgraphs[0]
     buffers = [_buffer(table) for table in model.tables(4)]
-    tensors = tuple(_tensor(i, table, buffers) for i, table in enumerate(main.tables(0)))
     codes = [_operator_code(table) for table in model.tables(1)]
+    nodes = tuple(_node(i, table, codes) for i, table in enumerate(main.tables(3)))
+    computed = {index for node in nodes for index in node.outputs} | set(main.ints(1))
+    tensors = tuple(
+        _tensor(i, table, buffers, i in computed) for i, table in enumerate(main.tables(0))
+    )
     graph = Graph(
         tensors,
-        tuple(_node(i, table, codes) for i, table in enumerate(main.tables(3))),
+        nodes,
         main.ints(1),
         main.ints(2),
         tuple(
@@ -109,7 +113,7 @@ def _buffer(table: FlatTable) -> Array:
     return np.frombuffer(table.data, np.uint8, size, offset)
 
 
-def _tensor(index: int, table: FlatTable, buffers: list[Array]) -> Tensor:
+def _tensor(index: int, table: FlatTable, buffers: list[Array], is_computed: bool) -> Tensor:
     shape = table.ints(0)
     name = table.string(3)
     if any(size < 0 for size in shape) or len(shape) > MAX_RANK:
@@ -119,8 +123,8 @@ def _tensor(index: int, table: FlatTable, buffers: list[Array]) -> Tensor:
         )
     buffer = table.scalar(2, "uint32")
     data = _pick(buffers, buffer, "buffer") if buffers else None
-    # Buffer 0 is the schema's "no data"; any other empty one holds a tensor of no elements.
-    if data is not None and not data.size and not (buffer and 0 in shape):
+    # Buffer 0 is the schema's "no data"; any other empty one may hold a constant of no elements.
+    if data is not None and not data.size and not (buffer and 0 in shape and not is_computed):
         data = None
     tensor = Tensor(
         index,

@@ -52,7 +52,7 @@ def conv_2d(node: NodeView, options: Conv2DOptions) -> list[Step]:
     x = node.input(0)
     batch, height, width, channels = rank_4(x.shape, "input 0")
     outputs, kernel_h, kernel_w, share = rank_4(node.shape(1), "the weights")
-    if not share or channels % share or outputs % (channels // share):
+    if not share or not channels or channels % share or outputs % (channels // share):
         raise Unsupported(f"weights for {share} channels on an input with {channels}")
     window = Window.of(options, (height, width), (kernel_h, kernel_w))
     output = node.output((batch, window.out_h, window.out_w, outputs))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
-from math import isfinite
 from types import MappingProxyType
 
 from gles_delegate.dispatch import Call, Define, Dispatch, Kind, Operand, Shape, Step, Value
@@ -78,8 +77,6 @@ def log(node: NodeView, options: Options) -> list[Step]:
 
 @op("LEAKY_RELU", max_version=2, options=LeakyRelu)
 def leaky_relu(node: NodeView, options: LeakyRelu) -> list[Step]:
-    if not isfinite(options.alpha):
-        raise Unsupported(f"alpha is {options.alpha}; expected a finite number")
     return [unary(node, inputs(node, (0,)), Call("LEAKY_RELU", (options.alpha,)))]
 
 

@@ -24,8 +24,8 @@ def concatenation(node: NodeView, options: ConcatenationOptions) -> list[Step]:
         raise Unsupported("a fused activation, which LiteRT does not apply here; expected NONE")
     inputs = _inputs(node)
     axis = normal_axis(options.axis, len(inputs[0].shape))
-    others = [x.shape[:axis] + x.shape[axis + 1 :] for x in inputs]
-    if others.count(others[0]) != len(others):
+    others = [(x.shape[:axis], x.shape[axis + 1 :]) for x in inputs]
+    if any(len(x.shape) <= axis for x in inputs) or others.count(others[0]) != len(others):
         raise Unsupported(f"the shapes {[list(x.shape) for x in inputs]} differ beside axis {axis}")
     total = sum(x.shape[axis] for x in inputs)
     shape = (*inputs[0].shape[:axis], total, *inputs[0].shape[axis + 1 :])

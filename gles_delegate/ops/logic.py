@@ -13,7 +13,7 @@ from gles_delegate.ops.elementwise import (
     refuse_quantized,
     unary,
 )
-from gles_delegate.ops.lib.registry import NodeView, Options, op
+from gles_delegate.ops.lib.registry import NodeView, Options, Unsupported, op
 
 
 @op("EQUAL", max_version=5)
@@ -30,6 +30,8 @@ def order(node: NodeView, options: Options) -> list[Step]:
 
 def _comparison(node: NodeView, *types: str) -> list[Step]:
     operands = inputs(node, (0, 1), *types)
+    if len(node.inputs) > 2:
+        raise Unsupported(f"{len(node.inputs)} inputs; expected 2")
     tensors = [node.graph.tensors[i] for i in node.inputs]
     defines: dict[str, Define] = {
         f"{name}_UNIT": 2.0 ** frexp(tensor.quantization.scales[0])[1]

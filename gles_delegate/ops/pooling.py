@@ -74,7 +74,8 @@ def _pooled(
     """Output `i` of the node: the `mode` of glsl/pool_2d.glsl over its windows."""
     x = node.input(0)
     batch, height, width, channels = rank_4(x.shape, "input 0")
-    window = Window.of(options, (height, width), (options.filter_h, options.filter_w))
+    sizes = (height, width), (options.filter_h, options.filter_w)
+    window = Window.of(options, *sizes, may_exceed=True)
     output = node.output((batch, window.out_h, window.out_w, channels), i)
     defines: dict[str, Define] = {**window.defines("FILTER"), "BATCH": batch, "POOLING": mode}
     grid = make_grid(output.pixels, output.slices, node.limits)

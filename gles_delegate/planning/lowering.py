@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from gles_delegate import ops
-from gles_delegate.dispatch import Alias, Call, Dispatch, Shape, Step
+from gles_delegate.dispatch import Alias, Call, Define, Dispatch, Shape, Step
 from gles_delegate.errors import ModelError, UnsupportedModelError
 from gles_delegate.limits import Limits
 from gles_delegate.model.folding import fold_constants
 from gles_delegate.model.graph import Graph, Node
 from gles_delegate.model.schema import SIZED_BY
 from gles_delegate.report import list_nodes
+
+LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
@@ -80,8 +84,9 @@ def lower_graph(
                 raise ops.Unsupported(f"tensor {min(late)} has a size known only at run time")
             choice = (choices or {}).get(node.index, 0)
             view = ops.NodeView(graph, node, shapes, limits, quantized, choice)
-            lowered = [_fake_quantized(step, graph) for step in ops.lower(view)]
+            lowered = _lowered(view)
             _check_limits(lowered, limits)
+            _check_numbers(lowered)
         except ops.Unsupported as error:
             reasons[node.index] = str(error)
             if late or _is_sized_by_data(graph, node, error):
@@ -154,6 +159,25 @@ def _is_sized_by_data(graph: Graph, node: Node, error: ops.Unsupported) -> bool:
     )
 
 
+def _lowered(node: ops.NodeView) -> list[Step]:
+    """The steps of a node.
+
+    Raises:
+        Unsupported: The node cannot run, or is so odd that its lowering failed.
+        ModelError: The model's bytes are damaged.
+    """
+    try:
+        return [_fake_quantized(step, node.graph) for step in ops.lower(node)]
+    except ModelError:
+        raise
+    except (ArithmeticError, LookupError, ValueError) as error:
+        shapes = [list(node.shapes[i]) for i in node.inputs if i >= 0]
+        raise ops.Unsupported(
+            f"inputs of shapes {shapes} and {len(node.outputs)} outputs, of which {node.op} cannot "
+            f"be lowered ({type(error).__name__}: {error}); expected those of a converter"
+        ) from error
+
+
 def _fake_quantized(step: Step, graph: Graph) -> Step:
     """Append fake quantization to the epilogue if the output is quantized."""
     tensor = graph.tensors[step.output.tensor]
@@ -180,3 +204,18 @@ def _check_limits(steps: list[Step], limits: Limits) -> None:
             raise ops.Unsupported(
                 f"{list(step.grid.groups)} work groups; the device allows {list(limits.groups)}"
             )
+
+
+def _check_numbers(steps: list[Step]) -> None:
+    """Raise `Unsupported` where a shader would be given a number that no float32 holds.
+
+    GLSL ES has no literal for infinity or NaN.
+    """
+    for step in steps:
+        if not isinstance(step, Dispatch):
+            continue
+        numbers: list[tuple[str, Define]] = [*step.defines.items()]
+        numbers += [(f"a parameter of {c.function}", n) for c in step.epilogue for n in c.args]
+        for name, number in numbers:
+            if isinstance(number, float) and not abs(number) <= LARGEST:
+                raise ops.Unsupported(f"{name} is {number}; expected a finite float32")

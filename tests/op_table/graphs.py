@@ -323,6 +323,16 @@ def long_chain(s: Sketch) -> int:
 
 
 @_graph
+def sums_of_empty_constants(s: Sketch) -> list[int]:
+    x, pixels, channels = s.feed((1, 3)), s.normal((1, 0, 3)), s.normal((1, 3, 0))
+    sums = [
+        s.op("SUM", [s.constant(empty), _ints(s, axis)])
+        for empty, axis in ((pixels, 1), (channels, 2))
+    ]
+    return [s.op("SUB", [x, each]) for each in sums]
+
+
+@_graph
 def many_live_tensors(s: Sketch) -> int:
     x = s.feed((1, 3, 5, 7))
     values = [s.op("MUL", [x, s.constant(s.normal((7,)))]) for _ in range(12)]

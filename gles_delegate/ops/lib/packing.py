@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import ceil, prod
+
 import numpy as np
 
 from gles_delegate.model.graph import Array
@@ -9,9 +11,9 @@ from gles_delegate.model.graph import Array
 
 def phwc4(array: Array) -> Array:
     """Any tensor -> [slices, pixels, 4], zero in the lanes past the last channel."""
-    flat = array.reshape(-1, array.shape[-1] if array.ndim else 1)
-    padded = _pad(flat, 1, 4)
-    packed: Array = padded.reshape(flat.shape[0], -1, 4).transpose(1, 0, 2)
+    pixels, channels = prod(array.shape[:-1]), array.shape[-1] if array.ndim else 1
+    padded = _pad(array.reshape(pixels, channels), 1, 4)
+    packed: Array = padded.reshape(pixels, ceil(channels / 4), 4).transpose(1, 0, 2)
     return packed
 
 
@@ -23,7 +25,7 @@ def conv_weights(weights: Array, bias: Array | None, groups: int, slices: int, b
     zeros in dense weights. `slices` is the padded number of output slices.
     """
     outputs, inputs = weights.shape[0], weights.shape[-1]
-    taps = weights.reshape(outputs, -1, inputs)
+    taps = weights.reshape(outputs, prod(weights.shape[1:-1]), inputs)
     if groups > 1:
         dense = np.zeros((outputs, taps.shape[1], inputs * groups), np.float32)
         share = outputs // groups
@@ -32,7 +34,7 @@ def conv_weights(weights: Array, bias: Array | None, groups: int, slices: int, b
             dense[rows, :, columns] = taps[rows]
         taps = dense
     padded = _pad(_pad(taps, 2, 4), 0, 4 * slices)
-    blocks = padded.reshape(slices // block, block, 4, taps.shape[1], -1, 4)
+    blocks = padded.reshape(slices // block, block, 4, taps.shape[1], padded.shape[2] // 4, 4)
     biases = np.zeros(outputs, np.float32) if bias is None else bias
     columns_last = blocks.transpose(0, 3, 4, 1, 5, 2)
     return np.concatenate([_pad(biases, 0, 4 * slices).ravel(), columns_last.ravel()])

@@ -202,6 +202,8 @@ class NodeView:
             raise Unsupported(f"{what} is quantized, which quantized_models_allowed=False excludes")
         if tensor.is_quantized and not tensor.is_constant and len(tensor.quantization.scales) > 1:
             raise Unsupported(f"{what} is quantized per channel but is not a constant")
+        if tensor.is_quantized and (reason := tensor.quantization.damage):
+            raise Unsupported(f"{what} is quantized with {reason}")
         return found
 
     def _index(self, i: int) -> int:
@@ -255,6 +257,8 @@ def lower(node: NodeView) -> list[Step]:
         raise Unsupported(
             f"version {node.node.version} of the op; expected at most {entry.max_version}"
         )
+    if not node.outputs:
+        raise Unsupported("the node has no outputs; expected at least one")
     return entry.lower(node, entry.options.read(node.node))
 
 

@@ -55,8 +55,17 @@ class Window:
     pad_w: int
 
     @classmethod
-    def of(cls, options: Any, image: tuple[int, int], kernel: tuple[int, int]) -> Window:
+    def of(
+        cls,
+        options: Any,
+        image: tuple[int, int],
+        kernel: tuple[int, int],
+        may_exceed: bool = False,
+    ) -> Window:
         """From the fields ``padding``, ``stride_*`` and (if any) ``dilation_*`` of `options`.
+
+        Args:
+            may_exceed: A window larger than the image gives no pixels, and is no error.
 
         Raises:
             Unsupported: A stride or dilation is not positive, or the window does not fit.
@@ -69,7 +78,7 @@ class Window:
                 "expected positive numbers"
             )
         (out_h, pad_h), (out_w, pad_w) = (
-            _span(*sizes, options.padding == SAME)
+            _span(*sizes, options.padding == SAME, may_exceed)
             for sizes in zip(image, kernel, strides, dilations, strict=True)
         )
         return cls(*image, *kernel, *strides, *dilations, out_h, out_w, pad_h, pad_w)
@@ -98,11 +107,15 @@ class Window:
         return {"DILATION_H": self.dilation_h, "DILATION_W": self.dilation_w}
 
 
-def _span(size: int, kernel: int, stride: int, dilation: int, same: bool) -> tuple[int, int]:
+def _span(
+    size: int, kernel: int, stride: int, dilation: int, same: bool, may_exceed: bool
+) -> tuple[int, int]:
     """Output size and padding in front along one axis (ComputePaddingHeightWidth in LiteRT)."""
     extent = (kernel - 1) * dilation + 1
     # Without padding, LiteRT's division truncates, so a window slightly too large gives size 0.
     out = -(-size // stride) if same else int((size + stride - extent) / stride)
+    if may_exceed:
+        out = max(out, 0)
     if out < 0:
         raise Unsupported(f"a window of {extent} over {size} pixels without padding")
     return out, max((out - 1) * stride + extent - size, 0) // 2
