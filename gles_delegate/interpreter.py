@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from gles_delegate.closing import Closing
 from gles_delegate.delegate import GpuDelegate
 from gles_delegate.gl.sync import Fence
+from gles_delegate.gl.thread import NotPickled, ThreadLock
 from gles_delegate.model.graph import Array, Graph, Signature
 from gles_delegate.model.reader import read_file, read_model
 from gles_delegate.runtime.invocation import Invocation
 from gles_delegate.runtime.litert_host import LiteRtHost
 from gles_delegate.runtime.standalone import StandAlone
+
+K = TypeVar("K")
 
 
 class Host(Protocol):
@@ -37,7 +42,7 @@ class Host(Protocol):
     def reset_all_variables(self) -> None: ...
 
 
-class Interpreter(Closing):
+class Interpreter(NotPickled, Closing):
     """Runs a .tflite model on the GPU, with the methods of `ai_edge_litert.interpreter`.
 
     Nodes that the GPU does not support run on LiteRT's CPU kernels, if LiteRT is installed. A
@@ -100,6 +105,8 @@ class Interpreter(Closing):
         if self._bound is not None:
             raise ValueError("the interpreter has a delegate already")
         delegation = delegate.bind(self._graph)
+        self._lock = ThreadLock(delegation.thread)
+        self._bindings = delegation.bindings
         if delegation.report.fully_delegated:
             self._bound = StandAlone(delegation)
         else:
@@ -109,6 +116,99 @@ class Interpreter(Closing):
         """Close the delegate if the interpreter made it; one that was passed stays open."""
         if self._own is not None:
             self._own.close()
+
+    def run(self, inputs: Mapping[str | int, Any]) -> dict[str | int, Array]:
+        """Run the model on arrays by the names of its inputs; safe to call from several threads.
+
+        Inputs are resized to the arrays' shapes, and tensors are allocated where that is due. No
+        other call comes between: see `exclusive`.
+
+        Args:
+            inputs: An array for each input that is not bound to a buffer or texture, by name. An
+                input may be named by its index, too, which it must where it has no name or shares
+                it.
+
+        Returns:
+            The outputs that are not bound, by name; by index where an output has no name, or
+            shares it.
+
+        Raises:
+            ValueError: Names are missing or unknown, or a dtype is wrong.
+            UnsupportedModelError, WrongThreadError, WrongContextError, GLError: See
+                `allocate_tensors` and `invoke`.
+        """
+        if not isinstance(inputs, Mapping):
+            found = type(inputs).__name__
+            raise TypeError(f"expected a dict of arrays by the names of the inputs, found {found}")
+        graph = self._graph
+        named = _by_name(graph, graph.inputs)
+        named.update({index: index for index in graph.inputs})
+        arrays: dict[int, Any] = {}
+        for key, value in inputs.items():
+            index = named.get(key)
+            if index is None:
+                raise ValueError(
+                    f"expected an array for each of the inputs {self._list(graph.inputs)}, found "
+                    f"one for {key!r}: {self._why_not(key)}"
+                )
+            if index in arrays:
+                raise ValueError(
+                    f"expected one array for input {index} {graph.tensors[index].name!r}, found "
+                    "two: give it by its name or by its index"
+                )
+            arrays[index] = value
+        with self._lock:
+            missing = [i for i in graph.inputs if i not in arrays and i not in self._bindings]
+            if missing:
+                raise ValueError(
+                    f"expected an array for each of the inputs {self._list(graph.inputs)}, found "
+                    f"none for {self._list(missing)}"
+                )
+            outputs = _by_name(graph, graph.outputs)
+            unbound = {k: i for k, i in outputs.items() if i not in self._bindings}
+            return self._run(arrays, unbound)
+
+    def exclusive(self) -> AbstractContextManager[None]:
+        """A lock for calls that belong together; other threads' calls wait::
+
+            with interpreter.exclusive():
+                interpreter.set_tensor(...)
+                interpreter.invoke()
+                result = interpreter.get_tensor(...)
+
+        It is for threads that share an interpreter, with `GpuDelegateOptions(own_thread=True)`. A
+        thread may take it again while it holds it. `run` and signature runners take it themselves.
+        """
+        return self._lock
+
+    def _run(self, arrays: Mapping[int, Any], outputs: Mapping[K, int]) -> dict[K, Array]:
+        """Run on arrays by tensor index, as one call; return these outputs."""
+        given = {index: np.asarray(value) for index, value in arrays.items()}
+        for index, array in given.items():
+            tensor = self._graph.tensors[index]
+            if tensor.type.array and array.dtype != tensor.type.array:
+                raise ValueError(
+                    f"cannot set input {index} {tensor.name!r}: expected the dtype {tensor.dtype}, "
+                    f"found {array.dtype}; convert the array with astype"
+                )
+        with self._lock:
+            for index, array in given.items():
+                self.resize_tensor_input(index, array.shape)
+            self.allocate_tensors()
+            for index, array in given.items():
+                self.set_tensor(index, array)
+            self.invoke()
+            return {key: self.get_tensor(index) for key, index in outputs.items()}
+
+    def _list(self, indices: Iterable[int]) -> str:
+        return ", ".join(f"{self._graph.tensors[i].name!r} (index {i})" for i in indices)
+
+    def _why_not(self, key: object) -> str:
+        """Why an input cannot be named so."""
+        same = [i for i in self._graph.inputs if self._graph.tensors[i].name == key]
+        if same:
+            return f"several inputs have that name, so give one of the indices {same}"
+        return "no input has that name or index"
 
     @property
     def _host(self) -> Host:
@@ -123,7 +223,8 @@ class Interpreter(Closing):
             UnsupportedModelError: A node cannot run with these shapes.
             WrongThreadError, WrongContextError, GLError: See `GpuDelegate`.
         """
-        self._host.allocate_tensors()
+        with self._lock:
+            self._host.allocate_tensors()
 
     def invoke(self) -> None:
         """Run the model on its inputs.
@@ -132,7 +233,8 @@ class Interpreter(Closing):
             RuntimeError: `allocate_tensors` was not called since the start or a resize.
             WrongThreadError, WrongContextError, GLError: See `GpuDelegate`.
         """
-        self._host.invoke()
+        with self._lock:
+            self._host.invoke()
 
     def invoke_async(self, wait_for: Fence | int | None = None) -> Invocation:
         """Start a run. Returns at once if the GPU runs every node, otherwise when it is done.
@@ -149,7 +251,8 @@ class Interpreter(Closing):
             WrongThreadError, WrongContextError, GLError: See `GpuDelegate`.
             ValueError: `wait_for` is not a fence.
         """
-        return self._host.invoke_async(wait_for)
+        with self._lock:
+            return self._host.invoke_async(wait_for)
 
     def resize_tensor_input(
         self, input_index: int, tensor_size: Sequence[int], strict: bool = False
@@ -163,7 +266,8 @@ class Interpreter(Closing):
             ValueError: No such input, a negative size, or a fixed size in strict mode. It is a
                 RuntimeError as well: LiteRT documents the one and raises the other.
         """
-        self._host.resize_tensor_input(input_index, tensor_size, strict)
+        with self._lock:
+            self._host.resize_tensor_input(input_index, tensor_size, strict)
 
     def set_tensor(self, tensor_index: int, value: Any) -> None:
         """Copy `value` into an input or a variable tensor.
@@ -172,7 +276,8 @@ class Interpreter(Closing):
             ValueError: No such input, or a bound one; another dtype or shape than the input's; or
                 `allocate_tensors` was not called.
         """
-        self._host.set_tensor(tensor_index, value)
+        with self._lock:
+            self._host.set_tensor(tensor_index, value)
 
     def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> Array:
         """A copy of an input, an output, a constant or a variable.
@@ -183,7 +288,8 @@ class Interpreter(Closing):
             ValueError: No such tensor, a bound input, one that lives on the GPU only, or
                 `allocate_tensors` was not called.
         """
-        return self._host.get_tensor(tensor_index, subgraph_index)
+        with self._lock:
+            return self._host.get_tensor(tensor_index, subgraph_index)
 
     def tensor(self, tensor_index: int) -> Callable[[], Array]:
         """A function that returns a view of an input or output, without a copy.
@@ -194,15 +300,18 @@ class Interpreter(Closing):
 
     def get_input_details(self) -> list[dict[str, Any]]:
         """The inputs, as LiteRT describes them."""
-        return self._host.get_input_details()
+        with self._lock:
+            return self._host.get_input_details()
 
     def get_output_details(self) -> list[dict[str, Any]]:
         """The outputs, as LiteRT describes them."""
-        return self._host.get_output_details()
+        with self._lock:
+            return self._host.get_output_details()
 
     def get_tensor_details(self, subgraph_index: int = 0) -> list[dict[str, Any]]:
         """Every tensor of a type that numpy knows, as LiteRT describes it."""
-        return self._host.get_tensor_details(subgraph_index)
+        with self._lock:
+            return self._host.get_tensor_details(subgraph_index)
 
     def num_subgraphs(self) -> int:
         """The number of the model's subgraphs; 1 where the GPU runs every node of the first."""
@@ -210,7 +319,8 @@ class Interpreter(Closing):
 
     def reset_all_variables(self) -> None:
         """Set the variable tensors to zero."""
-        self._host.reset_all_variables()
+        with self._lock:
+            self._host.reset_all_variables()
 
     def get_signature_list(self) -> dict[str, dict[str, list[str]]]:
         """The names of the inputs and outputs of each signature, by its key."""
@@ -246,6 +356,8 @@ class SignatureRunner:
     def __call__(self, **inputs: Any) -> dict[str, Array]:
         """Run on named arrays; inputs are resized to the arrays' shapes.
 
+        No other call of the interpreter comes between; see `Interpreter.exclusive`.
+
         Returns:
             The outputs by name.
 
@@ -255,15 +367,8 @@ class SignatureRunner:
         wanted = self._signature.inputs
         if inputs.keys() != wanted.keys():
             raise ValueError(f"expected the inputs {sorted(wanted)}, found {sorted(inputs)}")
-        arrays = {index: np.asarray(inputs[name]) for name, index in wanted.items()}
-        for index, array in arrays.items():
-            self._interpreter.resize_tensor_input(index, array.shape)
-        self._interpreter.allocate_tensors()
-        for index, array in arrays.items():
-            self._interpreter.set_tensor(index, array)
-        self._interpreter.invoke()
-        outputs = self._signature.outputs
-        return {name: self._interpreter.get_tensor(index) for name, index in outputs.items()}
+        arrays = {index: inputs[name] for name, index in wanted.items()}
+        return self._interpreter._run(arrays, self._signature.outputs)
 
     def get_input_details(self) -> dict[str, dict[str, Any]]:
         """The signature's inputs by name, as LiteRT describes them."""
@@ -276,3 +381,13 @@ class SignatureRunner:
     def _named(self, names: Mapping[str, int]) -> dict[str, dict[str, Any]]:
         details = {d["index"]: d for d in self._interpreter.get_tensor_details()}
         return {name: details[index] for name, index in names.items()}
+
+
+def _by_name(graph: Graph, indices: Iterable[int]) -> dict[str | int, int]:
+    """Tensors by name; by index where a tensor has no name, or another one has the same."""
+    names = Counter(graph.tensors[index].name for index in set(indices))
+    keyed: dict[str | int, int] = {}
+    for index in indices:
+        name = graph.tensors[index].name
+        keyed[name if name and names[name] == 1 else index] = index
+    return keyed

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
 from typing import NoReturn, TypeVar
 
 from gles_delegate.errors import DelegateError
@@ -17,8 +19,8 @@ class NotPickled:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            f"a {type(self).__name__} holds a GL context and cannot be pickled: send the options "
-            "and the model's path, and make the delegate there"
+            f"{type(self).__name__} holds a GL context and cannot be pickled: send the options and "
+            "the model's path, and make the delegate there"
         )
 
 
@@ -33,11 +35,19 @@ class GlThread(NotPickled):
     def __init__(self, make: Callable[[], GpuContext], own: bool) -> None:
         self._worker = ThreadPoolExecutor(1, "gles_delegate") if own else None
         self._closed = False
+        self._ident: int | None = None
         try:
+            if own:
+                self._ident = self._call(threading.get_ident)
             self.gpu = self._call(make)
         except BaseException:
             self._stop()
             raise
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the caller runs on the own thread, on behalf of a thread that waits for it."""
+        return self._ident == threading.get_ident()
 
     def run(self, function: Callable[[], T]) -> T:
         """Call `function` there.
@@ -73,3 +83,27 @@ class GlThread(NotPickled):
     def _stop(self) -> None:
         if self._worker is not None:
             self._worker.shutdown()
+
+
+class ThreadLock:
+    """A re-entrant lock for sequences of calls.
+
+    Code on the delegate's own thread passes it: whoever waits for that code may hold it.
+    """
+
+    def __init__(self, thread: GlThread) -> None:
+        self._thread = thread
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        if not self._thread.is_here:
+            self._lock.acquire()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if not self._thread.is_here:
+            self._lock.release()

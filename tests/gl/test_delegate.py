@@ -359,9 +359,8 @@ def test_a_delegate_is_not_pickled_but_its_options_are() -> None:
         interpreter = allocated(delegate)
         for subject in (delegate, interpreter):
             for dump in (pickle.dumps, copy.copy, copy.deepcopy):
-                if (subject, dump) != (interpreter, copy.copy):
-                    with pytest.raises(TypeError, match="cannot be pickled"):
-                        dump(subject)
+                with pytest.raises(TypeError, match="cannot be pickled"):
+                    dump(subject)
     options = gd.GpuDelegateOptions(own_thread=True, device_index=3)
     assert pickle.loads(pickle.dumps(options)) == options
 

@@ -6,6 +6,7 @@ import logging
 import random
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -201,3 +202,18 @@ def test_full_delegation_can_be_required() -> None:
     _, content = with_a_detour()
     with pytest.raises(gd.UnsupportedModelError, match="require_full_delegation is set"):
         mixed(content, require_full_delegation=True)
+
+
+def test_threads_that_share_an_interpreter_get_their_own_results() -> None:
+    s, content = with_a_detour()
+    delegate, interpreter = mixed(content, own_thread=True)
+    (index,), scales = interpreter._graph.inputs, (1, 2, 3, 4)
+
+    def result(scale: int) -> Any:
+        (array,) = interpreter.run({index: s.feeds[0] / scale}).values()
+        return array
+
+    with delegate, ThreadPoolExecutor(4) as pool:
+        results = {scale: result(scale) for scale in scales}
+        for scale, array in zip(scales * 50, pool.map(result, scales * 50), strict=True):
+            np.testing.assert_array_equal(array, results[scale])

@@ -1,0 +1,174 @@
+"""Threads that share an interpreter, and calls that belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYet
+from typing import Any
+
+import moderngl
+import numpy as np
+import pytest
+
+import gles_delegate as gd
+from tests.support.small import INPUT, allocated, expected, run
+from tests.support.tflite_builder import ModelBuilder
+
+pytestmark = pytest.mark.usefixtures("gl")
+
+THREADS, RUNS = 8, 4000
+OWN_THREAD = gd.GpuDelegateOptions(own_thread=True)
+
+
+@pytest.fixture
+def shared() -> Iterator[gd.Interpreter]:
+    """An interpreter that any thread may call."""
+    with gd.GpuDelegate(OWN_THREAD) as delegate:
+        yield allocated(delegate)
+
+
+def by_name(interpreter: gd.Interpreter, x: Any) -> Any:
+    (result,) = interpreter.run({"x": x}).values()
+    return result
+
+
+def by_signature(interpreter: gd.Interpreter, x: Any) -> Any:
+    return interpreter.get_signature_runner()(x=x)["y"]
+
+
+def under_the_lock(interpreter: gd.Interpreter, x: Any) -> Any:
+    with interpreter.exclusive(), interpreter.exclusive():
+        interpreter.resize_tensor_input(0, x.shape)
+        interpreter.allocate_tensors()
+        return run(interpreter, x)
+
+
+@pytest.mark.parametrize("call", [by_name, by_signature, under_the_lock])
+def test_results_are_those_of_the_call(
+    shared: gd.Interpreter, call: Callable[[gd.Interpreter, Any], Any]
+) -> None:
+    inputs = [INPUT * scale for scale in range(1, THREADS + 1)]
+    results = [call(shared, x) for x in inputs]
+    np.testing.assert_allclose(results[-1], expected(inputs[-1]), rtol=1e-4)
+
+    def is_right(number: int) -> bool:
+        which = number % len(inputs)
+        return np.array_equal(call(shared, inputs[which]), results[which])
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        assert all(pool.map(is_right, range(RUNS)))
+
+
+def test_shapes_are_those_of_the_call(shared: gd.Interpreter) -> None:
+    def work(rows: int) -> None:
+        x = np.full((rows, 5), rows, np.float32)
+        for _ in range(5):
+            np.testing.assert_allclose(by_name(shared, x), expected(x), rtol=1e-4)
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(work, (1, 2, 3)))
+
+
+def test_other_calls_wait_for_the_lock(shared: gd.Interpreter) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        with shared.exclusive():
+            shared.set_tensor(0, INPUT)
+            other = pool.submit(shared.set_tensor, 0, -INPUT)
+            with pytest.raises(NotYet):
+                other.result(0.1)
+            shared.invoke()
+        other.result(10)
+
+
+def test_interpreters_do_not_wait_for_each_other() -> None:
+    with gd.GpuDelegate(OWN_THREAD) as one, gd.GpuDelegate(OWN_THREAD) as other:
+        first, second = allocated(one), allocated(other)
+        with first.exclusive(), ThreadPoolExecutor(1) as pool:
+            pool.submit(run, second).result(10)
+
+
+def test_run_needs_no_signature_and_no_allocation() -> None:
+    builder = ModelBuilder()
+    x = builder.input((1, 4), name="x")
+    content = builder.build([builder.op("NEG", [x], [(1, 4)])])
+    with gd.Interpreter(model_content=content) as interpreter:
+        for rows in (1, 3):
+            array = np.ones((rows, 4), np.float32)
+            (result,) = interpreter.run({"x": array}).values()
+            np.testing.assert_array_equal(result, -array)
+
+
+def with_names(*names: str) -> gd.Interpreter:
+    """The difference of two inputs, and its negation; the names are those of these four."""
+    builder = ModelBuilder()
+    a, b = builder.input((2,), name=names[0]), builder.input((2,), name=names[1])
+    y = builder.op("SUB", [a, b], [(2,)])
+    z = builder.op("NEG", [y], [(2,)])
+    for tensor, name in zip((a, b, y, z), names, strict=True):
+        builder.tensors[tensor]["name"] = name
+    return gd.Interpreter(model_content=builder.build([y, z]))
+
+
+A, B = np.array([5, 7], np.float32), np.array([1, 2], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("names", "inputs", "keys"),
+    [
+        (("a", "b", "y", "z"), {"a": A, "b": B}, ["y", "z"]),
+        (("a", "b", "y", "z"), {0: A, "b": B}, ["y", "z"]),
+        (("a", "a", "y", "y"), {0: A, 1: B}, [2, 3]),
+        (("", "b", "", "z"), {0: A, "b": B}, [2, "z"]),
+        (("a", "b", "y", "z"), {np.int32(0): A, np.int64(1): B}, ["y", "z"]),
+    ],
+)
+def test_tensors_without_a_name_of_their_own_go_by_index(
+    names: tuple[str, ...], inputs: dict[str | int, Any], keys: list[str | int]
+) -> None:
+    with with_names(*names) as interpreter:
+        results = interpreter.run(inputs)
+        assert list(results) == keys
+        np.testing.assert_array_equal(results[keys[0]], A - B)
+        np.testing.assert_array_equal(results[keys[1]], B - A)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "error", "message"),
+    [
+        ({"a": A}, ValueError, r"'a' \(index 0\), 'b' \(index 1\), found none for 'b' \(index 1"),
+        ({"a": A, "b": B, "c": B}, ValueError, "one for 'c': no input has that name or index"),
+        ({"a": A, "b": B, 2: B}, ValueError, "one for 2: no input has that name or index"),
+        ({"a": A, "b": B, 0: B}, ValueError, "expected one array for input 0 'a', found two"),
+        ({"a": A, "b": B.astype(int)}, ValueError, "expected the dtype float32, found int64"),
+        (A, TypeError, "expected a dict of arrays by the names of the inputs, found ndarray"),
+    ],
+)
+def test_wrong_inputs_are_refused(inputs: Any, error: type[Exception], message: str) -> None:
+    with with_names("a", "b", "y", "z") as interpreter, pytest.raises(error, match=message):
+        interpreter.run(inputs)
+
+
+def test_a_name_of_two_inputs_is_refused() -> None:
+    with (
+        with_names("a", "a", "y", "z") as interpreter,
+        pytest.raises(ValueError, match=r"several inputs have that name.* indices \[0, 1\]"),
+    ):
+        interpreter.run({"a": A})
+
+
+def test_bound_tensors_are_left_out() -> None:
+    egl = gd.EglContext()
+    with egl, gd.GpuDelegate(context=egl) as delegate:
+        ctx = moderngl.create_context(context=egl, require=310)  # type: ignore[arg-type]
+        interpreter = allocated(delegate)
+        delegate.bind_buffer_to_tensor(0, ctx.buffer(INPUT))
+        (result,) = interpreter.run({}).values()
+        np.testing.assert_allclose(result, expected(), rtol=1e-5)
+        result_buffer = ctx.buffer(reserve=result.nbytes)
+        index = interpreter.get_output_details()[0]["index"]
+        delegate.bind_buffer_to_tensor(index, result_buffer)
+        assert interpreter.run({}) == {}
+        read = np.frombuffer(result_buffer.read(), np.float32).reshape(result.shape)
+        np.testing.assert_array_equal(read, result)
+    ctx.release()
