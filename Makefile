@@ -71,6 +71,7 @@ lint: .venv/.with-test
 	$(bin)/check-jsonschema --quiet --builtin-schema vendor.github-workflows \
 		.github/workflows/ci.yml examples/container/workflow.yml
 
+docs: export NO_MKDOCS_2_WARNING = 1
 docs: .venv/.with-docs
 	$(bin)/python tools/op-table
 	$(bin)/mkdocs build --quiet
