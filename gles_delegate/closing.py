@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import TypeVar
 
 T = TypeVar("T", bound="Closing")
+
+
+def in_any_case(actions: Iterable[Callable[[], object]]) -> None:
+    """Call each one, past errors too, and raise the first error at the end."""
+    first: BaseException | None = None
+    for action in actions:
+        try:
+            action()
+        except BaseException as error:  # raised below
+            first = first or error
+    if first is not None:
+        raise first
 
 
 class Closing:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +27,34 @@ _DTYPES: dict[Kind, type[np.generic]] = {
 """numpy's type of a lane."""
 
 
+@dataclass(frozen=True)
+class Places:
+    """Where the operands of a plan are while some buffers and textures are bound.
+
+    Attributes:
+        resources: What is bound, by tensor index.
+        bound: The views of bound buffers that are used in place.
+        own: Those of our own buffers.
+    """
+
+    allocations: Mapping[Value, Allocation]
+    constants: Mapping[Const, TexelBuffer]
+    resources: Mapping[int, Resource]
+    bound: Mapping[Allocation, TexelView]
+    own: Mapping[Allocation, TexelView]
+
+    def view(self, operand: Operand) -> TexelView:
+        """The texels of an operand."""
+        if isinstance(operand, Const):
+            return self.constants[operand]
+        allocation = self.allocations[operand]
+        return self.bound.get(allocation) or self.own[allocation]
+
+    def is_in_place(self, value: Value) -> bool:
+        """Whether a bound buffer holds the value itself, so that nothing is copied."""
+        return self.allocations[value] in self.bound
+
+
 class Buffers:
     """Buffers for the operands of a plan's dispatches.
 
@@ -40,8 +71,8 @@ class Buffers:
         self._with_images = gpu.limits.buffer_texels > 0
         self._arena: dict[int, TexelBuffer] = {}
         self._views: dict[Allocation, TexelView] = {}
-        self._bound: dict[Allocation, TexelView] = {}
         self._constants: dict[Const, TexelBuffer] = {}
+        self.places = Places(plan.allocations, self._constants, {}, {}, self._views)
         try:
             for const in plan.constants:
                 data = _stored_or_packed(const, graph, store)
@@ -50,35 +81,40 @@ class Buffers:
             self.release()
             raise
 
-    def bind(self, resources: Mapping[int, Resource]) -> None:
-        """Use bound buffers in place where their layout allows, and allocate the others.
+    def place(self, resources: Mapping[int, Resource], undo: ExitStack) -> Places:
+        """Places with these resources: bound buffers are used in place where their layout allows.
+
+        The present ones stay as they are; `replace` takes the new ones.
+
+        Args:
+            undo: Frees what is made here, when it is closed.
 
         Raises:
             OutOfGpuMemoryError: The driver has no room for them.
         """
-        for view in self._bound.values():
-            view.release()
-        self._bound = {}
+        bound: dict[Allocation, TexelView] = {}
         for index, value in self._in_place(resources).items():
-            resource = resources[index]
+            allocation, resource = self._plan.allocations[value], resources[index]
             assert isinstance(resource, BoundBuffer)
-            self._bound[self._plan.allocations[value]] = TexelView(
-                self._gpu.gl, resource.buffer, resource.offset, resource.size, self._with_images
-            )
+            if self.places.resources.get(index) is resource and allocation in self.places.bound:
+                bound[allocation] = self.places.bound[allocation]
+            else:
+                bound[allocation] = TexelView(
+                    self._gpu.gl, resource.buffer, resource.offset, resource.size, self._with_images
+                )
+                undo.callback(bound[allocation].release)
         for allocation in self._plan.allocations.values():
-            if allocation not in self._bound and allocation not in self._views:
-                self._views[allocation] = self._own_view(allocation)
+            if allocation not in bound and allocation not in self._views:
+                self._add_own_view(allocation, undo)
+        return Places(self._plan.allocations, self._constants, resources, bound, self._views)
 
-    def view(self, operand: Operand) -> TexelView:
-        """The texels of an operand."""
-        if isinstance(operand, Const):
-            return self._constants[operand]
-        allocation = self._plan.allocations[operand]
-        return self._bound.get(allocation) or self._views[allocation]
-
-    def is_in_place(self, value: Value) -> bool:
-        """Whether a bound buffer holds the value itself, so that nothing is copied."""
-        return self._plan.allocations[value] in self._bound
+    def replace(self, places: Places) -> None:
+        """Take what `place` returned, and free the views that it no longer has."""
+        old, self.places = self.places, places
+        kept = list(places.bound.values())
+        for view in old.bound.values():
+            if view not in kept:
+                view.release()
 
     @property
     def nbytes(self) -> tuple[int, int]:
@@ -101,17 +137,19 @@ class Buffers:
 
     def texels(self, value: Value) -> Array:
         """Wait for the GPU, and return a value's lanes [slices, pixels, 4]."""
-        target = self.view(value)
+        target = self.places.view(value)
         array = np.empty((value.slices, value.pixels, 4), _DTYPES[value.kind])
         read_into(self._gpu.gl, target.name, array, array.nbytes, target.offset)
         return array
 
     def release(self) -> None:
         """Delete every GL object of ours."""
-        for views in (self._bound, self._views, self._arena, self._constants):
+        owned: tuple[Mapping[Any, TexelView], ...] = (self._views, self._arena, self._constants)
+        for views in (self.places.bound, *owned):
             for view in views.values():
                 view.release()
-        self._bound, self._views, self._arena, self._constants = {}, {}, {}, {}
+        self._views, self._arena, self._constants = {}, {}, {}
+        self.places = Places(self._plan.allocations, self._constants, {}, {}, self._views)
 
     def _in_place(self, resources: Mapping[int, Resource]) -> dict[int, Value]:
         """By tensor index, the values that bound buffers can hold themselves."""
@@ -133,15 +171,18 @@ class Buffers:
                 found[index] = value
         return found
 
-    def _own_view(self, allocation: Allocation) -> TexelView:
+    def _add_own_view(self, allocation: Allocation, undo: ExitStack) -> None:
         """Make the view of an allocation, and its buffer at the first use."""
         gl = self._gpu.gl
         if allocation.buffer not in self._arena:
             # Zeroed: the last texel of a row-major input may have lanes past its elements.
             data = bytes(self._plan.buffers[allocation.buffer])
             self._arena[allocation.buffer] = TexelBuffer(gl, data, False)
+            undo.callback(lambda: self._arena.pop(allocation.buffer).release())
         name = self._arena[allocation.buffer].name
-        return TexelView(gl, name, allocation.offset, allocation.size, self._with_images)
+        view = TexelView(gl, name, allocation.offset, allocation.size, self._with_images)
+        self._views[allocation] = view
+        undo.callback(lambda: self._views.pop(allocation).release())
 
 
 def _stored_or_packed(const: Const, graph: Graph, store: Store | None) -> bytes | memoryview:

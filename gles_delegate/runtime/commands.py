@@ -13,7 +13,7 @@ from ctypes import c_int
 from functools import partial
 from typing import Any, TypeAlias
 
-from gles_delegate.dispatch import Dispatch, Operand, Value
+from gles_delegate.dispatch import Dispatch, Kind, Value
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.buffers import TexelView
 from gles_delegate.gl.context import OUTPUT_BLOCK, GpuContext
@@ -22,7 +22,7 @@ from gles_delegate.gl.sync import Stopwatch
 from gles_delegate.planning.memory import Allocation
 from gles_delegate.planning.plan import Plan
 from gles_delegate.runtime.binding import BoundBuffer, Resource, SampledTextures, WrittenTexture
-from gles_delegate.runtime.buffers import Buffers
+from gles_delegate.runtime.buffers import Places
 from gles_delegate.shaders.assembly import SIZES
 from gles_delegate.shaders.source import Source
 
@@ -94,24 +94,22 @@ class Recorder:
         self,
         plan: Plan,
         gpu: GpuContext,
-        buffers: Buffers,
         sources: Sequence[Source],
         programs: Sequence[int],
     ) -> None:
         self._plan = plan
         self._gpu = gpu
         self._gl = gpu.gl
-        self._buffers = buffers
         self._prepared = list(zip(plan.dispatches, programs, sources, strict=True))
         self._sampler: Sampler | None = None
 
-    def record(self, resources: Mapping[int, Resource]) -> CommandList:
-        """Record a run with these bound buffers and textures, by tensor index."""
-        with_textures = any(not isinstance(r, BoundBuffer) for r in resources.values())
-        calls = [*self._enter(resources), *self._dispatch(resources), *self._leave(resources)]
+    def record(self, places: Places) -> CommandList:
+        """Record a run with the operands at these places."""
+        with_textures = any(not isinstance(r, BoundBuffer) for r in places.resources.values())
+        calls = [*self._enter(places), *self._dispatch(places), *self._leave(places)]
         return CommandList(self._gpu, calls, with_textures)
 
-    def trials(self) -> dict[int, list[Call]]:
+    def trials(self, places: Places) -> dict[int, list[Call]]:
         """By program, calls that run one work group on arbitrary inputs and write nothing.
 
         Programs that sample textures have none.
@@ -128,7 +126,7 @@ class Recorder:
                 *(
                     call
                     for i, operand in enumerate(dispatch.operands if source.image_reads else ())
-                    for call in self._bind(i, operand, True, {})
+                    for call in self._bind(places.view(operand), operand.kind, i, True, {})
                 ),
                 (self._gl.unchecked("glDispatchCompute"), (1, 1, 1)),
             ]
@@ -148,19 +146,20 @@ class Recorder:
             yield self._gl.unchecked("glBindBuffer"), (write, target)
             yield self._gl.unchecked("glCopyBufferSubData"), (read, write, start, at, size)
 
-    def _enter(self, resources: Mapping[int, Resource]) -> Iterator[Call]:
+    def _enter(self, places: Places) -> Iterator[Call]:
         """Wait for the app's writes to bound buffers and textures; copy from bound buffers."""
+        resources = places.resources
         inputs = {i: value for i, value in self._plan.inputs.items() if i in resources}
         if inputs:
             yield self._gl.unchecked("glMemoryBarrier"), (_ENTRY_BARRIER,)
         for index, value in inputs.items():
             resource = resources[index]
-            if isinstance(resource, BoundBuffer) and not self._buffers.is_in_place(value):
-                target = self._buffers.view(value)
+            if isinstance(resource, BoundBuffer) and not places.is_in_place(value):
+                target = places.view(value)
                 source = (resource.buffer, resource.offset)
                 yield from self.copy(*source, target.name, target.offset, resource.size)
 
-    def _dispatch(self, resources: Mapping[int, Resource]) -> Iterator[Call]:
+    def _dispatch(self, places: Places) -> Iterator[Call]:
         allocations = self._plan.allocations
         cache: StateCache = {}
         written: set[Allocation] = set()
@@ -169,10 +168,12 @@ class Recorder:
             yield from self._use(program, source.sizes, cache)
             images = source.image_reads
             for i, operand in enumerate(dispatch.operands):
-                yield from self._bind(i if images else i + 1, operand, images, cache)
-            yield from self._bind(OUTPUT_BLOCK, dispatch.output, False, cache)
+                unit, view = (i if images else i + 1), places.view(operand)
+                yield from self._bind(view, operand.kind, unit, images, cache)
+            output_view = places.view(dispatch.output)
+            yield from self._bind(output_view, dispatch.output.kind, OUTPUT_BLOCK, False, cache)
             if dispatch.textures:
-                yield from self._sample(dispatch, resources)
+                yield from self._sample(dispatch, places.resources)
             reads = {allocations[v] for v in dispatch.operands if isinstance(v, Value)}
             output = allocations[dispatch.output]
             if dispatch.partial:
@@ -184,16 +185,17 @@ class Recorder:
             read |= reads
             yield self._gl.unchecked("glDispatchCompute"), dispatch.grid.groups
 
-    def _leave(self, resources: Mapping[int, Resource]) -> Iterator[Call]:
+    def _leave(self, places: Places) -> Iterator[Call]:
         """Make the results visible, and copy them to bound buffers and textures."""
+        resources = places.resources
         outputs = {i: value for i, value in self._plan.outputs.items() if i in resources}
         barriers = gl_names.ALL_BARRIERS if outputs else _EXIT_BARRIER
         yield self._gl.unchecked("glMemoryBarrier"), (barriers,)
         for index, value in outputs.items():
-            resource, source = resources[index], self._buffers.view(value)
+            resource, source = resources[index], places.view(value)
             if isinstance(resource, WrittenTexture):
                 yield from self._write(source, resource)
-            elif isinstance(resource, BoundBuffer) and not self._buffers.is_in_place(value):
+            elif isinstance(resource, BoundBuffer) and not places.is_in_place(value):
                 target = (resource.buffer, resource.offset, resource.size)
                 yield from self.copy(source.name, source.offset, *target)
 
@@ -206,10 +208,11 @@ class Recorder:
             values = (c_int * len(sizes))(*sizes)
             yield self._gl.unchecked("glUniform1iv"), (SIZES, len(sizes), values)
 
-    def _bind(self, unit: int, operand: Operand, image: bool, cache: StateCache) -> Iterator[Call]:
-        target = self._buffers.view(operand)
+    def _bind(
+        self, target: TexelView, kind: Kind, unit: int, image: bool, cache: StateCache
+    ) -> Iterator[Call]:
         # The texels of a buffer texture may be read in any format of their size.
-        texels = gl_names.RGBA32F if operand.kind == "float" else gl_names.RGBA32I
+        texels = gl_names.RGBA32F if kind == "float" else gl_names.RGBA32I
         state = (target.texture, texels) if image else (target.name, target.offset, target.size)
         if cache.get((unit, image)) == state:
             return

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
+from gles_delegate.closing import in_any_case
 from gles_delegate.gl.thread import GlThread
 from gles_delegate.model.graph import Array, Graph
 from gles_delegate.options import GpuDelegateOptions, InferencePreference
@@ -120,7 +121,10 @@ class Delegation:
         """Bind a buffer or textures to an input or output; None unbinds it.
 
         Raises:
-            ValueError: The tensor cannot be bound, or not to this. The old binding stays.
+            ValueError: The tensor cannot be bound, or not to this.
+            OutOfGpuMemoryError, ShaderError: The driver cannot run it.
+
+        After an error, every segment runs with the old binding.
         """
         bindings = {i: bound for i, bound in self.bindings.items() if i != index}
         if binding is not None:
@@ -128,15 +132,20 @@ class Delegation:
             bindings[index] = binding
 
         def rebind() -> None:
-            # Check everything before changing anything.
+            # Check and make everything before changing anything.
             prepared = [segment for segment in self._segments if segment.is_prepared]
             resolved = [segment.resolve(bindings) for segment in prepared]
-            for segment, (ports, resources) in zip(prepared, resolved, strict=True):
-                segment.rebind(ports, resources)
+            with ExitStack() as undo:
+                commits = [
+                    segment.rebind(ports, resources, undo)
+                    for segment, (ports, resources) in zip(prepared, resolved, strict=True)
+                ]
+                undo.pop_all()
+            self.bindings.clear()
+            self.bindings.update(bindings)
+            in_any_case(commits)
 
         self.thread.run(rebind)
-        self.bindings.clear()
-        self.bindings.update(bindings)
 
     def profile(self) -> list[DispatchTime]:
         """Run every prepared segment once more, each dispatch by itself."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 
 import numpy as np
@@ -173,16 +173,24 @@ class Segment:
             ports[index], resources[index] = bindings[index].resolve(edge, is_input, gpu)
         return ports, resources
 
-    def rebind(self, ports: Mapping[int, Port], resources: Mapping[int, Resource]) -> None:
-        """Run with what `resolve` returned from now on; inside the guard."""
+    def rebind(
+        self, ports: Mapping[int, Port], resources: Mapping[int, Resource], undo: ExitStack
+    ) -> Callable[[], None]:
+        """Prepare for what `resolve` returned; inside the guard. See `Session.rebind`."""
         session = self._require_session()
         if ports == self._ports:
-            session.bind(resources)
-        else:
-            replacement = self._new_session(self._require_lowered(), ports, resources)
-            replacement.restore_variables(session.save_variables())
-            self.release()
-            self._session, self._ports = replacement, ports
+            return session.rebind(resources, undo)
+        replacement = self._new_session(self._require_lowered(), ports, resources)
+        undo.callback(replacement.release)
+        replacement.restore_variables(session.save_variables())
+
+        def commit() -> None:
+            try:
+                self.release()
+            finally:
+                self._session, self._ports = replacement, ports
+
+        return commit
 
     def read_result(self, index: int) -> Array | None:
         """The last result of a bound output; None if it has no such tensor."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack
 
 import numpy as np
 
@@ -52,24 +52,42 @@ class Session:
         except BaseException:
             self._programs.release()
             raise
-        self._recorder = Recorder(plan, gpu, self._buffers, sources, self._programs.names)
+        self._recorder = Recorder(plan, gpu, sources, self._programs.names)
         try:
-            self.bind(resources or {})
-            self._programs.compile(self._recorder.trials(), progress)
+            with ExitStack() as undo:
+                self.rebind(resources or {}, undo)()
+                undo.pop_all()
+            trials = self._recorder.trials(self._buffers.places)
+            self._programs.compile(trials, progress)
             if store is not None:
                 store.save()
         except BaseException:
             self.release()
             raise
 
-    def bind(self, resources: Mapping[int, Resource]) -> None:
-        """Use these bound buffers and textures from now on; their ports must be the same."""
-        self._resources = resources
-        self._buffers.bind(resources)
-        for index, resource in resources.items():
-            if isinstance(resource, SampledTextures) and index in self._plan.inputs:
-                self._buffers.upload(self._plan.inputs[index], resource.parameters)
-        self._commands = self._recorder.record(resources)
+    def rebind(self, resources: Mapping[int, Resource], undo: ExitStack) -> Callable[[], None]:
+        """Prepare for other bound buffers and textures, whose ports must be the same.
+
+        Args:
+            undo: Frees what is made here, when it is closed.
+
+        Returns:
+            A function that takes them from the next run on, and does not fail for want of memory.
+
+        Raises:
+            OutOfGpuMemoryError: The driver has no room for it. Everything is as it was.
+        """
+        places = self._buffers.place(resources, undo)
+        commands = self._recorder.record(places)
+
+        def commit() -> None:
+            self._resources, self._commands = resources, commands
+            for index, resource in resources.items():
+                if isinstance(resource, SampledTextures) and index in self._plan.inputs:
+                    self._buffers.upload(self._plan.inputs[index], resource.parameters)
+            self._buffers.replace(places)
+
+        return commit
 
     @property
     def inputs(self) -> tuple[int, ...]:
@@ -141,7 +159,7 @@ class Session:
         values = {index: self._plan.outputs[index] for index in self.outputs}
         buffers = self._readback.buffers(turn, {i: value.nbytes for i, value in values.items()})
         for index, buffer in buffers.items():
-            source = self._buffers.view(values[index])
+            source = self._buffers.places.view(values[index])
             copy = self._recorder.copy(source.name, source.offset, buffer.name, 0, buffer.size)
             for function, arguments in copy:
                 function(*arguments)

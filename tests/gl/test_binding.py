@@ -15,8 +15,13 @@ from numpy.typing import NDArray
 import gles_delegate as gd
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.limits import Limits
-from gles_delegate.runtime import segment
+from gles_delegate.model.reader import read_model
+from gles_delegate.runtime import buffers, segment
+from gles_delegate.runtime.delegation import Delegation
+from gles_delegate.runtime.segment import Segment
+from tests.gl.test_delegate import fail_at
 from tests.support.pixels import read_texture
+from tests.support.state import State, objects_in
 from tests.support.tflite_builder import ModelBuilder, quantization
 from tests.support.trace import traced
 
@@ -674,3 +679,60 @@ def test_a_closed_delegate_binds_nothing() -> None:
     delegate.close()
     with pytest.raises(gd.DelegateError, match="closed"):
         delegate.bind_buffer_to_tensor(0, 1)
+
+
+def two_segments(app: App) -> tuple[Delegation, list[Segment]]:
+    """Nodes that read the same input: NEG and ABS of it, in a segment each."""
+    builder, shape = ModelBuilder(), (1, 2, 2, 4)
+    x = builder.input(shape)
+    outputs = [builder.op(name, [x], [shape]) for name in ("NEG", "ABS")]
+    delegation = app.delegate.bind(read_model(builder.build(outputs)))
+    segments = [delegation.segment([index]) for index in (0, 1)]
+    for each in segments:
+        each.prepare({x: shape})
+    return delegation, segments
+
+
+def results(segments: Sequence[Segment], value: float | None) -> list[float]:
+    """What each segment makes of an input of equal numbers, or of the bound one."""
+    inputs = {} if value is None else {0: np.full((1, 2, 2, 4), value, np.float32)}
+    found = []
+    for each in segments:
+        (index,) = each.outputs
+        array = np.zeros((1, 2, 2, 4), np.float32)
+        each.invoke(inputs, {index: array})
+        found.append(array.flat[0])
+    return found
+
+
+@pytest.mark.parametrize("count", [0, 1])
+@pytest.mark.parametrize("layout", ["bhwc", "phwc4"])
+def test_a_bind_that_fails_leaves_every_segment_as_it_was(
+    layout: Any, count: int, app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A first bind needs new sessions, a second one new views; each can fail in each segment."""
+    delegation, segments = two_segments(app)
+    bind, state = app.delegate.bind_buffer_to_tensor, State(app.egl.load)
+    no_room = gd.OutOfGpuMemoryError("no room")
+
+    def refuse(buffer: moderngl.Buffer, module: Any, name: str) -> None:
+        before = objects_in(app.egl, state)
+        with monkeypatch.context() as patch:
+            patch.setattr(module, name, fail_at(count, getattr(module, name), no_room))
+            with pytest.raises(gd.OutOfGpuMemoryError):
+                bind(0, buffer, layout=layout)
+        assert objects_in(app.egl, state) == before
+
+    refuse(app.buffer(5 * ONES), segment, "Session")
+    assert results(segments, 3) == [-3, 3]
+    assert not delegation.bindings
+    bind(0, app.buffer(ONES), layout=layout)
+    assert results(segments, None) == [-1, 1]
+    kept = dict(delegation.bindings)
+    other = app.buffer(5 * ONES)
+    if layout == "phwc4":
+        refuse(other, buffers, "TexelView")
+        assert results(segments, None) == [-1, 1]
+        assert delegation.bindings == kept
+    bind(0, other, layout=layout)
+    assert results(segments, None) == [-5, 5]
