@@ -49,7 +49,8 @@ class GpuDelegate(NotPickled, Closing):
             context needs glcontext.
         model: The path or the bytes of the model that LiteRT's interpreter is given.
         progress: Called while the model is prepared, with the number of compiled programs and
-            that of all.
+            that of all. Its calls of the delegate or the interpreter raise DelegateError, where
+            they need the GPU.
 
     Raises:
         ValueError: The options and the context exclude each other.
@@ -125,9 +126,8 @@ class GpuDelegate(NotPickled, Closing):
                 ),
                 options.own_thread,
             )
-        self._delegation = Delegation(
-            graph, self._thread, self.options, self._bindings, self._progress
-        )
+        progress = self._thread.callback(self._progress) if self._progress else None
+        self._delegation = Delegation(graph, self._thread, self.options, self._bindings, progress)
         return self._delegation
 
     def bind_buffer_to_tensor(

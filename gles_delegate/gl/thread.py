@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
+from queue import SimpleQueue
 from types import TracebackType
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, ParamSpec, TypeAlias, TypeVar
+from weakref import WeakSet
 
 from gles_delegate.errors import DelegateError
 from gles_delegate.gl.context import GpuContext
 
+P = ParamSpec("P")
 T = TypeVar("T")
+_Job: TypeAlias = "tuple[Future[Any], Callable[[], Any]] | None"
 
 
 class NotPickled:
@@ -33,12 +38,10 @@ class GlThread(NotPickled):
     """
 
     def __init__(self, make: Callable[[], GpuContext], own: bool) -> None:
-        self._worker = ThreadPoolExecutor(1, "gles_delegate") if own else None
+        self._worker = _Worker() if own else None
         self._closed = False
-        self._ident: int | None = None
+        self._in_callback: int | None = None
         try:
-            if own:
-                self._ident = self._call(threading.get_ident)
             self.gpu = self._call(make)
         except BaseException:
             self._stop()
@@ -47,24 +50,41 @@ class GlThread(NotPickled):
     @property
     def is_here(self) -> bool:
         """Whether the caller runs on the own thread, on behalf of a thread that waits for it."""
-        return self._ident == threading.get_ident()
+        return self._worker is not None and self._worker.is_here
 
     def run(self, function: Callable[[], T]) -> T:
         """Call `function` there.
 
         Raises:
-            DelegateError: It is closed.
+            DelegateError: It is closed, or the caller is a function of `callback`.
             ContextError: See `GpuContext.guard`.
         """
-        if self._closed:
-            raise DelegateError("the delegate is closed: make a new one")
+        self._require_open()
         self.gpu.refuse_fork()  # the own thread is not there to do it
+        if self._in_callback == threading.get_ident():
+            raise DelegateError(
+                "expected the progress callback to return, found that it calls the delegate or "
+                "its interpreter, which wait for it: call them after allocate_tensors()"
+            )
 
         def guarded() -> T:
+            self._require_open()  # a call that waited for its turn
             with self.gpu.guard():
                 return function()
 
         return self._call(guarded)
+
+    def callback(self, function: Callable[P, T]) -> Callable[P, T]:
+        """The app's function, for `run`'s functions to call; a `run` by the app's is refused."""
+
+        def call(*arguments: P.args, **named: P.kwargs) -> T:
+            self._in_callback = threading.get_ident()
+            try:
+                return function(*arguments, **named)
+            finally:
+                self._in_callback = None
+
+        return call
 
     def close(self, release: Callable[[], None]) -> None:
         """Call `release` there, then destroy the context if it is not the app's."""
@@ -72,17 +92,95 @@ class GlThread(NotPickled):
         def release_all() -> None:
             release()
             self.gpu.release()
+            self._closed = True
 
-        self.run(release_all)
-        self._closed = True
+        try:
+            self.run(release_all)
+        except DelegateError:
+            if not self._closed:  # by another thread, in the meantime
+                raise
         self._stop()
 
+    def _require_open(self) -> None:
+        if self._closed:
+            raise DelegateError("the delegate is closed: make a new one")
+
     def _call(self, function: Callable[[], T]) -> T:
-        return function() if self._worker is None else self._worker.submit(function).result()
+        return function() if self._worker is None else self._worker.call(function)
 
     def _stop(self) -> None:
         if self._worker is not None:
-            self._worker.shutdown()
+            self._worker.stop()
+
+
+class _Worker:
+    """A thread that calls functions in turn.
+
+    It is a daemon because Python joins other threads before it calls the functions of `atexit`, of
+    which one may close a delegate.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[_Job] = SimpleQueue()
+        self._stopped = False
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(
+            target=_work, args=(self._jobs,), name="gles_delegate", daemon=True
+        )
+        self._thread.start()
+        _workers.add(self)
+
+    @property
+    def is_here(self) -> bool:
+        return self._thread is threading.current_thread()
+
+    def call(self, function: Callable[[], T]) -> T:
+        """Call a function there, and wait for it."""
+        if self.is_here:
+            return function()
+        future: Future[T] = Future()
+        with self._lock:
+            if self._stopped:
+                raise DelegateError("the delegate is closed: make a new one")
+            self._jobs.put((future, function))
+        try:
+            return future.result()
+        finally:
+            del future  # an exception would keep it, and it the exception
+
+    def stop(self) -> None:
+        """End the thread, once it has done what it was given."""
+        with self._lock:
+            if not self._stopped:
+                self._jobs.put(None)
+            self._stopped = True
+        if not self.is_here:
+            self._thread.join()
+
+    def wait(self) -> None:
+        """Wait until it is idle."""
+        if not self._stopped and self._thread.is_alive():  # a fork does not copy it
+            self.call(lambda: None)
+
+
+def _work(jobs: SimpleQueue[_Job]) -> None:
+    while (job := jobs.get()) is not None:
+        future, function = job
+        try:
+            future.set_result(function())
+        except BaseException as error:
+            future.set_exception(error)
+        del job, future, function  # what they hold must not live until the next call
+
+
+_workers: WeakSet[_Worker] = WeakSet()
+
+
+@atexit.register
+def _wait_for_workers() -> None:
+    """A driver may crash that is taken down during a call, such as one that Ctrl-C left behind."""
+    for worker in list(_workers):
+        worker.wait()
 
 
 class ThreadLock:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
+from pathlib import Path
 from typing import Any
 
 import moderngl
@@ -12,7 +15,7 @@ import numpy as np
 import pytest
 
 import gles_delegate as gd
-from tests.support.small import INPUT, allocated, expected, run
+from tests.support.small import INPUT, allocated, expected, run, small_model
 from tests.support.tflite_builder import ModelBuilder
 
 pytestmark = pytest.mark.usefixtures("gl")
@@ -172,3 +175,97 @@ def test_bound_tensors_are_left_out() -> None:
         read = np.frombuffer(result_buffer.read(), np.float32).reshape(result.shape)
         np.testing.assert_array_equal(read, result)
     ctx.release()
+
+
+@pytest.mark.parametrize("own_thread", [False, True])
+@pytest.mark.parametrize("call", ["allocate_tensors", "invoke", "run", "close", "bind"])
+def test_a_progress_callback_must_not_call_the_delegate(call: str, own_thread: bool) -> None:
+    errors: list[BaseException] = []
+
+    def progress(done: int, total: int) -> None:
+        calls: dict[str, Callable[[], object]] = {
+            "run": lambda: interpreter.run({"x": INPUT}),
+            "close": delegate.close,
+            "bind": lambda: delegate.bind_buffer_to_tensor(0, 1),
+        }
+        try:
+            (calls.get(call) or getattr(interpreter, call))()
+        except (gd.DelegateError, RuntimeError) as error:
+            errors.append(error)
+
+    options = gd.GpuDelegateOptions(own_thread=own_thread)
+    delegate = gd.GpuDelegate(options, progress=progress)
+    interpreter = gd.Interpreter(model_content=small_model(), experimental_delegates=[delegate])
+    done = ThreadPoolExecutor(1).submit(interpreter.allocate_tensors) if own_thread else None
+    if done is None:
+        interpreter.allocate_tensors()
+    else:
+        done.result(30)
+    assert errors
+    if call != "invoke":
+        assert all("progress callback" in str(error) for error in errors)
+    np.testing.assert_allclose(run(interpreter), expected(), rtol=1e-4)
+    delegate.close()
+
+
+def test_a_progress_callback_may_ask_what_needs_no_gpu() -> None:
+    asked: list[Any] = []
+
+    def progress(done: int, total: int) -> None:
+        with interpreter.exclusive():
+            asked.append((interpreter.get_input_details(), str(delegate.report)))
+
+    with gd.GpuDelegate(OWN_THREAD, progress=progress) as delegate:
+        interpreter = gd.Interpreter(model_content=small_model(), experimental_delegates=[delegate])
+        interpreter.allocate_tensors()
+    assert asked
+
+
+AT_EXIT = """
+import atexit, sys
+import gles_delegate as gd
+from tests.support.small import allocated, check
+
+delegate = gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=True))
+check(allocated(delegate))
+atexit.register(lambda: print(delegate._closed))
+if {close}:
+    atexit.register(delegate.close)
+"""
+
+
+@pytest.mark.parametrize("close", [True, False])
+def test_the_end_of_a_process(close: bool) -> None:
+    ended = run_python(AT_EXIT.format(close=close))
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, f"{close}\n", "")
+
+
+def run_python(script: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_closing_while_others_call() -> None:
+    for _ in range(10):
+        delegate = gd.GpuDelegate(OWN_THREAD)
+        interpreter = allocated(delegate)
+
+        def call(interpreter: gd.Interpreter = interpreter) -> None:
+            for _ in range(1000):
+                by_name(interpreter, INPUT)
+
+        with ThreadPoolExecutor(4) as pool:
+            calls = [pool.submit(call) for _ in range(4)]
+            closings = [pool.submit(delegate.close) for _ in range(2)]
+            delegate.close()
+            for closing in closings:
+                closing.result(30)
+            for future in calls:
+                error = future.exception(30)
+                assert error is None or "the delegate is closed" in str(error)
