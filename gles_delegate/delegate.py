@@ -143,9 +143,10 @@ class GpuDelegate(NotPickled, Closing):
 
         The buffer stays the caller's, and belongs to the delegate's context or to one that
         shares with it. It may be bound before or after the interpreter is made, and another one
-        in its place at any time; every size is checked again when shapes change. A bound output
-        is read back only when `get_tensor` or `read_tensor` asks for it. LiteRT's own interpreter
-        cannot ask, so there it is read back after every run.
+        in its place at any time; every size is checked again when shapes change. A run raises
+        `ValueError` if the buffer was released or became too small since. A bound output is read
+        back only when `get_tensor` or `read_tensor` asks for it. LiteRT's own interpreter cannot
+        ask, so there it is read back after every run.
 
         Args:
             buffer: A `moderngl.Buffer`, or GL's name of one.
@@ -174,7 +175,8 @@ class GpuDelegate(NotPickled, Closing):
         """Sample an input from a texture, or write an output to one, on the GPU.
 
         As `bind_buffer_to_tensor`, for a tensor [1, height, width, channels]. A texture or
-        another region of it costs nothing to bind in the place of one with the same options.
+        another region of it costs nothing to bind in the place of one with the same options. One
+        that gets another size or format must be bound again.
 
         Args:
             texture: A `moderngl.Texture`, another object with GL's name in ``glo``, or the name;

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gles_delegate.errors import GLError, WrongContextError
@@ -11,6 +12,7 @@ from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.current import is_moderngl_context
 
+_LEVEL = (gl_names.TEXTURE_WIDTH, gl_names.TEXTURE_HEIGHT, gl_names.TEXTURE_INTERNAL_FORMAT)
 _SAMPLED = {gl_names.UNSIGNED_NORMALIZED, gl_names.SIGNED_NORMALIZED, gl_names.FLOAT}
 
 
@@ -30,6 +32,101 @@ class TextureLevel:
     format: int
     components: int
     sampled: bool
+
+    def __str__(self) -> str:
+        return f"{self.width}x{self.height} of the GL format {self.format:#x}"
+
+
+class Watch(ABC):
+    """Sees, in a few microseconds, whether an app's object is still what it was when it was bound.
+
+    Args:
+        thing: The object, or its name.
+        name: Its name.
+        bound: What it was, in words.
+        to: What it is bound to, in words.
+    """
+
+    def __init__(self, thing: Any, name: int, bound: str, to: str) -> None:
+        self._thing, self._name = thing, name
+        self._bound, self._to = bound, to
+
+    def require(self) -> None:
+        """Inside the guard. It changes what is bound to ARRAY_BUFFER or to the texture unit 0.
+
+        Raises:
+            ValueError: The object was released, or has another size or format.
+        """
+        found = self.change()
+        if found:
+            raise ValueError(
+                f"{self._to} is bound to {self._bound}, found {found}: bind it again, or unbind it "
+                "before it is released or resized"
+            )
+
+    def change(self) -> str:
+        """What was found in its place; empty if that is the same. See `require`."""
+        thing, name = self._thing, self._name
+        if thing is not name:
+            # A released moderngl object keeps its name, which another one may have by now.
+            is_released = type(getattr(thing, "mglo", None)).__name__ == "InvalidObject"
+            if is_released or getattr(thing, "glo", name) != name:
+                return "that it was released" if is_released else f"the name {thing.glo}"
+        return self._change()
+
+    @abstractmethod
+    def _change(self) -> str: ...
+
+
+class BufferWatch(Watch):
+    """Watches a buffer, which may become larger.
+
+    Args:
+        size: The bytes that it must have.
+    """
+
+    def __init__(self, gpu: GpuContext, thing: Any, name: int, size: int, to: str) -> None:
+        super().__init__(thing, name, f"{size} bytes of the buffer {name}", to)
+        self._size, self._found = size, ctypes.c_int64()
+        self._is_buffer = gpu.gl.unchecked("glIsBuffer")
+        self._bind = gpu.gl.unchecked("glBindBuffer")
+        self._get = gpu.gl.unchecked("glGetBufferParameteri64v")
+
+    def _change(self) -> str:
+        if not self._is_buffer(self._name):
+            return "that it was released"
+        self._bind(gl_names.ARRAY_BUFFER, self._name)  # which the guard puts back
+        self._get(gl_names.ARRAY_BUFFER, gl_names.BUFFER_SIZE, self._found)
+        return f"{self._found.value} bytes" if self._found.value < self._size else ""
+
+
+class TextureWatch(Watch):
+    """Watches a texture's size and format; inside `GpuContext.textures`."""
+
+    def __init__(self, gpu: GpuContext, thing: Any, level: TextureLevel, to: str) -> None:
+        super().__init__(thing, level.name, f"the texture {level.name}, {level}", to)
+        self._gl, self._level = gpu.gl, level
+        self._is_texture = gpu.gl.unchecked("glIsTexture")
+        self._bind = gpu.gl.unchecked("glBindTexture")
+        self._get = gpu.gl.unchecked("glGetTexLevelParameteriv")
+        self._expected = (level.width, level.height, level.format)
+        self._found = tuple((parameter, ctypes.c_int()) for parameter in _LEVEL)
+
+    def _change(self) -> str:
+        if not self._is_texture(self._name):
+            return "that it was released"
+        self._gl.unchecked("glActiveTexture")(gl_names.TEXTURE0)
+        # If it is of another kind now, the default texture stays bound, which is empty.
+        self._bind(gl_names.TEXTURE_2D, 0)
+        self._bind(gl_names.TEXTURE_2D, self._name)
+        for parameter, value in self._found:
+            self._get(gl_names.TEXTURE_2D, 0, parameter, value)
+        found = tuple(value.value for _, value in self._found)
+        if found == self._expected:
+            return ""
+        self._gl.forget_errors()
+        width, height, internal = found
+        return str(replace(self._level, width=width, height=height, format=internal))
 
 
 def buffer_size(gpu: GpuContext, buffer: Any) -> tuple[int, int]:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.context import MAX_TEXTURES, GpuContext
-from gles_delegate.gl.inspect import buffer_size, texture_level
+from gles_delegate.gl.inspect import (
+    BufferWatch,
+    TextureLevel,
+    TextureWatch,
+    Watch,
+    buffer_size,
+    texture_level,
+)
 from gles_delegate.image.output import ImageOutput
 from gles_delegate.image.transform import ImageTransform
 from gles_delegate.model.dtypes import BYTE_LIMITS
@@ -23,8 +30,11 @@ Layout: TypeAlias = Literal["bhwc", "phwc4"]
 _FORMATS = {gl_names.RGBA8: "RGBA8", gl_names.R32F: "R32F", gl_names.RGBA16F: "RGBA16F"}
 
 
+@dataclass(frozen=True)
 class BoundBuffer(Allocation):
     """A range of an app's buffer; `buffer` is its GL name."""
+
+    watches: tuple[Watch, ...] = field(compare=False)
 
 
 @dataclass(frozen=True)
@@ -33,6 +43,7 @@ class SampledTextures:
 
     names: tuple[int, ...]
     parameters: Array
+    watches: tuple[Watch, ...]
 
 
 @dataclass(frozen=True)
@@ -44,6 +55,7 @@ class WrittenTexture:
     height: int
     format: int
     type: int
+    watches: tuple[Watch, ...]
 
 
 Resource: TypeAlias = BoundBuffer | SampledTextures | WrittenTexture
@@ -88,7 +100,8 @@ class BufferBinding:
                 f"cannot bind a buffer to {_described(edge)}: expected {size} bytes ({lanes} "
                 f"of {dtype}) from byte {self.offset} on, found {max(found - self.offset, 0)}"
             )
-        return port, BoundBuffer(name, self.offset, size)
+        watch = BufferWatch(gpu, self.buffer, name, self.offset + size, _described(edge))
+        return port, BoundBuffer(name, self.offset, size, (watch,))
 
 
 @dataclass(frozen=True)
@@ -146,7 +159,8 @@ class TextureBinding:
         parameters[0, 3] = transform.padding
         parameters[2:, :channels] = transform.scaling(tensor.dtype, quantization)
         port = Picture.of(transform, len(levels), len(levels) == levels[0].components == 1)
-        return port, SampledTextures(tuple(level.name for level in levels), parameters)
+        names = tuple(level.name for level in levels)
+        return port, SampledTextures(names, parameters, self._watches(levels, edge, gpu))
 
     def _written(self, edge: Edge, gpu: GpuContext) -> tuple[Port, Resource]:
         output = self._transform(ImageOutput, "ImageOutput, for an output")
@@ -174,7 +188,14 @@ class TextureBinding:
         form = gl_names.RED if name == "R32F" else gl_names.RGBA
         kinds = (gl_names.UNSIGNED_BYTE, gl_names.FLOAT, gl_names.HALF_FLOAT)
         kind = dict(zip(_FORMATS.values(), kinds, strict=True))[name]
-        return Pixels(name, output), WrittenTexture(level.name, width, height, form, kind)
+        watches = self._watches([level], edge, gpu)
+        return Pixels(name, output), WrittenTexture(level.name, width, height, form, kind, watches)
+
+    def _watches(
+        self, levels: Sequence[TextureLevel], edge: Edge, gpu: GpuContext
+    ) -> tuple[Watch, ...]:
+        to, pairs = _described(edge), zip(self.textures, levels, strict=True)
+        return tuple(TextureWatch(gpu, texture, level, to) for texture, level in pairs)
 
     def _transform(self, kind: type[Any], expected: str) -> Any:
         if self.transform is None:

@@ -17,6 +17,7 @@ from gles_delegate.dispatch import Dispatch, Kind, Value
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.buffers import TexelView
 from gles_delegate.gl.context import OUTPUT_BLOCK, GpuContext
+from gles_delegate.gl.inspect import Watch
 from gles_delegate.gl.sampler import Sampler
 from gles_delegate.gl.sync import Stopwatch
 from gles_delegate.planning.memory import Allocation
@@ -41,17 +42,31 @@ class CommandList:
     """The prepared calls of a run.
 
     Args:
+        watches: They see whether what is bound has changed.
         with_textures: Whether the calls change texture or pixel-unpack state.
     """
 
-    def __init__(self, gpu: GpuContext, calls: Iterable[Call], with_textures: bool) -> None:
+    def __init__(
+        self,
+        gpu: GpuContext,
+        calls: Iterable[Call],
+        watches: Sequence[Watch],
+        with_textures: bool,
+    ) -> None:
         self._gpu = gpu
         self._calls = list(calls)
+        self._watches = watches
         self._with_textures = with_textures
         self._dispatch_compute = gpu.gl.unchecked("glDispatchCompute")
 
     def run(self) -> None:
+        """Make the calls.
+
+        Raises:
+            ValueError: Something bound was released or resized; see `Watch.require`.
+        """
         with self._gpu.textures() if self._with_textures else nullcontext():
+            self._require_unchanged()
             for function, arguments in self._calls:
                 function(*arguments)
 
@@ -60,6 +75,7 @@ class CommandList:
         seconds: list[float] = []
         watch = Stopwatch(self._gpu.gl, self._gpu.timers)
         with self._gpu.textures() if self._with_textures else nullcontext():
+            self._require_unchanged()
             for function, arguments in self._calls:
                 if function is self._dispatch_compute:
                     seconds.append(watch.measure(partial(function, *arguments)))
@@ -80,6 +96,10 @@ class CommandList:
             yield
         finally:
             self._calls = calls
+
+    def _require_unchanged(self) -> None:
+        for watch in self._watches:
+            watch.require()
 
 
 class Recorder:
@@ -107,7 +127,8 @@ class Recorder:
         """Record a run with the operands at these places."""
         with_textures = any(not isinstance(r, BoundBuffer) for r in places.resources.values())
         calls = [*self._enter(places), *self._dispatch(places), *self._leave(places)]
-        return CommandList(self._gpu, calls, with_textures)
+        watches = [watch for r in places.resources.values() for watch in r.watches]
+        return CommandList(self._gpu, calls, watches, with_textures)
 
     def trials(self, places: Places) -> dict[int, list[Call]]:
         """By program, calls that run one work group on arbitrary inputs and write nothing.

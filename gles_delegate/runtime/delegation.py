@@ -134,7 +134,7 @@ class Delegation:
         def rebind() -> None:
             # Check and make everything before changing anything.
             prepared = [segment for segment in self._segments if segment.is_prepared]
-            resolved = [segment.resolve(bindings) for segment in prepared]
+            resolved = [segment.resolve_with(index, binding) for segment in prepared]
             with ExitStack() as undo:
                 commits = [
                     segment.rebind(ports, resources, undo)

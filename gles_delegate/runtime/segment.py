@@ -65,6 +65,7 @@ class Segment:
         self._session: Session | None = None
         self._lowered: Lowered | None = None
         self._ports: Mapping[int, Port] = {}
+        self._resources: Mapping[int, Resource] = {}
         self._constants: dict[int, Array] = {}
         self._invocations: list[Invocation] = []
         self._started = 0
@@ -173,13 +174,32 @@ class Segment:
             ports[index], resources[index] = bindings[index].resolve(edge, is_input, gpu)
         return ports, resources
 
+    def resolve_with(
+        self, index: int, binding: Binding | None
+    ) -> tuple[dict[int, Port], dict[int, Resource]]:
+        """What it runs with, and another binding of one tensor; as `resolve`.
+
+        The others are not looked at: an app may release several, and bind one after the other.
+        """
+        ports, resources = self.resolve({} if binding is None else {index: binding})
+        return (
+            {i: port for i, port in self._ports.items() if i != index} | ports,
+            {i: found for i, found in self._resources.items() if i != index} | resources,
+        )
+
     def rebind(
         self, ports: Mapping[int, Port], resources: Mapping[int, Resource], undo: ExitStack
     ) -> Callable[[], None]:
         """Prepare for what `resolve` returned; inside the guard. See `Session.rebind`."""
         session = self._require_session()
         if ports == self._ports:
-            return session.rebind(resources, undo)
+            take = session.rebind(resources, undo)
+
+            def commit_here() -> None:
+                self._resources = resources
+                take()
+
+            return commit_here
         replacement = self._new_session(self._require_lowered(), ports, resources)
         undo.callback(replacement.release)
         replacement.restore_variables(session.save_variables())
@@ -188,7 +208,7 @@ class Segment:
             try:
                 self.release()
             finally:
-                self._session, self._ports = replacement, ports
+                self._session, self._ports, self._resources = replacement, ports, resources
 
         return commit
 
@@ -263,7 +283,7 @@ class Segment:
         ports, resources = self.resolve(self._context.bindings, lowered)
         self.release()
         self._session = self._new_session(lowered, ports, resources)
-        self._lowered, self._ports = lowered, ports
+        self._lowered, self._ports, self._resources = lowered, ports, resources
         folded = self.made.intersection(lowered.graph.outputs).difference(self._session.outputs)
         self._constants = {
             index: lowered.graph.tensors[index].array() for index in folded.difference(ports)

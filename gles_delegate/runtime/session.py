@@ -120,6 +120,7 @@ class Session:
         Arrays must be contiguous, of the types and sizes of the plan's tensors.
 
         Raises:
+            ValueError: A bound buffer or texture was released or resized. Nothing ran.
             GLError: The driver refused a call. The outputs are then invalid.
         """
         for index in self.inputs:

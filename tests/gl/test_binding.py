@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from ctypes import c_int, c_uint, c_void_p
 from typing import Any
 
 import moderngl
@@ -13,7 +15,9 @@ import pytest
 from numpy.typing import NDArray
 
 import gles_delegate as gd
+from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.context import GpuContext
+from gles_delegate.gl.functions import Functions
 from gles_delegate.limits import Limits
 from gles_delegate.model.reader import read_model
 from gles_delegate.runtime import buffers, segment
@@ -736,3 +740,158 @@ def test_a_bind_that_fails_leaves_every_segment_as_it_was(
         assert delegation.bindings == kept
     bind(0, other, layout=layout)
     assert results(segments, None) == [-5, 5]
+
+
+def respecify(app: App, name: int, content: NDArray[Any]) -> None:
+    """glBufferData for a buffer that has a size, or glTexImage2D for a texture: in place."""
+    gl = Functions(app.egl.load)
+    specify = ctypes.CFUNCTYPE(
+        *(None, c_uint, c_int, c_int, c_int, c_int, c_int, c_uint, c_uint, c_void_p)
+    )(app.egl.load("glTexImage2D"))
+    with app.egl:
+        if content.ndim == 1:
+            gl.glBindBuffer(gl_names.ARRAY_BUFFER, name)
+            data = (
+                gl_names.ARRAY_BUFFER,
+                content.nbytes,
+                content.ctypes.data,
+                gl_names.STATIC_DRAW,
+            )
+            gl.glBufferData(*data)
+        else:
+            gl.glBindTexture(gl_names.TEXTURE_2D, name)
+            height, width, _ = content.shape
+            pixels = (gl_names.RGBA, gl_names.UNSIGNED_BYTE, content.ctypes.data)
+            specify(gl_names.TEXTURE_2D, 0, gl_names.RGBA8, width, height, 0, *pixels)
+            gl.check("glTexImage2D")
+
+
+def raw(app: App, content: NDArray[Any]) -> int:
+    """The name of a buffer, or of a texture [height, width, 4], that GL itself makes."""
+    gl, name = Functions(app.egl.load), ctypes.c_uint()
+    with app.egl:
+        (gl.glGenBuffers if content.ndim == 1 else gl.glGenTextures)(1, name)
+    respecify(app, name.value, content)
+    return name.value
+
+
+def test_a_bound_buffer_that_was_released_is_refused(app: App) -> None:
+    for layout in ("bhwc", "phwc4"):
+        for index in (0, 1):
+            interpreter, target = bound(app, layout)
+            other = app.buffer(ONES)
+            app.delegate.bind_buffer_to_tensor(index, other, layout=layout)  # type: ignore[arg-type]
+            interpreter.invoke()
+            with app.egl:
+                other.release()
+            message = rf"tensor {index} .* 64 bytes of the buffer {other.glo}.* released: bind it"
+            for call in (interpreter.invoke, interpreter.invoke_async, app.delegate.profile):
+                with pytest.raises(ValueError, match=message):
+                    call()
+            app.delegate.unbind(index)
+            interpreter.invoke()
+            app.delegate.close()
+            app.delegate = gd.GpuDelegate(context=app.egl)
+            assert target.size == 64
+
+
+def test_all_that_is_bound_is_released_and_bound_anew(app: App) -> None:
+    """One after the other, while the rest is gone; in other layouts, too, which is a new plan."""
+    for layouts in (("phwc4", "phwc4"), ("phwc4", "bhwc"), ("bhwc", "phwc4")):
+        interpreter = app.interpreter(negated((1, 2, 2, 5)))
+        value = np.arange(20, dtype=np.float32).reshape(1, 2, 2, 5)
+        for layout in layouts:
+            given = laid_out(value, layout, "float32")
+            names = [raw(app, given.ravel()), raw(app, np.zeros(given.size, "f4"))]
+            for index, name in enumerate(names):
+                app.delegate.bind_buffer_to_tensor(index, name, layout=layout)  # type: ignore[arg-type]
+            interpreter.invoke()
+            np.testing.assert_array_equal(interpreter.get_tensor(1), -value)
+            with app.egl:
+                Functions(app.egl.load).glDeleteBuffers(2, (c_uint * 2)(*names))
+            with pytest.raises(ValueError, match="released"):
+                interpreter.invoke()
+        app.delegate.close()
+        app.delegate = gd.GpuDelegate(context=app.egl)
+
+
+@pytest.mark.parametrize("layout", ["bhwc", "phwc4"])
+def test_a_buffer_specified_anew(layout: Any, app: App) -> None:
+    """Of the same size or larger, as apps stream data, it is read; a smaller one is refused."""
+    interpreter, _ = bound(app)
+    name = raw(app, ONES)
+    app.delegate.bind_buffer_to_tensor(0, name, layout=layout)
+    for content in (2 * ONES, np.full(999, 3, np.float32), 4 * ONES):
+        respecify(app, name, content)
+        interpreter.invoke()
+        assert (interpreter.get_tensor(1) == -content[0]).all()
+    respecify(app, name, ONES[:9])
+    with pytest.raises(ValueError, match=rf"tensor 0 .* 64 bytes of the buffer {name}, found 36"):
+        interpreter.invoke()
+    respecify(app, name, 7 * ONES)
+    interpreter.invoke()
+    assert (interpreter.get_tensor(1) == -7).all()
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_bound_texture_that_was_released_is_refused(index: int, app: App) -> None:
+    """Also if another one has its name by now."""
+    interpreter = app.interpreter(negated((1, 5, 6, 3)))
+    texture = app.texture(RGBA)
+    app.delegate.bind_texture_to_tensor(index, texture)
+    interpreter.invoke()
+    with app.egl:
+        texture.release()
+    message = rf"tensor {index} .* the texture {texture.glo}, 6x5 .* released: bind it again"
+    with pytest.raises(ValueError, match=message):
+        interpreter.invoke()
+    respecify(app, texture.glo, RGBA)  # OpenGL ES makes a texture of a name that has none
+    with pytest.raises(ValueError, match=message):
+        interpreter.invoke()
+    app.delegate.bind_texture_to_tensor(index, app.texture(RGBA))
+    interpreter.invoke()
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_texture_that_was_resized_in_place_is_refused(index: int, app: App) -> None:
+    interpreter = app.interpreter(negated((1, 5, 6, 3)))
+    name = raw(app, RGBA)
+    app.delegate.bind_texture_to_tensor(index, name)
+    respecify(app, name, RGBA + np.uint8(51))
+    interpreter.invoke()
+    if index == 0:
+        np.testing.assert_allclose(interpreter.get_tensor(1), -51 / 255, atol=1e-6)
+    respecify(app, name, np.zeros((9, 11, 4), "u1"))
+    for _ in range(2):
+        with pytest.raises(ValueError, match=rf"texture {name}, 6x5 of .*, found 11x9 of .*: bind"):
+            interpreter.invoke()
+    respecify(app, name, RGBA)
+    interpreter.invoke()
+
+
+def test_a_texture_whose_name_is_another_kinds_by_now_is_refused(app: App) -> None:
+    interpreter = app.interpreter(negated((1, 5, 6, 3)))
+    name, gl = raw(app, RGBA), Functions(app.egl.load)
+    app.delegate.bind_texture_to_tensor(0, name)
+    interpreter.invoke()
+    with app.egl:
+        gl.glDeleteTextures(1, c_uint(name))
+        gl.glBindTexture(0x8513, name)  # a cube map
+    with pytest.raises(ValueError, match="bind it again"):
+        interpreter.invoke()
+
+
+class Renewed:
+    """A thing of an app's with GL's name in `glo`, as it makes another texture on a resize."""
+
+    def __init__(self, glo: int) -> None:
+        self.glo = glo
+
+
+def test_an_object_with_another_name_by_now_is_refused(app: App) -> None:
+    interpreter = app.interpreter(negated((1, 5, 6, 3)))
+    texture = Renewed(raw(app, RGBA))
+    app.delegate.bind_texture_to_tensor(0, texture)
+    texture.glo = raw(app, RGBA)
+    with pytest.raises(ValueError, match=rf"found the name {texture.glo}: bind it again"):
+        interpreter.invoke()
