@@ -23,7 +23,7 @@ class CumsumOptions(Options):
 def cumsum(node: NodeView, options: CumsumOptions) -> list[Step]:
     x = node.input(0, None)
     axis = _one_axis(node, len(x.shape))
-    output = node.output(x.shape, kind=x.kind)
+    output = node.output(x.shape, kind=x.kind, dtype=node.dtype(0))
     lines, slices = output.pixels // max(x.shape[axis], 1), output.slices
     if axis == len(x.shape) - 1:
         lines, slices = output.pixels, 1
@@ -46,7 +46,8 @@ def arg_max(node: NodeView, options: Options) -> list[Step]:
     infinity = f"uintBitsToFloat({'0xff800000u' if largest else '0x7f800000u'})"
     if not x.shape[axis]:
         raise Unsupported("an axis of no elements")
-    output = node.output(x.shape[:axis] + x.shape[axis + 1 :], kind="int")
+    kept = x.shape[:axis] + x.shape[axis + 1 :]
+    output = node.output(kept, kind="int", dtype="int32")
     places = node.scratch(reduced(x.shape, [axis]), "places", "int")
     places = output if same_texels(places, output) else places
     defines: dict[str, Define] = {

@@ -142,7 +142,7 @@ def prelu(node: NodeView, options: Options) -> list[Step]:
 @op("ADD_N", max_version=1)
 def add_n(node: NodeView, options: Options) -> list[Step]:
     total, *others = inputs(node, range(len(node.inputs)), "float32", "int32")
-    output = node.output(total.shape, kind=total.kind)
+    output = node.output(total.shape, kind=total.kind, dtype=node.dtype(0))
     if not others or any(x.shape != total.shape for x in others):
         raise Unsupported("expected two or more inputs of one shape")
     sums = [node.scratch(total.shape, f"sum{i}", total.kind) for i in range(1, len(others))]
@@ -194,19 +194,25 @@ def _quantizations(node: NodeView) -> set[Quantization]:
 def unary(node: NodeView, operands: tuple[Operand, ...], *calls: Call) -> Elementwise:
     """Functions of an operand, one after the other."""
     (x,) = operands
-    return elementwise(node, operands, node.output(x.shape, kind=x.kind), epilogue=calls)
+    output = node.output(x.shape, kind=x.kind, dtype=node.dtype(0))
+    return elementwise(node, operands, output, epilogue=calls)
 
 
 def broadcasting(
     node: NodeView,
     operands: tuple[Operand, ...],
-    kind: Kind | None = None,
+    dtype: str = "",
     epilogue: tuple[Call, ...] = (),
     defines: Mapping[str, Define] = NONE,
 ) -> Elementwise:
-    """The op of the node on operands that broadcast; the result is by default of their kind."""
+    """The op of the node on operands that broadcast.
+
+    Args:
+        dtype: The type of the result, if it is one of integers; "": that of the operands.
+    """
     shape = reduce(broadcast_shapes, (operand.shape for operand in operands))
-    output = node.output(shape, kind=kind or operands[0].kind)
+    kind: Kind = "int" if dtype else operands[0].kind
+    output = node.output(shape, kind=kind, dtype=dtype or node.dtype(0))
     return elementwise(node, operands, output, node.op, epilogue, defines)
 
 

@@ -9,7 +9,7 @@ from math import prod
 from gles_delegate.dispatch import Operand, Shape, Step, Value
 from gles_delegate.ops.lib.registry import Int8, Int32, NodeView, Options, Unsupported, op
 from gles_delegate.ops.lib.strides import normal_axis
-from gles_delegate.ops.lib.views import Region, View, moved_output, view
+from gles_delegate.ops.lib.views import Region, View, moved_output, reshape_view, view
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ def concatenation(node: NodeView, options: ConcatenationOptions) -> list[Step]:
         raise Unsupported(f"the shapes {[list(x.shape) for x in inputs]} differ beside axis {axis}")
     total = sum(x.shape[axis] for x in inputs)
     shape = (*inputs[0].shape[:axis], total, *inputs[0].shape[axis + 1 :])
-    output = node.output(shape, kind=inputs[0].kind)
+    output = node.output(shape, kind=inputs[0].kind, dtype=node.dtype(0))
     return _joined(node, inputs, [x.shape[axis] for x in inputs], output, axis)
 
 
@@ -70,7 +70,8 @@ def _joined(
         how = View((x.pixels, x.channels), (x.channels, 1))
         if x.elements:
             steps.append(view(x, output, how, node.limits, node.index, region))
-    return steps
+    # An output of no elements has a step, too, which tells its shape.
+    return steps or [reshape_view(node.index, inputs[0], output, node.limits)]
 
 
 def _region(part: Shape, output: Value, axis: int, begin: int) -> Region:

@@ -38,7 +38,7 @@ def _comparison(node: NodeView, *types: str) -> list[Step]:
         for name, tensor in zip("AB", tensors, strict=True)
         if tensor.is_quantized
     }
-    return [broadcasting(node, operands, "int", defines=defines)]
+    return [broadcasting(node, operands, "bool", defines=defines)]
 
 
 @op("LOGICAL_AND", "LOGICAL_OR", max_version=1)

@@ -48,7 +48,7 @@ def reduce(node: NodeView, options: ReducerOptions) -> list[Step]:
     x = node.input(0, None)
     reduction, name = _REDUCTIONS[node.op], node.op
     logical = name in ("REDUCE_ANY", "REDUCE_ALL")
-    if (node.graph.tensors[node.inputs[0]].dtype == "bool") != logical:
+    if (node.dtype(0) == "bool") != logical:
         raise Unsupported(f"input 0 is {'not ' * logical}bool")
     axes = sorted({normal_axis(axis, len(x.shape)) for axis in node.array(1).ravel().tolist()})
     count = prod(x.shape[axis] for axis in axes)
@@ -57,7 +57,7 @@ def reduce(node: NodeView, options: ReducerOptions) -> list[Step]:
     kept = reduced(x.shape, axes)
     if not options.keep_dims:
         kept = tuple(n for axis, n in enumerate(x.shape) if axis not in axes)
-    output = node.output(kept, kind=x.kind)
+    output = node.output(kept, kind=x.kind, dtype=node.dtype(0))
     stages = [axes] if count <= ENOUGH else [[axis] for axis in reversed(axes)]
     steps: list[Step] = []
     for i, stage in enumerate(stages):

@@ -50,10 +50,11 @@ def _selection(node: NodeView, condition: Operand, x: Operand, y: Operand) -> li
     shape = reduce(broadcast_shapes, (condition.shape, x.shape, y.shape))
     stored = node.graph.tensors[node.outputs[0]].shape
     if not _are_single(condition, x, y) or prod(stored) != 1:
-        output = node.output(shape, kind=x.kind)
+        output = node.output(shape, kind=x.kind, dtype=node.dtype(1))
         return [elementwise(node, (condition, x, y), output, "SELECT")]
     # LiteRT keeps the stored shape of an output of one element.
-    output, result = node.output(stored, kind=x.kind), node.scratch(shape, "result", x.kind)
+    output = node.output(stored, kind=x.kind, dtype=node.dtype(1))
+    result = node.scratch(shape, "result", x.kind)
     return [
         elementwise(node, (condition, x, y), result, "SELECT"),
         reshape_view(node.index, result, output, node.limits),

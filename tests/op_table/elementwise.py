@@ -323,6 +323,10 @@ LEFT_TO_LITERT: tuple[tuple[str, Attributes], ...] = (
         for op in ("FLOOR_DIV", "FLOOR_MOD", "MAXIMUM (8-bit)", "MINIMUM (8-bit)")
     ),
     ("ADD (int32)", dict(x=((3, 5), (3, 5)), dtype="int32", fused_activation_function="TANH")),
+    # LiteRT gives these another type than the model declares.
+    *((op, dict(x=((3, 5), (3, 5)), out="int32")) for op in COMPARISONS),
+    ("LOGICAL_AND", dict(x=((3, 5), (3, 5)), dtype="bool", out="int32")),
+    ("ADD (int32)", dict(x=((3, 5), (3, 5)), dtype="int32", out="bool")),
 )
 
 

@@ -132,3 +132,62 @@ def test_a_computed_tensor_of_no_elements_is_no_constant() -> None:
     lowered = lower_graph(read_model(pack_model(tables)), Limits())
     assert not lowered.reasons
     assert len(lowered.steps[0]) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "shape"),
+    [
+        ("CONCATENATION", {"axis": 1}, (4, 2, 0)),
+        ("PACK", {"axis": 1, "values_count": 2}, (4, 2, 1, 0)),
+    ],
+)
+def test_joined_parts_of_no_elements_have_a_shape(
+    name: str, options: dict[str, int], shape: tuple[int, ...]
+) -> None:
+    b = ModelBuilder()
+    x, y = b.input((2, 1, 0)), b.input((2, 1, 0))
+    joined = b.op(name, [x, y], [(2, 2, 0)], **options)
+    lowered = lower_graph(read_model(b.build([joined])), Limits(), {x: (4, 1, 0), y: (4, 1, 0)})
+    assert lowered.shapes[joined] == shape
+
+
+@pytest.mark.parametrize("name", ["CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "TRANSPOSE_CONV"])
+def test_a_padding_that_no_enumerator_names(name: str) -> None:
+    b = ModelBuilder()
+    x = b.input((1, 4, 4, 3))
+    weights = b.constant(np.ones((1 if "DEPTHWISE" in name else 3, 1, 1, 3), np.float32))
+    inputs = [x, weights]
+    options = {"filter_height": 1, "filter_width": 1} if "POOL" in name else {}
+    if name == "TRANSPOSE_CONV":
+        inputs = [b.constant(np.array([1, 4, 4, 3], np.int32)), weights, x]
+    output = b.tensor((1, 4, 4, 3))
+    y = b.op(name, inputs, [output], stride_h=1, stride_w=1, padding=7, **options)
+    assert reason(b.build([y])) == "padding 7; expected 0 (SAME) or 1 (VALID)"
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "declared", "expected"),
+    [
+        ("EQUAL", np.float32, np.int32, "bool"),
+        ("LESS", np.int32, np.int32, "bool"),
+        ("LOGICAL_OR", np.bool_, np.int32, "bool"),
+        ("ADD", np.int32, np.bool_, "int32"),
+        ("SELECT_V2", np.int32, np.bool_, "int32"),
+        ("CONCATENATION", np.int32, np.int8, "int32"),
+        ("ARG_MAX", np.float32, np.bool_, "int32"),
+        ("SUM", np.int32, np.bool_, "int32"),
+        ("CUMSUM", np.int32, np.bool_, "int32"),
+    ],
+)
+def test_a_result_of_another_type_than_declared(
+    name: str, dtype: type, declared: type, expected: str
+) -> None:
+    """LiteRT changes the type of the tensor, or refuses the model."""
+    b = ModelBuilder()
+    inputs = [b.input((2, 2), dtype), b.input((2, 2), dtype)]
+    if name == "SELECT_V2":
+        inputs.insert(0, b.input((2, 2), np.bool_))
+    if name in ("ARG_MAX", "SUM", "CUMSUM"):
+        inputs[1] = b.constant(np.int32(0))
+    content = b.build([b.op(name, inputs, [b.tensor((2, 2), declared)])])
+    assert reason(content) == f"output 0 is {np.dtype(declared)}; expected {expected}"

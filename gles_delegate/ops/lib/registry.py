@@ -177,16 +177,27 @@ class NodeView:
             raise Unsupported(f"input {i} is {tensor.dtype}; expected int32 or int64")
         return tensor.array().astype(np.int64)
 
-    def output(self, shape: Iterable[int], i: int = 0, kind: Kind = "float") -> Value:
+    def dtype(self, i: int) -> str:
+        """The element type of input `i`."""
+        return self.graph.tensors[self._index(i)].dtype
+
+    def output(
+        self, shape: Iterable[int], i: int = 0, kind: Kind = "float", dtype: str = ""
+    ) -> Value:
         """Output `i`, with the shape that the lowering inferred.
 
+        Args:
+            dtype: The element type that LiteRT gives it, if its lanes are integers; "": any.
+
         Raises:
-            Unsupported: It is missing, or of another lane type.
+            Unsupported: It is missing, of another lane type, or of another element type.
         """
         if i >= len(self.outputs):
             raise Unsupported(f"output {i} is missing")
         tensor = self.graph.tensors[self.outputs[i]]
         self._kind(tensor, f"output {i}", kind)
+        if kind == "int" and tensor.dtype != (dtype or tensor.dtype):
+            raise Unsupported(f"output {i} is {tensor.dtype}; expected {dtype}")
         return Value(tensor.index, tuple(int(size) for size in shape), kind=kind)
 
     def scratch(self, shape: Iterable[int], name: str, kind: Kind = "float") -> Value:

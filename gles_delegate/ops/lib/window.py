@@ -8,7 +8,7 @@ from typing import Any
 from gles_delegate.dispatch import Define
 from gles_delegate.ops.lib.registry import NodeView, Unsupported
 
-SAME = 0
+SAME, VALID = 0, 1
 
 
 @dataclass(frozen=True)
@@ -68,10 +68,13 @@ class Window:
             may_exceed: A window larger than the image gives no pixels, and is no error.
 
         Raises:
-            Unsupported: A stride or dilation is not positive, or the window does not fit.
+            Unsupported: The padding is neither SAME nor VALID, a stride or dilation is not
+                positive, or the window does not fit.
         """
         strides = (options.stride_h, options.stride_w)
         dilations = (getattr(options, "dilation_h", 1), getattr(options, "dilation_w", 1))
+        if options.padding not in (SAME, VALID):
+            raise Unsupported(f"padding {options.padding}; expected 0 (SAME) or 1 (VALID)")
         if min(*strides, *dilations, *kernel) < 1:
             raise Unsupported(
                 f"strides {list(strides)}, dilations {list(dilations)} and window {list(kernel)}; "
