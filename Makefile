@@ -6,7 +6,7 @@ bin := .venv/bin
 windows := xauth xvfb libdbus-1-3 libfontconfig1 libharfbuzz0b libxcb-cursor0 libxcb-icccm4 \
 	libxcb-keysyms1 libxcb-shape0 libxkbcommon-x11-0
 
-.PHONY: demo test test-all fuzz test-drivers test-litert test-systems benchmark lint docs wheel \
+.PHONY: demo test test-all fuzz attack test-drivers test-litert test-systems benchmark lint docs wheel \
 	clean debian
 
 demo: .venv/.with-examples
@@ -28,6 +28,11 @@ examples := 200
 fuzz: export GLES_DELEGATE_FUZZ = $(examples)
 fuzz: .venv/.with-test
 	$(pytest) tests/fuzz
+
+# Damaged models with new seeds, for so many minutes; what is found goes to found/.
+MINUTES := 10
+attack: .venv/.with-test
+	$(bin)/python -m tests.attack --minutes $(MINUTES) --seed $$(date +%s) --keep found
 
 # The GL tests on two more OpenGL ES implementations: zink on lavapipe, ANGLE on SwiftShader.
 on_drivers := -m "not mesa" -k "not inside_litert" tests/fuzz tests/gl tests/litert
