@@ -249,11 +249,20 @@ class GpuDelegate(NotPickled, Closing):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close it; what LiteRT reported of a failure here becomes an error with its cause."""
+        """Close it; what LiteRT reported of a failure here becomes an error with its cause.
+
+        Raises:
+            LiteRtError: LiteRT's RuntimeError quotes an exception of the delegate.
+            KeyboardInterrupt, SystemExit: It quotes this one.
+        """
         super().__exit__(kind, error, traceback)
         failure = self._native.failure if self._native else None
-        if isinstance(error, RuntimeError) and failure is not None and failure is not error:
+        if not isinstance(error, RuntimeError) or failure is None or failure is error:
+            return
+        if isinstance(failure, Exception):
             raise LiteRtError(str(error)) from failure
+        if f"{type(failure).__name__}: " in str(error):  # not of an earlier call
+            raise failure from error
 
     @property
     def delegation(self) -> Delegation:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 from gles_delegate.gl.sync import Fence, wait_on_gpu
@@ -53,7 +57,8 @@ class LiteRtHost:
         self._call(self._interpreter.allocate_tensors)
 
     def invoke(self) -> None:
-        self._call(self._interpreter.invoke)
+        with _uninterrupted():
+            self._call(self._interpreter.invoke)
 
     def invoke_async(self, wait_for: Fence | int | None = None) -> Invocation:
         if wait_for is not None:
@@ -112,3 +117,23 @@ class LiteRtHost:
             if self._native.failure is not None:
                 raise self._native.failure from error
             raise
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Put Ctrl-C off to the end: what it raises as a callback begins, ctypes drops.
+
+    LiteRT calls back between nodes on the CPU, so it would be the rule there.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield
+        return
+    calls: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda *arguments: calls.append(arguments))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if calls:
+            handler(*calls[0])

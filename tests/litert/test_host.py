@@ -8,7 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -27,6 +27,7 @@ from gles_delegate.litert.native import NativeDelegate
 from gles_delegate.model.graph import Graph
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.partition import find_segments
+from gles_delegate.runtime.session import Session
 from tests.gl.test_delegate import resources
 from tests.support import oracle
 from tests.support.oracle import assert_close, delegated_interpreter, run_litert
@@ -212,6 +213,22 @@ def test_with_gives_the_cause_of_litert_s_error() -> None:
     assert isinstance(caught.value.__cause__, gd.WrongThreadError)
 
 
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+def test_with_hands_on_what_ends_a_program(
+    kind: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Session, "run", raising(kind))
+    with pytest.raises(kind), gd.GpuDelegate(model=small_model()) as delegate:
+        in_litert(delegate).invoke()
+
+
+def raising(kind: type[BaseException]) -> Callable[..., None]:
+    def run(*arguments: object) -> None:
+        raise kind
+
+    return run
+
+
 def test_an_own_thread_serves_any_thread() -> None:
     options = gd.GpuDelegateOptions(own_thread=True)
     with gd.GpuDelegate(options, model=small_model()) as delegate:
@@ -223,8 +240,6 @@ def test_an_own_thread_serves_any_thread() -> None:
 
 
 def test_what_a_kernel_raises_reaches_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gles_delegate.runtime.session import Session
-
     with gd.GpuDelegate(model=small_model()) as delegate:
         interpreter = in_litert(delegate)
         with monkeypatch.context() as patch:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+import signal
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,8 @@ import numpy as np
 import pytest
 
 import gles_delegate as gd
+from gles_delegate.litert import native
+from gles_delegate.runtime.session import Session
 from tests.litert.test_variables import lstm
 from tests.support.oracle import (
     assert_close,
@@ -217,3 +220,35 @@ def test_threads_that_share_an_interpreter_get_their_own_results() -> None:
         results = {scale: result(scale) for scale in scales}
         for scale, array in zip(scales * 50, pool.map(result, scales * 50), strict=True):
             np.testing.assert_array_equal(array, results[scale])
+
+
+class Interrupting(dict[Any, Any]):
+    """Ctrl-C is pressed at each look-up."""
+
+    def __getitem__(self, key: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return super().__getitem__(key)
+
+
+@pytest.mark.parametrize("own_thread", [False, True])
+def test_ctrl_c_is_not_lost_as_a_callback_begins(
+    own_thread: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s, content = with_a_detour()
+    delegate, interpreter = mixed(content, own_thread=own_thread)
+    with delegate:
+        with monkeypatch.context() as patch:
+            patch.setattr(native, "_kernels", Interrupting(native._kernels))
+            with pytest.raises(KeyboardInterrupt):
+                interpreter.invoke()
+        assert_close(run(interpreter, s.feeds), run_litert(content, s.feeds))
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_what_ends_a_program_leaves_litert_s_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, content = with_a_detour()
+    delegate, interpreter = mixed(content)
+    with delegate, monkeypatch.context() as patch:
+        patch.setattr(Session, "run", lambda *arguments: sys.exit(3))
+        with pytest.raises(SystemExit, match="3"):
+            interpreter.invoke()
