@@ -12,7 +12,7 @@
     ├── GLError                           OpenGL ES or EGL refused a call
     │   ├── ShaderError                   a shader did not compile or link
     │   └── OutOfGpuMemoryError (also MemoryError)
-    └── LiteRtError                       the stock LiteRT interpreter refused or disagreed
+    └── LiteRtError                       LiteRT refused, disagreed, or failed on the CPU
 
 Arguments that are wrong in themselves (a shape, a dtype, an index) are plain
 ``ValueError``, ``TypeError`` or ``IndexError``, as numpy and LiteRT raise them.
@@ -72,4 +72,4 @@ class OutOfGpuMemoryError(GLError, MemoryError):
 
 
 class LiteRtError(DelegateError):
-    """LiteRT's interpreter refused the delegate, or disagrees with the model's bytes."""
+    """LiteRT refused the delegate, disagrees with the model's bytes, or failed to run its nodes."""

@@ -221,6 +221,7 @@ class Interpreter(NotPickled, Closing):
 
         Raises:
             UnsupportedModelError: A node cannot run with these shapes.
+            LiteRtError: One that LiteRT runs cannot.
             WrongThreadError, WrongContextError, GLError: See `GpuDelegate`.
         """
         with self._lock:
@@ -231,6 +232,7 @@ class Interpreter(NotPickled, Closing):
 
         Raises:
             RuntimeError: `allocate_tensors` was not called since the start or a resize.
+            LiteRtError: A node on the CPU failed.
             WrongThreadError, WrongContextError, GLError: See `GpuDelegate`.
         """
         with self._lock:

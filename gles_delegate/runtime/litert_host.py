@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -9,12 +10,16 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from gles_delegate.errors import DelegateError, LiteRtError
 from gles_delegate.gl.sync import Fence, wait_on_gpu
 from gles_delegate.litert.check import require_known_layout
 from gles_delegate.litert.native import NativeDelegate
 from gles_delegate.model.graph import Array
 from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.invocation import Invocation
+
+_NOT_READY = "Invoke called on model that is not ready."
+"""What LiteRT reports where `allocate_tensors` is due."""
 
 
 class LiteRtHost:
@@ -35,6 +40,7 @@ class LiteRtHost:
     ) -> None:
         self._delegation = delegation
         self._native = NativeDelegate(delegation, reads_back=False)
+        self._reported = self._fresh = ""
         try:
             from ai_edge_litert import interpreter
         except ImportError:
@@ -52,13 +58,17 @@ class LiteRtHost:
             )
         except ValueError as error:
             delegation.require_all(f"LiteRT refuses the model ({error})")
+        except RuntimeError as error:
+            if isinstance(error, DelegateError):
+                raise
+            raise LiteRtError(f"expected LiteRT to take the delegate, found: {error}") from error
 
     def allocate_tensors(self) -> None:
-        self._call(self._interpreter.allocate_tensors)
+        self._run(self._interpreter.allocate_tensors)
 
     def invoke(self) -> None:
         with _uninterrupted():
-            self._call(self._interpreter.invoke)
+            self._run(self._interpreter.invoke)
 
     def invoke_async(self, wait_for: Fence | int | None = None) -> Invocation:
         if wait_for is not None:
@@ -116,7 +126,30 @@ class LiteRtHost:
         except RuntimeError as error:
             if self._native.failure is not None:
                 raise self._native.failure from error
+            # LiteRT appends what it reports to what it reported before.
+            self._fresh = str(error).removeprefix(self._reported)
+            self._reported = str(error)
             raise
+
+    def _run(self, function: Callable[[], Any]) -> None:
+        """Have LiteRT prepare or run the nodes.
+
+        Raises:
+            LiteRtError: A node on the CPU failed.
+            RuntimeError: `allocate_tensors` was not called.
+        """
+        try:
+            self._call(function)
+        except DelegateError:
+            raise
+        except RuntimeError as error:
+            if self._fresh.endswith(_NOT_READY):
+                raise
+            text = re.sub(r"\s*(Node number \d+ \(\w+\) failed)", r"; \1", self._fresh).strip("; ")
+            raise LiteRtError(
+                "expected LiteRT to run its nodes on the CPU, found that it failed: "
+                + (text or "it gives no reason; try the model in LiteRT without the delegate")
+            ) from error
 
 
 @contextmanager

@@ -252,3 +252,45 @@ def test_what_ends_a_program_leaves_litert_s_host(monkeypatch: pytest.MonkeyPatc
         patch.setattr(Session, "run", lambda *arguments: sys.exit(3))
         with pytest.raises(SystemExit, match="3"):
             interpreter.invoke()
+
+
+def test_a_failure_on_the_cpu_is_a_litert_error() -> None:
+    s = Sketch(np.random.default_rng(0))
+    x, at = s.op("RELU", [s.feed((2, 6))], [(2, 6)]), s.feed(values=[1, 0], dtype="int64")
+    content = s.build([s.op("GATHER", [x, at], [s.tensor((2, 6))], axis=0)])
+    delegate, interpreter = mixed(content)
+    with delegate:
+        for _ in range(2):
+            with pytest.raises(gd.LiteRtError, match="gather index out of bounds") as caught:
+                run(interpreter, [s.feeds[0], s.feeds[1] + 7])
+            assert str(caught.value).count("gather index") == 1
+            assert str(caught.value).endswith("; Node number 1 (GATHER) failed to invoke.")
+        assert_close(run(interpreter, s.feeds), run_litert(content, s.feeds))
+        interpreter.resize_tensor_input(interpreter.get_input_details()[0]["index"], (5, 6))
+        with pytest.raises(RuntimeError, match="not ready") as misuse:
+            interpreter.invoke()
+        assert type(misuse.value) is RuntimeError
+
+
+def test_shapes_that_a_node_on_the_cpu_refuses() -> None:
+    s = Sketch(np.random.default_rng(0))
+    whole = s.op("CAST", [s.op("RELU", [s.feed((2, 6))], [(2, 6)])], [s.tensor((2, 6), np.int64)])
+    shape = s.constant(np.array([3, 4], np.int32))
+    content = s.build([s.op("RESHAPE", [whole, shape], [s.tensor((3, 4), np.int64)])])
+    delegate, interpreter = mixed(content)
+    with delegate:
+        interpreter.resize_tensor_input(interpreter.get_input_details()[0]["index"], (2, 7))
+        with pytest.raises(gd.LiteRtError, match=r"\(14 != 12\); Node number 2 \(RESHAPE\)"):
+            interpreter.allocate_tensors()
+
+
+def test_a_failure_without_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise RuntimeError
+
+    _, content = with_a_detour()
+    delegate, interpreter = mixed(content)
+    with delegate:
+        monkeypatch.setattr(interpreter._host._interpreter, "invoke", fail)  # type: ignore[attr-defined]
+        with pytest.raises(gd.LiteRtError, match="failed: it gives no reason; try the model in"):
+            interpreter.invoke()
