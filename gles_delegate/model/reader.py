@@ -16,7 +16,7 @@ from gles_delegate.errors import ModelError
 from gles_delegate.model.dtypes import ELEMENT_TYPES
 from gles_delegate.model.flatbuffer import FlatTable
 from gles_delegate.model.graph import Array, Graph, Node, Quantization, Signature, Tensor
-from gles_delegate.model.schema import BUILTIN_OPERATORS, CUSTOM, FILE_IDENTIFIER
+from gles_delegate.model.schema import BUILTIN_OPERATORS, CUSTOM, FILE_IDENTIFIER, OPTIONS
 from gles_delegate.model.sparse import Level, Sparsity
 
 T = TypeVar("T")
@@ -195,6 +195,8 @@ def _node(index: int, table: FlatTable, codes: list[tuple[str, int]]) -> Node:
     else:
         custom_options = table.array(5, "uint8")
     options = table.table(4) or table.table(12)
+    if OPTIONS.get(op, table.scalar(3, "uint8")) != table.scalar(3, "uint8"):
+        options = None  # of another op, which LiteRT does not read either
     return Node(index, op, version, table.ints(1), table.ints(2), options, custom_options)
 
 

@@ -72,3 +72,38 @@ SIZED_BY = {
     "WHILE": (0,),
 }
 """Of ops that the GPU does not take: the inputs whose values decide how large the results are."""
+
+OPTIONS = {
+    "CONV_2D": 1,
+    "DEPTHWISE_CONV_2D": 2,
+    **dict.fromkeys(["AVERAGE_POOL_2D", "MAX_POOL_2D"], 5),
+    "FULLY_CONNECTED": 8,
+    "SOFTMAX": 9,
+    "CONCATENATION": 10,
+    "ADD": 11,
+    "LSTM": 14,
+    "RESIZE_BILINEAR": 15,
+    "RESHAPE": 17,
+    "SPACE_TO_DEPTH": 19,
+    "MUL": 21,
+    "GATHER": 23,
+    **dict.fromkeys(
+        ["MEAN", "REDUCE_ALL", "REDUCE_ANY", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "SUM"], 27
+    ),
+    "SUB": 28,
+    "DIV": 29,
+    "SQUEEZE": 30,
+    "STRIDED_SLICE": 32,
+    "TRANSPOSE_CONV": 49,
+    "PACK": 59,
+    "ONE_HOT": 61,
+    "UNPACK": 64,
+    "RESIZE_NEAREST_NEIGHBOR": 74,
+    "LEAKY_RELU": 75,
+    "MIRROR_PAD": 77,
+    "DEPTH_TO_SPACE": 94,
+    "BATCH_MATMUL": 101,
+    "CUMSUM": 102,
+    "GELU": 116,
+}
+"""Number in ``union BuiltinOptions`` of the options of each op whose options are read."""

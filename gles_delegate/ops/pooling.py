@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from gles_delegate.dispatch import Call, Define, Dispatch, Step
+from gles_delegate.ops.elementwise import refuse_rescaling
 from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.registry import (
     Int8,
@@ -32,6 +33,7 @@ class Pool2DOptions(Options):
 
 @op("AVERAGE_POOL_2D", "MAX_POOL_2D", max_version=3, options=Pool2DOptions)
 def pool_2d(node: NodeView, options: Pool2DOptions) -> list[Step]:
+    refuse_rescaling(node)
     mode: Mode = "AVERAGE" if node.op == "AVERAGE_POOL_2D" else "MAXIMUM"
     return [_pooled(node, options, mode, activation(options.fused_activation))]
 

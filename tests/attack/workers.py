@@ -13,6 +13,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
+from ai_edge_litert.interpreter import Interpreter
 
 import gles_delegate as gd
 from gles_delegate.errors import DelegateError
@@ -38,11 +39,13 @@ class Outcome:
         kind: "result", "refused", "refused by LiteRT", "foreign error", "crash" or "hang".
         arrays: The outputs of a result.
         text: The message of an error.
+        delegated: The number of nodes that the GPU ran.
     """
 
     kind: str
     arrays: tuple[Any, ...] = ()
     text: str = ""
+    delegated: int = 1
 
 
 class Worker:
@@ -67,10 +70,15 @@ class Worker:
             kind = "hang"
         except (EOFError, BrokenPipeError, ConnectionResetError):
             kind = "crash"
-        self._process.kill()
-        self._process.join()
-        self._process = None
+        self.stop()
         return Outcome(kind)
+
+    def stop(self) -> None:
+        """End the process; the next model gets a new one."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self._process = None
 
 
 def _serve(pipe: Connection, run: Callable[[bytes, int], Outcome]) -> None:
@@ -102,15 +110,31 @@ def run_litert(content: bytes, seed: int) -> Outcome:
         return Outcome("refused", text=str(error))
 
 
+def run_xnnpack(content: bytes, seed: int) -> Outcome:
+    """LiteRT as our interpreter uses it: with XNNPACK, which may crash where the kernels do not."""
+    try:
+        interpreter = Interpreter(model_content=content)
+        interpreter.allocate_tensors()
+        return Outcome("result", tuple(oracle.run(interpreter, feeds(interpreter, seed))))
+    except (RuntimeError, ValueError, TypeError, MemoryError) as error:
+        return Outcome("refused", text=str(error))
+
+
 def run_ours(content: bytes, seed: int) -> Outcome:
     """In our interpreter or, for odd seeds, in LiteRT's."""
     try:
         if seed % 2:
             with oracle.delegated_interpreter(content, options=gd.GpuDelegateOptions()) as theirs:
-                return Outcome("result", tuple(oracle.run(theirs, feeds(theirs, seed))))
-        with gd.Interpreter(model_content=content) as ours:
-            ours.allocate_tensors()
-            return Outcome("result", tuple(oracle.run(ours, feeds(ours, seed))))
+                arrays = oracle.run(theirs, feeds(theirs, seed))
+                report = theirs._delegates[0].report
+        else:
+            with gd.GpuDelegate() as delegate:
+                ours = gd.Interpreter(model_content=content, experimental_delegates=[delegate])
+                ours.allocate_tensors()
+                arrays = oracle.run(ours, feeds(ours, seed))
+                report = delegate.report
+        delegated = sum(node.delegated for node in report.nodes)
+        return Outcome("result", tuple(arrays), delegated=delegated)
     except (DelegateError, MemoryError) as error:
         return Outcome("refused", text=str(error))
     except (RuntimeError, ValueError, TypeError) as error:

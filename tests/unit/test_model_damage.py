@@ -243,3 +243,11 @@ def test_a_small_file_cannot_ask_for_much_memory(
     finally:
         tracemalloc.stop()
     assert peak < MEMORY_PER_BYTE * len(data)
+
+
+def test_options_of_another_op_are_not_read() -> None:
+    tables = small_tables()
+    operator = tables["subgraphs"][0]["operators"][0]
+    assert read_model(pack_model(tables)).nodes[0].options is not None
+    operator["builtin_options_type"] += 1
+    assert read_model(pack_model(tables)).nodes[0].options is None
