@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 T = TypeVar("T", bound="Closing")
 
@@ -19,6 +19,15 @@ def in_any_case(actions: Iterable[Callable[[], object]]) -> None:
             first = first or error
     if first is not None:
         raise first
+
+
+class Releasable(Protocol):
+    def release(self) -> None: ...
+
+
+def release_all(things: Iterable[Releasable]) -> None:
+    """Release each one, past errors too, and raise the first error at the end."""
+    in_any_case(thing.release for thing in things)
 
 
 class Closing:

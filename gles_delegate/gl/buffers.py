@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gles_delegate.closing import in_any_case
 from gles_delegate.errors import OutOfGpuMemoryError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.functions import Functions
@@ -155,5 +156,4 @@ class TexelBuffer(TexelView):
             raise
 
     def release(self) -> None:
-        super().release()
-        self.buffer.release()
+        in_any_case((super().release, self.buffer.release))

@@ -245,43 +245,64 @@ def _restored(gl: Functions) -> Iterator[None]:
     ]
     units = min(MAX_READS, gl.integer(gl_names.MAX_COMPUTE_IMAGE_UNIFORMS))
     images = [(i, *(gl.integer(name, i) for name in gl_names.IMAGE_BINDING)) for i in range(units)]
-    try:
-        yield
-    finally:
-        gl.forget_errors()
+
+    def restore() -> None:
         # If the app deleted the program while it was in use, it is gone now.
-        gl.glUseProgram(program if gl.glIsProgram(program) else 0)
-        gl.glBindBuffer(gl_names.ARRAY_BUFFER, array_buffer)
+        gl.unchecked("glUseProgram")(program if gl.unchecked("glIsProgram")(program) else 0)
+        gl.unchecked("glBindBuffer")(gl_names.ARRAY_BUFFER, array_buffer)
         for i, buffer, start, size in blocks:
+            block = (gl_names.SHADER_STORAGE_BUFFER, i, buffer)
             if size:
-                gl.glBindBufferRange(gl_names.SHADER_STORAGE_BUFFER, i, buffer, start, size)
+                gl.unchecked("glBindBufferRange")(*block, start, size)
             else:
-                gl.glBindBufferBase(gl_names.SHADER_STORAGE_BUFFER, i, buffer)
-        gl.glBindBuffer(gl_names.SHADER_STORAGE_BUFFER, storage)
+                gl.unchecked("glBindBufferBase")(*block)
+        gl.unchecked("glBindBuffer")(gl_names.SHADER_STORAGE_BUFFER, storage)
         for image in images:
-            gl.glBindImageTexture(*image)
+            gl.unchecked("glBindImageTexture")(*image)
+
+    with _afterwards(gl, restore):
+        yield
 
 
 @contextmanager
 def _textures_restored(gl: Functions) -> Iterator[None]:
     """Save and restore texture and pixel-unpack state."""
     active = gl.integer(gl_names.ACTIVE_TEXTURE)
-    units = []
-    for unit in range(gl_names.TEXTURE0, gl_names.TEXTURE0 + MAX_TEXTURES):
-        gl.glActiveTexture(unit)
-        bound = (gl.integer(gl_names.TEXTURE_BINDING_2D), gl.integer(gl_names.SAMPLER_BINDING))
-        units.append((unit, *bound))
     unpack = [(name, gl.integer(name)) for name in gl_names.UNPACK_STATE]
     buffer = gl.integer(gl_names.PIXEL_UNPACK_BUFFER_BINDING)
+    units: list[tuple[int, int, int]] = []
+
+    def restore() -> None:
+        for unit, texture, sampler in units:
+            gl.unchecked("glActiveTexture")(unit)
+            gl.unchecked("glBindTexture")(gl_names.TEXTURE_2D, texture)
+            gl.unchecked("glBindSampler")(unit - gl_names.TEXTURE0, sampler)
+        gl.unchecked("glActiveTexture")(active)
+        for name, value in unpack:
+            gl.unchecked("glPixelStorei")(name, value)
+        gl.unchecked("glBindBuffer")(gl_names.PIXEL_UNPACK_BUFFER, buffer)
+
+    with _afterwards(gl, restore):
+        for unit in range(gl_names.TEXTURE0, gl_names.TEXTURE0 + MAX_TEXTURES):
+            gl.glActiveTexture(unit)
+            texture = gl.integer(gl_names.TEXTURE_BINDING_2D)
+            units.append((unit, texture, gl.integer(gl_names.SAMPLER_BINDING)))
+        yield
+
+
+@contextmanager
+def _afterwards(gl: Functions, restore: Callable[[], None]) -> Iterator[None]:
+    """Call `restore`, whose calls check no error, at the end of ``with``.
+
+    Raises:
+        GLError: Some of them failed, and nothing did before.
+    """
     try:
         yield
-    finally:
+    except BaseException:
+        restore()
         gl.forget_errors()
-        for unit, texture, sampler in units:
-            gl.glActiveTexture(unit)
-            gl.glBindTexture(gl_names.TEXTURE_2D, texture)
-            gl.glBindSampler(unit - gl_names.TEXTURE0, sampler)
-        gl.glActiveTexture(active)
-        for name, value in unpack:
-            gl.glPixelStorei(name, value)
-        gl.glBindBuffer(gl_names.PIXEL_UNPACK_BUFFER, buffer)
+        raise
+    gl.forget_errors()
+    restore()
+    gl.check("to restore the state of the app's context")

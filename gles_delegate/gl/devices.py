@@ -11,6 +11,7 @@ from ctypes import c_char_p, c_int32, c_uint32
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 
+from ..closing import in_any_case
 from ..errors import ContextError, DelegateError, GLError
 from .libegl import (
     DEBIAN_PACKAGES,
@@ -107,12 +108,13 @@ class NativeContext:
         self.egl.eglMakeCurrent(self.display.handle, self.surface, self.surface, self.handle)
 
     def destroy(self) -> None:
-        display = self.display.handle
+        egl, display = self.egl, self.display.handle
+        steps = [partial(egl.eglDestroyContext, display, self.handle)]
         if self.is_current:  # a context that is current outlives eglDestroyContext
-            self.egl.eglMakeCurrent(display, 0, 0, 0)
-        self.egl.eglDestroyContext(display, self.handle)
+            steps.insert(0, partial(egl.eglMakeCurrent, display, 0, 0, 0))
         if self.surface:
-            self.egl.eglDestroySurface(display, self.surface)
+            steps.append(partial(egl.eglDestroySurface, display, self.surface))
+        in_any_case(steps)
 
     def described(self) -> NativeContext:
         """A copy with vendor, renderer and version filled in; the context must be current."""

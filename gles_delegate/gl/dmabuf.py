@@ -6,7 +6,7 @@ import ctypes
 import os
 from pathlib import Path
 
-from gles_delegate.closing import Closing
+from gles_delegate.closing import Closing, in_any_case
 from gles_delegate.errors import ContextError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.functions import Functions
@@ -47,9 +47,14 @@ class ImportedTexture(Closing):
     def release(self) -> None:
         """Free the texture; its context must be current. The dma-buf stays the caller's."""
         if self._image:
-            self._gl.glDeleteTextures(1, ctypes.c_uint(self.glo))
-            libegl().eglDestroyImageKHR(self._display, self._image)
+            image, name = self._image, ctypes.c_uint(self.glo)
             self._image = self.glo = 0
+            in_any_case(
+                (
+                    lambda: self._gl.glDeleteTextures(1, name),
+                    lambda: libegl().eglDestroyImageKHR(self._display, image),
+                )
+            )
 
     def close(self) -> None:
         """`release`, for ``with``."""

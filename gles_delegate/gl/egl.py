@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from types import TracebackType
 
 from gles_delegate.gl.devices import (
@@ -142,7 +143,8 @@ class EglContext:
         try:
             native.make_current()
         except EglError as error:
-            before.restore()
+            with suppress(EglError):
+                before.restore()
             raise self._refusal(error) from error
         self._entered.append(before)
         return self
@@ -153,12 +155,20 @@ class EglContext:
         error: BaseException | None = None,
         traceback: TracebackType | None = None,
     ) -> None:
-        """Restore what was current at the matching ``__enter__``."""
+        """Restore what was current at the matching ``__enter__``.
+
+        Raises:
+            EglError: That is gone. Nothing is current then.
+        """
         if not self._entered:
             raise ContextError("the EglContext was left more often than it was entered")
         before = self._entered.pop()
         if before is not None and self._pid == os.getpid():
-            before.restore()
+            try:
+                before.restore()
+            except EglError:
+                if error is None:
+                    raise
 
     def release(self) -> None:
         """Destroys the context and its objects; later use raises `ContextError`.

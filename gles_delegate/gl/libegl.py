@@ -230,11 +230,22 @@ class Binding:
         )
 
     def restore(self) -> None:
-        """Makes it current on this thread again; raises EglError if its context is gone."""
-        display = self.display or self.egl.eglGetCurrentDisplay()
-        if display:  # else nothing was current, and nothing is
-            self.egl.eglMakeCurrent(display, self.draw, self.read, self.context)
-        self.egl.eglBindAPI(self.api)
+        """Makes it current on this thread again.
+
+        Raises EglError if its context is gone; then nothing is current.
+        """
+        present = self.egl.eglGetCurrentDisplay()
+        try:
+            if self.display or present:  # else nothing was current, and nothing is
+                display = self.display or present
+                self.egl.eglMakeCurrent(display, self.draw, self.read, self.context)
+        except EglError:
+            if present:
+                with suppress(EglError):
+                    self.egl.eglMakeCurrent(present, 0, 0, 0)
+            raise
+        finally:
+            self.egl.eglBindAPI(self.api)
 
 
 @cache

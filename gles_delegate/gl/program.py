@@ -6,6 +6,7 @@ import ctypes
 import struct
 from typing import Protocol
 
+from gles_delegate.closing import in_any_case
 from gles_delegate.errors import ShaderError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.functions import Functions
@@ -66,8 +67,9 @@ class Program:
         return _KIND.pack(kind.value) + data.raw
 
     def release(self) -> None:
-        self._gl.glDeleteShader(self._shader)
-        self._gl.glDeleteProgram(self.name)
+        shader, self._shader = self._shader, 0
+        gl, name = self._gl, self.name
+        in_any_case((lambda: gl.glDeleteShader(shader), lambda: gl.glDeleteProgram(name)))
 
     def start(self) -> None:
         """Begin to compile, unless that has been done."""

@@ -16,8 +16,12 @@ class Sampler:
         name = ctypes.c_uint()
         gl.glGenSamplers(1, name)
         self.name = name.value
-        for parameter in (gl_names.TEXTURE_MIN_FILTER, gl_names.TEXTURE_MAG_FILTER):
-            gl.glSamplerParameteri(self.name, parameter, gl_names.NEAREST)
+        try:
+            for parameter in (gl_names.TEXTURE_MIN_FILTER, gl_names.TEXTURE_MAG_FILTER):
+                gl.glSamplerParameteri(self.name, parameter, gl_names.NEAREST)
+        except BaseException:
+            self.release()
+            raise
 
     def release(self) -> None:
         self._gl.glDeleteSamplers(1, ctypes.c_uint(self.name))

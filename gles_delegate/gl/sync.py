@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import Any
 
 from gles_delegate.closing import Closing
+from gles_delegate.errors import GLError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.functions import Functions
 
@@ -70,6 +71,7 @@ class Fence(Closing):
 
         Raises:
             WrongThreadError, WrongContextError, ContextLostError: See `GpuDelegate`.
+            GLError: The driver could not wait.
         """
         return self._sync is None or bool(self._run(lambda: self._wait(timeout)))
 
@@ -93,17 +95,22 @@ class Fence(Closing):
     def _wait(self, timeout: float | None) -> bool:
         limit = gl_names.TIMEOUT_IGNORED if timeout is None else max(int(timeout * 1e9), 0)
         flags = gl_names.SYNC_FLUSH_COMMANDS
-        reached = self._gl.glClientWaitSync(self._sync, flags, limit)
-        if reached == gl_names.TIMEOUT_EXPIRED:
+        state = self._gl.glClientWaitSync(self._sync, flags, limit)
+        if state == gl_names.TIMEOUT_EXPIRED:
             return False
+        if state not in (gl_names.ALREADY_SIGNALED, gl_names.CONDITION_SATISFIED):
+            raise GLError(
+                f"glClientWaitSync: expected that the GPU reaches the fence, found {state:#x}, "
+                "GL_WAIT_FAILED: whether it was reached is not known"
+            )
         self.delete()
         return True
 
     def delete(self) -> None:
         """`release`, where the context is current already."""
         if self._sync is not None:
-            self._gl.glDeleteSync(self._sync)
-            self._sync = None
+            sync, self._sync = self._sync, None
+            self._gl.glDeleteSync(sync)
 
 
 def wait_on_gpu(gl: Functions, fence: Fence | int) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gles_delegate.closing import release_all
 from gles_delegate.dispatch import Const, Kind, Operand, Value
 from gles_delegate.gl.buffers import TexelBuffer, TexelView, read_into
 from gles_delegate.gl.context import GpuContext
@@ -114,9 +115,7 @@ class Buffers:
         """Take what `place` returned, and free the views that it no longer has."""
         old, self.places = self.places, places
         kept = list(places.bound.values())
-        for view in old.bound.values():
-            if view not in kept:
-                view.release()
+        release_all(view for view in old.bound.values() if view not in kept)
 
     @property
     def nbytes(self) -> tuple[int, int]:
@@ -147,11 +146,10 @@ class Buffers:
     def release(self) -> None:
         """Delete every GL object of ours."""
         owned: tuple[Mapping[Any, TexelView], ...] = (self._views, self._arena, self._constants)
-        for views in (self.places.bound, *owned):
-            for view in views.values():
-                view.release()
+        views = [view for made in (self.places.bound, *owned) for view in made.values()]
         self._views, self._arena, self._constants = {}, {}, {}
         self.places = Places(self._plan.allocations, self._constants, {}, {}, self._views)
+        release_all(views)
 
     def _in_place(self, resources: Mapping[int, Resource]) -> dict[int, Value]:
         """By tensor index, the values that bound buffers can hold themselves."""

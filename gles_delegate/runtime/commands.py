@@ -74,14 +74,16 @@ class CommandList:
         """Run once, timing each dispatch by itself; return the seconds of each."""
         seconds: list[float] = []
         watch = Stopwatch(self._gpu.gl, self._gpu.timers)
-        with self._gpu.textures() if self._with_textures else nullcontext():
-            self._require_unchanged()
-            for function, arguments in self._calls:
-                if function is self._dispatch_compute:
-                    seconds.append(watch.measure(partial(function, *arguments)))
-                else:
-                    function(*arguments)
-        watch.release()
+        try:
+            with self._gpu.textures() if self._with_textures else nullcontext():
+                self._require_unchanged()
+                for function, arguments in self._calls:
+                    if function is self._dispatch_compute:
+                        seconds.append(watch.measure(partial(function, *arguments)))
+                    else:
+                        function(*arguments)
+        finally:
+            watch.release()
         return seconds
 
     @contextmanager
@@ -154,9 +156,9 @@ class Recorder:
         return trials
 
     def release(self) -> None:
-        if self._sampler is not None:
-            self._sampler.release()
-            self._sampler = None
+        sampler, self._sampler = self._sampler, None
+        if sampler is not None:
+            sampler.release()
 
     def copy(self, source: int, start: int, target: int, at: int, size: int) -> Iterator[Call]:
         """Copy bytes between buffers, given by their GL names."""

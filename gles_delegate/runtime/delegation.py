@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from gles_delegate.closing import in_any_case
+from gles_delegate.closing import in_any_case, release_all
 from gles_delegate.gl.thread import GlThread
 from gles_delegate.model.graph import Array, Graph
 from gles_delegate.options import GpuDelegateOptions, InferencePreference
@@ -177,9 +177,8 @@ class Delegation:
 
     def release(self) -> None:
         """Delete the GL objects; on the delegate's thread, inside the guard."""
-        for segment in self._segments:
-            segment.release()
-        self._segments = []
+        segments, self._segments = self._segments, []
+        release_all(segments)
 
     def _require_bindable(self, index: int) -> None:
         graph, segments = self.graph, self._partition.segments

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
+from gles_delegate.closing import release_all
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.program import Program
 from gles_delegate.runtime.commands import Call
@@ -75,9 +76,8 @@ class Programs:
         self._keep()
 
     def release(self) -> None:
-        for program in self._programs.values():
-            program.release()
-        self._programs = {}
+        programs, self._programs = self._programs, {}
+        release_all(programs.values())
 
     def _keep(self) -> None:
         for text, program in self._programs.items() if self._store else ():

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gles_delegate.closing import in_any_case
 from gles_delegate.dispatch import Dispatch, Shape
 from gles_delegate.errors import DelegateError
 from gles_delegate.gl.sync import Fence, wait_on_gpu
@@ -236,13 +237,12 @@ class Segment:
 
     def release(self) -> None:
         """Delete the GL objects; on the delegate's thread, inside the guard."""
-        for invocation in self._invocations:
-            invocation.delete()
-        self._invocations = []
-        self._started += 2  # earlier runs can no longer be read
+        deletions = [invocation.delete for invocation in self._invocations]
         if self._session is not None:
-            self._session.release()
-            self._session = None
+            deletions.append(self._session.release)
+        self._invocations, self._session = [], None
+        self._started += 2  # earlier runs can no longer be read
+        in_any_case(deletions)
 
     def _run(self, inputs: Mapping[int, Array], outputs: Mapping[int, Array]) -> None:
         session = self._require_session()

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, ExitStack
 
 import numpy as np
 
+from gles_delegate.closing import release_all
 from gles_delegate.dispatch import Dispatch
 from gles_delegate.gl.buffers import Buffer
 from gles_delegate.gl.context import GpuContext
@@ -196,8 +197,7 @@ class Session:
 
     def release(self) -> None:
         """Delete every GL object, and none of the app's."""
-        for part in (self._buffers, self._programs, self._recorder, self._readback):
-            part.release()
+        release_all((self._buffers, self._programs, self._recorder, self._readback))
 
 
 class _Readback:
@@ -219,7 +219,5 @@ class _Readback:
             self._turns[turn][index].read_into(array, array.nbytes)
 
     def release(self) -> None:
-        for buffers in self._turns:
-            for buffer in buffers.values():
-                buffer.release()
-        self._turns = []
+        turns, self._turns = self._turns, []
+        release_all(buffer for buffers in turns for buffer in buffers.values())

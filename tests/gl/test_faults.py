@@ -1,0 +1,216 @@
+"""Single GL and EGL calls that fail: what is put back, freed and said all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+import gles_delegate as gd
+from gles_delegate.gl import functions as gl_names
+from gles_delegate.gl.context import GpuContext
+from gles_delegate.gl.egl import current_context
+from gles_delegate.gl.functions import Functions
+from gles_delegate.gl.libegl import Binding, EglError, libegl
+from tests.gl.test_binding import PICTURE, negated
+from tests.gl.test_delegate import break_function, desktop_app, es_app, stir
+from tests.support.small import allocated, check
+from tests.support.state import State, objects_in
+
+pytestmark = pytest.mark.usefixtures("gl")
+
+
+class Fault:
+    """Has one call of one GL function do nothing but set an error.
+
+    Args:
+        name: The function.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.calls = 0
+        self.at = -1
+
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """For the delegates that are made from now on."""
+        unchecked = Functions.unchecked
+
+        def counting(gl: Functions, name: str) -> Callable[..., Any]:
+            function = unchecked(gl, name)
+            if name != self.name:
+                return function
+
+            def call(*arguments: Any) -> Any:
+                self.calls += 1
+                if self.calls - 1 != self.at:
+                    return function(*arguments)
+                return unchecked(gl, "glBindBuffer")(0xDEAD, 0)  # GL_INVALID_ENUM
+
+            return call
+
+        monkeypatch.setattr(Functions, "unchecked", counting)
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        self.calls = 0
+        yield
+
+
+RESTORED = {
+    "glUseProgram": (1, {hex(gl_names.CURRENT_PROGRAM)}),
+    "glBindBufferRange": (6, {(hex(query), 0) for query in (0x90D3, 0x90D4, 0x90D5)}),
+    "glBindTexture": (3, {("unit", 0, hex(gl_names.TEXTURE_BINDING_2D))}),
+    "glPixelStorei": (4, {hex(0x0CF5)}),
+}
+"""How many of a function's calls restore state, and what the first of them restores."""
+
+
+@pytest.mark.mesa
+@pytest.mark.parametrize("make", [es_app, desktop_app])
+@pytest.mark.parametrize("name", RESTORED)
+def test_restoring_goes_on_past_a_call_that_fails(
+    name: str, make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fault = Fault(name)
+    fault.install(monkeypatch)
+    glcontext, ctx = make()
+    with glcontext:
+        picture = ctx.texture((44, 30), 4, PICTURE.tobytes())
+        mask = ctx.texture((44, 30), 4)
+        gl, state = Functions(glcontext.load), State(glcontext.load)
+        alive = stir(ctx, gl)
+        alive[9].use(0)
+        gl.glPixelStorei(0x0CF5, 8)
+        before = state.read()
+        delegate = gd.GpuDelegate(context=ctx)
+        interpreter = gd.Interpreter(
+            model_content=negated((1, 30, 44, 4)), experimental_delegates=[delegate]
+        )
+        transform = gd.ImageTransform(channels="rgba")
+        delegate.bind_texture_to_tensor(0, picture, transform=transform)
+        delegate.bind_texture_to_tensor(1, mask)
+        interpreter.allocate_tensors()
+        with fault.counted():
+            interpreter.invoke()
+        assert state.read() == before
+        count, places = RESTORED[name]
+        fault.at = fault.calls - count
+        with fault.counted(), pytest.raises(gd.GLError, match="to restore the state of the app"):
+            interpreter.invoke()
+        after = state.read()
+        changed = {key for key in before if after[key] != before[key]}
+        # The active unit's binding has a query of its own.
+        assert changed - {hex(gl_names.TEXTURE_BINDING_2D)} <= places
+        fault.at = -1
+        gl.glBindBufferBase(gl_names.SHADER_STORAGE_BUFFER, 0, 0)  # ours, which is deleted now
+        delegate.close()
+    ctx.release()
+
+
+def test_an_error_inside_comes_before_one_of_restoring(monkeypatch: pytest.MonkeyPatch) -> None:
+    fault, egl = Fault("glBindBufferBase"), gd.EglContext()
+    fault.install(monkeypatch)
+    gpu = GpuContext(egl)
+    fault.at = fault.calls = 0
+    with pytest.raises(ZeroDivisionError), gpu.guard():
+        _ = 1 / 0
+    assert fault.calls > 1
+    with gpu.guard():  # no error is left
+        gpu.gl.check("nothing")
+    egl.release()
+
+
+@pytest.mark.parametrize(
+    "name", ["glDeleteBuffers", "glDeleteProgram", "glDeleteTextures", "glDeleteSync"]
+)
+def test_releasing_goes_on_past_a_call_that_fails(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    egl = gd.EglContext()
+    state = State(egl.load)
+    before = objects_in(egl, state)
+    delegate = gd.GpuDelegate(context=egl)
+    interpreter = allocated(delegate)
+    check(interpreter)
+    if name == "glDeleteTextures" and not delegate.gpu.limits.buffer_texels:
+        pytest.skip("there are no buffer textures on this device")
+    interpreter.invoke_async()
+    vars(delegate.gpu.gl).pop(name, None)
+    break_function(name)(monkeypatch, 0)
+    with pytest.raises(gd.GLError, match=name):
+        delegate.close()
+    after = objects_in(egl, state)
+    left = {kind: len(after[kind] - before[kind]) for kind in after if after[kind] != before[kind]}
+    left.pop("Shader", None)  # of the program that is left
+    kinds = {
+        "glDeleteBuffers": "Buffer",
+        "glDeleteProgram": "Program",
+        "glDeleteTextures": "Texture",
+    }
+    assert left == ({kinds[name]: 1} if name in kinds else {})
+    egl.release()
+
+
+def test_a_wait_that_fails_is_not_taken_for_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = GpuContext()
+    with gpu.guard():
+        fence = gd.Fence(gpu.gl, lambda function: function())
+        with monkeypatch.context() as patch:
+            patch.setattr(gpu.gl, "glClientWaitSync", lambda *_: 0x911D, raising=False)
+            with pytest.raises(gd.GLError, match="GL_WAIT_FAILED"):
+                fence.wait()
+        assert fence.wait()
+    gpu.release()
+
+
+def fail_make_current(monkeypatch: pytest.MonkeyPatch, count: int, code: int = 0x3006) -> None:
+    """Have eglMakeCurrent fail once, after `count` calls."""
+    make_current = libegl().eglMakeCurrent
+    calls = iter(range(count + 1))
+
+    def call(*arguments: int) -> Any:
+        if next(calls, -1) == count:
+            raise EglError("eglMakeCurrent", code)
+        return make_current(*arguments)
+
+    monkeypatch.setattr(libegl(), "eglMakeCurrent", call)
+
+
+@pytest.mark.mesa
+@pytest.mark.parametrize("in_an_app", [False, True])
+def test_a_context_that_does_not_come_back_leaves_none(
+    in_an_app: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    egl, (glcontext, ctx) = gd.EglContext(), desktop_app()
+    with libegl().restored():
+        if in_an_app:
+            glcontext.__enter__()
+        api = Binding.of_this_thread(libegl()).api
+        with monkeypatch.context() as patch:
+            fail_make_current(patch, 1)
+            with pytest.raises(EglError, match="EGL_BAD_CONTEXT"):
+                leave(egl)
+        assert current_context() == 0
+        assert Binding.of_this_thread(libegl()).api == api
+        with monkeypatch.context() as patch:
+            fail_make_current(patch, 1)
+            with pytest.raises(ZeroDivisionError):
+                divide(egl)
+        assert current_context() == 0
+    with egl:
+        assert egl.is_current
+    egl.release()
+    ctx.release()
+
+
+def leave(egl: gd.EglContext) -> None:
+    with egl:
+        assert egl.is_current
+
+
+def divide(egl: gd.EglContext) -> None:
+    with egl:
+        _ = 1 / 0
