@@ -54,7 +54,7 @@ class GpuDelegate(NotPickled, Closing):
 
     Raises:
         ValueError: The options and the context exclude each other.
-        TypeError: `context` is something else.
+        TypeError: An argument is of another type.
     """
 
     def __init__(
@@ -65,6 +65,7 @@ class GpuDelegate(NotPickled, Closing):
         model: str | os.PathLike[str] | bytes | bytearray | memoryview | None = None,
         progress: Progress | None = None,
     ) -> None:
+        _require_types(options, model, progress)
         self.options = options or GpuDelegateOptions()
         adopted = context == "current" or is_moderngl_context(context)
         if not adopted and not isinstance(context, EglContext | None):
@@ -311,6 +312,23 @@ class GpuDelegate(NotPickled, Closing):
     def _require_open(self) -> None:
         if self._closed:
             raise DelegateError("the delegate is closed: make a new one")
+
+
+def _require_types(options: object, model: object, progress: object) -> None:
+    if not isinstance(options, GpuDelegateOptions | None):
+        raise TypeError(
+            f"options must be a gles_delegate.GpuDelegateOptions, not a {type(options).__name__}: "
+            "write GpuDelegate(GpuDelegateOptions(own_thread=True)), for example"
+        )
+    if not isinstance(model, str | os.PathLike | bytes | bytearray | memoryview | None):
+        raise TypeError(
+            f"model must be the path of a .tflite file or its bytes, not a {type(model).__name__}"
+        )
+    if progress is not None and not callable(progress):
+        raise TypeError(
+            "progress must be a function of the number of compiled programs and that of all, not "
+            f"a {type(progress).__name__}"
+        )
 
 
 def _driver_settings(options: GpuDelegateOptions) -> dict[str, str]:

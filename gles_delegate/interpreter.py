@@ -58,6 +58,7 @@ class Interpreter(NotPickled, Closing):
     Raises:
         ValueError: Not exactly one of `model_path` and `model_content` is given, or more than one
             delegate.
+        TypeError: An argument is of another type.
         ModelError: The model cannot be read (also a ValueError).
         UnsupportedModelError: Some nodes do not run on the GPU, and LiteRT is not installed.
         LiteRtError: LiteRT refuses the model or the delegate.
@@ -73,8 +74,20 @@ class Interpreter(NotPickled, Closing):
     ) -> None:
         if (model_path is None) == (model_content is None):
             raise ValueError("give either model_path or model_content")
-        if num_threads is not None and (not isinstance(num_threads, int) or num_threads < 1):
+        if num_threads is not None and (
+            not isinstance(num_threads, int) or isinstance(num_threads, bool) or num_threads < 1
+        ):
             raise ValueError(f"num_threads must be a positive int, not {num_threads!r}")
+        if isinstance(experimental_delegates, GpuDelegate):
+            raise TypeError(
+                "expected a list of one delegate, found a GpuDelegate: write "
+                "experimental_delegates=[delegate]"
+            )
+        if not isinstance(model_content, bytes | bytearray | memoryview | None):
+            raise TypeError(
+                "model_content must be the bytes of a .tflite file, not a "
+                f"{type(model_content).__name__}; a path is given as model_path"
+            )
         self._content = read_file(model_path) if model_path is not None else model_content or b""
         self._graph: Graph = read_model(self._content)
         self._num_threads = num_threads

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+import reprlib
+from dataclasses import dataclass, fields
 from enum import IntEnum
+from types import NoneType
+from typing import Any, SupportsIndex
 
 
 class InferencePreference(IntEnum):
@@ -62,6 +65,7 @@ class GpuDelegateOptions:
             EGL.
 
     Raises:
+        TypeError: A value is of another type.
         ValueError: A value is out of range, or values contradict each other.
     """
 
@@ -83,6 +87,8 @@ class GpuDelegateOptions:
     software_vector_bits: int | None = None
 
     def __post_init__(self) -> None:
+        for field in fields(self):
+            _require_type(field.name, getattr(self, field.name), str(field.type).split(" | "))
         _convert(self, InferencePreference, "inference_preference")
         for name in _PRIORITIES:
             _convert(self, InferencePriority, name)
@@ -153,10 +159,33 @@ _SECOND = {
 delegates/gpu/api.cc (ResolveAutoPriority) has it."""
 
 
+_TYPES: dict[str, tuple[Any, str]] = {
+    "bool": (bool, "True or False"),
+    "int": (SupportsIndex, "an int"),
+    "str": (str, "a str"),
+    "os.PathLike[str]": (os.PathLike, "a Path"),
+    "None": (NoneType, "None"),
+}
+"""By annotation: the type, and a name for messages."""
+
+
+def _require_type(name: str, value: object, annotations: list[str]) -> None:
+    kinds = [_TYPES[text] for text in annotations if text in _TYPES]
+    if not kinds:  # an enumeration
+        return
+    is_bool = isinstance(value, bool)  # which is an int, too
+    if any(isinstance(value, kind) for kind, _ in kinds if (kind is bool) or not is_bool):
+        return
+    expected = " or ".join(words for _, words in kinds)
+    raise TypeError(f"{name} must be {expected}, not {reprlib.repr(value)}")
+
+
 def _convert(options: GpuDelegateOptions, kind: type[IntEnum], name: str) -> None:
     """Accept TFLite's numbers as members of an enumeration."""
     value = getattr(options, name)
     try:
+        if isinstance(value, bool):
+            raise ValueError
         object.__setattr__(options, name, kind(value))
     except ValueError:
         members = ", ".join(f"{member.name} ({member.value})" for member in kind)

@@ -20,6 +20,8 @@ from gles_delegate.model.schema import BUILTIN_OPERATORS, CUSTOM, FILE_IDENTIFIE
 from gles_delegate.model.sparse import Level, Sparsity
 
 T = TypeVar("T")
+_LONGEST_NAME = 200
+"""Characters of a path that a message quotes."""
 
 MAX_RANK = 8
 """LiteRT's kernels take no tensor of a higher rank."""
@@ -39,11 +41,23 @@ def read_file(path: str | bytes | os.PathLike[str]) -> bytes:
 
     Raises:
         ModelError: The file cannot be read.
+        TypeError: It is no path; a model's bytes are none.
     """
+    if not isinstance(path, str | bytes | os.PathLike):
+        found = type(path).__name__
+        raise TypeError(f"expected the path of a .tflite file, found a {found}")
+    if isinstance(path, bytes) and path[4:8] == FILE_IDENTIFIER:
+        raise TypeError(
+            "expected the path of a .tflite file, found the bytes of one: give them as "
+            "model_content"
+        )
     try:
         return Path(os.fsdecode(path)).read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name
-        raise ModelError(f"cannot read the model file {os.fspath(path)!r}: {error}") from error
+        name, reason = repr(os.fspath(path)), getattr(error, "strerror", None) or error
+        if len(name) > _LONGEST_NAME:
+            name = f"{name[:_LONGEST_NAME]}..."
+        raise ModelError(f"cannot read the model file {name}: {reason}") from error
 
 
 def read_model(data: bytes | bytearray | memoryview) -> Graph:

@@ -141,6 +141,11 @@ class StandAlone:
             )
 
     def _tensor(self, index: int) -> Tensor:
+        if not hasattr(index, "__index__"):
+            raise TypeError(
+                f"expected the index of a tensor, found {index!r}: get_input_details() and "
+                "get_output_details() tell them, and run() takes names"
+            )
         if not 0 <= index < len(self._graph.tensors):
             raise ValueError(f"no tensor {index}: there are {len(self._graph.tensors)} tensors")
         return self._graph.tensors[index]

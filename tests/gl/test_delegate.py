@@ -7,6 +7,7 @@ import ctypes
 import gc
 import os
 import pickle
+import re
 import subprocess
 import sys
 import threading
@@ -269,6 +270,41 @@ def test_something_else_is_no_delegate(delegate: Any) -> None:
 def test_something_else_is_no_context(context: Any) -> None:
     with pytest.raises(TypeError, match=r"gles_delegate\.EglContext or a moderngl\.Context"):
         gd.GpuDelegate(context=context)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: gd.GpuDelegate({"own_thread": True}), "a gles_delegate.GpuDelegateOptions, not a"),
+        (lambda: gd.GpuDelegate(True), "GpuDelegateOptions, not a bool: write GpuDelegate("),
+        (lambda: gd.GpuDelegate(model=3), "the path of a .tflite file or its bytes, not a int"),
+        (lambda: gd.GpuDelegate(progress=3), "progress must be a function of the number of"),
+        (lambda: gd.Interpreter(small_model()), "found the bytes of one: give them as model_con"),
+        (lambda: gd.Interpreter(3), "expected the path of a .tflite file, found a int"),
+        (lambda: gd.Interpreter(model_content="m.tflite"), "not a str; a path is given as model_"),
+        (
+            lambda: gd.Interpreter("m", experimental_delegates=gd.GpuDelegate()),
+            "found a GpuDelegate: write experimental_delegates=[delegate]",
+        ),
+    ],
+)
+def test_arguments_of_other_types(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(message)) as caught:
+        make()
+    assert len(str(caught.value)) < 200
+
+
+def test_a_long_path_is_cut_in_the_message() -> None:
+    with pytest.raises(gd.ModelError, match="File name too long") as caught:
+        gd.Interpreter("x" * 5000)
+    assert len(str(caught.value)) < 300
+
+
+def test_a_name_is_no_index() -> None:
+    with gd.GpuDelegate() as delegate:
+        interpreter = allocated(delegate)
+        with pytest.raises(TypeError, match=r"index of a tensor, found 'x': .*run\(\) takes names"):
+            interpreter.set_tensor("x", INPUT)  # type: ignore[arg-type]
 
 
 def test_options_that_exclude_each_other(egl: gd.EglContext) -> None:

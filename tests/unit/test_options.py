@@ -80,3 +80,29 @@ def test_what_makes_no_sense_is_refused(options: dict[str, Any], message: str) -
 def test_options_survive_a_pickle() -> None:
     options = GpuDelegateOptions(inference_priority1=LATENCY, last_delegate_node_index=4)
     assert pickle.loads(pickle.dumps(options)) == options
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"precision_loss_allowed": "no"}, "must be True or False or None, not 'no'"),
+        ({"own_thread": 1}, "own_thread must be True or False, not 1"),
+        ({"pin_software_threads": None}, "pin_software_threads must be True or False, not None"),
+        ({"max_delegated_partitions": True}, "max_delegated_partitions must be an int, not True"),
+        ({"max_delegated_partitions": 2.5}, "must be an int, not 2.5"),
+        ({"last_delegate_node_index": "3"}, "must be an int or None, not '3'"),
+        ({"first_delegate_node_index": None}, "must be an int, not None"),
+        ({"serialization_dir": b"x" * 999}, r"must be a str or a Path or None, not b'x+\.\.\.x+'$"),
+        ({"serialization_dir": ".", "model_token": 3}, "model_token must be a str or None, not 3"),
+        ({"device_index": False}, "device_index must be an int or None, not False"),
+        ({"software_vector_bits": "128"}, "must be an int or None, not '128'"),
+    ],
+)
+def test_another_type_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        GpuDelegateOptions(**options)
+
+
+def test_a_bool_is_no_enumeration() -> None:
+    with pytest.raises(ValueError, match="not True"):
+        GpuDelegateOptions(inference_preference=True)  # type: ignore[arg-type]
