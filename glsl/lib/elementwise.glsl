@@ -45,9 +45,31 @@ vec4 SQUARE(vec4 x) { return x * x; }
 vec4 SQRT(vec4 x) { return sqrt(x); }
 vec4 RSQRT(vec4 x) { return inversesqrt(x); }
 
+// x without whole turns, in [-pi, pi], for 8192 <= |x| < infinity; to 2e-7 (Payne and Hanek).
+//
+// In turns |x| is m 2^e / (2 pi 2^10), of which only the fraction matters: that of m times the words
+// of 1 / (2 pi 2^10) from bit e on. The carry of the second word needs no exact integer.
+float less_turns(float x) {
+  int bits = floatBitsToInt(abs(x)), m = bits & 0x7fffff | 0x800000, e = (bits >> 23) - 140;
+  uint a = 0x000a2f98u, b = 0x36e4e441u, c = 0x529fc275u;
+  if (e >= 32) a = b, b = c, c = 0x7d1f534du;
+  if (e >= 64) a = b, b = c, c = 0xdc0db629u;
+  if (e >= 96) a = b, b = c, c = 0x5993c439u;
+  a = a << (e & 31) | b >> 1 >> (31 - (e & 31));
+  b = b << (e & 31) | c >> 1 >> (31 - (e & 31));
+  int carry = int(float(m) * float(b >> 8) * 5.96046448e-08);
+  return float(m * int(a) + carry) * 1.46291808e-09 * sign(x);
+}
+
 // sin(x + phase pi) for a phase of 0 or 1/2, by its series at the distance r of x from the nearest
-// zero; pi is taken off in parts whose multiples are exact (Cody and Waite). To 1e-6 for |x| < 1e4.
+// zero; pi is taken off in parts whose multiples are exact (Cody and Waite). To 1e-6.
 vec4 sine(vec4 x, float phase) {
+  bvec4 large = lessThan(uvec4(floatBitsToInt(abs(x)) - 0x46000000), uvec4(0x39800000));
+  int lanes = any(large) ? 4 : 0;  // unknown, lest compilers unroll what is rarely needed
+  for (int i = 0; i < lanes; ++i) {
+    x = vec4(x.yzw, large.x ? less_turns(x.x) : x.x);
+    large = large.yzwx;
+  }
   vec4 turns = roundEven(x * 0.318309886 + phase), k = turns - phase;
   vec4 r = ((x - k * 3.140625) - k * 0.0009676516056060791) - k * 1.984187037e-09, q = r * r;
   vec4 high = 1.0 + q / 42.0 * (-1.0 + q / 72.0 * (1.0 - q / 110.0));

@@ -69,7 +69,7 @@ def elementwise(
     name = op.partition(" ")[0]
     out = out or ("bool" if name in COMPARISONS else dtype)
     operands = []
-    for values in extremes(special, dtype, without) if span is None else [spread(name, *span)]:
+    for values in extremes(special, dtype, without) if span is None else [spread(*span)]:
         operands.append(s.feed(values=values, dtype=dtype))
     for i, shape in enumerate(x):
         kind = "bool" if name.startswith("SELECT") and i == 0 else dtype
@@ -104,8 +104,8 @@ def extremes(count: int, dtype: str, without: tuple[float, ...]) -> NDArray[Any]
     return np.array(list(itertools.product(kept, repeat=count)), dtype).T
 
 
-def spread(op: str, low: float, high: float) -> NDArray[Any]:
-    return (np.geomspace if op in POSITIVE else np.linspace)(low, high, 2001)
+def spread(low: float, high: float) -> NDArray[Any]:
+    return (np.geomspace if low * high > 0 else np.linspace)(low, high, 2001)
 
 
 def numbers(

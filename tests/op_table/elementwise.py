@@ -221,7 +221,10 @@ def spanning(low: float, high: float) -> Attributes:
     return dict(special=1, span=(low, high))
 
 
-TURNS = (spanning(-500, 500), *extreme(1, *FLOAT, without=(3e38, -3e38)))
+TURNS = (
+    *(spanning(*span) for span in ((-500, 500), (1e3, 1e8), (1e3, 3.4e38), (-3.4e38, -1e3))),
+    *extreme(1, *FLOAT),
+)
 
 
 MAGNITUDES = (spanning(1e-38, 3e38), *extreme(1, *FLOAT))
