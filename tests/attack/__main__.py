@@ -23,6 +23,9 @@ from tests.attack.mutation import damaged
 from tests.attack.workers import Outcome, Worker, run_litert, run_ours, run_xnnpack
 from tests.support import oracle
 
+NAMED = ("DIV (8-bit)",)
+"""Cases whose results may differ: 8-bit numbers divided by zero."""
+
 MOST_ELEMENTS = 1 << 22
 """Of a tensor; larger ones only take time."""
 
@@ -76,7 +79,12 @@ def attack(
             for worker in workers:
                 worker.stop()
             reason = verdict(ours(content, seed), theirs(content, seed))
-        if reason in ("crash", "hang") and xnnpack(content, seed).kind == reason:
+        if reason in ("crash", "hang"):
+            for _ in range(5):  # what it reads beyond a node's inputs is chance
+                if xnnpack(content, seed).kind == reason:
+                    reason = ""
+                xnnpack.stop()
+        if reason.startswith("another result") and name.startswith(NAMED):
             reason = ""
         if reason:
             findings.append(f"seed {seed}: {name}\n{reason}\n")
