@@ -236,13 +236,16 @@ class GpuDelegate(NotPickled, Closing):
         Must come from the thread that bound the model. A second call does nothing.
 
         Raises:
-            WrongThreadError, WrongContextError: As for any call.
+            WrongThreadError, WrongContextError: As for any call; it stays open.
+            ContextLostError, GLError: Something could not be freed. It is closed nevertheless.
         """
         if self._closed:
             return
-        if self._thread is not None:
-            self._thread.close(self._delegation.release if self._delegation else lambda: None)
-        self._closed = True
+        try:
+            if self._thread is not None:
+                self._thread.close(self._delegation.release if self._delegation else lambda: None)
+        finally:
+            self._closed = self._thread is None or self._thread.is_closed
 
     def __exit__(
         self,

@@ -87,9 +87,11 @@ def read_into(gl: Functions, name: int, target: Any, size: int, offset: int) -> 
     )
     if not source:
         gl.check("glMapBufferRange")
+        gl.check_reset("glMapBufferRange")
         raise OutOfGpuMemoryError(f"glMapBufferRange: no room to read {size} bytes")
     ctypes.memmove(destination, source, size)
     gl.unchecked("glUnmapBuffer")(gl_names.ARRAY_BUFFER)
+    gl.check_reset("glMapBufferRange")
 
 
 def _pointer(view: memoryview) -> Any:

@@ -82,6 +82,7 @@ class GpuContext:
             try:
                 self.gl.forget_errors()
                 self._read_limits()
+                self.gl.watch_resets()
                 if pin_workers and self.limits.llvmpipe and self._egl is not None:
                     llvmpipe.pin_workers()
             except BaseException:
@@ -105,6 +106,7 @@ class GpuContext:
             WrongThreadError: This is not the thread it was bound to.
             WrongContextError: It is adopted, and another context is current.
             ContextError: The process was forked since.
+            ContextLostError: The driver has reset it.
         """
         self.refuse_fork()
         if threading.get_ident() != self._thread:
@@ -120,6 +122,7 @@ class GpuContext:
                     f"the adopted context {self._adopted:#x} must be current, found "
                     f"{current:#x}: make it current before the call"
                 )
+        self.gl.refuse_lost()
         return self._current()
 
     def run_trials(

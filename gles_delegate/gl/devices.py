@@ -7,6 +7,7 @@ import glob
 import os
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from ctypes import c_char_p, c_int32, c_uint32
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -28,6 +29,9 @@ _ANGLE_DEVICE_TYPE, _ANGLE_HARDWARE, _ANGLE_SWIFTSHADER = 0x3209, 0x320A, 0x3487
 _OPENGL_ES_API, _OPENGL_API = 0x30A0, 0x30A2
 _OPENGL_ES3_BIT, _OPENGL_BIT = 0x40, 0x8
 _MAJOR, _MINOR = 0x3098, 0x30FB
+_ROBUSTNESS, _ROBUSTNESS_EXT = (0x31B2, 0x31BD), (0x30BF, 0x3138)
+"""Robust access, and the strategy of reset notification: of EGL 1.5, and of the extension."""
+_LOSE_CONTEXT_ON_RESET = 0x31BF
 _SURFACE_TYPE, _PBUFFER_BIT, _RENDERABLE_TYPE = 0x3033, 0x1, 0x3040
 _HEIGHT, _WIDTH = 0x3056, 0x3057
 _GL_VENDOR, _GL_RENDERER, _GL_VERSION = 0x1F00, 0x1F01, 0x1F02
@@ -154,7 +158,7 @@ def create_context(egl: LibEgl, display: Display, share: int = 0) -> NativeConte
     with egl.restored():
         for request in _REQUESTS:
             try:
-                native = _ask(egl, display, share, request)
+                native = _robust_or_plain(egl, display, share, request)
             except GLError as error:
                 said.append(f"{request.name}: {error}")
                 continue
@@ -163,6 +167,21 @@ def create_context(egl: LibEgl, display: Display, share: int = 0) -> NativeConte
             native.destroy()
             said.append(f"{request.name}: got only {native.version!r} on {native.renderer!r}")
     raise ContextError("; ".join(said))
+
+
+def _robust_or_plain(egl: LibEgl, display: Display, share: int, request: _Request) -> NativeContext:
+    """The requested context, with robust access and word of resets where EGL has them."""
+    names = []
+    if request.api == _OPENGL_ES_API and "EGL_EXT_create_context_robustness" in display.extensions:
+        names.append(_ROBUSTNESS_EXT)
+    if display.version >= (1, 5):
+        names.append(_ROBUSTNESS)
+    for access, strategy in names:
+        robust = (access, 1, strategy, _LOSE_CONTEXT_ON_RESET)
+        with suppress(GLError):
+            asked = (*request.attributes, *robust)
+            return _ask(egl, display, share, replace(request, attributes=asked))
+    return _ask(egl, display, share, request)
 
 
 def _ask(egl: LibEgl, display: Display, share: int, request: _Request) -> NativeContext:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from contextlib import suppress
 from ctypes import POINTER, c_char_p, c_int, c_int64, c_ssize_t, c_ubyte, c_uint, c_uint64, c_void_p
 from typing import Any
 
@@ -48,6 +49,12 @@ MAX_COMPUTE_WORK_GROUP_INVOCATIONS, MAX_COMPUTE_SHARED_MEMORY_SIZE = 0x90EB, 0x8
 MAX_COMPUTE_WORK_GROUP_COUNT, MAX_COMPUTE_WORK_GROUP_SIZE = 0x91BE, 0x91BF
 MAX_SHADER_STORAGE_BLOCK_SIZE, MAX_TEXTURE_BUFFER_SIZE = 0x90DE, 0x8C2B
 
+RESET_NOTIFICATION_STRATEGY, LOSE_CONTEXT_ON_RESET = 0x8256, 0x8252
+_RESETS = {
+    0x8253: "GL_GUILTY_CONTEXT_RESET",
+    0x8254: "GL_INNOCENT_CONTEXT_RESET",
+    0x8255: "GL_UNKNOWN_CONTEXT_RESET",
+}
 OUT_OF_MEMORY, LOST = 0x0505, 0x0507
 _ERRORS = {
     0x0500: "GL_INVALID_ENUM",
@@ -60,6 +67,7 @@ _ERRORS = {
 
 _PROTOTYPES: dict[str, tuple[Any, ...]] = {  # the result's type, then the arguments'
     "glGetError": (c_uint,),
+    "glGetGraphicsResetStatus": (c_uint,),
     "glGetString": (c_char_p, c_uint),
     "glGetStringi": (c_char_p, c_uint, c_uint),
     "glGetIntegerv": (None, c_uint, POINTER(c_int)),
@@ -129,7 +137,7 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {  # the result's type, then the argum
     "glDispatchCompute": (None, c_uint, c_uint, c_uint),
     "glMemoryBarrier": (None, c_uint),
 }
-_SUFFIXES = ("", "EXT", "OES")
+_SUFFIXES = ("", "KHR", "EXT", "OES")
 
 
 class Functions:
@@ -137,11 +145,16 @@ class Functions:
 
     Args:
         load: Name to address, 0 where the driver has no such function.
+
+    Attributes:
+        lost: How it was found out that the driver has reset the context; empty before that.
     """
 
     def __init__(self, load: Callable[[str], int]) -> None:
         self._load = load
         self._unchecked: dict[str, Callable[..., Any]] = {}
+        self._reset_status: Callable[[], int] | None = None
+        self.lost = ""
 
     def unchecked(self, name: str) -> Callable[..., Any]:
         """The plain ctypes function.
@@ -183,8 +196,37 @@ class Functions:
         if code == OUT_OF_MEMORY:
             raise OutOfGpuMemoryError(message)
         if code == LOST:
-            raise ContextLostError(message)
+            self.lost = message
+            self.refuse_lost()
         raise GLError(message)
+
+    def watch_resets(self) -> None:
+        """Have `check_reset` look, if the context tells of resets; it must be current."""
+        strategy = c_int()
+        self.unchecked("glGetIntegerv")(RESET_NOTIFICATION_STRATEGY, strategy)
+        self.forget_errors()  # a context without robustness does not know the question
+        if strategy.value == LOSE_CONTEXT_ON_RESET:
+            with suppress(ContextError):
+                self._reset_status = self.unchecked("glGetGraphicsResetStatus")
+
+    def check_reset(self, what: str) -> None:
+        """Raise `ContextLostError` if the driver has reset the context during `what`.
+
+        Without GL_KHR_robustness no call reports an error of it.
+        """
+        if self._reset_status is not None:
+            status = self._reset_status()
+            if status:
+                self.lost = f"{what}: {_RESETS.get(status, hex(status))}"
+                self.refuse_lost()
+
+    def refuse_lost(self) -> None:
+        """Raise `ContextLostError` if the driver is known to have reset the context."""
+        if self.lost:
+            raise ContextLostError(
+                f"{self.lost} (the driver reset the context, and its objects are gone: close the "
+                "delegate, and make a new one)"
+            )
 
     def forget_errors(self) -> None:
         """Clear pending errors of someone else's calls."""

@@ -104,6 +104,7 @@ class Display:
     handle: int
     extensions: frozenset[str]
     device: int
+    version: tuple[int, int] = (1, 4)
 
 
 class LibEgl:
@@ -171,12 +172,14 @@ class LibEgl:
     def initialized(self, platform: str, handle: int) -> Display:
         """The display of an EGLDisplay, ready for use; raises GLError where it cannot be."""
         if handle not in self._displays:
-            self.eglInitialize(handle, None, None)
+            major, minor = _Int(), _Int()
+            self.eglInitialize(handle, ctypes.byref(major), ctypes.byref(minor))
             self._displays[handle] = Display(
                 platform=platform,
                 handle=handle,
                 extensions=frozenset(self.eglQueryString(handle, EXTENSIONS).decode().split()),
                 device=self._device_of(handle),
+                version=(major.value, minor.value),
             )
             self._pid = os.getpid()
         return self._displays[handle]

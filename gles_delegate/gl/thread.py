@@ -6,12 +6,18 @@ import atexit
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, NoReturn, ParamSpec, TypeAlias, TypeVar
 from weakref import WeakSet
 
-from gles_delegate.errors import DelegateError
+from gles_delegate.errors import (
+    ContextError,
+    DelegateError,
+    WrongContextError,
+    WrongThreadError,
+)
 from gles_delegate.gl.context import GpuContext
 
 P = ParamSpec("P")
@@ -39,7 +45,7 @@ class GlThread(NotPickled):
 
     def __init__(self, make: Callable[[], GpuContext], own: bool) -> None:
         self._worker = _Worker() if own else None
-        self._closed = False
+        self.is_closed = False
         self._in_callback: int | None = None
         try:
             self.gpu = self._call(make)
@@ -61,11 +67,7 @@ class GlThread(NotPickled):
         """
         self._require_open()
         self.gpu.refuse_fork()  # the own thread is not there to do it
-        if self._in_callback == threading.get_ident():
-            raise DelegateError(
-                "expected the progress callback to return, found that it calls the delegate or "
-                "its interpreter, which wait for it: call them after allocate_tensors()"
-            )
+        self._refuse_callbacks()
 
         def guarded() -> T:
             self._require_open()  # a call that waited for its turn
@@ -87,23 +89,58 @@ class GlThread(NotPickled):
         return call
 
     def close(self, release: Callable[[], None]) -> None:
-        """Call `release` there, then destroy the context if it is not the app's."""
+        """Call `release` there, then destroy the context if it is not the app's.
+
+        What cannot be deleted any more is given up. Does nothing if it is closed.
+
+        Raises:
+            WrongThreadError, WrongContextError: As `run`; it stays open.
+            ContextError, GLError: Something failed. It is closed nevertheless.
+        """
 
         def release_all() -> None:
-            release()
-            self.gpu.release()
-            self._closed = True
-
-        try:
-            self.run(release_all)
-        except DelegateError:
-            if not self._closed:  # by another thread, in the meantime
+            if self.is_closed:  # by another thread, in the meantime
+                return
+            try:
+                with self.gpu.guard():
+                    release()
+            except (WrongThreadError, WrongContextError):
                 raise
-        self._stop()
+            except BaseException:
+                self.is_closed = True
+                with suppress(DelegateError):
+                    self.gpu.release()
+                raise
+            self.is_closed = True
+            self.gpu.release()
+
+        if self.is_closed:
+            return
+        self._refuse_callbacks()
+        try:
+            self.gpu.refuse_fork()
+        except ContextError:
+            self.is_closed, self._worker = True, None  # they are the parent's
+            raise
+        try:
+            self._call(release_all)
+        except DelegateError:
+            if not self.is_closed or self._worker is None or not self._worker.is_stopped:
+                raise
+        finally:
+            if self.is_closed:
+                self._stop()
 
     def _require_open(self) -> None:
-        if self._closed:
+        if self.is_closed:
             raise DelegateError("the delegate is closed: make a new one")
+
+    def _refuse_callbacks(self) -> None:
+        if self._in_callback == threading.get_ident():
+            raise DelegateError(
+                "expected the progress callback to return, found that it calls the delegate or "
+                "its interpreter, which wait for it: call them after allocate_tensors()"
+            )
 
     def _call(self, function: Callable[[], T]) -> T:
         return function() if self._worker is None else self._worker.call(function)
@@ -133,6 +170,10 @@ class _Worker:
     @property
     def is_here(self) -> bool:
         return self._thread is threading.current_thread()
+
+    @property
+    def is_stopped(self) -> bool:
+        return self._stopped
 
     def call(self, function: Callable[[], T]) -> T:
         """Call a function there, and wait for it."""

@@ -114,7 +114,8 @@ class Delegation:
     def drop(self, segment: Segment) -> None:
         """Release a segment. Does nothing if it was released before."""
         if segment in self._segments:
-            self.thread.run(segment.release)
+            if not self.thread.is_closed:  # else it went with the context
+                self.thread.run(segment.release)
             self._segments.remove(segment)
 
     def rebind(self, index: int, binding: Binding | None) -> None:

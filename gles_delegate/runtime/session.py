@@ -123,11 +123,13 @@ class Session:
         Raises:
             ValueError: A bound buffer or texture was released or resized. Nothing ran.
             GLError: The driver refused a call. The outputs are then invalid.
+            ContextLostError: It has reset the context.
         """
         for index in self.inputs:
             self._buffers.upload(self._plan.inputs[index], inputs[index])
         self._commands.run()
         self._gpu.gl.check("invoke")
+        self._gpu.gl.check_reset("invoke")
 
     def profile(self) -> list[tuple[Dispatch, float]]:
         """Run once more on the present inputs; return each dispatch and its seconds.

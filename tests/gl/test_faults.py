@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -214,3 +216,149 @@ def leave(egl: gd.EglContext) -> None:
 def divide(egl: gd.EglContext) -> None:
     with egl:
         _ = 1 / 0
+
+
+def lose_by_egl(delegate: gd.GpuDelegate, patch: pytest.MonkeyPatch) -> None:
+    """EGL refuses the context from now on, and no other."""
+    make_current, lost = libegl().eglMakeCurrent, delegate.gpu._egl
+
+    def call(display: int, draw: int, read: int, context: int) -> Any:
+        if context and lost and lost._native and context == lost.handle:
+            raise EglError("eglMakeCurrent", 0x300E)
+        return make_current(display, draw, read, context)
+
+    patch.setattr(libegl(), "eglMakeCurrent", call)
+
+
+def lose_by_reset_status(delegate: gd.GpuDelegate, patch: pytest.MonkeyPatch) -> None:
+    """The reset status is told once, and no call reports an error."""
+    statuses = iter([0x8253])
+    patch.setattr(delegate.gpu.gl, "_reset_status", lambda: next(statuses, 0))
+
+
+def lose_by_error(delegate: gd.GpuDelegate, patch: pytest.MonkeyPatch) -> None:
+    """Every call has an error to report, as GL_KHR_robustness has it."""
+    patch.setitem(delegate.gpu.gl._unchecked, "glGetError", lambda: gl_names.LOST)
+
+
+LOSSES = {
+    lose_by_egl: "EGL_CONTEXT_LOST .*make a new one",
+    lose_by_reset_status: "invoke: GL_GUILTY_CONTEXT_RESET .*make a new one",
+    lose_by_error: "GL_CONTEXT_LOST .*make a new one",
+}
+
+
+@pytest.mark.parametrize("invoke", [True, False])
+@pytest.mark.parametrize("own_thread", [True, False])
+@pytest.mark.parametrize("lose", LOSSES)
+def test_a_lost_context_is_closed_and_a_new_delegate_runs(
+    lose: Callable[..., None], own_thread: bool, invoke: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = threading.active_count()
+    delegate = gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=own_thread))
+    interpreter = allocated(delegate)
+    check(interpreter)
+    invocation = interpreter.invoke_async()
+    destroyed = []
+    destroy = libegl().eglDestroyContext
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            libegl(), "eglDestroyContext", lambda *args: (destroyed.append(1), destroy(*args))
+        )
+        lose(delegate, patch)
+        for call in (interpreter.invoke, interpreter.invoke, invocation.wait) if invoke else ():
+            with pytest.raises(gd.ContextLostError, match=LOSSES[lose]):
+                call()
+        if invoke or lose is not lose_by_reset_status:
+            with pytest.raises(gd.ContextLostError, match="make a new one"):
+                delegate.close()
+        delegate.close()
+        assert destroyed
+        assert threading.active_count() == threads
+        assert current_context() == 0
+        with pytest.raises(gd.DelegateError, match="closed"):
+            interpreter.invoke()
+        interpreter = None
+        with gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=own_thread)) as another:
+            check(allocated(another))
+
+
+@pytest.mark.parametrize("own_thread", [True, False])
+def test_a_context_that_was_given_is_lost(
+    own_thread: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    egl = gd.EglContext()
+    delegate = gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=own_thread), context=egl)
+    interpreter = allocated(delegate)
+    with monkeypatch.context() as patch:
+        lose_by_egl(delegate, patch)
+        with pytest.raises(gd.ContextLostError):
+            interpreter.invoke()
+        with pytest.raises(gd.ContextLostError):
+            delegate.close()
+        delegate.close()
+    with egl:  # it stays the caller's
+        assert egl.is_current
+    egl.release()
+
+
+def test_a_reset_while_results_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    delegate = gd.GpuDelegate()
+    interpreter = allocated(delegate)
+    statuses = iter([0, 0x8254])
+    monkeypatch.setattr(delegate.gpu.gl, "_reset_status", lambda: next(statuses, 0))
+    with pytest.raises(gd.ContextLostError, match="GL_INNOCENT_CONTEXT_RESET"):
+        interpreter.invoke()
+    with pytest.raises(gd.ContextLostError):
+        delegate.close()
+
+
+def test_own_contexts_tell_of_resets_where_egl_can() -> None:
+    egl = gd.EglContext()
+    shared = gd.EglContext(share=egl)
+    asked = "EGL_EXT_create_context_robustness" in egl._native.display.extensions  # type: ignore[union-attr]
+    if not asked:
+        pytest.skip("EGL has no EGL_EXT_create_context_robustness")
+    for context in (egl, shared):
+        gl = GpuContext(context).gl
+        with context:
+            assert gl.integer(gl_names.RESET_NOTIFICATION_STRATEGY) == 0x8252
+            gl.check_reset("nothing")
+    shared.release()
+    egl.release()
+
+
+def test_contexts_where_egl_refuses_robustness(monkeypatch: pytest.MonkeyPatch) -> None:
+    create, refused = libegl().eglCreateContext, []
+
+    def call(display: int, config: int, share: int, attributes: Any) -> Any:
+        if {0x3138, 0x31BD} & set(attributes):
+            refused.append(1)
+            raise EglError("eglCreateContext", 0x3004)
+        return create(display, config, share, attributes)
+
+    monkeypatch.setattr(libegl(), "eglCreateContext", call)
+    with gd.GpuDelegate() as delegate:
+        interpreter = allocated(delegate)
+        assert refused
+        with delegate.gpu.guard():
+            strategy = ctypes.c_int()
+            delegate.gpu.gl.unchecked("glGetIntegerv")(0x8256, strategy)
+        assert strategy.value != 0x8252
+        check(interpreter)
+
+
+def test_closing_in_the_child_of_a_fork_ends_closed() -> None:
+    delegate = gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=True))
+    check(allocated(delegate))
+    gpu, thread = delegate.gpu, delegate._thread
+    assert thread is not None
+    assert thread._worker is not None
+    worker = thread._worker
+    gpu._pid -= 1  # as a child sees it
+    with pytest.raises(gd.ContextError, match="does not survive a fork"):
+        delegate.close()
+    delegate.close()
+    assert thread.is_closed
+    worker.submit(gpu.release).result()
+    worker.shutdown()
