@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from threading import Lock
 from time import perf_counter
 from typing import Any
 
@@ -51,7 +52,8 @@ class Stopwatch:
 class Fence(Closing):
     """A point in the GPU's work: when it is reached, everything submitted before is done.
 
-    Once it is known to be reached it frees itself; `release` frees it before that.
+    Once it is known to be reached it frees itself; `release` frees it before that. Several threads
+    may wait for it where `run` lets them.
 
     Args:
         run: Calls a function where the context is current.
@@ -59,6 +61,7 @@ class Fence(Closing):
 
     def __init__(self, gl: Functions, run: Callable[[Callable[[], Any]], Any]) -> None:
         self._gl, self._run = gl, run
+        self._lock = Lock()  # held while the GLsync is freed, or given to the GPU
         self._sync: int | None = gl.glFenceSync(gl_names.SYNC_GPU_COMMANDS_COMPLETE, 0)
         gl.glFlush()  # another context, or nobody, may wait for it
 
@@ -80,8 +83,9 @@ class Fence(Closing):
 
         That context is the delegate's or shares with it.
         """
-        if self._sync is not None:
-            self._gl.glWaitSync(self._sync, 0, gl_names.TIMEOUT_IGNORED)
+        with self._lock:
+            if self._sync is not None:
+                self._gl.glWaitSync(self._sync, 0, gl_names.TIMEOUT_IGNORED)
 
     def release(self) -> None:
         """Free it; it counts as reached afterwards."""
@@ -94,8 +98,10 @@ class Fence(Closing):
 
     def _wait(self, timeout: float | None) -> bool:
         limit = gl_names.TIMEOUT_IGNORED if timeout is None else max(int(timeout * 1e9), 0)
-        flags = gl_names.SYNC_FLUSH_COMMANDS
-        state = self._gl.glClientWaitSync(self._sync, flags, limit)
+        flags, sync = gl_names.SYNC_FLUSH_COMMANDS, self._sync
+        if sync is None:  # another thread has waited in the meantime
+            return True
+        state = self._gl.glClientWaitSync(sync, flags, limit)
         if state == gl_names.TIMEOUT_EXPIRED:
             return False
         if state not in (gl_names.ALREADY_SIGNALED, gl_names.CONDITION_SATISFIED):
@@ -108,9 +114,10 @@ class Fence(Closing):
 
     def delete(self) -> None:
         """`release`, where the context is current already."""
-        if self._sync is not None:
+        with self._lock:
             sync, self._sync = self._sync, None
-            self._gl.glDeleteSync(sync)
+            if sync is not None:
+                self._gl.glDeleteSync(sync)
 
 
 def wait_on_gpu(gl: Functions, fence: Fence | int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -225,3 +226,31 @@ def test_invocations_leave_no_objects() -> None:
     with egl:
         assert state.objects() == before
     egl.release()
+
+
+def test_many_threads_wait_for_the_same_runs() -> None:
+    """One of them frees the fence while the others are on their way to it."""
+    with gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=True)) as delegate:
+        interpreter = allocated(delegate)
+        y = ends(interpreter)[1]
+        feed(interpreter, 2)
+        with ThreadPoolExecutor(4) as pool:
+            for _ in range(30):
+                invocation = interpreter.invoke_async()
+                waits = [pool.submit(invocation.wait) for _ in range(4)]
+                reads = [pool.submit(invocation.get_tensor, y) for _ in range(4)]
+                assert all(wait.result() for wait in waits)
+                for read in reads:
+                    close_to(read.result(), 2)
+
+
+def test_a_fence_is_freed_between_the_question_and_the_wait() -> None:
+    """As two threads wait for it: the calls of both come one after the other."""
+    gpu = GpuContext()
+    with gpu.guard():
+        calls: list[Any] = []
+        fence = gd.Fence(gpu.gl, lambda function: calls.append(function))
+        fence.wait()
+        fence.wait(0)
+        assert [call() for call in calls] == [True, True]
+    gpu.release()
