@@ -28,6 +28,9 @@ LUMA: dict[str, tuple[float, float, float]] = {
 EDGE = 1e-3
 """Pixels by which a position may miss the picture and still belong to it: rounding."""
 
+BRIGHTEST = 1.5
+"""Most of a picture of floats from 0 to 1: filters that sharpen go a little beyond 1."""
+
 
 @dataclass(frozen=True)
 class ImageTransform:
@@ -169,7 +172,8 @@ class ImageTransform:
             [1, height, width, channels] of `dtype`, for `set_tensor`.
 
         Raises:
-            ValueError: The picture has other dimensions than these.
+            ValueError: The picture has other dimensions, another type or brighter colours than
+                these.
         """
         planes = [_plane(p) for p in (picture if isinstance(picture, list | tuple) else [picture])]
         if [plane.shape[2] for plane in planes[1:]] not in ([], [2], [1, 1]):
@@ -230,7 +234,20 @@ def _plane(array: Any) -> Array:
         raise ValueError(
             f"expected a picture [height, width, 1 to 4 channels], found {list(plane.shape)}"
         )
-    return plane / 255.0 if plane.dtype == np.uint8 else plane.astype(np.float64)
+    if plane.dtype == np.uint8:
+        return plane / 255.0
+    if plane.dtype.kind not in "fb":
+        raise ValueError(
+            f"expected a picture of uint8, or of floats from 0 to 1, found {plane.dtype}; "
+            "convert it, with .astype('uint8') if its colours range from 0 to 255"
+        )
+    brightest = float(np.max(plane, where=~np.isnan(plane), initial=0))
+    if brightest > BRIGHTEST:
+        raise ValueError(
+            f"expected a picture of floats from 0 to 1, found up to {brightest:g}; divide by 255, "
+            "or convert it to uint8, if its colours range from 0 to 255"
+        )
+    return plane.astype(np.float64)
 
 
 def _bilinear(plane: Array, at: Array, picture: Size) -> Array:

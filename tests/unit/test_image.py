@@ -182,6 +182,27 @@ def test_what_is_no_picture(picture: Any) -> None:
         ImageTransform().apply(picture, (4, 4))
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "int64", "complex64", "U1"])
+def test_a_picture_of_another_type_than_bytes_or_floats(dtype: str) -> None:
+    with pytest.raises(ValueError, match=rf"found {np.dtype(dtype)}.*convert.*uint8"):
+        ImageTransform().apply(np.ones((4, 4, 3), dtype), (4, 4))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_a_picture_of_floats_up_to_255(dtype: str) -> None:
+    with pytest.raises(ValueError, match=r"from 0 to 1, found up to 255.*divide by 255"):
+        ImageTransform().apply(PICTURE.clip(0, 255).astype(dtype), (4, 4))
+    floats = (PICTURE / 255).astype(dtype)
+    expected = ImageTransform().apply(PICTURE, (4, 4))
+    np.testing.assert_allclose(ImageTransform().apply(floats, (4, 4)), expected, atol=1e-3)
+
+
+def test_floats_that_a_filter_made_a_little_too_bright() -> None:
+    picture = np.full((4, 4, 3), 1.1, np.float32)
+    picture[0, 0] = np.nan
+    assert np.isclose(ImageTransform().apply(picture, (4, 4))[0, -1, -1], 1.1).all()
+
+
 def test_scores_to_colours() -> None:
     colours = [(0, 0, 0, 0), (255, 0, 0, 255), (0, 0, 255, 128)]
     output = ImageOutput(palette=colours)
