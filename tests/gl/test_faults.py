@@ -360,5 +360,5 @@ def test_closing_in_the_child_of_a_fork_ends_closed() -> None:
         delegate.close()
     delegate.close()
     assert thread.is_closed
-    worker.submit(gpu.release).result()
+    worker.call(gpu.release)
     worker.shutdown()
