@@ -82,7 +82,7 @@ class GpuContext:
             try:
                 self.gl.forget_errors()
                 self._read_limits()
-                self.gl.watch_resets()
+                self.gl.watch_resets(self.is_es)
                 if pin_workers and self.limits.llvmpipe and self._egl is not None:
                     llvmpipe.pin_workers()
             except BaseException:

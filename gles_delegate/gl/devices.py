@@ -24,6 +24,7 @@ from .libegl import (
 )
 
 _PLATFORM_SURFACELESS_MESA, _PLATFORM_DEVICE_EXT, _PLATFORM_GBM = 0x31DD, 0x313F, 0x31D7
+_ANGLE = "EGL_ANGLE_platform_angle"
 _PLATFORM_ANGLE, _ANGLE_TYPE, _ANGLE_VULKAN = 0x3202, 0x3203, 0x3450
 _ANGLE_DEVICE_TYPE, _ANGLE_HARDWARE, _ANGLE_SWIFTSHADER = 0x3209, 0x320A, 0x3487
 _OPENGL_ES_API, _OPENGL_API = 0x30A0, 0x30A2
@@ -176,8 +177,11 @@ def _robust_or_plain(egl: LibEgl, display: Display, share: int, request: _Reques
         names.append(_ROBUSTNESS_EXT)
     if display.version >= (1, 5):
         names.append(_ROBUSTNESS)
+    # ANGLE, if it is asked to lose contexts on a reset, loses them for want of memory, too.
+    is_angle = _ANGLE in egl.client_extensions
     for access, strategy in names:
-        robust = (access, 1, strategy, _LOSE_CONTEXT_ON_RESET)
+        resets = () if is_angle else (strategy, _LOSE_CONTEXT_ON_RESET)
+        robust = (access, 1, *resets)
         with suppress(GLError):
             asked = (*request.attributes, *robust)
             return _ask(egl, display, share, replace(request, attributes=asked))
@@ -235,7 +239,7 @@ def _sources(egl: LibEgl, refusals: list[str]) -> Iterator[_Source]:
         chosen = attributes(_ANGLE_TYPE, _ANGLE_VULKAN, _ANGLE_DEVICE_TYPE, device_type)
         return int(egl.eglGetPlatformDisplayEXT(_PLATFORM_ANGLE, 0, chosen))
 
-    if "EGL_ANGLE_platform_angle" in egl.client_extensions:
+    if _ANGLE in egl.client_extensions:
         yield _Source("angle", partial(angle_display, _ANGLE_HARDWARE))
         yield _Source("angle", partial(angle_display, _ANGLE_SWIFTSHADER))
     yield _Source("surfaceless", partial(display, _PLATFORM_SURFACELESS_MESA))

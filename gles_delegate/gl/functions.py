@@ -12,7 +12,13 @@ from contextlib import suppress
 from ctypes import POINTER, c_char_p, c_int, c_int64, c_ssize_t, c_ubyte, c_uint, c_uint64, c_void_p
 from typing import Any
 
-from gles_delegate.errors import ContextError, ContextLostError, GLError, OutOfGpuMemoryError
+from gles_delegate.errors import (
+    ContextError,
+    ContextLostError,
+    DelegateError,
+    GLError,
+    OutOfGpuMemoryError,
+)
 
 VENDOR, RENDERER, VERSION = 0x1F00, 0x1F01, 0x1F02
 NUM_EXTENSIONS, EXTENSIONS = 0x821D, 0x1F03
@@ -68,6 +74,8 @@ _ERRORS = {
 _PROTOTYPES: dict[str, tuple[Any, ...]] = {  # the result's type, then the arguments'
     "glGetError": (c_uint,),
     "glGetGraphicsResetStatus": (c_uint,),
+    "glGetGraphicsResetStatusKHR": (c_uint,),
+    "glGetGraphicsResetStatusEXT": (c_uint,),
     "glGetString": (c_char_p, c_uint),
     "glGetStringi": (c_char_p, c_uint, c_uint),
     "glGetIntegerv": (None, c_uint, POINTER(c_int)),
@@ -137,7 +145,7 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {  # the result's type, then the argum
     "glDispatchCompute": (None, c_uint, c_uint, c_uint),
     "glMemoryBarrier": (None, c_uint),
 }
-_SUFFIXES = ("", "KHR", "EXT", "OES")
+_SUFFIXES = ("", "EXT", "OES")
 
 
 class Functions:
@@ -200,14 +208,23 @@ class Functions:
             self.refuse_lost()
         raise GLError(message)
 
-    def watch_resets(self) -> None:
+    def watch_resets(self, is_es: bool) -> None:
         """Have `check_reset` look, if the context tells of resets; it must be current."""
         strategy = c_int()
         self.unchecked("glGetIntegerv")(RESET_NOTIFICATION_STRATEGY, strategy)
         self.forget_errors()  # a context without robustness does not know the question
-        if strategy.value == LOSE_CONTEXT_ON_RESET:
-            with suppress(ContextError):
-                self._reset_status = self.unchecked("glGetGraphicsResetStatus")
+        if strategy.value != LOSE_CONTEXT_ON_RESET:
+            return
+        # The function without a suffix, which drivers may have and refuse, is of OpenGL ES 3.2.
+        known = self.extensions()
+        suffixes = [s for s in ("KHR", "EXT") if is_es and f"GL_{s}_robustness" in known]
+        for suffix in (*suffixes, ""):
+            with suppress(DelegateError):
+                status = self.unchecked(f"glGetGraphicsResetStatus{suffix}")
+                status()
+                self.check("glGetGraphicsResetStatus")
+                self._reset_status = status
+                return
 
     def check_reset(self, what: str) -> None:
         """Raise `ContextLostError` if the driver has reset the context during `what`.
