@@ -11,6 +11,7 @@ from gles_delegate.errors import GLError, WrongContextError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.current import is_moderngl_context
+from gles_delegate.gl.functions import Functions
 
 _LEVEL = (gl_names.TEXTURE_WIDTH, gl_names.TEXTURE_HEIGHT, gl_names.TEXTURE_INTERNAL_FORMAT)
 _SAMPLED = {gl_names.UNSIGNED_NORMALIZED, gl_names.SIGNED_NORMALIZED, gl_names.FLOAT}
@@ -47,8 +48,8 @@ class Watch(ABC):
         to: What it is bound to, in words.
     """
 
-    def __init__(self, thing: Any, name: int, bound: str, to: str) -> None:
-        self._thing, self._name = thing, name
+    def __init__(self, gl: Functions, thing: Any, name: int, bound: str, to: str) -> None:
+        self._gl, self._thing, self._name = gl, thing, name
         self._bound, self._to = bound, to
 
     def require(self) -> None:
@@ -56,9 +57,12 @@ class Watch(ABC):
 
         Raises:
             ValueError: The object was released, or has another size or format.
+            ContextLostError: Every object is gone with the context.
         """
         found = self.change()
         if found:
+            self._gl.check(self._to)
+            self._gl.check_reset(self._to)
             raise ValueError(
                 f"{self._to} is bound to {self._bound}, found {found}: bind it again, or unbind it "
                 "before it is released or resized"
@@ -86,7 +90,7 @@ class BufferWatch(Watch):
     """
 
     def __init__(self, gpu: GpuContext, thing: Any, name: int, size: int, to: str) -> None:
-        super().__init__(thing, name, f"{size} bytes of the buffer {name}", to)
+        super().__init__(gpu.gl, thing, name, f"{size} bytes of the buffer {name}", to)
         self._size, self._found = size, ctypes.c_int64()
         self._is_buffer = gpu.gl.unchecked("glIsBuffer")
         self._bind = gpu.gl.unchecked("glBindBuffer")
@@ -104,8 +108,8 @@ class TextureWatch(Watch):
     """Watches a texture's size and format; inside `GpuContext.textures`."""
 
     def __init__(self, gpu: GpuContext, thing: Any, level: TextureLevel, to: str) -> None:
-        super().__init__(thing, level.name, f"the texture {level.name}, {level}", to)
-        self._gl, self._level = gpu.gl, level
+        super().__init__(gpu.gl, thing, level.name, f"the texture {level.name}, {level}", to)
+        self._level = level
         self._is_texture = gpu.gl.unchecked("glIsTexture")
         self._bind = gpu.gl.unchecked("glBindTexture")
         self._get = gpu.gl.unchecked("glGetTexLevelParameteriv")

@@ -16,7 +16,7 @@ from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.egl import current_context
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.libegl import Binding, EglError, libegl
-from tests.gl.test_binding import PICTURE, negated
+from tests.gl.test_binding import PICTURE, App, negated
 from tests.gl.test_delegate import break_function, desktop_app, es_app, stir
 from tests.support.small import allocated, check
 from tests.support.state import State, objects_in
@@ -362,3 +362,21 @@ def test_closing_in_the_child_of_a_fork_ends_closed() -> None:
     assert thread.is_closed
     worker.call(gpu.release)
     worker.shutdown()
+
+
+def test_what_is_bound_to_a_lost_context_does_not_count_as_released() -> None:
+    """There, glIsBuffer and glIsTexture say no to every name."""
+    app = App()
+    interpreter = app.interpreter(negated((1, 2, 2, 4)))
+    gl = app.delegate.gpu.gl
+    is_buffer, alive = gl.unchecked("glIsBuffer"), [True]
+    gl._unchecked["glIsBuffer"] = lambda name: alive[0] and is_buffer(name)
+    app.delegate.bind_buffer_to_tensor(0, app.buffer(64))
+    interpreter.invoke()
+    alive[0] = False
+    gl._reset_status = lambda: 0x8253
+    with pytest.raises(gd.ContextLostError, match="make a new one"):
+        interpreter.invoke()
+    with pytest.raises(gd.ContextLostError):
+        app.delegate.close()
+    app.close()
