@@ -17,7 +17,8 @@ void main() {
     vec4 v = LOAD(X, s * OUT_PIXELS + pixel);
     squares += v * v;
   }
-  float norm = max(sqrt(sum_of(squares)), 1e-6);
+  float norm = sqrt(sum_of(squares));
+  if (!isnan(norm)) norm = max(norm, 1e-6);
   for (int s = SLICE_LANE; s < OUT_SLICES; s += SLICE_LANES)
     store(s, pixel, LOAD(X, s * OUT_PIXELS + pixel) / norm);
 }

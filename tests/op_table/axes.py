@@ -227,8 +227,10 @@ def cumsum_random(rng: random.Random) -> Attributes:
     return dict(axis_random(rng), exclusive=rng.random() < 0.5, reverse=rng.random() < 0.5)
 
 
-def over_channels(s: Sketch, op: str, x: Dims = (2, 3, 4, 6), scale: float = 1.0) -> int:
-    return s.op(op, [s.feed(x, scale=scale)])
+def over_channels(
+    s: Sketch, op: str, x: Dims = (2, 3, 4, 6), scale: float = 1.0, special: bool = False
+) -> int:
+    return s.op(op, [along(s, x, "float32", special) if special else s.feed(x, scale=scale)])
 
 
 def over_channels_cases() -> Iterator[Attributes]:
@@ -244,6 +246,8 @@ def over_channels_cases() -> Iterator[Attributes]:
     yield dict(x=(300, 67))
     yield dict(x=(2, 7), scale=0.0)
     yield dict(x=(2, 7), scale=1e-8)
+    yield dict(x=(16, 5), special=True)
+    yield dict(x=(3, 2051), special=True)
 
 
 def over_channels_random(rng: random.Random) -> Attributes:
