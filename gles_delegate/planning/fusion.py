@@ -15,6 +15,10 @@ from gles_delegate.ops.lib.views import Copy, Region, View, view
 from gles_delegate.ops.pooling import Pooling
 from gles_delegate.planning.memory import ALIGNMENT
 
+MOST_CALLS = 16
+"""Calls of an epilogue: the compile time of a shader grows faster than its length. The longest of a
+published model has 9."""
+
 
 def fuse_elementwise(
     dispatches: list[Dispatch], kept: Set[Value], limits: Limits
@@ -63,9 +67,10 @@ def fuse_elementwise(
                 and source not in kept
                 and writes[source] == reads[source] == 1
                 and len(result[producer].operands) + len(call) <= limits.reads
+                and len(epilogue := result[producer].epilogue + call + dispatch.epilogue)
+                <= MOST_CALLS
             ):
                 before = result[producer]
-                epilogue = before.epilogue + call + dispatch.epilogue
                 joined = before.joined(dispatch, *without(dispatch, operands, call))
                 result[producer] = replace(joined, output=dispatch.output, epilogue=epilogue)
                 producer_of[dispatch.output] = producer

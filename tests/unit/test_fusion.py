@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from gles_delegate.dispatch import Value
 from gles_delegate.limits import Limits
+from gles_delegate.planning.fusion import MOST_CALLS
 from gles_delegate.planning.plan import Plan
 from tests.support.sketch import Sketch
 from tests.unit.test_plan import ROOMY, plan_of
@@ -417,3 +419,14 @@ def test_a_dispatch_names_the_nodes_that_it_does_the_work_of(net: Net) -> None:
     (first,) = (d for d in net.plan(y, limits=ROOMY).dispatches if d.shader == "depthwise_product")
     assert (first.node, first.fused) == (1, (0, 2, 3))
     assert str(first).endswith("node 1 with 0, 2, 3")
+
+
+@pytest.mark.parametrize("length", [16, 17, 18, 100])
+def test_a_long_chain_is_cut_into_shaders_that_compile_soon(net: Net, length: int) -> None:
+    x = net.conv()
+    for i in range(length):
+        x = net.op(("TANH", "NEG")[i % 2], [x])
+    plan = net.plan(x)
+    assert max(len(dispatch.epilogue) for dispatch in plan.dispatches) == MOST_CALLS
+    assert len(plan.dispatches) == 1 + ceil((length - MOST_CALLS) / MOST_CALLS)
+    assert functions(plan) == ["TANH", "NEG"] * (length // 2) + ["TANH"] * (length % 2)
