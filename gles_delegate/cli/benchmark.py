@@ -31,20 +31,41 @@ from gles_delegate.options import GpuDelegateOptions, InferencePreference
 from gles_delegate.report import DispatchTime
 
 
+def _peers(context: click.Context, option: click.Parameter, value: str) -> list[str]:
+    peers = [name for name in value.split(",") if name]
+    for name in peers:
+        if name not in timing.PEERS:
+            raise click.BadParameter(f"expected peers out of {list(timing.PEERS)}, found {name!r}")
+    return peers
+
+
 @command
 @model_argument
 @input_option
 @mean_option
 @std_option
-@click.option("--runs", default=50, show_default=True)
-@click.option("--warmup", default=5, show_default=True, help="Runs before those that count.")
+@click.option("--runs", type=click.IntRange(1), default=50, show_default=True)
+@click.option(
+    "--warmup",
+    type=click.IntRange(0),
+    default=5,
+    show_default=True,
+    help="Runs before those that count.",
+)
 @click.option(
     "--against",
     default="",
     metavar="PEER,...",
+    callback=_peers,
     help=f"Measure these as well, in turns, and print ratios: {', '.join(timing.PEERS)}.",
 )
-@click.option("--threads", default=2, show_default=True, help="Of the peers' CPU kernels.")
+@click.option(
+    "--threads",
+    type=click.IntRange(1),
+    default=2,
+    show_default=True,
+    help="Of the peers' CPU kernels.",
+)
 @click.option("--profile", is_flag=True, help="Measure each dispatch by itself as well.")
 @click.option("--csv", type=click.Path(path_type=Path), help="Write the profile to this file.")
 @click.option(
@@ -71,7 +92,7 @@ def benchmark(
     std: float | None,
     runs: int,
     warmup: int,
-    against: str,
+    against: list[str],
     threads: int,
     profile: bool,
     csv: Path | None,
@@ -94,12 +115,11 @@ def benchmark(
         software_vector_bits=int(vector_bits) if vector_bits else None,
         serialization_dir=cache,
     )
-    peers = [name for name in against.split(",") if name]
     profiles = 10 if profile or csv or picture else 0
     with progress_bar() as bar:
         task = bar.add_task(model.name, total=None)
         result = timing.benchmark(
-            content, feeds, options, runs, warmup, peers, threads, profiles,
+            content, feeds, options, runs, warmup, against, threads, profiles,
             lambda done, total: bar.update(task, completed=done, total=total),
         )  # fmt: skip
     if csv:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from gles_delegate.cli.benchmark import benchmark
+from gles_delegate.cli.common import JsonErrors
 from gles_delegate.cli.compare import compare
 from gles_delegate.cli.doctor import doctor
 from gles_delegate.cli.inspect import inspect
@@ -13,6 +14,7 @@ from gles_delegate.version import __version__
 
 
 @click.group(
+    cls=JsonErrors,
     commands=[benchmark, compare, doctor, inspect, run],
     context_settings={"help_option_names": ["-h", "--help"]},
 )

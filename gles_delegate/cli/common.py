@@ -38,13 +38,50 @@ input_option = click.option(
     metavar="[NAME=]FILE",
     help="An array (.npy) or a picture for an input, by its name or index, once for each input.",
 )
-mean_option = click.option("--mean", type=float)
+
+
+class Finite(click.FloatRange):
+    """A number in a range, neither NaN nor infinity."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"expected a finite number, found {value}", param, ctx)
+        return number
+
+
+mean_option = click.option("--mean", type=Finite())
 std_option = click.option(
     "--std",
-    type=click.FloatRange(0, min_open=True),
+    type=Finite(0, min_open=True),
     help="A float input gets (pixel - mean) / std of a picture's pixels of 0 to 255; default: "
     "what the model's metadata says, or else 127.5 for both.",
 )
+
+
+class JsonErrors(click.Group):
+    """A group of commands of which ``--json`` makes usage errors JSON, too."""
+
+    def main(self, args: Sequence[str] | None = None, *others: Any, **named: Any) -> Any:
+        args = sys.argv[1:] if args is None else args
+        if "--json" not in args:
+            return super().main(args, *others, **named)
+        try:
+            status = super().main(args, *others, **{**named, "standalone_mode": False})
+        except click.ClickException as error:
+            print_json({"error": error.format_message()})
+            sys.exit(error.exit_code)
+        except click.Abort:  # Ctrl-C
+            print_json({"error": "aborted"})
+            sys.exit(1)
+        sys.exit(status if isinstance(status, int) else 0)
+
+
+def wrong_usage(message: str) -> click.UsageError:
+    """The error of arguments that are wrong for this model; it ends with status 2."""
+    return click.UsageError(message, click.get_current_context(silent=True))
 
 
 def command(function: F) -> F:
@@ -57,7 +94,10 @@ def command(function: F) -> F:
         except BrokenPipeError:  # the reader has seen enough: click's affair
             raise
         except (DelegateError, ValueError, OSError) as error:
-            print(f"gles-delegate: {error}", file=sys.stderr)
+            if options.get("as_json"):
+                print_json({"error": str(error)})
+            else:
+                print(f"gles-delegate: {error}", file=sys.stderr)
             sys.exit(1)
 
     return click.command()(run)  # type: ignore[return-value]

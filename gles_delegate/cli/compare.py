@@ -11,6 +11,7 @@ import click
 
 from gles_delegate.cli import comparison
 from gles_delegate.cli.common import (
+    Finite,
     command,
     device_option,
     input_option,
@@ -32,10 +33,22 @@ from gles_delegate.options import GpuDelegateOptions
 @input_option
 @mean_option
 @std_option
-@click.option("--seed", default=0, show_default=True, help="Of the inputs, if none are given.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Of the inputs, if none are given.",
+)
 @click.option("--per-op", is_flag=True, help="Each node by itself, on LiteRT's tensors.")
-@click.option("--tolerance", type=float, help="Of scale; default 1e-4, with --per-op 1e-5.")
-@click.option("--steps", default=1, show_default=True, help="Allowed in 8-bit tensors.")
+@click.option("--tolerance", type=Finite(0), help="Of scale; default 1e-4, with --per-op 1e-5.")
+@click.option(
+    "--steps",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="Allowed in 8-bit tensors.",
+)
 @device_option
 @json_option
 def compare(

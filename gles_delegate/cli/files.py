@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from gles_delegate.cli.common import wrong_usage
 from gles_delegate.errors import DelegateError
 from gles_delegate.model.graph import Array, Graph, Tensor
 from gles_delegate.model.metadata import normalization
@@ -22,7 +23,7 @@ def load_inputs(
     missing = [graph.tensors[index] for index in graph.inputs if index not in files]
     if missing:
         names = "; ".join(map(describe, missing))
-        raise ValueError(f"give --input NAME=FILE for each input; missing: {names}")
+        raise wrong_usage(f"give --input NAME=FILE for each input; missing: {names}")
     return {i: load_input(path, graph, i, mean, std) for i, path in files.items()}
 
 
@@ -52,18 +53,23 @@ def files_by_tensor(
         name = max((n for n in names if argument.startswith(f"{n}=")), key=len, default=None)
         if name is not None:
             index, file = names[name], argument[len(name) + 1 :]
-        elif len(tensors) == 1 and "=" not in argument:
+        elif len(tensors) == 1 and ("=" not in argument or _is_path(Path(argument))):
             index, file = tensors[0], argument
         else:
             described = "; ".join(describe(graph.tensors[i]) for i in tensors)
-            raise ValueError(
+            raise wrong_usage(
                 f"expected --{what} NAME=FILE, found {argument!r}; the model's {what}s are "
                 + described
             )
         if index in files:
-            raise ValueError(f"{what} {index} is given twice: {files[index]} and {file}")
+            raise wrong_usage(f"{what} {index} is given twice: {files[index]} and {file}")
         files[index] = Path(file)
     return files
+
+
+def _is_path(path: Path) -> bool:
+    """Whether it is a file, or could be one in a folder; its name has a "="."""
+    return path.exists() or ("=" in str(path.parent) and path.parent.is_dir())
 
 
 def describe(tensor: Tensor) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 from PIL import Image
@@ -88,17 +90,49 @@ def test_what_is_wrong_ends_in_a_sentence(
     saved(tmp_path / "cut.tflite", small_model()[:-20])
     pictures = saved(tmp_path / "pictures.tflite", picture_model())
     filled = [a.format(folder=tmp_path, model=model, pictures=pictures) for a in arguments]
-    said = call(*filled, status=1)
-    assert said.startswith("gles-delegate: ")
+    usage = any(text in message for text in ("missing: ", "inputs are", "is given twice"))
+    said = call(*filled, status=2 if usage else 1)
+    assert said.startswith("Usage: " if usage else "gles-delegate: ")
     assert message in said
+    error = json.loads(call(*filled, "--json", status=2 if usage else 1, errors_at="stdout"))
+    assert list(error) == ["error"]
+    assert message in error["error"]
 
 
 @pytest.mark.parametrize(
     "arguments",
-    [("inspect",), ("frobnicate",), ("run", "model", "--std", "0"), ("inspect", "m", "--device=x")],
+    [
+        ("inspect",),
+        ("frobnicate",),
+        ("run", "model", "--std", "0"),
+        ("run", "model", "--std", "inf"),
+        ("run", "model", "--mean", "nan"),
+        ("inspect", "m", "--device=x"),
+        ("compare", "m", "--tolerance", "-1"),
+        ("compare", "m", "--steps", "-1"),
+        ("compare", "m", "--seed", "-1"),
+    ],
 )
 def test_usage_errors_end_with_status_2(arguments: tuple[str, ...]) -> None:
     assert "Usage: " in call(*arguments, status=2)
+    assert json.loads(call(*arguments, "--json", status=2, errors_at="stdout"))["error"]
+
+
+def test_help_beside_json() -> None:
+    assert "Usage: " in call("run", "--json", "--help")
+
+
+def test_paths_with_an_equals_sign(tmp_path: Path) -> None:
+    folder = tmp_path / "a=b"
+    folder.mkdir()
+    graph = only(picture_tensor((1, 4, 6), "uint8"))
+    saved(folder / "x.png", b"")
+    for argument in (f"{folder}/x.png", f"picture={folder}/x.png", f"0={folder}/x.png"):
+        assert files.files_by_tensor(graph, (0,), [argument], "input") == {0: folder / "x.png"}
+    new = files.files_by_tensor(graph, (0,), [f"{folder}/new.npy"], "output")
+    assert new == {0: folder / "new.npy"}
+    with pytest.raises(click.UsageError, match=r"expected --input NAME=FILE, found 'y=x.png'"):
+        files.files_by_tensor(graph, (0,), ["y=x.png"], "input")
 
 
 def test_json_has_no_nan(capsys: pytest.CaptureFixture[str]) -> None:

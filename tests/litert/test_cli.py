@@ -167,15 +167,17 @@ def test_benchmark_of_a_mixed_model(mixed: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "message", "status"),
     [
-        (["--against", "ncnn"], "expected peers out of ['litert', 'litert-builtin'], found 'ncnn'"),
-        (["--runs", "0"], "expected one run or more"),
-        (["--device", "9"], "no device 9"),
+        (["--against", "x"], "expected peers out of ['litert', 'litert-builtin'], found 'x'", 2),
+        (["--runs", "0"], "0 is not in the range x>=1", 2),
+        (["--warmup", "-1"], "-1 is not in the range x>=0", 2),
+        (["--threads", "0"], "0 is not in the range x>=1", 2),
+        (["--device", "9"], "no device 9", 1),
     ],
 )
-def test_benchmark_refuses(arguments: list[str], message: str, model: Path) -> None:
-    assert message in call("benchmark", model, *arguments, status=1)
+def test_benchmark_refuses(arguments: list[str], message: str, status: int, model: Path) -> None:
+    assert message in call("benchmark", model, *arguments, status=status)
 
 
 def test_a_run_without_work_leaves_the_model_as_it_was() -> None:

@@ -13,13 +13,13 @@ from gles_delegate.cli.commands import gles_delegate
 from tests.support.sketch import Sketch
 
 
-def call(*arguments: object, status: int = 0) -> str:
-    """What a command prints; what it says on standard error if it fails."""
+def call(*arguments: object, status: int = 0, errors_at: str = "stderr") -> str:
+    """What a command prints; what it says on standard error if it fails, or on `errors_at`."""
     result = CliRunner().invoke(gles_delegate, list(map(str, arguments)))
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert result.exit_code == status, result.output
-    return result.stdout if status == 0 else result.stderr
+    return result.stdout if status == 0 else str(getattr(result, errors_at))
 
 
 def call_json(*arguments: object) -> Any:
