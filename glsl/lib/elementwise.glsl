@@ -49,31 +49,31 @@ vec4 RSQRT(vec4 x) { return inversesqrt(x); }
 //
 // In turns |x| is m 2^e / (2 pi 2^10), of which only the fraction matters: that of m times the words
 // of 1 / (2 pi 2^10) from bit e on. The carry of the second word needs no exact integer.
-float less_turns(float x) {
-  int bits = floatBitsToInt(abs(x)), m = bits & 0x7fffff | 0x800000, e = (bits >> 23) - 140;
-  uint a = 0x000a2f98u, b = 0x36e4e441u, c = 0x529fc275u;
-  if (e >= 32) a = b, b = c, c = 0x7d1f534du;
-  if (e >= 64) a = b, b = c, c = 0xdc0db629u;
-  if (e >= 96) a = b, b = c, c = 0x5993c439u;
-  a = a << (e & 31) | b >> 1 >> (31 - (e & 31));
-  b = b << (e & 31) | c >> 1 >> (31 - (e & 31));
-  int carry = int(float(m) * float(b >> 8) * 5.96046448e-08);
-  return float(m * int(a) + carry) * 1.46291808e-09 * sign(x);
+vec4 less_turns(vec4 x) {
+  ivec4 bits = floatBitsToInt(abs(x)), m = bits & 0x7fffff | 0x800000, e = (bits >> 23) - 140;
+  ivec4 a = ivec4(0x000a2f98), b = ivec4(0x36e4e441), c = ivec4(0x529fc275);
+  ivec4 d = ivec4(0x7d1f534d), far = -(e >> 6 & 1), odd = -(e >> 5 & 1);
+  a ^= (a ^ c) & far, b ^= (b ^ d) & far;
+  c ^= (c ^ int(0xdc0db629u)) & far, d ^= (d ^ 0x5993c439) & far;
+  a ^= (a ^ b) & odd, b ^= (b ^ c) & odd, c ^= (c ^ d) & odd;
+  uvec4 shift = uvec4(e & 31), high = uvec4(b), low = uvec4(c);
+  ivec4 first = a << shift | ivec4(high >> 1 >> (31u - shift));
+  ivec4 second = ivec4((high << shift | low >> 1 >> (31u - shift)) >> 8);
+  ivec4 turns = m * first + ivec4(vec4(m) * vec4(second) * 5.96046448e-08);
+  ivec4 below = floatBitsToInt(x) >> 31;
+  return vec4((turns ^ below) - below) * 1.46291808e-09;
 }
 
 // sin(x + phase pi) for a phase of 0 or 1/2, by its series at the distance r of x from the nearest
 // zero; pi is taken off in parts whose multiples are exact (Cody and Waite). To 1e-6.
 vec4 sine(vec4 x, float phase) {
   bvec4 large = lessThan(uvec4(floatBitsToInt(abs(x)) - 0x46000000), uvec4(0x39800000));
-  int lanes = any(large) ? 4 : 0;  // unknown, lest compilers unroll what is rarely needed
-  for (int i = 0; i < lanes; ++i) {
-    x = vec4(x.yzw, large.x ? less_turns(x.x) : x.x);
-    large = large.yzwx;
-  }
+  x = mix(x, less_turns(x), large);
   vec4 turns = roundEven(x * 0.318309886 + phase), k = turns - phase;
   vec4 r = ((x - k * 3.140625) - k * 0.0009676516056060791) - k * 1.984187037e-09, q = r * r;
-  vec4 high = 1.0 + q / 42.0 * (-1.0 + q / 72.0 * (1.0 - q / 110.0));
-  return r * (1.0 + q / 6.0 * (-1.0 + q / 20.0 * high)) * (1.0 - 4.0 * fract(0.5 * turns));
+  vec4 high = 1.0 - q * (1.0 / 42.0) * (1.0 - q * (1.0 / 72.0) * (1.0 - q * (1.0 / 110.0)));
+  vec4 series = 1.0 - q * (1.0 / 6.0) * (1.0 - q * (1.0 / 20.0) * high);
+  return r * series * (1.0 - 4.0 * fract(0.5 * turns));
 }
 vec4 SIN(vec4 x) { return sine(x, 0.0); }
 vec4 COS(vec4 x) { return sine(x, 0.5); }
