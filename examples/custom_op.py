@@ -14,7 +14,7 @@ import flatbuffers
 import numpy as np
 import skimage.data
 from ai_edge_litert import schema_py_generated as schema
-from imaging import load_picture
+from imaging import ending_in_a_sentence, load_picture, save_picture
 from PIL import Image
 
 import gles_delegate as gd
@@ -57,6 +57,7 @@ def make_model(shape: tuple[int, ...], levels: int) -> bytes:
     return bytes(builder.Output())
 
 
+@ending_in_a_sentence()
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("picture", type=Path, nargs="?", help="default: a cat")
@@ -71,16 +72,10 @@ def main() -> None:
     else:
         picture = Image.fromarray(skimage.data.chelsea())
     image = np.asarray(picture, np.float32)[np.newaxis] / 255
-    try:
-        content = make_model(image.shape, arguments.levels)
-        with gd.Interpreter(model_content=content) as interpreter:
-            interpreter.allocate_tensors()
-            interpreter.set_tensor(0, image)
-            interpreter.invoke()
-            result = interpreter.get_tensor(1)
-    except gd.DelegateError as error:
-        raise SystemExit(str(error)) from error
-    Image.fromarray((result[0] * 255).astype(np.uint8)).save(arguments.output)
+    content = make_model(image.shape, arguments.levels)
+    with gd.Interpreter(model_content=content) as interpreter:
+        result = interpreter.run({"image": image})["posterized"]
+    save_picture(Image.fromarray((result[0] * 255).astype(np.uint8)), arguments.output)
     print(f"{arguments.levels} levels of each colour: {arguments.output}")
 
 

@@ -16,7 +16,7 @@ from statistics import median
 import numpy as np
 import skimage.data
 from ai_edge_litert.interpreter import Interpreter as LiteRt
-from imaging import FloatArray, load_picture
+from imaging import FloatArray, ending_in_a_sentence, load_picture
 from PIL import Image, ImageDraw, ImageFont
 from skimage.metrics import peak_signal_noise_ratio
 
@@ -29,6 +29,7 @@ DETAILS = {"astronaut": (190, 70), "chelsea": (150, 90)}
 DETAIL = 96
 
 
+@ending_in_a_sentence()
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("picture", type=Path, nargs="?", help="a picture to double")
@@ -36,17 +37,14 @@ def main() -> None:
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
 
-    try:
-        with gd.GpuDelegate() as delegate:
-            interpreter = gd.Interpreter(model_path=MODEL, experimental_delegates=[delegate])
-            print(f"device {gd.list_devices()[0]}\n\n{delegate.report}\n")
-            if arguments.picture:
-                double(interpreter, load_picture(arguments.picture), arguments.output)
-            else:
-                for name, corner in DETAILS.items():
-                    compare(interpreter, name, corner, arguments.output)
-    except gd.DelegateError as error:
-        raise SystemExit(str(error)) from error
+    with gd.GpuDelegate() as delegate:
+        interpreter = gd.Interpreter(model_path=MODEL, experimental_delegates=[delegate])
+        print(f"device {gd.list_devices()[0]}\n\n{delegate.report}\n")
+        if arguments.picture:
+            double(interpreter, load_picture(arguments.picture), arguments.output)
+        else:
+            for name, corner in DETAILS.items():
+                compare(interpreter, name, corner, arguments.output)
 
 
 def double(interpreter: gd.Interpreter, picture: Image.Image, folder: Path) -> None:

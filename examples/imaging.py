@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,24 +33,88 @@ def image_parser(description: str) -> argparse.ArgumentParser:
     return parser
 
 
-def predict(arguments: argparse.Namespace, picture: Image.Image) -> FloatArray:
-    """The first output of the model, on the GPU; exits with a sentence when it cannot be run."""
+@contextmanager
+def ending_in_a_sentence() -> Iterator[None]:
+    """Exit with a sentence where a file, a model or the device is at fault; decorates ``main``."""
     try:
-        with gd.Interpreter(model_path=arguments.model) as interpreter:
-            interpreter.allocate_tensors()
-            return show(arguments, interpreter, picture)
-    except gd.DelegateError as error:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None
+    except (gd.DelegateError, OSError) as error:
         raise SystemExit(str(error)) from error
 
 
-def show(arguments: argparse.Namespace, interpreter: Any, picture: Image.Image) -> FloatArray:
-    """The first output of an interpreter that is ready, ours or LiteRT's, for a picture."""
-    image, output = interpreter.get_input_details()[0], interpreter.get_output_details()[0]
+Check = Callable[[dict[str, Any], dict[str, Any]], None]
+"""Exits with a sentence where the input and the output, as an interpreter tells their details, are
+not those of a task."""
+
+
+def require_classifier(image: dict[str, Any], output: dict[str, Any]) -> None:
+    """The `Check` of a network that classifies pictures."""
+    shape = output["shape"].tolist()
+    if len(shape) < 2 or shape[-1] < 2 or max(shape[:-1]) > 1:
+        raise SystemExit(f"expected a classifier, with the output [1, classes], found {shape}")
+
+
+def require_segmenter(image: dict[str, Any], output: dict[str, Any]) -> None:
+    """The `Check` of a network that segments pictures."""
+    seen, shape = image["shape"].tolist(), output["shape"].tolist()
+    if len(shape) != 4 or min(shape[1:3]) < 2 or shape[1] > seen[1] or shape[2] > seen[2]:
+        raise SystemExit(
+            "expected a segmentation network, with the output [1, height, width, classes] no "
+            f"larger than its input, found the output {shape} of the input {seen}"
+        )
+
+
+def predict(arguments: argparse.Namespace, picture: Image.Image, check: Check) -> FloatArray:
+    """The output of the model, on the GPU."""
+    with gd.Interpreter(model_path=arguments.model) as interpreter:
+        interpreter.allocate_tensors()
+        return show(arguments, interpreter, picture, check)
+
+
+def show(
+    arguments: argparse.Namespace, interpreter: Any, picture: Image.Image, check: Check
+) -> FloatArray:
+    """The output of an interpreter that is ready, ours or LiteRT's, for a picture."""
+    image, output = single(interpreter)
+    check(image, output)
     graph = load_model(arguments.model)
     mean, std = normalization(graph, image["index"], arguments.mean, arguments.std)
     interpreter.set_tensor(image["index"], as_input(picture, image, mean, std))
     interpreter.invoke()
     return as_real(interpreter.get_tensor(output["index"]), output)
+
+
+def single(interpreter: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The details of the only input and of the only output, which show the model's task."""
+    inputs, outputs = interpreter.get_input_details(), interpreter.get_output_details()
+    if (len(inputs), len(outputs)) != (1, 1):
+        raise SystemExit(
+            "expected a model of one input, a picture, and one output, found "
+            f"{len(inputs)} inputs and {len(outputs)} outputs"
+        )
+    shape = inputs[0]["shape"].tolist()
+    if len(shape) != 4 or shape[0] != 1 or shape[3] != 3:
+        raise SystemExit(f"expected a model input [1, height, width, 3], found {shape}")
+    return inputs[0], outputs[0]
+
+
+def save_picture(picture: Image.Image, path: Path) -> None:
+    """Write it, in the format that the name's ending says."""
+    try:
+        picture.save(path)
+    except (OSError, ValueError) as error:  # ValueError: an unknown ending
+        raise SystemExit(f"cannot write the picture {path}: {error}") from error
+
+
+def positive(text: str) -> int:
+    """A number of 1 or more, from the command line."""
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"expected 1 or more, found {number}")
+    return number
 
 
 def load_picture(path: Path) -> Image.Image:
@@ -64,10 +132,8 @@ def as_input(
 
     `detail` is the input's entry in `get_input_details`.
     """
-    shape = detail["shape"].tolist()
-    if len(shape) != 4 or shape[0] != 1 or shape[3] != 3:
-        raise SystemExit(f"expected a model input [1, height, width, 3], found {shape}")
-    pixels = picture.resize((shape[2], shape[1]), Image.Resampling.BILINEAR)
+    _, height, width, _ = detail["shape"].tolist()
+    pixels = picture.resize((width, height), Image.Resampling.BILINEAR)
     if detail["dtype"] == np.uint8:
         return np.asarray(pixels)[np.newaxis]
     real = ((np.asarray(pixels, np.float32) - mean) / std)[np.newaxis]
@@ -87,7 +153,10 @@ def as_real(output: NDArray[Any], detail: dict[str, Any]) -> FloatArray:
 
 def load_labels(model: Path, labels: Path | None, count: int) -> list[str]:
     """Names of classes, one a line, from a file or else from those packed into the model."""
-    lines = _stored_labels(model) if labels is None else labels.read_text("utf-8").splitlines()
+    try:
+        lines = _stored_labels(model) if labels is None else labels.read_text("utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise SystemExit(f"expected names in UTF-8, one a line, in {labels}: {error}") from error
     return [lines[i] if i < len(lines) else f"class {i}" for i in range(count)]
 
 

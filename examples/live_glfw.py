@@ -11,6 +11,7 @@ from typing import Any
 import glfw
 import moderngl
 import overlay
+from imaging import ending_in_a_sentence
 
 
 def make_window() -> Any:
@@ -28,6 +29,7 @@ def make_window() -> Any:
     return window
 
 
+@ending_in_a_sentence()
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     overlay.add_arguments(parser)

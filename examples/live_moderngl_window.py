@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import sys
 from typing import Any
 
 import moderngl_window
@@ -38,5 +39,6 @@ class Window(moderngl_window.WindowConfig):
 
 
 if __name__ == "__main__":
-    overlay.require_display()
+    if not {"-h", "--help"}.intersection(sys.argv):
+        overlay.require_display()
     moderngl_window.run_window_config(Window)

@@ -10,6 +10,7 @@ import sys
 
 import moderngl
 import overlay
+from imaging import ending_in_a_sentence
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QKeyEvent, QSurfaceFormat
 from PySide6.QtOpenGLWidgets import QOpenGLWidget
@@ -64,6 +65,7 @@ class View(QOpenGLWidget):
         QTimer.singleShot(0, self.window().close)  # not while Qt draws
 
 
+@ending_in_a_sentence()
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     overlay.add_arguments(parser)

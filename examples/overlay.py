@@ -13,7 +13,7 @@ from typing import Protocol
 
 import moderngl
 import numpy as np
-from imaging import as_input, as_real
+from imaging import as_input, as_real, positive, require_segmenter, single
 from PIL import Image
 from segment import classes_of, palette
 
@@ -156,8 +156,8 @@ class Segmenter:
         self._interpreter = gd.Interpreter(
             model_path=model, experimental_delegates=[self._delegate]
         )
-        self._image = self._interpreter.get_input_details()[0]
-        self._scores = self._interpreter.get_output_details()[0]
+        self._image, self._scores = single(self._interpreter)
+        require_segmenter(self._image, self._scores)
         _, height, width, classes = self._scores["shape"].tolist()
         colours = palette(max(classes, 2)).tolist()
         self._colours = [(0, 0, 0, 0), *((*colour, 255) for colour in colours[1:])]
@@ -278,7 +278,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--model", type=Path, default=MODEL, help="a segmentation network, the ball's by default")
     add("--video", type=Path, help="a video file instead of the synthetic camera")
     add("--through-numpy", action="store_true", help="feed it from the CPU, to compare")
-    add("--frames", type=int, help="quit after as many")
+    add("--frames", type=positive, help="quit after as many")
     add("--screenshot", type=Path, metavar="FILE", help="keep the last of them")
 
 

@@ -8,7 +8,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from imaging import FloatArray, image_parser, load_labels, load_picture, predict
+from imaging import (
+    FloatArray,
+    ending_in_a_sentence,
+    image_parser,
+    load_labels,
+    load_picture,
+    predict,
+    require_segmenter,
+    save_picture,
+)
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -37,15 +46,14 @@ def overlay(picture: Image.Image, classes: NDArray[np.intp], count: int) -> Imag
     return result
 
 
+@ending_in_a_sentence()
 def main() -> None:
     parser = image_parser(__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("segmented.png"))
     arguments = parser.parse_args()
 
     picture = load_picture(arguments.picture)
-    scores = predict(arguments, picture)
-    if scores.ndim != 4:
-        raise SystemExit(f"expected scores [1, height, width, classes], found {list(scores.shape)}")
+    scores = predict(arguments, picture, require_segmenter)
 
     classes = classes_of(scores[0])
     labels = load_labels(arguments.model, arguments.labels, scores.shape[-1])
@@ -55,7 +63,7 @@ def main() -> None:
     for index, pixels in enumerate(np.bincount(classes.ravel(), minlength=count)):
         if pixels:
             print(f"{pixels / classes.size:7.1%}  {labels[index]}")
-    overlay(picture, classes, count).save(arguments.output)
+    save_picture(overlay(picture, classes, count), arguments.output)
     print(f"mask over the picture: {arguments.output}")
 
 

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-from imaging import load_picture
+from imaging import ending_in_a_sentence, load_picture, positive
 from PIL import Image
 
 import gles_delegate as gd
@@ -48,18 +48,16 @@ class Doubler:
         self._delegate.close()
 
 
+@ending_in_a_sentence()
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("pictures", type=Path, nargs="+", help="requests: pictures to double")
     parser.add_argument("--output", type=Path, default=Path("doubled"), help="folder")
-    parser.add_argument("--threads", type=int, default=4, help="that serve the requests")
+    parser.add_argument("--threads", type=positive, default=4, help="that serve the requests")
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
 
-    try:
-        doubler = Doubler()
-    except gd.DelegateError as error:
-        raise SystemExit(str(error)) from error
+    doubler = Doubler()
 
     def serve(path: Path) -> str:
         result = doubler(load_picture(path))

@@ -11,12 +11,14 @@ from pathlib import Path
 import av
 import moderngl
 import overlay
+from imaging import ending_in_a_sentence
 from PIL import Image
 from tqdm import tqdm
 
 import gles_delegate as gd
 
 
+@ending_in_a_sentence()
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("input", type=Path, help="a video file")
@@ -24,11 +26,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path, default=overlay.MODEL, help="segmentation network")
     arguments = parser.parse_args()
 
-    try:
-        egl = gd.EglContext()
-    except gd.ContextError as error:
-        raise SystemExit(str(error)) from error
-    with egl:
+    with gd.EglContext() as egl:
         convert(moderngl.create_context(context=egl, require=310), arguments)
 
 

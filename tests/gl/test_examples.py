@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.support.example import pixels, run
+from tests.support.example import EXAMPLES, pixels, run
 from tests.support.tflite_builder import ModelBuilder
 
 pytestmark = pytest.mark.usefixtures("gl")
@@ -141,3 +143,70 @@ def test_custom_op(tmp_path: Path, picture: Path) -> None:
 
 def test_custom_op_refuses_one_level(picture: Path) -> None:
     assert "invalid choice" in run("custom_op.py", picture, "--levels", 1, status=2)
+
+
+ENLARGING, BALL = (
+    EXAMPLES / "models" / f"{name}.tflite" for name in ("super_resolution_x2", "ball_segmenter")
+)
+
+
+@pytest.mark.parametrize(
+    ("example", "model", "message"),
+    [
+        ("classify.py", BALL, "expected a classifier, with the output [1, classes], found [1, "),
+        ("litert_classify.py", BALL, "expected a classifier, with the output [1, classes]"),
+        ("segment.py", ENLARGING, "expected a segmentation network, with the output [1, height"),
+        ("litert_classify.py", EXAMPLES, "cannot read the model file"),
+    ],
+)
+def test_models_of_another_task_are_refused(
+    example: str, model: Path, message: str, picture: Path
+) -> None:
+    said = run(example, model, picture, status=1)
+    assert message in said
+    assert len(said.strip().splitlines()[-1]) > len(message)
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        (("--output", "{folder}"), "cannot write the picture"),
+        (("--output", "{folder}/missing/x.png"), "cannot write the picture"),
+        (("--output", "{folder}/x.qqq"), "unknown file extension"),
+        (("--labels", "{folder}/picture.png"), "expected names in UTF-8, one a line"),
+        (("--labels", "{folder}"), "Is a directory"),
+        (("--labels", "{folder}/missing.txt"), "No such file"),
+    ],
+)
+def test_what_cannot_be_written_or_read(
+    extra: tuple[str, ...], message: str, tmp_path: Path, picture: Path
+) -> None:
+    arguments = [argument.format(folder=tmp_path) for argument in extra]
+    assert message in run("segment.py", BALL, picture, *arguments, status=1)
+
+
+def test_a_closed_pipe_is_no_error(tmp_path: Path, picture: Path) -> None:
+    command = [sys.executable, str(EXAMPLES / "segment.py"), str(BALL), str(picture)]
+    command += ["--output", str(tmp_path / "mask.png")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stderr
+        process.stdout.close()
+        assert process.stderr.read() == b""
+
+
+def test_the_pool_of_threads(tmp_path: Path, picture: Path) -> None:
+    folder = tmp_path / "doubled"
+    lines = run("thread_pool.py", *[picture] * 5, "--output", folder).splitlines()
+    assert [line.split()[-1] for line in lines] == ["120x80"] * 5
+    assert "expected 1 or more" in run("thread_pool.py", picture, "--threads", 0, status=2)
+    assert "File exists" in run("thread_pool.py", picture, "--output", picture, status=1)
+
+
+@pytest.mark.parametrize("toolkit", ["moderngl_window", "glfw", "qt"])
+def test_help_needs_no_display(toolkit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip({"qt": "PySide6"}.get(toolkit, toolkit))
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    assert "--through-numpy" in run(f"live_{toolkit}.py", "--help")
+    assert "no display" in run(f"live_{toolkit}.py", status=1)
