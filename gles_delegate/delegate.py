@@ -128,7 +128,13 @@ class GpuDelegate(NotPickled, Closing):
                 options.own_thread,
             )
         progress = self._thread.callback(self._progress) if self._progress else None
-        self._delegation = Delegation(graph, self._thread, self.options, self._bindings, progress)
+        try:
+            delegation = Delegation(graph, self._thread, self.options, self._bindings, progress)
+        except BaseException:
+            self._thread.close(lambda: None)
+            self._thread = None
+            raise
+        self._delegation = delegation
         return self._delegation
 
     def bind_buffer_to_tensor(
@@ -233,7 +239,8 @@ class GpuDelegate(NotPickled, Closing):
     def close(self) -> None:
         """Free every GL object, and the context if it is the delegate's own.
 
-        Must come from the thread that bound the model. A second call does nothing.
+        Must come from the thread that bound the model. A second call does nothing. What is never
+        closed is freed after a ResourceWarning, at the next call of any delegate on that thread.
 
         Raises:
             WrongThreadError, WrongContextError: As for any call; it stays open.
@@ -309,7 +316,8 @@ class GpuDelegate(NotPickled, Closing):
         require_known_layout()
         model = self._model
         graph = load_model(model) if isinstance(model, str | os.PathLike) else read_model(model)
-        self._native = NativeDelegate(self.bind(graph))
+        self._native = NativeDelegate(delegation := self.bind(graph))
+        delegation.thread.need_not_be_closed()  # LiteRT's interpreter may own it
         return self._native._get_native_delegate_pointer()
 
     def _require_open(self) -> None:

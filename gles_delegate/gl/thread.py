@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import atexit
 import threading
+import warnings
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import dataclass, field
 from queue import SimpleQueue
 from types import TracebackType
-from typing import Any, NoReturn, ParamSpec, TypeAlias, TypeVar
-from weakref import WeakSet
+from typing import Any, NoReturn, ParamSpec, Protocol, TypeAlias, TypeVar
+from weakref import WeakSet, finalize
 
 from gles_delegate.errors import (
     ContextError,
@@ -35,6 +37,12 @@ class NotPickled:
         )
 
 
+class Releasable(Protocol):
+    """What has GL objects."""
+
+    def release(self) -> None: ...
+
+
 class GlThread(NotPickled):
     """Calls functions on the thread of a context, with the context current.
 
@@ -47,11 +55,16 @@ class GlThread(NotPickled):
         self._worker = _Worker() if own else None
         self.is_closed = False
         self._in_callback: int | None = None
+        if not own:
+            _release_left()
         try:
             self.gpu = self._call(make)
         except BaseException:
             self._stop()
             raise
+        self._held = _Held(self.gpu, self._worker)
+        self._unclosed = finalize(self, self._held.leave)
+        self._unclosed.atexit = False  # the end of the process frees everything
 
     @property
     def is_here(self) -> bool:
@@ -68,6 +81,9 @@ class GlThread(NotPickled):
         self._require_open()
         self.gpu.refuse_fork()  # the own thread is not there to do it
         self._refuse_callbacks()
+
+        if self._worker is None:
+            _release_left()
 
         def guarded() -> T:
             self._require_open()  # a call that waited for its turn
@@ -88,6 +104,17 @@ class GlThread(NotPickled):
 
         return call
 
+    def own(self, thing: Releasable) -> None:
+        """Have `thing` released if nobody closes this, until it is disowned."""
+        self._held.objects.add(thing)
+
+    def disown(self, thing: Releasable) -> None:
+        self._held.objects.discard(thing)
+
+    def need_not_be_closed(self) -> None:
+        """Give no warning where nobody closes it."""
+        self._held.warns = False
+
     def close(self, release: Callable[[], None]) -> None:
         """Call `release` there, then destroy the context if it is not the app's.
 
@@ -107,11 +134,11 @@ class GlThread(NotPickled):
             except (WrongThreadError, WrongContextError):
                 raise
             except BaseException:
-                self.is_closed = True
+                self._end()
                 with suppress(DelegateError):
                     self.gpu.release()
                 raise
-            self.is_closed = True
+            self._end()
             self.gpu.release()
 
         if self.is_closed:
@@ -120,7 +147,8 @@ class GlThread(NotPickled):
         try:
             self.gpu.refuse_fork()
         except ContextError:
-            self.is_closed, self._worker = True, None  # they are the parent's
+            self._end()
+            self._worker = None  # it is the parent's
             raise
         try:
             self._call(release_all)
@@ -130,6 +158,10 @@ class GlThread(NotPickled):
         finally:
             if self.is_closed:
                 self._stop()
+
+    def _end(self) -> None:
+        self.is_closed = True
+        self._unclosed.detach()
 
     def _require_open(self) -> None:
         if self.is_closed:
@@ -148,6 +180,47 @@ class GlThread(NotPickled):
     def _stop(self) -> None:
         if self._worker is not None:
             self._worker.stop()
+
+
+@dataclass(eq=False)
+class _Held:
+    """What a `GlThread` leaves behind if nobody closes it."""
+
+    gpu: GpuContext
+    worker: _Worker | None
+    objects: set[Releasable] = field(default_factory=set)
+    warns: bool = True
+
+    def leave(self) -> None:
+        """Have it released on its thread. The collector may call this on any, in any call."""
+        if self.worker is not None:
+            self.worker.leave(self.release)
+        else:
+            _left.append(self)
+        if self.warns:
+            warnings.warn(
+                "a GpuDelegate was not closed; expected delegate.close(), or a with block of it "
+                "or of its interpreter",
+                ResourceWarning,
+                stacklevel=2,
+            )
+
+    def release(self) -> None:
+        with self.gpu.guard():
+            for thing in self.objects:
+                thing.release()
+            self.gpu.release()
+
+
+_left: list[_Held] = []
+"""What was not closed, until the next call on its thread."""
+
+
+def _release_left() -> None:
+    for held in list(_left):
+        with suppress(ContextError):  # another thread's, or an adopted context that is not current
+            held.release()
+            _left.remove(held)
 
 
 class _Worker:
@@ -188,6 +261,12 @@ class _Worker:
             return future.result()
         finally:
             del future  # an exception would keep it, and it the exception
+
+    def leave(self, function: Callable[[], None]) -> None:
+        """Call a function there and end the thread, without waiting; nobody may call it then."""
+        self._jobs.put((Future(), function))  # may come from the collector: takes no lock
+        self._jobs.put(None)
+        self._stopped = True
 
     def stop(self) -> None:
         """End the thread, once it has done what it was given."""

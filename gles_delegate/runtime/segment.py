@@ -202,6 +202,7 @@ class Segment:
 
             return commit_here
         replacement = self._new_session(self._require_lowered(), ports, resources)
+        undo.callback(self._thread.disown, replacement)
         undo.callback(replacement.release)
         replacement.restore_variables(session.save_variables())
 
@@ -239,6 +240,7 @@ class Segment:
         """Delete the GL objects; on the delegate's thread, inside the guard."""
         deletions = [invocation.delete for invocation in self._invocations]
         if self._session is not None:
+            self._thread.disown(self._session)
             deletions.append(self._session.release)
         self._invocations, self._session = [], None
         self._started += 2  # earlier runs can no longer be read
@@ -296,4 +298,6 @@ class Segment:
         if context.tuner is not None:
             lowered = context.tuner.tuned(lowered, self._nodes)
         plan = make_plan(lowered, self._nodes, gpu.limits, context.half, ports)
-        return Session(plan, lowered.graph, gpu, resources, context.store, context.progress)
+        session = Session(plan, lowered.graph, gpu, resources, context.store, context.progress)
+        self._thread.own(session)
+        return session

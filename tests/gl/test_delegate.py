@@ -94,11 +94,13 @@ def test_another_thread_is_refused_before_any_gl_call(monkeypatch: pytest.Monkey
 
 def test_binding_fixes_the_thread() -> None:
     delegate = gd.GpuDelegate()
-    interpreter = on_another_thread(
-        lambda: gd.Interpreter(model_content=small_model(), experimental_delegates=[delegate])
-    )
-    with pytest.raises(gd.WrongThreadError):
-        interpreter.allocate_tensors()
+    with ThreadPoolExecutor(1) as pool:
+        interpreter = pool.submit(
+            lambda: gd.Interpreter(model_content=small_model(), experimental_delegates=[delegate])
+        ).result()
+        with pytest.raises(gd.WrongThreadError):
+            interpreter.allocate_tensors()
+        pool.submit(delegate.close).result()
 
 
 def test_an_adopted_context_must_be_current(app: tuple[Any, moderngl.Context]) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
@@ -15,7 +18,10 @@ import numpy as np
 import pytest
 
 import gles_delegate as gd
+from gles_delegate.gl import thread
+from tests.gl.test_delegate import desktop_app, resources
 from tests.support.small import INPUT, allocated, expected, run, small_model
+from tests.support.state import State, objects_in
 from tests.support.tflite_builder import ModelBuilder
 
 pytestmark = pytest.mark.usefixtures("gl")
@@ -269,3 +275,101 @@ def test_closing_while_others_call() -> None:
             for future in calls:
                 error = future.exception(30)
                 assert error is None or "the delegate is closed" in str(error)
+
+
+@pytest.fixture
+def egl() -> Iterator[gd.EglContext]:
+    context = gd.EglContext()
+    yield context
+    context.release()
+
+
+def forget(own_thread: bool, context: Any = None) -> None:
+    """Leave a delegate that is in use unclosed."""
+    options = gd.GpuDelegateOptions(own_thread=own_thread)
+    holders = [allocated(gd.GpuDelegate(options, context=context))]
+    run(holders[0])
+    with pytest.warns(ResourceWarning, match=r"expected delegate\.close\(\)"):
+        collect(holders)
+
+
+def collect(holders: list[gd.Interpreter]) -> None:
+    holders.clear()
+    gc.collect()
+
+
+def use_another() -> None:
+    with gd.GpuDelegate() as delegate:
+        run(allocated(delegate))
+
+
+def test_what_is_not_closed_is_freed_by_the_next_call(egl: gd.EglContext) -> None:
+    state = State(egl.load)
+    before = objects_in(egl, state)
+    forget(False, egl)
+    assert objects_in(egl, state)["Program"] > before["Program"]
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(use_another).result()
+    assert objects_in(egl, state)["Program"] > before["Program"]
+    use_another()
+    assert objects_in(egl, state) == before
+
+
+def test_what_is_not_closed_is_freed_by_its_own_thread(egl: gd.EglContext) -> None:
+    state = State(egl.load)
+    before, threads = objects_in(egl, state), threading.active_count()
+    forget(True, egl)
+    for _ in range(100):
+        if threading.active_count() == threads:
+            break
+        time.sleep(0.05)
+    assert objects_in(egl, state) == before
+
+
+@pytest.mark.mesa
+def test_an_adopted_context_is_waited_for() -> None:
+    glcontext, ctx = desktop_app()
+    with glcontext:
+        forget(False, ctx)
+        assert len(thread._left) == 1
+    use_another()
+    assert len(thread._left) == 1
+    with glcontext:
+        use_another()
+    assert not thread._left
+    ctx.release()
+
+
+@pytest.mark.mesa
+@pytest.mark.parametrize("own_thread", [False, True])
+def test_delegates_that_are_not_closed_leave_nothing(own_thread: bool) -> None:
+    for _ in range(10):
+        forget(own_thread)
+    before = resources()
+    for _ in range(30):
+        forget(own_thread)
+    time.sleep(0.5)
+    files, threads, memory = np.subtract(resources(), before)
+    assert max(files, threads) < 10
+    assert memory < 20 << 20, memory
+
+
+def test_a_collection_on_another_thread_calls_no_gl() -> None:
+    holders = [allocated(gd.GpuDelegate())]
+    gpu = holders[0]._bound._delegation.thread.gpu  # type: ignore[union-attr]
+    with ThreadPoolExecutor(1) as pool, pytest.warns(ResourceWarning):
+        pool.submit(collect, holders).result()
+    assert gpu._egl._native is not None  # type: ignore[union-attr]
+    use_another()
+    assert gpu._egl._native is None  # type: ignore[union-attr]
+
+
+def test_litert_s_interpreter_may_own_its_delegate() -> None:
+    litert = pytest.importorskip("ai_edge_litert.interpreter")
+    options = {"experimental_delegates": [gd.GpuDelegate(model=small_model())]}
+    interpreter = litert.Interpreter(model_content=small_model(), **options)
+    interpreter.allocate_tensors()
+    del interpreter, options
+    gc.collect()
+    use_another()
+    assert not thread._left
