@@ -189,6 +189,7 @@ class _Held:
     gpu: GpuContext
     worker: _Worker | None
     objects: set[Releasable] = field(default_factory=set)
+    thread: int = field(default_factory=threading.get_ident)
     warns: bool = True
 
     def leave(self) -> None:
@@ -217,8 +218,9 @@ _left: list[_Held] = []
 
 
 def _release_left() -> None:
-    for held in list(_left):
-        with suppress(ContextError):  # another thread's, or an adopted context that is not current
+    here = threading.get_ident() if _left else 0
+    for held in [held for held in _left if held.thread == here]:
+        with suppress(ContextError):  # an adopted context that is not current, or a fork
             held.release()
             _left.remove(held)
 
