@@ -279,7 +279,8 @@ def pool_2d_cases() -> Iterator[Attributes]:
     yield dict(x=(1, 3, 3, 4), size=(5, 5))
     yield dict(x=(0, 3, 3, 4))
     yield dict(x=(1, 0, 3, 4), size=(2, 5), padding="VALID")
-    yield dict(x=(1, 3, 3, 4), size=(5, 5), padding="VALID")
+    for x in ((1, 3, 3, 4), (1, 9, 3, 4), (1, 9, 4, 4), (1, 3, 9, 4)):
+        yield dict(x=x, size=(5, 5), padding="VALID")
     yield dict(x=(1, 1, 1, 4), size=(2, 2), stride=(2, 2))
     yield dict(x=(3, 6, 7, 5), size=(3, 2), stride=(2, 2))
     yield dict(x=(1, 32, 32, 64), size=(32, 32), padding="VALID")

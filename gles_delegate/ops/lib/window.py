@@ -84,6 +84,8 @@ class Window:
             _span(*sizes, options.padding == SAME, may_exceed)
             for sizes in zip(image, kernel, strides, dilations, strict=True)
         )
+        # LiteRT's pools of a window far wider than the image have no rows either.
+        out_h, out_w = max(out_h, 0) if out_w >= 0 else 0, max(out_w, 0)
         return cls(*image, *kernel, *strides, *dilations, out_h, out_w, pad_h, pad_w)
 
     @property
@@ -117,8 +119,6 @@ def _span(
     extent = (kernel - 1) * dilation + 1
     # Without padding, LiteRT's division truncates, so a window slightly too large gives size 0.
     out = -(-size // stride) if same else int((size + stride - extent) / stride)
-    if may_exceed:
-        out = max(out, 0)
-    if out < 0:
+    if out < 0 and not may_exceed:
         raise Unsupported(f"a window of {extent} over {size} pixels without padding")
     return out, max((out - 1) * stride + extent - size, 0) // 2
