@@ -361,7 +361,7 @@ def test_closing_in_the_child_of_a_fork_ends_closed() -> None:
     delegate.close()
     assert thread.is_closed
     worker.call(gpu.release)
-    worker.shutdown()
+    worker.stop()
 
 
 def test_what_is_bound_to_a_lost_context_does_not_count_as_released() -> None:
