@@ -182,6 +182,8 @@ class Dispatch:
         sizes: Like `defines`, but passed as uniforms, together with the size of the output and
             the numbers of the epilogue. Dispatches that differ only in these share a program.
         choice: How its register tile was chosen; see `ops.lib.tiles`.
+        passes: The most passes through loops, which may be long, of one invocation. A loop that
+            others precede or surround takes one more, which ends it.
     """
 
     node: int
@@ -198,6 +200,7 @@ class Dispatch:
     fused: tuple[int, ...] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
     choice: int = 0
+    passes: int = 0
 
     def joined(self: DispatchT, *others: Dispatch) -> DispatchT:
         """Return a copy that is attributed to the nodes of `others` too."""

@@ -22,11 +22,13 @@ class CumsumOptions(Options):
 @op("CUMSUM", max_version=1, options=CumsumOptions)
 def cumsum(node: NodeView, options: CumsumOptions) -> list[Step]:
     x = node.input(0, None)
+    if node.dtype(0) == "bool":
+        raise Unsupported("input 0 is bool; expected float32 or int32")
     axis = _one_axis(node, len(x.shape))
     output = node.output(x.shape, kind=x.kind, dtype=node.dtype(0))
-    lines, slices = output.pixels // max(x.shape[axis], 1), output.slices
+    lines, slices, passes = output.pixels // max(x.shape[axis], 1), output.slices, x.shape[axis]
     if axis == len(x.shape) - 1:
-        lines, slices = output.pixels, 1
+        lines, slices, passes = output.pixels, 1, output.slices
     defines: dict[str, Define] = {
         "EXCLUSIVE": int(options.exclusive),
         "REVERSE": int(options.reverse),
@@ -35,7 +37,7 @@ def cumsum(node: NodeView, options: CumsumOptions) -> list[Step]:
         **_walk(x.shape, axis),
     }
     grid = make_grid(lines, slices, node.limits)
-    return [node.dispatch("cumsum", (x,), output, grid, defines)]
+    return [node.dispatch("cumsum", (x,), output, grid, defines, passes=passes)]
 
 
 @op("ARG_MAX", "ARG_MIN", max_version=3)
@@ -57,7 +59,7 @@ def arg_max(node: NodeView, options: Options) -> list[Step]:
         **_walk(x.shape, axis),
     }
     grid = make_grid(places.pixels, places.slices, node.limits)
-    dispatch = node.dispatch("arg_max", (x,), places, grid, defines)
+    dispatch = node.dispatch("arg_max", (x,), places, grid, defines, passes=x.shape[axis])
     if places == output:
         return [dispatch]
     return [dispatch, reshape_view(node.index, places, output, node.limits)]

@@ -112,16 +112,17 @@ def product(
         window = None
     if window is None:
         tile = Tile.choose(output.pixels, output.slices, x.slices, node.limits, node.choice)
-        tiles = ceil(output.pixels / tile.pixels)
+        rows, tiles = 1, ceil(output.pixels / tile.pixels)
         defines = {"POINTWISE": 1, "KERNEL_H": 1, "KERNEL_W": 1}
     else:
         batch = output.shape[0]
         tile = Tile.of_run(window, batch, x, output.slices, node.limits, node.choice)
-        tiles = batch * window.out_h * runs_of(window, tile.pixels)
+        rows, tiles = window.kernel_h, batch * window.out_h * runs_of(window, tile.pixels)
         defines = {"POINTWISE": 0, **run_defines(window, batch, tile.pixels)}
     grid = tile.grid(tiles, ceil(output.slices / tile.slices))
     dispatch = Convolution(
         node.index, "conv_2d", (x,), output, grid, defines, epilogue, flops=flops,
-        choice=node.choice, window=window, tile=tile,
+        choice=node.choice, passes=rows * x.slices + tile.pixels * tile.slices + 2, window=window,
+        tile=tile,
     )  # fmt: skip
     return with_weights(node, dispatch, tile, groups, inputs, by_runs=window is not None)

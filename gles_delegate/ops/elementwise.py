@@ -30,6 +30,9 @@ TYPES = ("float32", "int32", "bool", "int8", "uint8")
 """Element types that ops take which only move or choose elements."""
 
 PER_LANE = 4
+DIVISION_PASSES = 602
+"""Passes through the loops of FLOOR_MOD in glsl/lib/elementwise.glsl."""
+
 NONE: Mapping[str, Define] = MappingProxyType({})
 
 
@@ -162,8 +165,7 @@ def inputs(node: NodeView, which: Iterable[int], *types: str) -> tuple[Operand, 
     expected = types or ("float32",)
     operands = {i: node.input(i, None) for i in which}
     found = {
-        "float32" if operand.kind == "float" else node.graph.tensors[node.inputs[i]].dtype
-        for i, operand in operands.items()
+        "float32" if operand.kind == "float" else node.dtype(i) for i, operand in operands.items()
     }
     if len(found) != 1 or not found.issubset(expected):
         raise Unsupported(
@@ -246,6 +248,8 @@ def elementwise(
             f"{name}_ONE_CHANNEL": int(operand.channels == 1 and output.channels > 1),
         }
     grid = make_grid(output.pixels, output.slices, node.limits, PER_LANE)
+    passes = PER_LANE * DIVISION_PASSES if function in ("FLOOR_DIV", "FLOOR_MOD") else 0
     return Elementwise(
-        node.index, "elementwise", operands, output, grid, all_defines, epilogue, function=function
-    )
+        node.index, "elementwise", operands, output, grid, all_defines, epilogue, passes=passes,
+        function=function,
+    )  # fmt: skip

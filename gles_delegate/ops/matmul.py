@@ -36,7 +36,8 @@ def batch_matmul(node: NodeView, options: BatchMatMulOptions) -> list[Step]:
     sizes, a_strides, b_strides = merged(
         batches, broadcast_strides(a.shape[:-2], batches), broadcast_strides(b.shape[:-2], batches)
     )
-    tile = Tile.choose(rows, output.slices, ceil(depth / 4), node.limits, node.choice)
+    others = node.limits.profile.others
+    tile = Tile.choose(rows, output.slices, ceil(depth / 4), node.limits, node.choice, others)
     tiles = ceil(rows / tile.pixels)
     defines: dict[str, Define] = {
         "BATCHES": prod(batches),
@@ -56,7 +57,9 @@ def batch_matmul(node: NodeView, options: BatchMatMulOptions) -> list[Step]:
     }
     grid = tile.grid(prod(batches) * tiles, ceil(output.slices / tile.slices))
     flops = 2 * output.elements * depth
-    dispatch = node.dispatch("batch_matmul", (a, b), output, grid, defines, flops=flops)
+    dispatch = node.dispatch(
+        "batch_matmul", (a, b), output, grid, defines, flops=flops, passes=ceil(depth / 4)
+    )
     return [*steps, dispatch]
 
 

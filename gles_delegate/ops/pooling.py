@@ -81,9 +81,11 @@ def _pooled(
     output = node.output((batch, window.out_h, window.out_w, channels), i)
     defines: dict[str, Define] = {**window.defines("FILTER"), "BATCH": batch, "POOLING": mode}
     grid = make_grid(output.pixels, output.slices, node.limits)
+    passes = min(window.kernel_h, height) * (min(window.kernel_w, width) + 2)
     return Pooling(
-        node.index, "pool_2d", (x,), output, grid, defines, epilogue, window=window, mode=mode
-    )
+        node.index, "pool_2d", (x,), output, grid, defines, epilogue, passes=passes, window=window,
+        mode=mode,
+    )  # fmt: skip
 
 
 @op("MaxUnpooling2D")

@@ -105,7 +105,8 @@ def _stage(
     if channels:
         defines["IN_CHANNELS"] = x.channels
     grid = make_grid(output.pixels, output.slices, node.limits)
-    return node.dispatch("reduce", (x,), output, grid, defines)
+    passes = prod(reduced_sizes) * (x.slices + 2 if channels else 1)
+    return node.dispatch("reduce", (x,), output, grid, defines, passes=passes)
 
 
 def _of_rank(dims: int, numbers: Shape, fill: int) -> Shape:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gles_delegate.dispatch import Define, Dispatch, Step
-from gles_delegate.ops.lib.grid import pixel_grid
+from gles_delegate.ops.lib.grid import pixel_grid, pixel_passes
 from gles_delegate.ops.lib.registry import Float32, NodeView, Options, Unsupported, op
 
 
@@ -18,6 +18,12 @@ class SoftmaxOptions(Options):
 def softmax(node: NodeView, options: SoftmaxOptions) -> list[Step]:
     if not node.shape(0):
         raise Unsupported("a scalar; expected at least rank 1")
+    output = node.graph.tensors[node.outputs[0]]
+    if output.dtype == "uint8" and any(output.quantization.zero_points):
+        raise Unsupported(
+            f"a uint8 result with the zero point {output.quantization.zero_points[0]}, which "
+            "LiteRT ignores; expected 0"
+        )
     return [_over_channels(node, "softmax", {"BETA": options.beta, "LOGARITHM": 0})]
 
 
@@ -36,4 +42,5 @@ def _over_channels(node: NodeView, shader: str, defines: dict[str, Define]) -> D
     x = node.input(0)
     output = node.output(x.shape)
     grid = pixel_grid(output, node.limits)
-    return node.dispatch(shader, (x,), output, grid, defines)
+    passes = pixel_passes(output.slices, grid.slice_lanes)
+    return node.dispatch(shader, (x,), output, grid, defines, passes=passes)

@@ -78,7 +78,10 @@ def _transposed(
     phases = window.stride_h * window.stride_w
     phase_pixels = batch * ceil(out_h / window.stride_h) * ceil(out_w / window.stride_w)
     taps = ceil(kernel_h / window.stride_h) * ceil(kernel_w / window.stride_w)
-    tile = Tile.choose(phase_pixels, output.slices, x.slices * taps, node.limits, node.choice)
+    others = node.limits.profile.others
+    tile = Tile.choose(
+        phase_pixels, output.slices, x.slices * taps, node.limits, node.choice, others
+    )
     groups = ceil(phase_pixels / (tile.pixels * tile.pixel_lanes))
     defines: dict[str, Define] = {
         **window.defines("KERNEL"),
@@ -92,5 +95,6 @@ def _transposed(
     grid = tile.grid(phases * groups * tile.pixel_lanes, ceil(output.slices / tile.slices))
     dispatch = node.dispatch("transpose_conv", (x,), output, grid, defines,
         activation(fused_activation), flops=2 * x.elements * kernel_h * kernel_w * outputs,
+        passes=taps * (x.slices + 4) + tile.pixels * tile.slices + 2,
     )  # fmt: skip
     return with_weights(node, dispatch, tile, 1, (1, bias))

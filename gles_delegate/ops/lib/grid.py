@@ -42,6 +42,12 @@ VERY_MANY_SLICES = 512
 def pixel_grid(output: Value, limits: Limits) -> Grid:
     """One invocation per pixel; or one work group, if slices are many and pixels few."""
     enough = VERY_MANY_SLICES * output.pixels if limits.llvmpipe else MANY_SLICES
-    if output.slices < enough or output.pixels > 4 * WORK_GROUP:
+    too_long = pixel_passes(output.slices, 1) > limits.loop_passes
+    if not too_long and (output.slices < enough or output.pixels > 4 * WORK_GROUP):
         return make_grid(output.pixels, 1, limits)
     return Grid(output.pixels, WORK_GROUP, 1, WORK_GROUP, True)
+
+
+def pixel_passes(slices: int, lanes: int) -> int:
+    """Passes through three loops over a pixel's slices, which `lanes` invocations share."""
+    return 3 * (ceil(slices / lanes) + 1) + 2 * (lanes + 1)
