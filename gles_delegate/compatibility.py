@@ -74,7 +74,7 @@ class CompatibilityList:
         try:
             self.checks = tuple(_run(trial, thread) for trial in _trials())
             failed = "; ".join(str(check) for check in self.checks if not check.passed)
-            if thread.gpu.limits.half_storage:
+            if thread.gpu.limits.profile.half_storage:
                 half = _run(_matrix_product("matrix product of float16", 1e-2), thread, half=True)
                 self._half = half.passed
                 self.checks += (half,)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gles_delegate.profiles import UNKNOWN, Profile
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -20,10 +22,12 @@ class Limits:
         buffer_texels: Texels of a buffer texture through which tensors are read;
             0: tensors are read through shader storage blocks.
         size_uniforms: One program can serve dispatches of several sizes, which are uniforms then.
-        half_storage: Tensors stored as float16 are worth their loss of precision.
+        profile: What suits its family of GPUs.
         llvmpipe: The device is Mesa's software rasterizer, which calls for other kernels.
         simd_lanes: Invocations along x that a software rasterizer computes as one SIMD vector.
         store_loops: Storing a register tile in a loop compiles in much less time.
+        loop_passes: Passes through loops, all together, after which the device ends every loop of
+            an invocation without an error.
     """
 
     storage_blocks: int = 4
@@ -35,10 +39,11 @@ class Limits:
     block_bytes: int = 1 << 27
     buffer_texels: int = 0
     size_uniforms: bool = True
-    half_storage: bool = False
+    profile: Profile = UNKNOWN
     llvmpipe: bool = False
     simd_lanes: int = 8
     store_loops: bool = False
+    loop_passes: int = (1 << 31) - 1
 
     @property
     def reads(self) -> int:

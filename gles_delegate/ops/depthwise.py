@@ -27,10 +27,17 @@ from gles_delegate.ops.lib.registry import (
     op,
 )
 from gles_delegate.ops.lib.strides import rank_4
-from gles_delegate.ops.lib.tiles import CPU_TILES, DISPATCH, run_length, runs_of, time_of
+from gles_delegate.ops.lib.tiles import (
+    CPU_TILES,
+    DISPATCH,
+    gpu_run,
+    option_of,
+    runs_of,
+    time_of,
+)
 from gles_delegate.ops.lib.views import View
 from gles_delegate.ops.lib.weights import (
-    are_constant,
+    constant_weights,
     packed,
     run_defines,
     tile_defines,
@@ -79,15 +86,18 @@ def depthwise_conv_2d(node: NodeView, options: DepthwiseConv2DOptions) -> list[S
     texels = output.slices * (1 + taps)
     steps: list[Step] = []
     weights: Operand
-    if are_constant(node, (1, 2)):
-        tensors = (node.constant(1), node.constant(2))
+    tensors = constant_weights(node, (1, 2))
+    if tensors:
         weights = Const(packing.depthwise_weights, tensors, (texels, 4))
     else:
         how = View((output.slices, taps, 4), (4, outputs, 1))
         weights, steps = packed(node, node.input(1), 2, output.slices, texels, how)
-    most = 8 if window.stride_w == 1 else 4
-    tiles = CPU_TILES[node.choice]
-    pixels = tiles.length(window, most) if node.limits.llvmpipe else run_length(window, most)
+    if node.limits.llvmpipe:
+        pixels = CPU_TILES[node.choice].length(window, 8 if window.stride_w == 1 else 4)
+    else:
+        most = option_of(node.limits.profile.depthwise, node.choice)
+        most = most if window.stride_w == 1 else ceil(most / 2)
+        pixels = gpu_run(window, most, node.limits.profile)
     multiplier = outputs // channels
     defines = _defines(x, window, batch, pixels, multiplier)
     runs = batch * window.out_h * runs_of(window, pixels)
@@ -95,7 +105,7 @@ def depthwise_conv_2d(node: NodeView, options: DepthwiseConv2DOptions) -> list[S
     dispatch = Depthwise(
         node.index, "depthwise_conv_2d", (x, weights), output, grid, defines,
         activation(options.fused_activation), flops=2 * output.elements * taps, choice=node.choice,
-        window=window, run=pixels, multiplier=multiplier,
+        passes=kernel_h, window=window, run=pixels, multiplier=multiplier,
     )  # fmt: skip
     return [*steps, with_size_uniforms(dispatch, node.limits)]
 
@@ -154,6 +164,9 @@ def depthwise_product(first: Dispatch, second: Dispatch, limits: Limits) -> Disp
     time_apart += apart.time(second.output.pixels, outputs, depth)
     if time(each) > time_apart + tiles.compile_cost * apart.pixels * apart.slices:
         return None
+    passes = depth * (window.kernel_h + 2) + pixels * each + 2
+    if passes > limits.loop_passes:
+        return None
     slices = ceil(outputs / each) * each
     defines: dict[str, Define] = {
         **_defines(x, window, first.output.shape[0], pixels, 1),
@@ -176,5 +189,6 @@ def depthwise_product(first: Dispatch, second: Dispatch, limits: Limits) -> Disp
         flops=first.flops + second.flops,
         fused=second.fused,
         choice=second.choice,
+        passes=passes,
     )
     return with_size_uniforms(both, limits)

@@ -64,10 +64,10 @@ class Programs:
                 program.finish()
                 for function, arguments in trials[program.name]:
                     function(*arguments)
+                self._gpu.gl.check("compile")
 
             jobs = [partial(try_out, program) for program in programs]
             self._gpu.run_trials(jobs, lambda done: report(done, total))
-            self._gpu.gl.check("compile")
         else:
             for done, program in enumerate(programs):
                 report(done, total)

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from gles_delegate.dispatch import Dispatch
 from gles_delegate.errors import OutOfGpuMemoryError, ShaderError
 from gles_delegate.gl.context import GpuContext
-from gles_delegate.ops.lib.tiles import CHOICES
+from gles_delegate.ops.lib.tiles import count_choices
 from gles_delegate.planning.lowering import Lowered, Lowerings
 from gles_delegate.planning.plan import make_plan
 from gles_delegate.runtime.programs import Progress
@@ -76,7 +76,8 @@ class Tuner:
             return None
         try:
             choices = {int(node): int(choice) for node, choice in json.loads(bytes(data))}
-            if set(nodes).issuperset(choices) and set(range(CHOICES)).issuperset(choices.values()):
+            ways = range(count_choices(self._gpu.limits))
+            if set(nodes).issuperset(choices) and set(ways).issuperset(choices.values()):
                 return choices
         except (TypeError, ValueError):
             pass
@@ -99,7 +100,7 @@ def tune(
         progress: Called as shaders compile, for each choice.
     """
     timed: dict[int, Timed] = {}
-    for choice in range(CHOICES):
+    for choice in range(count_choices(gpu.limits)):
         lowered = lower(dict.fromkeys(nodes, choice))
         if not lowered.reasons:
             plan = make_plan(lowered, nodes, gpu.limits, half)

@@ -9,6 +9,7 @@ import pytest
 
 import gles_delegate as gd
 from gles_delegate.gl.context import GpuContext
+from gles_delegate.profiles import UNKNOWN
 from gles_delegate.runtime.session import Session
 
 pytestmark = pytest.mark.usefixtures("gl")
@@ -37,7 +38,7 @@ def test_half_storage_is_recommended_where_it_is_right(monkeypatch: pytest.Monke
 
     def as_on_a_gpu(self: GpuContext) -> None:
         read_limits(self)
-        self.limits = replace(self.limits, half_storage=True, buffer_texels=0)
+        self.limits = replace(self.limits, profile=UNKNOWN, buffer_texels=0)
 
     monkeypatch.setattr(GpuContext, "_read_limits", as_on_a_gpu)
     best = gd.CompatibilityList(0).best_options_for_this_device

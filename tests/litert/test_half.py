@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 
 import gles_delegate as gd
-from gles_delegate.gl.context import GpuContext
+from gles_delegate.profiles import UNKNOWN
 from tests.op_table import CASES, Case
 from tests.support.oracle import run, run_litert
 
@@ -22,15 +21,9 @@ LOSSY = gd.GpuDelegateOptions(precision_loss_allowed=True)
 
 
 @pytest.fixture
-def half(monkeypatch: pytest.MonkeyPatch, floor: None) -> None:
+def half(floor: None) -> None:
     """Every device is taken for a small GPU on which float16 pays."""
-    read_limits = GpuContext._read_limits
-
-    def read_half(self: GpuContext) -> None:
-        read_limits(self)
-        self.limits = replace(self.limits, half_storage=True)
-
-    monkeypatch.setattr(GpuContext, "_read_limits", read_half)
+    assert UNKNOWN.half_storage
 
 
 @pytest.mark.usefixtures("half")
@@ -67,6 +60,6 @@ def test_small_graphs_agree_to_a_hundredth(case: Case) -> None:
 def test_llvmpipe_keeps_float32(real_model: Callable[[str], bytes]) -> None:
     with gd.GpuDelegate(LOSSY) as delegate:
         gd.Interpreter(model_content=real_model("mnist_model"), experimental_delegates=[delegate])
-        half = delegate.gpu.limits.half_storage
+        half = delegate.gpu.limits.profile.half_storage
         assert half == ("llvmpipe" not in delegate.gpu.renderer)
         assert delegate.report.storage == ("float16" if half else "float32")

@@ -14,6 +14,7 @@ import gles_delegate as gd
 
 PACKAGE = Path(gd.__file__).parent
 LEVELS = (
+    {"profiles"},
     {"closing", "errors", "limits", "options", "report", "version"},
     {"model", "gl"},
     {"dispatch", "image", "litert"},

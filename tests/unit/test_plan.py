@@ -20,6 +20,7 @@ from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
 from gles_delegate.planning.plan import Plan, make_plan
 from gles_delegate.planning.ports import Elements, Picture, Pixels, Port
+from gles_delegate.profiles import UNKNOWN
 from tests.op_table.graphs import GRAPHS
 from tests.support.models import REAL_MODELS
 from tests.support.random_graphs import random_graph
@@ -73,9 +74,10 @@ def check_buffers(plan: Plan) -> None:
         assert allocation.end <= plan.buffers[allocation.buffer]
         return of[allocation.buffer][allocation.offset // 16 : allocation.end // 16]
 
-    # Who writes each texel of a value: of all that lie there, the one that no other lies inside.
+    # Who writes each texel of a value: of all computed there, the one that no other lies inside.
     writers = {v: np.full(max(v.texels, 1), i) for i, v in enumerate(values)}
-    for inner in sorted(plan.inside, key=lambda v: -v.texels):
+    computed = {dispatch.output for dispatch in plan.dispatches}
+    for inner in sorted((v for v in plan.inside if v in computed), key=lambda v: -v.texels):
         for outer in around(plan, inner):
             first = (plan.allocations[inner].offset - plan.allocations[outer].offset) // 16
             writers[outer][first : first + inner.texels] = values.index(inner)
@@ -183,9 +185,10 @@ def test_limits_default_to_what_es_3_1_guarantees() -> None:
         "block_bytes": 134217728,
         "buffer_texels": 0,
         "size_uniforms": True,
-        "half_storage": False,
+        "profile": UNKNOWN,
         "simd_lanes": 8,
         "store_loops": False,
+        "loop_passes": (1 << 31) - 1,
         "llvmpipe": False,
     }
 

@@ -11,6 +11,10 @@ import pytest
 
 from gles_delegate.dispatch import Dispatch
 from gles_delegate.limits import Limits
+from gles_delegate.model.reader import read_model
+from gles_delegate.planning.lowering import lower_graph
+from gles_delegate.planning.plan import make_plan
+from gles_delegate.profiles import Profile
 from gles_delegate.shaders.assembly import DESKTOP_HEADER, ES_HEADER, assemble
 from gles_delegate.shaders.files import read_body
 from gles_delegate.shaders.unrolling import unrolled
@@ -160,6 +164,17 @@ def test_sizes_are_uniforms_where_a_device_allows_it() -> None:
         source = assemble(dispatch, replace(LIMITS, size_uniforms=False))
         assert "uniform int sizes" not in source.text
         assert source.sizes == ()
+
+
+@pytest.mark.parametrize("loops", [False, True])
+def test_rows_of_a_window_are_a_loop_where_registers_are_few(loops: bool) -> None:
+    net = Net()
+    graph = read_model(net.build([net.conv(size=3), net.depthwise()]))
+    limits = Limits(profile=Profile(row_loops=loops))
+    for choice in (0, 1):
+        lowered = lower_graph(graph, limits, choices=dict.fromkeys((0, 1), choice))
+        plan = make_plan(lowered, lowered.steps, limits)
+        assert {("KERNEL_H" in dispatch.sizes) for dispatch in plan.dispatches} == {loops}
 
 
 @pytest.mark.parametrize("llvmpipe", [False, True], ids=["gpu", "llvmpipe"])

@@ -9,10 +9,16 @@ import pytest
 
 from gles_delegate.dispatch import Value
 from gles_delegate.limits import Limits
-from gles_delegate.ops.lib.tiles import CHOICES, MOST_PIXELS, Tile
+from gles_delegate.ops.lib.tiles import MOST_PIXELS, Tile, choose, count_choices
 from gles_delegate.ops.lib.window import Window
+from gles_delegate.profiles import profile_of
 
 LLVMPIPE = Limits(llvmpipe=True)
+GPUS = {
+    name: Limits(profile=profile_of("", name))
+    for name in ("unknown", "V3D 4.2", "Mali-T860", "Mali-G52", "Mali-G610", "FD630", "FD730",
+        "Intel", "NVIDIA")
+}  # fmt: skip
 IMAGES = [(1, 4, 4), (7, 7, 256), (12544, 8, 16), (196, 128, 128), (1089, 20, 120), (9, 300, 2)]
 
 
@@ -24,20 +30,34 @@ def window(size: int, kernel: int, stride: int = 1) -> Window:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("limits", [LLVMPIPE, Limits()], ids=["llvmpipe", "gpu"])
-@pytest.mark.parametrize("choice", range(CHOICES))
-def test_tiles_fit_the_output_and_the_device(choice: int, limits: Limits) -> None:
-    for pixels, _, slices in IMAGES:
-        tile = Tile.choose(pixels, slices, 9, limits, choice)
-        assert tile.slices <= slices
-        assert tile.pixels <= MOST_PIXELS
-        assert tile.pixel_lanes * tile.slice_lanes <= Limits().invocations
-    for size, depth, slices in IMAGES:
-        for kernel, stride in ((1, 2), (3, 1), (5, 2), (9, 1), (41, 1)):
-            x = Value(0, (1, size % 300, size % 300, 4 * depth))
-            tile = Tile.of_run(window(size % 300, kernel, stride), 1, x, slices, limits, choice)
-            assert 1 <= tile.slices <= slices
-            assert 1 <= tile.pixels <= MOST_PIXELS
+@pytest.mark.parametrize("limits", [LLVMPIPE, *GPUS.values()], ids=["llvmpipe", *GPUS])
+def test_tiles_fit_the_output_and_the_device(limits: Limits) -> None:
+    profile, most = limits.profile, MOST_PIXELS
+    for choice in range(count_choices(limits)):
+        for pixels, _, slices in IMAGES:
+            for tiles in (None, profile.others):
+                tile = Tile.choose(pixels, slices, 9, limits, choice, tiles)
+                assert tile.slices <= slices
+                if not limits.llvmpipe:
+                    most = choose(tiles or profile.pointwise, choice)[0]
+                assert tile.pixels <= most
+                assert tile.pixel_lanes * tile.slice_lanes <= Limits().invocations
+        for size, depth, slices in IMAGES:
+            for kernel, stride in ((1, 2), (3, 1), (5, 2), (9, 1), (41, 1)):
+                x = Value(0, (1, size % 300, size % 300, 4 * depth))
+                tile = Tile.of_run(window(size % 300, kernel, stride), 1, x, slices, limits, choice)
+                assert 1 <= tile.slices <= slices
+                assert 1 <= tile.pixels <= MOST_PIXELS
+                assert tile.pixel_lanes * tile.slice_lanes <= Limits().invocations
+                if tile.pixels > 1 and not limits.llvmpipe:
+                    assert (tile.pixels - 1) * stride + kernel <= profile.columns
+
+
+def test_few_pixels_have_small_work_groups_along_them() -> None:
+    intel = GPUS["Intel"]
+    lanes = [Tile.choose(pixels, 8, 8, intel).pixel_lanes for pixels in (9, 96, 400)]
+    assert lanes == [16, 32, 64]
+    assert {Tile.choose(pixels, 8, 8, Limits()).pixel_lanes for pixels in (9, 96, 400)} == {8}
 
 
 def test_lanes_lie_along_the_slices_where_pixels_would_leave_some_idle() -> None:

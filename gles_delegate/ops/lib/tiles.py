@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import ceil
+from typing import TypeVar
 
 from gles_delegate.dispatch import Grid, Operand
 from gles_delegate.limits import Limits
-from gles_delegate.ops.lib.grid import WORK_GROUP
 from gles_delegate.ops.lib.window import Window
+from gles_delegate.profiles import Profile, Tiles
 
 DISPATCH = 30000
 """Nanoseconds that llvmpipe's threads take to wake up for a dispatch, by measurement."""
@@ -37,17 +38,27 @@ class Tile:
     slices_in_x: bool = False
 
     @classmethod
-    def choose(cls, pixels: int, slices: int, depth: int, limits: Limits, choice: int = 0) -> Tile:
+    def choose(
+        cls,
+        pixels: int,
+        slices: int,
+        depth: int,
+        limits: Limits,
+        choice: int = 0,
+        on_gpu: Tiles | None = None,
+    ) -> Tile:
         """Choose the tile for an output of that many pixels and slices, and `depth` input slices.
 
         Args:
-            choice: Which of the `CHOICES` ways to choose.
+            on_gpu: The profile's tiles; None: those of pointwise convolutions.
+            choice: Which way to choose, of `count_choices`.
         """
+        slices = max(slices, 1)
+        p, s = option_of(on_gpu or limits.profile.pointwise, choice)
         if pixels < 8 and slices > pixels:
-            return cls(max(pixels, 1), 1, 1, 64, True)
+            return cls(max(pixels if limits.llvmpipe else min(pixels, p), 1), 1, 1, 64, True)
         if not limits.llvmpipe:
-            p, s = _GPU_TILES[choice]
-            return cls(p, min(slices, s), *_GPU_LANES)
+            return cls(p, min(slices, s), *_lanes(ceil(pixels / p), limits.profile))
         tiles = CPU_TILES[choice]
 
         def cost(tile: Tile) -> float:
@@ -62,11 +73,13 @@ class Tile:
     ) -> Tile:
         """Choose the tile for an output of that many slices that is computed in runs."""
         pixels = batch * window.out_h * window.out_w
+        p, s = option_of(limits.profile.windows, choice)
+        p = 8 if limits.llvmpipe else gpu_run(window, p, limits.profile)
         if pixels < 8 and slices > pixels:
-            return cls(run_length(window, 8), 1, 1, 64, True)
+            return cls(run_length(window, p), 1, 1, 64, True)
         if not limits.llvmpipe:
-            p, s = _GPU_TILES[choice]
-            return cls(run_length(window, p), min(slices, s), *_GPU_LANES)
+            runs = batch * window.out_h * runs_of(window, p)
+            return cls(p, min(slices, s), *_lanes(runs, limits.profile))
         tiles, lanes, width = CPU_TILES[choice], min(x.channels, 4), window.kernel_w
 
         def cost(tile: Tile) -> float:
@@ -77,7 +90,7 @@ class Tile:
             return tile._time(runs, slices, depth, loads, products) + tiles.compile_cost * products
 
         # A run holds all that it reads of a row at once.
-        widest = max((MOST_PIXELS - width) // window.stride_w, 0) + 1
+        widest = max(_pixels_of(window, MOST_PIXELS), 1)
         lengths = tiles.lengths(window, widest)
         single = Tile(1, 1, limits.simd_lanes, 1)
         return min(tiles.of(limits.simd_lanes, slices, lengths, width), key=cost, default=single)
@@ -173,11 +186,25 @@ CPU_TILES = (
 )
 """For each choice: the first starts soonest, the others may run faster."""
 
-_GPU_TILES = ((4, 2), (4, 4), (8, 2), (2, 2))
-_GPU_LANES = (8, WORK_GROUP // 8)
+Option = TypeVar("Option")
 
-CHOICES = len(CPU_TILES)
-"""Ways to choose a tile; the first needs no measurement."""
+
+def count_choices(limits: Limits) -> int:
+    """Ways to choose tiles; the first needs no measurement."""
+    return len(CPU_TILES) if limits.llvmpipe else limits.profile.choices
+
+
+def option_of(options: Sequence[Option], choice: int) -> Option:
+    """The option with that number, or the last one."""
+    return options[min(choice, len(options) - 1)]
+
+
+def _lanes(invocations: int, profile: Profile) -> tuple[int, int]:
+    """Lanes of a work group along the pixels and along the slices; few pixels take fewer."""
+    along, across = profile.lanes
+    while along > 16 and along >= 2 * invocations:
+        along //= 2
+    return along, across
 
 
 def run_length(window: Window, most: int) -> int:
@@ -186,6 +213,16 @@ def run_length(window: Window, most: int) -> int:
         return 1  # neighbours share no inputs
     width = ceil(window.out_w / _step(window)) or 1
     return ceil(width / ceil(width / most))
+
+
+def gpu_run(window: Window, most: int, profile: Profile) -> int:
+    """Pixels per run on a GPU: as many as `profile.columns` lets it compute."""
+    return run_length(window, max(min(most, _pixels_of(window, profile.columns)), 1))
+
+
+def _pixels_of(window: Window, columns: int) -> int:
+    """Pixels of a run that reads that many of an input row; none if the window is wider."""
+    return max((columns - window.kernel_w) // window.stride_w, -1) + 1
 
 
 def runs_of(window: Window, pixels: int) -> int:

@@ -1,0 +1,90 @@
+"""Profiles of GPU families: the register tiles that their compilers fit into registers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+Tiles: TypeAlias = tuple[tuple[int, int], ...]
+"""Register tiles: the pixels and slices that one invocation computes."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How kernels use a family of GPUs; the defaults are safe on an unknown one.
+
+    Where there are several tiles, the first is the default, and SUSTAINED_SPEED tries the others.
+
+    Attributes:
+        pointwise: Tiles of convolutions in which each output pixel sees one input pixel.
+        windows: Tiles of all other convolutions.
+        others: Tiles of transposed convolutions and products of two tensors.
+        depthwise: Pixels of a depthwise convolution; half as many if it has a stride.
+        columns: Most pixels that a run reads of an input row; a wide window takes shorter runs.
+        row_loops: The number of a window's rows is a uniform: an unrolled loop takes registers.
+        lanes: Most invocations of a convolution's work group, along the pixels and the slices.
+        half_storage: Tensors stored as float16 are worth their loss of precision.
+    """
+
+    pointwise: Tiles = ((2, 2),)
+    windows: Tiles = ((3, 1),)
+    others: Tiles = ((2, 2),)
+    depthwise: tuple[int, ...] = (3,)
+    columns: int = 6
+    row_loops: bool = False
+    lanes: tuple[int, int] = (8, 8)
+    half_storage: bool = True
+
+    @property
+    def tiles(self) -> tuple[Tiles | tuple[int, ...], ...]:
+        """Every list of tiles."""
+        return self.pointwise, self.windows, self.others, self.depthwise
+
+    @property
+    def choices(self) -> int:
+        """The length of the longest list."""
+        return max(map(len, self.tiles))
+
+
+UNKNOWN = Profile()
+# A GPU is bound by memory; on a processor unpacking float16 costs more than it saves.
+SOFTWARE = Profile(half_storage=False)
+V3D = Profile(((2, 2), (2, 1)), ((2, 1),), ((2, 2),), (2,), columns=4)
+MIDGARD = Profile(((4, 1), (3, 1)), ((2, 1),), ((2, 1),), (2,), columns=5, row_loops=True)
+BIFROST = Profile(((4, 2), (4, 1), (2, 2)), ((3, 1), (2, 1)), ((2, 2),), (3, 2))
+VALHALL = replace(BIFROST, pointwise=((3, 2), (4, 1), (2, 2)))
+_LARGE = ((4, 2), (4, 4), (8, 2), (2, 2))
+DESKTOP = Profile(_LARGE, _LARGE, _LARGE, (8, 4), columns=32)
+ADRENO_7XX = replace(DESKTOP, windows=((4, 2), (3, 2), (2, 2)), columns=12)
+ADRENO_5XX = replace(ADRENO_7XX, windows=((4, 1), (3, 1)), columns=10, row_loops=True)
+# It reads storage blocks word by word, which takes registers.
+ADRENO_6XX = Profile(
+    ((4, 2), (4, 1), (2, 2)), ((3, 1), (2, 1)), ((4, 2), (2, 2)), (4, 2), row_loops=True
+)
+# Lanes of one slice read the same weights, which Intel then loads once.
+INTEL = Profile(((4, 2), (2, 2)), ((2, 2),), ((2, 2),), (4,), 32, lanes=(64, 1))
+
+_ADRENO = ((r"[45]\d\d", ADRENO_5XX), (r"6\d\d", ADRENO_6XX), ("", ADRENO_7XX))
+_FAMILIES = (
+    ("llvmpipe|softpipe|SwiftShader", SOFTWARE),
+    ("V3D", V3D),
+    ("Mali-T", MIDGARD),
+    (r"Mali-G(31|51|52|71|72|76)\b", BIFROST),
+    ("Mali|Immortalis", VALHALL),
+    # Mesa takes some 15 instructions to unpack one float16.
+    *(
+        (rf"(\bFD|Turnip\D*){series}", replace(found, half_storage=False))
+        for series, found in _ADRENO
+    ),
+    *((rf"Adreno\D*{series}", found) for series, found in _ADRENO),
+    ("Intel", INTEL),
+    (r"NVIDIA|nouveau|\bAMD\b|\bATI\b|Radeon", DESKTOP),
+)
+"""What the names of a family's devices match; the first counts."""
+
+
+def profile_of(vendor: str, renderer: str) -> Profile:
+    """The profile of a device, by the names that its driver gives."""
+    name = f"{vendor} {renderer}"
+    return next((found for known, found in _FAMILIES if re.search(known, name)), UNKNOWN)

@@ -1,0 +1,45 @@
+"""The kernels of each profile, on whatever device there is, against LiteRT's CPU kernels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import gles_delegate as gd
+from gles_delegate import profiles
+from gles_delegate.gl.context import GpuContext
+from gles_delegate.profiles import Profile
+from tests.op_table import CASES, Case, sample
+from tests.support.oracle import assert_close, in_ours, run, run_litert
+
+pytestmark = pytest.mark.usefixtures("gl", "floor")
+
+OPS = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED", "BATCH_MATMUL")
+PROFILES = {name: value for name, value in vars(profiles).items() if isinstance(value, Profile)}
+SAMPLE = sample([case for case in CASES if case.op in OPS], one_in=20)
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_kernels_of_a_profile(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    read_limits = GpuContext._read_limits
+
+    def read_profile(self: GpuContext) -> None:
+        read_limits(self)
+        self.limits = replace(self.limits, profile=PROFILES[name])
+
+    monkeypatch.setattr(GpuContext, "_read_limits", read_profile)
+    context = gd.EglContext()
+    try:
+        for case in SAMPLE:
+            check(case, context)
+    finally:
+        context.release()
+
+
+def check(case: Case, context: gd.EglContext) -> None:
+    content, inputs = case.build()
+    options = gd.GpuDelegateOptions(require_full_delegation=True)
+    with gd.GpuDelegate(options, context=context) as delegate:
+        found = run(in_ours(delegate, content), inputs)
+    assert_close(found, run_litert(content, inputs), special=case.special)

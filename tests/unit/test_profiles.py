@@ -1,0 +1,64 @@
+"""The profile of a device, by the names that its driver gives."""
+
+from __future__ import annotations
+
+import pytest
+
+from gles_delegate import profiles
+from gles_delegate.profiles import UNKNOWN, Profile, profile_of
+
+# Vendor, renderer, the name of the profile, and whether float16 storage pays.
+DEVICES = [
+    ("Broadcom", "V3D 4.2", "V3D", True),
+    ("Broadcom", "V3D 7.1.7.0", "V3D", True),
+    ("Mesa", "Mali-T860 (Panfrost)", "MIDGARD", True),
+    ("ARM", "Mali-T880", "MIDGARD", True),
+    ("Mesa", "Mali-G52 r1 (Panfrost)", "BIFROST", True),
+    ("ARM", "Mali-G76", "BIFROST", True),
+    ("Mesa", "Mali-G610 (Panfrost)", "VALHALL", True),
+    ("ARM", "Mali-G710", "VALHALL", True),
+    ("ARM", "Mali-G715-Immortalis MC11", "VALHALL", True),
+    ("ARM", "Immortalis-G720", "VALHALL", True),
+    ("freedreno", "FD530", "ADRENO_5XX", False),
+    ("freedreno", "FD630", "ADRENO_6XX", False),
+    ("freedreno", "FD730", "ADRENO_7XX", False),
+    ("Mesa", "zink Vulkan 1.3(Turnip Adreno (TM) 650 (MESA_TURNIP))", "ADRENO_6XX", False),
+    ("freedreno", "FD430", "ADRENO_5XX", False),
+    ("Qualcomm", "ANGLE (Qualcomm, Adreno (TM) 740, OpenGL ES 3.2 V 676.0)", "ADRENO_7XX", True),
+    ("Qualcomm", "Adreno (TM) 540", "ADRENO_5XX", True),
+    ("Qualcomm", "Adreno (TM) 640", "ADRENO_6XX", True),
+    ("Qualcomm", "Adreno (TM) 740", "ADRENO_7XX", True),
+    ("Intel", "Mesa Intel(R) UHD Graphics 620 (KBL GT2)", "INTEL", True),
+    ("Google Inc. (Intel)", "ANGLE (Intel, Intel(R) Iris(R) Xe Graphics, D3D11)", "INTEL", True),
+    ("AMD", "AMD Radeon RX 6600 (radeonsi, navi23, LLVM 15.0.7)", "DESKTOP", True),
+    ("X.Org", "AMD RENOIR (DRM 3.42.0, 5.15.0, LLVM 12.0.0)", "DESKTOP", True),
+    ("NVIDIA Corporation", "NVIDIA GeForce RTX 3060/PCIe/SSE2", "DESKTOP", True),
+    ("nouveau", "NV137", "DESKTOP", True),
+    ("Mesa/X.org", "virgl (AMD Radeon Graphics)", "DESKTOP", True),
+    ("Mesa/X.org", "virgl", "UNKNOWN", True),
+    ("Imagination Technologies", "PowerVR Rogue GE8320", "UNKNOWN", True),
+    ("Apple", "Apple M1 (G13G B1)", "UNKNOWN", True),
+    ("Vivante Corporation", "GC7000L", "UNKNOWN", True),
+    ("Google Inc. (Google)", "ANGLE (Google, Vulkan 1.3 (SwiftShader Device))", "SOFTWARE", False),
+    ("Mesa", "llvmpipe (LLVM 15.0.6, 256 bits)", "SOFTWARE", False),
+    ("", "", "UNKNOWN", True),
+]
+
+
+@pytest.mark.parametrize(("vendor", "renderer", "family", "half"), DEVICES)
+def test_a_device_has_the_profile_of_its_family(
+    vendor: str, renderer: str, family: str, half: bool
+) -> None:
+    profile = profile_of(vendor, renderer)
+    assert profile.half_storage == half
+    assert profile.tiles == getattr(profiles, family).tiles
+
+
+def test_every_list_of_tiles_begins_with_a_default() -> None:
+    for profile in (value for value in vars(profiles).values() if isinstance(value, Profile)):
+        assert all(profile.tiles)
+        assert profile.choices == max(map(len, profile.tiles))
+
+
+def test_an_unknown_device_has_small_tiles() -> None:
+    assert UNKNOWN.tiles == (((2, 2),), ((3, 1),), ((2, 2),), (3,))
