@@ -34,14 +34,13 @@ class Quantization:
         (scale,) = self.scales
         return scale, (*self.zero_points, 0)[0]
 
-    @property
-    def damage(self) -> str:
-        """What makes it meaningless; "" if nothing does."""
+    def damage(self, low: int, high: int) -> str:
+        """What makes it meaningless for integers from `low` to `high`; "" if nothing does."""
         scales = [scale for scale in self.scales if not isfinite(scale)]
         if scales:
             return f"the scale {scales[0]}; expected finite numbers"
-        zeros = [zero for zero in self.zero_points if not -(2**31) <= zero < 2**31]
-        return f"the zero point {zeros[0]}; expected 32-bit integers" if zeros else ""
+        zeros = [zero for zero in self.zero_points if not low <= zero <= high]
+        return f"the zero point {zeros[0]}; expected {low} to {high}" if zeros else ""
 
 
 @dataclass(frozen=True)
@@ -85,10 +84,15 @@ class Tensor:
 
         Raises:
             ModelError: The tensor is no constant, numpy has no such type, or the bytes
-                do not fill the shape.
+                do not fill the shape, or are no bools.
         """
         if self.data is None:
             raise ModelError(f"tensor {self.index} {self.name!r} is not a constant")
+        if self.dtype == "bool" and self.data.size and self.data.max() > 1:
+            raise ModelError(
+                f"damaged model: constant tensor {self.index} {self.name!r} of type bool has the "
+                f"byte {self.data.max()}; expected 0 or 1"
+            )
         try:
             dtype = np.dtype(self.dtype).newbyteorder("<")
             array: Array = self.data.view(dtype)
@@ -103,8 +107,9 @@ class Tensor:
 
     @property
     def is_quantized(self) -> bool:
-        """Whether its integers are quantized real numbers."""
-        return bool(self.quantization.scales) and self.type.limits is not None
+        """Whether its integers are quantized real numbers; int32 ones are only in a bias."""
+        holds_steps = self.type.is_byte or self.is_constant
+        return bool(self.quantization.scales) and self.type.limits is not None and holds_steps
 
     @property
     def limits(self) -> tuple[int, int]:

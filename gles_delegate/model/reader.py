@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -106,13 +106,17 @@ def read_model(data: bytes | bytearray | memoryview) -> Graph:
     return graph
 
 
-def name_positions(data: bytes) -> Iterator[tuple[int, int]]:
-    """The index of each tensor that has a name, and where that name begins in a valid model."""
-    main = FlatTable.root(data).tables(2)[0]
+def landmarks(graph: Graph) -> Iterator[tuple[int, Literal["name", "data"], int]]:
+    """Where in its file the graph's tensors have their names and, if constant, their data."""
+    main = FlatTable.root(graph.content).tables(2)[0]
     for index, table in enumerate(main.tables(0)):
         position = table.position_of(3)
         if position is not None:
-            yield index, position
+            yield index, "name", position
+    start = np.frombuffer(graph.content, np.uint8).ctypes.data
+    for tensor in graph.tensors:
+        if tensor.data is not None and tensor.data.size and not tensor.sparsity:
+            yield tensor.index, "data", tensor.data.ctypes.data - start
 
 
 def _buffer(table: FlatTable) -> Array:
@@ -138,7 +142,7 @@ def _tensor(index: int, table: FlatTable, buffers: list[Array], is_computed: boo
     buffer = table.scalar(2, "uint32")
     data = _pick(buffers, buffer, "buffer") if buffers else None
     # Buffer 0 is the schema's "no data"; any other empty one may hold a constant of no elements.
-    if data is not None and not data.size and not (buffer and 0 in shape and not is_computed):
+    if data is not None and not (buffer and (data.size or (0 in shape and not is_computed))):
         data = None
     tensor = Tensor(
         index,
@@ -151,6 +155,10 @@ def _tensor(index: int, table: FlatTable, buffers: list[Array], is_computed: boo
         _sparsity(table.table(6)),
         data,
     )
+    if tensor.is_variable and tensor.is_constant:
+        raise ModelError(
+            f"damaged model: variable tensor {index} {name!r} has data; expected an empty buffer"
+        )
     if tensor.shape_signature and len(tensor.shape_signature) != len(shape):
         raise ModelError(
             f"damaged model: tensor {index} {name!r} has the shape {list(shape)} and the "

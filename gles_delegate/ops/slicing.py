@@ -67,7 +67,14 @@ NEW_AXIS, WHOLE_AXIS = -1, -2
 @op("STRIDED_SLICE", max_version=8, options=StridedSliceOptions)
 def strided_slice(node: NodeView, options: StridedSliceOptions) -> list[Step]:
     x = node.input(0, None)
+    if options.offset and (options.end_mask | options.ellipsis_mask | options.new_axis_mask):
+        raise Unsupported(
+            "ends that are offsets with an end mask, an ellipsis or new axes, with which LiteRT "
+            "reads beyond the input"
+        )
     entries = list(zip(*(node.array(i).ravel().tolist() for i in (1, 2, 3)), strict=False))
+    if (options.new_axis_mask | options.ellipsis_mask) >> len(entries):
+        raise Unsupported(f"a new axis or an ellipsis beyond the {len(entries)} entries")
     dense = row_major(x.shape)
     shape: list[int] = []
     sizes: list[int] = []

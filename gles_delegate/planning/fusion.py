@@ -88,9 +88,12 @@ def _as_call(
 
     None if the texels of `source` are not those of the output, one to one, or if the other operand
     has other than the same texels, the first of them, one pixel, or one element. The other
-    operand may be a result of `pools`.
+    operand may be a result of `pools`. None if the function has loops: the source may store its
+    results in one.
     """
-    if not isinstance(dispatch, Elementwise) or not _same_texels(source, dispatch.output):
+    if not isinstance(dispatch, Elementwise) or dispatch.passes:
+        return None
+    if not _same_texels(source, dispatch.output):
         return None
     if any(operand.kind != "float" for operand in (*dispatch.reads, dispatch.output)):
         return None

@@ -13,10 +13,12 @@ from gles_delegate.errors import ModelError, UnsupportedModelError
 from gles_delegate.limits import Limits
 from gles_delegate.model.folding import fold_constants
 from gles_delegate.model.graph import Graph, Node
-from gles_delegate.model.schema import SIZED_BY
+from gles_delegate.model.schema import BUILTIN_OPERATORS, SIZED_BY
 from gles_delegate.report import list_nodes
 
 LARGEST = float(np.finfo(np.float32).max)
+CONVERSIONS = ("QUANTIZE", "DEQUANTIZE", "CAST")
+"""Builtin ops between types of real numbers."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,13 @@ def lower_graph(
     Raises:
         ModelError: The model is damaged, or its nodes are not in the order of execution.
     """
+    for tensor in (graph.tensors[index] for index in graph.inputs):
+        if tensor.is_constant or tensor.is_variable:
+            found = "has the data of a constant" if tensor.is_constant else "is a variable"
+            raise ModelError(
+                f"damaged model: its input, tensor {tensor.index}, {found}; expected neither a "
+                "constant nor a variable"
+            )
     given = {t.index for t in graph.tensors if t.is_constant or t.is_variable} | set(graph.inputs)
     graph = fold_constants(graph)
     shapes = {tensor.index: tensor.shape for tensor in graph.tensors} | dict(given_shapes or {})
@@ -85,6 +94,7 @@ def lower_graph(
             choice = (choices or {}).get(node.index, 0)
             view = ops.NodeView(graph, node, shapes, limits, quantized, choice)
             lowered = _lowered(view)
+            _check_types(view)
             _check_limits(lowered, limits)
             _check_numbers(lowered)
         except ops.Unsupported as error:
@@ -189,6 +199,20 @@ def _fake_quantized(step: Step, graph: Graph) -> Step:
     return replace(step, epilogue=(*step.epilogue, rounding))
 
 
+def _check_types(node: ops.NodeView) -> None:
+    """Raise `Unsupported` if real numbers of several types go through a node that converts none.
+
+    LiteRT's kernels go by the type of one tensor, and take the bytes of the others for that.
+    """
+    if node.op in CONVERSIONS or node.op not in BUILTIN_OPERATORS:
+        return
+    indices = [i for i in (*node.inputs, *node.outputs) if i >= 0]
+    tensors = [t for i in indices if not (t := node.graph.tensors[i]).is_constant]
+    types = sorted({tensor.dtype for tensor in tensors if tensor.lanes == "float"})
+    if len(types) > 1:
+        raise ops.Unsupported(f"real numbers of the types {' and '.join(types)}; expected one")
+
+
 def _check_limits(steps: list[Step], limits: Limits) -> None:
     """Raise `Unsupported` where a dispatch exceeds the device."""
     for step in steps:
@@ -203,6 +227,11 @@ def _check_limits(steps: list[Step], limits: Limits) -> None:
         if any(n > most for n, most in zip(step.grid.groups, limits.groups, strict=True)):
             raise ops.Unsupported(
                 f"{list(step.grid.groups)} work groups; the device allows {list(limits.groups)}"
+            )
+        if step.passes > limits.loop_passes:
+            raise ops.Unsupported(
+                f"{step.passes} passes through the loops of {step.shader}.glsl; the device ends "
+                f"them after {limits.loop_passes}"
             )
 
 

@@ -95,9 +95,9 @@ def make_plan(
     """Plan some nodes of a lowered graph, all of which must have steps.
 
     The plan's inputs are the tensors that the nodes read and do not compute. Its outputs are the
-    tensors they compute that the graph returns or another node reads. Constants are neither. A
-    variable tensor is neither: a node assigns to it by an alias, and the next run starts with
-    the value it had at the end.
+    tensors they compute that the graph returns or another node reads, and the inputs that a node
+    assigns to by an alias, as an LSTM does to its state. Constants are neither. A variable tensor
+    is neither: the next run starts with the value it had at the end.
 
     Args:
         half: Store tensors and weights as float16; sums are float32 in any case.
@@ -112,14 +112,16 @@ def make_plan(
     )
     steps: list[Step] = [port.enter(edge) for port, edge in entering]
     steps += [step for index in chosen for step in lowered.steps[index]]
-    assigned = {step.output for step in steps[len(entering) :]}
+    made = {step.output for step in steps[len(entering) :]}
+    assigned = {edge.tensor.index for _, edge in entering if edge.value in made}
     steps += [port.leave(edge) for port, edge in leaving]
-    steps += [port.write_back(edge) for port, edge in entering if edge.value in assigned]
+    steps += [port.write_back(edge) for port, edge in entering if edge.tensor.index in assigned]
     roots, dispatches = _resolve(steps)
     outside = {edge.tensor.index: port.outside(edge) for port, edge in entering}
     variables = {t: value for t, value in outside.items() if tensors[t].is_variable}
     inputs = {t: value for t, value in outside.items() if t not in variables}
     outputs = {edge.tensor.index: _root(port.outside(edge), roots) for port, edge in leaving}
+    outputs |= {t: value for t, value in inputs.items() if t in assigned - given.keys()}
     results = {t: _root(e.value, roots) for _, e in leaving if (t := e.tensor.index) in given}
     kept = {*outside.values(), *outputs.values(), *results.values()}
     dispatches = fuse_elementwise(dispatches, kept, limits)

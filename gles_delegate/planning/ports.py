@@ -59,7 +59,7 @@ class Edge:
 
     def elements(self, texels: Array) -> Array:
         """Convert texels [slices, pixels, 4] to the tensor's array."""
-        rows = texels.transpose(1, 0, 2).reshape(self.value.pixels, -1)
+        rows = texels.transpose(1, 0, 2).reshape(self.value.pixels, 4 * len(texels))
         array = rows[:, : self.value.channels].reshape(self.shape)
         if self.tensor.is_quantized:
             scale, zero = self.tensor.quantization.pair

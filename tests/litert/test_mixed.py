@@ -15,7 +15,11 @@ import pytest
 
 import gles_delegate as gd
 from gles_delegate.litert import native
+from gles_delegate.runtime.litert_host import LiteRtHost
 from gles_delegate.runtime.session import Session
+from gles_delegate.runtime.standalone import StandAlone
+from tests.gl.test_another_delegate import survive
+from tests.gl.test_faults import LOSSES
 from tests.litert.test_variables import lstm
 from tests.support.oracle import (
     assert_close,
@@ -27,7 +31,7 @@ from tests.support.oracle import (
 )
 from tests.support.random_graphs import random_graph
 from tests.support.sketch import Sketch
-from tests.support.small import with_a_detour
+from tests.support.small import INPUT, expected, small_model, with_a_detour
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -284,9 +288,12 @@ def test_shapes_that_a_node_on_the_cpu_refuses() -> None:
             interpreter.allocate_tensors()
 
 
-def test_a_failure_without_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [RuntimeError, IndexError])
+def test_a_failure_without_a_reason(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail() -> None:
-        raise RuntimeError
+        raise error
 
     _, content = with_a_detour()
     delegate, interpreter = mixed(content)
@@ -294,3 +301,49 @@ def test_a_failure_without_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(interpreter._host._interpreter, "invoke", fail)  # type: ignore[attr-defined]
         with pytest.raises(gd.LiteRtError, match="failed: it gives no reason; try the model in"):
             interpreter.invoke()
+
+
+OWN_THREAD = gd.GpuDelegateOptions(own_thread=True)
+
+
+@pytest.mark.parametrize("options", [gd.GpuDelegateOptions(), OWN_THREAD], ids=["here", "own"])
+@pytest.mark.parametrize("lose", LOSSES)
+def test_after_a_lost_context(
+    lose: Callable[..., None], options: gd.GpuDelegateOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s, content = with_a_detour()
+    halves = [s.feeds[0], s.feeds[0] / 2]
+    wanted = np.concatenate([run_litert(content, [half])[0] for half in halves])
+    result = survive(content, np.concatenate(halves), lose, options, monkeypatch)
+    assert_close([result], [wanted])
+
+
+def test_another_delegate_may_leave_other_nodes_to_the_cpu() -> None:
+    x = np.concatenate([INPUT, -INPUT])
+    interpreter = gd.Interpreter(model_content=small_model())
+    interpreter.resize_tensor_input(0, x.shape)
+    interpreter.close()
+    for last in (0, 1, 0):
+        options = gd.GpuDelegateOptions(last_delegate_node_index=last)
+        with gd.GpuDelegate(options) as delegate:
+            interpreter.modify_graph_with_delegate(delegate)
+            interpreter.allocate_tensors()
+            assert delegate.report.fully_delegated == bool(last)
+            assert isinstance(interpreter._host, StandAlone if last else LiteRtHost)
+            assert_close(run(interpreter, [x]), [expected(x)])
+
+
+def test_a_model_that_another_delegate_refuses() -> None:
+    s, content = with_a_detour()
+    delegate, interpreter = mixed(content)
+    delegate.close()
+    options = gd.GpuDelegateOptions(require_full_delegation=True)
+    with (
+        gd.GpuDelegate(options) as delegate,
+        pytest.raises(gd.UnsupportedModelError, match="require_full_delegation"),
+    ):
+        interpreter.modify_graph_with_delegate(delegate)
+    with gd.GpuDelegate() as delegate:
+        interpreter.modify_graph_with_delegate(delegate)
+        interpreter.allocate_tensors()
+        assert_close(run(interpreter, s.feeds), run_litert(content, s.feeds))

@@ -21,12 +21,15 @@ from tests.op_table import (
 )
 from tests.support.oracle import (
     assert_close,
+    complete,
     gles_interpreter,
     run,
     run_delegated,
     run_gles,
     run_litert,
 )
+from tests.support.sketch import Sketch
+from tests.support.tflite_builder import quantization
 
 Run = Callable[[bytes, Sequence[NDArray[Any]], gd.EglContext], list[NDArray[Any]]]
 INSIDE = CASES if os.environ.get("GLES_DELEGATE_ALL") else sample(CASES, one_in=10)
@@ -84,3 +87,21 @@ def test_litert_refuses(case: Case) -> None:
     """What the table leaves out, because there is no reference for it."""
     with pytest.raises((RuntimeError, ValueError)):
         case.build()
+
+
+@pytest.mark.parametrize("op", ["ABS", "ADD", "SUM", "REDUCE_MAX", "RESHAPE"])
+def test_int32_numbers_have_no_scale(op: str, context: gd.EglContext) -> None:
+    """LiteRT's kernels ignore what the file says of it."""
+    s = Sketch(np.random.default_rng(0))
+    x = s.input((2, 5), "int32", quantization=quantization(0.5, 3))
+    s.feeds.append(np.arange(-5, 5, dtype=np.int32).reshape(2, 5))
+    operands = {
+        "ABS": [x],
+        "ADD": [x, x],
+        "RESHAPE": [x, s.constant(np.array([5, 2], np.int32))],
+    }.get(op, [x, s.constant(np.array([1], np.int32))])
+    result = s.tensor(None, "int32", quantization=quantization(0.25, 1))
+    s.op(op, operands, [result])
+    complete(s, [result])
+    content = s.build([result])
+    assert_close(run_gles(content, s.feeds, context), run_litert(content, s.feeds))

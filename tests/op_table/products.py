@@ -97,12 +97,18 @@ BATCHES: tuple[tuple[Dims, Dims], ...] = (
 )  # fmt: skip
 
 
+SIZES = (
+    (1, 1, 1), (4, 8, 4), (9, 3, 33), (1, 64, 130), (33, 17, 65), (3, 1, 5),
+    (9, 3, 0), (9, 0, 4), (0, 3, 4),
+)  # fmt: skip
+
+
 def batch_matmul_cases() -> Iterator[Attributes]:
     for adj_x, adj_y in itertools.product((False, True), repeat=2):
         adjoint: Attributes = dict(adj_x=adj_x, adj_y=adj_y)
         for of_a, of_b in BATCHES:
             yield dict(a=(*of_a, 5, 7), b=(*of_b, 7, 6), **adjoint)
-        for m, k, n in ((1, 1, 1), (4, 8, 4), (9, 3, 33), (1, 64, 130), (33, 17, 65), (3, 1, 5)):
+        for m, k, n in SIZES:
             yield dict(a=(2, m, k), b=(2, k, n), **adjoint)
         for constant in "ab":
             yield dict(constant=constant, **adjoint)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 from gles_delegate.dispatch import Step
+from gles_delegate.errors import ModelError
 from gles_delegate.limits import Limits
 from gles_delegate.model.reader import read_model
 from gles_delegate.ops import NodeView, Options, op
@@ -72,7 +74,7 @@ def test_a_convolution_of_no_channels() -> None:
 
 @pytest.mark.parametrize(
     ("scale", "zero_point"),
-    [(INFINITY, 0), (np.nan, 0), (0.5, 1 << 31), (0.5, -(1 << 31) - 1), (0.5, 1 << 40)],
+    [(INFINITY, 0), (np.nan, 0), (0.5, 256), (0.5, -1), (0.5, 1 << 31), (0.5, 1 << 40)],
 )
 @pytest.mark.parametrize("damaged", ["input", "output"])
 def test_a_quantization_that_means_nothing(scale: float, zero_point: int, damaged: str) -> None:
@@ -151,6 +153,36 @@ def test_joined_parts_of_no_elements_have_a_shape(
     assert lowered.shapes[joined] == shape
 
 
+LONG: dict[str, tuple[tuple[int, ...], list[Any], dict[str, int]]] = {
+    "CUMSUM": ((101, 1), [np.int32(0)], {}),
+    "SUM": ((101, 1), [np.array([0], np.int32)], {}),
+    "REDUCE_MAX": ((1, 404), [np.array([1], np.int32)], {}),
+    "ARG_MIN": ((1, 101), [np.int32(1)], {"output_type": 2}),
+    "SOFTMAX": ((1000, 200), [], {}),
+    "L2_NORMALIZATION": ((1, 10000), [], {}),
+    "AVERAGE_POOL_2D": ((1, 10, 10, 1), [], {"filter_height": 10, "filter_width": 10}),
+    "CONV_2D": ((1, 10, 10, 44), [np.ones((1, 10, 10, 44), np.float32)], {}),
+    "DEPTHWISE_CONV_2D": ((1, 101, 1, 1), [np.ones((1, 101, 1, 1), np.float32)], {}),
+    "FULLY_CONNECTED": ((1, 404), [np.ones((1, 404), np.float32)], {}),
+    "BATCH_MATMUL": ((1, 404), [np.ones((404, 1), np.float32)], {}),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_loops_that_the_device_would_end(name: str) -> None:
+    shape, constants, options = LONG[name]
+    kind = np.int32 if name == "ARG_MIN" else np.float32
+    windows = ("AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D")
+    sliding = {"padding": 1, "stride_h": 1, "stride_w": 1} if name in windows else {}
+    b = ModelBuilder()
+    inputs = [b.input(shape), *map(b.constant, constants)]
+    graph = read_model(b.build([b.op(name, inputs, [b.tensor(shape, kind)], **options, **sliding)]))
+    assert not lower_graph(graph, Limits()).reasons
+    (why,) = lower_graph(graph, Limits(loop_passes=100)).reasons.values()
+    assert "passes through the loops" in why
+    assert "ends them after 100" in why
+
+
 @pytest.mark.parametrize("name", ["CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "TRANSPOSE_CONV"])
 def test_a_padding_that_no_enumerator_names(name: str) -> None:
     b = ModelBuilder()
@@ -191,3 +223,120 @@ def test_a_result_of_another_type_than_declared(
         inputs[1] = b.constant(np.int32(0))
     content = b.build([b.op(name, inputs, [b.tensor((2, 2), declared)])])
     assert reason(content) == f"output 0 is {np.dtype(declared)}; expected {expected}"
+
+
+def test_the_running_sum_of_bools() -> None:
+    """LiteRT refuses it."""
+    b = ModelBuilder()
+    inputs = [b.input((2, 2), np.bool_), b.constant(np.int32(0))]
+    content = b.build([b.op("CUMSUM", inputs, [b.tensor((2, 2), np.bool_)])])
+    assert reason(content) == "input 0 is bool; expected float32 or int32"
+
+
+QUANTIZED = quantization(0.5, 3)
+
+
+@pytest.mark.parametrize("result", [np.float32, np.uint8])
+@pytest.mark.parametrize("name", ["ADD", "MAXIMUM", "RELU", "MEAN"])
+def test_real_numbers_of_two_types(name: str, result: type) -> None:
+    """LiteRT takes the bytes of the result for those of the inputs' type."""
+    b = ModelBuilder()
+    inputs = [b.input((2, 2), np.int8, quantization=QUANTIZED)]
+    if name in ("ADD", "MAXIMUM"):
+        inputs.append(b.input((2, 2), np.int8, quantization=QUANTIZED))
+    if name == "MEAN":
+        inputs.append(b.constant(np.array([0], np.int32)))
+    quantized = QUANTIZED if result == np.uint8 else None
+    y = b.op(name, inputs, [b.tensor((2, 2), result, quantization=quantized)])
+    types = " and ".join(sorted((np.dtype(result).name, "int8")))
+    assert f"real numbers of the types {types}" in reason(b.build([y]))
+
+
+def test_integers_of_32_bits_are_no_quantized_operands() -> None:
+    b = ModelBuilder()
+    x = b.input((2, 2), np.int32)
+    y = b.constant(np.ones((2, 2), np.int32), quantization=QUANTIZED)
+    content = b.build([b.op("ADD", [x, y], [b.tensor((2, 2), np.int32)])])
+    assert "input 1 is quantized int32; expected that of biases only" in reason(content)
+
+
+def test_an_operand_that_is_quantized_per_channel() -> None:
+    b = ModelBuilder()
+    x = b.input((2, 2), np.int8, quantization=QUANTIZED)
+    scales = quantization([0.5, 0.25], [0, 0], dimension=1)
+    y = b.constant(np.ones((2, 2), np.int8), quantization=scales)
+    content = b.build([b.op("ADD", [x, y], [b.tensor((2, 2), np.int8, quantization=QUANTIZED)])])
+    assert "input 1 is quantized per channel; expected that of weights only" in reason(content)
+
+
+def test_an_input_with_the_data_of_a_constant() -> None:
+    """LiteRT would write what it is fed into the model's own memory."""
+    b = ModelBuilder()
+    x = b.constant(np.ones((2, 2), np.float32))
+    tables = b.model([b.op("RELU", [x], [(2, 2)])])
+    tables["subgraphs"][0]["inputs"] = [x]
+    with pytest.raises(ModelError, match="its input, tensor 0, has the data of a constant"):
+        lower_graph(read_model(pack_model(tables)), Limits())
+
+
+def test_an_input_that_is_a_variable() -> None:
+    b = ModelBuilder()
+    x = b.input((2, 2), variable=True)
+    content = b.build([b.op("RELU", [x], [(2, 2)])])
+    with pytest.raises(ModelError, match="its input, tensor 0, is a variable"):
+        lower_graph(read_model(content), Limits())
+
+
+@pytest.mark.parametrize("mask", ["end_mask", "ellipsis_mask", "new_axis_mask"])
+def test_a_slice_whose_ends_are_offsets(mask: str) -> None:
+    """With these masks LiteRT reads beyond the input."""
+    b = ModelBuilder()
+    inputs = [b.input((2, 2)), *(b.constant(np.array(v, np.int32)) for v in ([0], [2], [1]))]
+    content = b.build([b.op("STRIDED_SLICE", inputs, [(2, 2)], offset=True, **{mask: 1})])
+    assert "ends that are offsets" in reason(content)
+
+
+@pytest.mark.parametrize("mask", ["ellipsis_mask", "new_axis_mask"])
+def test_a_slice_with_masks_beyond_its_entries(mask: str) -> None:
+    """LiteRT gives these axes to the result, and other elements."""
+    b = ModelBuilder()
+    inputs = [b.input((2, 2)), *(b.constant(np.array(v, np.int32)) for v in ([0], [2], [1]))]
+    content = b.build([b.op("STRIDED_SLICE", inputs, [(2, 2)], **{mask: 2})])
+    assert reason(content) == "a new axis or an ellipsis beyond the 1 entries"
+
+
+def test_a_uint8_softmax_with_a_zero_point() -> None:
+    b = ModelBuilder()
+    x = b.input((2, 2), np.uint8, quantization=QUANTIZED)
+    y = b.tensor((2, 2), np.uint8, quantization=quantization(1 / 256, 7))
+    content = b.build([b.op("SOFTMAX", [x], [y], beta=1.0)])
+    assert "a uint8 result with the zero point 7, which LiteRT ignores" in reason(content)
+
+
+@pytest.mark.parametrize(
+    ("zeros", "error", "expected"),
+    [
+        ([0, 0], 1.0, ""),
+        ([0, 1], 1.0, "int8 weights with the zero points [0, 1]; expected 0"),
+        ([0, 0], 1.01, "biases of the scale 0.12625; expected that of the input times"),
+    ],
+)
+@pytest.mark.parametrize("name", ["DEPTHWISE_CONV_2D", "TRANSPOSE_CONV"])
+def test_weights_whose_quantization_litert_ignores(
+    name: str, zeros: list[int], error: float, expected: str
+) -> None:
+    b = ModelBuilder()
+    shape, scales, axis = (1, 2, 2, 2), np.array([0.25, 0.5]), 3
+    x = b.input(shape, np.int8, quantization=QUANTIZED)
+    if name == "TRANSPOSE_CONV":
+        shape, axis = (2, 1, 1, 2), 0
+    ones = b.constant(np.ones(shape, np.int8), quantization=quantization(scales, zeros, axis))
+    bias = b.constant(np.ones(2, np.int32), quantization=quantization(scales * 0.5 * error))
+    inputs = [x, ones, bias]
+    if name == "TRANSPOSE_CONV":
+        inputs = [b.constant(np.array([1, 2, 2, 2], np.int32)), ones, x, bias]
+    y = b.tensor((1, 2, 2, 2), np.int8, quantization=QUANTIZED)
+    content = b.build([b.op(name, inputs, [y], padding="SAME", stride_h=1, stride_w=1)])
+    reasons = lower_graph(read_model(content), Limits()).reasons
+    assert reasons.get(0, "").startswith(expected)
+    assert bool(reasons) == bool(expected)

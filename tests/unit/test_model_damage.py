@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from gles_delegate.errors import ModelError
+from gles_delegate.model.dtypes import SCHEMA_NUMBERS
 from gles_delegate.model.reader import read_model
 from tests.support.schema import pack, pack_model
 from tests.support.tflite_builder import ModelBuilder, quantization
@@ -251,3 +252,27 @@ def test_options_of_another_op_are_not_read() -> None:
     assert read_model(pack_model(tables)).nodes[0].options is not None
     operator["builtin_options_type"] += 1
     assert read_model(pack_model(tables)).nodes[0].options is None
+
+
+def test_a_constant_of_bools_that_are_none() -> None:
+    """What LiteRT makes of such a byte is chance."""
+    b = ModelBuilder()
+    x = b.constant(np.array([0, 1, 2], np.uint8))
+    tables = b.model([b.op("LOGICAL_NOT", [x], [b.tensor((3,), np.bool_)])])
+    tables["subgraphs"][0]["tensors"][x]["type"] = SCHEMA_NUMBERS["bool"]
+    with pytest.raises(ModelError, match="of type bool has the byte 2; expected 0 or 1"):
+        read_model(pack_model(tables)).tensors[x].array()
+
+
+def test_buffer_0_is_no_data_even_if_it_has_some() -> None:
+    """As in LiteRT."""
+    tables = small_tables()
+    tables["buffers"][0] = {"data": bytes(64)}
+    assert not any(t.is_constant for t in read_model(pack_model(tables)).tensors[:1])
+
+
+def test_a_variable_with_data() -> None:
+    b = ModelBuilder()
+    x = b.constant(np.ones(3, np.float32), variable=True)
+    with pytest.raises(ModelError, match="variable tensor 0 'tensor_0' has data"):
+        read_model(b.build([b.op("RELU", [x], [(3,)])]))

@@ -124,11 +124,13 @@ class NodeView:
         *,
         flops: int = 0,
         choice: int = 0,
+        passes: int = 0,
     ) -> Dispatch:
         """Make a dispatch of this node; see `Dispatch`."""
         return Dispatch(
-            self.index, shader, reads, output, grid, defines, epilogue, flops=flops, choice=choice
-        )
+            self.index, shader, reads, output, grid, defines, epilogue, flops=flops, choice=choice,
+            passes=passes,
+        )  # fmt: skip
 
     def has_input(self, i: int) -> bool:
         return i < len(self.inputs) and self.inputs[i] >= 0
@@ -158,14 +160,14 @@ class NodeView:
         return self.shapes[index]
 
     def constant(self, i: int) -> int:
-        """Tensor index of input `i`, which must be a constant of real numbers; -1 if absent."""
+        """Tensor index of input `i`, which must be constant weights or biases; -1 if absent."""
         if not self.has_input(i):
             return -1
         index = self.inputs[i]
         tensor = self.graph.tensors[index]
         if not tensor.is_constant:
             raise Unsupported(f"input {i} is computed at run time; expected a constant")
-        self._kind(tensor, f"input {i}", "float")
+        self._kind(tensor, f"input {i}", "float", weights=True)
         return index
 
     def array(self, i: int) -> Array:
@@ -204,16 +206,21 @@ class NodeView:
         """An intermediate tensor between two dispatches of the node."""
         return Value(self.outputs[0], tuple(int(size) for size in shape), name, kind)
 
-    def _kind(self, tensor: Tensor, what: str, wanted: Kind | None) -> Kind:
+    def _kind(self, tensor: Tensor, what: str, wanted: Kind | None, weights: bool = False) -> Kind:
         """Check a tensor's lane type against `wanted` (None: any), and return it."""
         found = tensor.lanes
         if found is None or wanted not in (None, found):
             raise Unsupported(f"{what} is {tensor.dtype}; expected {EXPECTED[wanted]}")
         if tensor.is_quantized and not self.quantized:
             raise Unsupported(f"{what} is quantized, which quantized_models_allowed=False excludes")
-        if tensor.is_quantized and not tensor.is_constant and len(tensor.quantization.scales) > 1:
-            raise Unsupported(f"{what} is quantized per channel but is not a constant")
-        if tensor.is_quantized and (reason := tensor.quantization.damage):
+        if tensor.is_quantized and not weights:
+            if len(tensor.quantization.scales) > 1:
+                raise Unsupported(f"{what} is quantized per channel; expected that of weights only")
+            if not tensor.type.is_byte:
+                raise Unsupported(
+                    f"{what} is quantized {tensor.dtype}; expected that of biases only"
+                )
+        if tensor.is_quantized and (reason := tensor.quantization.damage(*tensor.limits)):
             raise Unsupported(f"{what} is quantized with {reason}")
         return found
 

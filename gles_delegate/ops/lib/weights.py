@@ -6,6 +6,8 @@ from dataclasses import replace
 from math import ceil, prod
 from typing import TypeAlias
 
+import numpy as np
+
 from gles_delegate.dispatch import (
     Alias,
     Const,
@@ -37,6 +39,11 @@ _SIZES = {
 }
 """What a convolution's code does not depend on."""
 
+SYMMETRIC = ("DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
+"""Ops whose int8 weights LiteRT takes for symmetric, without a check."""
+
+SCALE_ERROR = 1e-3
+"""By how much the scale of biases may differ from the one that LiteRT takes it for."""
 
 WeightInputs: TypeAlias = tuple[int, int]
 """Which inputs of a node are the weights and, if it has them, the biases."""
@@ -93,13 +100,14 @@ def with_size_uniforms(dispatch: DispatchT, limits: Limits, by_runs: bool = True
     """Make the sizes uniforms where that costs nothing, so that other sizes share the program.
 
     On llvmpipe this makes runs a little slower. A GPU's compiler overlaps the loads of a window's
-    rows only if their number is constant.
+    rows only if their number is constant, which takes registers.
     """
     if max(dispatch.output.pixels, dispatch.grid.pixels + WORK_GROUP) >= MOST_DIVIDED:
         return dispatch
-    if dispatch.choice and by_runs:
+    loops = limits.profile.row_loops and not limits.llvmpipe
+    if dispatch.choice and by_runs and not loops:
         return dispatch
-    names = _SIZES if limits.llvmpipe else _SIZES - {"KERNEL_H"}
+    names = _SIZES if loops or limits.llvmpipe else _SIZES - {"KERNEL_H"}
     return dispatch.sized(*(name for name in dispatch.defines if name in names))
 
 
@@ -110,8 +118,8 @@ def _weights(
     shape = node.shape(inputs[0])
     taps = prod(shape[1:-1])
     texels = slices * (1 + taps * in_slices * 4)
-    if are_constant(node, inputs):
-        tensors = (node.constant(inputs[0]), node.constant(inputs[1]))
+    tensors = constant_weights(node, inputs)
+    if tensors:
         return Const(packing.conv_weights, tensors, (texels, 4), (groups, slices, block)), []
     if groups > 1:
         raise Unsupported("grouped convolution with weights computed at run time")
@@ -134,8 +142,28 @@ def _with_shape(node: NodeView, source: Operand, shape: Shape) -> tuple[Operand,
     return other, [Alias(node.index, other, source)]
 
 
-def are_constant(node: NodeView, inputs: WeightInputs) -> bool:
-    return all(node.is_constant(i) for i in inputs if node.has_input(i))
+def constant_weights(node: NodeView, inputs: WeightInputs) -> tuple[int, int] | None:
+    """Tensor indices of the weights and the biases, -1 if absent; None if not all are constant.
+
+    Raises:
+        Unsupported: They are quantized in a way that LiteRT's kernels ignore.
+    """
+    if not all(node.is_constant(i) for i in inputs if node.has_input(i)):
+        return None
+    found = node.constant(inputs[0]), node.constant(inputs[1])
+    x = node.inputs[2 if node.op == "TRANSPOSE_CONV" else 0]
+    source, weights, biases = (node.graph.tensors[i] for i in (x, *found))
+    if found[1] >= 0 and source.is_quantized and biases.is_quantized:
+        scales = np.outer(source.quantization.scales, weights.quantization.scales)
+        if not np.allclose(biases.quantization.scales, scales, SCALE_ERROR, atol=0):
+            raise Unsupported(
+                f"biases of the scale {biases.quantization.scales[0]:g}; expected that of the "
+                f"input times that of the weights, {scales[0, 0]:g}"
+            )
+    zeros = weights.quantization.zero_points
+    if node.op in SYMMETRIC and weights.dtype == "int8" and any(zeros):
+        raise Unsupported(f"int8 weights with the zero points {list(zeros)}; expected 0")
+    return found
 
 
 def packed(
