@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from ctypes.util import find_library
-from functools import cache
 from typing import TYPE_CHECKING, TypeGuard
 
 from gles_delegate.errors import ContextError
 from gles_delegate.gl.egl import current_context
 from gles_delegate.gl.libegl import libegl
+from gles_delegate.gl.libglx import GlxBinding
 
 if TYPE_CHECKING:
     import moderngl
@@ -28,8 +26,8 @@ def current_handle() -> int:
     handle = current_context()
     if handle:
         return handle
-    glx = _libgl()
-    return (glx.glXGetCurrentContext() or 0) if glx else 0
+    glx = GlxBinding.of_this_thread()
+    return glx.context if glx else 0
 
 
 def current_loader() -> Callable[[str], int]:
@@ -49,8 +47,8 @@ def current_loader() -> Callable[[str], int]:
             "its context with EGL (GLFW: the hint CONTEXT_CREATION_API = EGL_CONTEXT_API; "
             "Qt: QT_XCB_GL_INTEGRATION=xcb_egl; SDL: SDL_VIDEO_X11_FORCE_EGL=1)"
         ) from error
-    glx = _libgl()
-    detected = glcontext.default_backend()(mode="detect", libgl=glx._name if glx else None)
+    glx = GlxBinding.of_this_thread()
+    detected = glcontext.default_backend()(mode="detect", libgl=glx.library if glx else None)
     return detected.load  # type: ignore[no-any-return]
 
 
@@ -59,59 +57,29 @@ def is_current(context: moderngl.Context) -> bool:
 
     moderngl cannot switch to a context that ``moderngl.get_context`` found: such a context counts
     as the current one.
+
+    Raises:
+        ContextError: It cannot be made current, such as an `EglContext` that was released.
     """
     handle = current_handle()
     if not handle:
         return False
-    with _nothing_current():
-        try:
-            with context:
-                return current_handle() in (handle, 0)
-        except ContextError:  # an EglContext of ours, released or current on another thread
-            return False
+    with _nothing_current(), context:
+        return current_handle() in (handle, 0)
 
 
 @contextmanager
 def _nothing_current() -> Iterator[None]:
     """Release the current context, and make it current again afterwards."""
-    glx = _libgl()
-    if current_context() or not glx:
+    glx = None if current_context() else GlxBinding.of_this_thread()
+    if glx is None:
         egl = libegl()
         with egl.restored():
             egl.eglMakeCurrent(egl.eglGetCurrentDisplay(), 0, 0, 0)
             yield
         return
-    display, context = glx.glXGetCurrentDisplay(), glx.glXGetCurrentContext()
-    draw, read = glx.glXGetCurrentDrawable(), glx.glXGetCurrentReadDrawable()
-    glx.glXMakeContextCurrent(display, 0, 0, None)
+    glx.release()
     try:
         yield
     finally:
-        glx.glXMakeContextCurrent(display, draw, read, context)
-
-
-_XID = ctypes.c_ulong
-_GLX_PROTOTYPES = {  # the result's type, then the arguments'
-    "glXGetCurrentContext": (ctypes.c_void_p,),
-    "glXGetCurrentDisplay": (ctypes.c_void_p,),
-    "glXGetCurrentDrawable": (_XID,),
-    "glXGetCurrentReadDrawable": (_XID,),
-    "glXMakeContextCurrent": (ctypes.c_int, ctypes.c_void_p, _XID, _XID, ctypes.c_void_p),
-}
-
-
-@cache
-def _libgl() -> ctypes.CDLL | None:
-    """The library with GLX, if there is one."""
-    for candidate in ("libGL.so.1", find_library("GL")):
-        try:
-            if not candidate:
-                continue
-            library = ctypes.CDLL(candidate)
-            for name, (result, *arguments) in _GLX_PROTOTYPES.items():
-                function = getattr(library, name)
-                function.restype, function.argtypes = result, arguments
-        except (OSError, AttributeError):
-            continue
-        return library
-    return None
+        glx.restore()

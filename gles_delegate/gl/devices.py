@@ -6,11 +6,12 @@ import ctypes
 import glob
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from ctypes import c_char_p, c_int32, c_uint32
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from typing import TypeAlias
 
 from ..closing import in_any_case
 from ..errors import ContextError, DelegateError, GLError
@@ -40,6 +41,10 @@ _GL_VENDOR, _GL_RENDERER, _GL_VERSION = 0x1F00, 0x1F01, 0x1F02
 _SOFTWARE = re.compile(
     "llvmpipe|softpipe|swrast|swiftshader|lavapipe|software|basic render", re.IGNORECASE
 )
+
+
+_Refusal: TypeAlias = tuple[str, str]
+"""What was tried, and what is wrong with it."""
 
 
 @dataclass(frozen=True)
@@ -155,19 +160,39 @@ _REQUESTS = (
 
 def create_context(egl: LibEgl, display: Display, share: int = 0) -> NativeContext:
     """Make a context on the display, not current. Raises `ContextError` with what was tried."""
-    said = []
-    with egl.restored():
-        for request in _REQUESTS:
-            try:
-                native = _robust_or_plain(egl, display, share, request)
-            except GLError as error:
-                said.append(f"{request.name}: {error}")
-                continue
-            if native.is_sufficient:
-                return native
+    native: NativeContext | None = None
+    try:
+        with egl.restored():
+            native = _sufficient_context(egl, display, share)
+    except BaseException:
+        if native is not None:
             native.destroy()
-            said.append(f"{request.name}: got only {native.version!r} on {native.renderer!r}")
-    raise ContextError("; ".join(said))
+        raise
+    return native
+
+
+def _sufficient_context(egl: LibEgl, display: Display, share: int) -> NativeContext:
+    said: list[_Refusal] = []
+    for request in _REQUESTS:
+        try:
+            native = _robust_or_plain(egl, display, share, request)
+        except GLError as error:
+            said.append((request.name, str(error)))
+            continue
+        if native.is_sufficient:
+            return native
+        native.destroy()
+        got = f"got only {native.version!r} on {native.renderer!r}"
+        said.append((request.name, got))
+    raise ContextError("; ".join(_by_cause(said)))
+
+
+def _by_cause(refusals: Iterable[_Refusal]) -> list[str]:
+    """A line for each different cause, with all that it kept from working."""
+    names: dict[str, dict[str, None]] = {}
+    for name, cause in refusals:
+        names.setdefault(cause, {})[name] = None
+    return [f"{', '.join(names[cause])}: {cause}" for cause in names]
 
 
 def _robust_or_plain(egl: LibEgl, display: Display, share: int, request: _Request) -> NativeContext:
@@ -228,7 +253,7 @@ class _Source:
     last_resort: bool = False
 
 
-def _sources(egl: LibEgl, refusals: list[str]) -> Iterator[_Source]:
+def _sources(egl: LibEgl, refusals: list[_Refusal]) -> Iterator[_Source]:
     def display(platform: int, native: int = 0) -> int:
         return int(egl.eglGetPlatformDisplayEXT(platform, native, None))
 
@@ -247,7 +272,7 @@ def _sources(egl: LibEgl, refusals: list[str]) -> Iterator[_Source]:
         devices = egl.devices()
     except GLError as error:
         devices = []
-        refusals.append(f"  device: {error}")
+        refusals.append(("device", str(error)))
     for device in devices:
         yield _Source("device", partial(display, _PLATFORM_DEVICE_EXT, device), device)
     for path in sorted(glob.glob("/dev/dri/renderD*")):
@@ -271,7 +296,7 @@ def _gbm_device(path: str) -> int:
     return device
 
 
-def _working(refusals: list[str]) -> Iterator[NativeContext]:
+def _working(refusals: list[_Refusal]) -> Iterator[NativeContext]:
     """A new context on each device in turn, which the receiver destroys.
 
     What keeps the others from working is appended to ``refusals``.
@@ -285,7 +310,7 @@ def _working(refusals: list[str]) -> Iterator[NativeContext]:
         try:
             native = create_context(egl, egl.initialized(source.platform, source.open()))
         except DelegateError as error:
-            refusals.append(f"  {source.platform}: {error}")
+            refusals.append((source.platform, str(error)))
             continue
         identity = native.display.device or (native.vendor, native.renderer, native.version)
         if identity in seen:
@@ -297,7 +322,7 @@ def _working(refusals: list[str]) -> Iterator[NativeContext]:
 
 def best_context() -> NativeContext:
     """Make a context on the first hardware device, or else on the first that works."""
-    refusals: list[str] = []
+    refusals: list[_Refusal] = []
     best: NativeContext | None = None
     for native in _working(refusals):
         if best is None:
@@ -312,8 +337,8 @@ def best_context() -> NativeContext:
     if best is None:
         raise ContextError(
             "no device gave an OpenGL ES 3.1 context (nor desktop OpenGL 4.5); tried:\n"
-            + "\n".join(refusals)
-            + f"\nInstall Mesa (apt install {DEBIAN_PACKAGES}) or the GPU maker's driver, and "
+            + "".join(f"  {line}\n" for line in _by_cause(refusals))
+            + f"Install Mesa (apt install {DEBIAN_PACKAGES}) or the GPU maker's driver, and "
             "let this user open /dev/dri/renderD* (group render)"
         )
     return best

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from types import TracebackType
 
 from gles_delegate.gl.devices import (
@@ -21,7 +20,7 @@ from gles_delegate.gl.devices import (
     nth_context,
 )
 
-from ..errors import ContextError, ContextLostError, WrongThreadError
+from ..errors import ContextError, ContextLostError, GLError, WrongThreadError
 from .libegl import (
     BAD_ACCESS,
     CONTEXT_LOST,
@@ -58,8 +57,8 @@ class EglContext:
     """An OpenGL ES context of 3.1 or later, current only inside ``with``.
 
     ``with`` nests, and costs almost nothing if the context is already current. It restores what was
-    current before: display, context, surfaces and the API of ``eglBindAPI``. If a device has only
-    desktop OpenGL, version 4.5 or later is used: it compiles the same shaders.
+    current before: display, context, surfaces and the API of ``eglBindAPI``, or a GLX context. If a
+    device has only desktop OpenGL, version 4.5 or later is used: it compiles the same shaders.
 
     Args:
         device_index: Index in `list_devices`. None: the first hardware device, or a software one
@@ -133,20 +132,16 @@ class EglContext:
         Raises:
             WrongThreadError: it is current on another thread.
             ContextLostError: the driver has reset it.
-            ContextError: it is released or inherited over a fork, or GLX holds this thread.
+            ContextError: it is released or inherited over a fork.
         """
         native = self._usable()
         if native.is_current:
             self._entered.append(None)
             return self
-        before = Binding.of_this_thread(native.egl)
         try:
-            native.make_current()
+            self._entered.append(native.egl.replaced(native.make_current))
         except EglError as error:
-            with suppress(EglError):
-                before.restore()
             raise self._refusal(error) from error
-        self._entered.append(before)
         return self
 
     def __exit__(
@@ -158,7 +153,7 @@ class EglContext:
         """Restore what was current at the matching ``__enter__``.
 
         Raises:
-            EglError: That is gone. Nothing is current then.
+            GLError: That is gone. Nothing is current then.
         """
         if not self._entered:
             raise ContextError("the EglContext was left more often than it was entered")
@@ -166,7 +161,7 @@ class EglContext:
         if before is not None and self._pid == os.getpid():
             try:
                 before.restore()
-            except EglError:
+            except GLError:
                 if error is None:
                     raise
 

@@ -11,13 +11,19 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from ctypes import POINTER, c_char_p, c_int32, c_size_t, c_uint32
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from ..errors import ContextError, GLError
+from .libglx import GlxBinding
 
 DEBIAN_PACKAGES = "libegl1 libegl-mesa0 libgl1 libgl1-mesa-dri libgles2"  # libgl1: for moderngl
+
+MAKE_ANOTHER = "make a new one, and give it to Interpreter.modify_graph_with_delegate"
+WAS_RESET = (
+    "the driver reset the context, and its objects are gone: close the delegate, " + MAKE_ANOTHER
+)
 
 SUCCESS, BAD_ACCESS, CONTEXT_LOST = 0x3000, 0x3002, 0x300E
 _ERROR_NAMES = (
@@ -39,11 +45,9 @@ _ERROR_NAMES = (
 )
 _HINTS = {
     ("eglGetDisplay", SUCCESS): "there is no display server",
-    ("eglMakeCurrent", CONTEXT_LOST): "the driver reset the context, make a new one",
+    ("eglMakeCurrent", CONTEXT_LOST): WAS_RESET,
     ("eglMakeCurrent", BAD_ACCESS): (
-        "the context is current on another thread (leave its with block there first), or a GLX "
-        "context holds this thread (adopt it, ask the window library for EGL, or use another "
-        "thread)"
+        "the context is current on another thread: leave its with block there first"
     ),
 }
 
@@ -202,17 +206,46 @@ class LibEgl:
 
     @contextmanager
     def restored(self) -> Iterator[None]:
-        """Puts back at its end what was current on this thread at its start."""
-        before = Binding.of_this_thread(self)
+        """Puts back at its end what was current on this thread at its start, in GLX too.
+
+        GLX has nothing current inside, so that EGL may.
+        """
+        before = Binding.of_this_thread(self).without_glx()
         try:
             yield
         finally:
             before.restore()
 
+    def replaced(self, make_current: Callable[[], None]) -> Binding:
+        """Call what makes a context current; return what was current before, to be restored.
+
+        Raises:
+            EglError: It failed. What was current before is again.
+        """
+        before = Binding.of_this_thread(self)
+        try:
+            try:
+                make_current()
+            except EglError as error:
+                # libglvnd lets a thread have a context of either EGL or GLX. To ask GLX before
+                # would cost every call a search for its library.
+                before = before.without_glx()
+                if error.code != BAD_ACCESS or before.glx is None:
+                    raise
+                make_current()
+        except EglError:
+            with suppress(EglError):
+                before.restore()
+            raise
+        return before
+
 
 @dataclass(frozen=True)
 class Binding:
-    """What is current on a thread: all that eglMakeCurrent and eglBindAPI set."""
+    """What is current on a thread: all that eglMakeCurrent and eglBindAPI set.
+
+    `glx` is what GLX had current, if it was released.
+    """
 
     egl: LibEgl
     api: int
@@ -220,6 +253,7 @@ class Binding:
     draw: int
     read: int
     context: int
+    glx: GlxBinding | None = None
 
     @classmethod
     def of_this_thread(cls, egl: LibEgl) -> Binding:
@@ -232,10 +266,17 @@ class Binding:
             context=egl.eglGetCurrentContext(),
         )
 
+    def without_glx(self) -> Binding:
+        """Release GLX's current context, for `restore` to put back."""
+        glx = GlxBinding.of_this_thread()
+        if glx is not None:
+            glx.release()
+        return replace(self, glx=glx)
+
     def restore(self) -> None:
         """Makes it current on this thread again.
 
-        Raises EglError if its context is gone; then nothing is current.
+        Raises EglError if its context is gone; then nothing is current. GLError: GLX's is.
         """
         present = self.egl.eglGetCurrentDisplay()
         try:
@@ -249,6 +290,8 @@ class Binding:
             raise
         finally:
             self.egl.eglBindAPI(self.api)
+        if self.glx is not None:
+            self.glx.restore()
 
 
 @cache

@@ -7,9 +7,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from ctypes import CFUNCTYPE, c_uint
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import glcontext
 import moderngl
@@ -22,6 +24,7 @@ from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.current import _nothing_current, current_handle, current_loader
 from gles_delegate.gl.egl import current_context
 from gles_delegate.gl.functions import Functions
+from gles_delegate.gl.libglx import GlxBinding
 from gles_delegate.gl.sampler import Sampler
 from tests.conftest import Require
 from tests.gl.test_binding import PICTURE, negated
@@ -166,7 +169,7 @@ def test_an_apps_settings_for_uploads_do_not_shift_the_pixels(scene: tuple[Any, 
 
 
 def run_in_glx() -> None:
-    """An app on GLX: its context is adopted, and EGL gets none beside it on this thread."""
+    """An app on GLX: its context is adopted."""
     ctx = moderngl.create_standalone_context(require=430)
     handle, load = current_handle(), current_loader()
     assert handle
@@ -184,15 +187,80 @@ def run_in_glx() -> None:
         interpreter.invoke()
         assert state.read() == before
         np.testing.assert_array_equal(read(ctx, app.mask), PICTURE.ravel())
-    with pytest.raises(gd.ContextError, match="GLX context holds this thread"):
-        gd.EglContext()
-    with gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=True)) as delegate:
-        interpreter = gd.Interpreter(
-            model_content=negated((1, 30, 44, 4)), experimental_delegates=[delegate]
-        )
-        interpreter.allocate_tensors()
-        with pytest.raises(gd.WrongContextError, match="a GLX context cannot share with EGL"):
-            delegate.bind_texture_to_tensor(0, app.picture, transform=transform)
+    for own_thread in (False, True):
+        with gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=own_thread)) as delegate:
+            interpreter = gd.Interpreter(
+                model_content=negated((1, 30, 44, 4)), experimental_delegates=[delegate]
+            )
+            interpreter.allocate_tensors()
+            with pytest.raises(gd.WrongContextError, match="a GLX context cannot share with EGL"):
+                delegate.bind_texture_to_tensor(0, app.picture, transform=transform)
+
+
+def run_beside_glx() -> None:
+    """An app on GLX draws the same around the runs of delegates with contexts of their own."""
+    devices = gd.list_devices()
+    ctx = moderngl.create_standalone_context(require=430)
+    handle = current_handle()
+    assert handle
+    assert gd.list_devices() == devices
+    app, state = Scene(ctx, "430"), State(current_loader())
+    drawn = [app.draw(), app.draw()]
+    with gd.EglContext() as egl:
+        assert egl.is_current
+        with gd.EglContext(share=egl) as shared:
+            assert shared.is_current
+        assert egl.is_current
+    assert current_handle() == handle
+
+    def progress(done: int, total: int) -> None:
+        with ctx:
+            assert current_handle() == handle
+
+    delegates = [
+        gd.GpuDelegate(progress=progress),
+        gd.GpuDelegate(context=egl),
+        gd.GpuDelegate(context=shared),
+        gd.GpuDelegate(gd.GpuDelegateOptions(device_index=0)),
+        gd.GpuDelegate(context=ctx),
+    ]
+    before = state.read()
+    interpreters = [allocated(delegate) for delegate in delegates]
+    for _ in "12":
+        for interpreter in interpreters:
+            check(interpreter)
+            interpreter.invoke_async().wait()
+            assert current_handle() == handle
+            assert state.read() == before
+    for delegate in delegates:
+        delegate.close()
+    app.framebuffer.clear(0.25, 0.5, 0.75, 1.0)
+    np.testing.assert_array_equal([app.draw(), app.draw()], drawn)
+
+
+def run_before_glx() -> None:
+    """A delegate that is older than the GLX context of its thread, and outlives it."""
+    with gd.GpuDelegate() as delegate:
+        interpreter = allocated(delegate)
+        check(interpreter)
+        app = glcontext.default_backend()(mode="standalone", glversion=430)
+        with app:
+            handle = current_handle()
+            assert handle
+            check(interpreter)
+            assert current_handle() == handle
+            with pytest.raises(ZeroDivisionError), delegate.gpu.guard():
+                _ = 1 / 0
+            assert current_handle() == handle
+            glx = GlxBinding.of_this_thread()
+            assert glx
+            glx.release()
+            assert not current_handle()
+            with pytest.raises(gd.GLError, match="cannot be made current"):
+                replace(glx, glx=Mock(glXMakeContextCurrent=lambda *_: 0)).restore()
+            glx.restore()
+        app.release()
+        check(interpreter)
 
 
 def run_in_glx_without_moderngl() -> None:
@@ -242,7 +310,15 @@ def run_with_glx_and_egl() -> None:
 
 
 @pytest.mark.parametrize(
-    "app", [run_in_glx, run_in_glx_without_moderngl, run_with_glx_and_egl], ids=lambda f: f.__name__
+    "app",
+    [
+        run_in_glx,
+        run_in_glx_without_moderngl,
+        run_with_glx_and_egl,
+        run_beside_glx,
+        run_before_glx,
+    ],
+    ids=lambda f: f.__name__,
 )
 def test_in_an_app_on_glx(app: Callable[[], None], require: Require) -> None:
     if shutil.which("xvfb-run") is None:

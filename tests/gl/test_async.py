@@ -12,7 +12,8 @@ import pytest
 
 import gles_delegate as gd
 from gles_delegate.gl.context import GpuContext
-from tests.gl.test_binding import App, ends, negated
+from tests.gl.test_binding import ends, negated
+from tests.support.app import App
 from tests.support.small import INPUT, allocated, expected
 from tests.support.state import State
 from tests.support.trace import traced

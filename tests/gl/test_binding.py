@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import c_int, c_uint, c_void_p
+from dataclasses import replace
 from typing import Any
 
 import moderngl
@@ -18,13 +19,13 @@ import gles_delegate as gd
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.functions import Functions
-from gles_delegate.limits import Limits
 from gles_delegate.model.reader import read_model
+from gles_delegate.profiles import Profile
 from gles_delegate.runtime import buffers, segment
 from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.segment import Segment
 from tests.gl.test_delegate import fail_at
-from tests.support.pixels import read_texture
+from tests.support.app import App
 from tests.support.state import State, objects_in
 from tests.support.tflite_builder import ModelBuilder, quantization
 from tests.support.trace import traced
@@ -34,47 +35,6 @@ pytestmark = pytest.mark.usefixtures("gl")
 RNG = np.random.default_rng(0)
 PICTURE = RNG.integers(0, 256, (30, 44, 4), np.uint8)
 CHANNELS = {"gray": 1, "rgb": 3, "bgr": 3, "rgba": 4}
-
-
-class App:
-    """A context that an app draws in, and a delegate in it."""
-
-    def __init__(self, options: gd.GpuDelegateOptions | None = None) -> None:
-        self.egl = gd.EglContext()
-        with self.egl:
-            self.ctx = moderngl.create_context(context=self.egl, require=310)  # type: ignore[arg-type]
-            self.ctx.clear_errors()
-        self.delegate = gd.GpuDelegate(options, context=self.egl)
-
-    def texture(self, array: NDArray[Any]) -> moderngl.Texture:
-        """[height, width, channels] of uint8, float16 or float32."""
-        array = array.reshape(*array.shape[:2], -1)
-        kind = {"uint8": "f1", "float16": "f2", "float32": "f4"}[array.dtype.name]
-        with self.egl:
-            size = (array.shape[1], array.shape[0])
-            data = np.ascontiguousarray(array).tobytes()
-            return self.ctx.texture(size, array.shape[2], data, alignment=1, dtype=kind)
-
-    def buffer(self, data: NDArray[Any] | int) -> moderngl.Buffer:
-        """Of an array's bytes, or so many that are no number."""
-        content = b"\xff" * data if isinstance(data, int) else data.tobytes()
-        with self.egl:
-            return self.ctx.buffer(content)
-
-    def read(self, what: moderngl.Buffer | moderngl.Texture, dtype: str) -> NDArray[Any]:
-        with self.egl:
-            if isinstance(what, moderngl.Buffer):
-                return np.frombuffer(what.read(), dtype)
-            return read_texture(self.egl.load, what).view(dtype).ravel()
-
-    def interpreter(self, model: bytes) -> gd.Interpreter:
-        interpreter = gd.Interpreter(model_content=model, experimental_delegates=[self.delegate])
-        interpreter.allocate_tensors()
-        return interpreter
-
-    def close(self) -> None:
-        self.delegate.close()
-        self.egl.release()
 
 
 @pytest.fixture
@@ -283,7 +243,7 @@ SHAPES = [
 @pytest.mark.parametrize("offset", [0, 4, 256])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("layout", ["bhwc", "phwc4"])
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("shape", [*SHAPES, (2, 0, 3)], ids=str)
 def test_buffers_in_and_out(
     shape: tuple[int, ...], layout: Any, dtype: str, offset: int, app: App
 ) -> None:
@@ -330,20 +290,21 @@ def test_buffers_of_integers(shape: tuple[int, ...], dtype: str, layout: Any, ap
     np.testing.assert_array_equal(interpreter.get_tensor(y), value)
 
 
-def read_half(gpu: GpuContext) -> None:
-    """Every device is taken for a small GPU on which float16 pays."""
-    gpu.offset_alignment, gpu.limits = 256, Limits(half_storage=True)
-
-
 @pytest.mark.usefixtures("floor")
 @pytest.mark.parametrize("half", [False, True])
 def test_on_devices_that_have_no_more_than_they_must(
     half: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tensors are read through storage blocks and, with `half`, stored as float16."""
-    if half:
-        read_limits = GpuContext._read_limits
-        monkeypatch.setattr(GpuContext, "_read_limits", lambda g: (read_limits(g), read_half(g)))
+    read_limits = GpuContext._read_limits
+
+    def read_small(self: GpuContext) -> None:
+        read_limits(self)
+        self.limits = replace(self.limits, profile=Profile(half_storage=half))
+        if half:
+            self.offset_alignment = 256
+
+    monkeypatch.setattr(GpuContext, "_read_limits", read_small)
     options = gd.GpuDelegateOptions(precision_loss_allowed=True)
     step = 1e-3 if half else 1e-6
     for shape in SHAPES:

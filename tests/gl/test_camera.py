@@ -12,7 +12,8 @@ from PIL import Image
 
 import gles_delegate as gd
 from gles_delegate.gl.libegl import libegl
-from tests.gl.test_binding import App, ends
+from tests.gl.test_binding import ends
+from tests.support.app import App
 
 pytestmark = pytest.mark.usefixtures("gl")
 

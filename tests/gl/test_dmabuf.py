@@ -13,8 +13,9 @@ import pytest
 import gles_delegate as gd
 from gles_delegate.gl import dmabuf
 from gles_delegate.gl.libegl import attributes, libegl
-from tests.gl.test_binding import PICTURE, App, negated
+from tests.gl.test_binding import PICTURE, negated
 from tests.gl.test_delegate import break_function
+from tests.support.app import App
 from tests.support.state import State
 
 pytestmark = pytest.mark.usefixtures("gl")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import glob
+from contextlib import nullcontext
 from typing import NoReturn
 
 import pytest
@@ -93,6 +94,25 @@ def test_no_device_says_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lines[4] == "  default: eglGetDisplay: EGL_SUCCESS (there is no display server)"
     assert "apt install" in lines[5]
     assert egl.list_devices() == []
+
+
+def test_what_fails_for_one_cause_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object) -> NoReturn:
+        raise EglError("eglMakeCurrent", 0x3002)
+
+    monkeypatch.setattr(devices, "libegl", FakeLibEgl)
+    monkeypatch.setattr(devices, "_robust_or_plain", refuse)
+    monkeypatch.setattr(FakeLibEgl, "restored", lambda egl: nullcontext())
+    monkeypatch.setattr(FakeLibEgl, "initialized", lambda *arguments: None)
+    sources = [devices._Source(name, int) for name in ("surfaceless", "device", "device")]
+    monkeypatch.setattr(devices, "_sources", lambda *arguments: sources)
+    with pytest.raises(ContextError) as caught:
+        EglContext()
+    assert str(caught.value).splitlines()[1:-1] == [
+        "  surfaceless, device: OpenGL ES 3.2, OpenGL ES 3.1, OpenGL ES 3, OpenGL 4.5: "
+        "eglMakeCurrent: EGL_BAD_ACCESS (the context is current on another thread: leave its with "
+        "block there first)"
+    ]
 
 
 def test_hardware_wins_over_software(found: list[FakeNative]) -> None:

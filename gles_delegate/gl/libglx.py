@@ -1,0 +1,76 @@
+"""What GLX has current on this thread, by the library that the app has loaded."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from contextlib import suppress
+from ctypes import c_int, c_ulong, c_void_p
+from dataclasses import dataclass
+from functools import cache
+
+from ..errors import GLError
+
+_PROTOTYPES = {  # the result's type, then the arguments'
+    "glXGetCurrentContext": (c_void_p,),
+    "glXGetCurrentDisplay": (c_void_p,),
+    "glXGetCurrentDrawable": (c_ulong,),
+    "glXGetCurrentReadDrawable": (c_ulong,),
+    "glXMakeContextCurrent": (c_int, c_void_p, c_ulong, c_ulong, c_void_p),
+}
+
+
+@dataclass(frozen=True)
+class GlxBinding:
+    """What glXMakeContextCurrent sets on a thread."""
+
+    glx: ctypes.CDLL
+    display: int
+    draw: int
+    read: int
+    context: int
+
+    @classmethod
+    def of_this_thread(cls) -> GlxBinding | None:
+        """None where GLX has no context current."""
+        glx = _loaded()
+        if glx is None or not glx.glXGetCurrentContext():
+            return None
+        return cls(
+            glx=glx,
+            display=glx.glXGetCurrentDisplay(),
+            draw=glx.glXGetCurrentDrawable(),
+            read=glx.glXGetCurrentReadDrawable(),
+            context=glx.glXGetCurrentContext(),
+        )
+
+    @property
+    def library(self) -> str:
+        """The file name of the library with GLX."""
+        return str(self.glx._name)
+
+    def release(self) -> None:
+        """Leave GLX without a current context on this thread."""
+        self.glx.glXMakeContextCurrent(self.display, 0, 0, None)
+
+    def restore(self) -> None:
+        """Make it current on this thread again, where EGL must have none: X ends the program."""
+        if not self.glx.glXMakeContextCurrent(self.display, self.draw, self.read, self.context):
+            raise GLError("glXMakeContextCurrent: the app's GLX context cannot be made current")
+
+
+def _loaded() -> ctypes.CDLL | None:
+    """The library with GLX; None while this process has not loaded it."""
+    for name in ("libGL.so.1", "libGLX.so.0"):
+        with suppress(OSError, AttributeError):
+            return _library(name)
+    return None
+
+
+@cache
+def _library(name: str) -> ctypes.CDLL:
+    library = ctypes.CDLL(name, os.RTLD_NOLOAD)
+    for function, (result, *arguments) in _PROTOTYPES.items():
+        getattr(library, function).restype = result
+        getattr(library, function).argtypes = arguments
+    return library
