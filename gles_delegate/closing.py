@@ -22,6 +22,8 @@ def in_any_case(actions: Iterable[Callable[[], object]]) -> None:
 
 
 class Releasable(Protocol):
+    """What has GL objects."""
+
     def release(self) -> None: ...
 
 

@@ -56,7 +56,10 @@ class WrongContextError(ContextError):
 
 
 class ContextLostError(ContextError):
-    """The driver reset the context: its objects are gone."""
+    """The driver reset the context: its objects are gone.
+
+    Close the delegate, and give the interpreter another one with `modify_graph_with_delegate`.
+    """
 
 
 class GLError(DelegateError):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gles_delegate.closing import in_any_case
-from gles_delegate.errors import OutOfGpuMemoryError
+from gles_delegate.errors import GLError, OutOfGpuMemoryError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.functions import Functions
 
@@ -32,9 +32,7 @@ class Buffer:
         view = memoryview(b"" if isinstance(data, int) else data)
         self.size = data if isinstance(data, int) else view.nbytes
         pointer = _pointer(view) if view.nbytes else None
-        name = ctypes.c_uint()
-        gl.glGenBuffers(1, name)
-        self.name = name.value
+        self.name = gl.generate("Buffers")
         try:
             gl.glBindBuffer(gl_names.ARRAY_BUFFER, self.name)
             gl.glBufferData(gl_names.ARRAY_BUFFER, self.size, pointer, gl_names.STATIC_DRAW)
@@ -90,8 +88,10 @@ def read_into(gl: Functions, name: int, target: Any, size: int, offset: int) -> 
         gl.check_reset("glMapBufferRange")
         raise OutOfGpuMemoryError(f"glMapBufferRange: no room to read {size} bytes")
     ctypes.memmove(destination, source, size)
-    gl.unchecked("glUnmapBuffer")(gl_names.ARRAY_BUFFER)
+    is_kept = gl.unchecked("glUnmapBuffer")(gl_names.ARRAY_BUFFER)
     gl.check_reset("glMapBufferRange")
+    if not is_kept:
+        raise GLError("glUnmapBuffer: expected the buffer's bytes, found that the driver lost them")
 
 
 def _pointer(view: memoryview) -> Any:
@@ -115,9 +115,7 @@ class TexelView:
         self.name, self.offset, self.size = name, offset, size
         self.texture = 0
         if image:
-            texture = ctypes.c_uint()
-            gl.glGenTextures(1, texture)
-            self.texture = texture.value
+            self.texture = gl.generate("Textures")
             try:
                 self._attach()
             except BaseException:

@@ -18,12 +18,16 @@ from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.libegl import libegl
 from gles_delegate.gl.mesa import environment
 from gles_delegate.limits import Limits
+from gles_delegate.profiles import profile_of
 
 if TYPE_CHECKING:
     import moderngl
 
 MAX_READS = 5
 """Inputs that glsl/lib/tensor.glsl has names for: image units 0 ff. or storage blocks 1 ff."""
+
+_UNCHECKED = "at the end of the call"
+"""Where errors are found of calls that are not checked one by one."""
 
 _BITS = re.compile(r"llvmpipe.*\b(\d+) bits")
 """The width of a vector, in the name of llvmpipe: ``llvmpipe (LLVM 15.0.6, 256 bits)``."""
@@ -78,16 +82,15 @@ class GpuContext:
         else:
             self._adopted = _adopt(context)
             self.gl = Functions(current_loader())
-        with self._current():
-            try:
-                self.gl.forget_errors()
+        try:
+            with self._current():
                 self._read_limits()
                 self.gl.watch_resets(self.is_es)
                 if pin_workers and self.limits.llvmpipe and self._egl is not None:
                     llvmpipe.pin_workers()
-            except BaseException:
-                self.release()
-                raise
+        except BaseException:
+            self.release()
+            raise
 
     @property
     def is_private(self) -> bool:
@@ -99,8 +102,11 @@ class GpuContext:
         if self._owned and self._egl is not None:
             self._egl.release()
 
-    def guard(self) -> AbstractContextManager[None]:
+    def guard(self, only_deletes: bool = False) -> AbstractContextManager[None]:
         """Make the context current inside ``with``, and restore everything afterwards.
+
+        Args:
+            only_deletes: The calls inside only delete objects, which changes no state of an app.
 
         Raises, before any GL call:
             WrongThreadError: This is not the thread it was bound to.
@@ -123,7 +129,19 @@ class GpuContext:
                     f"{current:#x}: make it current before the call"
                 )
         self.gl.refuse_lost()
-        return self._current()
+        return self._current(only_deletes)
+
+    @contextmanager
+    def left(self) -> Iterator[None]:
+        """Inside the guard: have current what was before it, and then this context again."""
+        if self._egl is None:
+            yield
+            return
+        self._egl.__exit__()
+        try:
+            yield
+        finally:
+            self._egl.__enter__()
 
     def run_trials(
         self, uses: Sequence[Callable[[], object]], progress: Callable[[int], None]
@@ -144,16 +162,10 @@ class GpuContext:
             )
 
     @contextmanager
-    def _current(self) -> Iterator[None]:
-        if self._egl is not None and self._owned:
-            with self._egl:
-                yield
-        elif self._egl is not None:
-            with self._egl, _restored(self.gl):
-                yield
-        else:
-            with _restored(self.gl):
-                yield
+    def _current(self, only_deletes: bool = False) -> Iterator[None]:
+        guard = _checked if self._owned or only_deletes else _restored
+        with self._egl or nullcontext(), guard(self.gl):
+            yield
 
     def _read_limits(self) -> None:
         gl = self.gl
@@ -199,12 +211,13 @@ class GpuContext:
             # On a software rasterizer zink makes constants of uniforms, and may run a program with
             # those of an earlier dispatch (Mesa 22.3).
             size_uniforms=not (is_llvmpipe and "zink" in self.renderer),
-            # A GPU is bound by memory; on llvmpipe unpacking costs more than it saves.
-            half_storage=not is_llvmpipe,
+            profile=profile_of(*self.identity[:2]),
             llvmpipe=is_llvmpipe,
             simd_lanes=int(bits[1]) // 32 if (bits := _BITS.search(self.renderer)) else 8,
             # 25.0.7: 0.10 instead of 0.37 s for 32 texels, 24.0.5: 0.14 for 0.19; others: slower.
             store_loops=is_llvmpipe and (24, 0) <= _mesa_version(version) < (25, 2),
+            # Mesa's LP_MAX_TGSI_LOOP_ITERATIONS.
+            loop_passes=65535 if is_llvmpipe else Limits.loop_passes,
         )
 
 
@@ -228,6 +241,14 @@ def _mesa_version(version: str) -> tuple[int, int]:
     """Version of Mesa from GL's version string; (0, 0) for another driver."""
     found = re.search(r"Mesa (\d+)\.(\d+)", version)
     return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+@contextmanager
+def _checked(gl: Functions) -> Iterator[None]:
+    """Forget the errors of others, and raise those of calls inside that check none."""
+    gl.forget_errors()
+    yield
+    gl.check(_UNCHECKED)
 
 
 @contextmanager
@@ -298,14 +319,14 @@ def _afterwards(gl: Functions, restore: Callable[[], None]) -> Iterator[None]:
     """Call `restore`, whose calls check no error, at the end of ``with``.
 
     Raises:
-        GLError: Some of them failed, and nothing did before.
+        GLError: Some of them failed, and nothing did before; or a call inside that checks no error.
     """
     try:
         yield
+        gl.check(_UNCHECKED)
     except BaseException:
         restore()
         gl.forget_errors()
         raise
-    gl.forget_errors()
     restore()
     gl.check("to restore the state of the app's context")

@@ -33,9 +33,7 @@ class ImportedTexture(Closing):
         self.glo = 0
         bound = gl.integer(gl_names.TEXTURE_BINDING_2D)
         try:
-            name = ctypes.c_uint()
-            gl.glGenTextures(1, name)
-            self.glo = name.value
+            self.glo = gl.generate("Textures")
             gl.glBindTexture(gl_names.TEXTURE_2D, self.glo)
             gl.glEGLImageTargetTexture2DOES(gl_names.TEXTURE_2D, image)
         except BaseException:

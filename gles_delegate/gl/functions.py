@@ -19,6 +19,7 @@ from gles_delegate.errors import (
     GLError,
     OutOfGpuMemoryError,
 )
+from gles_delegate.gl.libegl import WAS_RESET
 
 VENDOR, RENDERER, VERSION = 0x1F00, 0x1F01, 0x1F02
 NUM_EXTENSIONS, EXTENSIONS = 0x821D, 0x1F03
@@ -240,10 +241,7 @@ class Functions:
     def refuse_lost(self) -> None:
         """Raise `ContextLostError` if the driver is known to have reset the context."""
         if self.lost:
-            raise ContextLostError(
-                f"{self.lost} (the driver reset the context, and its objects are gone: close the "
-                "delegate, and make a new one)"
-            )
+            raise ContextLostError(f"{self.lost} ({WAS_RESET})")
 
     def forget_errors(self) -> None:
         """Clear pending errors of someone else's calls."""
@@ -252,6 +250,14 @@ class Functions:
         for _ in range(16):
             if not get_error():
                 break
+
+    def generate(self, kind: str) -> int:
+        """The name of a new object of a kind, in the plural, by glGen*."""
+        name = c_uint()
+        getattr(self, f"glGen{kind}")(1, name)
+        if not name.value:
+            raise OutOfGpuMemoryError(f"glGen{kind}: expected a name, found 0")
+        return name.value
 
     def string(self, name: int) -> str:
         """glGetString."""

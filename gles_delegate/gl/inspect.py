@@ -128,9 +128,20 @@ class TextureWatch(Watch):
         found = tuple(value.value for _, value in self._found)
         if found == self._expected:
             return ""
-        self._gl.forget_errors()
+        _is_of_another_kind(self._gl)
         width, height, internal = found
         return str(replace(self._level, width=width, height=height, format=internal))
+
+
+def _is_of_another_kind(gl: Functions) -> bool:
+    """Whether a texture could not be bound because it is not a 2D one; raises other errors."""
+    try:
+        gl.check("glBindTexture")
+    except GLError as error:
+        if "GL_INVALID_OPERATION" not in str(error):
+            raise
+        return True
+    return False
 
 
 def buffer_size(gpu: GpuContext, buffer: Any) -> tuple[int, int]:
@@ -165,12 +176,10 @@ def texture_level(gpu: GpuContext, texture: Any) -> TextureLevel:
         gl.glGetTexLevelParameteriv(gl_names.TEXTURE_2D, 0, parameter, value)
         return value.value
 
-    bound = gl.integer(gl_names.TEXTURE_BINDING_2D)
-    try:
-        gl.glBindTexture(gl_names.TEXTURE_2D, name)
-    except GLError:
-        raise ValueError(f"expected a 2D texture, found the name {name} of another kind") from None
-    try:
+    with gpu.textures():
+        gl.unchecked("glBindTexture")(gl_names.TEXTURE_2D, name)
+        if _is_of_another_kind(gl):
+            raise ValueError(f"expected a 2D texture, found the name {name} of another kind")
         has_green, has_blue = get(gl_names.TEXTURE_GREEN_SIZE), get(gl_names.TEXTURE_BLUE_SIZE)
         level = TextureLevel(
             name,
@@ -180,8 +189,6 @@ def texture_level(gpu: GpuContext, texture: Any) -> TextureLevel:
             1 + bool(has_green) + bool(has_blue),
             get(gl_names.TEXTURE_RED_TYPE) in _SAMPLED,
         )
-    finally:
-        gl.glBindTexture(gl_names.TEXTURE_2D, bound)
     if not level.width:
         raise ValueError(f"the texture {name} is empty: give it a size first")
     return level

@@ -38,7 +38,11 @@ class Program:
         self._source = source
         self._shader = 0
         self.name = gl.glCreateProgram()
-        self.is_from_binary = len(binary) > _KIND.size and self._take(binary)
+        try:
+            self.is_from_binary = len(binary) > _KIND.size and self._take(binary)
+        except BaseException:
+            self.release()
+            raise
         self._started = self.is_from_binary
 
     def finish(self) -> None:

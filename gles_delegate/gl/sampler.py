@@ -13,9 +13,7 @@ class Sampler:
 
     def __init__(self, gl: Functions) -> None:
         self._gl = gl
-        name = ctypes.c_uint()
-        gl.glGenSamplers(1, name)
-        self.name = name.value
+        self.name = gl.generate("Samplers")
         try:
             for parameter in (gl_names.TEXTURE_MIN_FILTER, gl_names.TEXTURE_MAG_FILTER):
                 gl.glSamplerParameteri(self.name, parameter, gl_names.NEAREST)

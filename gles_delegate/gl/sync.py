@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import Any
 
 from gles_delegate.closing import Closing
-from gles_delegate.errors import GLError
+from gles_delegate.errors import GLError, OutOfGpuMemoryError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.functions import Functions
 
@@ -24,9 +24,7 @@ class Stopwatch:
 
     def __init__(self, gl: Functions, queries: bool) -> None:
         self._gl = gl
-        self._query = ctypes.c_uint()
-        if queries:
-            gl.glGenQueries(1, self._query)
+        self._query = ctypes.c_uint(gl.generate("Queries") if queries else 0)
 
     def measure(self, function: Callable[[], object]) -> float:
         """Call it; the seconds that it took on the GPU."""
@@ -63,7 +61,13 @@ class Fence(Closing):
         self._gl, self._run = gl, run
         self._lock = Lock()  # held while the GLsync is freed, or given to the GPU
         self._sync: int | None = gl.glFenceSync(gl_names.SYNC_GPU_COMMANDS_COMPLETE, 0)
-        gl.glFlush()  # another context, or nobody, may wait for it
+        if self._sync is None:
+            raise OutOfGpuMemoryError("glFenceSync: expected a fence, found none")
+        try:
+            gl.glFlush()  # another context, or nobody, may wait for it
+        except BaseException:
+            self.delete()
+            raise
 
     def done(self) -> bool:
         """Whether the GPU has reached it; does not wait."""

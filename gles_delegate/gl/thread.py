@@ -9,11 +9,13 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from queue import SimpleQueue
 from types import TracebackType
-from typing import Any, NoReturn, ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import Any, NoReturn, ParamSpec, TypeAlias, TypeVar
 from weakref import WeakSet, finalize
 
+from gles_delegate.closing import Releasable, in_any_case, release_all
 from gles_delegate.errors import (
     ContextError,
     DelegateError,
@@ -21,9 +23,11 @@ from gles_delegate.errors import (
     WrongThreadError,
 )
 from gles_delegate.gl.context import GpuContext
+from gles_delegate.gl.libegl import MAKE_ANOTHER
 
 P = ParamSpec("P")
 T = TypeVar("T")
+CLOSED = "the delegate is closed: " + MAKE_ANOTHER
 _Job: TypeAlias = "tuple[Future[Any], Callable[[], Any]] | None"
 
 
@@ -35,12 +39,6 @@ class NotPickled:
             f"{type(self).__name__} holds a GL context and cannot be pickled: send the options and "
             "the model's path, and make the delegate there"
         )
-
-
-class Releasable(Protocol):
-    """What has GL objects."""
-
-    def release(self) -> None: ...
 
 
 class GlThread(NotPickled):
@@ -93,12 +91,16 @@ class GlThread(NotPickled):
         return self._call(guarded)
 
     def callback(self, function: Callable[P, T]) -> Callable[P, T]:
-        """The app's function, for `run`'s functions to call; a `run` by the app's is refused."""
+        """The app's function, for `run`'s functions to call; a `run` by the app's is refused.
+
+        The app has the context current there that it has around the call.
+        """
 
         def call(*arguments: P.args, **named: P.kwargs) -> T:
             self._in_callback = threading.get_ident()
             try:
-                return function(*arguments, **named)
+                with self.gpu.left():
+                    return function(*arguments, **named)
             finally:
                 self._in_callback = None
 
@@ -129,7 +131,7 @@ class GlThread(NotPickled):
             if self.is_closed:  # by another thread, in the meantime
                 return
             try:
-                with self.gpu.guard():
+                with self.gpu.guard(only_deletes=True):
                     release()
             except (WrongThreadError, WrongContextError):
                 raise
@@ -165,7 +167,7 @@ class GlThread(NotPickled):
 
     def _require_open(self) -> None:
         if self.is_closed:
-            raise DelegateError("the delegate is closed: make a new one")
+            raise DelegateError(CLOSED)
 
     def _refuse_callbacks(self) -> None:
         if self._in_callback == threading.get_ident():
@@ -208,9 +210,7 @@ class _Held:
 
     def release(self) -> None:
         with self.gpu.guard():
-            for thing in self.objects:
-                thing.release()
-            self.gpu.release()
+            in_any_case((partial(release_all, self.objects), self.gpu.release))
 
 
 _left: list[_Held] = []
@@ -257,7 +257,7 @@ class _Worker:
         future: Future[T] = Future()
         with self._lock:
             if self._stopped:
-                raise DelegateError("the delegate is closed: make a new one")
+                raise DelegateError(CLOSED)
             self._jobs.put((future, function))
         try:
             return future.result()
@@ -309,14 +309,17 @@ class ThreadLock:
     """A re-entrant lock for sequences of calls.
 
     Code on the delegate's own thread passes it: whoever waits for that code may hold it.
+
+    Attributes:
+        thread: The delegate's; changed only by who holds the lock.
     """
 
-    def __init__(self, thread: GlThread) -> None:
-        self._thread = thread
+    def __init__(self) -> None:
+        self.thread: GlThread | None = None
         self._lock = threading.RLock()
 
     def __enter__(self) -> None:
-        if not self._thread.is_here:
+        if not (self.thread and self.thread.is_here):
             self._lock.acquire()
 
     def __exit__(
@@ -325,5 +328,5 @@ class ThreadLock:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if not self._thread.is_here:
+        if not (self.thread and self.thread.is_here):
             self._lock.release()

@@ -12,6 +12,7 @@ import pytest
 
 import gles_delegate as gd
 from gles_delegate.gl import functions as gl_names
+from gles_delegate.gl.buffers import Buffer
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.egl import current_context
 from gles_delegate.gl.functions import Functions
@@ -380,3 +381,24 @@ def test_what_is_bound_to_a_lost_context_does_not_count_as_released() -> None:
     with pytest.raises(gd.ContextLostError):
         app.delegate.close()
     app.close()
+
+
+def test_bytes_that_the_driver_lost_are_not_read() -> None:
+    gpu = GpuContext()
+    with gpu.guard():
+        buffer = Buffer(gpu.gl, b"1234")
+        assert buffer.read() == b"1234"
+        unmap = gpu.gl.unchecked("glUnmapBuffer")
+        gpu.gl._unchecked["glUnmapBuffer"] = lambda target: unmap(target) * 0
+        with pytest.raises(gd.GLError, match="glUnmapBuffer"):
+            buffer.read()
+    gpu.release()
+
+
+def test_no_fence_is_an_error() -> None:
+    gpu = GpuContext()
+    with gpu.guard():
+        gpu.gl._unchecked["glFenceSync"] = lambda *_: None
+        with pytest.raises(gd.OutOfGpuMemoryError, match="glFenceSync"):
+            gd.Fence(gpu.gl, lambda function: function())
+    gpu.release()
