@@ -12,7 +12,7 @@ from gles_delegate.gl import mesa
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.current import is_moderngl_context
 from gles_delegate.gl.egl import EglContext
-from gles_delegate.gl.thread import GlThread, NotPickled
+from gles_delegate.gl.thread import CLOSED, GlThread, NotPickled
 from gles_delegate.image.output import ImageOutput
 from gles_delegate.image.transform import ImageTransform
 from gles_delegate.litert.check import require_known_layout
@@ -322,7 +322,7 @@ class GpuDelegate(NotPickled, Closing):
 
     def _require_open(self) -> None:
         if self._closed:
-            raise DelegateError("the delegate is closed: make a new one")
+            raise DelegateError(CLOSED)
 
 
 def _require_types(options: object, model: object, progress: object) -> None:

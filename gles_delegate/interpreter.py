@@ -16,6 +16,7 @@ from gles_delegate.gl.sync import Fence
 from gles_delegate.gl.thread import NotPickled, ThreadLock
 from gles_delegate.model.graph import Array, Graph, Signature
 from gles_delegate.model.reader import read_file, read_model
+from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.invocation import Invocation
 from gles_delegate.runtime.litert_host import LiteRtHost
 from gles_delegate.runtime.standalone import StandAlone
@@ -26,6 +27,8 @@ K = TypeVar("K")
 class Host(Protocol):
     """What `Interpreter` forwards to: the GPU alone, or LiteRT with the delegate."""
 
+    @property
+    def delegation(self) -> Delegation: ...
     def allocate_tensors(self) -> None: ...
     def invoke(self) -> None: ...
     def invoke_async(self, wait_for: Fence | int | None = None) -> Invocation: ...
@@ -91,16 +94,14 @@ class Interpreter(NotPickled, Closing):
         self._content = read_file(model_path) if model_path is not None else model_content or b""
         self._graph: Graph = read_model(self._content)
         self._num_threads = num_threads
+        self._lock = ThreadLock()
         self._bound: Host | None = None
-        self._own: GpuDelegate | None = None
         delegates = list(experimental_delegates or ())
-        if not delegates:
-            self._own = GpuDelegate()
-            delegates = [self._own]
         if len(delegates) > 1:
             raise ValueError(f"expected one delegate, found {len(delegates)}")
+        self._own = None if delegates else GpuDelegate()
         try:
-            self.modify_graph_with_delegate(delegates[0])
+            self.modify_graph_with_delegate(self._own or delegates[0])
         except BaseException:
             self.close()
             raise
@@ -108,22 +109,32 @@ class Interpreter(NotPickled, Closing):
     def modify_graph_with_delegate(self, delegate: GpuDelegate) -> None:
         """Bind the model to a delegate, and fix this thread and its context for further calls.
 
+        It takes the place of one that is closed, such as one that lost its context. Call
+        `allocate_tensors` afterwards: inputs keep their shapes, not their values, and variables
+        are zero. What was bound to tensors was bound to the earlier delegate. The delegate stays
+        the caller's. After an error, another delegate can be tried.
+
         Raises:
             TypeError: `delegate` is not a `GpuDelegate`.
-            ValueError: The interpreter has a delegate already.
+            ValueError: The interpreter has a delegate that is open.
             UnsupportedModelError, LiteRtError, ContextError: See the class.
+            DelegateError: `delegate` is closed, or runs another model.
         """
         if not isinstance(delegate, GpuDelegate):
             raise TypeError(f"expected a gles_delegate.GpuDelegate, found {delegate!r}")
-        if self._bound is not None:
-            raise ValueError("the interpreter has a delegate already")
-        delegation = delegate.bind(self._graph)
-        self._lock = ThreadLock(delegation.thread)
-        self._bindings = delegation.bindings
-        if delegation.report.fully_delegated:
-            self._bound = StandAlone(delegation)
-        else:
-            self._bound = LiteRtHost(delegation, self._content, self._num_threads)
+        with self._lock:
+            before = self._bound
+            if before is not None and not before.delegation.thread.is_closed:
+                raise ValueError("the interpreter has a delegate that is open: close it first")
+            delegation = delegate.bind(self._graph)
+            host: Host
+            if delegation.report.fully_delegated:
+                host = StandAlone(delegation)
+            else:
+                host = LiteRtHost(delegation, self._content, self._num_threads)
+            for details in before.get_input_details() if before is not None else ():
+                host.resize_tensor_input(details["index"], details["shape"])
+            self._bound, self._lock.thread = host, delegation.thread
 
     def close(self) -> None:
         """Close the delegate if the interpreter made it; one that was passed stays open."""
@@ -171,14 +182,15 @@ class Interpreter(NotPickled, Closing):
                 )
             arrays[index] = value
         with self._lock:
-            missing = [i for i in graph.inputs if i not in arrays and i not in self._bindings]
+            bindings = self._host.delegation.bindings
+            missing = [i for i in graph.inputs if i not in arrays and i not in bindings]
             if missing:
                 raise ValueError(
                     f"expected an array for each of the inputs {self._list(graph.inputs)}, found "
                     f"none for {self._list(missing)}"
                 )
             outputs = _by_name(graph, graph.outputs)
-            unbound = {k: i for k, i in outputs.items() if i not in self._bindings}
+            unbound = {k: i for k, i in outputs.items() if i not in bindings}
             return self._run(arrays, unbound)
 
     def exclusive(self) -> AbstractContextManager[None]:
@@ -309,9 +321,10 @@ class Interpreter(NotPickled, Closing):
     def tensor(self, tensor_index: int) -> Callable[[], Array]:
         """A function that returns a view of an input or output, without a copy.
 
-        The view is valid until the next `allocate_tensors` with other shapes.
+        The view is valid until the next `allocate_tensors` with other shapes or another delegate.
         """
-        return self._host.tensor(tensor_index)
+        self._host.tensor(tensor_index)  # raises for a wrong index
+        return lambda: self._host.tensor(tensor_index)()
 
     def get_input_details(self) -> list[dict[str, Any]]:
         """The inputs, as LiteRT describes them."""

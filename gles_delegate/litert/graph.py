@@ -25,7 +25,7 @@ from gles_delegate.litert.abi import (
     type_name,
 )
 from gles_delegate.model.graph import Array, Graph
-from gles_delegate.model.reader import name_positions
+from gles_delegate.model.reader import landmarks
 
 _CHUNK = 1 << 20
 
@@ -73,13 +73,13 @@ class NativeGraph:
     def require_same(self, graph: Graph, nodes: Sequence[int]) -> None:
         """Check that LiteRT loaded the very bytes that the delegate read, and has these nodes.
 
-        The names of LiteRT's tensors lie in its copy of the file, so one of them says where that
-        copy is.
+        The names of LiteRT's tensors and its constants lie in its copy of the file, so one of them
+        says where that copy is.
 
         Raises:
             LiteRtError: The bytes differ, or another delegate has taken a node.
         """
-        different = self._first_difference(graph.content)
+        different = self._first_difference(graph)
         if different is not None:
             raise LiteRtError(
                 "LiteRT has another model than the delegate: their files differ from byte "
@@ -92,17 +92,19 @@ class NativeGraph:
                 "GpuDelegate first"
             )
 
-    def _first_difference(self, content: bytes) -> int | None:
-        """The first byte in which LiteRT's file differs from `content`; None if none does."""
-        named = next(name_positions(content), None)
-        if named is None:
+    def _first_difference(self, graph: Graph) -> int | None:
+        """The first byte in which LiteRT's file differs from the graph's; None if none does."""
+        landmark = next(landmarks(graph), None)
+        if landmark is None:
             raise LiteRtError(
-                "cannot compare LiteRT's model with the delegate's: no tensor has a name"
+                "cannot compare LiteRT's model with the delegate's: it has neither constants nor "
+                "names of tensors"
             )
-        index, position = named
+        index, field, position = landmark
         if index >= self._context.contents.tensors_size:
             return 0
-        base = (self._tensor(index).name or 0) - position
+        base = (getattr(self._tensor(index), field) or 0) - position
+        content = graph.content
         # Of another model the address may be anything, which this file reports and memory does not.
         with open("/proc/self/mem", "rb", 0) as memory:
             for start in range(0, len(content), _CHUNK):

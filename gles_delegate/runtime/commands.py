@@ -64,11 +64,13 @@ class CommandList:
 
         Raises:
             ValueError: Something bound was released or resized; see `Watch.require`.
+            GLError: The driver refused a call.
         """
         with self._gpu.textures() if self._with_textures else nullcontext():
             self._require_unchanged()
             for function, arguments in self._calls:
                 function(*arguments)
+            self._gpu.gl.check("invoke")
 
     def profile(self) -> list[float]:
         """Run once, timing each dispatch by itself; return the seconds of each."""
@@ -82,6 +84,7 @@ class CommandList:
                         seconds.append(watch.measure(partial(function, *arguments)))
                     else:
                         function(*arguments)
+                self._gpu.gl.check("profile")
         finally:
             watch.release()
         return seconds

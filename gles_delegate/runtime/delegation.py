@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from gles_delegate.closing import in_any_case, release_all
+from gles_delegate.closing import in_any_case
 from gles_delegate.gl.thread import GlThread
 from gles_delegate.model.graph import Array, Graph
 from gles_delegate.options import GpuDelegateOptions, InferencePreference
@@ -55,7 +55,7 @@ class Delegation:
             options.first_delegate_node_index,
             options.last_delegate_node_index,
         )
-        self._half = options.half_allowed and limits.half_storage
+        self._half = options.half_allowed and limits.profile.half_storage
         if options.require_full_delegation:
             self.require_all("require_full_delegation is set")
         for index in self.bindings:
@@ -68,6 +68,7 @@ class Delegation:
             thread, lowerings, self._half, self.bindings, tuner, store, progress
         )
         self._segments: list[Segment] = []
+        self._finished: list[Invocation] = []
 
     @property
     def report(self) -> DelegationReport:
@@ -174,12 +175,21 @@ class Delegation:
 
     def finished(self, read: Callable[[int], Array]) -> Invocation:
         """The invocation that has just finished; `read` reads its outputs."""
-        return self.thread.run(lambda: Invocation(self.thread.gpu.gl, self.thread.run, read))
+        self._finished = [i for i in self._finished if not i.done()]
+
+        def finish() -> Invocation:
+            invocation = Invocation(self.thread.gpu.gl, self.thread.run, read)
+            self._finished.append(invocation)
+            return invocation
+
+        return self.thread.run(finish)
 
     def release(self) -> None:
         """Delete the GL objects; on the delegate's thread, inside the guard."""
-        segments, self._segments = self._segments, []
-        release_all(segments)
+        deletions = [invocation.delete for invocation in self._finished]
+        deletions += [segment.release for segment in self._segments]
+        self._finished, self._segments = [], []
+        in_any_case(deletions)
 
     def _require_bindable(self, index: int) -> None:
         graph, segments = self.graph, self._partition.segments

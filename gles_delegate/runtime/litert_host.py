@@ -18,6 +18,9 @@ from gles_delegate.model.graph import Array
 from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.invocation import Invocation
 
+_FAILURES = (RuntimeError, IndexError)
+"""What LiteRT's errors, and exceptions of C++, are in Python."""
+
 _NOT_READY = "Invoke called on model that is not ready."
 """What LiteRT reports where `allocate_tensors` is due."""
 
@@ -38,7 +41,7 @@ class LiteRtHost:
         content: bytes | bytearray | memoryview,
         num_threads: int | None,
     ) -> None:
-        self._delegation = delegation
+        self.delegation = delegation
         self._native = NativeDelegate(delegation, reads_back=False)
         self._reported = self._fresh = ""
         try:
@@ -58,7 +61,7 @@ class LiteRtHost:
             )
         except ValueError as error:
             delegation.require_all(f"LiteRT refuses the model ({error})")
-        except RuntimeError as error:
+        except _FAILURES as error:
             if isinstance(error, DelegateError):
                 raise
             raise LiteRtError(f"expected LiteRT to take the delegate, found: {error}") from error
@@ -72,10 +75,10 @@ class LiteRtHost:
 
     def invoke_async(self, wait_for: Fence | int | None = None) -> Invocation:
         if wait_for is not None:
-            thread, fence = self._delegation.thread, wait_for
+            thread, fence = self.delegation.thread, wait_for
             thread.run(lambda: wait_on_gpu(thread.gpu.gl, fence))
         self.invoke()
-        return self._delegation.finished(self.get_tensor)
+        return self.delegation.finished(self.get_tensor)
 
     def resize_tensor_input(
         self, input_index: int, tensor_size: Sequence[int], strict: bool = False
@@ -86,7 +89,7 @@ class LiteRtHost:
         self._call(self._interpreter.set_tensor, tensor_index, value)
 
     def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> Array:
-        bound = None if subgraph_index else self._delegation.read_result(tensor_index)
+        bound = None if subgraph_index else self.delegation.read_result(tensor_index)
         if bound is not None:
             return bound
         array: Array = self._call(self._interpreter.get_tensor, tensor_index, subgraph_index)
@@ -96,7 +99,7 @@ class LiteRtHost:
         view: Callable[[], Array] = self._call(self._interpreter.tensor, tensor_index)
         # LiteRT's own memory of a bound output is never written.
         return lambda: (
-            self.get_tensor(tensor_index) if tensor_index in self._delegation.bindings else view()
+            self.get_tensor(tensor_index) if tensor_index in self.delegation.bindings else view()
         )
 
     def get_input_details(self) -> list[dict[str, Any]]:
@@ -123,7 +126,7 @@ class LiteRtHost:
         self._native.failure = None
         try:
             return function(*arguments, **named)
-        except RuntimeError as error:
+        except _FAILURES as error:
             if self._native.failure is not None:
                 raise self._native.failure from error
             # LiteRT appends what it reports to what it reported before.
@@ -142,7 +145,7 @@ class LiteRtHost:
             self._call(function)
         except DelegateError:
             raise
-        except RuntimeError as error:
+        except _FAILURES as error:
             if self._fresh.endswith(_NOT_READY):
                 raise
             text = re.sub(r"\s*(Node number \d+ \(\w+\) failed)", r"; \1", self._fresh).strip("; ")

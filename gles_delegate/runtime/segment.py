@@ -93,6 +93,11 @@ class Segment:
         return self._session.variables if self._session else ()
 
     @property
+    def states(self) -> tuple[int, ...]:
+        """Inputs to which a run assigns, and that the CPU fills and reads."""
+        return self._session.states if self._session else ()
+
+    @property
     def is_prepared(self) -> bool:
         """Whether it can run."""
         return self._session is not None
@@ -143,12 +148,14 @@ class Segment:
             session = self._require_session()
             session.run(inputs)
             session.stage(number % 2)
-            return Invocation(thread.gpu.gl, thread.run, lambda i: self._read_staged(number, i))
+            invocation = Invocation(
+                thread.gpu.gl, thread.run, lambda i: self._read_staged(number, i)
+            )
+            self._started = number
+            self._invocations.append(invocation)
+            return invocation
 
-        invocation = thread.run(submit)
-        self._started = number
-        self._invocations.append(invocation)
-        return invocation
+        return thread.run(submit)
 
     def resolve(
         self, bindings: Mapping[int, Binding], lowered: Lowered | None = None

@@ -29,6 +29,9 @@ class Session:
         store: Programs and packed constants are loaded from it, and new ones added.
         progress: Called as shaders compile.
 
+    Attributes:
+        states: Of `inputs`, those to which a run assigns.
+
     Raises:
         ShaderError, OutOfGpuMemoryError: The plan does not fit the driver.
     """
@@ -58,6 +61,7 @@ class Session:
             with ExitStack() as undo:
                 self.rebind(resources or {}, undo)()
                 undo.pop_all()
+            self.states = tuple(index for index in self.inputs if index in plan.outputs)
             trials = self._recorder.trials(self._buffers.places)
             self._programs.compile(trials, progress)
             if store is not None:
@@ -128,7 +132,6 @@ class Session:
         for index in self.inputs:
             self._buffers.upload(self._plan.inputs[index], inputs[index])
         self._commands.run()
-        self._gpu.gl.check("invoke")
         self._gpu.gl.check_reset("invoke")
 
     def profile(self) -> list[tuple[Dispatch, float]]:
@@ -137,7 +140,6 @@ class Session:
         Each is measured by itself, so together they take longer than a run.
         """
         seconds = self._commands.profile()
-        self._gpu.gl.check("profile")
         return list(zip(self._plan.dispatches, seconds, strict=True))
 
     def idle(self) -> AbstractContextManager[None]:
@@ -159,7 +161,11 @@ class Session:
         return None if value is None else self._buffers.texels(value)
 
     def stage(self, turn: int) -> None:
-        """Have the GPU copy `outputs` aside, to buffers for each `turn`, for `read_staged`."""
+        """Have the GPU copy `outputs` aside, to buffers for each `turn`, for `read_staged`.
+
+        Raises:
+            GLError: The driver refused a call. What is read is then invalid.
+        """
         values = {index: self._plan.outputs[index] for index in self.outputs}
         buffers = self._readback.buffers(turn, {i: value.nbytes for i, value in values.items()})
         for index, buffer in buffers.items():
@@ -167,6 +173,7 @@ class Session:
             copy = self._recorder.copy(source.name, source.offset, buffer.name, 0, buffer.size)
             for function, arguments in copy:
                 function(*arguments)
+        self._gpu.gl.check("invoke_async")
 
     def read_staged(self, turn: int, index: int, array: Array) -> None:
         """Wait for the copy of a turn, and read one output of it into `array`."""

@@ -22,7 +22,7 @@ class StandAlone:
     """
 
     def __init__(self, delegation: Delegation) -> None:
-        self._delegation = delegation
+        self.delegation = delegation
         self._graph: Graph = delegation.graph
         self._segment = delegation.segment([node.index for node in self._graph.nodes])
         self._shapes: dict[int, Shape] = {t.index: t.shape for t in self._graph.tensors}
@@ -51,11 +51,13 @@ class StandAlone:
 
     def invoke(self) -> None:
         self._require_ready()
+        self._take_states()
         self._pending = None
         self._segment.invoke(self._arrays, self._arrays)
 
     def invoke_async(self, wait_for: Fence | int | None = None) -> Invocation:
         self._require_ready()
+        self._take_states()
         self._pending = self._segment.submit(self._arrays, wait_for)
         return self._pending
 
@@ -129,12 +131,17 @@ class StandAlone:
                 array.fill(0)
                 self._segment.write_variable(index, array)
 
+    def _take_states(self) -> None:
+        """Read the inputs that the pending run assigned to: the next one starts with them."""
+        for index in self._segment.states:
+            self._array(index)
+
     def _require_ready(self) -> None:
         if not self._ready:
             raise RuntimeError("the interpreter is not ready: call allocate_tensors() first")
 
     def _require_unbound(self, tensor: Tensor) -> None:
-        if tensor.index in self._delegation.bindings:
+        if tensor.index in self.delegation.bindings:
             raise ValueError(
                 f"tensor {tensor.index} {tensor.name!r} is bound to a buffer or texture: "
                 f"fill that, or unbind({tensor.index}) first"
@@ -173,8 +180,8 @@ class StandAlone:
             raise ValueError("the interpreter is not ready: call allocate_tensors() first")
         if tensor.is_variable:
             self._segment.read_variable(index, self._arrays[index])
-        elif index in self._delegation.bindings:
-            result = self._delegation.read_result(index)
+        elif index in self.delegation.bindings:
+            result = self.delegation.read_result(index)
             if result is None:
                 self._require_unbound(tensor)
             else:

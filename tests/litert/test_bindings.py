@@ -10,9 +10,9 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 
 import gles_delegate as gd
-from tests.gl.test_binding import App
 from tests.litert.test_mixed import ALL
 from tests.litert.test_variables import cells
+from tests.support.app import App
 from tests.support.oracle import assert_close, complete, litert_interpreter, run, run_litert
 from tests.support.sketch import Sketch
 from tests.support.small import INPUT, expected, small_model, with_a_detour

@@ -32,6 +32,7 @@ from tests.gl.test_delegate import resources
 from tests.support import oracle
 from tests.support.oracle import assert_close, delegated_interpreter, run_litert
 from tests.support.random_graphs import random_graph
+from tests.support.schema import pack_model
 from tests.support.sketch import Sketch
 from tests.support.small import _WEIGHTS, INPUT, expected, run, small_model, tiny_model
 
@@ -187,6 +188,38 @@ def test_other_weights_are_refused() -> None:
         gd.GpuDelegate(model=changed) as d,
     ):
         in_litert(d)
+
+
+def without_names(op: str, factor: float | None) -> bytes:
+    """x times a constant, or `op` of x."""
+    s = Sketch(np.random.default_rng(0))
+    inputs = [s.input((1, 4))]
+    if factor is not None:
+        inputs.append(s.constant(np.full(4, factor, np.float32)))
+    tables = s.model([s.op(op, inputs, [(1, 4)])])
+    for tensor in tables["subgraphs"][0]["tensors"]:
+        del tensor["name"]
+    return pack_model(tables)
+
+
+def test_models_without_names() -> None:
+    ours = without_names("MUL", 2)
+    with gd.GpuDelegate(model=ours) as delegate:
+        interpreter = in_litert(delegate, ours)
+        interpreter.set_tensor(0, np.arange(4, dtype=np.float32)[None])
+        interpreter.invoke()
+        assert interpreter.get_tensor(2).tolist() == [[0, 2, 4, 6]]
+    with (
+        pytest.raises(gd.LiteRtError, match=r"their files differ from byte \d+ on"),
+        gd.GpuDelegate(model=ours) as delegate,
+    ):
+        in_litert(delegate, without_names("MUL", 3))
+    plain = without_names("RELU", None)
+    with (
+        pytest.raises(gd.LiteRtError, match="it has neither constants nor names of tensors"),
+        gd.GpuDelegate(model=plain) as delegate,
+    ):
+        in_litert(delegate, plain)
 
 
 def test_another_thread_is_refused_with_the_reason() -> None:

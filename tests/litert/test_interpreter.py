@@ -469,7 +469,7 @@ def test_arguments_by_place() -> None:
     with gd.GpuDelegate() as delegate:
         interpreter = gd.Interpreter(None, small_model(), [delegate], 2)
         interpreter.allocate_tensors()
-        with pytest.raises(ValueError, match="a delegate already"):
+        with pytest.raises(ValueError, match="a delegate that is open: close it first"):
             interpreter.modify_graph_with_delegate(gd.GpuDelegate())
     with pytest.raises(ValueError, match="one delegate, found 2"):
         gd.Interpreter(None, small_model(), [gd.GpuDelegate(), gd.GpuDelegate()])

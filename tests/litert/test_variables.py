@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.support.oracle import assert_close, complete, gles_interpreter, litert_interpreter, run
+import gles_delegate as gd
+from tests.support.oracle import (
+    assert_close,
+    complete,
+    delegated_interpreter,
+    gles_interpreter,
+    litert_interpreter,
+    run,
+)
 from tests.support.sketch import Sketch
 
 pytestmark = pytest.mark.usefixtures("gl")
@@ -67,3 +75,48 @@ def test_state_lasts_and_can_be_set_and_reset(
             interpreter.set_tensor(state[1], value)
         assert_close([ours.get_tensor(state[1])], [value])
         check()
+
+
+@pytest.mark.parametrize("last", [None, 0])
+def test_another_delegate_starts_at_zero(last: int | None) -> None:
+    s, content, state = cells(2, 3, 5, 2)
+    feed = s.normal((2, 3))
+    options = gd.GpuDelegateOptions(last_delegate_node_index=last)
+    with gd.GpuDelegate(options) as delegate:
+        interpreter = gd.Interpreter(model_content=content, experimental_delegates=[delegate])
+        interpreter.allocate_tensors()
+        first = run(interpreter, [feed])
+        assert (run(interpreter, [feed])[0] != first[0]).any()
+    with gd.GpuDelegate(options) as delegate:
+        interpreter.modify_graph_with_delegate(delegate)
+        interpreter.allocate_tensors()
+        for index in state:
+            assert not interpreter.get_tensor(index).any()
+        np.testing.assert_array_equal(run(interpreter, [feed]), first)
+
+
+def test_a_state_that_is_an_input_is_written() -> None:
+    s = Sketch(np.random.default_rng(0))
+    x, *state = (s.feed((1, units)) for units in (3, 5, 5))
+    result = lstm(s, x, 3, 5, (state[0], state[1]))
+    content, feeds = complete(s, [result, state[0]]), [s.normal((1, n)) for n in (3, 5, 5)]
+    theirs = litert_interpreter(content)
+    expected = [run(theirs, feeds)]
+    for _ in range(3):
+        theirs.invoke()
+        expected.append([theirs.get_tensor(index) for index in (result, *state)])
+    with gles_interpreter(content) as ours, delegated_interpreter(content) as delegated:
+        for interpreter in (ours, delegated):
+            assert_close(run(interpreter, feeds), expected[0])
+            for results in expected[1:]:
+                interpreter.invoke()
+                found = [interpreter.get_tensor(index) for index in (result, *state)]
+                assert_close(found, results)
+        run(ours, feeds)
+        for results in expected[1:]:
+            assert_close([ours.invoke_async().get_tensor(result)], results[:1])
+        ours.invoke_async()
+        ours.invoke()
+        theirs.invoke()
+        theirs.invoke()
+        assert_close([ours.get_tensor(state[1])], [theirs.get_tensor(state[1])])
