@@ -29,10 +29,12 @@ fuzz: export GLES_DELEGATE_FUZZ = $(examples)
 fuzz: .venv/.with-test
 	$(pytest) tests/fuzz
 
-# Damaged models with new seeds, for so many minutes; what is found goes to found/.
+# Damaged models, random graphs and more, with new seeds, for so many minutes; `make test` runs again
+# what it finds.
 MINUTES := 10
+SEED = $(shell date +%s)
 attack: .venv/.with-test
-	$(bin)/python -m tests.attack --minutes $(MINUTES) --seed $$(date +%s) --keep found
+	$(bin)/python -m tests.attack --minutes $(MINUTES) --seed $(SEED) --keep tests/attack/kept
 
 # The GL tests on two more OpenGL ES implementations: zink on lavapipe, ANGLE on SwiftShader.
 on_drivers := -m "not mesa" -k "not inside_litert" tests/fuzz tests/gl tests/litert

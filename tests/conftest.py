@@ -109,6 +109,7 @@ def floor(monkeypatch: pytest.MonkeyPatch) -> None:
     def read_floor(self: GpuContext) -> None:
         read_limits(self)
         # What a driver gets wrong stays so.
-        self.limits = Limits(size_uniforms=self.limits.size_uniforms)
+        found = self.limits
+        self.limits = Limits(size_uniforms=found.size_uniforms, loop_passes=found.loop_passes)
 
     monkeypatch.setattr(GpuContext, "_read_limits", read_floor)

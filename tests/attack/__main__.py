@@ -1,126 +1,94 @@
-"""Run damaged models on the delegate and on LiteRT, each in a process of its own, and compare.
-
-python -m tests.attack [--minutes N | --models N] [--seed N] [--keep FOLDER]
-
-A finding is a crash, a hang, an error that is not of the package's tree, or another result than
-that of LiteRT's CPU kernels. Where LiteRT itself crashes or hangs, nothing is compared.
-"""
+"""`python -m tests.attack --help` says how to run it."""
 
 from __future__ import annotations
 
-import argparse
-import sys
+import itertools
+import logging
+import random
+import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from datetime import date
+from importlib.metadata import version
 from pathlib import Path
 
-import numpy as np
+import click
 
-from gles_delegate.errors import DelegateError
-from gles_delegate.model.reader import read_model
-from tests.attack.mutation import damaged
-from tests.attack.workers import Outcome, Worker, run_litert, run_ours, run_xnnpack
-from tests.support import oracle
-
-NAMED = ("DIV (8-bit)",)
-"""Cases whose results may differ: 8-bit numbers divided by zero."""
-
-MOST_ELEMENTS = 1 << 22
-"""Of a tensor; larger ones only take time."""
+import gles_delegate as gd
+from tests.attack.compare import Finding
+from tests.attack.parts import PARTS, Part
 
 
-def verdict(ours: Outcome, theirs: Outcome) -> str:
-    """Why this is a finding; empty if it is none."""
-    if theirs.kind in ("crash", "hang"):
-        return ""
-    if ours.kind in ("crash", "hang"):
-        return ours.kind
-    refused = ours.kind == "refused by LiteRT" and theirs.kind == "result"
-    if ours.kind == "foreign error" or refused:
-        return f"{ours.kind}\n{ours.text}"
-    if ours.kind == theirs.kind == "result" and ours.delegated:
-        try:
-            special = any(a.dtype.kind == "f" and not np.isfinite(a).all() for a in theirs.arrays)
-            oracle.assert_close(ours.arrays, theirs.arrays, special=special)
-        except AssertionError as error:
-            return f"another result\n{error!s:.400}"
-    return ""
+@click.command()
+@click.argument("names", metavar="[PART]...", nargs=-1, type=click.Choice(list(PARTS)))
+@click.option("--minutes", default=2.0, show_default=True, help="For all parts together.")
+@click.option("--count", type=int, help="Cases of each part, instead of minutes.")
+@click.option("--seed", default=0, show_default=True, help="Of the first case.")
+@click.option("--keep", type=Path, help="A folder for the models that are found, minimised.")
+@click.option("--report", type=Path, help="A page whose table gets the figures of this run.")
+def main(
+    names: tuple[str, ...],
+    minutes: float,
+    count: int | None,
+    seed: int,
+    keep: Path | None,
+    report: Path | None,
+) -> None:
+    """Attack the delegate, in processes of their own; by default in every way."""
+    chosen = {name: PARTS[name] for name in names or PARTS}
+    shares = sum(part.share for part in chosen.values()) or 1
+    findings = 0
+    for name, part in chosen.items():
+        found: list[Finding] = []
+
+        def tell(finding: Finding, name: str = name, found: list[Finding] = found) -> None:
+            found.append(finding)
+            click.echo(f"{name}: {finding}")
+            if keep:
+                finding.trial.keep(keep, name)
+
+        counts = part.run(_seeds(part, seed, count, 60 * minutes * part.share / shares), tell)
+        click.echo(f"{counts.total()} {part.what}, {len(found)} findings")
+        for ending, times in sorted((+counts).items()):
+            click.echo(f"{times:8} {ending}")
+        findings += len(found)
+        if report:
+            _write_row(report, part, counts, len(found))
+    raise SystemExit(bool(findings))
 
 
-def too_large(content: bytes) -> bool:
-    try:
-        tensors = read_model(content).tensors
-    except DelegateError:
-        return False
-    return any(np.prod([float(n) for n in t.shape]) > MOST_ELEMENTS for t in tensors)
+def _seeds(part: Part, first: int, count: int | None, seconds: float) -> Iterator[int]:
+    """`count` of them, or as many as there is time for; of few cases, each at most once."""
+    order: Iterable[int] = itertools.count(first)
+    if part.cases:
+        number = part.cases()
+        order = random.Random(first).sample(range(number), number)
+    end = time.monotonic() + seconds
+    for done, seed in enumerate(order):
+        if done == count or (count is None and time.monotonic() > end):
+            return
+        yield seed
 
 
-def attack(
-    seeds: Iterable[int], found: Callable[[int, str, bytes], None] = lambda *_: None
-) -> tuple[Counter[str], list[str]]:
-    """Run the models of these seeds; how many ended how, and the findings.
-
-    Args:
-        found: Called with each finding: its seed, what it is, and the model.
-    """
-    workers = ours, theirs, xnnpack = Worker(run_ours), Worker(run_litert), Worker(run_xnnpack)
-    counts: Counter[str] = Counter()
-    findings: list[str] = []
-    for seed in seeds:
-        name, content = damaged(seed)
-        if too_large(content):
-            counts["too large"] += 1
-            continue
-        outcome, expected = ours(content, seed), theirs(content, seed)
-        counts[f"{outcome.kind}, LiteRT: {expected.kind}"] += 1
-        reason = verdict(outcome, expected)
-        if reason:  # again, without what earlier models may have left behind
-            for worker in workers:
-                worker.stop()
-            reason = verdict(ours(content, seed), theirs(content, seed))
-        if reason in ("crash", "hang"):
-            for _ in range(5):  # what it reads beyond a node's inputs is chance
-                if xnnpack(content, seed).kind == reason:
-                    reason = ""
-                xnnpack.stop()
-        if reason.startswith("another result") and name.startswith(NAMED):
-            reason = ""
-        if reason:
-            findings.append(f"seed {seed}: {name}\n{reason}\n")
-            found(seed, findings[-1], content)
-    return counts, findings
+def _write_row(page: Path, part: Part, counts: Counter[str], findings: int) -> None:
+    """Put the figures in place of those of the part's last run."""
+    endings = "; ".join(f"{_spaced(n)} {kind}" for kind, n in (+counts).most_common())
+    device = gd.list_devices()[0]
+    systems = f"{device.renderer}, {device.version}, LiteRT {version('ai-edge-litert')}"
+    cells = (part.what, _spaced(counts.total()), endings, findings, f"{date.today()}, {systems}")
+    row = f"| {' | '.join(map(str, cells))} |"
+    old = re.compile(rf"^\| {re.escape(part.what)} \|.*$", re.MULTILINE)
+    text = page.read_text("utf-8")
+    if not old.search(text):
+        raise click.ClickException(f"{page}: expected a row of {part.what!r}, found none")
+    page.write_text(old.sub(lambda _: row, text), "utf-8")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--minutes", type=float, default=2, help="default: 2")
-    parser.add_argument("--models", type=int, help="instead of minutes")
-    parser.add_argument("--seed", type=int, default=0, help="of the first model")
-    parser.add_argument("--keep", type=Path, help="write what is found to this folder")
-    arguments = parser.parse_args()
-
-    def seeds() -> Iterator[int]:
-        end = time.monotonic() + 60 * arguments.minutes
-        seed = arguments.seed
-        while time.monotonic() < end:
-            yield seed
-            seed += 1
-
-    def found(seed: int, finding: str, content: bytes) -> None:
-        print(finding, flush=True)
-        if arguments.keep:
-            arguments.keep.mkdir(parents=True, exist_ok=True)
-            (arguments.keep / f"{seed}.tflite").write_bytes(content)
-
-    models = arguments.models
-    chosen = range(arguments.seed, arguments.seed + models) if models else seeds()
-    counts, findings = attack(chosen, found)
-    print(f"{counts.total()} models from seed {arguments.seed} on, {len(findings)} findings")
-    for kind, count in sorted(counts.items()):
-        print(f"{count:8} {kind}")
-    sys.exit(bool(findings))
+def _spaced(number: int) -> str:
+    return f"{number:,}".replace(",", "\u202f")
 
 
 if __name__ == "__main__":
+    logging.disable()
     main()

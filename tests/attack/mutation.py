@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 import random
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
+from tests.attack.trial import Trial
 from tests.op_table import CASES
+from tests.op_table.case import Case
 from tests.support.oracle import complete
 from tests.support.schema import Values, pack_model
 
@@ -19,23 +21,40 @@ INTEGERS = (0, 1, -1, 2, 3, 7, 8, 127, 128, 255, 256, 65535, 1 << 20, 2**31 - 1,
 FLOATS = (0.0, -0.0, 1.0, -1.0, 1e-30, 1e30, float("inf"), float("-inf"), float("nan"))
 
 
-def damaged(seed: int) -> tuple[str, bytes]:
-    """A name that says what was done, and the model; the same for the same seed."""
+def damaged(seed: int) -> Trial:
+    """A damaged model, the same for the same seed; smaller ones have fewer of its changes."""
     choose = random.Random(seed)
     while True:
         case = choose.choice(CASES)
-        sketch, outputs = case.sketch()
-        complete(sketch, outputs)
-        if choose.random() < 0.25:
-            content = bytearray(sketch.build(outputs))
-            done = [_change_bytes(content, choose) for _ in range(choose.randint(1, 4))]
-            return f"{case.id}: {', '.join(done)}", bytes(content)
+        bytewise = choose.random() < 0.25
+        changes = [choose.getrandbits(32) for _ in range(choose.randint(1, 4 if bytewise else 3))]
+        for trial in _trials(seed, case, bytewise, changes):
+            return trial
+
+
+def _trials(seed: int, case: Case, bytewise: bool, changes: Sequence[int]) -> Iterator[Trial]:
+    """The model after these changes, each drawn by a seed of its own; none if no file is so."""
+
+    def smaller() -> Iterator[Trial]:
+        for i in range(len(changes)):
+            fewer = [*changes[:i], *changes[i + 1 :]]
+            if fewer:
+                yield from _trials(seed, case, bytewise, fewer)
+
+    sketch, outputs = case.sketch()
+    complete(sketch, outputs)
+    draws = [random.Random(change) for change in changes]
+    if bytewise:
+        content = bytearray(sketch.build(outputs))
+        done = [_change_bytes(content, draw) for draw in draws]
+    else:
         model = copy.deepcopy(sketch.model(outputs))
-        done = [_change_value(model, choose) for _ in range(choose.randint(1, 3))]
         try:
-            return f"{case.id}: {', '.join(done)}", pack_model(model)
+            done = [_change_value(model, draw) for draw in draws]
+            content = bytearray(pack_model(model))
         except (TypeError, ValueError, OverflowError, struct.error, AssertionError, KeyError):
-            continue  # the file cannot say that
+            return
+    yield Trial(seed, f"{case.id}: {', '.join(done)}", bytes(content), smaller)
 
 
 def _change_bytes(content: bytearray, choose: random.Random) -> str:

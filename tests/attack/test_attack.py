@@ -1,23 +1,98 @@
-"""A few damaged models in every run of the tests, and that the attack finds what is wrong."""
+"""A few cases of each attack in every run of the tests, and that the attack finds what is wrong."""
 
 from __future__ import annotations
 
+from collections import Counter
+from pathlib import Path
+
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
-from tests.attack.__main__ import attack, verdict
+from tests.attack.__main__ import main
+from tests.attack.compare import Finding, compare, verdict
+from tests.attack.graphs import ALLOWED
+from tests.attack.parts import PARTS
+from tests.attack.trial import Trial
 from tests.attack.workers import Outcome
+from tests.support.oracle import complete
+from tests.support.sketch import Sketch
+from tests.support.small import small_model
 
 pytestmark = pytest.mark.usefixtures("gl")
 
+KEPT = Path(__file__).parent / "kept"
 ONE, TWO = (Outcome("result", (np.full(3, n, np.float32),)) for n in (1, 2))
 
 
-def test_damaged_models() -> None:
-    counts, findings = attack(range(150))
+def attacked(part: str, cases: int) -> Counter[str]:
+    findings: list[Finding] = []
+    counts = PARTS[part].run(range(cases), findings.append)
     assert not findings
-    assert counts["result, LiteRT: result"] > 30
-    assert counts["refused, LiteRT: refused"] > 30
+    return counts
+
+
+def test_damaged_models() -> None:
+    counts = attacked("models", 150)
+    assert counts["result of LiteRT"] > 30
+    assert counts["refused by both"] > 30
+
+
+def test_random_graphs() -> None:
+    assert attacked("graphs", 40)["result of LiteRT"] > 20
+
+
+def test_damage_to_the_cache() -> None:
+    attacked("cache", 40)
+
+
+@pytest.mark.parametrize("path", sorted(KEPT.glob("*.tflite")), ids=lambda path: path.stem)
+def test_what_was_found(path: Path) -> None:
+    findings: list[Finding] = []
+    allowed = ALLOWED if path.stem.startswith("graphs") else {}
+    compare([Trial.kept(path, **allowed)], findings.append)
+    assert not findings
+
+
+def test_a_finding_is_minimized_and_kept(tmp_path: Path) -> None:
+    def differing(ops: int) -> Trial:
+        """Differs from its reference while it has more than one op."""
+        chain, other = (sketch_of(op, ops) for op in ("NEG", "ABS"))
+        reference = chain if ops < 2 else other
+        return Trial(0, f"{ops} ops", chain, lambda: iter([differing(ops - 1)]), reference)
+
+    findings: list[Finding] = []
+    compare([differing(7)], findings.append)
+    (finding,) = findings
+    assert finding.trial.name == "2 ops"
+    assert finding.reason.startswith("another result")
+    finding.trial.keep(tmp_path, "models")
+    (path,) = tmp_path.glob("*.tflite")
+    compare([Trial.kept(path)], findings.append)
+    assert len(findings) == 2
+
+
+def sketch_of(op: str, count: int) -> bytes:
+    s = Sketch(np.random.default_rng(0))
+    x = s.feed((3,))
+    for _ in range(count):
+        result = s.tensor()
+        s.op(op, [x], [result])
+        x = result
+    complete(s, [x])
+    return s.build([x])
+
+
+def test_the_report(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("| damage to the cache | | | | |\n| soaks | | | | |\n", "utf-8")
+    arguments = ["cache", "--count", "2", "--report", str(page)]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0, result.output
+    assert "2 damage to the cache, 0 findings" in result.output
+    first, second = page.read_text("utf-8").splitlines()
+    assert first.startswith("| damage to the cache | 2 | 2 as expected | 0 | ")
+    assert second == "| soaks | | | | |"
 
 
 @pytest.mark.parametrize(
@@ -36,4 +111,4 @@ def test_damaged_models() -> None:
     ],
 )
 def test_verdict(ours: Outcome, theirs: Outcome, found: str) -> None:
-    assert verdict(ours, theirs).partition("\n")[0] == found
+    assert verdict(Trial(0, "", small_model()), ours, theirs).partition("\n")[0] == found

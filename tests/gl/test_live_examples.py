@@ -151,14 +151,19 @@ class TestWindow:
             display = Display(server)
             # The title has the frames a second after the first one.
             window = wait_for_window(display, "gles_delegate: [1-9][0-9]* frames a second")
-            window.set_input_focus(X.RevertToParent, X.CurrentTime)
             key = display.keysym_to_keycode(XK.string_to_keysym("q"))
-            for event in (X.KeyPress, X.KeyRelease):
-                xtest.fake_input(display, event, key)
-                display.sync()
-                time.sleep(0.2)  # GLFW's example looks at the key once a frame
+            for _ in range(60):  # a window that is not yet in front gets no key
+                window.set_input_focus(X.RevertToParent, X.CurrentTime)
+                for event in (X.KeyPress, X.KeyRelease):
+                    xtest.fake_input(display, event, key)
+                    display.sync()
+                    time.sleep(0.2)  # GLFW's example looks at the key once a frame
+                with suppress(subprocess.TimeoutExpired):
+                    app.wait(1)
+                    break
             display.close()
-            assert app.wait(60) == 0
+            app.kill()
+            assert app.wait() == 0
 
     def test_unreadable_model_ends_in_a_sentence(self, example: str, tmp_path: Path) -> None:
         model = tmp_path / "no.tflite"

@@ -19,8 +19,9 @@ import pytest
 
 import gles_delegate as gd
 from gles_delegate.gl import thread
+from gles_delegate.gl.egl import current_context
 from tests.gl.test_delegate import desktop_app, resources
-from tests.support.small import INPUT, allocated, expected, run, small_model
+from tests.support.small import INPUT, allocated, check, expected, run, small_model
 from tests.support.state import State, objects_in
 from tests.support.tflite_builder import ModelBuilder
 
@@ -214,6 +215,25 @@ def test_a_progress_callback_must_not_call_the_delegate(call: str, own_thread: b
     delegate.close()
 
 
+def test_a_progress_callback_may_use_the_context_of_its_thread() -> None:
+    seen = []
+
+    def progress(done: int, total: int) -> None:
+        seen.append(current_context())
+        if seen[-1]:
+            app._usable().make_current()
+
+    with gd.EglContext() as app:
+        with gd.GpuDelegate(progress=progress) as delegate:
+            check(allocated(delegate))
+        assert set(seen) == {app.handle}
+        seen.clear()
+        with gd.GpuDelegate(OWN_THREAD, progress=progress) as delegate:
+            check(allocated(delegate))
+        assert set(seen) == {0}
+    app.release()
+
+
 def test_a_progress_callback_may_ask_what_needs_no_gpu() -> None:
     asked: list[Any] = []
 
@@ -357,7 +377,7 @@ def test_delegates_that_are_not_closed_leave_nothing(own_thread: bool) -> None:
 
 def test_a_collection_on_another_thread_calls_no_gl() -> None:
     holders = [allocated(gd.GpuDelegate())]
-    gpu = holders[0]._bound._delegation.thread.gpu  # type: ignore[union-attr]
+    gpu = holders[0]._host.delegation.thread.gpu
     with ThreadPoolExecutor(1) as pool, pytest.warns(ResourceWarning):
         pool.submit(collect, holders).result()
     assert gpu._egl._native is not None  # type: ignore[union-attr]

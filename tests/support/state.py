@@ -42,20 +42,25 @@ class State:
         self._indexed = function("glGetInteger64i_v", None, c_uint, c_uint, POINTER(c_int64))
         self._enabled = function("glIsEnabled", c_ubyte, c_uint)
         self._active = function("glActiveTexture", None, c_uint)
+        self._answered = self._flags = _QUERIES
         self._is = {k: function(f"glIs{k}", c_ubyte, c_uint) for k in _KINDS}
 
     def read(self) -> dict[Any, Any]:
         """The value of every query that the context answers."""
         self._clear()
         state: dict[Any, Any] = {}
-        for query in _QUERIES:
+        for query in self._answered:
             values = (c_int * _SIZE)(*[_UNTOUCHED] * _SIZE)
             self._integers(query, ctypes.byref(values))
             if not self._clear():
                 state[hex(query)] = [value for value in values if value != _UNTOUCHED]
+        for query in self._flags:
             enabled = self._enabled(query)
             if not self._clear():
                 state["enabled", hex(query)] = enabled
+        # The context does not know the others, which takes it long to say.
+        self._answered = tuple(query for query in self._answered if hex(query) in state)
+        self._flags = tuple(query for query in self._flags if ("enabled", hex(query)) in state)
         for query, count in _INDEXED.items():
             for i in range(state[hex(count)][0]):
                 value = c_int64()

@@ -1,0 +1,83 @@
+"""The differences to LiteRT's results that docs/ops.md names under "What is not promised"."""
+
+from __future__ import annotations
+
+from math import nan
+
+import numpy as np
+
+from gles_delegate.model.graph import Graph
+from gles_delegate.ops.elementwise import LeakyRelu
+from tests.attack.ways import other_shapes
+from tests.support.oracle import TOLERANCE, Arrays, assert_close
+
+COMPARISONS = {"EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"}
+CONVOLUTIONS = {"DEPTHWISE_CONV_2D", "TRANSPOSE_CONV"}
+FARTHEST = 2**16
+"""What LiteRT's fixed-point arithmetic bears between two factors, or one and 1."""
+
+HUGE = 1e30
+"""From here on, real numbers are about to exceed the largest float32."""
+
+
+def is_named(graph: Graph, seed: int, ours: Arrays, theirs: Arrays) -> bool:
+    """Whether the values, which differ, are of a graph for which they may."""
+    if [(a.shape, a.dtype) for a in ours] != [(a.shape, a.dtype) for a in theirs]:
+        return False
+    return (
+        _has_overflows(graph, seed)
+        or _is_by_nan_weights(graph, ours, theirs)
+        or _is_by_overflow(ours, theirs)
+    )
+
+
+def _has_overflows(graph: Graph, seed: int) -> bool:
+    """Whether LiteRT's 8-bit kernels exceed their integers, or do not initialise a result."""
+    quantized = [t for t in graph.tensors if t.is_quantized and t.type.is_byte]
+    scales = [scale for tensor in quantized for scale in tensor.quantization.scales]
+    if not scales:
+        return False
+    ops = {node.op for node in graph.nodes}
+    slopes = [abs(LeakyRelu.read(n).alpha) for n in graph.nodes if n.op == "LEAKY_RELU"]
+    shapes = {index: graph.tensors[index].shape for index in graph.inputs}
+    is_empty = any(0 in shape for shape in {**shapes, **other_shapes(shapes, seed)}.values())
+    return (
+        "DIV" in ops
+        or ("SUM" in ops and is_empty)
+        or (bool(ops & COMPARISONS) and max(scales) >= 1)
+        or max(1, *scales, *slopes) > FARTHEST * min(1, *scales)
+    )
+
+
+def _is_by_overflow(ours: Arrays, theirs: Arrays) -> bool:
+    """Whether only real numbers differ that are, on both sides, huge or no numbers."""
+    if any(a.dtype.kind != "f" for a in ours):
+        return False
+    beyond = [[~(np.abs(a) < HUGE) for a in arrays] for arrays in (ours, theirs)]
+    if any((a != b).any() for a, b in zip(*beyond, strict=True)):
+        return False
+    pairs = [
+        [a[~out] for a, out in zip(arrays, beyond[0], strict=True)] for arrays in (ours, theirs)
+    ]
+    return any(out.any() for out in beyond[0]) and _are_close(*pairs, tolerance=1e-4)
+
+
+def _is_by_nan_weights(graph: Graph, ours: Arrays, theirs: Arrays) -> bool:
+    """Whether only NaN of ours differ, that constants which are not finite make."""
+    if not CONVOLUTIONS.intersection(node.op for node in graph.nodes):
+        return False
+    constants = (t.array() for t in graph.tensors if t.is_constant and t.dtype == "float32")
+    if all(np.isfinite(array).all() for array in constants):
+        return False
+    masked = [
+        np.where(np.isnan(a), nan, b).astype(b.dtype) for a, b in zip(ours, theirs, strict=True)
+    ]
+    return _are_close(ours, masked, tolerance=TOLERANCE)
+
+
+def _are_close(ours: Arrays, theirs: Arrays, tolerance: float) -> bool:
+    try:
+        assert_close(ours, theirs, special=True, tolerance=tolerance)
+    except AssertionError:
+        return False
+    return True

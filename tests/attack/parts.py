@@ -1,0 +1,64 @@
+"""What the attack tries."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+
+from tests.attack.cache import run_damaged
+from tests.attack.compare import Finding, Found, compare
+from tests.attack.faults import cases, run_fault
+from tests.attack.graphs import drawn
+from tests.attack.mutation import damaged
+from tests.attack.soak import SOAKS, run_soak
+from tests.attack.trial import Trial
+from tests.attack.workers import Outcome, Worker
+
+Run = Callable[[Iterable[int], Found], Counter[str]]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One kind of attack.
+
+    Attributes:
+        what: It tries.
+        run: Tries the cases of these seeds, tells of each finding, and counts how they ended.
+        share: Of the time of an attack.
+        cases: Tells how many there are, from 0 on; None stands for as many as there are seeds.
+    """
+
+    what: str
+    run: Run
+    share: float
+    cases: Callable[[], int] | None = None
+
+
+def _compare(trial: Callable[[int], Trial], seeds: Iterable[int], found: Found) -> Counter[str]:
+    return compare(map(trial, seeds), found)
+
+
+def _alone(
+    run: Callable[[bytes, int], Outcome], seconds: float, seeds: Iterable[int], found: Found
+) -> Counter[str]:
+    worker, counts = Worker(run, seconds), Counter[str]()
+    for seed in seeds:
+        outcome = worker(b"", seed)
+        counts["as expected" if outcome.kind == "result" else outcome.kind] += 1
+        if outcome.kind != "result":
+            found(Finding(Trial(seed, outcome.text, b""), outcome.kind))
+    worker.stop()
+    return counts
+
+
+PARTS = {
+    "models": Part("damaged models", partial(_compare, damaged), 0.4),
+    "graphs": Part("random graphs", partial(_compare, drawn), 0.2),
+    "faults": Part(
+        "faults of GL and EGL", partial(_alone, run_fault, 120), 0.2, lambda: len(cases())
+    ),
+    "cache": Part("damage to the cache", partial(_alone, run_damaged, 20), 0.1),
+    "soak": Part("soaks", partial(_alone, run_soak, 600), 0.1, lambda: len(SOAKS)),
+}

@@ -1,0 +1,110 @@
+"""Many runs, lives and bindings: memory, descriptors, threads, GL objects stay what they were."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import gles_delegate as gd
+from tests.attack.workers import Outcome
+from tests.support.app import App
+from tests.support.oracle import in_litert, in_ours
+from tests.support.small import INPUT, expected, small_model
+from tests.support.state import State, objects_in
+
+MOST_BYTES = 256 << 10
+"""By which a process may grow in the median of the tenths of the rounds."""
+
+
+def run_soak(_: bytes, seed: int) -> Outcome:
+    """One of `SOAKS`."""
+    count, rounds, make = SOAKS[seed]
+    what = f"{count} {rounds.__name__}, {make.__name__}"
+    found = []
+    with rounds(make) as round_:
+        for _ in range(10):
+            for _ in range(count // 10):
+                round_()
+            found.append(_resources())
+    bytes_grown = np.median(np.diff([each[0] for each in found]))
+    if bytes_grown > MOST_BYTES or found[0][1:] != found[-1][1:]:
+        return Outcome("grown", text=f"{what}: bytes, descriptors, threads: {found}")
+    return Outcome("result", text=what)
+
+
+Make = Callable[[gd.GpuDelegate, bytes], Any]
+
+
+@contextmanager
+def runs(make: Make) -> Iterator[Callable[[], None]]:
+    with gd.GpuDelegate(model=small_model()) as delegate:
+        interpreter = make(delegate, small_model())
+        yield lambda: _check(interpreter)
+
+
+@contextmanager
+def lives(make: Make) -> Iterator[Callable[[], None]]:
+    """A delegate with a context of its own, and one in an app's."""
+    egl = gd.EglContext()
+    state = State(egl.load)
+    before = objects_in(egl, state)
+
+    def life() -> None:
+        for context in (None, egl):
+            with gd.GpuDelegate(context=context, model=small_model()) as delegate:
+                _check(make(delegate, small_model()))
+
+    yield life
+    assert objects_in(egl, state) == before
+    egl.release()
+
+
+@contextmanager
+def rebinds(make: Make) -> Iterator[Callable[[], None]]:
+    app = App(model=small_model())
+    interpreter = make(app.delegate, small_model())
+    x, y = interpreter.get_input_details()[0]["index"], interpreter.get_output_details()[0]["index"]
+
+    def rebind() -> None:
+        buffers = app.buffer(INPUT), app.buffer(bytes(4 * 3 * 7))
+        app.delegate.bind_buffer_to_tensor(x, buffers[0])
+        app.delegate.bind_buffer_to_tensor(y, buffers[1])
+        interpreter.invoke()
+        found = app.read(buffers[1], "float32").reshape(3, 7)
+        np.testing.assert_allclose(found, expected(), rtol=1e-5, atol=1e-5)
+        app.delegate.unbind(x)
+        app.delegate.unbind(y)
+        with app.egl:
+            for buffer in buffers:
+                buffer.release()
+        _check(interpreter)
+
+    yield rebind
+    app.close()
+
+
+SOAKS = [
+    (count, rounds, make)
+    for make in (in_ours, in_litert)
+    for count, rounds in ((5000, runs), (500, lives), (500, rebinds))
+]
+
+
+def _check(interpreter: Any) -> None:
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], INPUT)
+    interpreter.invoke()
+    found = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+    np.testing.assert_allclose(found, expected(), rtol=1e-5, atol=1e-5)
+
+
+def _resources() -> tuple[int, int, int]:
+    """Resident bytes, descriptors and threads of this process."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    descriptors = len(os.listdir("/proc/self/fd"))
+    return pages * os.sysconf("SC_PAGE_SIZE"), descriptors, threading.active_count()
