@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import copy
-import ctypes
-import gc
-import os
 import pickle
 import re
 import subprocess
@@ -30,6 +27,7 @@ from gles_delegate.gl.egl import current_context
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.libegl import Binding, libegl
 from gles_delegate.runtime import buffers, session
+from tests.support.resources import require_flat
 from tests.support.small import INPUT, allocated, check, expected, run, small_model, tiny_model
 from tests.support.state import State, objects_in
 
@@ -403,15 +401,6 @@ def test_a_delegate_is_not_pickled_but_its_options_are() -> None:
     assert pickle.loads(pickle.dumps(options)) == options
 
 
-def resources() -> tuple[int, int, int]:
-    """File descriptors, threads, and bytes of memory of this process, without what is free."""
-    gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    counts = [len(os.listdir(f"/proc/self/{what}")) for what in ("fd", "task")]
-    return counts[0], counts[1], pages * os.sysconf("SC_PAGE_SIZE")
-
-
 @pytest.mark.mesa
 @pytest.mark.parametrize("own_thread", [False, True])
 def test_a_hundred_cycles_leave_nothing(own_thread: bool) -> None:
@@ -423,18 +412,7 @@ def test_a_hundred_cycles_leave_nothing(own_thread: bool) -> None:
             interpreter.allocate_tensors()
             interpreter.invoke()
 
-    for _ in range(20):  # the driver's caches fill
-        cycle()
-    # A leak shows each time; a heap that the allocator gives to another thread grows once.
-    grown = []
-    while not grown or (grown[-1] >= 3 << 20 and len(grown) < 3):
-        before = resources()
-        for _ in range(100):
-            cycle()
-        files, threads, memory = np.subtract(resources(), before)
-        assert max(files, threads) < 10  # a thread that has ended is listed for a moment
-        grown.append(memory)
-    assert grown[-1] < 3 << 20, grown
+    require_flat(cycle, 100)
 
 
 def test_cycles_on_one_context_leave_no_objects(egl: gd.EglContext) -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ import pytest
 import gles_delegate as gd
 from gles_delegate.gl import thread
 from gles_delegate.gl.egl import current_context
-from tests.gl.test_delegate import desktop_app, resources
+from tests.gl.test_delegate import desktop_app
+from tests.support.resources import require_flat
 from tests.support.small import INPUT, allocated, check, expected, run, small_model
 from tests.support.state import State, objects_in
 from tests.support.tflite_builder import ModelBuilder
@@ -250,6 +252,7 @@ def test_a_progress_callback_may_ask_what_needs_no_gpu() -> None:
 AT_EXIT = """
 import atexit, sys
 import gles_delegate as gd
+from tests.support.resources import require_flat
 from tests.support.small import allocated, check
 
 delegate = gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=True))
@@ -364,15 +367,7 @@ def test_an_adopted_context_is_waited_for() -> None:
 @pytest.mark.mesa
 @pytest.mark.parametrize("own_thread", [False, True])
 def test_delegates_that_are_not_closed_leave_nothing(own_thread: bool) -> None:
-    for _ in range(10):
-        forget(own_thread)
-    before = resources()
-    for _ in range(30):
-        forget(own_thread)
-    time.sleep(0.5)
-    files, threads, memory = np.subtract(resources(), before)
-    assert max(files, threads) < 10
-    assert memory < 20 << 20, memory
+    require_flat(partial(forget, own_thread), 30, most=20 << 20)
 
 
 def test_a_collection_on_another_thread_calls_no_gl() -> None:

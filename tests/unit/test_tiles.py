@@ -9,7 +9,7 @@ import pytest
 
 from gles_delegate.dispatch import Value
 from gles_delegate.limits import Limits
-from gles_delegate.ops.lib.tiles import MOST_PIXELS, Tile, choose, count_choices
+from gles_delegate.ops.lib.tiles import MOST_PIXELS, Tile, count_choices, option_of
 from gles_delegate.ops.lib.window import Window
 from gles_delegate.profiles import profile_of
 
@@ -39,7 +39,7 @@ def test_tiles_fit_the_output_and_the_device(limits: Limits) -> None:
                 tile = Tile.choose(pixels, slices, 9, limits, choice, tiles)
                 assert tile.slices <= slices
                 if not limits.llvmpipe:
-                    most = choose(tiles or profile.pointwise, choice)[0]
+                    most = option_of(tiles or profile.pointwise, choice)[0]
                 assert tile.pixels <= most
                 assert tile.pixel_lanes * tile.slice_lanes <= Limits().invocations
         for size, depth, slices in IMAGES:
