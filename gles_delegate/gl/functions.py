@@ -30,6 +30,7 @@ CURRENT_PROGRAM, ARRAY_BUFFER, ARRAY_BUFFER_BINDING = 0x8B8D, 0x8892, 0x8894
 SHADER_STORAGE_BUFFER, SHADER_STORAGE_BUFFER_BINDING = 0x90D2, 0x90D3
 SHADER_STORAGE_BUFFER_START, SHADER_STORAGE_BUFFER_SIZE = 0x90D4, 0x90D5
 TEXTURE_BUFFER, TEXTURE_BINDING_BUFFER, READ_ONLY = 0x8C2A, 0x8C2C, 0x88B8
+DISPATCH_INDIRECT_BUFFER, DISPATCH_INDIRECT_BUFFER_BINDING = 0x90EE, 0x90EF
 RGBA32F, RGBA32I = 0x8814, 0x8D82
 IMAGE_BINDING = (0x8F3A, 0x8F3B, 0x8F3C, 0x8F3D, 0x8F3E, 0x906E)
 """Name, level, layered, layer, access and format of an image unit."""
@@ -144,6 +145,7 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {  # the result's type, then the argum
     "glEndQuery": (None, c_uint),
     "glGetQueryObjectui64v": (None, c_uint, c_uint, POINTER(c_uint64)),
     "glDispatchCompute": (None, c_uint, c_uint, c_uint),
+    "glDispatchComputeIndirect": (None, c_ssize_t),
     "glMemoryBarrier": (None, c_uint),
 }
 _SUFFIXES = ("", "EXT", "OES")

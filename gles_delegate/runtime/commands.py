@@ -135,26 +135,28 @@ class Recorder:
         watches = [watch for r in places.resources.values() for watch in r.watches]
         return CommandList(self._gpu, calls, watches, with_textures)
 
-    def trials(self, places: Places) -> dict[int, list[Call]]:
-        """By program, calls that run one work group on arbitrary inputs and write nothing.
+    def trials(self, places: Places, no_groups: int) -> dict[int, list[Call]]:
+        """By program, calls that use it without running it.
 
         Programs that sample textures have none.
+
+        Args:
+            no_groups: The name of a buffer with the numbers of work groups, three zeros. OpenGL
+                itself drops a `glDispatchCompute` of none.
         """
         trials: dict[int, list[Call]] = {}
         for dispatch, program, source in self._prepared:
             if trials.get(program) or dispatch.textures:
                 trials.setdefault(program, [])
                 continue
-            no_output = (gl_names.SHADER_STORAGE_BUFFER, OUTPUT_BLOCK, 0)
             trials[program] = [
                 *self._use(program, source.sizes, {}),
-                (self._gl.unchecked("glBindBufferBase"), no_output),
-                *(
-                    call
-                    for i, operand in enumerate(dispatch.operands if source.image_reads else ())
-                    for call in self._bind(places.view(operand), operand.kind, i, True, {})
+                *self._bind_all(dispatch, source, places, {}),
+                (
+                    self._gl.unchecked("glBindBuffer"),
+                    (gl_names.DISPATCH_INDIRECT_BUFFER, no_groups),
                 ),
-                (self._gl.unchecked("glDispatchCompute"), (1, 1, 1)),
+                (self._gl.unchecked("glDispatchComputeIndirect"), (0,)),
             ]
         return trials
 
@@ -192,12 +194,7 @@ class Recorder:
         read: set[Allocation] = set()
         for dispatch, program, source in self._prepared:
             yield from self._use(program, source.sizes, cache)
-            images = source.image_reads
-            for i, operand in enumerate(dispatch.operands):
-                unit, view = (i if images else i + 1), places.view(operand)
-                yield from self._bind(view, operand.kind, unit, images, cache)
-            output_view = places.view(dispatch.output)
-            yield from self._bind(output_view, dispatch.output.kind, OUTPUT_BLOCK, False, cache)
+            yield from self._bind_all(dispatch, source, places, cache)
             if dispatch.textures:
                 yield from self._sample(dispatch, places.resources)
             reads = {allocations[v] for v in dispatch.operands if isinstance(v, Value)}
@@ -233,6 +230,16 @@ class Recorder:
             cache["sizes", program] = sizes
             values = (c_int * len(sizes))(*sizes)
             yield self._gl.unchecked("glUniform1iv"), (SIZES, len(sizes), values)
+
+    def _bind_all(
+        self, dispatch: Dispatch, source: Source, places: Places, cache: StateCache
+    ) -> Iterator[Call]:
+        images = source.image_reads
+        for i, operand in enumerate(dispatch.operands):
+            unit, view = (i if images else i + 1), places.view(operand)
+            yield from self._bind(view, operand.kind, unit, images, cache)
+        output, kind = places.view(dispatch.output), dispatch.output.kind
+        yield from self._bind(output, kind, OUTPUT_BLOCK, False, cache)
 
     def _bind(
         self, target: TexelView, kind: Kind, unit: int, image: bool, cache: StateCache

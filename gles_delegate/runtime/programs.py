@@ -50,28 +50,28 @@ class Programs:
         """Wait until every program is compiled, and add new ones to the store.
 
         Args:
-            trials: By program, calls that run it once. llvmpipe generates machine code at the
-                first dispatch of a program.
+            trials: By program, calls that run it once. Some drivers, such as llvmpipe and V3D,
+                generate machine code at the first dispatch of a program.
 
         Raises:
             ShaderError: A shader does not compile or link.
         """
         programs, report = self._programs.values(), progress or (lambda done, total: None)
         total = len(programs)
+
+        def try_out(program: Program) -> None:
+            program.finish()
+            for function, arguments in trials[program.name]:
+                function(*arguments)
+            self._gpu.gl.check("compile")
+
+        jobs = [partial(try_out, program) for program in programs]
         if self._gpu.limits.llvmpipe:
-
-            def try_out(program: Program) -> None:
-                program.finish()
-                for function, arguments in trials[program.name]:
-                    function(*arguments)
-                self._gpu.gl.check("compile")
-
-            jobs = [partial(try_out, program) for program in programs]
             self._gpu.run_trials(jobs, lambda done: report(done, total))
         else:
-            for done, program in enumerate(programs):
+            for done, job in enumerate(jobs):
                 report(done, total)
-                program.finish()
+                job()
             report(total, total)
         self._keep()
 

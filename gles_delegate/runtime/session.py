@@ -9,6 +9,7 @@ import numpy as np
 
 from gles_delegate.closing import release_all
 from gles_delegate.dispatch import Dispatch
+from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.buffers import Buffer
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.model.graph import Array, Graph
@@ -62,13 +63,23 @@ class Session:
                 self.rebind(resources or {}, undo)()
                 undo.pop_all()
             self.states = tuple(index for index in self.inputs if index in plan.outputs)
-            trials = self._recorder.trials(self._buffers.places)
-            self._programs.compile(trials, progress)
+            self._compile(progress)
             if store is not None:
                 store.save()
         except BaseException:
             self.release()
             raise
+
+    def _compile(self, progress: Progress | None) -> None:
+        gl = self._gpu.gl
+        before = gl.integer(gl_names.DISPATCH_INDIRECT_BUFFER_BINDING)
+        no_groups = Buffer(gl, bytes(12))
+        try:
+            trials = self._recorder.trials(self._buffers.places, no_groups.name)
+            self._programs.compile(trials, progress)
+        finally:
+            gl.unchecked("glBindBuffer")(gl_names.DISPATCH_INDIRECT_BUFFER, before)
+            no_groups.release()
 
     def rebind(self, resources: Mapping[int, Resource], undo: ExitStack) -> Callable[[], None]:
         """Prepare for other bound buffers and textures, whose ports must be the same.

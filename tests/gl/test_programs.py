@@ -1,0 +1,33 @@
+"""Programs are ready for use before the first run."""
+
+from __future__ import annotations
+
+import pytest
+
+import gles_delegate as gd
+from tests.support.small import allocated, check
+from tests.support.trace import traced
+
+pytestmark = pytest.mark.usefixtures("gl")
+
+
+@pytest.fixture(params=["here", "floor"])
+def device(request: pytest.FixtureRequest) -> None:
+    if request.param == "floor":
+        request.getfixturevalue("floor")
+
+
+@pytest.mark.usefixtures("device")
+def test_every_program_is_used_before_the_first_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drivers such as llvmpipe and V3D generate machine code when a program is first used."""
+    steps: list[tuple[int, int]] = []
+    with (
+        traced(monkeypatch) as calls,
+        gd.GpuDelegate(progress=lambda done, total: steps.append((done, total))) as delegate,
+    ):
+        interpreter = allocated(delegate)
+        programs = calls.count("glCreateProgram")
+        assert calls.count("glDispatchComputeIndirect") >= programs > 0
+        assert "glDispatchCompute" not in calls
+        assert (steps[0], steps[-1]) == ((0, programs), (programs, programs))
+        check(interpreter)
