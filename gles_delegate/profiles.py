@@ -18,17 +18,19 @@ class Profile:
 
     Attributes:
         pointwise: Tiles of convolutions in which each output pixel sees one input pixel.
-        windows: Tiles of all other convolutions.
+        windows: Tiles of all other convolutions, which go through the window tap by tap.
         others: Tiles of transposed convolutions and products of two tensors.
         depthwise: Pixels of a depthwise convolution; half as many if it has a stride.
-        columns: Most pixels that a run reads of an input row; a wide window takes shorter runs.
-        row_loops: The number of a window's rows is a uniform: an unrolled loop takes registers.
+        columns: Most pixels that a depthwise convolution reads of an input row; a wide window
+            takes shorter runs, and a wider one goes tap by tap.
+        row_loops: The number of a depthwise window's rows is a uniform: an unrolled loop takes
+            registers.
         lanes: Most invocations of a convolution's work group, along the pixels and the slices.
         half_storage: Tensors stored as float16 are worth their loss of precision.
     """
 
     pointwise: Tiles = ((2, 2),)
-    windows: Tiles = ((3, 1),)
+    windows: Tiles = ((2, 2),)
     others: Tiles = ((2, 2),)
     depthwise: tuple[int, ...] = (3,)
     columns: int = 6
@@ -50,17 +52,17 @@ class Profile:
 UNKNOWN = Profile()
 # A GPU is bound by memory; on a processor unpacking float16 costs more than it saves.
 SOFTWARE = Profile(half_storage=False)
-V3D = Profile(((2, 2), (2, 1)), ((2, 1),), ((2, 2),), (2,), columns=4)
-MIDGARD = Profile(((4, 1), (3, 1)), ((2, 1),), ((2, 1),), (2,), columns=5, row_loops=True)
-BIFROST = Profile(((4, 2), (4, 1), (2, 2)), ((3, 1), (2, 1)), ((2, 2),), (3, 2))
-VALHALL = replace(BIFROST, pointwise=((3, 2), (4, 1), (2, 2)))
+V3D = Profile(((2, 2), (2, 1)), ((2, 2), (2, 1)), ((2, 2),), (2,), columns=4)
+MIDGARD = Profile(((4, 1), (3, 1)), ((2, 1),), ((2, 1),), (2,), columns=4, row_loops=True)
+BIFROST = Profile(((4, 2), (4, 1), (2, 2)), ((4, 1), (3, 1)), ((2, 2),), (3, 2))
+VALHALL = replace(BIFROST, pointwise=((3, 2), (4, 1), (2, 2)), windows=((3, 2), (4, 1)))
 _LARGE = ((4, 2), (4, 4), (8, 2), (2, 2))
 DESKTOP = Profile(_LARGE, _LARGE, _LARGE, (8, 4), columns=32)
-ADRENO_7XX = replace(DESKTOP, windows=((4, 2), (3, 2), (2, 2)), columns=12)
-ADRENO_5XX = replace(ADRENO_7XX, windows=((4, 1), (3, 1)), columns=10, row_loops=True)
+ADRENO_7XX = replace(DESKTOP, columns=12)
+ADRENO_5XX = replace(DESKTOP, windows=((4, 2), (4, 1)), columns=10, row_loops=True)
 # It reads storage blocks word by word, which takes registers.
 ADRENO_6XX = Profile(
-    ((4, 2), (4, 1), (2, 2)), ((3, 1), (2, 1)), ((4, 2), (2, 2)), (4, 2), row_loops=True
+    ((4, 2), (4, 1), (2, 2)), ((4, 2), (4, 1)), ((4, 2), (2, 2)), (4, 2), row_loops=True
 )
 # Lanes of one slice read the same weights, which Intel then loads once.
 INTEL = Profile(((4, 2), (2, 2)), ((2, 2),), ((2, 2),), (4,), 32, lanes=(64, 1))

@@ -41,6 +41,22 @@ void main() {
       v[p] = LOAD(X, k * in_pixels + min(tile + p * PIXEL_LANES, OUT_PIXELS - 1));
     add_product(sum, v, w + k * step);
   }
+#elif BY_TAPS
+  Run tile = find_run(PIXEL_INVOCATION);
+  for (int ky = 0; ky < KERNEL_H; ++ky) {
+    int line = run_line(tile, ky);
+    for (int kx = 0; kx < KERNEL_W; ++kx) {
+      int x[PIXELS];
+#pragma unroll
+      for (int p = 0; p < PIXELS; ++p) x[p] = run_input(line, run_column(tile, p, kx));
+      for (int k = 0; k < IN_SLICES; ++k) {
+#pragma unroll
+        for (int p = 0; p < PIXELS; ++p) v[p] = LOAD_OR_ZERO(X, k * in_pixels + x[p]);
+        add_product(sum, v, w);
+        w += step;
+      }
+    }
+  }
 #else
   Run tile = find_run(PIXEL_INVOCATION);
   int tap[KERNEL_W];

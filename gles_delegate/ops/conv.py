@@ -112,17 +112,22 @@ def product(
         window = None
     if window is None:
         tile = Tile.choose(output.pixels, output.slices, x.slices, node.limits, node.choice)
-        rows, tiles = 1, ceil(output.pixels / tile.pixels)
+        tiles = ceil(output.pixels / tile.pixels)
         defines = {"POINTWISE": 1, "KERNEL_H": 1, "KERNEL_W": 1}
+        passes = x.slices
     else:
         batch = output.shape[0]
         tile = Tile.of_run(window, batch, x, output.slices, node.limits, node.choice)
-        rows, tiles = window.kernel_h, batch * window.out_h * runs_of(window, tile.pixels)
-        defines = {"POINTWISE": 0, **run_defines(window, batch, tile.pixels)}
+        tiles = batch * window.out_h * runs_of(window, tile.pixels)
+        by_taps = not node.limits.llvmpipe
+        defines = {"POINTWISE": 0, **run_defines(window, batch, tile.pixels, by_taps)}
+        passes = window.kernel_h * x.slices
+        if by_taps:
+            passes = window.kernel_h * (window.kernel_w * (x.slices + 1) + 1)
     grid = tile.grid(tiles, ceil(output.slices / tile.slices))
     dispatch = Convolution(
         node.index, "conv_2d", (x,), output, grid, defines, epilogue, flops=flops,
-        choice=node.choice, passes=rows * x.slices + tile.pixels * tile.slices + 2, window=window,
+        choice=node.choice, passes=passes + tile.pixels * tile.slices + 2, window=window,
         tile=tile,
     )  # fmt: skip
     return with_weights(node, dispatch, tile, groups, inputs, by_runs=window is not None)

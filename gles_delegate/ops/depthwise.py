@@ -98,23 +98,25 @@ def depthwise_conv_2d(node: NodeView, options: DepthwiseConv2DOptions) -> list[S
         most = option_of(node.limits.profile.depthwise, node.choice)
         most = most if window.stride_w == 1 else ceil(most / 2)
         pixels = gpu_run(window, most, node.limits.profile)
+    by_taps = not node.limits.llvmpipe and kernel_w > node.limits.profile.columns
     multiplier = outputs // channels
-    defines = _defines(x, window, batch, pixels, multiplier)
+    defines = _defines(x, window, batch, pixels, multiplier, by_taps)
     runs = batch * window.out_h * runs_of(window, pixels)
     grid = _run_grid(runs, output.slices, node.limits, node.choice)
+    passes = kernel_h * (1 + kernel_w * by_taps)
     dispatch = Depthwise(
         node.index, "depthwise_conv_2d", (x, weights), output, grid, defines,
         activation(options.fused_activation), flops=2 * output.elements * taps, choice=node.choice,
-        passes=kernel_h, window=window, run=pixels, multiplier=multiplier,
+        passes=passes, window=window, run=pixels, multiplier=multiplier,
     )  # fmt: skip
     return [*steps, with_size_uniforms(dispatch, node.limits)]
 
 
 def _defines(
-    x: Operand, window: Window, batch: int, run: int, multiplier: int
+    x: Operand, window: Window, batch: int, run: int, multiplier: int, by_taps: bool = False
 ) -> dict[str, Define]:
     defines: dict[str, Define] = {
-        **run_defines(window, batch, run),
+        **run_defines(window, batch, run, by_taps),
         "IN_PIXELS": x.pixels,
         "MULTIPLIER": multiplier,
         "PIXELS": run,

@@ -82,10 +82,12 @@ def _pooled(
     defines: dict[str, Define] = {**window.defines("FILTER"), "BATCH": batch, "POOLING": mode}
     grid = make_grid(output.pixels, output.slices, node.limits)
     passes = min(window.kernel_h, height) * (min(window.kernel_w, width) + 2)
-    return Pooling(
+    pooling = Pooling(
         node.index, "pool_2d", (x,), output, grid, defines, epilogue, passes=passes, window=window,
         mode=mode,
     )  # fmt: skip
+    # A GPU's compiler would unroll a large window.
+    return pooling if node.limits.llvmpipe else pooling.sized("FILTER_H", "FILTER_W")
 
 
 @op("MaxUnpooling2D")

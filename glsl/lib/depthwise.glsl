@@ -41,6 +41,14 @@ void convolve(out vec4 sum[PIXELS], Run run, int slice, int slices, int in_pixel
 #pragma unroll(gpu)
   for (int ky = 0; ky < KERNEL_H; ++ky) {
     int line = run_line(run, ky);
+#if BY_TAPS
+    for (int kx = 0; kx < KERNEL_W; ++kx) {
+      vec4 weight = LOAD(D, tap++);
+#pragma unroll
+      for (int p = 0; p < PIXELS; ++p)
+        sum[p] += input_of(slice, run_input(line, run_column(run, p, kx)), in_pixels) * weight;
+    }
+#else
     vec4 v[COLUMNS];
 #pragma unroll
     for (int c = 0; c < COLUMNS; ++c)
@@ -51,6 +59,7 @@ void convolve(out vec4 sum[PIXELS], Run run, int slice, int slices, int in_pixel
 #pragma unroll
       for (int p = 0; p < PIXELS; ++p) sum[p] += v[p * STRIDE_W + kx] * weight;
     }
+#endif
   }
 }
 #endif

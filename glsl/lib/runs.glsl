@@ -6,7 +6,8 @@
 #define LIB_RUNS
 #ifndef ASSEMBLED
 #define PIXELS 2  // outputs of a run
-#define COLUMNS 4  // the input's columns under a run
+#define BY_TAPS 0  // 1: read for one tap at a time; 0: all that a run sees of an input row
+#define COLUMNS 4  // the input's columns under a run; 1 if BY_TAPS
 #define RUNS 3  // runs in a row of the output
 #define BATCH 1  // images
 #define IN_H 10  // rows of the input
@@ -55,6 +56,13 @@ Run find_run(int number) {
 int run_line(Run run, int ky) {
   int y = run.y + ky * DILATION_H;
   return uint(y) < uint(IN_H) ? run.first + ky * (DILATION_H * IN_W) : OUTSIDE;
+}
+
+// The input's column under tap `kx` of the output that is number `p` of the run; OUTSIDE if there
+// is none.
+int run_column(Run run, int p, int kx) {
+  int x = (run.start + p * RUN_STEP) * STRIDE_W - PAD_W + kx * DILATION_W;
+  return uint(x) < uint(IN_W) ? x : OUTSIDE;
 }
 
 // The pixel in a `column` of such a row, negative if there is none.

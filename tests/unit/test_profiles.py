@@ -61,4 +61,4 @@ def test_every_list_of_tiles_begins_with_a_default() -> None:
 
 
 def test_an_unknown_device_has_small_tiles() -> None:
-    assert UNKNOWN.tiles == (((2, 2),), ((3, 1),), ((2, 2),), (3,))
+    assert UNKNOWN.tiles == (((2, 2),), ((2, 2),), ((2, 2),), (3,))

@@ -167,14 +167,39 @@ def test_sizes_are_uniforms_where_a_device_allows_it() -> None:
 
 
 @pytest.mark.parametrize("loops", [False, True])
-def test_rows_of_a_window_are_a_loop_where_registers_are_few(loops: bool) -> None:
+def test_rows_of_a_depthwise_window_are_a_loop_where_registers_are_few(loops: bool) -> None:
+    dispatch = depthwise(Profile(row_loops=loops))
+    assert ("KERNEL_H" in dispatch.sizes) == loops
+    assert dispatch.defines["KERNEL_W"] == 3
+
+
+def test_a_wide_depthwise_window_goes_tap_by_tap() -> None:
+    assert not depthwise(Profile(columns=3)).defines["BY_TAPS"]
+    dispatch = depthwise(Profile(columns=2))
+    assert dispatch.defines["BY_TAPS"]
+    assert dispatch.sizes["KERNEL_H"] == dispatch.sizes["KERNEL_W"] == 3
+
+
+def depthwise(profile: Profile) -> Dispatch:
     net = Net()
-    graph = read_model(net.build([net.conv(size=3), net.depthwise()]))
-    limits = Limits(profile=Profile(row_loops=loops))
-    for choice in (0, 1):
-        lowered = lower_graph(graph, limits, choices=dict.fromkeys((0, 1), choice))
-        plan = make_plan(lowered, lowered.steps, limits)
-        assert {("KERNEL_H" in dispatch.sizes) for dispatch in plan.dispatches} == {loops}
+    graph = read_model(net.build([net.depthwise()]))
+    limits = Limits(profile=profile)
+    lowered = lower_graph(graph, limits)
+    return next(
+        dispatch
+        for dispatch in make_plan(lowered, lowered.steps, limits).dispatches
+        if dispatch.shader == "depthwise_conv_2d"
+    )
+
+
+def test_windows_of_all_sizes_share_a_program_on_a_gpu() -> None:
+    texts = set()
+    for size in (2, 3, 5):
+        net = Net()
+        lowered = lower_graph(read_model(net.build([net.conv(size=size)])), Limits())
+        plan = make_plan(lowered, lowered.steps, Limits())
+        texts |= {assemble(d, Limits()).text for d in plan.dispatches if d.shader == "conv_2d"}
+    assert len(texts) == 1
 
 
 @pytest.mark.parametrize("llvmpipe", [False, True], ids=["gpu", "llvmpipe"])

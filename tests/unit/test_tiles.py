@@ -49,15 +49,23 @@ def test_tiles_fit_the_output_and_the_device(limits: Limits) -> None:
                 assert 1 <= tile.slices <= slices
                 assert 1 <= tile.pixels <= MOST_PIXELS
                 assert tile.pixel_lanes * tile.slice_lanes <= Limits().invocations
-                if tile.pixels > 1 and not limits.llvmpipe:
-                    assert (tile.pixels - 1) * stride + kernel <= profile.columns
+                if not limits.llvmpipe:
+                    assert tile.pixels <= option_of(profile.windows, choice)[0]
 
 
 def test_few_pixels_have_small_work_groups_along_them() -> None:
     intel = GPUS["Intel"]
     lanes = [Tile.choose(pixels, 8, 8, intel).pixel_lanes for pixels in (9, 96, 400)]
     assert lanes == [16, 32, 64]
-    assert {Tile.choose(pixels, 8, 8, Limits()).pixel_lanes for pixels in (9, 96, 400)} == {8}
+    assert {Tile.choose(pixels, 16, 8, Limits()).pixel_lanes for pixels in (9, 96, 400)} == {8}
+
+
+@pytest.mark.parametrize(
+    ("slices", "lanes"), [(1, (64, 1)), (4, (32, 2)), (6, (64, 1)), (8, (16, 4)), (16, (8, 8))]
+)
+def test_work_groups_have_few_idle_lanes(slices: int, lanes: tuple[int, int]) -> None:
+    tile = Tile.choose(1 << 12, slices, 8, Limits())
+    assert (tile.pixel_lanes, tile.slice_lanes) == lanes
 
 
 def test_lanes_lie_along_the_slices_where_pixels_would_leave_some_idle() -> None:

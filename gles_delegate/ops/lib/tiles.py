@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import ceil
+from math import ceil, prod
 from typing import TypeVar
 
 from gles_delegate.dispatch import Grid, Operand
@@ -58,7 +58,9 @@ class Tile:
         if pixels < 8 and slices > pixels:
             return cls(max(pixels if limits.llvmpipe else min(pixels, p), 1), 1, 1, 64, True)
         if not limits.llvmpipe:
-            return cls(p, min(slices, s), *_lanes(ceil(pixels / p), limits.profile))
+            return cls(
+                p, min(slices, s), *_lanes(ceil(pixels / p), ceil(slices / s), limits.profile)
+            )
         tiles = CPU_TILES[choice]
 
         def cost(tile: Tile) -> float:
@@ -74,12 +76,12 @@ class Tile:
         """Choose the tile for an output of that many slices that is computed in runs."""
         pixels = batch * window.out_h * window.out_w
         p, s = option_of(limits.profile.windows, choice)
-        p = 8 if limits.llvmpipe else gpu_run(window, p, limits.profile)
+        length = run_length(window, 8 if limits.llvmpipe else p)
         if pixels < 8 and slices > pixels:
-            return cls(run_length(window, p), 1, 1, 64, True)
+            return cls(length, 1, 1, 64, True)
         if not limits.llvmpipe:
-            runs = batch * window.out_h * runs_of(window, p)
-            return cls(p, min(slices, s), *_lanes(runs, limits.profile))
+            runs = batch * window.out_h * runs_of(window, length)
+            return cls(length, min(slices, s), *_lanes(runs, ceil(slices / s), limits.profile))
         tiles, lanes, width = CPU_TILES[choice], min(x.channels, 4), window.kernel_w
 
         def cost(tile: Tile) -> float:
@@ -199,12 +201,23 @@ def option_of(options: Sequence[Option], choice: int) -> Option:
     return options[min(choice, len(options) - 1)]
 
 
-def _lanes(invocations: int, profile: Profile) -> tuple[int, int]:
-    """Lanes of a work group along the pixels and along the slices; few pixels take fewer."""
+def _lanes(pixels: int, slices: int, profile: Profile) -> tuple[int, int]:
+    """Lanes of a work group along the pixels and along the slices, of which the fewest are idle.
+
+    Args:
+        pixels: Tiles along the pixels. Few take fewer lanes.
+        slices: Tiles along the slices.
+    """
     along, across = profile.lanes
-    while along > 16 and along >= 2 * invocations:
+    shapes = [(along * across // lanes, lanes) for lanes in (8, 4, 2, 1) if lanes <= across]
+    along, across = min(shapes, key=lambda shape: prod(map(_padded, (pixels, slices), shape)))
+    while along > 16 and along >= 2 * pixels:
         along //= 2
     return along, across
+
+
+def _padded(size: int, multiple: int) -> int:
+    return ceil(size / multiple) * multiple
 
 
 def run_length(window: Window, most: int) -> int:
@@ -218,6 +231,11 @@ def run_length(window: Window, most: int) -> int:
 def gpu_run(window: Window, most: int, profile: Profile) -> int:
     """Pixels per run on a GPU: as many as `profile.columns` lets it compute."""
     return run_length(window, max(min(most, _pixels_of(window, profile.columns)), 1))
+
+
+def columns_of(window: Window, pixels: int) -> int:
+    """Pixels of an input row that a run of so many outputs sees."""
+    return (pixels - 1) * window.stride_w + window.kernel_w
 
 
 def _pixels_of(window: Window, columns: int) -> int:

@@ -25,7 +25,7 @@ from gles_delegate.ops.lib.registry import (
     NodeView,
     Unsupported,
 )
-from gles_delegate.ops.lib.tiles import Tile, runs_of
+from gles_delegate.ops.lib.tiles import Tile, columns_of, runs_of
 from gles_delegate.ops.lib.views import Region, View, view
 from gles_delegate.ops.lib.window import Window
 
@@ -49,13 +49,19 @@ WeightInputs: TypeAlias = tuple[int, int]
 """Which inputs of a node are the weights and, if it has them, the biases."""
 
 
-def run_defines(window: Window, batch: int, pixels: int) -> dict[str, Define]:
-    """Defines of glsl/lib/runs.glsl for runs of that many pixels."""
-    columns = (pixels - 1) * window.stride_w + window.kernel_w
+def run_defines(
+    window: Window, batch: int, pixels: int, by_taps: bool = False
+) -> dict[str, Define]:
+    """Defines of glsl/lib/runs.glsl for runs of that many pixels.
+
+    Args:
+        by_taps: Whether they are computed tap by tap, not row by row.
+    """
     runs: dict[str, Define] = {
         "BATCH": batch,
         "RUNS": runs_of(window, pixels),
-        "COLUMNS": columns,
+        "COLUMNS": 1 if by_taps else columns_of(window, pixels),
+        "BY_TAPS": int(by_taps),
     }
     return {**window.defines("KERNEL"), **window.dilation_defines(), **runs}
 
@@ -104,10 +110,13 @@ def with_size_uniforms(dispatch: DispatchT, limits: Limits, by_runs: bool = True
     """
     if max(dispatch.output.pixels, dispatch.grid.pixels + WORK_GROUP) >= MOST_DIVIDED:
         return dispatch
-    loops = limits.profile.row_loops and not limits.llvmpipe
-    if dispatch.choice and by_runs and not loops:
+    if limits.llvmpipe and dispatch.choice and by_runs:
         return dispatch
-    names = _SIZES if loops or limits.llvmpipe else _SIZES - {"KERNEL_H"}
+    names = set(_SIZES)
+    if dispatch.defines.get("BY_TAPS"):
+        names.add("KERNEL_W")
+    elif not (limits.llvmpipe or limits.profile.row_loops):
+        names.remove("KERNEL_H")
     return dispatch.sized(*(name for name in dispatch.defines if name in names))
 
 
