@@ -6,8 +6,8 @@ bin := .venv/bin
 windows := xauth xvfb libdbus-1-3 libfontconfig1 libharfbuzz0b libxcb-cursor0 libxcb-icccm4 \
 	libxcb-keysyms1 libxcb-shape0 libxkbcommon-x11-0
 
-.PHONY: demo test test-all fuzz attack test-drivers test-litert test-systems benchmark lint docs wheel \
-	clean debian
+.PHONY: demo test test-all fuzz attack test-drivers test-gpus test-litert test-systems benchmark lint \
+	docs wheel clean debian
 
 demo: .venv/.with-examples
 	$(bin)/python examples/demo.py
@@ -48,6 +48,15 @@ test-drivers: .venv/.with-test
 	LD_LIBRARY_PATH=$(CURDIR)/.venv/angle GLES_DELEGATE_EGL=$(CURDIR)/.venv/angle/libEGL.so \
 		$(bin)/pytest $(on_drivers)
 
+# What the compilers of GPUs make of the kernels, against the table in tools/gpu-lab/figures.csv;
+# `devices` chooses. GPU_LAB is the folder of a lab, or a tar.xz; without it, one is built.
+test-gpus: .venv/.with-test
+	case "$(GPU_LAB)" in \
+		*.tar.xz) $(bin)/python -m tarfile --extract "$(GPU_LAB)" .venv/gpu-lab ;; \
+		"") [ -d .venv/gpu-lab/prefix ] || tools/gpu-lab/build ;; \
+	esac
+	$(bin)/python tools/gpu-lab/measure --check --devices $(devices)
+
 # The delegate inside older versions of LiteRT; `test` has the newest.
 test-litert: .venv/.with-test
 	for version in 2.1.0 2.2.0; do \
@@ -81,6 +90,7 @@ lint: .venv/.with-test
 docs: export NO_MKDOCS_2_WARNING = 1
 docs: .venv/.with-docs
 	$(bin)/python tools/op-table
+	$(bin)/python tools/gpu-lab/measure --page
 	$(bin)/mkdocs build --quiet
 
 # build/ keeps files that are gone from the checkout, and setuptools would ship them.

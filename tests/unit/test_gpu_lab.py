@@ -1,0 +1,118 @@
+"""The figures that tools/gpu-lab makes of what drivers say."""
+
+from __future__ import annotations
+
+import runpy
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+LAB = Path(__file__).parents[2] / "tools" / "gpu-lab"
+lab: Any = SimpleNamespace(**runpy.run_path(str(LAB / "measure")))
+
+V3D = (
+    "MESA_SHADER_COMPUTE shader: 356 inst, 2 threads, 1 loops, 56 uniforms, 57 max-temps, "
+    "3:9 spills:fills, 0 sfu-stalls, 360 inst-and-stalls, 22 nops"
+)
+MIDGARD = (
+    "MESA_SHADER_COMPUTE shader: 324 inst, 166 bundles, 197 quadwords, 16 registers, 1 threads, "
+    "1 loops, 14:39 spills:fills"
+)
+BIFROST = (
+    "MESA_SHADER_COMPUTE shader: 620 inst, 476 tuples, 71 clauses, 22.000000 cycles, "
+    "18.916666 arith, 0.000000 texture, 0.000000 vary, 22.000000 ldst, 383 quadwords, 1 threads, "
+    "0 preloads, 1 loops, 0:0 spills:fills"
+)
+VALHALL = (
+    "MESA_SHADER_COMPUTE shader: 486 inst, 25.500000 cycles, 1.906250 fma, 4.421875 cvt, "
+    "3.500000 sfu, 0.000000 v, 0.000000 t, 25.500000 ls, 248 quadwords, 1 threads, 1 loops, "
+    "0:0 spills:fills"
+)
+ADRENO = (
+    "CL shader: 832 inst, 145 nops, 670 non-nops, 56 mov, 12 cov, 1320 dwords, 0 last-baryf, "
+    "0 last-helper, 5 half, 24 full, 8 constlen, 156 cat0, 68 cat1, 329 cat2, 238 cat3, 2 cat4, "
+    "0 cat5, 22 cat6, 0 cat7, 7 stp, 5 ldp, 0 sstall, 14 (ss), 88 systall, 2 (sy), 4 waves, "
+    "1 loops, 0 preamble inst, 0 early-preamble\n"
+)
+INTEL = (
+    "CS SIMD8 shader: 468 inst, 1 loops, 10386 cycles, 0:0 spills:fills, 19 sends, scheduled with "
+    "mode top-down, Promoted 0 constants, compacted 7488 to 5824 bytes.\n"
+)
+NOISE = [
+    "0:2(12): warning: extension `GL_EXT_texture_buffer' unsupported in compute shader",
+    "SIMD16 shader failed to compile: SIMD16 CS compile failed: Failure to register allocate.",
+]
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (V3D, (356, 2, 3, 9, 360 / 16)),
+        (MIDGARD, (324, 1, 14, 39, 166)),
+        (BIFROST, (620, 1, 0, 0, 22)),
+        (VALHALL, (486, 1, 0, 0, 25.5)),
+        (ADRENO, (832, 4, 7, 5, 13)),
+        (INTEL, (468, 8, 0, 0, 468 / 8)),
+    ],
+)
+def test_the_statistics_of_each_driver_are_read(message: str, expected: tuple[float, ...]) -> None:
+    after = ["Flushing everything due to: Launch grid post-barrier"]
+    assert lab.statistics([*NOISE, message, *after]) == lab.Statistics(*expected)
+
+
+def test_of_several_widths_the_last_counts() -> None:
+    wider = INTEL.replace("SIMD8", "SIMD16")
+    assert lab.statistics([INTEL, wider]).threads == 16
+
+
+def test_a_driver_that_says_nothing_is_an_error() -> None:
+    with pytest.raises(ValueError, match="expected the driver's statistics"):
+        lab.statistics(NOISE)
+
+
+@pytest.mark.parametrize(("twice", "body"), [(30, 8), (60, 12)])
+def test_a_loop_counts_as_often_as_it_runs(twice: int, body: int) -> None:
+    program = {
+        "messages": [BIFROST],
+        "without": [BIFROST.replace("22.0", "10.0")],
+        "twice": [BIFROST.replace("22.0", f"{twice}.0")],
+        "runs": [(1000, 5), (3000, 1)],
+    }
+    assert lab.figures(program).cost == pytest.approx((1000 * (22 + 4 * body) + 3000 * 22) / 1e6)
+
+
+ROW = lab.Figures(programs=2, spilling=1, instructions=900, threads=2, spills=3, fills=9, cost=10.0)
+POINTWISE, POOL = ("v3d-7.1", "m", "conv_2d pointwise"), ("v3d-7.1", "m", "pool_2d")
+TABLE = {POINTWISE: ROW, POOL: ROW}
+
+
+@pytest.mark.parametrize(
+    ("changes", "worse", "better"),
+    [
+        ({}, [], []),
+        ({"fills": 10}, ["spills and fills 25, in the table 24"], []),
+        ({"fills": 8}, [], ["spills and fills 23, in the table 24"]),
+        ({"cost": 10.9}, [], []),  # the sum counts: 20.9 for 20
+        ({"cost": 11.1}, ["cost 21.1, in the table 20"], []),
+        ({"cost": 9.0}, [], ["cost 19, in the table 20"]),
+    ],
+)
+def test_what_spills_more_or_costs_5_percent_more_is_worse(
+    changes: dict[str, float], worse: list[str], better: list[str]
+) -> None:
+    found = lab.compare(TABLE, {**TABLE, POOL: replace(ROW, **changes)})
+    assert found == (
+        {f"v3d-7.1, m: {line}": [POOL] for line in worse},
+        [f"v3d-7.1, m: {line}" for line in better],
+    )
+
+
+def test_a_model_that_is_not_in_the_table_is_an_error() -> None:
+    assert list(lab.compare({}, TABLE)[0]) == ["v3d-7.1, m: not in the table"]
+
+
+def test_the_page_shows_the_table() -> None:
+    assert lab.page(lab.read()) == lab.PAGE.read_text("utf-8"), "make docs"
