@@ -77,9 +77,8 @@ def test_a_driver_that_says_nothing_is_an_error() -> None:
 def test_a_loop_counts_as_often_as_it_runs(twice: int, body: int) -> None:
     program = {
         "messages": [BIFROST],
-        "without": [BIFROST.replace("22.0", "10.0")],
-        "twice": [BIFROST.replace("22.0", f"{twice}.0")],
-        "runs": [(1000, 5), (3000, 1)],
+        "loops": [[[BIFROST.replace("22.0", "10.0")], [BIFROST.replace("22.0", f"{twice}.0")]]],
+        "runs": [(1000, [4]), (3000, [0])],
     }
     assert lab.figures(program).cost == pytest.approx((1000 * (22 + 4 * body) + 3000 * 22) / 1e6)
 
