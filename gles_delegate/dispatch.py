@@ -76,6 +76,10 @@ class Value(_Texels):
         return f"t{self.tensor}{part}[{'x'.join(map(str, self.shape))}]"
 
 
+TEXTURE_WIDTH = 1024
+"""Texels in a row of a texture of weights, as glsl/lib/weights.glsl knows them."""
+
+
 @dataclass(frozen=True)
 class Const(_Texels):
     """Constants on the GPU, packed from constant tensors.
@@ -86,6 +90,7 @@ class Const(_Texels):
         tensors: Indices of constant TFLite tensors.
         shape: The shape of the tensor that the packed array holds.
         kind: The type of its lanes.
+        texture: Read through a 2D texture with rows of `TEXTURE_WIDTH` texels.
     """
 
     pack: Callable[..., Array]
@@ -93,6 +98,7 @@ class Const(_Texels):
     shape: Shape
     args: tuple[Define, ...] = ()
     kind: Kind = "float"
+    texture: bool = False
 
     def __str__(self) -> str:
         tensors = ",".join(map(str, self.tensors))

@@ -21,6 +21,7 @@ class Limits:
         block_bytes: Size of one shader storage block.
         buffer_texels: Texels of a buffer texture through which tensors are read;
             0: tensors are read through shader storage blocks.
+        texture_size: Texels of a texture along one side.
         size_uniforms: One program can serve dispatches of several sizes, which are uniforms then.
         profile: What suits its family of GPUs.
         llvmpipe: The device is Mesa's software rasterizer, which calls for other kernels.
@@ -38,6 +39,7 @@ class Limits:
     shared_bytes: int = 16384
     block_bytes: int = 1 << 27
     buffer_texels: int = 0
+    texture_size: int = 2048
     size_uniforms: bool = True
     profile: Profile = UNKNOWN
     llvmpipe: bool = False

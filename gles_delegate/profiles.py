@@ -26,6 +26,7 @@ class Profile:
         row_loops: The number of a depthwise window's rows is a uniform: an unrolled loop takes
             registers.
         lanes: Most invocations of a convolution's work group, along the pixels and the slices.
+        weight_textures: Weights are read through textures, not storage blocks.
         half_storage: Tensors stored as float16 are worth their loss of precision.
     """
 
@@ -36,6 +37,7 @@ class Profile:
     columns: int = 6
     row_loops: bool = False
     lanes: tuple[int, int] = (8, 8)
+    weight_textures: bool = False
     half_storage: bool = True
 
     @property
@@ -53,16 +55,22 @@ UNKNOWN = Profile()
 # A GPU is bound by memory; on a processor unpacking float16 costs more than it saves.
 SOFTWARE = Profile(half_storage=False)
 V3D = Profile(((2, 2), (2, 1)), ((2, 2), (2, 1)), ((2, 2),), (2,), columns=4)
-MIDGARD = Profile(((4, 1), (3, 1)), ((2, 1),), ((2, 1),), (2,), columns=4, row_loops=True)
-BIFROST = Profile(((4, 2), (4, 1), (2, 2)), ((4, 1), (3, 1)), ((2, 2),), (3, 2))
-VALHALL = replace(BIFROST, pointwise=((3, 2), (4, 1), (2, 2)), windows=((3, 2), (4, 1)))
+# Mali is bound by what it loads from storage blocks.
+MIDGARD = Profile(
+    *(((4, 1), (3, 1)), ((2, 1),), ((2, 1),), (2,)), columns=4, row_loops=True, weight_textures=True
+)
+MALI_G = Profile(
+    *(((3, 2), (4, 1), (2, 2)), ((4, 1), (3, 1)), ((2, 2),), (3, 2)), weight_textures=True
+)
 _LARGE = ((4, 2), (4, 4), (8, 2), (2, 2))
 DESKTOP = Profile(_LARGE, _LARGE, _LARGE, (8, 4), columns=32)
 ADRENO_7XX = replace(DESKTOP, columns=12)
 ADRENO_5XX = replace(DESKTOP, windows=((4, 2), (4, 1)), columns=10, row_loops=True)
 # It reads storage blocks word by word, which takes registers.
 ADRENO_6XX = Profile(
-    ((4, 2), (4, 1), (2, 2)), ((4, 2), (4, 1)), ((4, 2), (2, 2)), (4, 2), row_loops=True
+    *(((4, 2), (4, 1), (2, 2)), ((4, 2), (4, 1)), ((4, 2), (2, 2)), (4, 2)),
+    row_loops=True,
+    weight_textures=True,
 )
 # Lanes of one slice read the same weights, which Intel then loads once.
 INTEL = Profile(((4, 2), (2, 2)), ((2, 2),), ((2, 2),), (4,), 32, lanes=(64, 1))
@@ -72,8 +80,7 @@ _FAMILIES = (
     ("llvmpipe|softpipe|SwiftShader", SOFTWARE),
     ("V3D", V3D),
     ("Mali-T", MIDGARD),
-    (r"Mali-G(31|51|52|71|72|76)\b", BIFROST),
-    ("Mali|Immortalis", VALHALL),
+    ("Mali|Immortalis", MALI_G),
     # Mesa takes some 15 instructions to unpack one float16.
     *(
         (rf"(\bFD|Turnip\D*){series}", replace(found, half_storage=False))

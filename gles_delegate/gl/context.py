@@ -208,6 +208,7 @@ class GpuContext:
             buffer_texels=gl.integer(gl_names.MAX_TEXTURE_BUFFER_SIZE)
             if is_llvmpipe and textures
             else 0,
+            texture_size=gl.integer(gl_names.MAX_TEXTURE_SIZE),
             # On a software rasterizer zink makes constants of uniforms, and may run a program with
             # those of an earlier dispatch (Mesa 22.3).
             size_uniforms=not (is_llvmpipe and "zink" in self.renderer),

@@ -38,6 +38,7 @@ SHADER_IMAGE_ACCESS_BARRIER, BUFFER_UPDATE_BARRIER, SHADER_STORAGE_BARRIER = 0x2
 TEXTURE_FETCH_BARRIER, ALL_BARRIERS = 0x8, 0xFFFFFFFF
 BUFFER_SIZE, SHADER_STORAGE_BUFFER_OFFSET_ALIGNMENT = 0x8764, 0x90DF
 STATIC_DRAW, MAP_READ = 0x88E4, 0x1
+MAX_TEXTURE_SIZE = 0x0D33
 TEXTURE_BUFFER_OFFSET_ALIGNMENT = 0x919F
 TEXTURE0, ACTIVE_TEXTURE, TEXTURE_2D, TEXTURE_BINDING_2D = 0x84C0, 0x84E0, 0x0DE1, 0x8069
 SAMPLER_BINDING, TEXTURE_MIN_FILTER, TEXTURE_MAG_FILTER, NEAREST = 0x8919, 0x2801, 0x2800, 0x2600
@@ -122,6 +123,8 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {  # the result's type, then the argum
         *(None, c_uint, c_int, c_int, c_int, c_int, c_int, c_uint, c_uint),
         c_void_p,
     ),
+    "glTexStorage2D": (None, c_uint, c_int, c_uint, c_int, c_int),
+    "glTexParameteri": (None, c_uint, c_uint, c_int),
     "glPixelStorei": (None, c_uint, c_int),
     "glGenSamplers": (None, c_int, POINTER(c_uint)),
     "glDeleteSamplers": (None, c_int, POINTER(c_uint)),

@@ -38,7 +38,9 @@ from gles_delegate.ops.lib.tiles import (
 from gles_delegate.ops.lib.views import View
 from gles_delegate.ops.lib.weights import (
     constant_weights,
+    is_texture,
     packed,
+    packed_constants,
     run_defines,
     tile_defines,
     with_size_uniforms,
@@ -88,7 +90,7 @@ def depthwise_conv_2d(node: NodeView, options: DepthwiseConv2DOptions) -> list[S
     weights: Operand
     tensors = constant_weights(node, (1, 2))
     if tensors:
-        weights = Const(packing.depthwise_weights, tensors, (texels, 4))
+        weights = packed_constants(packing.depthwise_weights, tensors, texels, node.limits)
     else:
         how = View((output.slices, taps, 4), (4, outputs, 1))
         weights, steps = packed(node, node.input(1), 2, output.slices, texels, how)
@@ -101,6 +103,7 @@ def depthwise_conv_2d(node: NodeView, options: DepthwiseConv2DOptions) -> list[S
     by_taps = not node.limits.llvmpipe and kernel_w > node.limits.profile.columns
     multiplier = outputs // channels
     defines = _defines(x, window, batch, pixels, multiplier, by_taps)
+    defines["WEIGHT_TEXTURE"] = is_texture(weights)
     runs = batch * window.out_h * runs_of(window, pixels)
     grid = _run_grid(runs, output.slices, node.limits, node.choice)
     passes = kernel_h * (1 + kernel_w * by_taps)
@@ -176,13 +179,15 @@ def depthwise_product(first: Dispatch, second: Dispatch, limits: Limits) -> Disp
         "IN_LANES": min(first.output.channels, 4),
         "W_SLICES": slices,
         "BLOCK": each,
+        "WEIGHT_TEXTURE": 0,
         **tile_defines(pixels, each, limits, second.choice),
     }
-    shape, how = (slices * (1 + 4 * depth), 4), (weights.args[0], slices, each)
+    texels = packing.bias_texels(slices) + slices * 4 * depth
+    how = (weights.args[0], slices, each)
     both = Dispatch(
         second.node,
         "depthwise_product",
-        (x, replace(weights, shape=shape, args=how), taps),
+        (x, replace(weights, shape=(texels, 4), args=how), taps),
         second.output,
         Grid(first.grid.pixels, slices // each, limits.simd_lanes, 1),
         defines,

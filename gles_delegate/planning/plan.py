@@ -49,6 +49,11 @@ class Plan:
     allocations: Mapping[Value, Allocation] = field(default_factory=dict)
 
     @property
+    def has_textures(self) -> bool:
+        """Whether constants are read through textures."""
+        return any(const.texture for const in self.constants)
+
+    @property
     def constants(self) -> tuple[Const, ...]:
         """Each packed constant, in order of first use."""
         reads = (read for d in self.dispatches for read in d.operands)

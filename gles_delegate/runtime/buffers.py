@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from gles_delegate.closing import release_all
-from gles_delegate.dispatch import Const, Kind, Operand, Value
+from gles_delegate.closing import Releasable, release_all
+from gles_delegate.dispatch import TEXTURE_WIDTH, Const, Kind, Operand, Value
 from gles_delegate.gl.buffers import TexelBuffer, TexelView, read_into
 from gles_delegate.gl.context import GpuContext
+from gles_delegate.gl.texture import TexelTexture
 from gles_delegate.model.graph import Array, Graph
 from gles_delegate.planning.memory import Allocation
 from gles_delegate.planning.plan import Plan
@@ -33,6 +34,7 @@ class Places:
     """Where the operands of a plan are while some buffers and textures are bound.
 
     Attributes:
+        textures: Constants that are read through textures.
         resources: What is bound, by tensor index.
         bound: The views of bound buffers that are used in place.
         own: Those of our own buffers.
@@ -40,6 +42,7 @@ class Places:
 
     allocations: Mapping[Value, Allocation]
     constants: Mapping[Const, TexelBuffer]
+    textures: Mapping[Const, TexelTexture]
     resources: Mapping[int, Resource]
     bound: Mapping[Allocation, TexelView]
     own: Mapping[Allocation, TexelView]
@@ -73,11 +76,12 @@ class Buffers:
         self._arena: dict[int, TexelBuffer] = {}
         self._views: dict[Allocation, TexelView] = {}
         self._constants: dict[Const, TexelBuffer] = {}
-        self.places = Places(plan.allocations, self._constants, {}, {}, self._views)
+        self._textures: dict[Const, TexelTexture] = {}
+        self.places = self._places({}, {})
         try:
-            for const in plan.constants:
-                data = _stored_or_packed(const, graph, store)
-                self._constants[const] = TexelBuffer(gpu.gl, data, self._with_images)
+            with gpu.textures() if plan.has_textures else nullcontext():
+                for const in plan.constants:
+                    self._add_constant(const, _stored_or_packed(const, graph, store))
         except BaseException:
             self.release()
             raise
@@ -109,7 +113,7 @@ class Buffers:
         for allocation in self._plan.allocations.values():
             if allocation not in bound and allocation not in self._views:
                 self._add_own_view(allocation, undo)
-        return Places(self._plan.allocations, self._constants, resources, bound, self._views)
+        return self._places(resources, bound)
 
     def replace(self, places: Places) -> None:
         """Take what `place` returned, and free the views that it no longer has."""
@@ -121,7 +125,8 @@ class Buffers:
     def nbytes(self) -> tuple[int, int]:
         """Bytes for activations, and for constants."""
         activations = sum(buffer.size for buffer in self._arena.values())
-        return activations, sum(constant.nbytes for constant in self._constants)
+        constants = (*self._constants, *self._textures)
+        return activations, sum(constant.nbytes for constant in constants)
 
     def upload(self, value: Value, array: Array) -> None:
         """Replace the bytes of a value by those of a contiguous array."""
@@ -145,11 +150,28 @@ class Buffers:
 
     def release(self) -> None:
         """Delete every GL object of ours."""
-        owned: tuple[Mapping[Any, TexelView], ...] = (self._views, self._arena, self._constants)
-        views = [view for made in (self.places.bound, *owned) for view in made.values()]
-        self._views, self._arena, self._constants = {}, {}, {}
-        self.places = Places(self._plan.allocations, self._constants, {}, {}, self._views)
-        release_all(views)
+        owned: tuple[Mapping[Any, Releasable], ...] = (
+            *(self.places.bound, self._views, self._arena),
+            *(self._constants, self._textures),
+        )
+        objects = [made for some in owned for made in some.values()]
+        self._views, self._arena, self._constants, self._textures = {}, {}, {}, {}
+        self.places = self._places({}, {})
+        release_all(objects)
+
+    def _places(
+        self, resources: Mapping[int, Resource], bound: Mapping[Allocation, TexelView]
+    ) -> Places:
+        constants = self._constants, self._textures
+        return Places(self._plan.allocations, *constants, resources, bound, self._views)
+
+    def _add_constant(self, const: Const, data: bytes | memoryview) -> None:
+        gl = self._gpu.gl
+        if const.texture:
+            half = const.kind == "half"
+            self._textures[const] = TexelTexture(gl, data, half, TEXTURE_WIDTH)
+        else:
+            self._constants[const] = TexelBuffer(gl, data, self._with_images)
 
     def _in_place(self, resources: Mapping[int, Resource]) -> dict[int, Value]:
         """By tensor index, the values that bound buffers can hold themselves."""

@@ -13,13 +13,14 @@ from ctypes import c_int
 from functools import partial
 from typing import Any, TypeAlias
 
-from gles_delegate.dispatch import Dispatch, Kind, Value
+from gles_delegate.dispatch import Const, Dispatch, Kind, Value
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.buffers import TexelView
 from gles_delegate.gl.context import OUTPUT_BLOCK, GpuContext
 from gles_delegate.gl.inspect import Watch
 from gles_delegate.gl.sampler import Sampler
 from gles_delegate.gl.sync import Stopwatch
+from gles_delegate.gl.texture import TexelTexture
 from gles_delegate.planning.memory import Allocation
 from gles_delegate.planning.plan import Plan
 from gles_delegate.runtime.binding import BoundBuffer, Resource, SampledTextures, WrittenTexture
@@ -32,6 +33,9 @@ Call: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
 
 StateCache: TypeAlias = dict[object, object]
 """What is bound where, as far as the recorded calls have bound it."""
+
+_WEIGHTS = "weights"
+"""The key of the texture in unit 0, which is the active one."""
 
 _READ_BARRIER = gl_names.SHADER_STORAGE_BARRIER | gl_names.SHADER_IMAGE_ACCESS_BARRIER
 _EXIT_BARRIER = _READ_BARRIER | gl_names.BUFFER_UPDATE_BARRIER
@@ -130,7 +134,9 @@ class Recorder:
 
     def record(self, places: Places) -> CommandList:
         """Record a run with the operands at these places."""
-        with_textures = any(not isinstance(r, BoundBuffer) for r in places.resources.values())
+        with_textures = self._plan.has_textures or any(
+            not isinstance(r, BoundBuffer) for r in places.resources.values()
+        )
         calls = [*self._enter(places), *self._dispatch(places), *self._leave(places)]
         watches = [watch for r in places.resources.values() for watch in r.watches]
         return CommandList(self._gpu, calls, watches, with_textures)
@@ -197,6 +203,7 @@ class Recorder:
             yield from self._bind_all(dispatch, source, places, cache)
             if dispatch.textures:
                 yield from self._sample(dispatch, places.resources)
+                cache.pop(_WEIGHTS, None)
             reads = {allocations[v] for v in dispatch.operands if isinstance(v, Value)}
             output = allocations[dispatch.output]
             if dispatch.partial:
@@ -236,6 +243,9 @@ class Recorder:
     ) -> Iterator[Call]:
         images = source.image_reads
         for i, operand in enumerate(dispatch.operands):
+            if isinstance(operand, Const) and operand.texture:
+                yield from self._bind_weights(places.textures[operand], cache)
+                continue
             unit, view = (i if images else i + 1), places.view(operand)
             yield from self._bind(view, operand.kind, unit, images, cache)
         output, kind = places.view(dispatch.output), dispatch.output.kind
@@ -256,6 +266,14 @@ class Recorder:
         else:
             block = (gl_names.SHADER_STORAGE_BUFFER, unit, *state)
             yield self._gl.unchecked("glBindBufferRange"), block
+
+    def _bind_weights(self, texture: TexelTexture, cache: StateCache) -> Iterator[Call]:
+        if _WEIGHTS not in cache:
+            yield self._gl.unchecked("glActiveTexture"), (gl_names.TEXTURE0,)
+            yield self._gl.unchecked("glBindSampler"), (0, 0)
+        if cache.get(_WEIGHTS) != texture.name:
+            cache[_WEIGHTS] = texture.name
+            yield self._gl.unchecked("glBindTexture"), (gl_names.TEXTURE_2D, texture.name)
 
     def _sample(self, dispatch: Dispatch, resources: Mapping[int, Resource]) -> Iterator[Call]:
         (parameters,) = (v for v in dispatch.reads[:1] if isinstance(v, Value))

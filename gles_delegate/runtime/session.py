@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 
 import numpy as np
 
@@ -74,9 +74,11 @@ class Session:
         gl = self._gpu.gl
         before = gl.integer(gl_names.DISPATCH_INDIRECT_BUFFER_BINDING)
         no_groups = Buffer(gl, bytes(12))
+        textures = self._gpu.textures() if self._plan.has_textures else nullcontext()
         try:
             trials = self._recorder.trials(self._buffers.places, no_groups.name)
-            self._programs.compile(trials, progress)
+            with textures:
+                self._programs.compile(trials, progress)
         finally:
             gl.unchecked("glBindBuffer")(gl_names.DISPATCH_INDIRECT_BUFFER, before)
             no_groups.release()

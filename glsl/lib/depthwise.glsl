@@ -10,10 +10,11 @@
 #endif
 #include "lib/index.glsl"
 #include "lib/runs.glsl"
+#include "lib/weights.glsl"
 
-// The including shader may choose another input than 1 for D.
+// The including shader may choose an input for D.
 #ifndef D_INPUT
-#define D_INPUT INPUT1
+#define D_INPUT WEIGHT_INPUT
 #endif
 INPUT0(X)
 D_INPUT(D)
@@ -34,7 +35,7 @@ vec4 input_of(int slice, int pixel, int in_pixels) {
 
 // The run's results for one of `slices` slices; X has `in_pixels` pixels.
 void convolve(out vec4 sum[PIXELS], Run run, int slice, int slices, int in_pixels) {
-  vec4 bias = LOAD(D, slice);
+  vec4 bias = LOAD_WEIGHT(D, weight_place(slice), 0);
 #pragma unroll
   for (int p = 0; p < PIXELS; ++p) sum[p] = bias;
   int tap = slices + slice * (KERNEL_H * KERNEL_W);
@@ -43,7 +44,8 @@ void convolve(out vec4 sum[PIXELS], Run run, int slice, int slices, int in_pixel
     int line = run_line(run, ky);
 #if BY_TAPS
     for (int kx = 0; kx < KERNEL_W; ++kx) {
-      vec4 weight = LOAD(D, tap++);
+      vec4 weight = LOAD_WEIGHT(D, weight_place(tap), 0);
+      ++tap;
 #pragma unroll
       for (int p = 0; p < PIXELS; ++p)
         sum[p] += input_of(slice, run_input(line, run_column(run, p, kx)), in_pixels) * weight;
@@ -55,7 +57,8 @@ void convolve(out vec4 sum[PIXELS], Run run, int slice, int slices, int in_pixel
       v[c] = input_of(slice, run_input(line, run.column[c]), in_pixels);
 #pragma unroll
     for (int kx = 0; kx < KERNEL_W; ++kx) {
-      vec4 weight = LOAD(D, tap++);
+      vec4 weight = LOAD_WEIGHT(D, weight_place(tap), 0);
+      ++tap;
 #pragma unroll
       for (int p = 0; p < PIXELS; ++p) sum[p] += v[p * STRIDE_W + kx] * weight;
     }

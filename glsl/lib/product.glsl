@@ -1,7 +1,7 @@
 // The product of a register tile with weights, shared by the convolutions.
 //
-// W: the biases of W_SLICES slices; then for each BLOCK of slices, at each tap and input slice, the
-// 4 columns of every slice of the block. An invocation computes PIXELS pixels of SLICES slices.
+// W: the biases of W_SLICES slices, in a multiple of 4 texels; then for each BLOCK of slices, at each
+// tap and input slice, the 4 columns of every slice of the block. An invocation computes PIXELS pixels of SLICES slices.
 #ifndef LIB_PRODUCT
 #define LIB_PRODUCT
 #ifndef ASSEMBLED
@@ -15,8 +15,9 @@
 #undef STORES  // PIXELS * SLICES, given if STORE_LOOP
 #endif
 #include "lib/tensor.glsl"
+#include "lib/weights.glsl"
 
-INPUT1(W)
+WEIGHT_INPUT(W)
 
 // What tile_pixel has to know of the tile; the including shader may choose another type.
 #ifndef TILE
@@ -32,7 +33,7 @@ int weight_row(int slice) { return min(slice, W_SLICES - SLICES); }
 void start_with_biases(out vec4 sum[PIXELS][SLICES], int row) {
 #pragma unroll
   for (int s = 0; s < SLICES; ++s) {
-    vec4 bias = LOAD(W, row + s);
+    vec4 bias = LOAD_WEIGHT(W, weight_place(row + s), 0);
 #pragma unroll
     for (int p = 0; p < PIXELS; ++p) sum[p][s] = bias;
   }
@@ -41,7 +42,8 @@ void start_with_biases(out vec4 sum[PIXELS][SLICES], int row) {
 // The first texel of the weights for input slice `k`, counted over all `taps`; those for the next
 // slice lie 4 * BLOCK further on.
 int first_weight(int row, int taps, int k) {
-  return W_SLICES + ((row / BLOCK * (taps * IN_SLICES) + k) * BLOCK + row % BLOCK) * 4;
+  return (W_SLICES + 3) / 4 * 4 +
+         ((row / BLOCK * (taps * IN_SLICES) + k) * BLOCK + row % BLOCK) * 4;
 }
 
 // Adds the product of an input slice `v` and the weights from texel `w` on.
@@ -49,8 +51,9 @@ void add_product(inout vec4 sum[PIXELS][SLICES], vec4 v[PIXELS], int w) {
 #pragma unroll
   for (int s = 0; s < SLICES; ++s) {
     vec4 column[IN_LANES];
+    WEIGHT_PLACE place = weight_place(w + 4 * s);
 #pragma unroll
-    for (int i = 0; i < IN_LANES; ++i) column[i] = LOAD(W, w + 4 * s + i);
+    for (int i = 0; i < IN_LANES; ++i) column[i] = LOAD_WEIGHT(W, place, i);
 #pragma unroll
     for (int p = 0; p < PIXELS; ++p) {
       vec4 product = column[0] * v[p][0];

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 import gles_delegate as gd
 from gles_delegate import profiles
-from gles_delegate.gl.context import GpuContext
 from gles_delegate.profiles import Profile
 from tests.op_table import CASES, Case, sample
+from tests.support.force import force_profile
 from tests.support.oracle import assert_close, in_ours, run, run_litert
 
 pytestmark = pytest.mark.usefixtures("gl", "floor")
@@ -22,13 +20,7 @@ SAMPLE = sample([case for case in CASES if case.op in OPS], one_in=20)
 
 @pytest.mark.parametrize("name", PROFILES)
 def test_kernels_of_a_profile(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    read_limits = GpuContext._read_limits
-
-    def read_profile(self: GpuContext) -> None:
-        read_limits(self)
-        self.limits = replace(self.limits, profile=PROFILES[name])
-
-    monkeypatch.setattr(GpuContext, "_read_limits", read_profile)
+    force_profile(monkeypatch, PROFILES[name])
     context = gd.EglContext()
     try:
         for case in SAMPLE:

@@ -17,8 +17,13 @@ def phwc4(array: Array) -> Array:
     return packed
 
 
+def bias_texels(slices: int) -> int:
+    """Texels of the biases of so many slices, so that four columns lie in one row of a texture."""
+    return ceil(slices / 4) * 4
+
+
 def conv_weights(weights: Array, bias: Array | None, groups: int, slices: int, block: int) -> Array:
-    """[O, ..., I / groups], [O] -> biases [slices, 4], then
+    """[O, ..., I / groups], [O] -> biases [bias_texels(slices), 4], then
     [slices / block, taps, I / 4, block, 4, 4].
 
     The last two axes are input and output channel: one column per input channel. Groups become
@@ -37,7 +42,7 @@ def conv_weights(weights: Array, bias: Array | None, groups: int, slices: int, b
     blocks = padded.reshape(slices // block, block, 4, taps.shape[1], padded.shape[2] // 4, 4)
     biases = np.zeros(outputs, np.float32) if bias is None else bias
     columns_last = blocks.transpose(0, 3, 4, 1, 5, 2)
-    return np.concatenate([_pad(biases, 0, 4 * slices).ravel(), columns_last.ravel()])
+    return np.concatenate([_pad(biases, 0, 4 * bias_texels(slices)), columns_last.ravel()])
 
 
 def depthwise_weights(weights: Array, bias: Array | None) -> Array:

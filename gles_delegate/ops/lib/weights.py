@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import ceil, prod
 from typing import TypeAlias
@@ -9,6 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from gles_delegate.dispatch import (
+    TEXTURE_WIDTH,
     Alias,
     Const,
     Define,
@@ -19,6 +21,7 @@ from gles_delegate.dispatch import (
     Step,
 )
 from gles_delegate.limits import Limits
+from gles_delegate.model.graph import Array
 from gles_delegate.ops.lib import packing
 from gles_delegate.ops.lib.grid import WORK_GROUP
 from gles_delegate.ops.lib.registry import (
@@ -87,6 +90,7 @@ def with_weights(
     sizes = {"IN_PIXELS": x.pixels, "IN_SLICES": x.slices, "W_SLICES": slices, "BLOCK": block}
     defines = {
         "IN_LANES": min(x.channels, 4),
+        "WEIGHT_TEXTURE": is_texture(weights),
         **tile_defines(tile.pixels, tile.slices, node.limits, node.choice),
     }
     dispatch = replace(
@@ -126,10 +130,12 @@ def _weights(
     """The weights as glsl/conv_2d.glsl reads them, and the steps that pack them at run time."""
     shape = node.shape(inputs[0])
     taps = prod(shape[1:-1])
-    texels = slices * (1 + taps * in_slices * 4)
+    first = packing.bias_texels(slices)
+    texels = first + slices * taps * in_slices * 4
     tensors = constant_weights(node, inputs)
     if tensors:
-        return Const(packing.conv_weights, tensors, (texels, 4), (groups, slices, block)), []
+        how = (groups, slices, block)
+        return packed_constants(packing.conv_weights, tensors, texels, node.limits, how), []
     if groups > 1:
         raise Unsupported("grouped convolution with weights computed at run time")
     outputs, depth = shape[0], 4 * in_slices
@@ -139,7 +145,7 @@ def _weights(
     )
     # With the channels padded to whole slices, a column's lanes are elements like any other.
     source, steps = _with_shape(node, node.input(inputs[0]), (outputs, taps, depth))
-    weights, packing_steps = packed(node, source, inputs[1], slices, texels, columns)
+    weights, packing_steps = packed(node, source, inputs[1], first, texels, columns)
     return weights, [*steps, *packing_steps]
 
 
@@ -149,6 +155,24 @@ def _with_shape(node: NodeView, source: Operand, shape: Shape) -> tuple[Operand,
         return replace(source, shape=shape), []
     other = node.scratch(shape, "wide")
     return other, [Alias(node.index, other, source)]
+
+
+def packed_constants(
+    pack: Callable[..., Array],
+    tensors: tuple[int, int],
+    texels: int,
+    limits: Limits,
+    args: tuple[Define, ...] = (),
+) -> Const:
+    """Weights and biases that are packed while planning; see `Const`."""
+    fits = texels <= TEXTURE_WIDTH * limits.texture_size
+    texture = limits.profile.weight_textures and fits
+    return Const(pack, tensors, (texels, 4), args, texture=texture)
+
+
+def is_texture(weights: Operand) -> int:
+    """WEIGHT_TEXTURE of glsl/lib/weights.glsl."""
+    return int(isinstance(weights, Const) and weights.texture)
 
 
 def constant_weights(node: NodeView, inputs: WeightInputs) -> tuple[int, int] | None:

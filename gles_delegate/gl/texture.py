@@ -1,0 +1,61 @@
+"""Textures of constants."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+
+from gles_delegate.errors import OutOfGpuMemoryError
+from gles_delegate.gl import functions as gl_names
+from gles_delegate.gl.functions import Functions
+
+
+class TexelTexture:
+    """Texels of four numbers, in the rows of a 2D texture that shaders read by ``texelFetch``.
+
+    Its constructor changes texture and pixel-unpack state, which `GpuContext.textures` restores.
+
+    Args:
+        data: float32 or float16 numbers. The last row is filled up with zeros.
+        width: Texels in a row.
+
+    Attributes:
+        name: Its GL name.
+
+    Raises:
+        OutOfGpuMemoryError: The driver has no room for it.
+    """
+
+    def __init__(self, gl: Functions, data: bytes | memoryview, half: bool, width: int) -> None:
+        self._gl = gl
+        row = width * (8 if half else 16)
+        height = -(-len(data) // row)
+        padded = bytes(data) + bytes(height * row - len(data))
+        texels = gl_names.RGBA16F if half else gl_names.RGBA32F
+        kind = gl_names.HALF_FLOAT if half else gl_names.FLOAT
+        pixels = np.frombuffer(padded, np.uint8).ctypes.data
+        target = gl_names.TEXTURE_2D
+        self.name = gl.generate("Textures")
+        try:
+            gl.glActiveTexture(gl_names.TEXTURE0)
+            gl.glBindTexture(target, self.name)
+            gl.glBindBuffer(gl_names.PIXEL_UNPACK_BUFFER, 0)
+            for name, value in gl_names.UNPACK_STATE.items():
+                gl.glPixelStorei(name, value)
+            for parameter in (gl_names.TEXTURE_MIN_FILTER, gl_names.TEXTURE_MAG_FILTER):
+                gl.glTexParameteri(target, parameter, gl_names.NEAREST)
+            gl.glTexStorage2D(target, 1, texels, width, height)
+            area = (target, 0, 0, 0, width, height)
+            gl.glTexSubImage2D(*area, gl_names.RGBA, kind, pixels)
+        except OutOfGpuMemoryError as error:
+            self.release()
+            raise OutOfGpuMemoryError(
+                f"no room for a texture of {len(padded)} bytes: {error}"
+            ) from error
+        except BaseException:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        self._gl.glDeleteTextures(1, ctypes.c_uint(self.name))

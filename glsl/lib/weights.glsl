@@ -1,0 +1,21 @@
+// Weights and biases: input 1, or a texture with rows of 1024 texels. LOAD_WEIGHT reads texel `i`
+// behind a place, in the same row.
+#ifndef LIB_WEIGHTS
+#define LIB_WEIGHTS
+#ifndef ASSEMBLED
+#define WEIGHT_TEXTURE 0  // 1: read the weights through a texture
+#endif
+#include "lib/tensor.glsl"
+
+#if WEIGHT_TEXTURE
+#define WEIGHT_INPUT(name) layout(binding = 0) uniform highp sampler2D name;
+#define WEIGHT_PLACE ivec2
+#define LOAD_WEIGHT(name, place, i) texelFetch(name, (place) + ivec2(i, 0), 0)
+ivec2 weight_place(int index) { return ivec2(index & 1023, index >> 10); }
+#else
+#define WEIGHT_INPUT(name) INPUT1(name)
+#define WEIGHT_PLACE int
+#define LOAD_WEIGHT(name, place, i) LOAD(name, (place) + (i))
+int weight_place(int index) { return index; }
+#endif
+#endif
