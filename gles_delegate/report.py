@@ -70,6 +70,7 @@ class DispatchTime:
         shader: File name in glsl/, without ``.glsl``.
         text: The dispatch in one line.
         flops: Floating-point operations of convolutions and matrix products; 0 for others.
+        name: Its nodes and the tensor it computes, as graphics debuggers show them.
     """
 
     node: int
@@ -78,6 +79,7 @@ class DispatchTime:
     text: str
     seconds: float
     flops: int
+    name: str = ""
 
     @property
     def gflops(self) -> float:

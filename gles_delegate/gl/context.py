@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import threading
@@ -23,11 +24,16 @@ from gles_delegate.profiles import profile_of
 if TYPE_CHECKING:
     import moderngl
 
+log = logging.getLogger("gles_delegate")
+
 MAX_READS = 5
 """Inputs that glsl/lib/tensor.glsl has names for: image units 0 ff. or storage blocks 1 ff."""
 
 _UNCHECKED = "at the end of the call"
 """Where errors are found of calls that are not checked one by one."""
+
+_DEBUG_GROUPS = "GLES_DELEGATE_DEBUG_GROUPS"
+"""Set to 1, it has each dispatch of a run be a group in graphics debuggers."""
 
 _BITS = re.compile(r"llvmpipe.*\b(\d+) bits")
 """The width of a vector, in the name of llvmpipe: ``llvmpipe (LLVM 15.0.6, 256 bits)``."""
@@ -56,6 +62,7 @@ class GpuContext:
         is_es: Whether it is OpenGL ES; otherwise it is desktop OpenGL.
         renderer: The driver's name of the device.
         timers: Whether the GPU has usable timer queries.
+        debug_groups: Whether the environment asks for a debug group around each dispatch.
         identity: Vendor, renderer and version; they change with the device and the driver.
         offset_alignment: Required alignment, in bytes, of a texel range's offset.
 
@@ -183,6 +190,14 @@ class GpuContext:
         textures = number >= (3, 2) or bool(
             {"GL_EXT_texture_buffer", "GL_OES_texture_buffer"} & extensions
         )
+        if number >= (3, 2):  # OpenGL is 4.3 at least
+            gl.debug_suffix = ""
+        elif "GL_KHR_debug" in extensions:
+            gl.debug_suffix = "KHR"
+        self.debug_groups = os.environ.get(_DEBUG_GROUPS, "0") not in ("", "0")
+        if self.debug_groups and gl.debug_suffix is None:
+            self.debug_groups = False
+            log.warning("%s is set, but %s has no GL_KHR_debug", _DEBUG_GROUPS, self.renderer)
         is_llvmpipe = "llvmpipe" in self.renderer
         # llvmpipe's own timer does not see its worker threads.
         self.timers = not is_llvmpipe and (

@@ -10,7 +10,7 @@ import ctypes
 from collections.abc import Callable
 from contextlib import suppress
 from ctypes import POINTER, c_char_p, c_int, c_int64, c_ssize_t, c_ubyte, c_uint, c_uint64, c_void_p
-from typing import Any
+from typing import Any, TypeAlias
 
 from gles_delegate.errors import (
     ContextError,
@@ -51,6 +51,10 @@ UNPACK_STATE = {0x0CF5: 4, 0x0CF2: 0, 0x0CF3: 0, 0x0CF4: 0}
 RGBA8, RGBA16F, R32F, RED, RGBA = 0x8058, 0x881A, 0x822E, 0x1903, 0x1908
 UNSIGNED_BYTE, FLOAT, HALF_FLOAT = 0x1401, 0x1406, 0x140B
 TIME_ELAPSED, QUERY_RESULT = 0x88BF, 0x8866
+BUFFER_OBJECT, PROGRAM_OBJECT, TEXTURE_OBJECT = 0x82E0, 0x82E2, 0x1702
+DEBUG_SOURCE_APPLICATION = 0x824A
+MOST_LABEL_BYTES = 255
+"""Every driver takes labels and names of groups of so many bytes."""
 SYNC_GPU_COMMANDS_COMPLETE, SYNC_FLUSH_COMMANDS, TIMEOUT_IGNORED = 0x9117, 0x1, (1 << 64) - 1
 ALREADY_SIGNALED, TIMEOUT_EXPIRED, CONDITION_SATISFIED = 0x911A, 0x911B, 0x911C
 MAX_COMPUTE_SHADER_STORAGE_BLOCKS, MAX_COMPUTE_IMAGE_UNIFORMS = 0x90DB, 0x91BD
@@ -150,8 +154,16 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {  # the result's type, then the argum
     "glDispatchCompute": (None, c_uint, c_uint, c_uint),
     "glDispatchComputeIndirect": (None, c_ssize_t),
     "glMemoryBarrier": (None, c_uint),
+    **dict.fromkeys(("glObjectLabel", "glObjectLabelKHR"), (None, c_uint, c_uint, c_int, c_char_p)),
+    **dict.fromkeys(
+        ("glPushDebugGroup", "glPushDebugGroupKHR"), (None, c_uint, c_uint, c_int, c_char_p)
+    ),
+    **dict.fromkeys(("glPopDebugGroup", "glPopDebugGroupKHR"), (None,)),
 }
 _SUFFIXES = ("", "EXT", "OES")
+
+Call: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
+"""A GL function that checks no error, and its arguments."""
 
 
 class Functions:
@@ -162,6 +174,8 @@ class Functions:
 
     Attributes:
         lost: How it was found out that the driver has reset the context; empty before that.
+        debug_suffix: What ends the names of GL_KHR_debug's functions: "KHR" in OpenGL ES 3.1. None
+            where the driver lacks them.
     """
 
     def __init__(self, load: Callable[[str], int]) -> None:
@@ -169,6 +183,7 @@ class Functions:
         self._unchecked: dict[str, Callable[..., Any]] = {}
         self._reset_status: Callable[[], int] | None = None
         self.lost = ""
+        self.debug_suffix: str | None = None
 
     def unchecked(self, name: str) -> Callable[..., Any]:
         """The plain ctypes function.
@@ -256,6 +271,27 @@ class Functions:
             if not get_error():
                 break
 
+    def label(self, kind: int, name: int, text: str) -> None:
+        """Name an object for graphics debuggers, where the driver can; checks no GL error.
+
+        Args:
+            kind: `BUFFER_OBJECT`, `PROGRAM_OBJECT` or `TEXTURE_OBJECT`.
+        """
+        if self.debug_suffix is not None:
+            data = _label(text)
+            self.unchecked(f"glObjectLabel{self.debug_suffix}")(kind, name, len(data), data)
+
+    def group(self, text: str) -> tuple[Call, Call]:
+        """The calls that begin and end a group of others in graphics debuggers.
+
+        Raises:
+            ContextError: The driver has no GL_KHR_debug.
+        """
+        data, suffix = _label(text), self.debug_suffix
+        begin = self.unchecked(f"glPushDebugGroup{suffix}")
+        arguments = (DEBUG_SOURCE_APPLICATION, 0, len(data), data)
+        return (begin, arguments), (self.unchecked(f"glPopDebugGroup{suffix}"), ())
+
     def generate(self, kind: str) -> int:
         """The name of a new object of a kind, in the plural, by glGen*."""
         name = c_uint()
@@ -290,3 +326,7 @@ class Functions:
         """The names of the context's extensions."""
         count = self.integer(NUM_EXTENSIONS)
         return {self.glGetStringi(EXTENSIONS, i).decode() for i in range(count)}
+
+
+def _label(text: str) -> bytes:
+    return text.encode("utf-8", "replace")[:MOST_LABEL_BYTES]

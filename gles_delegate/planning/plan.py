@@ -80,6 +80,13 @@ class Plan:
         return lives
 
     @property
+    def owners(self) -> dict[int, Value]:
+        """The buffers that a value has to itself all through a run; the other one is the arena."""
+        always = (-1, len(self.dispatches))
+        own = [value for value, live_range in self.live_ranges.items() if live_range == always]
+        return {self.allocations[value].buffer: value for value in own}
+
+    @property
     def peak_bytes(self) -> int:
         """Peak live bytes: the lower bound for any allocation."""
         return max(live_bytes(self.live_ranges), default=0)

@@ -12,6 +12,7 @@ import numpy as np
 
 from gles_delegate.closing import Releasable, release_all
 from gles_delegate.dispatch import TEXTURE_WIDTH, Const, Kind, Operand, Value
+from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.buffers import TexelBuffer, TexelView, read_into
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.texture import TexelTexture
@@ -19,6 +20,7 @@ from gles_delegate.model.graph import Array, Graph
 from gles_delegate.planning.memory import Allocation
 from gles_delegate.planning.plan import Plan
 from gles_delegate.runtime.binding import BoundBuffer, Resource
+from gles_delegate.runtime.naming import name_buffer, name_constant
 from gles_delegate.runtime.store import Store, fingerprint
 
 _DTYPES: dict[Kind, type[np.generic]] = {
@@ -71,6 +73,7 @@ class Buffers:
 
     def __init__(self, plan: Plan, graph: Graph, gpu: GpuContext, store: Store | None) -> None:
         self._plan = plan
+        self._graph = graph
         self._gpu = gpu
         self._with_images = gpu.limits.buffer_texels > 0
         self._arena: dict[int, TexelBuffer] = {}
@@ -81,7 +84,7 @@ class Buffers:
         try:
             with gpu.textures() if plan.has_textures else nullcontext():
                 for const in plan.constants:
-                    self._add_constant(const, _stored_or_packed(const, graph, store))
+                    self._add_constant(const, graph, store)
         except BaseException:
             self.release()
             raise
@@ -165,13 +168,16 @@ class Buffers:
         constants = self._constants, self._textures
         return Places(self._plan.allocations, *constants, resources, bound, self._views)
 
-    def _add_constant(self, const: Const, data: bytes | memoryview) -> None:
-        gl = self._gpu.gl
+    def _add_constant(self, const: Const, graph: Graph, store: Store | None) -> None:
+        gl, data = self._gpu.gl, _stored_or_packed(const, graph, store)
+        made: TexelBuffer | TexelTexture
         if const.texture:
-            half = const.kind == "half"
-            self._textures[const] = TexelTexture(gl, data, half, TEXTURE_WIDTH)
+            made = TexelTexture(gl, data, const.kind == "half", TEXTURE_WIDTH)
+            self._textures[const] = made
         else:
-            self._constants[const] = TexelBuffer(gl, data, self._with_images)
+            made = self._constants[const] = TexelBuffer(gl, data, self._with_images)
+        kind = gl_names.TEXTURE_OBJECT if const.texture else gl_names.BUFFER_OBJECT
+        gl.label(kind, made.name, name_constant(const, graph))
 
     def _in_place(self, resources: Mapping[int, Resource]) -> dict[int, Value]:
         """By tensor index, the values that bound buffers can hold themselves."""
@@ -201,6 +207,8 @@ class Buffers:
             data = bytes(self._plan.buffers[allocation.buffer])
             self._arena[allocation.buffer] = TexelBuffer(gl, data, False)
             undo.callback(lambda: self._arena.pop(allocation.buffer).release())
+            text = name_buffer(allocation.buffer, self._plan, self._graph)
+            gl.label(gl_names.BUFFER_OBJECT, self._arena[allocation.buffer].name, text)
         name = self._arena[allocation.buffer].name
         view = TexelView(gl, name, allocation.offset, allocation.size, self._with_images)
         self._views[allocation] = view

@@ -7,16 +7,17 @@ writes what an earlier one read or wrote (WAR, WAW). A run only goes through the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from ctypes import c_int
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from gles_delegate.dispatch import Const, Dispatch, Kind, Value
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.buffers import TexelView
 from gles_delegate.gl.context import OUTPUT_BLOCK, GpuContext
+from gles_delegate.gl.functions import Call
 from gles_delegate.gl.inspect import Watch
 from gles_delegate.gl.sampler import Sampler
 from gles_delegate.gl.sync import Stopwatch
@@ -27,9 +28,6 @@ from gles_delegate.runtime.binding import BoundBuffer, Resource, SampledTextures
 from gles_delegate.runtime.buffers import Places
 from gles_delegate.shaders.assembly import SIZES
 from gles_delegate.shaders.source import Source
-
-Call: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
-"""A GL function that checks no error, and its arguments."""
 
 StateCache: TypeAlias = dict[object, object]
 """What is bound where, as far as the recorded calls have bound it."""
@@ -117,6 +115,7 @@ class Recorder:
     Args:
         sources: The shader of each dispatch.
         programs: The GL name of each dispatch's program.
+        names: The name of each dispatch's debug group; None: there are no groups.
     """
 
     def __init__(
@@ -125,11 +124,13 @@ class Recorder:
         gpu: GpuContext,
         sources: Sequence[Source],
         programs: Sequence[int],
+        names: Sequence[str] | None = None,
     ) -> None:
         self._plan = plan
         self._gpu = gpu
         self._gl = gpu.gl
         self._prepared = list(zip(plan.dispatches, programs, sources, strict=True))
+        self._debug_groups = [gpu.gl.group(name) for name in names or ()]
         self._sampler: Sampler | None = None
 
     def record(self, places: Places) -> CommandList:
@@ -198,7 +199,9 @@ class Recorder:
         cache: StateCache = {}
         written: set[Allocation] = set()
         read: set[Allocation] = set()
-        for dispatch, program, source in self._prepared:
+        for number, (dispatch, program, source) in enumerate(self._prepared):
+            if self._debug_groups:
+                yield self._debug_groups[number][0]
             yield from self._use(program, source.sizes, cache)
             yield from self._bind_all(dispatch, source, places, cache)
             if dispatch.textures:
@@ -214,6 +217,8 @@ class Recorder:
             written.add(output)
             read |= reads
             yield self._gl.unchecked("glDispatchCompute"), dispatch.grid.groups
+            if self._debug_groups:
+                yield self._debug_groups[number][1]
 
     def _leave(self, places: Places) -> Iterator[Call]:
         """Make the results visible, and copy them to bound buffers and textures."""

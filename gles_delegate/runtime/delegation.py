@@ -15,6 +15,7 @@ from gles_delegate.planning.partition import choose_segments
 from gles_delegate.report import DelegationReport, DispatchTime, count, list_nodes
 from gles_delegate.runtime.binding import Binding
 from gles_delegate.runtime.invocation import Invocation
+from gles_delegate.runtime.naming import name_dispatch
 from gles_delegate.runtime.programs import Progress
 from gles_delegate.runtime.segment import Segment, SegmentContext
 from gles_delegate.runtime.store import Store, fingerprint
@@ -153,7 +154,15 @@ class Delegation:
         """Run every prepared segment once more, each dispatch by itself."""
         ops = {node.index: node.op for node in self.graph.nodes}
         return [
-            DispatchTime(d.node, ops.get(d.node, ""), d.shader, str(d), seconds, d.flops)
+            DispatchTime(
+                d.node,
+                ops.get(d.node, ""),
+                d.shader,
+                str(d),
+                seconds,
+                d.flops,
+                name_dispatch(d, self.graph),
+            )
             for segment in self._segments
             for d, seconds in self.thread.run(segment.profile)
         ]

@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from gles_delegate.closing import release_all
 from gles_delegate.gl.context import GpuContext
+from gles_delegate.gl.functions import Call
 from gles_delegate.gl.program import Program
-from gles_delegate.runtime.commands import Call
 from gles_delegate.runtime.store import Store, fingerprint
 from gles_delegate.shaders.source import Source
 

@@ -17,6 +17,7 @@ from gles_delegate.planning.plan import Plan
 from gles_delegate.runtime.binding import Resource, SampledTextures
 from gles_delegate.runtime.buffers import Buffers
 from gles_delegate.runtime.commands import Recorder
+from gles_delegate.runtime.naming import name_dispatch, name_program, name_tensor
 from gles_delegate.runtime.programs import Programs, Progress
 from gles_delegate.runtime.store import Store
 from gles_delegate.shaders.assembly import DESKTOP_HEADER, ES_HEADER, assemble
@@ -48,7 +49,7 @@ class Session:
     ) -> None:
         self._plan = plan
         self._gpu = gpu
-        self._readback = _Readback(gpu)
+        self._readback = _Readback(gpu, graph)
         header = ES_HEADER if gpu.is_es else DESKTOP_HEADER
         sources = [assemble(d, gpu.limits, header) for d in plan.dispatches]
         self._programs = Programs(sources, gpu, store)
@@ -57,12 +58,17 @@ class Session:
         except BaseException:
             self._programs.release()
             raise
-        self._recorder = Recorder(plan, gpu, sources, self._programs.names)
+        programs, names = self._programs.names, [name_dispatch(d, graph) for d in plan.dispatches]
+        self._recorder = Recorder(plan, gpu, sources, programs, names if gpu.debug_groups else None)
         try:
             with ExitStack() as undo:
                 self.rebind(resources or {}, undo)()
                 undo.pop_all()
             self.states = tuple(index for index in self.inputs if index in plan.outputs)
+            for program in set(programs):
+                users = [i for i, other in enumerate(programs) if other == program]
+                text = name_program([names[i] for i in users], plan.dispatches[users[0]].shader)
+                gpu.gl.label(gl_names.PROGRAM_OBJECT, program, text)
             self._compile(progress)
             if store is not None:
                 store.save()
@@ -225,8 +231,9 @@ class Session:
 class _Readback:
     """Double-buffered readback: copies of outputs that can be read during the next run."""
 
-    def __init__(self, gpu: GpuContext) -> None:
+    def __init__(self, gpu: GpuContext, graph: Graph) -> None:
         self._gpu = gpu
+        self._graph = graph
         self._turns: list[dict[int, Buffer]] = []
 
     def buffers(self, turn: int, sizes: Mapping[int, int]) -> Mapping[int, Buffer]:
@@ -234,6 +241,9 @@ class _Readback:
         while len(self._turns) <= turn:
             gl = self._gpu.gl
             self._turns.append({i: Buffer(gl, size) for i, size in sizes.items() if size})
+            for index, buffer in self._turns[-1].items():
+                text = f"copy {turn} of {name_tensor(index, self._graph)}"
+                gl.label(gl_names.BUFFER_OBJECT, buffer.name, text)
         return self._turns[turn]
 
     def read(self, turn: int, index: int, array: Array) -> None:
