@@ -23,7 +23,7 @@ from gles_delegate.image.output import ImageOutput
 from gles_delegate.image.transform import ImageTransform
 from gles_delegate.interpreter import Interpreter, SignatureRunner
 from gles_delegate.options import GpuDelegateOptions, InferencePreference, InferencePriority
-from gles_delegate.report import DelegationReport, DispatchTime
+from gles_delegate.report import DelegationReport, DispatchTime, MemoryReport
 from gles_delegate.runtime.invocation import Invocation
 from gles_delegate.version import __version__ as __version__
 
@@ -48,6 +48,7 @@ __all__ = [
     "Interpreter",
     "Invocation",
     "LiteRtError",
+    "MemoryReport",
     "ModelError",
     "OutOfGpuMemoryError",
     "ShaderError",

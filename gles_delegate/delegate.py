@@ -20,7 +20,7 @@ from gles_delegate.litert.native import NativeDelegate
 from gles_delegate.model.graph import Array, Graph
 from gles_delegate.model.reader import load_model, read_model
 from gles_delegate.options import GpuDelegateOptions
-from gles_delegate.report import DelegationReport, DispatchTime
+from gles_delegate.report import DelegationReport, DispatchTime, MemoryReport
 from gles_delegate.runtime.binding import Binding, BufferBinding, Layout, TextureBinding
 from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.programs import Progress
@@ -101,6 +101,19 @@ class GpuDelegate(NotPickled, Closing):
             WrongThreadError, WrongContextError: As for any call.
         """
         return self.delegation.profile()
+
+    def memory(self) -> MemoryReport:
+        """The GPU memory that the delegate holds now, for all segments of its model.
+
+        Zeros before the interpreter's `allocate_tensors` and after `close`: nothing is held then.
+        What the driver needs for itself, and for the context, is not known.
+
+        Raises:
+            WrongThreadError, WrongContextError, ContextLostError: As for any call.
+        """
+        if self._closed or self._delegation is None:
+            return MemoryReport()
+        return self._delegation.memory()
 
     def bind(self, graph: Graph) -> Delegation:
         """Take a model: fixes the thread and the context, and lowers the graph.

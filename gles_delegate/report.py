@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,60 @@ class DispatchTime:
     def gflops(self) -> float:
         """Billions of floating point operations per second."""
         return self.flops / self.seconds / 1e9 if self.seconds else 0.0
+
+
+@dataclass(frozen=True)
+class MemoryReport:
+    """GPU memory that a delegate holds, in bytes; ``str()`` is a table.
+
+    Attributes:
+        arena: Tensors between nodes, and outputs. Those whose live ranges do not overlap share it.
+        inputs: Inputs, variables and all else that lasts through a run, each in its own buffer.
+        constants: Packed weights and biases.
+        readback: Copies of outputs, which `Interpreter.invoke_async` makes.
+        programs: Compiled programs, by the size of the driver's binaries; 0 if it has none.
+        bound: By tensor index, the app's buffers and textures, in words; not part of `total`.
+    """
+
+    arena: int = 0
+    inputs: int = 0
+    constants: int = 0
+    readback: int = 0
+    programs: int = 0
+    bound: Mapping[int, str] = field(default_factory=dict)
+
+    def __add__(self, other: MemoryReport) -> MemoryReport:
+        """What two segments of a model hold together."""
+        return MemoryReport(
+            self.arena + other.arena,
+            self.inputs + other.inputs,
+            self.constants + other.constants,
+            self.readback + other.readback,
+            self.programs + other.programs,
+            {**self.bound, **other.bound},
+        )
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Bytes by name, `bound` left out."""
+        sizes = asdict(self)
+        del sizes["bound"]
+        return sizes
+
+    @property
+    def total(self) -> int:
+        """Bytes of the delegate's own objects."""
+        return sum(self.sizes.values())
+
+    def __str__(self) -> str:
+        sizes = {**self.sizes, "total": self.total}
+        lines = [f"{name:<9}  {size:>13,}" for name, size in sizes.items()]
+        bound = [f"tensor {index} is bound to {text}" for index, text in self.bound.items()]
+        return "\n".join([f"{'':<9}  {'bytes':>13}", *lines, *bound])
+
+    def to_json(self) -> str:
+        """As JSON: an object with these attributes and ``total``."""
+        return json.dumps({**asdict(self), "total": self.total})
 
 
 def list_nodes(nodes: Iterable[tuple[int, str, str]]) -> str:

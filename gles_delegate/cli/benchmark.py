@@ -152,10 +152,11 @@ def _print_benchmark(result: timing.Benchmark, profile: bool) -> None:
     for name, times in result.peers.items():
         rows.append({"": name, **times.summary(), "ours / its": f"{result.ratio(name):.2f}"})
     print_table(rows)
+    memory = result.memory
     print(
         f"milliseconds. Start {result.init * 1e3:.0f} ms, first run {result.first * 1e3:.0f} ms; "
         f"the CPU's part of a run {result.cpu * 1e3:.3f} ms; activations "
-        f"{megabytes(result.activation_bytes)}, weights {megabytes(result.constant_bytes)}, "
+        f"{megabytes(memory.arena + memory.inputs)}, weights {megabytes(memory.constants)}, "
         f"process at most {megabytes(result.peak_bytes)}"
     )
     if profile:

@@ -17,7 +17,7 @@ from gles_delegate.delegate import GpuDelegate
 from gles_delegate.interpreter import Interpreter
 from gles_delegate.model.graph import Array
 from gles_delegate.options import GpuDelegateOptions
-from gles_delegate.report import DispatchTime
+from gles_delegate.report import DispatchTime, MemoryReport
 
 PEERS = ("litert", "litert-builtin")
 """LiteRT's CPU kernels: with XNNPACK, as its interpreter is by default, and without."""
@@ -62,8 +62,7 @@ class Benchmark:
         runs: The runs after the warm-up.
         cpu: Seconds of a run without GPU work: Python and the copies.
         peers: By name, the runs of the peers, interleaved with ours.
-        activation_bytes: GPU memory for activations.
-        constant_bytes: GPU memory for weights.
+        memory: GPU memory of the delegate.
         peak_bytes: Peak memory of this process so far.
         dispatches: The medians of each dispatch, measured by itself.
     """
@@ -75,8 +74,7 @@ class Benchmark:
     runs: Times
     cpu: float
     peers: Mapping[str, Times]
-    activation_bytes: int
-    constant_bytes: int
+    memory: MemoryReport
     peak_bytes: int
     dispatches: Sequence[DispatchTime] = field(repr=False, default=())
 
@@ -144,8 +142,7 @@ def benchmark(
             for name, runner in runners.items():
                 times[name] += [runner.run() for _ in range(turn)]
                 count(turn)
-        delegation = delegate.delegation
-        with delegation.idle():
+        with delegate.delegation.idle():
             cpu = median(ours.run() for _ in range(20))
         profiled = []
         for _ in range(profiles):
@@ -160,7 +157,7 @@ def benchmark(
             Times(tuple(times.pop(""))),
             cpu,
             {name: Times(tuple(seconds)) for name, seconds in times.items()},
-            *delegation.nbytes,
+            delegate.memory(),
             resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             [
                 replace(column[0], seconds=median(time.seconds for time in column))

@@ -44,13 +44,15 @@ class Watch(ABC):
     Args:
         thing: The object, or its name.
         name: Its name.
-        bound: What it was, in words.
         to: What it is bound to, in words.
+
+    Attributes:
+        bound: What it was, in words.
     """
 
     def __init__(self, gl: Functions, thing: Any, name: int, bound: str, to: str) -> None:
         self._gl, self._thing, self._name = gl, thing, name
-        self._bound, self._to = bound, to
+        self.bound, self._to = bound, to
 
     def require(self) -> None:
         """Inside the guard. It changes what is bound to ARRAY_BUFFER or to the texture unit 0.
@@ -64,7 +66,7 @@ class Watch(ABC):
             self._gl.check(self._to)
             self._gl.check_reset(self._to)
             raise ValueError(
-                f"{self._to} is bound to {self._bound}, found {found}: bind it again, or unbind it "
+                f"{self._to} is bound to {self.bound}, found {found}: bind it again, or unbind it "
                 "before it is released or resized"
             )
 

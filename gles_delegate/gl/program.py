@@ -61,10 +61,17 @@ class Program:
             self._gl.glDeleteShader(self._shader)
             self._shader = 0
 
+    @property
+    def binary_bytes(self) -> int:
+        """Bytes of the linked program in the driver's own format; 0 if the driver has none."""
+        if not self._gl.integer(gl_names.NUM_PROGRAM_BINARY_FORMATS):
+            return 0
+        return self._get("Program", self.name, gl_names.PROGRAM_BINARY_LENGTH)
+
     def binary(self) -> bytes:
         """The linked program in the driver's own format; empty if the driver has none."""
-        size = self._get("Program", self.name, gl_names.PROGRAM_BINARY_LENGTH)
-        if not self._gl.integer(gl_names.NUM_PROGRAM_BINARY_FORMATS) or not size:
+        size = self.binary_bytes
+        if not size:
             return b""
         kind, data = ctypes.c_uint(), ctypes.create_string_buffer(size)
         self._gl.glGetProgramBinary(self.name, size, None, kind, data)

@@ -22,6 +22,7 @@ class TexelTexture:
 
     Attributes:
         name: Its GL name.
+        size: Size in bytes.
 
     Raises:
         OutOfGpuMemoryError: The driver has no room for it.
@@ -31,7 +32,8 @@ class TexelTexture:
         self._gl = gl
         row = width * (8 if half else 16)
         height = -(-len(data) // row)
-        padded = bytes(data) + bytes(height * row - len(data))
+        self.size = height * row
+        padded = bytes(data) + bytes(self.size - len(data))
         texels = gl_names.RGBA16F if half else gl_names.RGBA32F
         kind = gl_names.HALF_FLOAT if half else gl_names.FLOAT
         pixels = np.frombuffer(padded, np.uint8).ctypes.data
@@ -51,7 +53,7 @@ class TexelTexture:
         except OutOfGpuMemoryError as error:
             self.release()
             raise OutOfGpuMemoryError(
-                f"no room for a texture of {len(padded)} bytes: {error}"
+                f"no room for a texture of {self.size} bytes: {error}"
             ) from error
         except BaseException:
             self.release()

@@ -19,6 +19,7 @@ from gles_delegate.gl.texture import TexelTexture
 from gles_delegate.model.graph import Array, Graph
 from gles_delegate.planning.memory import Allocation
 from gles_delegate.planning.plan import Plan
+from gles_delegate.report import MemoryReport
 from gles_delegate.runtime.binding import BoundBuffer, Resource
 from gles_delegate.runtime.naming import name_buffer, name_constant
 from gles_delegate.runtime.store import Store, fingerprint
@@ -125,11 +126,17 @@ class Buffers:
         release_all(view for view in old.bound.values() if view not in kept)
 
     @property
-    def nbytes(self) -> tuple[int, int]:
-        """Bytes for activations, and for constants."""
-        activations = sum(buffer.size for buffer in self._arena.values())
-        constants = (*self._constants, *self._textures)
-        return activations, sum(constant.nbytes for constant in constants)
+    def memory(self) -> MemoryReport:
+        """What it holds, and what is bound."""
+        owners = self._plan.owners
+        constants = (*self._constants.values(), *self._textures.values())
+        resources = self.places.resources.items()
+        return MemoryReport(
+            arena=sum(buffer.size for i, buffer in self._arena.items() if i not in owners),
+            inputs=sum(buffer.size for i, buffer in self._arena.items() if i in owners),
+            constants=sum(constant.size for constant in constants),
+            bound={i: ", ".join(watch.bound for watch in r.watches) for i, r in resources},
+        )
 
     def upload(self, value: Value, array: Array) -> None:
         """Replace the bytes of a value by those of a contiguous array."""

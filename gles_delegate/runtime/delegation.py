@@ -12,7 +12,7 @@ from gles_delegate.model.graph import Array, Graph
 from gles_delegate.options import GpuDelegateOptions, InferencePreference
 from gles_delegate.planning.lowering import Lowerings, unsupported
 from gles_delegate.planning.partition import choose_segments
-from gles_delegate.report import DelegationReport, DispatchTime, count, list_nodes
+from gles_delegate.report import DelegationReport, DispatchTime, MemoryReport, count, list_nodes
 from gles_delegate.runtime.binding import Binding
 from gles_delegate.runtime.invocation import Invocation
 from gles_delegate.runtime.naming import name_dispatch
@@ -81,12 +81,6 @@ class Delegation:
         """The nodes that run on the GPU."""
         return [index for segment in self._partition.segments for index in segment]
 
-    @property
-    def nbytes(self) -> tuple[int, int]:
-        """Bytes of GPU memory for activations and for constants."""
-        sizes = [segment.nbytes for segment in self._segments]
-        return sum(a for a, _ in sizes), sum(c for _, c in sizes)
-
     def require_all(self, why: str) -> None:
         """Raise `UnsupportedModelError`, with `why`, if any node would run on the CPU."""
         # Name the nodes that cannot run there, not those that follow them to the CPU.
@@ -149,6 +143,14 @@ class Delegation:
             in_any_case(commits)
 
         self.thread.run(rebind)
+
+    def memory(self) -> MemoryReport:
+        """What its prepared segments hold."""
+        prepared = [segment for segment in self._segments if segment.is_prepared]
+        if not prepared:
+            return MemoryReport()
+        parts = self.thread.run(lambda: [segment.memory() for segment in prepared])
+        return sum(parts, MemoryReport())
 
     def profile(self) -> list[DispatchTime]:
         """Run every prepared segment once more, each dispatch by itself."""

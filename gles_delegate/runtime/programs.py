@@ -46,6 +46,11 @@ class Programs:
         """The GL name of each source's program."""
         return [self._programs[source.text].name for source in self._sources]
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of their binaries; 0 if the driver gives none."""
+        return sum(program.binary_bytes for program in self._programs.values())
+
     def compile(self, trials: Mapping[int, Sequence[Call]], progress: Progress | None) -> None:
         """Wait until every program is compiled, and add new ones to the store.
 

@@ -17,6 +17,7 @@ from gles_delegate.model.graph import Array, Graph
 from gles_delegate.planning.lowering import Lowered, Lowerings
 from gles_delegate.planning.plan import make_plan
 from gles_delegate.planning.ports import Edge, Port
+from gles_delegate.report import MemoryReport
 from gles_delegate.runtime.binding import Binding, Resource
 from gles_delegate.runtime.invocation import Invocation
 from gles_delegate.runtime.programs import Progress
@@ -101,11 +102,6 @@ class Segment:
     def is_prepared(self) -> bool:
         """Whether it can run."""
         return self._session is not None
-
-    @property
-    def nbytes(self) -> tuple[int, int]:
-        """Bytes of GPU memory for activations and for constants."""
-        return self._session.nbytes if self._session else (0, 0)
 
     def prepare(self, shapes: Mapping[int, Shape]) -> Mapping[int, Shape]:
         """Plan and compile for these input shapes; return every tensor's shape.
@@ -238,6 +234,10 @@ class Segment:
     def profile(self) -> list[tuple[Dispatch, float]]:
         """See `Session.profile`; on the delegate's thread, inside the guard."""
         return self._require_session().profile()
+
+    def memory(self) -> MemoryReport:
+        """See `Session.memory`; on the delegate's thread, inside the guard."""
+        return self._require_session().memory()
 
     def idle(self) -> AbstractContextManager[None]:
         """See `Session.idle`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from gles_delegate.gl.buffers import Buffer
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.model.graph import Array, Graph
 from gles_delegate.planning.plan import Plan
+from gles_delegate.report import MemoryReport
 from gles_delegate.runtime.binding import Resource, SampledTextures
 from gles_delegate.runtime.buffers import Buffers
 from gles_delegate.runtime.commands import Recorder
@@ -133,10 +135,11 @@ class Session:
         """The tensors that last from one run to the next."""
         return tuple(self._plan.variables)
 
-    @property
-    def nbytes(self) -> tuple[int, int]:
-        """Bytes of its own buffers for activations, and for constants."""
-        return self._buffers.nbytes
+    def memory(self) -> MemoryReport:
+        """The memory that it holds, and what is bound."""
+        return replace(
+            self._buffers.memory, readback=self._readback.nbytes, programs=self._programs.nbytes
+        )
 
     def run(self, inputs: Mapping[int, Array]) -> None:
         """Upload `inputs`, by tensor index, and run. Bound tensors are not copied.
@@ -249,6 +252,10 @@ class _Readback:
     def read(self, turn: int, index: int, array: Array) -> None:
         if array.nbytes:
             self._turns[turn][index].read_into(array, array.nbytes)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(buffer.size for buffers in self._turns for buffer in buffers.values())
 
     def release(self) -> None:
         turns, self._turns = self._turns, []

@@ -418,6 +418,7 @@ class Life:
             found["read"] = delegate.read_tensor(turned)
             delegate.unbind(turned)
         delegate.profile()
+        delegate.memory()
         feed(4, 4)
         invoke("again")
 

@@ -154,7 +154,7 @@ def test_benchmark(model: Path, tmp_path: Path) -> None:
         data["runs"]["p50"] / data["peers"]["litert"]["p50"]
     )
     assert 0 < data["cpu"] < data["first"]
-    assert data["constant_bytes"] > 7 * 5 * 4
+    assert data["memory"]["constants"] > 7 * 5 * 4
     product = next(d for d in data["dispatches"] if d["op"] == "FULLY_CONNECTED" and d["flops"])
     assert product["flops"] == 2 * 3 * 5 * 7
     assert product["gflops"] == pytest.approx(product["flops"] / product["seconds"] / 1e9)

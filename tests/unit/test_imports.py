@@ -134,6 +134,7 @@ def test_public_names() -> None:
         "Interpreter",
         "Invocation",
         "LiteRtError",
+        "MemoryReport",
         "ModelError",
         "OutOfGpuMemoryError",
         "ShaderError",

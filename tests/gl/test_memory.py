@@ -1,0 +1,129 @@
+"""`GpuDelegate.memory`: what it counts, and when."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gles_delegate as gd
+from gles_delegate.gl.inspect import buffer_size
+from tests.support.app import App
+from tests.support.oracle import in_litert, in_ours
+from tests.support.small import INPUT, allocated, run, small_model, with_a_detour
+
+pytestmark = pytest.mark.usefixtures("gl")
+
+TEXEL = 16
+
+
+@pytest.fixture
+def app() -> Iterator[App]:
+    app = App(model=small_model())
+    yield app
+    app.close()
+
+
+def buffer_bytes(app: App) -> int:
+    """Bytes of all buffers of the app's context."""
+    gpu = app.delegate.gpu
+    with gpu.guard():
+        buffers = [name for name in range(1, 200) if gpu.gl.glIsBuffer(name)]
+        return sum(buffer_size(gpu, name)[1] for name in buffers)
+
+
+def test_every_buffer_is_counted_once(app: App) -> None:
+    assert app.delegate.memory() == gd.MemoryReport()
+    interpreter = app.interpreter(small_model())
+    before = app.delegate.memory()
+    assert before.readback == 0
+    assert before.total - before.programs == buffer_bytes(app)
+    assert min(before.arena, before.inputs, before.constants, before.programs) > 0
+    interpreter.invoke_async().wait()
+    after = app.delegate.memory()
+    assert after.readback == 2 * 6 * TEXEL  # 21 elements of each of the last two runs
+    assert after.total - after.programs == buffer_bytes(app)
+
+
+def test_memory_grows_with_the_shapes(app: App) -> None:
+    interpreter = app.interpreter(small_model())
+    small = app.delegate.memory()
+    index = interpreter.get_input_details()[0]["index"]
+    interpreter.resize_tensor_input(index, (300, 5))
+    assert app.delegate.memory() == small
+    interpreter.allocate_tensors()
+    large = app.delegate.memory()
+    assert large.constants == small.constants
+    assert large.inputs == 300 * 5 * 4
+    assert large.arena > small.arena
+    assert large.total - large.programs == buffer_bytes(app)
+
+
+def test_what_the_app_binds_is_listed_and_not_counted(app: App) -> None:
+    own = app.interpreter(small_model())
+    index = own.get_input_details()[0]["index"]
+    buffer = app.buffer(np.zeros(300, np.float32))
+    app.delegate.bind_buffer_to_tensor(index, buffer, offset=256)
+    bound = app.delegate.memory()
+    assert bound.bound == {index: f"{256 + 15 * 4} bytes of the buffer {buffer.glo}"}
+    assert bound.total - bound.programs == buffer_bytes(app) - buffer.size
+    assert f"tensor {index} is bound to 316 bytes of the buffer {buffer.glo}" in str(bound)
+    app.delegate.unbind(index)
+    assert not app.delegate.memory().bound
+
+
+def test_nothing_is_held_after_the_end() -> None:
+    delegate = gd.GpuDelegate()
+    interpreter = gd.Interpreter(model_content=small_model(), experimental_delegates=[delegate])
+    assert delegate.memory().total == 0
+    interpreter.allocate_tensors()
+    assert delegate.memory().total > 0
+    delegate.close()
+    assert delegate.memory() == gd.MemoryReport()
+
+
+@pytest.mark.parametrize("host", [in_ours, in_litert])
+def test_memory_of_several_segments(host: Callable[..., Any]) -> None:
+    sketch, content = with_a_detour()
+    totals = []
+    for partitions in (1, 2):
+        options = gd.GpuDelegateOptions(max_delegated_partitions=partitions)
+        with gd.GpuDelegate(options, model=content) as delegate:
+            interpreter = host(delegate, content)
+            interpreter.set_tensor(interpreter.get_input_details()[0]["index"], sketch.feeds[0])
+            interpreter.invoke()
+            totals.append(delegate.memory().inputs)
+    elements = sketch.feeds[0].nbytes
+    padded = -(-elements // TEXEL) * TEXEL
+    assert totals == [padded, 3 * padded]
+
+
+def test_another_thread_may_not_ask() -> None:
+    with gd.GpuDelegate() as delegate, ThreadPoolExecutor(1) as pool:
+        allocated(delegate)
+        with pytest.raises(gd.WrongThreadError):
+            pool.submit(delegate.memory).result()
+    with gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=True)) as delegate:
+        run(allocated(delegate))
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(delegate.memory).result().total > INPUT.nbytes
+
+
+def test_a_memory_report_prints_and_is_json() -> None:
+    report = gd.MemoryReport(arena=1_234_567, programs=3, bound={5: "the texture 7"})
+    assert str(report).splitlines()[1] == "arena          1,234,567"
+    assert str(report).splitlines()[-2:] == [
+        "total          1,234,570",
+        "tensor 5 is bound to the texture 7",
+    ]
+    data = json.loads(report.to_json())
+    assert (data["arena"], data["total"], data["bound"]) == (
+        1_234_567,
+        1_234_570,
+        {"5": "the texture 7"},
+    )
+    assert (report + report).total == 2 * report.total
