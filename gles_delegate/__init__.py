@@ -23,7 +23,7 @@ from gles_delegate.image.output import ImageOutput
 from gles_delegate.image.transform import ImageTransform
 from gles_delegate.interpreter import Interpreter, SignatureRunner
 from gles_delegate.options import GpuDelegateOptions, InferencePreference, InferencePriority
-from gles_delegate.report import DelegationReport, DispatchTime, MemoryReport
+from gles_delegate.report import DelegationReport, DispatchTime, MemoryReport, ProfileReport
 from gles_delegate.runtime.invocation import Invocation
 from gles_delegate.version import __version__ as __version__
 
@@ -51,6 +51,7 @@ __all__ = [
     "MemoryReport",
     "ModelError",
     "OutOfGpuMemoryError",
+    "ProfileReport",
     "ShaderError",
     "SignatureRunner",
     "UnsupportedModelError",

@@ -20,7 +20,7 @@ from gles_delegate.litert.native import NativeDelegate
 from gles_delegate.model.graph import Array, Graph
 from gles_delegate.model.reader import load_model, read_model
 from gles_delegate.options import GpuDelegateOptions
-from gles_delegate.report import DelegationReport, DispatchTime, MemoryReport
+from gles_delegate.report import DelegationReport, MemoryReport, ProfileReport
 from gles_delegate.runtime.binding import Binding, BufferBinding, Layout, TextureBinding
 from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.programs import Progress
@@ -91,10 +91,11 @@ class GpuDelegate(NotPickled, Closing):
         """Which nodes of the bound model run on the GPU; empty before a model is bound."""
         return self._delegation.report if self._delegation else DelegationReport()
 
-    def profile(self) -> list[DispatchTime]:
+    def profile(self) -> ProfileReport:
         """Run the model once more on its present inputs, and measure each dispatch by itself.
 
-        By the GPU's timer where it has one, otherwise by waiting for each. Variables go on.
+        By the GPU's timer where the driver has timer queries, otherwise by the CPU's clock and
+        waiting for each, as on V3D, Mali with Mesa's driver, and llvmpipe. Variables go on.
 
         Raises:
             DelegateError: No model is bound, or it is not prepared.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 
@@ -45,11 +45,7 @@ class DelegationReport:
         for n in self.nodes:
             place = "GPU" if n.delegated else "CPU"
             rows.append((str(n.index), n.op, str(n.version), place, n.reason))
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        ]
+        lines = _table(rows)
         taken = len(self.nodes) - len(self.not_delegated)
         place = f"on the GPU in {count(self.segments)}" if self.not_delegated else "on the GPU"
         summary = f"{taken} of {len(self.nodes)} nodes run {place}, stored as {self.storage}"
@@ -85,6 +81,74 @@ class DispatchTime:
     def gflops(self) -> float:
         """Billions of floating point operations per second."""
         return self.flops / self.seconds / 1e9 if self.seconds else 0.0
+
+
+@dataclass(frozen=True)
+class ProfileReport:
+    """How long each dispatch of a run took, by itself, in order; ``str()`` is a table.
+
+    `len` and ``for`` give the dispatches.
+
+    Attributes:
+        device: The driver's name of it.
+        by_gpu_timer: The GPU's timer measured them. Otherwise the CPU's clock did, and each time
+            includes sending the dispatch to the GPU and waiting for it.
+    """
+
+    device: str
+    by_gpu_timer: bool
+    dispatches: tuple[DispatchTime, ...]
+
+    def __iter__(self) -> Iterator[DispatchTime]:
+        return iter(self.dispatches)
+
+    def __len__(self) -> int:
+        return len(self.dispatches)
+
+    @property
+    def _clock(self) -> str:
+        if self.by_gpu_timer:
+            return "by the GPU's timer"
+        return "by the CPU's clock, each with the wait for the GPU"
+
+    @property
+    def seconds(self) -> float:
+        """Of all together. A run takes less, as it does not wait in between."""
+        return sum(dispatch.seconds for dispatch in self)
+
+    def __str__(self) -> str:
+        rows = [("node", "op", "ms", "%", "GFLOP/s", "dispatch")]
+        for d in self:
+            share = d.seconds / self.seconds if self.seconds else 0.0
+            node, gflops = str(d.node) if d.node >= 0 else "", f"{d.gflops:.1f}" if d.flops else ""
+            rows.append((node, d.op, f"{d.seconds * 1e3:.3f}", f"{share:.1%}", gflops, d.text))
+        summary = f"{len(self)} dispatches, {self.seconds * 1e3:.3f} ms one by one, {self._clock}"
+        return "\n".join([*_table(rows), summary])
+
+    def to_json(self) -> str:
+        """As JSON: an object with these attributes, and ``gflops`` of each dispatch."""
+        dispatches = [{**asdict(d), "gflops": d.gflops} for d in self]
+        return json.dumps({**asdict(self), "dispatches": dispatches})
+
+    def to_trace_json(self) -> str:
+        """As a trace for Perfetto (ui.perfetto.dev): JSON in Chrome's trace event format.
+
+        The dispatches follow one another without gaps. Times are in microseconds.
+        """
+        names = {"process_name": self.device, "thread_name": f"dispatches, {self._clock}"}
+        track = {"pid": 1, "tid": 1}
+        events: list[dict[str, object]] = [
+            {"ph": "M", **track, "name": kind, "args": {"name": name}}
+            for kind, name in names.items()
+        ]
+        begin = 0.0
+        for d in self:
+            times = {"ts": round(begin * 1e6, 3), "dur": round(d.seconds * 1e6, 3)}
+            details = {"dispatch": d.text, "shader": d.shader, "GFLOP/s": round(d.gflops, 3)}
+            event = {"ph": "X", **track, "name": d.name, "cat": d.op or d.shader, "args": details}
+            events.append({**event, **times})
+            begin += d.seconds
+        return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"})
 
 
 @dataclass(frozen=True)
@@ -139,6 +203,15 @@ class MemoryReport:
     def to_json(self) -> str:
         """As JSON: an object with these attributes and ``total``."""
         return json.dumps({**asdict(self), "total": self.total})
+
+
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of a table, whose columns are as wide as their widest cells."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
 
 
 def list_nodes(nodes: Iterable[tuple[int, str, str]]) -> str:

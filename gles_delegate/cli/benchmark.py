@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv as csv_module
 import dataclasses
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from gles_delegate.cli.common import (
 from gles_delegate.cli.files import load_inputs
 from gles_delegate.model.reader import read_file, read_model
 from gles_delegate.options import GpuDelegateOptions, InferencePreference
-from gles_delegate.report import DispatchTime
+from gles_delegate.report import ProfileReport
 
 
 def _peers(context: click.Context, option: click.Parameter, value: str) -> list[str]:
@@ -71,6 +72,11 @@ def _peers(context: click.Context, option: click.Parameter, value: str) -> list[
 @click.option(
     "--picture", type=click.Path(path_type=Path), help="Draw the time of each node to this file."
 )
+@click.option(
+    "--trace",
+    type=click.Path(path_type=Path),
+    help="Write the profile to this file, for ui.perfetto.dev.",
+)
 @click.option("--half", is_flag=True, help="Allow loss of precision: float16 storage.")
 @click.option(
     "--sustained-speed",
@@ -97,6 +103,7 @@ def benchmark(
     profile: bool,
     csv: Path | None,
     picture: Path | None,
+    trace: Path | None,
     half: bool,
     sustained_speed: bool,
     vector_bits: str | None,
@@ -115,17 +122,19 @@ def benchmark(
         software_vector_bits=int(vector_bits) if vector_bits else None,
         serialization_dir=cache,
     )
-    profiles = 10 if profile or csv or picture else 0
+    profiles = 10 if profile or csv or picture or trace else 0
     with progress_bar() as bar:
         task = bar.add_task(model.name, total=None)
         result = timing.benchmark(
             content, feeds, options, runs, warmup, against, threads, profiles,
             lambda done, total: bar.update(task, completed=done, total=total),
         )  # fmt: skip
-    if csv:
-        _write_csv(csv, result.dispatches)
-    if picture:
-        _draw(picture, model.name, result.dispatches)
+    if result.profile and csv:
+        _write_csv(csv, result.profile)
+    if result.profile and picture:
+        _draw(picture, model.name, result.profile)
+    if result.profile and trace:
+        trace.write_text(result.profile.to_trace_json(), "utf-8")
     if as_json:
         print_json(_as_data(result))
     else:
@@ -139,10 +148,7 @@ def _as_data(result: timing.Benchmark) -> dict[str, Any]:
         name: {**times.summary(), "ratio": result.ratio(name)}
         for name, times in result.peers.items()
     }
-    data["dispatches"] = [
-        {**dataclasses.asdict(dispatch), "gflops": dispatch.gflops}
-        for dispatch in result.dispatches
-    ]
+    data["profile"] = json.loads(result.profile.to_json()) if result.profile else None
     return data
 
 
@@ -159,33 +165,19 @@ def _print_benchmark(result: timing.Benchmark, profile: bool) -> None:
         f"{megabytes(memory.arena + memory.inputs)}, weights {megabytes(memory.constants)}, "
         f"process at most {megabytes(result.peak_bytes)}"
     )
-    if profile:
-        total = sum(dispatch.seconds for dispatch in result.dispatches)
-        print_table(
-            [
-                {
-                    "node": dispatch.node if dispatch.node >= 0 else "",
-                    "op": dispatch.op,
-                    "ms": f"{dispatch.seconds * 1e3:.3f}",
-                    "%": f"{dispatch.seconds / total * 100:.1f}",
-                    "GFLOP/s": f"{dispatch.gflops:.1f}" if dispatch.flops else "",
-                    "dispatch": dispatch.text,
-                }
-                for dispatch in result.dispatches
-            ]
-        )
-        print(f"{len(result.dispatches)} dispatches, {total * 1e3:.3f} ms one by one")
+    if result.profile and profile:
+        print(result.profile)
 
 
-def _write_csv(path: Path, dispatches: Sequence[DispatchTime]) -> None:
+def _write_csv(path: Path, profile: ProfileReport) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv_module.writer(file)
         writer.writerow(("node", "op", "shader", "seconds", "flops", "dispatch"))
-        for d in dispatches:
+        for d in profile:
             writer.writerow((d.node, d.op, d.shader, d.seconds, d.flops, d.text))
 
 
-def _draw(path: Path, title: str, dispatches: Sequence[DispatchTime]) -> None:
+def _draw(path: Path, title: str, profile: ProfileReport) -> None:
     """A bar for each node, as long as its dispatches take, and coloured by its op."""
     try:
         from matplotlib.figure import Figure
@@ -195,7 +187,7 @@ def _draw(path: Path, title: str, dispatches: Sequence[DispatchTime]) -> None:
         ) from None
     nodes: dict[tuple[int, str], float] = {}
     totals: dict[str, float] = {}
-    for dispatch in dispatches:
+    for dispatch in profile:
         op, milliseconds = dispatch.op or "layout", dispatch.seconds * 1e3
         nodes[dispatch.node, op] = nodes.get((dispatch.node, op), 0) + milliseconds
         totals[op] = totals.get(op, 0) + milliseconds

@@ -17,7 +17,7 @@ from gles_delegate.delegate import GpuDelegate
 from gles_delegate.interpreter import Interpreter
 from gles_delegate.model.graph import Array
 from gles_delegate.options import GpuDelegateOptions
-from gles_delegate.report import DispatchTime, MemoryReport
+from gles_delegate.report import MemoryReport, ProfileReport
 
 PEERS = ("litert", "litert-builtin")
 """LiteRT's CPU kernels: with XNNPACK, as its interpreter is by default, and without."""
@@ -64,7 +64,7 @@ class Benchmark:
         peers: By name, the runs of the peers, interleaved with ours.
         memory: GPU memory of the delegate.
         peak_bytes: Peak memory of this process so far.
-        dispatches: The medians of each dispatch, measured by itself.
+        profile: The medians of each dispatch, measured by itself; None: not measured.
     """
 
     device: str
@@ -76,7 +76,7 @@ class Benchmark:
     peers: Mapping[str, Times]
     memory: MemoryReport
     peak_bytes: int
-    dispatches: Sequence[DispatchTime] = field(repr=False, default=())
+    profile: ProfileReport | None = field(repr=False, default=None)
 
     def ratio(self, peer: str) -> float:
         """How many times as long as the peer's run ours takes, by the medians."""
@@ -159,11 +159,16 @@ def benchmark(
             {name: Times(tuple(seconds)) for name, seconds in times.items()},
             delegate.memory(),
             resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-            [
-                replace(column[0], seconds=median(time.seconds for time in column))
-                for column in zip(*profiled, strict=True)
-            ],
+            _medians(profiled) if profiled else None,
         )
+
+
+def _medians(profiles: Sequence[ProfileReport]) -> ProfileReport:
+    times = tuple(
+        replace(column[0], seconds=median(time.seconds for time in column))
+        for column in zip(*profiles, strict=True)
+    )
+    return replace(profiles[0], dispatches=times)
 
 
 class _Runner:

@@ -8,6 +8,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from ctypes import c_int
 from typing import TYPE_CHECKING, Literal
 
 from gles_delegate.errors import ContextError, WrongContextError, WrongThreadError
@@ -203,6 +204,10 @@ class GpuContext:
         self.timers = not is_llvmpipe and (
             "GL_EXT_disjoint_timer_query" in extensions or not self.is_es
         )
+        if self.timers:  # a driver may have the functions, and no timer
+            counted = c_int()
+            gl.glGetQueryiv(gl_names.TIME_ELAPSED, gl_names.QUERY_COUNTER_BITS, counted)
+            self.timers = counted.value > 0
         self.offset_alignment = gl.integer(gl_names.SHADER_STORAGE_BUFFER_OFFSET_ALIGNMENT)
         if textures:
             of_textures = gl.integer(gl_names.TEXTURE_BUFFER_OFFSET_ALIGNMENT)

@@ -50,7 +50,7 @@ UNPACK_STATE = {0x0CF5: 4, 0x0CF2: 0, 0x0CF3: 0, 0x0CF4: 0}
 """Alignment, row length, skipped rows and skipped pixels of what is uploaded to a texture."""
 RGBA8, RGBA16F, R32F, RED, RGBA = 0x8058, 0x881A, 0x822E, 0x1903, 0x1908
 UNSIGNED_BYTE, FLOAT, HALF_FLOAT = 0x1401, 0x1406, 0x140B
-TIME_ELAPSED, QUERY_RESULT = 0x88BF, 0x8866
+TIME_ELAPSED, QUERY_RESULT, QUERY_COUNTER_BITS = 0x88BF, 0x8866, 0x8864
 BUFFER_OBJECT, PROGRAM_OBJECT, TEXTURE_OBJECT = 0x82E0, 0x82E2, 0x1702
 DEBUG_SOURCE_APPLICATION = 0x824A
 MOST_LABEL_BYTES = 255
@@ -148,6 +148,7 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {  # the result's type, then the argum
     "glFinish": (None,),
     "glGenQueries": (None, c_int, POINTER(c_uint)),
     "glDeleteQueries": (None, c_int, POINTER(c_uint)),
+    "glGetQueryiv": (None, c_uint, c_uint, POINTER(c_int)),
     "glBeginQuery": (None, c_uint, c_uint),
     "glEndQuery": (None, c_uint),
     "glGetQueryObjectui64v": (None, c_uint, c_uint, POINTER(c_uint64)),

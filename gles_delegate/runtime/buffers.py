@@ -129,7 +129,10 @@ class Buffers:
     def memory(self) -> MemoryReport:
         """What it holds, and what is bound."""
         owners = self._plan.owners
-        constants = (*self._constants.values(), *self._textures.values())
+        constants: list[TexelBuffer | TexelTexture] = [
+            *self._constants.values(),
+            *self._textures.values(),
+        ]
         resources = self.places.resources.items()
         return MemoryReport(
             arena=sum(buffer.size for i, buffer in self._arena.items() if i not in owners),

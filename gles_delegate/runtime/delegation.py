@@ -12,7 +12,14 @@ from gles_delegate.model.graph import Array, Graph
 from gles_delegate.options import GpuDelegateOptions, InferencePreference
 from gles_delegate.planning.lowering import Lowerings, unsupported
 from gles_delegate.planning.partition import choose_segments
-from gles_delegate.report import DelegationReport, DispatchTime, MemoryReport, count, list_nodes
+from gles_delegate.report import (
+    DelegationReport,
+    DispatchTime,
+    MemoryReport,
+    ProfileReport,
+    count,
+    list_nodes,
+)
 from gles_delegate.runtime.binding import Binding
 from gles_delegate.runtime.invocation import Invocation
 from gles_delegate.runtime.naming import name_dispatch
@@ -152,10 +159,10 @@ class Delegation:
         parts = self.thread.run(lambda: [segment.memory() for segment in prepared])
         return sum(parts, MemoryReport())
 
-    def profile(self) -> list[DispatchTime]:
+    def profile(self) -> ProfileReport:
         """Run every prepared segment once more, each dispatch by itself."""
         ops = {node.index: node.op for node in self.graph.nodes}
-        return [
+        times = tuple(
             DispatchTime(
                 d.node,
                 ops.get(d.node, ""),
@@ -167,7 +174,8 @@ class Delegation:
             )
             for segment in self._segments
             for d, seconds in self.thread.run(segment.profile)
-        ]
+        )
+        return ProfileReport(self.thread.gpu.renderer, self.thread.gpu.timers, times)
 
     @contextmanager
     def idle(self) -> Iterator[None]:

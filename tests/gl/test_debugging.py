@@ -12,6 +12,7 @@ import pytest
 import gles_delegate as gd
 from gles_delegate.gl import functions as names
 from gles_delegate.gl.context import GpuContext
+from gles_delegate.gl.functions import Functions
 from tests.support.oracle import in_litert, in_ours
 from tests.support.sketch import Sketch
 from tests.support.small import INPUT, allocated, check, run, with_a_detour
@@ -135,8 +136,6 @@ def test_there_are_no_groups_unless_asked_for(
 def test_a_driver_without_debugging(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from gles_delegate.gl.functions import Functions
-
     extensions, string = Functions.extensions, Functions.string
     monkeypatch.setattr(Functions, "extensions", lambda self: extensions(self) - {"GL_KHR_debug"})
     monkeypatch.setattr(
@@ -146,3 +145,46 @@ def test_a_driver_without_debugging(
     with gd.GpuDelegate() as delegate:
         assert run(allocated(delegate)).shape == (len(INPUT), 7)
     assert "has no GL_KHR_debug" in caplog.text
+
+
+@pytest.fixture
+def gpu_like(monkeypatch: pytest.MonkeyPatch) -> None:
+    """llvmpipe is taken for a GPU, whose timer is used."""
+    string = Functions.string
+    monkeypatch.setattr(
+        Functions, "string", lambda self, name: string(self, name).replace("llvmpipe", "a GPU")
+    )
+
+
+@pytest.mark.mesa
+@pytest.mark.usefixtures("gpu_like")
+def test_a_profile_is_by_the_timer_of_the_gpu() -> None:
+    with gd.GpuDelegate() as delegate:
+        check(allocated(delegate))
+        profile = delegate.profile()
+    assert profile.by_gpu_timer
+    assert all(0 <= time.seconds < 1 for time in profile)
+
+
+@pytest.mark.mesa
+@pytest.mark.usefixtures("gpu_like")
+def test_a_timer_without_bits_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Functions, "glGetQueryiv", lambda *_: None, raising=False)
+    with gd.GpuDelegate() as delegate:
+        check(allocated(delegate))
+        profile = delegate.profile()
+    assert not profile.by_gpu_timer
+    assert profile.seconds > 0
+
+
+@pytest.mark.parametrize("host", [in_ours, in_litert])
+def test_a_profile_has_every_segment(host: Callable[..., Any]) -> None:
+    sketch, content = with_a_detour()
+    options = gd.GpuDelegateOptions(max_delegated_partitions=2)
+    with gd.GpuDelegate(options, model=content) as delegate:
+        interpreter = host(delegate, content)
+        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], sketch.feeds[0])
+        interpreter.invoke()
+        profile = delegate.profile()
+    assert profile.device == gd.list_devices()[0].renderer
+    assert {0, 4} < {time.node for time in profile}

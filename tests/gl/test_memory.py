@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -111,19 +110,3 @@ def test_another_thread_may_not_ask() -> None:
         run(allocated(delegate))
         with ThreadPoolExecutor(1) as pool:
             assert pool.submit(delegate.memory).result().total > INPUT.nbytes
-
-
-def test_a_memory_report_prints_and_is_json() -> None:
-    report = gd.MemoryReport(arena=1_234_567, programs=3, bound={5: "the texture 7"})
-    assert str(report).splitlines()[1] == "arena          1,234,567"
-    assert str(report).splitlines()[-2:] == [
-        "total          1,234,570",
-        "tensor 5 is bound to the texture 7",
-    ]
-    data = json.loads(report.to_json())
-    assert (data["arena"], data["total"], data["bound"]) == (
-        1_234_567,
-        1_234_570,
-        {"5": "the texture 7"},
-    )
-    assert (report + report).total == 2 * report.total

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -137,7 +138,8 @@ def test_a_published_model(real_model: Callable[[str], bytes], tmp_path: Path) -
 
 
 def test_benchmark(model: Path, tmp_path: Path) -> None:
-    files = ("--csv", tmp_path / "ops.csv", "--picture", tmp_path / "ops.png")
+    trace = tmp_path / "trace.json"
+    files = ("--csv", tmp_path / "ops.csv", "--picture", tmp_path / "ops.png", "--trace", trace)
     peers = "litert,litert-builtin"
     text = call("benchmark", model, "--runs", 7, "--against", peers, "--profile", *files)
     assert "2 of 2 nodes run on the GPU" in text
@@ -148,6 +150,8 @@ def test_benchmark(model: Path, tmp_path: Path) -> None:
     assert len(rows) == int(text.splitlines()[-1].split()[0])
     with Image.open(tmp_path / "ops.png") as picture:
         assert picture.width > 500
+    events = json.loads(trace.read_text())["traceEvents"]
+    assert len([event for event in events if event["ph"] == "X"]) == len(rows)
     data = call_json("benchmark", model, "--runs", 7, "--against", "litert", "--profile")
     assert 0 < data["runs"]["min"] <= data["runs"]["p50"] <= data["runs"]["max"]
     assert data["peers"]["litert"]["ratio"] == pytest.approx(
@@ -155,14 +159,16 @@ def test_benchmark(model: Path, tmp_path: Path) -> None:
     )
     assert 0 < data["cpu"] < data["first"]
     assert data["memory"]["constants"] > 7 * 5 * 4
-    product = next(d for d in data["dispatches"] if d["op"] == "FULLY_CONNECTED" and d["flops"])
+    product = next(
+        d for d in data["profile"]["dispatches"] if d["op"] == "FULLY_CONNECTED" and d["flops"]
+    )
     assert product["flops"] == 2 * 3 * 5 * 7
     assert product["gflops"] == pytest.approx(product["flops"] / product["seconds"] / 1e9)
 
 
 def test_benchmark_of_a_mixed_model(mixed: Path) -> None:
     data = call_json("benchmark", mixed, "--runs", 2, "--profile", "--half")
-    assert {d["op"] for d in data["dispatches"]} - {""} == {"RELU"}  # with EXP
+    assert {d["op"] for d in data["profile"]["dispatches"]} - {""} == {"RELU"}  # with EXP
     assert "in 1 segment" in data["report"]
 
 

@@ -137,6 +137,7 @@ def test_public_names() -> None:
         "MemoryReport",
         "ModelError",
         "OutOfGpuMemoryError",
+        "ProfileReport",
         "ShaderError",
         "SignatureRunner",
         "UnsupportedModelError",

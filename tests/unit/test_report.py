@@ -1,0 +1,76 @@
+"""Reports print well, and are JSON for other tools."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from gles_delegate import DispatchTime, MemoryReport, ProfileReport
+
+CONV = DispatchTime(12, "CONV_2D", "conv_2d", "t1 = conv_2d(t0)", 2e-3, 6_000_000, "12 CONV_2D y")
+LEAVE = DispatchTime(-1, "", "view", "t1.outside = view(t1)", 1e-3, 0, "view y")
+PROFILE = ProfileReport("some GPU", True, (CONV, LEAVE))
+
+
+def test_a_profile_is_a_table() -> None:
+    assert list(PROFILE) == [CONV, LEAVE]
+    assert len(PROFILE) == 2
+    assert PROFILE.seconds == pytest.approx(3e-3)
+    header, conv, leave, summary = str(PROFILE).splitlines()
+    assert header.split() == ["node", "op", "ms", "%", "GFLOP/s", "dispatch"]
+    assert conv.split()[:5] == ["12", "CONV_2D", "2.000", "66.7%", "3.0"]
+    assert leave.split()[:2] == ["1.000", "33.3%"]
+    assert summary == "2 dispatches, 3.000 ms one by one, by the GPU's timer"
+
+
+def test_a_profile_without_a_timer_says_what_it_counts() -> None:
+    text = str(replace(PROFILE, by_gpu_timer=False))
+    assert text.endswith("by the CPU's clock, each with the wait for the GPU")
+
+
+def test_a_profile_of_nothing() -> None:
+    nothing = ProfileReport("some GPU", True, ())
+    assert str(nothing).endswith("0 dispatches, 0.000 ms one by one, by the GPU's timer")
+    assert {event["ph"] for event in json.loads(nothing.to_trace_json())["traceEvents"]} == {"M"}
+
+
+def test_a_profile_is_json() -> None:
+    data = json.loads(PROFILE.to_json())
+    assert (data["device"], data["by_gpu_timer"]) == ("some GPU", True)
+    assert [d["gflops"] for d in data["dispatches"]] == [pytest.approx(3), 0]
+    assert data["dispatches"][0]["name"] == CONV.name
+
+
+def test_a_profile_is_a_trace() -> None:
+    """As "Trace Event Format" of Chrome has it: metadata, and complete events in microseconds."""
+    trace = json.loads(PROFILE.to_trace_json())
+    assert trace["displayTimeUnit"] == "ms"
+    process, thread, *events = trace["traceEvents"]
+    assert (process["ph"], process["name"], process["args"]) == (
+        "M",
+        "process_name",
+        {"name": "some GPU"},
+    )
+    assert (thread["ph"], thread["name"]) == ("M", "thread_name")
+    assert {(event["ph"], event["pid"], event["tid"]) for event in events} == {("X", 1, 1)}
+    assert [(event["name"], event["ts"], event["dur"]) for event in events] == [
+        ("12 CONV_2D y", 0, 2000),
+        ("view y", 2000, 1000),
+    ]
+    assert [event["cat"] for event in events] == ["CONV_2D", "view"]
+    assert events[0]["args"] == {"dispatch": CONV.text, "shader": "conv_2d", "GFLOP/s": 3}
+
+
+def test_memory_is_a_table_and_json() -> None:
+    report = MemoryReport(arena=1_234_567, programs=3, bound={5: "the texture 7"})
+    assert str(report).splitlines()[1] == "arena          1,234,567"
+    assert str(report).splitlines()[-2:] == [
+        "total          1,234,570",
+        "tensor 5 is bound to the texture 7",
+    ]
+    data = json.loads(report.to_json())
+    assert (data["arena"], data["total"]) == (1_234_567, 1_234_570)
+    assert data["bound"] == {"5": "the texture 7"}
+    assert (report + report).total == 2 * report.total
