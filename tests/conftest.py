@@ -16,6 +16,7 @@ import pytest
 from gles_delegate.errors import ContextError
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.egl import EglContext
+from gles_delegate.gl.functions import Functions
 from gles_delegate.limits import Limits
 
 Require = Callable[[str, str], NoReturn]
@@ -113,3 +114,14 @@ def floor(monkeypatch: pytest.MonkeyPatch) -> None:
         self.limits = Limits(size_uniforms=found.size_uniforms, loop_passes=found.loop_passes)
 
     monkeypatch.setattr(GpuContext, "_read_limits", read_floor)
+
+
+@pytest.fixture
+def gpu_like(monkeypatch: pytest.MonkeyPatch) -> None:
+    """llvmpipe is taken for an unknown GPU, whose timer is used."""
+    string = Functions.string
+
+    def other(self: Functions, name: int) -> str:
+        return string(self, name).replace("llvmpipe", "a GPU")
+
+    monkeypatch.setattr(Functions, "string", other)

@@ -8,11 +8,22 @@ import sys
 from importlib import metadata
 from typing import Any
 
+import click
 from rich.table import Table
 
-from gles_delegate.cli.common import command, device_option, json_option, make_console, print_json
+from gles_delegate.cli.common import (
+    command,
+    device_option,
+    json_option,
+    make_console,
+    print_json,
+    print_table,
+    progress_bar,
+)
+from gles_delegate.cli.speed import DeviceSpeed, measure, name_profile
 from gles_delegate.compatibility import CompatibilityList
 from gles_delegate.errors import ContextError, DelegateError
+from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.egl import list_devices
 from gles_delegate.gl.libegl import libegl
 from gles_delegate.litert.check import require_known_layout
@@ -30,13 +41,22 @@ _OVERRIDES = {
 """Environment variables that can take OpenGL ES 3.1 away."""
 
 
+_SECONDS = 45.0
+"""After so many, --bench leaves the other tiles out."""
+
+
 @command
 @device_option
+@click.option(
+    "--bench",
+    is_flag=True,
+    help="Measure bandwidth, dispatches and register tiles; takes up to a minute.",
+)
 @json_option
-def doctor(device: int | None, as_json: bool) -> None:
+def doctor(device: int | None, bench: bool, as_json: bool) -> None:
     """Show usable devices, run a self-test, suggest fixes."""
     found: dict[str, Any] = {"version": __version__, "egl": None, "devices": [], "device": None}
-    found |= {"limits": None, "checks": []}
+    found |= {"limits": None, "profile": None, "checks": [], "bench": None}
     advice: list[str] = []
     try:
         found["egl"] = libegl().name
@@ -48,6 +68,7 @@ def doctor(device: int | None, as_json: bool) -> None:
             names = ("vendor", "renderer", "version")
             found["device"] = {name: getattr(tested, name) for name in names}
             found["limits"] = dataclasses.asdict(tested.limits)
+            found["profile"] = name_profile(tested.limits.profile)
             if "OpenGL ES" not in tested.version:
                 advice.append(
                     f"There is no OpenGL ES 3.1 here; {tested.version!r} serves in its place."
@@ -57,13 +78,45 @@ def doctor(device: int | None, as_json: bool) -> None:
     if advice or not found["healthy"]:
         guilty = sorted(_OVERRIDES.intersection(os.environ))
         advice += [f"{name}={os.environ[name]} is set: try without it." for name in guilty]
+    speed = None
+    if bench and found["limits"]:
+        try:
+            speed = _measured(device)
+            found["bench"] = dataclasses.asdict(speed)
+        except DelegateError as error:
+            advice.append(f"--bench ended early: {error}.")
     found["litert"], litert_advice = _litert()
     found["advice"] = [*advice, *litert_advice]
     if as_json:
         print_json(found)
     else:
         _print_doctor(found)
+        if speed:
+            _print_speed(speed, found["device"])
     sys.exit(not found["healthy"])
+
+
+def _measured(device: int | None) -> DeviceSpeed:
+    gpu = GpuContext(None, device)
+    try:
+        with progress_bar() as bar:
+            task = bar.add_task("bench", total=None)
+
+            def update(done: int, total: int) -> None:
+                bar.update(task, completed=done, total=total)
+
+            return measure(gpu, _SECONDS, update)
+    finally:
+        gpu.release()
+
+
+def _text(value: Any) -> str:
+    """A limit, or an entry of a profile: sizes as 8x8, several tiles as 4x2, 2x2."""
+    if not isinstance(value, tuple | list):
+        return str(value)
+    if any(isinstance(part, tuple | list) for part in value) or len(value) == 1:
+        return ", ".join(map(_text, value))
+    return "x".join(map(str, value))
 
 
 def _litert() -> tuple[str | None, list[str]]:
@@ -92,7 +145,12 @@ def _print_doctor(found: dict[str, Any]) -> None:
     if found["limits"]:
         table.add_row("in use", found["device"]["renderer"])
         for name, value in found["limits"].items():
-            table.add_row(f"  {name}", str(value))
+            if name != "profile":
+                table.add_row(f"  {name}", _text(value))
+        if not found["limits"]["llvmpipe"]:
+            table.add_row("profile", found["profile"] or "without a name")
+            for name, value in found["limits"]["profile"].items():
+                table.add_row(f"  {name}", _text(value))
     for check in found["checks"]:
         verdict = "passed" if check["passed"] else "FAILED"
         detail = check["failure"] or f"off by {check['error']:.0e}, allowed {check['allowed']:.0e}"
@@ -102,3 +160,57 @@ def _print_doctor(found: dict[str, Any]) -> None:
     for sentence in found["advice"]:
         print(sentence)
     print("The delegate works here." if found["healthy"] else f"Not usable: {found['reason']}")
+
+
+def _print_speed(speed: DeviceSpeed, device: dict[str, str]) -> None:
+    clock = "the GPU's timer" if speed.by_gpu_timer else "the CPU's clock, with waiting"
+    print(f"\nMeasured on {device['renderer']} by {clock}:")
+    rows = {
+        "copy": f"{speed.copy / 1e9:.1f} GB/s, read and written",
+        "dispatch": f"{speed.dispatch * 1e6:.1f} us, of which the CPU takes "
+        f"{speed.dispatch_cpu * 1e6:.1f} us",
+        **{f"1x1 by {how}": f"{gflops:.1f} GFLOP/s" for how, gflops in speed.reads.items()},
+        **{
+            f"float16, {kernel}": f"{ratio:.2f} times as long as float32"
+            for kernel, ratio in speed.half.items()
+        },
+    }
+    table = Table("", "", show_header=False, box=None, pad_edge=False)
+    for name, text in rows.items():
+        table.add_row(name, text)
+    make_console().print(table)
+    print()
+    print_table(
+        [
+            {
+                "kernel": tile.kernel,
+                "tile": tile.tile,
+                "work group": tile.work_group,
+                "form": tile.form,
+                "ms": f"{tile.seconds * 1e3:.3f}" if tile.seconds else "does not compile",
+                "GFLOP/s": f"{tile.gflops:.1f}",
+                "default of": ", ".join(tile.default_of),
+                "SUSTAINED_SPEED of": ", ".join(tile.tried_by),
+            }
+            for tile in speed.tiles
+        ]
+    )
+    if speed.left_out:
+        print(f"There was no time for {speed.left_out} more tiles.")
+    print()
+    if speed.profiles:
+        print_table(
+            [
+                {"profile": name, "times as long as the fastest tiles": f"{ratio:.2f}"}
+                for name, ratio in speed.profiles.items()
+            ]
+        )
+        best = next(iter(speed.profiles))
+        verdict = "is the best here" if best == speed.profile else f"is used, {best} would be best"
+        print(f"The profile {speed.profile} {verdict}.")
+    else:
+        print("Profiles are for GPUs: llvmpipe has tiles of its own.")
+    print(
+        "If this GPU is slower than it should be, send the output of "
+        "gles-delegate doctor --bench --json to the project's issue tracker."
+    )

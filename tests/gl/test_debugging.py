@@ -147,15 +147,6 @@ def test_a_driver_without_debugging(
     assert "has no GL_KHR_debug" in caplog.text
 
 
-@pytest.fixture
-def gpu_like(monkeypatch: pytest.MonkeyPatch) -> None:
-    """llvmpipe is taken for a GPU, whose timer is used."""
-    string = Functions.string
-    monkeypatch.setattr(
-        Functions, "string", lambda self, name: string(self, name).replace("llvmpipe", "a GPU")
-    )
-
-
 @pytest.mark.mesa
 @pytest.mark.usefixtures("gpu_like")
 def test_a_profile_is_by_the_timer_of_the_gpu() -> None:

@@ -1,0 +1,364 @@
+"""What a device reaches: bandwidth, FLOP/s of each register tile, the cost of a dispatch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from statistics import geometric_mean, median
+from time import monotonic, perf_counter
+from typing import TypeAlias
+
+import flatbuffers
+import numpy as np
+
+from gles_delegate import profiles
+from gles_delegate.dispatch import Dispatch
+from gles_delegate.errors import GLError, OutOfGpuMemoryError, ShaderError
+from gles_delegate.gl import functions as gl_names
+from gles_delegate.gl.context import GpuContext
+from gles_delegate.model.flatbuffer import FlatTable
+from gles_delegate.model.graph import Graph, Node, Tensor
+from gles_delegate.ops.lib.tiles import count_choices
+from gles_delegate.planning.lowering import Lowered, lower_graph
+from gles_delegate.planning.plan import Plan, make_plan
+from gles_delegate.profiles import Profile
+from gles_delegate.runtime.session import Session
+from gles_delegate.shaders.assembly import assemble
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called with the number of measurements that are done, and of all."""
+
+_COPIED = (1, 2048, 1024, 4)
+"""Four channels, so that the copy converts no layout: 32 MiB."""
+_CHAIN = 64
+"""Tiny dispatches, of which each waits for the one before it."""
+_RUNS, _PATIENCE = 10, 0.3
+"""Most runs of one measurement, and the seconds after which none is added."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A convolution of a picture: `size` pixels wide and high, SAME padding."""
+
+    name: str
+    op: str
+    size: int
+    channels: int
+    outputs: int
+    window: int
+    stride: int = 1
+
+    def __str__(self) -> str:
+        sizes = f"{self.size}x{self.size}x{self.channels} to {self.outputs}"
+        return f"{self.name}, {sizes}" + (f", stride {self.stride}" if self.stride > 1 else "")
+
+    def graph(self) -> Graph:
+        """A model that is this one node."""
+        rng = np.random.default_rng(0)
+        first = 1 if self.op == "DEPTHWISE_CONV_2D" else self.outputs
+        weights = rng.standard_normal((first, self.window, self.window, self.channels), np.float32)
+        out = self.size // self.stride
+        options = flatbuffers.Builder()
+        options.StartObject(3)
+        for slot in (1, 2):  # stride_w and stride_h of both ops
+            options.PrependInt32Slot(slot, self.stride, 0)
+        options.Finish(options.EndObject())
+        table = FlatTable.root(bytes(options.Output()))
+        return Graph(
+            (
+                _tensor(0, (1, self.size, self.size, self.channels)),
+                replace(_tensor(1, weights.shape), data=weights.reshape(-1).view(np.uint8)),
+                _tensor(2, (1, out, out, self.outputs)),
+            ),
+            (Node(0, self.op, 1, (0, 1), (2,), table),),
+            (0,),
+            (2,),
+        )
+
+
+KERNELS = (
+    Kernel("1x1", "CONV_2D", 56, 128, 128, 1),
+    Kernel("3x3", "CONV_2D", 56, 64, 32, 3),
+    Kernel("depthwise 3x3", "DEPTHWISE_CONV_2D", 112, 64, 64, 3),
+    Kernel("depthwise 3x3", "DEPTHWISE_CONV_2D", 112, 64, 64, 3, stride=2),
+)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A kernel with one register tile.
+
+    Attributes:
+        kernel: The kernel in words.
+        tile: Pixels and slices that an invocation computes; of a depthwise convolution, pixels.
+        work_group: Invocations along the pixels and along the slices.
+        form: What else tells it from others: "rows looped" over a window instead of unrolled, or
+            "constant sizes", which makes a program of its own for each layer.
+        default_of: The profiles that choose it.
+        tried_by: Those that try it for SUSTAINED_SPEED.
+        seconds: Best of several runs; None if it did not compile.
+        flops: Floating-point operations.
+    """
+
+    kernel: str
+    tile: str
+    work_group: str
+    form: str
+    default_of: tuple[str, ...]
+    tried_by: tuple[str, ...]
+    seconds: float | None
+    flops: int
+
+    @property
+    def gflops(self) -> float:
+        """Billions of floating point operations per second."""
+        return self.flops / self.seconds / 1e9 if self.seconds else 0.0
+
+
+@dataclass(frozen=True)
+class DeviceSpeed:
+    """What a device reaches.
+
+    Attributes:
+        by_gpu_timer: The GPU's timer measured the kernels; otherwise the CPU's clock, with waiting.
+        copy: Bytes per second, read and written.
+        dispatch: Seconds of a tiny dispatch among others that wait for each other.
+        dispatch_cpu: The CPU's part of it.
+        half: For each kernel, how many times as long it takes with float16 storage.
+        reads: By how tensors are read, GFLOP/s of the first kernel.
+        tiles: Kernels with register tiles, the fastest of each kernel first.
+        profile: The name of the profile in use.
+        profiles: By profile, how many times as long its tiles take as the fastest ones: the
+            geometric mean over the kernels. Empty where profiles do not apply.
+        left_out: How many tiles there was no time for.
+    """
+
+    by_gpu_timer: bool
+    copy: float
+    dispatch: float
+    dispatch_cpu: float
+    half: Mapping[str, float]
+    reads: Mapping[str, float]
+    tiles: Sequence[Tile]
+    profile: str
+    profiles: Mapping[str, float]
+    left_out: int
+
+
+def name_profile(profile: Profile) -> str:
+    """The name of a profile, or of one with another storage; "" for one without a name."""
+    half = profile.half_storage
+    exact = (name for name, other in _named().items() if other == profile)
+    alike = (n for n, other in _named().items() if replace(other, half_storage=half) == profile)
+    return next(exact, next(alike, ""))
+
+
+def _named() -> dict[str, Profile]:
+    return {name: value for name, value in vars(profiles).items() if isinstance(value, Profile)}
+
+
+def measure(gpu: GpuContext, seconds: float, progress: Progress) -> DeviceSpeed:
+    """Measure the device of a context.
+
+    Args:
+        seconds: After so many, tiles are left out; those of the profile in use come first.
+
+    Raises:
+        GLError: The driver refused a call.
+    """
+    with gpu.guard():
+        return _Bench(gpu, monotonic() + seconds, progress).run()
+
+
+class _Bench:
+    """Inside the guard of its context."""
+
+    def __init__(self, gpu: GpuContext, end: float, progress: Progress) -> None:
+        self._gpu = gpu
+        self._end = end
+        self._progress = progress
+
+    def run(self) -> DeviceSpeed:
+        gpu, first = self._gpu, KERNELS[0]
+        name = "llvmpipe" if gpu.limits.llvmpipe else name_profile(gpu.limits.profile) or "its own"
+        self._progress(0, 1)
+        copy = self._copy()
+        dispatch, dispatch_cpu = self._dispatch()
+        half = {}
+        for kernel in KERNELS:
+            times = [self._seconds(*self._plan(kernel.graph(), half=h)) for h in (False, True)]
+            if times[0] and times[1]:
+                half[str(kernel)] = times[1] / times[0]
+        reads = {}
+        for how, texels in (("storage blocks", 0), ("buffer textures", self._texels())):
+            with self._reading(texels):
+                lowered, plan = self._plan(first.graph())
+                if assemble(_main(plan), gpu.limits).image_reads == bool(texels):
+                    time = self._seconds(lowered, plan)
+                    reads[how] = _main(plan).flops / time / 1e9 if time else 0.0
+        tiles, left_out = self._tiles(name)
+        return DeviceSpeed(
+            gpu.timers, copy, dispatch, dispatch_cpu, half, reads, tiles, name,
+            {} if gpu.limits.llvmpipe else _slowdowns(tiles), left_out,
+        )  # fmt: skip
+
+    def _tiles(self, name: str) -> tuple[list[Tile], int]:
+        """Every tile that a profile has for a kernel, the profile in use first."""
+        limits = self._gpu.limits
+        named = {name: limits.profile}
+        if not limits.llvmpipe:
+            others = _named().items()
+            named |= {n: p for n, p in others if n != name and p is not profiles.SOFTWARE}
+        plans: dict[object, tuple[Kernel, Lowered, Plan]] = {}
+        users: dict[object, list[tuple[str, int]]] = {}
+        for user, profile in named.items():
+            for choice in range(count_choices(replace(limits, profile=profile))):
+                for kernel in KERNELS:
+                    lowered, plan = self._plan(kernel.graph(), profile, choice)
+                    dispatch = _main(plan)
+                    text = assemble(dispatch, limits).text
+                    key = (kernel, text, dispatch.grid, tuple(dispatch.sizes.items()))
+                    plans.setdefault(key, (kernel, lowered, plan))
+                    users.setdefault(key, []).append((user, choice))
+        found: list[Tile] = []
+        for done, (same, (kernel, lowered, plan)) in enumerate(plans.items()):
+            self._progress(done, len(plans))
+            if monotonic() > self._end:
+                break
+            defines, grid = _main(plan).defines, _main(plan).grid
+            names = tuple(dict.fromkeys(user for user, choice in users[same] if not choice))
+            tried = dict.fromkeys(user for user, _ in users[same] if user not in names)
+            found.append(
+                Tile(
+                    str(kernel),
+                    "x".join(str(defines[n]) for n in ("PIXELS", "SLICES") if n in defines),
+                    f"{grid.pixel_lanes}x{grid.slice_lanes}",
+                    _form(_main(plan), kernel),
+                    names,
+                    tuple(tried),
+                    self._seconds(lowered, plan),
+                    _main(plan).flops,
+                )
+            )
+        order = [str(kernel) for kernel in KERNELS]
+        found.sort(key=lambda tile: (order.index(tile.kernel), tile.seconds or np.inf))
+        return found, len(plans) - len(found)
+
+    def _plan(
+        self, graph: Graph, profile: Profile | None = None, choice: int = 0, half: bool = False
+    ) -> tuple[Lowered, Plan]:
+        limits = self._gpu.limits
+        limits = replace(limits, profile=profile or limits.profile)
+        nodes = [node.index for node in graph.nodes]
+        lowered = lower_graph(graph, limits, choices=dict.fromkeys(nodes, choice))
+        return lowered, make_plan(lowered, nodes, limits, half)
+
+    def _seconds(self, lowered: Lowered, plan: Plan) -> float | None:
+        """The fastest run of a plan's main dispatch; None if the driver cannot compile it."""
+        with self._session(lowered, plan) as session:
+            if session is None:
+                return None
+            times: list[float] = []
+            end = monotonic() + _PATIENCE
+            while not times or (len(times) < _RUNS and monotonic() < end):
+                profile = session.profile()
+                times += [seconds for dispatch, seconds in profile if dispatch == _main(plan)]
+            return min(times)
+
+    def _copy(self) -> float:
+        tensors = (_tensor(0, _COPIED), _tensor(1, _COPIED))
+        lowered, plan = self._plan(Graph(tensors, (Node(0, "ABS", 1, (0,), (1,)),), (0,), (1,)))
+        seconds = self._seconds(lowered, plan)
+        return 2 * _main(plan).output.nbytes / seconds if seconds else 0.0
+
+    def _dispatch(self) -> tuple[float, float]:
+        """Seconds of a tiny dispatch that waits for the one before it, and the CPU's part."""
+        shape = (1, 1, 1, 4)
+        kernel = Kernel("", "CONV_2D", 1, 4, 4, 1).graph()
+        _, weights, _ = kernel.tensors
+        tensors = (_tensor(0, shape), weights, *(_tensor(2 + i, shape) for i in range(_CHAIN)))
+        nodes = tuple(
+            replace(kernel.nodes[0], index=i, inputs=(i + 1 if i else 0, 1), outputs=(i + 2,))
+            for i in range(_CHAIN)
+        )
+        lowered, plan = self._plan(Graph(tensors, nodes, (0,), (_CHAIN + 1,)))
+        with self._session(lowered, plan) as session:
+            if session is None:
+                return 0.0, 0.0
+            inputs = {0: np.zeros(shape, np.float32)}
+
+            def each() -> float:
+                begin = perf_counter()
+                session.run(inputs)
+                self._gpu.gl.glFinish()
+                return (perf_counter() - begin) / len(plan.dispatches)
+
+            busy = median(each() for _ in range(2 * _RUNS))
+            with session.idle():
+                return busy, median(each() for _ in range(2 * _RUNS))
+
+    @contextmanager
+    def _session(self, lowered: Lowered, plan: Plan) -> Iterator[Session | None]:
+        """A session that ran once; None if the driver cannot compile or hold it."""
+        try:
+            session = Session(plan, lowered.graph, self._gpu)
+        except (ShaderError, OutOfGpuMemoryError):
+            yield None
+            return
+        try:
+            rng = np.random.default_rng(0)
+            shapes = {i: lowered.shapes[i] for i in session.inputs}
+            session.run({i: rng.random(shape, np.float32) for i, shape in shapes.items()})
+            yield session
+        finally:
+            session.release()
+
+    def _texels(self) -> int:
+        """Most texels of a buffer texture; 0 if there are none."""
+        try:
+            return self._gpu.gl.integer(gl_names.MAX_TEXTURE_BUFFER_SIZE)
+        except GLError:
+            return 0
+
+    @contextmanager
+    def _reading(self, texels: int) -> Iterator[None]:
+        """Inside ``with``, read tensors of so many texels through buffer textures."""
+        limits = self._gpu.limits
+        self._gpu.limits = replace(limits, buffer_texels=texels)
+        try:
+            yield
+        finally:
+            self._gpu.limits = limits
+
+
+def _slowdowns(tiles: Sequence[Tile]) -> dict[str, float]:
+    """`DeviceSpeed.profiles`, of the profiles of which every kernel was measured."""
+    best: dict[str, float] = {}
+    times: dict[str, dict[str, float]] = {}
+    for tile in tiles:
+        if tile.seconds:
+            best[tile.kernel] = min(best.get(tile.kernel, tile.seconds), tile.seconds)
+            for name in tile.default_of:
+                times.setdefault(name, {})[tile.kernel] = tile.seconds
+    ratios = {
+        name: geometric_mean(seconds / best[kernel] for kernel, seconds in of_kernels.items())
+        for name, of_kernels in times.items()
+        if of_kernels.keys() == best.keys()
+    }
+    return dict(sorted(ratios.items(), key=lambda item: item[1]))
+
+
+def _form(dispatch: Dispatch, kernel: Kernel) -> str:
+    if kernel.window > 1 and "KERNEL_H" in dispatch.sizes:
+        return "rows looped"
+    return "" if dispatch.sizes else "constant sizes"
+
+
+def _main(plan: Plan) -> Dispatch:
+    """The dispatch that computes the node; others convert layouts."""
+    return max(plan.dispatches, key=lambda dispatch: (dispatch.flops, dispatch.node))
+
+
+def _tensor(index: int, shape: tuple[int, ...]) -> Tensor:
+    return Tensor(index, f"tensor {index}", "float32", shape, ())

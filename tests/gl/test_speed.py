@@ -1,0 +1,156 @@
+"""``gles-delegate doctor --bench``, on convolutions that take no time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import gles_delegate as gd
+from gles_delegate import profiles
+from gles_delegate.cli import speed
+from gles_delegate.cli.speed import DeviceSpeed, Kernel, measure, name_profile
+from gles_delegate.gl.context import GpuContext
+from gles_delegate.profiles import DESKTOP, INTEL, UNKNOWN, V3D, Profile
+from tests.support.command import call, call_json
+
+pytestmark = pytest.mark.usefixtures("gl", "small")
+
+NAMES = {n for n, value in vars(profiles).items() if isinstance(value, Profile)} - {"SOFTWARE"}
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few small kernels, each measured once."""
+    kernels = tuple(
+        replace(kernel, size=16, channels=16, outputs=16) for kernel in speed.KERNELS[::2]
+    )
+    monkeypatch.setattr(speed, "KERNELS", kernels)
+    monkeypatch.setattr(speed, "_PATIENCE", 0)
+    monkeypatch.setattr(speed, "_COPIED", (1, 64, 64, 4))
+
+
+@pytest.fixture
+def gpu() -> Iterator[GpuContext]:
+    gpu = GpuContext()
+    yield gpu
+    gpu.release()
+
+
+def measured(gpu: GpuContext, seconds: float = 60) -> DeviceSpeed:
+    return measure(gpu, seconds, lambda done, total: None)
+
+
+@pytest.mark.parametrize("kernel", speed.KERNELS, ids=str)
+def test_a_kernel_is_one_convolution(kernel: Kernel, gpu: GpuContext) -> None:
+    plan = speed._Bench(gpu, 0, lambda *_: None)._plan(kernel.graph())[1]
+    dispatch = speed._main(plan)
+    size, each = kernel.size // kernel.stride, 1 if "depthwise" in kernel.name else kernel.channels
+    assert dispatch.output.shape == (1, size, size, kernel.outputs)
+    assert dispatch.flops == 2 * size * size * kernel.outputs * each * kernel.window**2
+
+
+@pytest.mark.mesa
+def test_llvmpipe_has_tiles_of_its_own(gpu: GpuContext) -> None:
+    found = measured(gpu)
+    assert (found.profile, found.profiles, found.left_out) == ("llvmpipe", {}, 0)
+    assert found.copy > 0
+    assert found.dispatch > found.dispatch_cpu > 0
+    assert found.half.keys() == set(map(str, speed.KERNELS))
+    assert found.reads.keys() == {"storage blocks", "buffer textures"}
+    defaults = [tile.kernel for tile in found.tiles if tile.default_of == ("llvmpipe",)]
+    assert sorted(defaults) == sorted(map(str, speed.KERNELS))
+    assert len(found.tiles) > len(defaults)
+    assert all(tile.gflops > 0 for tile in found.tiles)
+
+
+@pytest.mark.mesa
+@pytest.mark.usefixtures("gpu_like")
+def test_every_profile_is_measured_on_a_gpu() -> None:
+    gpu = GpuContext()
+    try:
+        limits = gpu.limits
+        found = measured(gpu)
+        assert gpu.limits == limits
+    finally:
+        gpu.release()
+    assert found.by_gpu_timer
+    assert (found.profile, found.left_out) == ("UNKNOWN", 0)
+    assert found.profiles.keys() == NAMES
+    assert min(found.profiles.values()) >= 1
+    assert [*found.profiles.values()] == sorted(found.profiles.values())
+    users = Counter((tile.kernel, name) for tile in found.tiles for name in tile.default_of)
+    assert set(users.values()) == {1}
+    assert len(users) == len(speed.KERNELS) * len(NAMES)
+    pointwise = {tile.tile for tile in found.tiles if tile.kernel.startswith("1x1")}
+    assert pointwise >= {"2x2", "4x1", "4x2", "4x4", "8x2", "3x1"}
+
+
+def test_without_time_tiles_are_left_out(gpu: GpuContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = measured(gpu, seconds=0)
+    assert not found.tiles
+    assert found.left_out > 0
+    monkeypatch.setattr("gles_delegate.cli.doctor._SECONDS", 0)
+    assert f"There was no time for {found.left_out} more tiles." in call("doctor", "--bench")
+
+
+def test_tiles_that_do_not_compile(gpu: GpuContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise gd.ShaderError("too many registers")
+
+    monkeypatch.setattr(speed, "Session", refuse)
+    found = measured(gpu)
+    assert {tile.seconds for tile in found.tiles} == {None}
+    assert not found.half
+    assert "does not compile" in call("doctor", "--bench")
+
+
+def test_a_driver_that_fails_ends_the_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise gd.GLError("glFinish: GL_OUT_OF_MEMORY")
+
+    monkeypatch.setattr(speed, "Session", fail)
+    text = call("doctor", "--bench")
+    assert "--bench ended early: glFinish: GL_OUT_OF_MEMORY." in text
+    assert "The delegate works here." in text
+
+
+@pytest.mark.mesa
+def test_the_report_of_llvmpipe() -> None:
+    text = call("doctor", "--bench")
+    assert "llvmpipe has tiles of its own" in text
+    assert "  pointwise" not in text
+    assert "issue tracker" in text.splitlines()[-1]
+
+
+@pytest.mark.mesa
+@pytest.mark.usefixtures("gpu_like")
+def test_the_report_of_a_gpu() -> None:
+    text = call("doctor", "--bench")
+    lines = [line.split() for line in text.splitlines()]
+    assert ["profile", "UNKNOWN"] in lines
+    assert ["pointwise", "2x2"] in lines
+    assert ["lanes", "8x8"] in lines
+    assert {line[0] for line in lines if line} >= NAMES
+    assert "The profile UNKNOWN is" in text
+    data = call_json("doctor", "--bench")
+    assert data["profile"] == "UNKNOWN"
+    assert data["bench"]["profiles"].keys() == NAMES
+    assert data["bench"]["tiles"][0]["seconds"] > 0
+    assert call_json("doctor")["bench"] is None
+
+
+@pytest.mark.parametrize(
+    ("profile", "name"),
+    [
+        (UNKNOWN, "UNKNOWN"),
+        (V3D, "V3D"),
+        (replace(DESKTOP, half_storage=False), "DESKTOP"),
+        (replace(INTEL, columns=7), ""),
+    ],
+)
+def test_the_name_of_a_profile(profile: Profile, name: str) -> None:
+    assert name_profile(profile) == name
