@@ -9,6 +9,7 @@ from importlib import metadata
 from typing import Any
 
 import click
+import numpy as np
 from rich.table import Table
 
 from gles_delegate.cli.common import (
@@ -40,9 +41,8 @@ _OVERRIDES = {
 }
 """Environment variables that can take OpenGL ES 3.1 away."""
 
-
-_SECONDS = 45.0
-"""After so many, --bench leaves the other tiles out."""
+_NOISE = 1.05
+"""Profiles whose times differ by less count as equal."""
 
 
 @command
@@ -50,10 +50,17 @@ _SECONDS = 45.0
 @click.option(
     "--bench",
     is_flag=True,
-    help="Measure bandwidth, dispatches and register tiles; takes up to a minute.",
+    help="Measure bandwidth, dispatches and register tiles as well.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0),
+    default=45,
+    show_default=True,
+    help="After so many, --bench begins no other tile.",
 )
 @json_option
-def doctor(device: int | None, bench: bool, as_json: bool) -> None:
+def doctor(device: int | None, bench: bool, seconds: float, as_json: bool) -> None:
     """Show usable devices, run a self-test, suggest fixes."""
     found: dict[str, Any] = {"version": __version__, "egl": None, "devices": [], "device": None}
     found |= {"limits": None, "profile": None, "checks": [], "bench": None}
@@ -81,7 +88,7 @@ def doctor(device: int | None, bench: bool, as_json: bool) -> None:
     speed = None
     if bench and found["limits"]:
         try:
-            speed = _measured(device)
+            speed = _measured(device, seconds)
             found["bench"] = dataclasses.asdict(speed)
         except DelegateError as error:
             advice.append(f"--bench ended early: {error}.")
@@ -92,11 +99,11 @@ def doctor(device: int | None, bench: bool, as_json: bool) -> None:
     else:
         _print_doctor(found)
         if speed:
-            _print_speed(speed, found["device"])
+            _print_speed(speed, found)
     sys.exit(not found["healthy"])
 
 
-def _measured(device: int | None) -> DeviceSpeed:
+def _measured(device: int | None, seconds: float) -> DeviceSpeed:
     gpu = GpuContext(None, device)
     try:
         with progress_bar() as bar:
@@ -105,7 +112,7 @@ def _measured(device: int | None) -> DeviceSpeed:
             def update(done: int, total: int) -> None:
                 bar.update(task, completed=done, total=total)
 
-            return measure(gpu, _SECONDS, update)
+            return measure(gpu, seconds, update)
     finally:
         gpu.release()
 
@@ -162,9 +169,9 @@ def _print_doctor(found: dict[str, Any]) -> None:
     print("The delegate works here." if found["healthy"] else f"Not usable: {found['reason']}")
 
 
-def _print_speed(speed: DeviceSpeed, device: dict[str, str]) -> None:
+def _print_speed(speed: DeviceSpeed, found: dict[str, Any]) -> None:
     clock = "the GPU's timer" if speed.by_gpu_timer else "the CPU's clock, with waiting"
-    print(f"\nMeasured on {device['renderer']} by {clock}:")
+    print(f"\nMeasured on {found['device']['renderer']} by {clock}:")
     rows = {
         "copy": f"{speed.copy / 1e9:.1f} GB/s, read and written",
         "dispatch": f"{speed.dispatch * 1e6:.1f} us, of which the CPU takes "
@@ -196,7 +203,7 @@ def _print_speed(speed: DeviceSpeed, device: dict[str, str]) -> None:
         ]
     )
     if speed.left_out:
-        print(f"There was no time for {speed.left_out} more tiles.")
+        print(f"There was no time for {speed.left_out} more tiles: --seconds gives more.")
     print()
     if speed.profiles:
         print_table(
@@ -205,12 +212,14 @@ def _print_speed(speed: DeviceSpeed, device: dict[str, str]) -> None:
                 for name, ratio in speed.profiles.items()
             ]
         )
-        best = next(iter(speed.profiles))
-        verdict = "is the best here" if best == speed.profile else f"is used, {best} would be best"
-        print(f"The profile {speed.profile} {verdict}.")
-    else:
+        best, ratio = next(iter(speed.profiles.items()))
+        if speed.profiles.get(speed.profile, np.inf) <= _NOISE * ratio:
+            print(f"The profile in use, {speed.profile}, is as good as the best.")
+        else:
+            print(f"The profile in use is {speed.profile}; {best} would be best.")
+    elif found["limits"]["llvmpipe"]:
         print("Profiles are for GPUs: llvmpipe has tiles of its own.")
     print(
-        "If this GPU is slower than it should be, send the output of "
-        "gles-delegate doctor --bench --json to the project's issue tracker."
+        "If this device is slower than it should be, or its profile is UNKNOWN, send the output "
+        "of gles-delegate doctor --bench --json to the project's issue tracker."
     )
