@@ -118,11 +118,12 @@ class ProfileReport:
 
     def __str__(self) -> str:
         rows = [("node", "op", "ms", "%", "GFLOP/s", "dispatch")]
+        total = self.seconds
         for d in self:
-            share = d.seconds / self.seconds if self.seconds else 0.0
+            share = d.seconds / total if total else 0.0
             node, gflops = str(d.node) if d.node >= 0 else "", f"{d.gflops:.1f}" if d.flops else ""
             rows.append((node, d.op, f"{d.seconds * 1e3:.3f}", f"{share:.1%}", gflops, d.text))
-        summary = f"{len(self)} dispatches, {self.seconds * 1e3:.3f} ms one by one, {self._clock}"
+        summary = f"{len(self)} dispatches, {total * 1e3:.3f} ms one by one, {self._clock}"
         return "\n".join([*_table(rows), summary])
 
     def to_json(self) -> str:

@@ -7,7 +7,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from ctypes import c_int
 from typing import TYPE_CHECKING, Literal
 
@@ -191,10 +191,11 @@ class GpuContext:
         textures = number >= (3, 2) or bool(
             {"GL_EXT_texture_buffer", "GL_OES_texture_buffer"} & extensions
         )
-        if number >= (3, 2):  # OpenGL is 4.3 at least
-            gl.debug_suffix = ""
-        elif "GL_KHR_debug" in extensions:
-            gl.debug_suffix = "KHR"
+        if number >= (3, 2) or "GL_KHR_debug" in extensions:  # OpenGL is 4.3 at least
+            suffix = "" if number >= (3, 2) else "KHR"
+            with suppress(ContextError):  # labels are not worth a failure
+                gl.unchecked(f"glObjectLabel{suffix}")
+                gl.debug_suffix = suffix
         self.debug_groups = os.environ.get(_DEBUG_GROUPS, "0") not in ("", "0")
         if self.debug_groups and gl.debug_suffix is None:
             self.debug_groups = False

@@ -52,9 +52,9 @@ RGBA8, RGBA16F, R32F, RED, RGBA = 0x8058, 0x881A, 0x822E, 0x1903, 0x1908
 UNSIGNED_BYTE, FLOAT, HALF_FLOAT = 0x1401, 0x1406, 0x140B
 TIME_ELAPSED, QUERY_RESULT, QUERY_COUNTER_BITS = 0x88BF, 0x8866, 0x8864
 BUFFER_OBJECT, PROGRAM_OBJECT, TEXTURE_OBJECT = 0x82E0, 0x82E2, 0x1702
-DEBUG_SOURCE_APPLICATION = 0x824A
+DEBUG_SOURCE_APPLICATION, MAX_DEBUG_MESSAGE_LENGTH = 0x824A, 0x9143
 MOST_LABEL_BYTES = 255
-"""Every driver takes labels and names of groups of so many bytes."""
+"""Every driver takes labels of so many bytes."""
 SYNC_GPU_COMMANDS_COMPLETE, SYNC_FLUSH_COMMANDS, TIMEOUT_IGNORED = 0x9117, 0x1, (1 << 64) - 1
 ALREADY_SIGNALED, TIMEOUT_EXPIRED, CONDITION_SATISFIED = 0x911A, 0x911B, 0x911C
 MAX_COMPUTE_SHADER_STORAGE_BLOCKS, MAX_COMPUTE_IMAGE_UNIFORMS = 0x90DB, 0x91BD
@@ -155,11 +155,12 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {  # the result's type, then the argum
     "glDispatchCompute": (None, c_uint, c_uint, c_uint),
     "glDispatchComputeIndirect": (None, c_ssize_t),
     "glMemoryBarrier": (None, c_uint),
-    **dict.fromkeys(("glObjectLabel", "glObjectLabelKHR"), (None, c_uint, c_uint, c_int, c_char_p)),
-    **dict.fromkeys(
-        ("glPushDebugGroup", "glPushDebugGroupKHR"), (None, c_uint, c_uint, c_int, c_char_p)
-    ),
-    **dict.fromkeys(("glPopDebugGroup", "glPopDebugGroupKHR"), (None,)),
+    "glObjectLabel": (None, c_uint, c_uint, c_int, c_char_p),
+    "glObjectLabelKHR": (None, c_uint, c_uint, c_int, c_char_p),
+    "glPushDebugGroup": (None, c_uint, c_uint, c_int, c_char_p),
+    "glPushDebugGroupKHR": (None, c_uint, c_uint, c_int, c_char_p),
+    "glPopDebugGroup": (None,),
+    "glPopDebugGroupKHR": (None,),
 }
 _SUFFIXES = ("", "EXT", "OES")
 
@@ -279,7 +280,7 @@ class Functions:
             kind: `BUFFER_OBJECT`, `PROGRAM_OBJECT` or `TEXTURE_OBJECT`.
         """
         if self.debug_suffix is not None:
-            data = _label(text)
+            data = _cut(text, MOST_LABEL_BYTES)
             self.unchecked(f"glObjectLabel{self.debug_suffix}")(kind, name, len(data), data)
 
     def group(self, text: str) -> tuple[Call, Call]:
@@ -288,7 +289,7 @@ class Functions:
         Raises:
             ContextError: The driver has no GL_KHR_debug.
         """
-        data, suffix = _label(text), self.debug_suffix
+        suffix, data = self.debug_suffix, _cut(text, self.integer(MAX_DEBUG_MESSAGE_LENGTH) - 1)
         begin = self.unchecked(f"glPushDebugGroup{suffix}")
         arguments = (DEBUG_SOURCE_APPLICATION, 0, len(data), data)
         return (begin, arguments), (self.unchecked(f"glPopDebugGroup{suffix}"), ())
@@ -329,5 +330,6 @@ class Functions:
         return {self.glGetStringi(EXTENSIONS, i).decode() for i in range(count)}
 
 
-def _label(text: str) -> bytes:
-    return text.encode("utf-8", "replace")[:MOST_LABEL_BYTES]
+def _cut(text: str, most: int) -> bytes:
+    """The text in at most so many bytes."""
+    return text.encode("utf-8", "replace")[:most]

@@ -130,7 +130,7 @@ class Recorder:
         self._gpu = gpu
         self._gl = gpu.gl
         self._prepared = list(zip(plan.dispatches, programs, sources, strict=True))
-        self._debug_groups = [gpu.gl.group(name) for name in names or ()]
+        self._names = names
         self._sampler: Sampler | None = None
 
     def record(self, places: Places) -> CommandList:
@@ -200,8 +200,8 @@ class Recorder:
         written: set[Allocation] = set()
         read: set[Allocation] = set()
         for number, (dispatch, program, source) in enumerate(self._prepared):
-            if self._debug_groups:
-                yield self._debug_groups[number][0]
+            group = self._gl.group(self._names[number]) if self._names else ()
+            yield from group[:1]
             yield from self._use(program, source.sizes, cache)
             yield from self._bind_all(dispatch, source, places, cache)
             if dispatch.textures:
@@ -217,8 +217,7 @@ class Recorder:
             written.add(output)
             read |= reads
             yield self._gl.unchecked("glDispatchCompute"), dispatch.grid.groups
-            if self._debug_groups:
-                yield self._debug_groups[number][1]
+            yield from group[1:]
 
     def _leave(self, places: Places) -> Iterator[Call]:
         """Make the results visible, and copy them to bound buffers and textures."""

@@ -242,10 +242,10 @@ class _Readback:
     def buffers(self, turn: int, sizes: Mapping[int, int]) -> Mapping[int, Buffer]:
         """The buffers of a turn by tensor index; they are made at its first use."""
         while len(self._turns) <= turn:
-            gl = self._gpu.gl
+            gl, number = self._gpu.gl, len(self._turns)
             self._turns.append({i: Buffer(gl, size) for i, size in sizes.items() if size})
             for index, buffer in self._turns[-1].items():
-                text = f"copy {turn} of {name_tensor(index, self._graph)}"
+                text = f"copy {number} of {name_tensor(index, self._graph)}"
                 gl.label(gl_names.BUFFER_OBJECT, buffer.name, text)
         return self._turns[turn]
 

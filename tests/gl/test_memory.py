@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 import gles_delegate as gd
 from gles_delegate.gl.inspect import buffer_size
 from tests.support.app import App
+from tests.support.command import call_json, saved
 from tests.support.oracle import in_litert, in_ours
 from tests.support.small import INPUT, allocated, run, small_model, with_a_detour
 
@@ -110,3 +112,13 @@ def test_another_thread_may_not_ask() -> None:
         run(allocated(delegate))
         with ThreadPoolExecutor(1) as pool:
             assert pool.submit(delegate.memory).result().total > INPUT.nbytes
+
+
+def test_inspect_tells_the_same(tmp_path: Path) -> None:
+    path = saved(tmp_path / "model.tflite", small_model())
+    (segment,) = call_json("inspect", path, "--device", 0)["segments"]
+    with gd.GpuDelegate() as delegate:
+        allocated(delegate)
+        memory = delegate.memory()
+    assert memory.arena + memory.inputs == segment["activation_bytes"]
+    assert memory.constants == segment["constant_bytes"]
