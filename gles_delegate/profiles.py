@@ -23,8 +23,8 @@ class Profile:
         depthwise: Pixels of a depthwise convolution; half as many if it has a stride.
         columns: Most pixels that a depthwise convolution reads of an input row; a wide window
             takes shorter runs, and a wider one goes tap by tap.
-        row_loops: The number of a depthwise window's rows is a uniform: an unrolled loop takes
-            registers.
+        row_loops: The numbers of a depthwise window's rows and of what is reduced are uniforms: an
+            unrolled loop takes registers.
         lanes: Most invocations of a convolution's work group, along the pixels and the slices.
         weight_textures: Weights are read through textures, not storage blocks.
         half_storage: Tensors stored as float16 are worth their loss of precision.

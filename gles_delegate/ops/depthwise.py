@@ -94,14 +94,16 @@ def depthwise_conv_2d(node: NodeView, options: DepthwiseConv2DOptions) -> list[S
     else:
         how = View((output.slices, taps, 4), (4, outputs, 1))
         weights, steps = packed(node, node.input(1), 2, output.slices, texels, how)
+    multiplier, profile = outputs // channels, node.limits.profile
+    by_taps = False
     if node.limits.llvmpipe:
         pixels = CPU_TILES[node.choice].length(window, 8 if window.stride_w == 1 else 4)
+    elif multiplier > 1:  # each pixel is read in four pieces
+        pixels, by_taps = 1, True
     else:
-        most = option_of(node.limits.profile.depthwise, node.choice)
+        most = option_of(profile.depthwise, node.choice)
         most = most if window.stride_w == 1 else ceil(most / 2)
-        pixels = gpu_run(window, most, node.limits.profile)
-    by_taps = not node.limits.llvmpipe and kernel_w > node.limits.profile.columns
-    multiplier = outputs // channels
+        pixels, by_taps = gpu_run(window, most, profile), kernel_w > profile.columns
     defines = _defines(x, window, batch, pixels, multiplier, by_taps)
     defines["WEIGHT_TEXTURE"] = is_texture(weights)
     runs = batch * window.out_h * runs_of(window, pixels)

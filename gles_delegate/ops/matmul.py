@@ -60,6 +60,9 @@ def batch_matmul(node: NodeView, options: BatchMatMulOptions) -> list[Step]:
     dispatch = node.dispatch(
         "batch_matmul", (a, b), output, grid, defines, flops=flops, passes=ceil(depth / 4)
     )
+    if not node.limits.llvmpipe:
+        # A GPU's compiler would unroll a short loop over the depth.
+        dispatch = dispatch.sized("DEPTH")
     return [*steps, dispatch]
 
 

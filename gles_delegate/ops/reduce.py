@@ -106,7 +106,10 @@ def _stage(
         defines["IN_CHANNELS"] = x.channels
     grid = make_grid(output.pixels, output.slices, node.limits)
     passes = prod(reduced_sizes) * (x.slices + 2 if channels else 1)
-    return node.dispatch("reduce", (x,), output, grid, defines, passes=passes)
+    dispatch = node.dispatch("reduce", (x,), output, grid, defines, passes=passes)
+    if node.limits.profile.row_loops and not node.limits.llvmpipe:
+        return dispatch.sized(*("REDUCED", "IN_CHANNELS")[: 1 + channels])
+    return dispatch
 
 
 def _of_rank(dims: int, numbers: Shape, fill: int) -> Shape:

@@ -13,7 +13,10 @@ from tests.support.oracle import assert_close, in_ours, run, run_litert
 
 pytestmark = pytest.mark.usefixtures("gl", "floor")
 
-OPS = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED", "BATCH_MATMUL")
+OPS = (
+    *("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED", "BATCH_MATMUL"),
+    *("AVERAGE_POOL_2D", "MAX_POOL_2D", "SUM", "REDUCE_MAX"),
+)
 PROFILES = {name: value for name, value in vars(profiles).items() if isinstance(value, Profile)}
 SAMPLE = sample([case for case in CASES if case.op in OPS], one_in=20)
 
