@@ -6,7 +6,7 @@ import logging
 import random
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -234,6 +234,15 @@ class Interrupting(dict[Any, Any]):
         return super().__getitem__(key)
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Python's handler, which a program that a shell started in the background lacks."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize("own_thread", [False, True])
 def test_ctrl_c_is_not_lost_as_a_callback_begins(
     own_thread: bool, monkeypatch: pytest.MonkeyPatch
