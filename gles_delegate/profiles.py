@@ -73,7 +73,7 @@ ADRENO_6XX = Profile(
     weight_textures=True,
 )
 # Lanes of one slice read the same weights, which Intel then loads once.
-INTEL = Profile(((4, 2), (2, 2)), ((2, 2),), ((2, 2),), (4,), 32, lanes=(64, 1))
+INTEL = Profile(((4, 2), (2, 2)), ((2, 2),), ((2, 2),), (4,), columns=6, lanes=(64, 1))
 
 _ADRENO = ((r"[45]\d\d", ADRENO_5XX), (r"6\d\d", ADRENO_6XX), ("", ADRENO_7XX))
 _FAMILIES = (
