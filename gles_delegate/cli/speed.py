@@ -93,8 +93,9 @@ class Tile:
         kernel: The kernel in words.
         tile: Pixels and slices that an invocation computes; of a depthwise convolution, pixels.
         work_group: Invocations along the pixels and along the slices.
-        form: What else tells it from others: "rows looped" over a window instead of unrolled, or
-            "constant sizes", which makes a program of its own for each layer.
+        form: What else tells it from others: a window is computed "tap by tap", or its "rows
+            looped" instead of unrolled; "weights by texture"; "constant sizes", which make a
+            program of its own for each layer.
         default_of: The profiles that choose it.
         tried_by: Those that try it for SUSTAINED_SPEED.
         seconds: Best of several runs; None if it did not compile.
@@ -350,9 +351,14 @@ def _slowdowns(tiles: Sequence[Tile]) -> dict[str, float]:
 
 
 def _form(dispatch: Dispatch) -> str:
-    if "KERNEL_H" in dispatch.sizes:
-        return "rows looped"
-    return "" if dispatch.sizes else "constant sizes"
+    by_taps = bool(dispatch.defines.get("BY_TAPS"))
+    forms = {
+        "tap by tap": by_taps,
+        "rows looped": "KERNEL_H" in dispatch.sizes and not by_taps,
+        "weights by texture": dispatch.defines.get("WEIGHT_TEXTURE"),
+        "constant sizes": not dispatch.sizes,
+    }
+    return ", ".join(form for form, is_so in forms.items() if is_so)
 
 
 def _main(plan: Plan) -> Dispatch:
