@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -14,7 +15,8 @@ Tiles: TypeAlias = tuple[tuple[int, int], ...]
 class Profile:
     """How kernels use a family of GPUs; the defaults are safe on an unknown one.
 
-    Where there are several tiles, the first is the default, and SUSTAINED_SPEED tries the others.
+    Of several tiles, or ways to read, the first is the default, and SUSTAINED_SPEED tries the
+    others, each list's next together; a list that ends goes on with its last.
 
     Attributes:
         pointwise: Tiles of convolutions in which each output pixel sees one input pixel.
@@ -37,7 +39,7 @@ class Profile:
     columns: int = 6
     row_loops: bool = False
     lanes: tuple[int, int] = (8, 8)
-    weight_textures: bool = False
+    weight_textures: tuple[bool, ...] = (False,)
     half_storage: bool = True
 
     @property
@@ -48,7 +50,7 @@ class Profile:
     @property
     def choices(self) -> int:
         """The length of the longest list."""
-        return max(map(len, self.tiles))
+        return max(map(len, (*self.tiles, self.weight_textures)))
 
 
 UNKNOWN = Profile()
@@ -57,10 +59,14 @@ SOFTWARE = Profile(half_storage=False)
 V3D = Profile(((2, 2), (2, 1)), ((2, 2), (2, 1)), ((2, 2),), (2,), columns=4)
 # Mali is bound by what it loads from storage blocks.
 MIDGARD = Profile(
-    *(((4, 1), (3, 1)), ((2, 1),), ((2, 1),), (2,)), columns=4, row_loops=True, weight_textures=True
+    *(((4, 1), (3, 1), (4, 1)), ((2, 1),), ((2, 1),), (2,)),
+    columns=4,
+    row_loops=True,
+    weight_textures=(True, True, False),
 )
 MALI_G = Profile(
-    *(((3, 2), (4, 1), (2, 2)), ((4, 1), (3, 1)), ((2, 2),), (3, 2)), weight_textures=True
+    *(((3, 2), (4, 1), (2, 2), (3, 2)), ((4, 1), (3, 1), (4, 1)), ((2, 2),), (3, 2, 3)),
+    weight_textures=(True, True, True, False),
 )
 _LARGE = ((4, 2), (4, 4), (8, 2), (2, 2))
 DESKTOP = Profile(_LARGE, _LARGE, _LARGE, (8, 4), columns=32)
@@ -68,12 +74,17 @@ ADRENO_7XX = replace(DESKTOP, columns=12)
 ADRENO_5XX = replace(DESKTOP, windows=((4, 2), (4, 1)), columns=10, row_loops=True)
 # It reads storage blocks word by word, which takes registers.
 ADRENO_6XX = Profile(
-    *(((4, 2), (4, 1), (2, 2)), ((4, 2), (4, 1)), ((4, 2), (2, 2)), (4, 2)),
+    *(((4, 2), (4, 1), (2, 2), (4, 2)), ((4, 2), (4, 1), (4, 2)), ((4, 2), (2, 2)), (4, 2, 4)),
     row_loops=True,
-    weight_textures=True,
+    weight_textures=(True, True, True, False),
 )
 # Lanes of one slice read the same weights, which Intel then loads once.
 INTEL = Profile(((4, 2), (2, 2)), ((2, 2),), ((2, 2),), (4,), columns=6, lanes=(64, 1))
+
+NAMED: Mapping[str, Profile] = {
+    name: value for name, value in globals().items() if isinstance(value, Profile)
+}
+"""Every profile by its name."""
 
 _ADRENO = ((r"[45]\d\d", ADRENO_5XX), (r"6\d\d", ADRENO_6XX), ("", ADRENO_7XX))
 _FAMILIES = (

@@ -150,13 +150,11 @@ class DeviceSpeed:
 def name_profile(profile: Profile) -> str:
     """The name of a profile, or of one with another storage; "" for one without a name."""
     half = profile.half_storage
-    exact = (name for name, other in _named().items() if other == profile)
-    alike = (n for n, other in _named().items() if replace(other, half_storage=half) == profile)
+    exact = (name for name, other in profiles.NAMED.items() if other == profile)
+    alike = (
+        n for n, other in profiles.NAMED.items() if replace(other, half_storage=half) == profile
+    )
     return next(exact, next(alike, ""))
-
-
-def _named() -> dict[str, Profile]:
-    return {name: value for name, value in vars(profiles).items() if isinstance(value, Profile)}
 
 
 def measure(gpu: GpuContext, seconds: float, progress: Progress) -> DeviceSpeed:
@@ -209,7 +207,7 @@ class _Bench:
         limits = self._gpu.limits
         named = {name: limits.profile}
         if not limits.llvmpipe:
-            others = _named().items()
+            others = profiles.NAMED.items()
             named |= {n: p for n, p in others if n != name and p is not profiles.SOFTWARE}
         plans: dict[object, tuple[Kernel, Lowered, Plan]] = {}
         users: dict[object, list[tuple[str, int]]] = {}

@@ -100,7 +100,8 @@ def tune(
         progress: Called as shaders compile, for each choice.
     """
     timed: dict[int, Timed] = {}
-    for choice in range(count_choices(gpu.limits)):
+    choices = count_choices(gpu.limits)
+    for choice in range(choices if choices > 1 else 0):
         lowered = lower(dict.fromkeys(nodes, choice))
         if not lowered.reasons:
             plan = make_plan(lowered, nodes, gpu.limits, half)

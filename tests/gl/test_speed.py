@@ -20,7 +20,7 @@ from tests.support.command import call, call_json
 
 pytestmark = pytest.mark.usefixtures("gl", "small")
 
-NAMES = {n for n, value in vars(profiles).items() if isinstance(value, Profile)} - {"SOFTWARE"}
+NAMES = {*profiles.NAMED} - {"SOFTWARE"}
 
 
 @pytest.fixture

@@ -13,11 +13,13 @@ import pytest
 from numpy.typing import NDArray
 
 import gles_delegate as gd
+from gles_delegate import profiles
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.program import Program
 from gles_delegate.ops.lib import weights
 from gles_delegate.ops.lib.tiles import CPU_TILES
 from gles_delegate.runtime import tuning
+from tests.support.force import force_profile
 from tests.support.tflite_builder import ModelBuilder
 
 pytestmark = pytest.mark.usefixtures("gl")
@@ -82,6 +84,28 @@ def test_every_choice_computes_the_same(choice: int, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(tuning, "tune", choose)
     found = run(inference_preference=SUSTAINED)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.usefixtures("floor")
+@pytest.mark.parametrize("name", profiles.NAMED)
+def test_every_choice_of_a_profile_computes_the_same(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = run()
+    profile = profiles.NAMED[name]
+    force_profile(monkeypatch, profile)
+    for choice in range(profile.choices):
+        monkeypatch.setattr(
+            tuning, "tune", lambda lower, nodes, *rest, c=choice: dict.fromkeys(nodes, c)
+        )
+        found = run(inference_preference=SUSTAINED)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.usefixtures("floor")
+def test_where_there_is_one_choice_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuning, "_timed", lambda session: pytest.fail("measured"))
+    run(inference_preference=SUSTAINED)
 
 
 @pytest.mark.parametrize(("limit", "value"), [("store_loops", True), ("size_uniforms", False)])

@@ -6,7 +6,6 @@ import pytest
 
 import gles_delegate as gd
 from gles_delegate import profiles
-from gles_delegate.profiles import Profile
 from tests.op_table import CASES, Case, sample
 from tests.support.force import force_profile
 from tests.support.oracle import assert_close, in_ours, run, run_litert
@@ -17,13 +16,12 @@ OPS = (
     *("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED", "BATCH_MATMUL"),
     *("AVERAGE_POOL_2D", "MAX_POOL_2D", "SUM", "REDUCE_MAX"),
 )
-PROFILES = {name: value for name, value in vars(profiles).items() if isinstance(value, Profile)}
 SAMPLE = sample([case for case in CASES if case.op in OPS], one_in=20)
 
 
-@pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.parametrize("name", profiles.NAMED)
 def test_kernels_of_a_profile(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    force_profile(monkeypatch, PROFILES[name])
+    force_profile(monkeypatch, profiles.NAMED[name])
     context = gd.EglContext()
     try:
         for case in SAMPLE:

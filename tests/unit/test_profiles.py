@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gles_delegate import profiles
-from gles_delegate.profiles import UNKNOWN, Profile, profile_of
+from gles_delegate.profiles import UNKNOWN, profile_of
 
 # Vendor, renderer, the name of the profile, and whether float16 storage pays.
 DEVICES = [
@@ -55,9 +55,10 @@ def test_a_device_has_the_profile_of_its_family(
 
 
 def test_every_list_of_tiles_begins_with_a_default() -> None:
-    for profile in (value for value in vars(profiles).values() if isinstance(value, Profile)):
+    for profile in profiles.NAMED.values():
         assert all(profile.tiles)
-        assert profile.choices == max(map(len, profile.tiles))
+        assert profile.weight_textures
+        assert profile.choices == max(map(len, (*profile.tiles, profile.weight_textures)))
 
 
 def test_an_unknown_device_has_small_tiles() -> None:

@@ -28,7 +28,7 @@ from gles_delegate.ops.lib.registry import (
     NodeView,
     Unsupported,
 )
-from gles_delegate.ops.lib.tiles import Tile, columns_of, runs_of
+from gles_delegate.ops.lib.tiles import Tile, columns_of, option_of, runs_of
 from gles_delegate.ops.lib.views import Region, View, view
 from gles_delegate.ops.lib.window import Window
 
@@ -135,7 +135,7 @@ def _weights(
     tensors = constant_weights(node, inputs)
     if tensors:
         how = (groups, slices, block)
-        return packed_constants(packing.conv_weights, tensors, texels, node.limits, how), []
+        return packed_constants(node, packing.conv_weights, tensors, texels, how), []
     if groups > 1:
         raise Unsupported("grouped convolution with weights computed at run time")
     outputs, depth = shape[0], 4 * in_slices
@@ -158,15 +158,15 @@ def _with_shape(node: NodeView, source: Operand, shape: Shape) -> tuple[Operand,
 
 
 def packed_constants(
+    node: NodeView,
     pack: Callable[..., Array],
     tensors: tuple[int, int],
     texels: int,
-    limits: Limits,
     args: tuple[Define, ...] = (),
 ) -> Const:
     """Weights and biases that are packed while planning; see `Const`."""
-    fits = texels <= TEXTURE_WIDTH * limits.texture_size
-    texture = limits.profile.weight_textures and fits
+    fits = texels <= TEXTURE_WIDTH * node.limits.texture_size
+    texture = option_of(node.limits.profile.weight_textures, node.choice) and fits
     return Const(pack, tensors, (texels, 4), args, texture=texture)
 
 
