@@ -350,9 +350,10 @@ def _slowdowns(tiles: Sequence[Tile]) -> dict[str, float]:
 
 def _form(dispatch: Dispatch) -> str:
     by_taps = bool(dispatch.defines.get("BY_TAPS"))
+    by_rows = not by_taps and not dispatch.defines.get("POINTWISE")
     forms = {
         "tap by tap": by_taps,
-        "rows looped": "KERNEL_H" in dispatch.sizes and not by_taps,
+        "rows looped": by_rows and "KERNEL_H" in dispatch.sizes,
         "weights by texture": dispatch.defines.get("WEIGHT_TEXTURE"),
         "constant sizes": not dispatch.sizes,
     }

@@ -154,7 +154,7 @@ class GpuContext:
     def run_trials(
         self, uses: Sequence[Callable[[], object]], progress: Callable[[int], None]
     ) -> None:
-        """Run each program once, which makes llvmpipe compile it; see `llvmpipe.compile_by`."""
+        """Use each program once, which makes llvmpipe compile it; see `llvmpipe.compile_by`."""
         llvmpipe.compile_by(uses, self.gl, self._egl, progress)
 
     def textures(self) -> AbstractContextManager[None]:
