@@ -121,9 +121,8 @@ def product(
         tiles = batch * window.out_h * runs_of(window, tile.pixels)
         by_taps = not node.limits.llvmpipe
         defines = {"POINTWISE": 0, **run_defines(window, batch, tile.pixels, by_taps)}
-        passes = window.kernel_h * x.slices
-        if by_taps:
-            passes = window.kernel_h * (window.kernel_w * (x.slices + 1) + 1)
+        row = window.kernel_w * (x.slices + 1) + 1 if by_taps else x.slices
+        passes = window.kernel_h * row
     grid = tile.grid(tiles, ceil(output.slices / tile.slices))
     dispatch = Convolution(
         node.index, "conv_2d", (x,), output, grid, defines, epilogue, flops=flops,

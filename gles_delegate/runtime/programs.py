@@ -55,7 +55,7 @@ class Programs:
         """Wait until every program is compiled, and add new ones to the store.
 
         Args:
-            trials: By program, calls that run it once. Some drivers, such as llvmpipe and V3D,
+            trials: By program, calls that use it once. Some drivers, such as llvmpipe and V3D,
                 generate machine code at the first dispatch of a program.
 
         Raises:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import gles_delegate as gd
-from gles_delegate.gl.context import GpuContext
 from gles_delegate.profiles import UNKNOWN
 from gles_delegate.runtime.session import Session
+from tests.support.force import force_limits
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -34,12 +33,6 @@ def test_a_wrong_driver_is_not_supported(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_half_storage_is_recommended_where_it_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    read_limits = GpuContext._read_limits
-
-    def as_on_a_gpu(self: GpuContext) -> None:
-        read_limits(self)
-        self.limits = replace(self.limits, profile=UNKNOWN, buffer_texels=0)
-
-    monkeypatch.setattr(GpuContext, "_read_limits", as_on_a_gpu)
+    force_limits(monkeypatch, profile=UNKNOWN, buffer_texels=0)
     best = gd.CompatibilityList(0).best_options_for_this_device
     assert best == gd.GpuDelegateOptions(precision_loss_allowed=True, device_index=0)

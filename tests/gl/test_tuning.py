@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,11 @@ from numpy.typing import NDArray
 
 import gles_delegate as gd
 from gles_delegate import profiles
-from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.program import Program
 from gles_delegate.ops.lib import weights
 from gles_delegate.ops.lib.tiles import CPU_TILES
 from gles_delegate.runtime import tuning
-from tests.support.force import force_profile
+from tests.support.force import force_limits, force_profile
 from tests.support.tflite_builder import ModelBuilder
 
 pytestmark = pytest.mark.usefixtures("gl")
@@ -114,13 +112,7 @@ def test_every_form_of_the_shaders_computes_the_same(
 ) -> None:
     """Stores in a loop or one after another, sizes as uniforms or as constants."""
     expected = run()
-    read_limits = GpuContext._read_limits
-
-    def read_other(gpu: GpuContext) -> None:
-        read_limits(gpu)
-        gpu.limits = replace(gpu.limits, **{limit: value})
-
-    monkeypatch.setattr(GpuContext, "_read_limits", read_other)
+    force_limits(monkeypatch, **{limit: value})
     np.testing.assert_allclose(run(), expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import moderngl
@@ -12,14 +11,13 @@ import pytest
 
 import gles_delegate as gd
 from gles_delegate.gl import functions as gl_names
-from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.sampler import Sampler
 from gles_delegate.profiles import MALI_G
 from tests.gl.test_binding import PICTURE
 from tests.gl.test_delegate import desktop_app, es_app, stir
 from tests.support.app import App
-from tests.support.force import force_profile
+from tests.support.force import force_limits, force_profile
 from tests.support.sketch import Sketch
 from tests.support.small import allocated, check, expected, run
 from tests.support.state import State
@@ -95,13 +93,7 @@ def test_a_picture_goes_before_the_weights(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_weights_too_large_for_a_texture_are_in_a_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
-    read_limits = GpuContext._read_limits
-
-    def read_small(self: GpuContext) -> None:
-        read_limits(self)
-        self.limits = replace(self.limits, texture_size=0)
-
-    monkeypatch.setattr(GpuContext, "_read_limits", read_small)
+    force_limits(monkeypatch, texture_size=0)
     with traced(monkeypatch) as calls, gd.GpuDelegate() as delegate:
         check(allocated(delegate))
         assert not set(calls).intersection(UPLOADS)
