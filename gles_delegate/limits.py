@@ -23,8 +23,7 @@ class Limits:
             0: tensors are read through shader storage blocks.
         texture_size: Texels of a texture along one side.
         size_uniforms: One program can serve dispatches of several sizes, which are uniforms then.
-        profile: What suits its family of GPUs.
-        llvmpipe: The device is Mesa's software rasterizer, which calls for other kernels.
+        profile: What suits its family of devices.
         simd_lanes: Invocations along x that a software rasterizer computes as one SIMD vector.
         store_loops: Storing a register tile in a loop compiles in much less time.
         loop_passes: Passes through loops, all together, after which the device ends every loop of
@@ -42,7 +41,6 @@ class Limits:
     texture_size: int = 2048
     size_uniforms: bool = True
     profile: Profile = UNKNOWN
-    llvmpipe: bool = False
     simd_lanes: int = 8
     store_loops: bool = False
     loop_passes: int = (1 << 31) - 1

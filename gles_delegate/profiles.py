@@ -1,4 +1,4 @@
-"""Profiles of GPU families: the register tiles that their compilers fit into registers."""
+"""Profiles of device families: the kernels that suit their compilers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,34 @@ Tiles: TypeAlias = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
+class TileSearch:
+    """Tiles among which a cost model of llvmpipe chooses one for each convolution.
+
+    Attributes:
+        texels: Most output texels per invocation. More overflow the caches, as code or as data.
+        fused: Most output texels beside a fused depthwise convolution.
+        products: Most unrolled matrix-vector products.
+        pixels: Most pixels per invocation.
+        slices: Most slices per invocation.
+        compile_cost: Run-time cost (ns) charged per unrolled product, to trade against its compile
+            time of about 5 ms.
+        along: Whether lanes of a vector may lie along the pixels, and along the slices.
+        few: Allow only a few sizes, which more layers share.
+    """
+
+    texels: int
+    fused: int
+    products: int
+    pixels: int = 32
+    slices: int = 4
+    compile_cost: int = 550
+    along: tuple[bool, bool] = (True, True)
+    few: bool = False
+
+
+@dataclass(frozen=True)
 class Profile:
-    """How kernels use a family of GPUs; the defaults are safe on an unknown one.
+    """How kernels use a family of devices; the defaults are safe on an unknown GPU.
 
     Of several tiles, or ways to read, the first is the default, and SUSTAINED_SPEED tries the
     others, each list's next together; a list that ends goes on with its last.
@@ -27,6 +53,17 @@ class Profile:
             takes shorter runs, and a wider one goes tap by tap.
         row_loops: The numbers of a depthwise window's rows and of what is reduced are uniforms: an
             unrolled loop takes registers.
+        short_loops: Windows of pools, depths of products and what is reduced are constants, so that
+            the compiler unrolls short loops over them.
+        by_taps: Convolutions go through a window tap by tap, not row by row.
+        constant_sizes: The sizes of convolutions with a window are constants, not uniforms.
+        searches: If given, tiles are chosen from these instead, depthwise convolutions are fused
+            with pointwise ones where the cost model says so, and the lists above hold only for
+            images of less than 8 pixels.
+        tiles_unrolled: The assembler unrolls loops over register tiles, however long; if not,
+            every marked loop that stays short.
+        shared_pixels: A work group shares the channels of a pixel from so many slices on, and so
+            many more for each pixel.
         lanes: Most invocations of a convolution's work group, along the pixels and the slices.
         weight_textures: Weights are read through textures, not storage blocks.
         half_storage: Tensors stored as float16 are worth their loss of precision.
@@ -38,6 +75,12 @@ class Profile:
     depthwise: tuple[int, ...] = (3,)
     columns: int = 6
     row_loops: bool = False
+    short_loops: bool = False
+    by_taps: bool = True
+    constant_sizes: tuple[bool, ...] = (False,)
+    searches: tuple[TileSearch, ...] = ()
+    tiles_unrolled: bool = False
+    shared_pixels: tuple[int, int] = (16, 0)
     lanes: tuple[int, int] = (8, 8)
     weight_textures: tuple[bool, ...] = (False,)
     half_storage: bool = True
@@ -49,13 +92,34 @@ class Profile:
 
     @property
     def choices(self) -> int:
-        """The length of the longest list."""
-        return max(map(len, (*self.tiles, self.weight_textures)))
+        """Ways to choose, by the longest list; the first needs no measurement."""
+        others = (self.weight_textures, self.constant_sizes, self.searches)
+        return max(map(len, (*self.tiles, *others)))
 
 
 UNKNOWN = Profile()
 # A GPU is bound by memory; on a processor unpacking float16 costs more than it saves.
 SOFTWARE = Profile(half_storage=False)
+LLVMPIPE = Profile(
+    *(((7, 1),), ((8, 1),), ((7, 1),), (8,)),
+    columns=1 << 16,
+    row_loops=True,
+    short_loops=True,
+    by_taps=False,
+    constant_sizes=(False, True),
+    # The first starts soonest, the others may run faster.
+    searches=(
+        TileSearch(32, 48, 100, 8, compile_cost=1000, few=True),
+        # More than 170 unrolled products are slower on most processors.
+        TileSearch(52, 52, 170),
+        TileSearch(104, 104, 250, slices=6, along=(True, False)),
+        TileSearch(104, 104, 250, slices=6, along=(False, True)),
+    ),
+    tiles_unrolled=True,
+    # A work group is a loop over SIMD vectors.
+    shared_pixels=(0, 512),
+    half_storage=False,
+)
 V3D = Profile(((2, 2), (2, 1)), ((2, 2), (2, 1)), ((2, 2),), (2,), columns=4)
 # Mali is bound by what it loads from storage blocks.
 MIDGARD = Profile(
@@ -88,7 +152,8 @@ NAMED: Mapping[str, Profile] = {
 
 _ADRENO = ((r"[45]\d\d", ADRENO_5XX), (r"6\d\d", ADRENO_6XX), ("", ADRENO_7XX))
 _FAMILIES = (
-    ("llvmpipe|softpipe|SwiftShader", SOFTWARE),
+    ("llvmpipe", LLVMPIPE),
+    ("softpipe|SwiftShader", SOFTWARE),
     ("V3D", V3D),
     ("Mali-T", MIDGARD),
     ("Mali|Immortalis", MALI_G),

@@ -19,7 +19,6 @@ from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.model.flatbuffer import FlatTable
 from gles_delegate.model.graph import Graph, Node, Tensor
-from gles_delegate.ops.lib.tiles import count_choices
 from gles_delegate.planning.lowering import Lowered, lower_graph
 from gles_delegate.planning.plan import Plan, make_plan
 from gles_delegate.profiles import Profile
@@ -180,7 +179,7 @@ class _Bench:
 
     def run(self) -> DeviceSpeed:
         gpu, first = self._gpu, KERNELS[0]
-        name = "llvmpipe" if gpu.limits.llvmpipe else name_profile(gpu.limits.profile) or "its own"
+        name = name_profile(gpu.limits.profile) or "its own"
         self._progress(0, 1)
         copy = self._copy()
         dispatch, dispatch_cpu = self._dispatch()
@@ -199,20 +198,21 @@ class _Bench:
                     reads[how] = _main(plan).flops / time / 1e9 if time else 0.0
         return DeviceSpeed(
             gpu.timers, copy, dispatch, dispatch_cpu, half, reads, tiles, name,
-            {} if gpu.limits.llvmpipe else _slowdowns(tiles), left_out,
+            {} if gpu.limits.profile.searches else _slowdowns(tiles), left_out,
         )  # fmt: skip
 
     def _tiles(self, name: str) -> tuple[list[Tile], int]:
         """Every tile that a profile has for a kernel, the profile in use first."""
         limits = self._gpu.limits
         named = {name: limits.profile}
-        if not limits.llvmpipe:
+        if not limits.profile.searches:
             others = profiles.NAMED.items()
-            named |= {n: p for n, p in others if n != name and p is not profiles.SOFTWARE}
+            software = (profiles.SOFTWARE, profiles.LLVMPIPE)
+            named |= {n: p for n, p in others if n != name and p not in software}
         plans: dict[object, tuple[Kernel, Lowered, Plan]] = {}
         users: dict[object, list[tuple[str, int]]] = {}
         for user, profile in named.items():
-            for choice in range(count_choices(replace(limits, profile=profile))):
+            for choice in range(profile.choices):
                 for kernel in KERNELS:
                     lowered, plan = self._plan(kernel.graph(), profile, choice)
                     dispatch = _main(plan)

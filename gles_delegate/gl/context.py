@@ -62,6 +62,7 @@ class GpuContext:
         limits: The limits of its compute shaders.
         is_es: Whether it is OpenGL ES; otherwise it is desktop OpenGL.
         renderer: The driver's name of the device.
+        is_llvmpipe: Whether it is Mesa's software rasterizer.
         timers: Whether the GPU has usable timer queries.
         debug_groups: Whether the environment asks for a debug group around each dispatch.
         identity: Vendor, renderer and version; they change with the device and the driver.
@@ -94,7 +95,7 @@ class GpuContext:
             with self._current():
                 self._read_limits()
                 self.gl.watch_resets(self.is_es)
-                if pin_workers and self.limits.llvmpipe and self._egl is not None:
+                if pin_workers and self.is_llvmpipe and self._egl is not None:
                     llvmpipe.pin_workers()
         except BaseException:
             self.release()
@@ -200,7 +201,7 @@ class GpuContext:
         if self.debug_groups and gl.debug_suffix is None:
             self.debug_groups = False
             log.warning("%s is set, but %s has no GL_KHR_debug", _DEBUG_GROUPS, self.renderer)
-        is_llvmpipe = "llvmpipe" in self.renderer
+        self.is_llvmpipe = is_llvmpipe = "llvmpipe" in self.renderer
         # llvmpipe's own timer does not see its worker threads.
         self.timers = not is_llvmpipe and (
             "GL_EXT_disjoint_timer_query" in extensions or not self.is_es
@@ -234,7 +235,6 @@ class GpuContext:
             # those of an earlier dispatch (Mesa 22.3).
             size_uniforms=not (is_llvmpipe and "zink" in self.renderer),
             profile=profile_of(*self.identity[:2]),
-            llvmpipe=is_llvmpipe,
             simd_lanes=int(bits[1]) // 32 if (bits := _BITS.search(self.renderer)) else 8,
             # 25.0.7: 0.10 instead of 0.37 s for 32 texels, 24.0.5: 0.14 for 0.19; others: slower.
             store_loops=is_llvmpipe and (24, 0) <= _mesa_version(version) < (25, 2),

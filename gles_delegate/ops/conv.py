@@ -119,7 +119,7 @@ def product(
         batch = output.shape[0]
         tile = Tile.of_run(window, batch, x, output.slices, node.limits, node.choice)
         tiles = batch * window.out_h * runs_of(window, tile.pixels)
-        by_taps = not node.limits.llvmpipe
+        by_taps = node.limits.profile.by_taps
         defines = {"POINTWISE": 0, **run_defines(window, batch, tile.pixels, by_taps)}
         row = window.kernel_w * (x.slices + 1) + 1 if by_taps else x.slices
         passes = window.kernel_h * row

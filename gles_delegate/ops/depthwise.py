@@ -28,9 +28,9 @@ from gles_delegate.ops.lib.registry import (
 )
 from gles_delegate.ops.lib.strides import rank_4
 from gles_delegate.ops.lib.tiles import (
-    CPU_TILES,
     DISPATCH,
-    gpu_run,
+    depthwise_run,
+    fused_slices,
     option_of,
     runs_of,
     time_of,
@@ -95,15 +95,13 @@ def depthwise_conv_2d(node: NodeView, options: DepthwiseConv2DOptions) -> list[S
         how = View((output.slices, taps, 4), (4, outputs, 1))
         weights, steps = packed(node, node.input(1), 2, output.slices, texels, how)
     multiplier, profile = outputs // channels, node.limits.profile
-    by_taps = False
-    if node.limits.llvmpipe:
-        pixels = CPU_TILES[node.choice].length(window, 8 if window.stride_w == 1 else 4)
-    elif multiplier > 1:  # each pixel is read in four pieces
+    if multiplier > 1 and profile.by_taps:  # each pixel is read in four pieces
         pixels, by_taps = 1, True
     else:
         most = option_of(profile.depthwise, node.choice)
         most = most if window.stride_w == 1 else ceil(most / 2)
-        pixels, by_taps = gpu_run(window, most, profile), kernel_w > profile.columns
+        pixels = depthwise_run(window, most, profile, node.choice)
+        by_taps = kernel_w > profile.columns
     defines = _defines(x, window, batch, pixels, multiplier, by_taps)
     defines["WEIGHT_TEXTURE"] = is_texture(weights)
     runs = batch * window.out_h * runs_of(window, pixels)
@@ -130,8 +128,9 @@ def _defines(
 
 
 def _run_grid(runs: int, slices: int, limits: Limits, choice: int) -> Grid:
-    """Invocations for one slice of a run each; on llvmpipe at first in few kinds of work groups."""
-    if choice or not limits.llvmpipe:
+    """Invocations for one slice of a run each; in few kinds of work groups where tiles are few."""
+    searches = limits.profile.searches
+    if not (searches and searches[choice].few):
         return make_grid(runs, slices, limits)
     lanes = limits.simd_lanes
     if 2 * runs <= lanes and runs < slices:
@@ -159,17 +158,18 @@ def depthwise_product(first: Dispatch, second: Dispatch, limits: Limits) -> Disp
     size = window.kernel_h * window.kernel_w
     columns = (pixels - 1) * window.stride_w + window.kernel_w
     loads, products = window.kernel_h * columns + size, pixels * size / 4
-    runs, tiles = ceil(first.grid.pixels / limits.simd_lanes), CPU_TILES[second.choice]
+    runs = ceil(first.grid.pixels / limits.simd_lanes)
+    search = limits.profile.searches[second.choice]
 
     def time(slices: int) -> float:
         groups, texels = runs * ceil(outputs / slices), pixels * slices
         time = time_of(groups, depth, loads + 4 * slices, products + texels, texels)
-        return time + tiles.compile_cost * texels
+        return time + search.compile_cost * texels
 
-    each = min(tiles.slices_of(pixels, outputs), key=time)
+    each = min(fused_slices(search, pixels, outputs), key=time)
     time_apart = time_of(runs * depth, 1, loads, products, pixels) + DISPATCH
     time_apart += apart.time(second.output.pixels, outputs, depth)
-    if time(each) > time_apart + tiles.compile_cost * apart.pixels * apart.slices:
+    if time(each) > time_apart + search.compile_cost * apart.pixels * apart.slices:
         return None
     passes = depth * (window.kernel_h + 2) + pixels * each + 2
     if passes > limits.loop_passes:

@@ -60,10 +60,7 @@ def batch_matmul(node: NodeView, options: BatchMatMulOptions) -> list[Step]:
     dispatch = node.dispatch(
         "batch_matmul", (a, b), output, grid, defines, flops=flops, passes=ceil(depth / 4)
     )
-    if not node.limits.llvmpipe:
-        # A GPU's compiler would unroll a short loop over the depth.
-        dispatch = dispatch.sized("DEPTH")
-    return [*steps, dispatch]
+    return [*steps, dispatch if node.limits.profile.short_loops else dispatch.sized("DEPTH")]
 
 
 def _transposed(node: NodeView, x: Operand) -> tuple[Operand, Step]:

@@ -86,8 +86,8 @@ def _pooled(
         node.index, "pool_2d", (x,), output, grid, defines, epilogue, passes=passes, window=window,
         mode=mode,
     )  # fmt: skip
-    # A GPU's compiler would unroll a large window.
-    return pooling if node.limits.llvmpipe else pooling.sized("FILTER_H", "FILTER_W")
+    short_loops = node.limits.profile.short_loops
+    return pooling if short_loops else pooling.sized("FILTER_H", "FILTER_W")
 
 
 @op("MaxUnpooling2D")

@@ -107,7 +107,7 @@ def _stage(
     grid = make_grid(output.pixels, output.slices, node.limits)
     passes = prod(reduced_sizes) * (x.slices + 2 if channels else 1)
     dispatch = node.dispatch("reduce", (x,), output, grid, defines, passes=passes)
-    if node.limits.profile.row_loops and not node.limits.llvmpipe:
+    if node.limits.profile.row_loops and not node.limits.profile.short_loops:
         return dispatch.sized(*("REDUCED", "IN_CHANNELS")[: 1 + channels])
     return dispatch
 

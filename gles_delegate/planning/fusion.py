@@ -163,8 +163,8 @@ def _shortcuts(
 
 
 def fuse_depthwise(dispatches: list[Dispatch], kept: Set[Value], limits: Limits) -> list[Dispatch]:
-    """Fuse depthwise convolutions into the pointwise ones that alone read them, on llvmpipe."""
-    if not limits.llvmpipe:
+    """Fuse depthwise convolutions into the pointwise ones that alone read them, if it pays."""
+    if not limits.profile.searches:
         return dispatches
     readers: Counter[Operand] = Counter(operand for d in dispatches for operand in d.operands)
     makers: dict[Operand, Dispatch]

@@ -34,7 +34,7 @@ class Programs:
                 if source.text not in self._programs:
                     binary = store.get(fingerprint(source.text)) if store else None
                     self._programs[source.text] = Program(gpu.gl, source, binary or b"")
-            if not gpu.limits.llvmpipe:
+            if not gpu.is_llvmpipe:
                 for program in self._programs.values():
                     program.start()
         except BaseException:
@@ -71,7 +71,7 @@ class Programs:
             self._gpu.gl.check("compile")
 
         jobs = [partial(try_out, program) for program in programs]
-        if self._gpu.limits.llvmpipe:
+        if self._gpu.is_llvmpipe:
             self._gpu.run_trials(jobs, lambda done: report(done, total))
         else:
             for done, job in enumerate(jobs):

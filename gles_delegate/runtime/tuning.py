@@ -12,7 +12,6 @@ from typing import TypeAlias
 from gles_delegate.dispatch import Dispatch
 from gles_delegate.errors import OutOfGpuMemoryError, ShaderError
 from gles_delegate.gl.context import GpuContext
-from gles_delegate.ops.lib.tiles import count_choices
 from gles_delegate.planning.lowering import Lowered, Lowerings
 from gles_delegate.planning.plan import make_plan
 from gles_delegate.runtime.programs import Progress
@@ -76,7 +75,7 @@ class Tuner:
             return None
         try:
             choices = {int(node): int(choice) for node, choice in json.loads(bytes(data))}
-            ways = range(count_choices(self._gpu.limits))
+            ways = range(self._gpu.limits.profile.choices)
             if set(nodes).issuperset(choices) and set(ways).issuperset(choices.values()):
                 return choices
         except (TypeError, ValueError):
@@ -100,7 +99,7 @@ def tune(
         progress: Called as shaders compile, for each choice.
     """
     timed: dict[int, Timed] = {}
-    choices = count_choices(gpu.limits)
+    choices = gpu.limits.profile.choices
     for choice in range(choices if choices > 1 else 0):
         lowered = lower(dict.fromkeys(nodes, choice))
         if not lowered.reasons:

@@ -47,10 +47,9 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sou
         "OUT_WHOLE": int(dispatch.output.channels % 4 == 0),
         "IMAGE_READS": int(image_reads),
         "PARTIAL": int(dispatch.partial),
-    }
-    if limits.llvmpipe:
         # Mesa's shader cache would take the machine code of another width.
-        common["SIMD_LANES"] = limits.simd_lanes
+        "SIMD_LANES": limits.simd_lanes,
+    }
     for i, operand in enumerate(dispatch.operands):
         common |= {f"{key}{i}": value for key, value in _TYPES[operand.kind].items()}
     common |= {f"OUT_{key}": _TYPES[dispatch.output.kind][key] for key in ("VEC", "ELEMENT")}
@@ -69,9 +68,10 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sou
         "SIZE_UNIFORMS": int(numbers.as_uniforms),
         **{size: numbers.text(value) for size, value in sizes.items()},
     }
-    bounds = body.tile_bounds if limits.llvmpipe else body.bounds
+    tiles_only = limits.profile.tiles_unrolled
+    bounds = body.tile_bounds if tiles_only else body.bounds
     known = tuple((bound, str(defines[bound])) for bound in bounds if bound in defines)
-    text = unrolled(body.text, known, limits.llvmpipe)
+    text = unrolled(body.text, known, tiles_only)
     top = _defines(defines) + _epilogue(dispatch, numbers)
     if numbers.as_uniforms:
         header += f"layout(location = {SIZES}) uniform int sizes[{len(numbers.values)}];\n"

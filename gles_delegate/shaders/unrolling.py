@@ -13,16 +13,17 @@ MARKED_LOOP = re.compile(
     r"for \(int (?P<i>\w+) = (?P<first>\d+); (?P=i) < (?P<bound>\w+); \+\+(?P=i)\)",
     re.MULTILINE,
 )
-"""``#pragma unroll`` marks a loop over a register tile, ``#pragma unroll(gpu)`` one that llvmpipe
-would compile for many seconds. Tools ignore both."""
+"""``#pragma unroll`` marks a loop over a register tile, ``#pragma unroll(gpu)`` another one, which
+llvmpipe would compile for many seconds. Tools ignore both."""
 
 
 _MOST_CHARACTERS = 1 << 11
-"""Of an unrolled loop, except on llvmpipe: SwiftShader compiles long code slowly."""
+"""Of an unrolled loop, unless only those over tiles are unrolled: SwiftShader compiles long code
+slowly."""
 
 
 @lru_cache(1 << 8)  # some bounds are sizes of the input
-def unrolled(code: str, bounds: tuple[tuple[str, str], ...], llvmpipe: bool) -> str:
+def unrolled(code: str, bounds: tuple[tuple[str, str], ...], tiles_only: bool) -> str:
     """The code without its marked loops up to known bounds, in the same number of lines.
 
     Where a loop indexes an array, SwiftShader and llvmpipe of Mesa 25 keep it in memory instead of
@@ -33,11 +34,11 @@ def unrolled(code: str, bounds: tuple[tuple[str, str], ...], llvmpipe: bool) -> 
         end = _end_of_statement(code, loop.end())
         statement, body = code[loop.end("gap") : end], code[loop.end() : end]
         bound = loop["bound"]
-        last = "" if llvmpipe and loop["gpu"] else known.get(bound, bound)
+        last = "" if tiles_only and loop["gpu"] else known.get(bound, bound)
         if last.isdigit() and not ("#" in body or "break;" in body or "continue;" in body):
             line = f"{{ {' '.join(body.split())} }} "
             values = range(int(loop["first"]), int(last))
-            if llvmpipe or len(line) * len(values) <= _MOST_CHARACTERS:
+            if tiles_only or len(line) * len(values) <= _MOST_CHARACTERS:
                 use = re.compile(rf"(?<![.\w]){loop['i']}\b")  # and no swizzle
                 copies = "".join(use.sub(str(value), line) for value in values)
                 statement = f"{{ {copies}}}" + "\n" * body.count("\n")

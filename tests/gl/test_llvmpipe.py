@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 
 import moderngl
 import numpy as np
@@ -14,8 +15,8 @@ import gles_delegate as gd
 from gles_delegate.gl import llvmpipe
 from gles_delegate.gl.context import OUTPUT_BLOCK, GpuContext
 from gles_delegate.gl.egl import current_context
-from gles_delegate.ops.lib import tiles
-from gles_delegate.ops.lib.tiles import CpuTiles
+from gles_delegate.profiles import LLVMPIPE, TileSearch
+from tests.support.force import force_profile
 from tests.support.sketch import Sketch
 from tests.support.small import expected, small_model
 
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("gl")
 @pytest.fixture
 def gpu() -> GpuContext:
     gpu = GpuContext()
-    if not gpu.limits.llvmpipe:
+    if not gpu.is_llvmpipe:
         pytest.skip("this device is not llvmpipe")
     return gpu
 
@@ -139,5 +140,5 @@ def gflops(channels: int = 128) -> float:
 def test_register_tiles_are_in_registers(gpu: GpuContext, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tile whose sums the compiler keeps in memory is slower than one of a single texel."""
     tiled = gflops()
-    monkeypatch.setattr(tiles, "CPU_TILES", (CpuTiles(1, 1, 1),))
+    force_profile(monkeypatch, replace(LLVMPIPE, searches=(TileSearch(1, 1, 1),)))
     assert tiled > 1.5 * gflops()

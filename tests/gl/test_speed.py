@@ -20,7 +20,7 @@ from tests.support.command import call, call_json
 
 pytestmark = pytest.mark.usefixtures("gl", "small")
 
-NAMES = {*profiles.NAMED} - {"SOFTWARE"}
+NAMES = {*profiles.NAMED} - {"SOFTWARE", "LLVMPIPE"}
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ import gles_delegate as gd
 from gles_delegate import profiles
 from gles_delegate.gl.program import Program
 from gles_delegate.ops.lib import weights
-from gles_delegate.ops.lib.tiles import CPU_TILES
 from gles_delegate.runtime import tuning
 from tests.support.force import force_limits, force_profile
 from tests.support.tflite_builder import ModelBuilder
@@ -73,7 +72,7 @@ def run(**options: Any) -> Floats:
 SUSTAINED = gd.InferencePreference.SUSTAINED_SPEED
 
 
-@pytest.mark.parametrize("choice", range(len(CPU_TILES)))
+@pytest.mark.parametrize("choice", range(profiles.LLVMPIPE.choices))
 def test_every_choice_computes_the_same(choice: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def choose(lower: object, nodes: Iterable[int], *rest: object) -> tuning.Choices:
         return dict.fromkeys(nodes, choice)

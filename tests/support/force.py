@@ -23,5 +23,5 @@ def force_limits(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
 
 
 def force_profile(monkeypatch: pytest.MonkeyPatch, profile: Profile) -> None:
-    """Every device has this profile. llvmpipe follows it with the fixture `floor`."""
+    """Every device has this profile."""
     force_limits(monkeypatch, profile=profile)

@@ -20,7 +20,7 @@ from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
 from gles_delegate.planning.plan import Plan, make_plan
 from gles_delegate.planning.ports import Elements, Picture, Pixels, Port
-from gles_delegate.profiles import UNKNOWN
+from gles_delegate.profiles import LLVMPIPE, UNKNOWN
 from tests.op_table.graphs import GRAPHS
 from tests.support.models import REAL_MODELS
 from tests.support.random_graphs import random_graph
@@ -29,7 +29,7 @@ from tests.support.tflite_builder import ModelBuilder
 
 FLOOR = Limits()
 ROOMY = Limits(
-    storage_blocks=6, image_units=5, invocations=1024, buffer_texels=1 << 27, llvmpipe=True
+    storage_blocks=6, image_units=5, invocations=1024, buffer_texels=1 << 27, profile=LLVMPIPE
 )
 
 
@@ -190,7 +190,6 @@ def test_limits_default_to_what_es_3_1_guarantees() -> None:
         "simd_lanes": 8,
         "store_loops": False,
         "loop_passes": (1 << 31) - 1,
-        "llvmpipe": False,
     }
 
 

@@ -14,7 +14,7 @@ from gles_delegate.limits import Limits
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
 from gles_delegate.planning.plan import make_plan
-from gles_delegate.profiles import Profile
+from gles_delegate.profiles import LLVMPIPE, UNKNOWN, Profile
 from gles_delegate.shaders.assembly import DESKTOP_HEADER, ES_HEADER, assemble
 from gles_delegate.shaders.files import read_body
 from gles_delegate.shaders.unrolling import unrolled
@@ -204,7 +204,7 @@ def test_windows_of_all_sizes_share_a_program_on_a_gpu() -> None:
 
 @pytest.mark.parametrize("llvmpipe", [False, True], ids=["gpu", "llvmpipe"])
 def test_loops_over_a_tile_are_unrolled(conv: Dispatch, llvmpipe: bool) -> None:
-    limits = replace(LIMITS, llvmpipe=llvmpipe)
+    limits = replace(LIMITS, profile=LLVMPIPE if llvmpipe else UNKNOWN)
     plain = assemble(conv, limits)
     assert "p < PIXELS" not in plain.text
     assert "k < IN_SLICES" in plain.text
@@ -214,7 +214,7 @@ def test_loops_over_a_tile_are_unrolled(conv: Dispatch, llvmpipe: bool) -> None:
 
 
 def test_llvmpipe_never_unrolls_the_loop_over_inputs(conv: Dispatch) -> None:
-    limits = replace(LIMITS, llvmpipe=True, size_uniforms=False)
+    limits = replace(LIMITS, profile=LLVMPIPE, size_uniforms=False)
     assert "k < IN_SLICES" in assemble(conv, limits).text
 
 

@@ -7,13 +7,14 @@ from math import ceil
 
 import pytest
 
+from gles_delegate import profiles
 from gles_delegate.dispatch import Value
 from gles_delegate.limits import Limits
-from gles_delegate.ops.lib.tiles import MOST_PIXELS, Tile, count_choices, option_of
+from gles_delegate.ops.lib.tiles import Tile, option_of
 from gles_delegate.ops.lib.window import Window
 from gles_delegate.profiles import profile_of
 
-LLVMPIPE = Limits(llvmpipe=True)
+LLVMPIPE = Limits(profile=profiles.LLVMPIPE)
 GPUS = {
     name: Limits(profile=profile_of("", name))
     for name in ("unknown", "V3D 4.2", "Mali-T860", "Mali-G52", "Mali-G610", "FD630", "FD730",
@@ -32,13 +33,13 @@ def window(size: int, kernel: int, stride: int = 1) -> Window:
 
 @pytest.mark.parametrize("limits", [LLVMPIPE, *GPUS.values()], ids=["llvmpipe", *GPUS])
 def test_tiles_fit_the_output_and_the_device(limits: Limits) -> None:
-    profile, most = limits.profile, MOST_PIXELS
-    for choice in range(count_choices(limits)):
+    profile, most = limits.profile, 32
+    for choice in range(profile.choices):
         for pixels, _, slices in IMAGES:
             for tiles in (None, profile.others):
                 tile = Tile.choose(pixels, slices, 9, limits, choice, tiles)
                 assert tile.slices <= slices
-                if not limits.llvmpipe:
+                if not profile.searches:
                     most = option_of(tiles or profile.pointwise, choice)[0]
                 assert tile.pixels <= most
                 assert tile.pixel_lanes * tile.slice_lanes <= Limits().invocations
@@ -47,9 +48,9 @@ def test_tiles_fit_the_output_and_the_device(limits: Limits) -> None:
                 x = Value(0, (1, size % 300, size % 300, 4 * depth))
                 tile = Tile.of_run(window(size % 300, kernel, stride), 1, x, slices, limits, choice)
                 assert 1 <= tile.slices <= slices
-                assert 1 <= tile.pixels <= MOST_PIXELS
+                assert 1 <= tile.pixels <= 32
                 assert tile.pixel_lanes * tile.slice_lanes <= Limits().invocations
-                if not limits.llvmpipe:
+                if not profile.searches:
                     assert tile.pixels <= option_of(profile.windows, choice)[0]
 
 
@@ -71,7 +72,7 @@ def test_work_groups_have_few_idle_lanes(slices: int, lanes: tuple[int, int]) ->
 def test_lanes_lie_along_the_slices_where_pixels_would_leave_some_idle() -> None:
     assert Tile.choose(7 * 7, 256, 256, LLVMPIPE).slices_in_x
     assert not Tile.choose(112 * 112, 16, 8, LLVMPIPE).slices_in_x
-    assert not Tile.choose(7 * 7, 256, 256, replace(LLVMPIPE, llvmpipe=False)).slices_in_x
+    assert not Tile.choose(7 * 7, 256, 256, Limits()).slices_in_x
 
 
 def test_a_wide_window_over_few_channels_has_a_tile_of_more_than_a_few_texels() -> None:

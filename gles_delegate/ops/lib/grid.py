@@ -31,17 +31,10 @@ def make_grid(pixels: int, slices: int, limits: Limits, per_lane: int = 1) -> Gr
     return Grid(invocations, slices, lanes, others)
 
 
-MANY_SLICES = 16
-"""From this many on, a work group shares the channels of a pixel on a GPU ..."""
-
-
-VERY_MANY_SLICES = 512
-"""... and from this many per pixel on llvmpipe, where it is a loop over SIMD vectors (measured)."""
-
-
 def pixel_grid(output: Value, limits: Limits) -> Grid:
     """One invocation per pixel; or one work group, if slices are many and pixels few."""
-    enough = VERY_MANY_SLICES * output.pixels if limits.llvmpipe else MANY_SLICES
+    slices, per_pixel = limits.profile.shared_pixels
+    enough = slices + per_pixel * output.pixels
     too_long = pixel_passes(output.slices, 1) > limits.loop_passes
     if not too_long and (output.slices < enough or output.pixels > 4 * WORK_GROUP):
         return make_grid(output.pixels, 1, limits)

@@ -11,7 +11,7 @@ from typing import TypeVar
 from gles_delegate.dispatch import Grid, Operand
 from gles_delegate.limits import Limits
 from gles_delegate.ops.lib.window import Window
-from gles_delegate.profiles import Profile, Tiles
+from gles_delegate.profiles import Profile, Tiles, TileSearch
 
 DISPATCH = 30000
 """Nanoseconds that llvmpipe's threads take to wake up for a dispatch, by measurement."""
@@ -51,51 +51,51 @@ class Tile:
 
         Args:
             on_gpu: The profile's tiles; None: those of pointwise convolutions.
-            choice: Which way to choose, of `count_choices`.
+            choice: Which way to choose, of `Profile.choices`.
         """
         slices = max(slices, 1)
-        p, s = option_of(on_gpu or limits.profile.pointwise, choice)
+        profile = limits.profile
+        p, s = option_of(on_gpu or profile.pointwise, choice)
         if pixels < 8 and slices > pixels:
-            return cls(max(pixels if limits.llvmpipe else min(pixels, p), 1), 1, 1, 64, True)
-        if not limits.llvmpipe:
-            return cls(
-                p, min(slices, s), *_lanes(ceil(pixels / p), ceil(slices / s), limits.profile)
-            )
-        tiles = CPU_TILES[choice]
+            return cls(max(min(pixels, p), 1), 1, 1, 64, True)
+        if not profile.searches:
+            return cls(p, min(slices, s), *_lanes(ceil(pixels / p), ceil(slices / s), profile))
+        search = profile.searches[choice]
 
         def cost(tile: Tile) -> float:
             products = tile.pixels * tile.slices
-            return tile.time(pixels, slices, depth) + tiles.compile_cost * products
+            return tile.time(pixels, slices, depth) + search.compile_cost * products
 
-        return min(tiles.of(limits.simd_lanes, slices), key=cost)
+        return min(_searched(search, limits.simd_lanes, slices), key=cost)
 
     @classmethod
     def of_run(
         cls, window: Window, batch: int, x: Operand, slices: int, limits: Limits, choice: int = 0
     ) -> Tile:
         """Choose the tile for an output of that many slices that is computed in runs."""
-        pixels = batch * window.out_h * window.out_w
-        p, s = option_of(limits.profile.windows, choice)
-        length = run_length(window, 8 if limits.llvmpipe else p)
+        pixels, profile = batch * window.out_h * window.out_w, limits.profile
+        p, s = option_of(profile.windows, choice)
+        length = run_length(window, p)
         if pixels < 8 and slices > pixels:
             return cls(length, 1, 1, 64, True)
-        if not limits.llvmpipe:
+        if not profile.searches:
             runs = batch * window.out_h * runs_of(window, length)
-            return cls(length, min(slices, s), *_lanes(runs, ceil(slices / s), limits.profile))
-        tiles, lanes, width = CPU_TILES[choice], min(x.channels, 4), window.kernel_w
+            return cls(length, min(slices, s), *_lanes(runs, ceil(slices / s), profile))
+        search, lanes, width = profile.searches[choice], min(x.channels, 4), window.kernel_w
 
         def cost(tile: Tile) -> float:
             p, s = tile.pixels, tile.slices
             runs = batch * window.out_h * runs_of(window, p)
             loads = min((p - 1) * window.stride_w + width, p * width) + width * lanes * s
             depth, products = window.kernel_h * x.slices, width * p * s * lanes / 4
-            return tile._time(runs, slices, depth, loads, products) + tiles.compile_cost * products
+            return tile._time(runs, slices, depth, loads, products) + search.compile_cost * products
 
         # A run holds all that it reads of a row at once.
-        widest = max(_pixels_of(window, MOST_PIXELS), 1)
-        lengths = tiles.lengths(window, widest)
-        single = Tile(1, 1, limits.simd_lanes, 1)
-        return min(tiles.of(limits.simd_lanes, slices, lengths, width), key=cost, default=single)
+        widest = max(_pixels_of(window, MOST_COLUMNS), 1)
+        sizes = _sizes(search, min(widest, search.pixels))
+        lengths = sorted({_length(search, window, size) for size in sizes})
+        tiles = _searched(search, limits.simd_lanes, slices, lengths, width)
+        return min(tiles, key=cost, default=Tile(1, 1, limits.simd_lanes, 1))
 
     def time(self, pixels: int, slices: int, depth: int) -> float:
         """`time_of` for an output of that many pixels and slices."""
@@ -113,87 +113,51 @@ class Tile:
         return Grid(pixels, slices, self.pixel_lanes, self.slice_lanes, self.slices_in_x)
 
 
-MOST_PIXELS = 32
-"""Pixels of one invocation."""
+MOST_COLUMNS = 32
+"""Pixels of an input row that an invocation on llvmpipe reads."""
 
 _FEW = (1, 2, 4, 8)
 
 
-@dataclass(frozen=True)
-class CpuTiles:
-    """The tiles to choose from on llvmpipe.
+def _searched(
+    search: TileSearch,
+    lanes: int,
+    slices: int,
+    lengths: Iterable[int] | None = None,
+    width: int = 1,
+) -> Iterator[Tile]:
+    """The tiles for an output of `slices` slices.
 
-    Attributes:
-        texels: Most output texels per invocation. More overflow the caches, as code or as data.
-        fused: Most output texels beside a fused depthwise convolution.
-        products: Most unrolled matrix-vector products.
-        pixels: Most pixels per invocation.
-        slices: Most slices per invocation.
-        compile_cost: Run-time cost (ns) charged per unrolled product, to trade against its compile
-            time of about 5 ms.
-        along: Whether lanes of a vector may lie along the pixels, and along the slices.
-        few: Allow only a few sizes, which more layers share.
+    Args:
+        lanes: Lanes of a vector.
+        lengths: Allowed numbers of pixels; None: any.
+        width: Width of the window.
     """
-
-    texels: int
-    fused: int
-    products: int
-    pixels: int = MOST_PIXELS
-    slices: int = 4
-    compile_cost: int = 550
-    along: tuple[bool, bool] = (True, True)
-    few: bool = False
-
-    def of(
-        self, lanes: int, slices: int, lengths: Iterable[int] | None = None, width: int = 1
-    ) -> Iterator[Tile]:
-        """The tiles for an output of `slices` slices.
-
-        Args:
-            lanes: Lanes of a vector.
-            lengths: Allowed numbers of pixels; None: any.
-            width: Width of the window.
-        """
-        along_pixels, along_slices = self.along
-        groups = [(lanes, 1, False)] * along_pixels + [(1, lanes, True)] * along_slices
-        most = self.texels if width == 1 else min(self.texels, self.products // width)
-        pixels = self._sizes(self.pixels) if lengths is None else lengths
-        for group, s, p in product(groups, self._sizes(min(slices, self.slices)), pixels):
-            if p * s <= most:
-                yield Tile(p, s, *group)
-
-    def slices_of(self, pixels: int, slices: int) -> list[int]:
-        """Allowed numbers of slices beside a fused depthwise convolution of `pixels`."""
-        return self._sizes(max(min(slices, self.fused // pixels), 1), (1, 2, 4, 6, 8, 12))
-
-    def lengths(self, window: Window, most: int) -> list[int]:
-        """Allowed numbers of pixels per run, at most `most`."""
-        return sorted({self.length(window, size) for size in self._sizes(min(most, self.pixels))})
-
-    def length(self, window: Window, most: int) -> int:
-        """Pixels per run: `most` or a little less."""
-        fitting = run_length(window, most)
-        return min(size for size in _FEW if size >= fitting) if self.few else fitting
-
-    def _sizes(self, most: int, few: tuple[int, ...] = _FEW) -> list[int]:
-        return [size for size in few if size <= most] if self.few else [*range(1, most + 1)]
+    along_pixels, along_slices = search.along
+    groups = [(lanes, 1, False)] * along_pixels + [(1, lanes, True)] * along_slices
+    most = search.texels if width == 1 else min(search.texels, search.products // width)
+    pixels = _sizes(search, search.pixels) if lengths is None else lengths
+    for group, s, p in product(groups, _sizes(search, min(slices, search.slices)), pixels):
+        if p * s <= most:
+            yield Tile(p, s, *group)
 
 
-CPU_TILES = (
-    CpuTiles(32, 48, 100, 8, compile_cost=1000, few=True),
-    # More than 170 unrolled products are slower on most processors.
-    CpuTiles(52, 52, 170),
-    CpuTiles(104, 104, 250, slices=6, along=(True, False)),
-    CpuTiles(104, 104, 250, slices=6, along=(False, True)),
-)
-"""For each choice: the first starts soonest, the others may run faster."""
+def fused_slices(search: TileSearch, pixels: int, slices: int) -> list[int]:
+    """Allowed numbers of slices beside a fused depthwise convolution of `pixels`."""
+    return _sizes(search, max(min(slices, search.fused // pixels), 1), (1, 2, 4, 6, 8, 12))
+
+
+def _length(search: TileSearch, window: Window, most: int) -> int:
+    """Pixels per run: `most` or a little less."""
+    fitting = run_length(window, most)
+    return min(size for size in _FEW if size >= fitting) if search.few else fitting
+
+
+def _sizes(search: TileSearch, most: int, few: tuple[int, ...] = _FEW) -> list[int]:
+    return [size for size in few if size <= most] if search.few else [*range(1, most + 1)]
+
 
 Option = TypeVar("Option")
-
-
-def count_choices(limits: Limits) -> int:
-    """Ways to choose tiles; the first needs no measurement."""
-    return len(CPU_TILES) if limits.llvmpipe else limits.profile.choices
 
 
 def option_of(options: Sequence[Option], choice: int) -> Option:
@@ -228,9 +192,12 @@ def run_length(window: Window, most: int) -> int:
     return ceil(width / ceil(width / most))
 
 
-def gpu_run(window: Window, most: int, profile: Profile) -> int:
-    """Pixels per run on a GPU: as many as `profile.columns` lets it compute."""
-    return run_length(window, max(min(most, _pixels_of(window, profile.columns)), 1))
+def depthwise_run(window: Window, most: int, profile: Profile, choice: int) -> int:
+    """Pixels per run of a depthwise convolution: as many as `profile.columns` lets it compute."""
+    most = max(min(most, _pixels_of(window, profile.columns)), 1)
+    if profile.searches:
+        return _length(profile.searches[choice], window, most)
+    return run_length(window, most)
 
 
 def columns_of(window: Window, pixels: int) -> int:

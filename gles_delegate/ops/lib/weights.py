@@ -109,17 +109,17 @@ def tile_defines(pixels: int, slices: int, limits: Limits, choice: int) -> dict[
 def with_size_uniforms(dispatch: DispatchT, limits: Limits, by_runs: bool = True) -> DispatchT:
     """Make the sizes uniforms where that costs nothing, so that other sizes share the program.
 
-    On llvmpipe this makes runs a little slower. A GPU's compiler overlaps the loads of a window's
-    rows only if their number is constant, which takes registers.
+    Except those that the profile has as constants. A GPU's compiler overlaps the loads of a
+    window's rows only if their number is constant, which takes registers.
     """
     if max(dispatch.output.pixels, dispatch.grid.pixels + WORK_GROUP) >= MOST_DIVIDED:
         return dispatch
-    if limits.llvmpipe and dispatch.choice and by_runs:
+    if by_runs and option_of(limits.profile.constant_sizes, dispatch.choice):
         return dispatch
     names = set(_SIZES)
     if dispatch.defines.get("BY_TAPS"):
         names.add("KERNEL_W")
-    elif not (limits.llvmpipe or limits.profile.row_loops):
+    elif not limits.profile.row_loops:
         names.remove("KERNEL_H")
     return dispatch.sized(*(name for name in dispatch.defines if name in names))
 
