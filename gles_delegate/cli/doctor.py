@@ -118,12 +118,13 @@ def _measured(device: int | None, seconds: float) -> DeviceSpeed:
 
 
 def _text(value: Any) -> str:
-    """A limit, or an entry of a profile: sizes as 8x8, several tiles as 4x2, 2x2."""
-    if not isinstance(value, tuple | list):
-        return str(value)
-    if any(isinstance(part, tuple | list) for part in value) or len(value) == 1:
-        return ", ".join(map(_text, value))
-    return "x".join(map(str, value))
+    """A number, or a size as 8x8."""
+    return "x".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+
+
+def _options(value: Any) -> str:
+    """What a profile chooses from, such as tiles as 4x2, 2x2."""
+    return ", ".join(map(_text, value)) if isinstance(value, tuple | list) else str(value)
 
 
 def _litert() -> tuple[str | None, list[str]]:
@@ -154,10 +155,12 @@ def _print_doctor(found: dict[str, Any]) -> None:
         for name, value in found["limits"].items():
             if name != "profile":
                 table.add_row(f"  {name}", _text(value))
-        if not found["limits"]["llvmpipe"]:
-            table.add_row("profile", found["profile"] or "without a name")
-            for name, value in found["limits"]["profile"].items():
-                table.add_row(f"  {name}", _text(value))
+        table.add_row("profile", found["profile"] or "without a name")
+        profile = found["limits"]["profile"]
+        listed = {} if profile["searches"] else profile
+        for name, value in listed.items():
+            if name != "searches":
+                table.add_row(f"  {name}", _text(value) if name == "lanes" else _options(value))
     for check in found["checks"]:
         verdict = "passed" if check["passed"] else "FAILED"
         detail = check["failure"] or f"off by {check['error']:.0e}, allowed {check['allowed']:.0e}"
@@ -217,7 +220,7 @@ def _print_speed(speed: DeviceSpeed, found: dict[str, Any]) -> None:
             print(f"The profile in use, {speed.profile}, is as good as the best.")
         else:
             print(f"The profile in use is {speed.profile}; {best} would be best.")
-    elif found["limits"]["llvmpipe"]:
+    elif found["limits"]["profile"]["searches"]:
         print("Profiles are for GPUs: llvmpipe has tiles of its own.")
     print(
         "If this device is slower than it should be, or its profile is UNKNOWN, send the output "

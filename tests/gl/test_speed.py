@@ -57,12 +57,12 @@ def test_a_kernel_is_one_convolution(kernel: Kernel, gpu: GpuContext) -> None:
 @pytest.mark.mesa
 def test_llvmpipe_has_tiles_of_its_own(gpu: GpuContext) -> None:
     found = measured(gpu)
-    assert (found.profile, found.profiles, found.left_out) == ("llvmpipe", {}, 0)
+    assert (found.profile, found.profiles, found.left_out) == ("LLVMPIPE", {}, 0)
     assert found.copy > 0
     assert found.dispatch > found.dispatch_cpu > 0
     assert found.half.keys() == {str(speed.KERNELS[0])}
     assert found.reads.keys() == {"storage blocks", "buffer textures"}
-    defaults = [tile.kernel for tile in found.tiles if tile.default_of == ("llvmpipe",)]
+    defaults = [tile.kernel for tile in found.tiles if tile.default_of == ("LLVMPIPE",)]
     assert sorted(defaults) == sorted(map(str, speed.KERNELS))
     assert len(found.tiles) > len(defaults)
     assert all(tile.gflops > 0 for tile in found.tiles)
@@ -124,6 +124,7 @@ def test_a_driver_that_fails_ends_the_measurements(monkeypatch: pytest.MonkeyPat
 def test_the_report_of_llvmpipe() -> None:
     text = call("doctor", "--bench")
     assert "llvmpipe has tiles of its own" in text
+    assert re.search(r"^profile +LLVMPIPE", text, re.MULTILINE)
     assert "  pointwise" not in text
     assert "issue tracker" in text.splitlines()[-1]
 
