@@ -66,6 +66,10 @@ class Profile:
             many more for each pixel.
         lanes: Most invocations of a convolution's work group, along the pixels and the slices.
         weight_textures: Weights are read through textures, not storage blocks.
+        weight_pairs: Weights that may be float16 are read as such from storage blocks, two columns
+            of a matrix at once.
+        stepped: Convolutions keep addresses and add to them for each input slice, instead of
+            computing them from its number.
         half_storage: Tensors stored as float16 are worth their loss of precision.
     """
 
@@ -83,6 +87,8 @@ class Profile:
     shared_pixels: tuple[int, int] = (16, 0)
     lanes: tuple[int, int] = (8, 8)
     weight_textures: tuple[bool, ...] = (False,)
+    weight_pairs: tuple[bool, ...] = (False,)
+    stepped: bool = False
     half_storage: bool = True
 
     @property
@@ -93,7 +99,7 @@ class Profile:
     @property
     def choices(self) -> int:
         """Ways to choose, by the longest list; the first needs no measurement."""
-        others = (self.weight_textures, self.constant_sizes, self.searches)
+        others = self.weight_textures, self.weight_pairs, self.constant_sizes, self.searches
         return max(map(len, (*self.tiles, *others)))
 
 
@@ -120,7 +126,13 @@ LLVMPIPE = Profile(
     shared_pixels=(0, 512),
     half_storage=False,
 )
-V3D = Profile(((2, 2), (2, 1)), ((2, 2), (2, 1)), ((2, 2),), (2,), columns=4)
+# V3D has one texture unit for several cores: it counts what is loaded.
+V3D = Profile(
+    *(((2, 2), (2, 1), (2, 2)), ((2, 2), (2, 1), (2, 2)), ((2, 2),), (2,)),
+    columns=4,
+    weight_pairs=(True, True, False),
+    stepped=True,
+)
 # Mali is bound by what it loads from storage blocks.
 MIDGARD = Profile(
     *(((4, 1), (3, 1), (4, 1)), ((2, 1),), ((2, 1),), (2,)),
@@ -134,8 +146,8 @@ MALI_G = Profile(
 )
 _LARGE = ((4, 2), (4, 4), (8, 2), (2, 2))
 DESKTOP = Profile(_LARGE, _LARGE, _LARGE, (8, 4), columns=32)
-ADRENO_7XX = replace(DESKTOP, columns=12)
-ADRENO_5XX = replace(DESKTOP, windows=((4, 2), (4, 1)), columns=10, row_loops=True)
+ADRENO_7XX = replace(DESKTOP, columns=12, stepped=True)
+ADRENO_5XX = replace(DESKTOP, windows=((4, 2), (4, 1)), columns=10, row_loops=True, stepped=True)
 # It reads storage blocks word by word, which takes registers.
 ADRENO_6XX = Profile(
     *(((4, 2), (4, 1), (2, 2), (4, 2)), ((4, 2), (4, 1), (4, 2)), ((4, 2), (2, 2)), (4, 2, 4)),

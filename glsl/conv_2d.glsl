@@ -8,6 +8,7 @@
 #ifndef ASSEMBLED
 #define POINTWISE 0  // 1: output pixel p sees input pixel p and no other
 #define IN_PIXELS 60  // pixels of X
+#define STEPPED 0  // 1: keep addresses, and add to them for each input slice
 #endif
 #include "lib/tensor.glsl"
 #if !POINTWISE
@@ -27,19 +28,32 @@ int tile_pixel(int first, int p) {
 int tile_pixel(Run run, int p) { return run_pixel(run, p); }
 #endif
 
+// What is added to the address in the first input slice for slice `k`.
+#if STEPPED
+#define OF_SLICE(k, step) 0
+#else
+#define OF_SLICE(k, step) (k) * (step)
+#endif
+
 void main() {
   int slice = SLICE_INVOCATION * SLICES;
   int row = weight_row(slice), w = first_weight(row, KERNEL_H * KERNEL_W, 0);
-  int in_pixels = IN_PIXELS, step = 4 * BLOCK;  // uniforms are loaded before the loop
+  int in_pixels = IN_PIXELS, step = SLICE_TEXELS * BLOCK;  // uniforms are loaded before the loop
   vec4 sum[PIXELS][SLICES], v[PIXELS];
   start_with_biases(sum, row);
 #if POINTWISE
-  int tile = FIRST_PIXEL(PIXELS);
+  int tile = FIRST_PIXEL(PIXELS), x[PIXELS];
+#pragma unroll
+  for (int p = 0; p < PIXELS; ++p) x[p] = min(tile + p * PIXEL_LANES, OUT_PIXELS - 1);
   for (int k = 0; k < IN_SLICES; ++k) {
 #pragma unroll
-    for (int p = 0; p < PIXELS; ++p)
-      v[p] = LOAD(X, k * in_pixels + min(tile + p * PIXEL_LANES, OUT_PIXELS - 1));
-    add_product(sum, v, w + k * step);
+    for (int p = 0; p < PIXELS; ++p) v[p] = LOAD(X, OF_SLICE(k, in_pixels) + x[p]);
+    add_product(sum, v, w + OF_SLICE(k, step));
+#if STEPPED
+#pragma unroll
+    for (int p = 0; p < PIXELS; ++p) x[p] += in_pixels;
+    w += step;
+#endif
   }
 #elif BY_TAPS
   Run tile = find_run(PIXEL_INVOCATION);
@@ -51,9 +65,14 @@ void main() {
       for (int p = 0; p < PIXELS; ++p) x[p] = run_input(line, run_column(tile, p, kx));
       for (int k = 0; k < IN_SLICES; ++k) {
 #pragma unroll
-        for (int p = 0; p < PIXELS; ++p) v[p] = LOAD_OR_ZERO(X, k * in_pixels + x[p]);
+        for (int p = 0; p < PIXELS; ++p)
+          v[p] = LOAD_OR_ZERO(X, OF_SLICE(k, in_pixels) + x[p]);
         add_product(sum, v, w);
         w += step;
+#if STEPPED
+#pragma unroll
+        for (int p = 0; p < PIXELS; ++p) x[p] += in_pixels;
+#endif
       }
     }
   }

@@ -22,7 +22,7 @@ void main() {
   vec4 sum[PIXELS][SLICES];
   start_with_biases(sum, row);
   int w = first_weight(row, 1, 0);
-  int in_pixels = IN_PIXELS, step = 4 * BLOCK;  // uniforms are loaded before the loop
+  int in_pixels = IN_PIXELS, step = SLICE_TEXELS * BLOCK;  // uniforms are loaded before the loop
 #pragma unroll(gpu)
   for (int k = 0; k < IN_SLICES; ++k) {
     vec4 v[PIXELS];

@@ -49,7 +49,7 @@ void add_tap(inout vec4 sum[PIXELS][SLICES], int index[PIXELS], int row, int tap
       index[p] += IN_PIXELS;
     }
     add_product(sum, v, w);
-    w += 4 * BLOCK;
+    w += SLICE_TEXELS * BLOCK;
   }
 }
 

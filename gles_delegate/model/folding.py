@@ -35,5 +35,6 @@ def fold_constants(graph: Graph) -> Graph:
         else:
             continue
         data = np.ascontiguousarray(values).ravel().view(np.uint8)
-        tensors[output.index] = replace(output, shape=source.shape, data=data)
+        is_half = source.dtype == "float16"
+        tensors[output.index] = replace(output, shape=source.shape, data=data, is_half=is_half)
     return replace(graph, tensors=tuple(tensors))

@@ -52,6 +52,7 @@ class Tensor:
         shape: As stored in the model; `Lowered.shapes` has the shapes after a resize.
         shape_signature: `shape` with -1 where the size is free; empty if the model stores none.
         data: The bytes of a constant, None otherwise.
+        is_half: Whether float16 has all numbers of a constant.
     """
 
     index: int
@@ -63,6 +64,7 @@ class Tensor:
     is_variable: bool = False
     sparsity: Sparsity | None = field(default=None, repr=False)
     data: Array | None = field(default=None, repr=False, compare=False)
+    is_half: bool = False
 
     @property
     def is_constant(self) -> bool:

@@ -123,6 +123,7 @@ def product(
         defines = {"POINTWISE": 0, **run_defines(window, batch, tile.pixels, by_taps)}
         row = window.kernel_w * (x.slices + 1) + 1 if by_taps else x.slices
         passes = window.kernel_h * row
+    defines["STEPPED"] = int(node.limits.profile.stepped)
     grid = tile.grid(tiles, ceil(output.slices / tile.slices))
     dispatch = Convolution(
         node.index, "conv_2d", (x,), output, grid, defines, epilogue, flops=flops,

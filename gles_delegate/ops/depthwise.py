@@ -38,11 +38,11 @@ from gles_delegate.ops.lib.tiles import (
 from gles_delegate.ops.lib.views import View
 from gles_delegate.ops.lib.weights import (
     constant_weights,
-    is_texture,
     packed,
     packed_constants,
     run_defines,
     tile_defines,
+    weight_defines,
     with_size_uniforms,
 )
 from gles_delegate.ops.lib.window import Window
@@ -103,7 +103,7 @@ def depthwise_conv_2d(node: NodeView, options: DepthwiseConv2DOptions) -> list[S
         pixels = depthwise_run(window, most, profile, node.choice)
         by_taps = kernel_w > profile.columns
     defines = _defines(x, window, batch, pixels, multiplier, by_taps)
-    defines["WEIGHT_TEXTURE"] = is_texture(weights)
+    defines |= weight_defines(weights)
     runs = batch * window.out_h * runs_of(window, pixels)
     grid = _run_grid(runs, output.slices, node.limits, node.choice)
     passes = kernel_h * (1 + kernel_w * by_taps)
@@ -181,7 +181,7 @@ def depthwise_product(first: Dispatch, second: Dispatch, limits: Limits) -> Disp
         "IN_LANES": min(first.output.channels, 4),
         "W_SLICES": slices,
         "BLOCK": each,
-        "WEIGHT_TEXTURE": 0,
+        **weight_defines(weights),
         **tile_defines(pixels, each, limits, second.choice),
     }
     texels = packing.bias_texels(slices) + slices * 4 * depth

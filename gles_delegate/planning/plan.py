@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from gles_delegate.dispatch import Alias, Const, Dispatch, Operand, Step, Value
 from gles_delegate.limits import Limits
+from gles_delegate.ops.lib.weights import with_half_weights
 from gles_delegate.planning.fusion import (
     concatenate_in_place,
     eliminate_dead_code,
@@ -140,6 +141,11 @@ def make_plan(
     dispatches = propagate_copies(dispatches, kept, limits)
     dispatches = fuse_depthwise(eliminate_dead_code(dispatches, kept), kept, limits)
     dispatches = eliminate_dead_code(dispatches, kept)
+
+    def may_be_half(tensor: int) -> bool:
+        return half or tensors[tensor].is_half
+
+    dispatches = [with_half_weights(d, limits, may_be_half) for d in dispatches]
     if half:
         dispatches = [_in_half(dispatch) for dispatch in dispatches]
         outputs, results = (

@@ -1,7 +1,8 @@
 // The product of a register tile with weights, shared by the convolutions.
 //
 // W: the biases of W_SLICES slices, in a multiple of 4 texels; then for each BLOCK of slices, at each
-// tap and input slice, the 4 columns of every slice of the block. An invocation computes PIXELS pixels of SLICES slices.
+// tap and input slice, the 4 columns of every slice of the block, in SLICE_TEXELS texels each. An
+// invocation computes PIXELS pixels of SLICES slices.
 #ifndef LIB_PRODUCT
 #define LIB_PRODUCT
 #ifndef ASSEMBLED
@@ -16,6 +17,8 @@
 #endif
 #include "lib/tensor.glsl"
 #include "lib/weights.glsl"
+
+#define SLICE_TEXELS (WEIGHT_PAIRS == 1 ? 2 : 4)
 
 WEIGHT_INPUT(W)
 
@@ -33,17 +36,17 @@ int weight_row(int slice) { return min(slice, W_SLICES - SLICES); }
 void start_with_biases(out vec4 sum[PIXELS][SLICES], int row) {
 #pragma unroll
   for (int s = 0; s < SLICES; ++s) {
-    vec4 bias = LOAD_WEIGHT(W, weight_place(row + s), 0);
+    vec4 bias = bias_of(LOAD_WEIGHT(W, weight_place(row + s), 0));
 #pragma unroll
     for (int p = 0; p < PIXELS; ++p) sum[p][s] = bias;
   }
 }
 
 // The first texel of the weights for input slice `k`, counted over all `taps`; those for the next
-// slice lie 4 * BLOCK further on.
+// slice lie SLICE_TEXELS * BLOCK further on.
 int first_weight(int row, int taps, int k) {
   return (W_SLICES + 3) / 4 * 4 +
-         ((row / BLOCK * (taps * IN_SLICES) + k) * BLOCK + row % BLOCK) * 4;
+         ((row / BLOCK * (taps * IN_SLICES) + k) * BLOCK + row % BLOCK) * SLICE_TEXELS;
 }
 
 // Adds the product of an input slice `v` and the weights from texel `w` on.
@@ -51,9 +54,9 @@ void add_product(inout vec4 sum[PIXELS][SLICES], vec4 v[PIXELS], int w) {
 #pragma unroll
   for (int s = 0; s < SLICES; ++s) {
     vec4 column[IN_LANES];
-    WEIGHT_PLACE place = weight_place(w + 4 * s);
+    WEIGHT_PLACE place = weight_place(w + SLICE_TEXELS * s);
 #pragma unroll
-    for (int i = 0; i < IN_LANES; ++i) column[i] = LOAD_WEIGHT(W, place, i);
+    for (int i = 0; i < IN_LANES; ++i) column[i] = LOAD_COLUMN(W, place, i);
 #pragma unroll
     for (int p = 0; p < PIXELS; ++p) {
       vec4 product = column[0] * v[p][0];

@@ -59,7 +59,7 @@ def test_every_list_of_tiles_begins_with_a_default() -> None:
         assert all(profile.tiles)
         assert profile.weight_textures
         assert profile.choices >= 1
-    assert (profiles.LLVMPIPE.choices, profiles.V3D.choices, profiles.MALI_G.choices) == (4, 2, 4)
+    assert (profiles.LLVMPIPE.choices, profiles.V3D.choices, profiles.MALI_G.choices) == (4, 3, 4)
 
 
 def test_an_unknown_device_has_small_tiles() -> None:

@@ -45,6 +45,16 @@ def conv_weights(weights: Array, bias: Array | None, groups: int, slices: int, b
     return np.concatenate([_pad(biases, 0, 4 * bias_texels(slices)), columns_last.ravel()])
 
 
+def conv_weight_pairs(
+    weights: Array, bias: Array | None, groups: int, slices: int, block: int
+) -> Array:
+    """`conv_weights` with float16 columns, two in a texel, as int32."""
+    packed = conv_weights(weights, bias, groups, slices, block).astype(np.float32)
+    biases, columns = np.split(packed, [4 * bias_texels(slices)])
+    halves = columns.astype(np.float16)
+    return np.concatenate([biases.view(np.int32), halves.view(np.int32)])
+
+
 def depthwise_weights(weights: Array, bias: Array | None) -> Array:
     """[1, H, W, O], [O] -> biases [slices, 4], then [slices, H * W, 4]."""
     outputs = weights.shape[3]

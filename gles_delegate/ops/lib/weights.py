@@ -90,7 +90,7 @@ def with_weights(
     sizes = {"IN_PIXELS": x.pixels, "IN_SLICES": x.slices, "W_SLICES": slices, "BLOCK": block}
     defines = {
         "IN_LANES": min(x.channels, 4),
-        "WEIGHT_TEXTURE": is_texture(weights),
+        **weight_defines(weights),
         **tile_defines(tile.pixels, tile.slices, node.limits, node.choice),
     }
     dispatch = replace(
@@ -170,9 +170,35 @@ def packed_constants(
     return Const(pack, tensors, (texels, 4), args, texture=texture)
 
 
-def is_texture(weights: Operand) -> int:
-    """WEIGHT_TEXTURE of glsl/lib/weights.glsl."""
-    return int(isinstance(weights, Const) and weights.texture)
+def with_half_weights(
+    dispatch: DispatchT, limits: Limits, may_be_half: Callable[[int], bool]
+) -> DispatchT:
+    """Read weights as float16 where they may be, and where that pays.
+
+    Args:
+        may_be_half: Called with the index of a constant tensor.
+    """
+    pairs = option_of(limits.profile.weight_pairs, dispatch.choice)
+    reads, defines = list(dispatch.reads), dispatch.defines
+    for i, read in enumerate(reads):
+        if not isinstance(read, Const) or read.kind != "float":
+            continue
+        if read.texture and all(may_be_half(tensor) for tensor in read.tensors if tensor >= 0):
+            reads[i] = replace(read, kind="half")
+        elif pairs and read.pack is packing.conv_weights and may_be_half(read.tensors[0]):
+            slices = read.args[1]
+            assert isinstance(slices, int)
+            first = packing.bias_texels(slices)
+            shape = (first + (read.shape[0] - first) // 2, 4)
+            reads[i] = replace(read, pack=packing.conv_weight_pairs, shape=shape, kind="int")
+            defines = {**defines, "WEIGHT_PAIRS": 1}
+    return replace(dispatch, reads=tuple(reads), defines=defines)
+
+
+def weight_defines(weights: Operand) -> dict[str, Define]:
+    """Defines of glsl/lib/weights.glsl; see `with_half_weights`, too."""
+    texture = isinstance(weights, Const) and weights.texture
+    return {"WEIGHT_TEXTURE": int(texture), "WEIGHT_PAIRS": 0}
 
 
 def constant_weights(node: NodeView, inputs: WeightInputs) -> tuple[int, int] | None:
