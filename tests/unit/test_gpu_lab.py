@@ -78,9 +78,37 @@ def test_a_loop_counts_as_often_as_it_runs(twice: int, body: int) -> None:
     program = {
         "messages": [BIFROST],
         "loops": [[[BIFROST.replace("22.0", "10.0")], [BIFROST.replace("22.0", f"{twice}.0")]]],
+        "code": [],
         "runs": [(1000, [4]), (3000, [0])],
     }
     assert lab.figures(program).cost == pytest.approx((1000 * (22 + 4 * body) + 3000 * 22) / 1e6)
+
+
+CODE = [
+    "bu.allnap  768, r:unif (0x00000028 / 0.000000)",
+    "shl rf41, rf6, 4              ; add rf6, rf6, rf39",
+    "fadd rf47, rf30, rf42         ; fmul rf34, rf55.l, rf43     ; ldtmu.rf59; ldunif (ssbo[1])",
+    "bu.anyap  -40, r:unif (0x00000028 / 0.000000)",
+    *["nop                           ; nop"] * 3,
+    "b  -80, r:unif (0xffffffd4 / -nan)",
+    *["nop                           ; nop"] * 3,
+]
+
+
+def test_loops_of_v3d_are_counted_in_its_code() -> None:
+    assert lab.loops_in(CODE) == [10, 5]
+    without = V3D.replace("360 inst", "200 inst")
+    loop = [[without], [V3D.replace("360 inst", "900 inst")]]
+    dropped = [[V3D], [V3D]]
+    program = {
+        "messages": [V3D],
+        "loops": [loop, dropped, loop],
+        "code": CODE,
+        "runs": [(1000, [4, 9, 7])],
+    }
+    first, second = lab.loops_in(CODE)
+    expected = 1000 * (360 + 4 * first + 7 * second) / 16 / 1e6
+    assert lab.figures(program).cost == pytest.approx(expected)
 
 
 ROW = lab.Figures(programs=2, spilling=1, instructions=900, threads=2, spills=3, fills=9, cost=10.0)
