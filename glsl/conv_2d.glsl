@@ -20,19 +20,13 @@
 INPUT0(X)
 
 #if POINTWISE
+int input_pixel(int first, int p) { return min(first + p * PIXEL_LANES, OUT_PIXELS - 1); }
 int tile_pixel(int first, int p) {
   int pixel = first + p * PIXEL_LANES;
   return pixel < OUT_PIXELS ? pixel : -1;
 }
 #else
 int tile_pixel(Run run, int p) { return run_pixel(run, p); }
-#endif
-
-// What is added to the address in the first input slice for slice `k`.
-#if STEPPED
-#define OF_SLICE(k, step) 0
-#else
-#define OF_SLICE(k, step) (k) * (step)
 #endif
 
 void main() {
@@ -42,17 +36,25 @@ void main() {
   vec4 sum[PIXELS][SLICES], v[PIXELS];
   start_with_biases(sum, row);
 #if POINTWISE
-  int tile = FIRST_PIXEL(PIXELS), x[PIXELS];
+  int tile = FIRST_PIXEL(PIXELS);
+#if STEPPED
+  int x[PIXELS];
 #pragma unroll
-  for (int p = 0; p < PIXELS; ++p) x[p] = min(tile + p * PIXEL_LANES, OUT_PIXELS - 1);
+  for (int p = 0; p < PIXELS; ++p) x[p] = input_pixel(tile, p);
+#endif
   for (int k = 0; k < IN_SLICES; ++k) {
-#pragma unroll
-    for (int p = 0; p < PIXELS; ++p) v[p] = LOAD(X, OF_SLICE(k, in_pixels) + x[p]);
-    add_product(sum, v, w + OF_SLICE(k, step));
 #if STEPPED
 #pragma unroll
-    for (int p = 0; p < PIXELS; ++p) x[p] += in_pixels;
+    for (int p = 0; p < PIXELS; ++p) {
+      v[p] = LOAD(X, x[p]);
+      x[p] += in_pixels;
+    }
+    add_product(sum, v, w);
     w += step;
+#else
+#pragma unroll
+    for (int p = 0; p < PIXELS; ++p) v[p] = LOAD(X, k * in_pixels + input_pixel(tile, p));
+    add_product(sum, v, w + k * step);
 #endif
   }
 #elif BY_TAPS
@@ -64,15 +66,18 @@ void main() {
 #pragma unroll
       for (int p = 0; p < PIXELS; ++p) x[p] = run_input(line, run_column(tile, p, kx));
       for (int k = 0; k < IN_SLICES; ++k) {
-#pragma unroll
-        for (int p = 0; p < PIXELS; ++p)
-          v[p] = LOAD_OR_ZERO(X, OF_SLICE(k, in_pixels) + x[p]);
-        add_product(sum, v, w);
-        w += step;
 #if STEPPED
 #pragma unroll
-        for (int p = 0; p < PIXELS; ++p) x[p] += in_pixels;
+        for (int p = 0; p < PIXELS; ++p) {
+          v[p] = LOAD_OR_ZERO(X, x[p]);
+          x[p] += in_pixels;
+        }
+#else
+#pragma unroll
+        for (int p = 0; p < PIXELS; ++p) v[p] = LOAD_OR_ZERO(X, k * in_pixels + x[p]);
 #endif
+        add_product(sum, v, w);
+        w += step;
       }
     }
   }
