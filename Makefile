@@ -19,7 +19,8 @@ test: .venv/.with-test
 	tools/setup-debian "$(PYTHON)" $(windows)
 	$(pytest)
 
-# Every case of the op table inside LiteRT too, of which `test` runs a tenth.
+# Every case of the op table inside LiteRT too, of which `test` runs a tenth, and every published model
+# with the kernels of each profile.
 test-all: export GLES_DELEGATE_ALL = 1
 test-all: test
 

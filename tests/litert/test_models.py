@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 
 import gles_delegate as gd
+from gles_delegate import profiles
+from tests.support.force import force_profile
 from tests.support.models import REAL_MODELS
 from tests.support.oracle import run
 
@@ -17,6 +20,7 @@ pytestmark = pytest.mark.usefixtures("gl")
 
 TOLERANCE = 1e-4
 SMALL = ("mnist_model", "face_landmark")
+OF_A_PROFILE = REAL_MODELS if os.environ.get("GLES_DELEGATE_ALL") else ("face_detection_front",)
 BATCH_IS_FIXED = {"twins/twin_mobilenet_v1_1.0_224", "twins/twin_ssd_mobilenet_v2_300"}
 RESIZED = {"twins/twin_posenet_mobilenet_v1_075_353x257": (1, 97, 129, 3)}
 
@@ -68,5 +72,22 @@ def test_model_at_the_floor(name: str, real_model: Callable[[str], bytes]) -> No
     with gd.GpuDelegate() as delegate:
         interpreter = gd.Interpreter(model_content=content, experimental_delegates=[delegate])
         assert delegate.gpu.limits.buffer_texels == 0
+        shapes = [detail["shape"].tolist() for detail in interpreter.get_input_details()]
+        check(interpreter, content, shapes)
+
+
+@pytest.mark.parametrize("profile", profiles.NAMED)
+@pytest.mark.parametrize("name", OF_A_PROFILE)
+@pytest.mark.usefixtures("floor")
+def test_model_with_the_kernels_of_a_profile(
+    name: str,
+    profile: str,
+    real_model: Callable[[str], bytes],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    force_profile(monkeypatch, profiles.NAMED[profile])
+    content = real_model(name)
+    with gd.GpuDelegate() as delegate:
+        interpreter = gd.Interpreter(model_content=content, experimental_delegates=[delegate])
         shapes = [detail["shape"].tolist() for detail in interpreter.get_input_details()]
         check(interpreter, content, shapes)
