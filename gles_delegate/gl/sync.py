@@ -20,10 +20,13 @@ class Stopwatch:
     Args:
         queries: Use the GPU's own timer; otherwise the CPU's, and wait for the GPU before and
             after, which counts the way to it and back as well.
+        is_es: OpenGL ES tells when its timer was wrong, as after a change of the GPU's clock; the
+            CPU's counts then.
     """
 
-    def __init__(self, gl: Functions, queries: bool) -> None:
+    def __init__(self, gl: Functions, queries: bool, is_es: bool) -> None:
         self._gl = gl
+        self._is_es = is_es
         self._query = ctypes.c_uint(gl.generate("Queries") if queries else 0)
 
     def measure(self, function: Callable[[], object]) -> float:
@@ -36,11 +39,17 @@ class Stopwatch:
             gl.glFinish()
             return perf_counter() - begin
         nanoseconds = ctypes.c_uint64()
+        self._was_wrong()  # until now
+        begin = perf_counter()
         gl.glBeginQuery(gl_names.TIME_ELAPSED, self._query)
         function()
         gl.glEndQuery(gl_names.TIME_ELAPSED)
         gl.glGetQueryObjectui64v(self._query, gl_names.QUERY_RESULT, nanoseconds)
-        return nanoseconds.value / 1e9
+        return perf_counter() - begin if self._was_wrong() else nanoseconds.value / 1e9
+
+    def _was_wrong(self) -> bool:
+        """Whether the timer was wrong since the last call."""
+        return self._is_es and self._gl.integer(gl_names.GPU_DISJOINT) != 0
 
     def release(self) -> None:
         if self._query:

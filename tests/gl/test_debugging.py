@@ -161,6 +161,28 @@ def test_a_profile_is_by_the_timer_of_the_gpu() -> None:
 
 @pytest.mark.mesa
 @pytest.mark.usefixtures("gpu_like")
+def test_where_the_timer_was_wrong_the_clock_of_the_cpu_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    integer = Functions.integer
+
+    def wrong(self: Functions, name: int, index: int | None = None) -> int:
+        return 1 if name == names.GPU_DISJOINT else integer(self, name, index)
+
+    def answer(self: Functions, query: object, name: int, result: Any) -> None:
+        result.value = 10**15
+
+    monkeypatch.setattr(Functions, "integer", wrong)
+    monkeypatch.setattr(Functions, "glGetQueryObjectui64v", answer, raising=False)
+    with gd.GpuDelegate() as delegate:
+        check(allocated(delegate))
+        assert all(0 < time.seconds < 60 for time in delegate.profile())
+        monkeypatch.setattr(Functions, "integer", integer)
+        assert all(time.seconds == 1e6 for time in delegate.profile())
+
+
+@pytest.mark.mesa
+@pytest.mark.usefixtures("gpu_like")
 def test_a_timer_without_bits_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Functions, "glGetQueryiv", lambda *_: None, raising=False)
     with gd.GpuDelegate() as delegate:
