@@ -71,6 +71,8 @@ class Profile:
         stepped: Convolutions keep addresses and add to them for each input slice, instead of
             computing them from its number.
         half_storage: Tensors stored as float16 are worth their loss of precision.
+        half_products: Then 1 x 1 convolutions multiply in float16: products of a slice are added
+            up in float16, and slices in float32.
     """
 
     pointwise: Tiles = ((2, 2),)
@@ -90,6 +92,7 @@ class Profile:
     weight_pairs: tuple[bool, ...] = (False,)
     stepped: bool = False
     half_storage: bool = True
+    half_products: bool = False
 
     @property
     def tiles(self) -> tuple[Tiles | tuple[int, ...], ...]:
@@ -139,10 +142,12 @@ MIDGARD = Profile(
     columns=4,
     row_loops=True,
     weight_textures=(True, True, False),
+    half_products=True,
 )
 MALI_G = Profile(
     *(((3, 2), (4, 1), (2, 2), (3, 2)), ((4, 1), (3, 1), (4, 1)), ((2, 2),), (3, 2, 3)),
     weight_textures=(True, True, True, False),
+    half_products=True,
 )
 _LARGE = ((4, 2), (4, 4), (8, 2), (2, 2))
 DESKTOP = Profile(_LARGE, _LARGE, _LARGE, (8, 4), columns=32)

@@ -113,7 +113,7 @@ def make_plan(
     is neither: the next run starts with the value it had at the end.
 
     Args:
-        half: Store tensors and weights as float16; sums are float32 in any case.
+        half: Store tensors and weights as float16; see also `Profile.half_products`.
         ports: By tensor index, how inputs enter and outputs leave; the default is row-major
             elements.
     """

@@ -47,6 +47,7 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sou
         "OUT_WHOLE": int(dispatch.output.channels % 4 == 0),
         "IMAGE_READS": int(image_reads),
         "PARTIAL": int(dispatch.partial),
+        "PRODUCT_PRECISION": "mediump" if _has_half_products(dispatch, limits) else "highp",
         # Mesa's shader cache would take the machine code of another width.
         "SIMD_LANES": limits.simd_lanes,
     }
@@ -78,6 +79,15 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sou
     top = header + top
     lines = (*(("defines", i + 1) for i in range(top.count("\n"))), *body.lines)
     return Source(name, top + text, lines, image_reads, tuple(numbers.values))
+
+
+def _has_half_products(dispatch: Dispatch, limits: Limits) -> bool:
+    """Whether a convolution multiplies in float16; see `Profile.half_products`."""
+    return (
+        limits.profile.half_products
+        and bool(dispatch.defines.get("POINTWISE"))
+        and all(read.kind == "half" for read in dispatch.reads)
+    )
 
 
 class _Numbers:

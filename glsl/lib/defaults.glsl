@@ -45,6 +45,7 @@
 #define SLICE_LANES 8  // and along the slices
 #define SLICES_IN_X 0  // 1: the slices lie along x; 0: the pixels
 #undef SIMD_LANES  // llvmpipe's vector width: only tells apart programs in its shader cache
+#define PRODUCT_PRECISION highp  // of products with weights; mediump may be float16
 #define SIZE_UNIFORMS 0  // 1: sizes are elements of a uniform array; 0: constants
 
 #define EPILOGUE_INPUTS  // declares the inputs of the epilogue

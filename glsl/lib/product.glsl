@@ -50,16 +50,16 @@ int first_weight(int row, int taps, int k) {
 }
 
 // Adds the product of an input slice `v` and the weights from texel `w` on.
-void add_product(inout vec4 sum[PIXELS][SLICES], vec4 v[PIXELS], int w) {
+void add_product(inout vec4 sum[PIXELS][SLICES], PRODUCT_PRECISION vec4 v[PIXELS], int w) {
 #pragma unroll
   for (int s = 0; s < SLICES; ++s) {
-    vec4 column[IN_LANES];
+    PRODUCT_PRECISION vec4 column[IN_LANES];
     WEIGHT_PLACE place = weight_place(w + SLICE_TEXELS * s);
 #pragma unroll
     for (int i = 0; i < IN_LANES; ++i) column[i] = LOAD_COLUMN(W, place, i);
 #pragma unroll
     for (int p = 0; p < PIXELS; ++p) {
-      vec4 product = column[0] * v[p][0];
+      PRODUCT_PRECISION vec4 product = column[0] * v[p][0];
 #pragma unroll
       for (int i = 1; i < IN_LANES; ++i) product += column[i] * v[p][i];
       sum[p][s] += product;

@@ -10,7 +10,7 @@
 #include "lib/tensor.glsl"
 
 #if WEIGHT_TEXTURE
-#define WEIGHT_INPUT(name) layout(binding = 0) uniform highp sampler2D name;
+#define WEIGHT_INPUT(name) layout(binding = 0) uniform PRODUCT_PRECISION sampler2D name;
 #define WEIGHT_PLACE ivec2
 #define LOAD_WEIGHT(name, place, i) texelFetch(name, (place) + ivec2(i, 0), 0)
 ivec2 weight_place(int index) { return ivec2(index & 1023, index >> 10); }

@@ -9,8 +9,9 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 
 import gles_delegate as gd
-from gles_delegate.profiles import UNKNOWN
+from gles_delegate import profiles
 from tests.op_table import CASES, Case
+from tests.support.force import force_profile
 from tests.support.oracle import run, run_litert
 
 pytestmark = pytest.mark.usefixtures("gl")
@@ -20,10 +21,13 @@ CASES_OF_ALL = [case for case in CASES if case.op in ("GRAPH", "CONCATENATION")]
 LOSSY = gd.GpuDelegateOptions(precision_loss_allowed=True)
 
 
-@pytest.fixture
-def half(floor: None) -> None:
-    """Every device is taken for a small GPU on which float16 pays."""
-    assert UNKNOWN.half_storage
+@pytest.fixture(params=["UNKNOWN", "MALI_G"])
+def half(floor: None, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every device is taken for a GPU on which float16 pays: storage alone, and products too."""
+    profile = profiles.NAMED[request.param]
+    assert profile.half_storage
+    assert profile.half_products == (request.param == "MALI_G")
+    force_profile(monkeypatch, profile)
 
 
 @pytest.mark.usefixtures("half")

@@ -67,6 +67,30 @@ def test_every_define_is_used(name: str) -> None:
             assert assemble(dispatch, limits).image_reads == (limits is ROOMY)
 
 
+@pytest.mark.parametrize(
+    ("half_products", "half", "size", "precision"),
+    [
+        (True, True, 1, "mediump"),
+        (False, True, 1, "highp"),
+        (True, False, 1, "highp"),
+        (True, True, 3, "highp"),
+    ],
+)
+def test_products_of_half_tensors_have_medium_precision(
+    half_products: bool, half: bool, size: int, precision: str
+) -> None:
+    net = Net()
+    limits = replace(LIMITS, profile=Profile(half_products=half_products))
+    lowered = lower_graph(read_model(net.build([net.conv(size=size)])), limits)
+    convs = [
+        assemble(dispatch, limits).text
+        for dispatch in make_plan(lowered, lowered.steps, limits, half).dispatches
+        if dispatch.shader == "conv_2d"
+    ]
+    assert len(convs) == 1
+    assert f"#define PRODUCT_PRECISION {precision}\n" in convs[0]
+
+
 def test_a_define_that_no_code_uses_is_an_error(conv: Dispatch) -> None:
     with pytest.raises(ValueError, match=r"conv_2d\.glsl.*'TYPO'"):
         assemble(replace(conv, defines={**conv.defines, "TYPO": 1}), LIMITS)
