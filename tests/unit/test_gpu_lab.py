@@ -68,6 +68,11 @@ def test_of_several_widths_the_last_counts() -> None:
     assert lab.statistics([INTEL, wider]).threads == 16
 
 
+def test_graphics_programs_do_not_count() -> None:
+    others = [ADRENO.replace("CL", "VERT"), ADRENO.replace("CL", "FRAG"), INTEL.replace("CS", "FS")]
+    assert lab.statistics([VALHALL, *others]).instructions == 486
+
+
 def test_a_driver_that_says_nothing_is_an_error() -> None:
     with pytest.raises(ValueError, match="expected the driver's statistics"):
         lab.statistics(NOISE)
