@@ -65,6 +65,7 @@ class Profile:
         shared_pixels: A work group shares the channels of a pixel from so many slices on, and so
             many more for each pixel.
         lanes: Most invocations of a convolution's work group, along the pixels and the slices.
+        image_reads: Tensors are read through buffer textures, not storage blocks.
         weight_textures: Weights are read through textures, not storage blocks.
         weight_pairs: Weights that may be float16 are read as such from storage blocks, two columns
             of a matrix at once.
@@ -88,6 +89,7 @@ class Profile:
     tiles_unrolled: bool = False
     shared_pixels: tuple[int, int] = (16, 0)
     lanes: tuple[int, int] = (8, 8)
+    image_reads: bool = False
     weight_textures: tuple[bool, ...] = (False,)
     weight_pairs: tuple[bool, ...] = (False,)
     stepped: bool = False
@@ -125,6 +127,8 @@ LLVMPIPE = Profile(
         TileSearch(104, 104, 250, slices=6, along=(False, True)),
     ),
     tiles_unrolled=True,
+    # It gathers from storage blocks lane by lane, from buffer textures by vectors.
+    image_reads=True,
     # A work group is a loop over SIMD vectors.
     shared_pixels=(0, 512),
     half_storage=False,
@@ -151,14 +155,9 @@ MALI_G = Profile(
 )
 _LARGE = ((4, 2), (4, 4), (8, 2), (2, 2))
 DESKTOP = Profile(_LARGE, _LARGE, _LARGE, (8, 4), columns=32)
-ADRENO_7XX = replace(DESKTOP, columns=12, stepped=True)
-ADRENO_5XX = replace(DESKTOP, windows=((4, 2), (4, 1)), columns=10, row_loops=True, stepped=True)
-# It reads storage blocks word by word, which takes registers.
-ADRENO_6XX = Profile(
-    *(((4, 2), (4, 1), (2, 2), (4, 2)), ((4, 2), (4, 1), (4, 2)), ((4, 2), (2, 2)), (4, 2, 4)),
-    row_loops=True,
-    weight_textures=(True, True, True, False),
-)
+# It reads storage blocks word by word.
+ADRENO_7XX = replace(DESKTOP, columns=12, image_reads=True, stepped=True)
+ADRENO_6XX = replace(ADRENO_7XX, windows=((4, 2), (4, 1)), columns=10, row_loops=True)
 # Lanes of one slice read the same weights, which Intel then loads once.
 INTEL = Profile(((4, 2), (2, 2)), ((2, 2),), ((2, 2),), (4,), columns=6, lanes=(64, 1))
 
@@ -167,7 +166,7 @@ NAMED: Mapping[str, Profile] = {
 }
 """Every profile by its name."""
 
-_ADRENO = ((r"[45]\d\d", ADRENO_5XX), (r"6\d\d", ADRENO_6XX), ("", ADRENO_7XX))
+_ADRENO = ((r"[456]\d\d", ADRENO_6XX), ("", ADRENO_7XX))
 _FAMILIES = (
     ("llvmpipe", LLVMPIPE),
     ("softpipe|SwiftShader", SOFTWARE),

@@ -216,6 +216,7 @@ class GpuContext:
             self.offset_alignment = max(self.offset_alignment, of_textures)
         sizes = [gl.integer(gl_names.MAX_COMPUTE_WORK_GROUP_SIZE, i) for i in range(3)]
         counts = [gl.integer(gl_names.MAX_COMPUTE_WORK_GROUP_COUNT, i) for i in range(3)]
+        profile = profile_of(*self.identity[:2])
         self.limits = Limits(
             storage_blocks=min(
                 gl.integer(gl_names.MAX_COMPUTE_SHADER_STORAGE_BLOCKS), MAX_READS + 1
@@ -226,15 +227,14 @@ class GpuContext:
             groups=(counts[0], counts[1], counts[2]),
             shared_bytes=gl.integer(gl_names.MAX_COMPUTE_SHARED_MEMORY_SIZE),
             block_bytes=gl.integer64(gl_names.MAX_SHADER_STORAGE_BLOCK_SIZE),
-            # llvmpipe gathers from storage blocks lane by lane, from buffer textures by vectors.
             buffer_texels=gl.integer(gl_names.MAX_TEXTURE_BUFFER_SIZE)
-            if is_llvmpipe and textures
+            if profile.image_reads and textures
             else 0,
             texture_size=gl.integer(gl_names.MAX_TEXTURE_SIZE),
             # On a software rasterizer zink makes constants of uniforms, and may run a program with
             # those of an earlier dispatch (Mesa 22.3).
             size_uniforms=not (is_llvmpipe and "zink" in self.renderer),
-            profile=profile_of(*self.identity[:2]),
+            profile=profile,
             simd_lanes=int(bits[1]) // 32 if (bits := _BITS.search(self.renderer)) else 8,
             # 25.0.7: 0.10 instead of 0.37 s for 32 texels, 24.0.5: 0.14 for 0.19; others: slower.
             store_loops=is_llvmpipe and (24, 0) <= _mesa_version(version) < (25, 2),

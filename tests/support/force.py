@@ -23,5 +23,13 @@ def force_limits(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
 
 
 def force_profile(monkeypatch: pytest.MonkeyPatch, profile: Profile) -> None:
-    """Every device has this profile."""
-    force_limits(monkeypatch, profile=profile)
+    """Every device has this profile, and buffer textures of the smallest size if it reads them."""
+    read_limits = GpuContext._read_limits
+
+    def read_others(self: GpuContext) -> None:
+        read_limits(self)
+        has_textures = not self.is_es or "OpenGL ES 3.2" in self.identity[2]
+        texels = 1 << 16 if profile.image_reads and has_textures else 0
+        self.limits = replace(self.limits, profile=profile, buffer_texels=texels)
+
+    monkeypatch.setattr(GpuContext, "_read_limits", read_others)
