@@ -143,6 +143,8 @@ class Grid:
         slice_lanes: Size of a work group along the slices.
         slices_in_x: Slices lie along x, the axis of a GPU's neighbouring lanes and of llvmpipe's
             SIMD vectors; otherwise pixels do.
+        reduction_lanes: Invocations that share each result, a power of two. If several, they lie
+            along x, pixels along y and slices along z.
     """
 
     pixels: int
@@ -150,18 +152,23 @@ class Grid:
     pixel_lanes: int
     slice_lanes: int
     slices_in_x: bool = False
+    reduction_lanes: int = 1
 
     @property
     def groups(self) -> tuple[int, int, int]:
         """Work groups in x, y and z."""
         p, s = ceil(self.pixels / self.pixel_lanes), ceil(self.slices / self.slice_lanes)
-        return (s, p, 1) if self.slices_in_x else (p, s, 1)
+        return self._xyz(p, s, 1)
 
     @property
     def local_size(self) -> tuple[int, int, int]:
         """Invocations of a work group in x, y and z."""
-        p, s = self.pixel_lanes, self.slice_lanes
-        return (s, p, 1) if self.slices_in_x else (p, s, 1)
+        return self._xyz(self.pixel_lanes, self.slice_lanes, self.reduction_lanes)
+
+    def _xyz(self, pixels: int, slices: int, reduction: int) -> tuple[int, int, int]:
+        if self.reduction_lanes > 1:
+            return reduction, pixels, slices
+        return (slices, pixels, 1) if self.slices_in_x else (pixels, slices, 1)
 
 
 DispatchT = TypeVar("DispatchT", bound="Dispatch")
@@ -229,8 +236,9 @@ class Dispatch:
     def __str__(self) -> str:
         reads = ", ".join(map(str, self.reads))
         inner, calls = ("".join(f" | {c}" for c in row) for row in (self.inner, self.epilogue))
-        groups = "x".join(map(str, self.grid.groups[:2]))
-        local = "x".join(map(str, self.grid.local_size[:2]))
+        axes = 3 if self.grid.reduction_lanes > 1 else 2
+        groups = "x".join(map(str, self.grid.groups[:axes]))
+        local = "x".join(map(str, self.grid.local_size[:axes]))
         return (
             f"{self.output} = {self.shader}({reads}{inner}){calls}  {groups} groups of {local}, "
             f"node {self.node}{' with ' if self.fused else ''}{', '.join(map(str, self.fused))}"

@@ -71,6 +71,8 @@ class Profile:
             of a matrix at once.
         stepped: Convolutions keep addresses and add to them for each input slice, instead of
             computing them from its number.
+        occupancy: Invocations that keep all cores busy. Of fewer results, each is shared by several
+            invocations; 0: never.
         half_storage: Tensors stored as float16 are worth their loss of precision.
         half_products: Then 1 x 1 convolutions multiply in float16: products of a slice are added
             up in float16, and slices in float32.
@@ -93,6 +95,7 @@ class Profile:
     weight_textures: tuple[bool, ...] = (False,)
     weight_pairs: tuple[bool, ...] = (False,)
     stepped: bool = False
+    occupancy: int = 4096
     half_storage: bool = True
     half_products: bool = False
 
@@ -110,7 +113,7 @@ class Profile:
 
 UNKNOWN = Profile()
 # A GPU is bound by memory; on a processor unpacking float16 costs more than it saves.
-SOFTWARE = Profile(half_storage=False)
+SOFTWARE = Profile(occupancy=0, half_storage=False)
 LLVMPIPE = Profile(
     *(((7, 1),), ((8, 1),), ((7, 1),), (8,)),
     columns=1 << 16,
@@ -131,6 +134,7 @@ LLVMPIPE = Profile(
     image_reads=True,
     # A work group is a loop over SIMD vectors.
     shared_pixels=(0, 512),
+    occupancy=0,
     half_storage=False,
 )
 # V3D has one texture unit for several cores: it counts what is loaded.
@@ -139,12 +143,14 @@ V3D = Profile(
     columns=4,
     weight_pairs=(True, True, False),
     stepped=True,
+    occupancy=1024,
 )
 # Mali is bound by what it loads from storage blocks.
 MIDGARD = Profile(
     *(((4, 1), (3, 1), (4, 1)), ((2, 1),), ((2, 1),), (2,)),
     columns=4,
     row_loops=True,
+    occupancy=1024,
     weight_textures=(True, True, False),
     half_products=True,
 )
@@ -154,10 +160,12 @@ MALI_G = Profile(
     half_products=True,
 )
 _LARGE = ((4, 2), (4, 4), (8, 2), (2, 2))
-DESKTOP = Profile(_LARGE, _LARGE, _LARGE, (8, 4), columns=32)
+DESKTOP = Profile(_LARGE, _LARGE, _LARGE, (8, 4), columns=32, occupancy=16384)
 # It reads storage blocks word by word.
 ADRENO_7XX = replace(DESKTOP, columns=12, image_reads=True, stepped=True)
-ADRENO_6XX = replace(ADRENO_7XX, windows=((4, 2), (4, 1)), columns=10, row_loops=True)
+ADRENO_6XX = replace(
+    ADRENO_7XX, windows=((4, 2), (4, 1)), columns=10, row_loops=True, occupancy=4096
+)
 # Lanes of one slice read the same weights, which Intel then loads once.
 INTEL = Profile(((4, 2), (2, 2)), ((2, 2),), ((2, 2),), (4,), columns=6, lanes=(64, 1))
 

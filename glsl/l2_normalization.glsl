@@ -9,16 +9,16 @@ INPUT0(X)
 
 void main() {
   int pixel = PIXEL_INVOCATION;
-#if SLICE_LANES == 1
+#if REDUCTION_LANES == 1
   if (pixel >= OUT_PIXELS) return;
 #endif
   vec4 squares = vec4(0.0);
-  for (int s = SLICE_LANE; s < OUT_SLICES; s += SLICE_LANES) {
+  for (int s = REDUCTION_LANE; s < OUT_SLICES; s += REDUCTION_LANES) {
     vec4 v = LOAD(X, s * OUT_PIXELS + pixel);
     squares += v * v;
   }
   float norm = sqrt(sum_of(squares));
   if (!isnan(norm)) norm = max(norm, 1e-6);
-  for (int s = SLICE_LANE; s < OUT_SLICES; s += SLICE_LANES)
+  for (int s = REDUCTION_LANE; s < OUT_SLICES; s += REDUCTION_LANES)
     store(s, pixel, LOAD(X, s * OUT_PIXELS + pixel) / norm);
 }

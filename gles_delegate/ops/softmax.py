@@ -42,5 +42,5 @@ def _over_channels(node: NodeView, shader: str, defines: dict[str, Define]) -> D
     x = node.input(0)
     output = node.output(x.shape)
     grid = pixel_grid(output, node.limits)
-    passes = pixel_passes(output.slices, grid.slice_lanes)
+    passes = pixel_passes(output.slices, grid.reduction_lanes)
     return node.dispatch(shader, (x,), output, grid, defines, passes=passes)

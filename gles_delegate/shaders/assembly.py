@@ -44,6 +44,7 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sou
         "PIXEL_LANES": dispatch.grid.pixel_lanes,
         "SLICE_LANES": dispatch.grid.slice_lanes,
         "SLICES_IN_X": int(dispatch.grid.slices_in_x),
+        "REDUCTION_LANES": dispatch.grid.reduction_lanes,
         "OUT_WHOLE": int(dispatch.output.channels % 4 == 0),
         "IMAGE_READS": int(image_reads),
         "PARTIAL": int(dispatch.partial),

@@ -50,8 +50,12 @@ vec4 unpacked(uvec2 texel) { return vec4(unpackHalf2x16(texel.x), unpackHalf2x16
 
 #include "lib/elementwise.glsl"
 
-// Work groups of PIXEL_LANES pixels by SLICE_LANES slices.
-#if SLICES_IN_X
+// Work groups of PIXEL_LANES pixels by SLICE_LANES slices, each with REDUCTION_LANES invocations.
+#if REDUCTION_LANES > 1
+layout(local_size_x = REDUCTION_LANES, local_size_y = PIXEL_LANES, local_size_z = SLICE_LANES) in;
+#define PIXEL_AXIS y
+#define SLICE_AXIS z
+#elif SLICES_IN_X
 layout(local_size_x = SLICE_LANES, local_size_y = PIXEL_LANES) in;
 #define PIXEL_AXIS y
 #define SLICE_AXIS x

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import ceil
+from math import ceil, prod
 
 import pytest
 
 from gles_delegate import profiles
-from gles_delegate.dispatch import Value
+from gles_delegate.dispatch import Grid, Value
 from gles_delegate.limits import Limits
+from gles_delegate.ops.lib.grid import FEWEST_INPUTS, WORK_GROUP, with_reduction_lanes
 from gles_delegate.ops.lib.tiles import Tile, option_of
 from gles_delegate.ops.lib.window import Window
-from gles_delegate.profiles import profile_of
+from gles_delegate.profiles import SOFTWARE, profile_of
 
 LLVMPIPE = Limits(profile=profiles.LLVMPIPE)
 GPUS = {
@@ -97,3 +98,22 @@ def test_the_first_choice_has_few_tiles_so_that_layers_share_programs() -> None:
 def test_a_vector_has_the_devices_width(lanes: int) -> None:
     tile = Tile.choose(784, 64, 64, replace(LLVMPIPE, simd_lanes=lanes), choice=1)
     assert lanes in (tile.pixel_lanes, tile.slice_lanes)
+
+
+@pytest.mark.parametrize("inputs", [0, 1, 7, 49, 256, 12544])
+@pytest.mark.parametrize("results", [(0, 5), (1, 1), (3, 5), (1, 251), (64, 33), (1 << 20, 4)])
+def test_few_results_of_much_are_shared(results: tuple[int, int], inputs: int) -> None:
+    grid = Grid(*results, 8, 8)
+    assert with_reduction_lanes(grid, inputs, Limits(profile=SOFTWARE)) is grid
+    for limits in GPUS.values():
+        found = with_reduction_lanes(grid, inputs, limits)
+        lanes, count, occupancy = found.reduction_lanes, prod(results), limits.profile.occupancy
+        assert (found.pixels, found.slices) == results
+        assert prod(found.local_size) <= WORK_GROUP
+        assert (prod(found.groups) > 0) == (count > 0)
+        fitting = [
+            n
+            for n in (2, 4, 8, 16, 32, 64)
+            if n * FEWEST_INPUTS <= inputs and 0 < n * count <= occupancy
+        ]
+        assert lanes == max(fitting, default=1)

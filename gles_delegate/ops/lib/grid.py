@@ -31,6 +31,27 @@ def make_grid(pixels: int, slices: int, limits: Limits, per_lane: int = 1) -> Gr
     return Grid(invocations, slices, lanes, others)
 
 
+FEWEST_INPUTS = 4
+"""Of each invocation that shares a result."""
+
+
+def with_reduction_lanes(grid: Grid, inputs: int, limits: Limits) -> Grid:
+    """The grid with several invocations for each result, if results are too few for the GPU.
+
+    Args:
+        inputs: Texels from which a result is computed.
+    """
+    results = grid.pixels * grid.slices
+    fitting = limits.profile.occupancy // results if results else 0
+    most = min(WORK_GROUP, inputs // FEWEST_INPUTS, fitting)
+    if most < 2:
+        return grid
+    lanes = 1 << most.bit_length() - 1
+    slice_lanes = min(WORK_GROUP // lanes, grid.slices)
+    pixel_lanes = min(WORK_GROUP // (lanes * slice_lanes), grid.pixels)
+    return Grid(grid.pixels, grid.slices, pixel_lanes, slice_lanes, reduction_lanes=lanes)
+
+
 def pixel_grid(output: Value, limits: Limits) -> Grid:
     """One invocation per pixel; or one work group, if slices are many and pixels few."""
     slices, per_pixel = limits.profile.shared_pixels
@@ -38,7 +59,7 @@ def pixel_grid(output: Value, limits: Limits) -> Grid:
     too_long = pixel_passes(output.slices, 1) > limits.loop_passes
     if not too_long and (output.slices < enough or output.pixels > 4 * WORK_GROUP):
         return make_grid(output.pixels, 1, limits)
-    return Grid(output.pixels, WORK_GROUP, 1, WORK_GROUP, True)
+    return Grid(output.pixels, 1, 1, 1, reduction_lanes=WORK_GROUP)
 
 
 def pixel_passes(slices: int, lanes: int) -> int:
