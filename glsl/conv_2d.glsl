@@ -8,7 +8,7 @@
 #ifndef ASSEMBLED
 #define POINTWISE 0  // 1: output pixel p sees input pixel p and no other
 #define IN_PIXELS 60  // pixels of X
-#define STEPPED 0  // 1: keep addresses, and add to them for each input slice
+#define STEPPED 0  // 1: keep addresses, and add to them for each input slice; not with REDUCTION_LANES
 #endif
 #include "lib/tensor.glsl"
 #if !POINTWISE
@@ -42,7 +42,7 @@ void main() {
 #pragma unroll
   for (int p = 0; p < PIXELS; ++p) x[p] = input_pixel(tile, p);
 #endif
-  for (int k = 0; k < IN_SLICES; ++k) {
+  for (int k = REDUCTION_LANE; k < IN_SLICES; k += REDUCTION_LANES) {
 #if STEPPED
 #pragma unroll
     for (int p = 0; p < PIXELS; ++p) {
@@ -65,7 +65,11 @@ void main() {
       int x[PIXELS];
 #pragma unroll
       for (int p = 0; p < PIXELS; ++p) x[p] = run_input(line, run_column(tile, p, kx));
-      for (int k = 0; k < IN_SLICES; ++k) {
+#if REDUCTION_LANES > 1
+      w = first_weight(row, KERNEL_H * KERNEL_W, (ky * KERNEL_W + kx) * IN_SLICES + REDUCTION_LANE);
+      int step = SLICE_TEXELS * BLOCK * REDUCTION_LANES;
+#endif
+      for (int k = REDUCTION_LANE; k < IN_SLICES; k += REDUCTION_LANES) {
 #if STEPPED
 #pragma unroll
         for (int p = 0; p < PIXELS; ++p) {

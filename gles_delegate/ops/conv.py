@@ -13,6 +13,7 @@ from gles_delegate.dispatch import (
     Step,
     Value,
 )
+from gles_delegate.ops.lib.grid import with_reduction_lanes
 from gles_delegate.ops.lib.registry import (
     Bool,
     Int8,
@@ -24,7 +25,7 @@ from gles_delegate.ops.lib.registry import (
     op,
 )
 from gles_delegate.ops.lib.strides import rank_4
-from gles_delegate.ops.lib.tiles import Tile, runs_of
+from gles_delegate.ops.lib.tiles import FEW_PIXELS, Tile, runs_of
 from gles_delegate.ops.lib.views import reshape_view
 from gles_delegate.ops.lib.weights import WeightInputs, run_defines, with_weights
 from gles_delegate.ops.lib.window import Window
@@ -123,8 +124,10 @@ def product(
         defines = {"POINTWISE": 0, **run_defines(window, batch, tile.pixels, by_taps)}
         row = window.kernel_w * (x.slices + 1) + 1 if by_taps else x.slices
         passes = window.kernel_h * row
-    defines["STEPPED"] = int(node.limits.profile.stepped)
     grid = tile.grid(tiles, ceil(output.slices / tile.slices))
+    if output.pixels < FEW_PIXELS:
+        grid = with_reduction_lanes(grid, x.slices, node.limits)
+    defines["STEPPED"] = int(node.limits.profile.stepped and grid.reduction_lanes == 1)
     dispatch = Convolution(
         node.index, "conv_2d", (x,), output, grid, defines, epilogue, flops=flops,
         choice=node.choice, passes=passes + tile.pixels * tile.slices + 2, window=window,

@@ -15,7 +15,7 @@
 #define STORE_LOOP 0  // 1: store the tile in a loop
 #undef STORES  // PIXELS * SLICES, given if STORE_LOOP
 #endif
-#include "lib/tensor.glsl"
+#include "lib/shared.glsl"
 #include "lib/weights.glsl"
 
 #define SLICE_TEXELS (WEIGHT_PAIRS == 1 ? 2 : 4)
@@ -33,10 +33,17 @@ int tile_pixel(TILE tile, int p);
 // The first of the tile's rows of weights, for its first slice.
 int weight_row(int slice) { return min(slice, W_SLICES - SLICES); }
 
+// One of the lanes that share a sum adds the bias.
+#if REDUCTION_LANES > 1
+#define BIAS(v) (REDUCTION_LANE == 0 ? v : vec4(0.0))
+#else
+#define BIAS(v) v
+#endif
+
 void start_with_biases(out vec4 sum[PIXELS][SLICES], int row) {
 #pragma unroll
   for (int s = 0; s < SLICES; ++s) {
-    vec4 bias = bias_of(LOAD_WEIGHT(W, weight_place(row + s), 0));
+    vec4 bias = BIAS(bias_of(LOAD_WEIGHT(W, weight_place(row + s), 0)));
 #pragma unroll
     for (int p = 0; p < PIXELS; ++p) sum[p][s] = bias;
   }
@@ -69,6 +76,14 @@ void add_product(inout vec4 sum[PIXELS][SLICES], PRODUCT_PRECISION vec4 v[PIXELS
 
 // Stores the sums, whose slices begin with `slice`.
 void store_tile(vec4 sum[PIXELS][SLICES], TILE tile, int slice) {
+#if REDUCTION_LANES > 1
+#pragma unroll
+  for (int p = 0; p < PIXELS; ++p) {
+#pragma unroll
+    for (int s = 0; s < SLICES; ++s) JOIN(sum[p][s], SUM);
+  }
+  if (REDUCTION_LANE > 0) return;
+#endif
 #if STORE_LOOP
   // Mesa turns an index into a shorter array into branches, and unrolls a loop whose end it knows.
   vec4 result[64];

@@ -17,6 +17,10 @@ DISPATCH = 30000
 """Nanoseconds that llvmpipe's threads take to wake up for a dispatch, by measurement."""
 
 
+FEW_PIXELS = 8
+"""Fewer than this many may have their lanes along the slices, or along what is summed up."""
+
+
 def time_of(groups: int, depth: int, loads: int, products: float, stores: int) -> float:
     """Cost model of llvmpipe, in nanoseconds, for work groups of one SIMD vector of invocations.
 
@@ -56,7 +60,7 @@ class Tile:
         slices = max(slices, 1)
         profile = limits.profile
         p, s = option_of(on_gpu or profile.pointwise, choice)
-        if pixels < 8 and slices > pixels:
+        if pixels < FEW_PIXELS and slices > pixels:
             return cls(max(min(pixels, p), 1), 1, 1, 64, True)
         if not profile.searches:
             return cls(p, min(slices, s), *_lanes(ceil(pixels / p), ceil(slices / s), profile))
@@ -76,7 +80,7 @@ class Tile:
         pixels, profile = batch * window.out_h * window.out_w, limits.profile
         p, s = option_of(profile.windows, choice)
         length = run_length(window, p)
-        if pixels < 8 and slices > pixels:
+        if pixels < FEW_PIXELS and slices > pixels:
             return cls(length, 1, 1, 64, True)
         if not profile.searches:
             runs = batch * window.out_h * runs_of(window, length)

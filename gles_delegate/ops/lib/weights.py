@@ -85,7 +85,7 @@ def with_weights(
     (x,), output = dispatch.reads, dispatch.output
     slices = ceil(output.slices / tile.slices) * tile.slices
     # Neighbouring lanes read neighbouring weights, or all read the same.
-    block = slices if tile.slices_in_x else tile.slices
+    block = slices if dispatch.grid.slices_in_x else tile.slices
     weights, steps = _weights(node, inputs, groups, x.slices, slices, block)
     sizes = {"IN_PIXELS": x.pixels, "IN_SLICES": x.slices, "W_SLICES": slices, "BLOCK": block}
     defines = {
