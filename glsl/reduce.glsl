@@ -1,7 +1,8 @@
 #version 310 es
 #extension GL_GOOGLE_include_directive : require
 
-// SUM, REDUCE_MAX ...: COMBINEs the elements of the reduced dimensions one after the other.
+// SUM, REDUCE_MAX ...: COMBINEs the elements of the reduced dimensions one after the other, or in
+// REDUCTION_LANES parts: of the channels if REDUCE_CHANNELS, else of the pixels.
 //
 // A pixel of the output has coordinates in SIZES; its inputs start at the sum of coordinate *
 // STRIDES and lie at the sum of counter * REDUCED_STRIDES over all counters in REDUCED_SIZES.
@@ -18,10 +19,9 @@
 #define REDUCE_CHANNELS 0  // 1: all channels become one
 #undef IN_CHANNELS  // channels of X, given if REDUCE_CHANNELS
 #endif
-#include "lib/tensor.glsl"
 #include "lib/index.glsl"
+#include "lib/shared.glsl"
 
-#define SUM(a, b) ((a) + (b))
 #define PRODUCT(a, b) ((a) * (b))
 // What LiteRT's comparison leaves of a NaN, on either side, is b; compilers make it max and min.
 #define LARGEST(a, b) ((a) != (a) || (b) != (b) ? (b) : max(a, b))
@@ -32,22 +32,34 @@ INPUT0(X)
 void main() {
   int pixel = PIXEL_INVOCATION;
   int slice = SLICE_INVOCATION;
+#if REDUCTION_LANES == 1
   if (pixel >= OUT_PIXELS || slice >= OUT_SLICES) return;
+#else
+  bool stores = REDUCTION_LANE == 0 && pixel < OUT_PIXELS && slice < OUT_SLICES;
+  pixel = min(pixel, OUT_PIXELS - 1);
+  slice = min(slice, OUT_SLICES - 1);
+#endif
   int start = element_at(coordinates_of(pixel, SIZES), STRIDES) + slice * IN_PIXELS;
   OUT_VEC result = OUT_VEC(INITIAL);
-#pragma unroll(gpu)
+#if REDUCE_CHANNELS
   for (int i = 0; i < REDUCED; ++i) {
     int texel = start + element_at(coordinates_of(i, REDUCED_SIZES), REDUCED_STRIDES);
-#if REDUCE_CHANNELS
-    for (int channel = 0; channel < IN_CHANNELS; channel += 4) {
+    for (int channel = 4 * REDUCTION_LANE; channel < IN_CHANNELS; channel += 4 * REDUCTION_LANES) {
       OUT_VEC v = LOAD(X, texel_of(channel, texel, IN_PIXELS));
       for (int lane = 0; lane < 4; ++lane)
         if (channel + lane < IN_CHANNELS) result.x = COMBINE(result.x, v[lane]);
     }
+  }
 #else
+  for (int i = REDUCTION_LANE; i < REDUCED; i += REDUCTION_LANES) {
+    int texel = start + element_at(coordinates_of(i, REDUCED_SIZES), REDUCED_STRIDES);
     OUT_VEC v = LOAD(X, texel);
     for (int lane = 0; lane < 4; ++lane) result[lane] = COMBINE(result[lane], v[lane]);
-#endif
   }
+#endif
+  JOIN(result, COMBINE);
+#if REDUCTION_LANES > 1
+  if (!stores) return;
+#endif
   store(slice, pixel, result / OUT_VEC(DIVISOR));
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from gles_delegate.dispatch import Call, Define, Dispatch, Step
@@ -19,6 +19,7 @@ from gles_delegate.ops.lib.registry import (
 )
 from gles_delegate.ops.lib.strides import rank_4
 from gles_delegate.ops.lib.window import Sliding, Window
+from gles_delegate.ops.reduce import LEAST, reduction_stage
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,11 @@ def max_pooling_with_argmax_2d(node: NodeView, options: Options) -> list[Step]:
 
 
 Mode: TypeAlias = Literal["AVERAGE", "MAXIMUM", "ARGUMENT"]
+_GLOBAL: dict[Mode, tuple[str, Define]] = {
+    "AVERAGE": ("SUM", 0),
+    "MAXIMUM": ("max", LEAST["float"]),
+}
+"""How glsl/reduce.glsl pools whole images: COMBINE and INITIAL."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,14 +78,22 @@ def _pooled(
     mode: Mode,
     epilogue: tuple[Call, ...],
     i: int = 0,
-) -> Pooling:
+) -> Dispatch:
     """Output `i` of the node: the `mode` of glsl/pool_2d.glsl over its windows."""
     x = node.input(0)
     batch, height, width, channels = rank_4(x.shape, "input 0")
     sizes = (height, width), (options.filter_h, options.filter_w)
     window = Window.of(options, *sizes, may_exceed=True)
     output = node.output((batch, window.out_h, window.out_w, channels), i)
-    defines: dict[str, Define] = {**window.defines("FILTER"), "BATCH": batch, "POOLING": mode}
+    defines: dict[str, Define]
+    if window.is_global and mode in _GLOBAL:
+        combine, initial = _GLOBAL[mode]
+        divisor = height * width if mode == "AVERAGE" else 1
+        defines = {"COMBINE": combine, "INITIAL": initial, "DIVISOR": divisor}
+        reduction = reduction_stage(node, x, output, [1, 2], defines)
+        if reduction.grid.reduction_lanes > 1:
+            return replace(reduction, epilogue=epilogue)
+    defines = {**window.defines("FILTER"), "BATCH": batch, "POOLING": mode}
     grid = make_grid(output.pixels, output.slices, node.limits)
     passes = min(window.kernel_h, height) * (min(window.kernel_w, width) + 2)
     pooling = Pooling(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from gles_delegate.dispatch import Define, Dispatch, Kind, Operand, Shape, Step, Value
-from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.grid import make_grid, with_reduction_lanes
 from gles_delegate.ops.lib.registry import Bool, NodeView, Options, Unsupported, op
 from gles_delegate.ops.lib.strides import merged, normal_axis, row_major
 from gles_delegate.ops.lib.views import reshape_view, same_texels
@@ -30,6 +30,9 @@ class Reduction:
 
 LEAST: dict[Kind, Define] = {"float": -3.402823466e38, "int": "(-0x7fffffff - 1)"}
 MOST: dict[Kind, Define] = {"float": 3.402823466e38, "int": 0x7FFFFFFF}
+IN_ORDER = ("LARGEST", "SMALLEST")
+"""The result of these depends on the order of the elements if there are NaNs."""
+
 _REDUCTIONS = {
     "MEAN": Reduction("SUM", {"float": 0, "int": 0}),
     "SUM": Reduction("SUM", {"float": 0, "int": 0}),
@@ -70,7 +73,7 @@ def reduce(node: NodeView, options: ReducerOptions) -> list[Step]:
             "INITIAL": reduction.initial[x.kind],
             "DIVISOR": count if last and name == "MEAN" else 1,
         }
-        steps.append(_stage(node, x, result, stage, defines))
+        steps.append(reduction_stage(node, x, result, stage, defines))
         x = result
     return steps if x == output else [*steps, reshape_view(node.index, x, output, node.limits)]
 
@@ -80,7 +83,7 @@ def reduced(shape: Shape, axes: list[int]) -> Shape:
     return tuple(1 if axis in axes else n for axis, n in enumerate(shape))
 
 
-def _stage(
+def reduction_stage(
     node: NodeView, x: Operand, output: Value, axes: list[int], defines: dict[str, Define]
 ) -> Dispatch:
     """Reduce `x` over `axes`; `output` has the same elements in any shape."""
@@ -105,6 +108,9 @@ def _stage(
     if channels:
         defines["IN_CHANNELS"] = x.channels
     grid = make_grid(output.pixels, output.slices, node.limits)
+    if x.kind == "int" or defines["COMBINE"] not in IN_ORDER:
+        inputs = x.slices if channels else prod(reduced_sizes)
+        grid = with_reduction_lanes(grid, inputs, node.limits)
     passes = prod(reduced_sizes) * (x.slices + 2 if channels else 1)
     dispatch = node.dispatch("reduce", (x,), output, grid, defines, passes=passes)
     if node.limits.profile.row_loops and not node.limits.profile.short_loops:

@@ -15,6 +15,7 @@ from gles_delegate.model.reader import read_model
 from gles_delegate.ops import NodeView, Options, op
 from gles_delegate.ops.lib import registry
 from gles_delegate.planning.lowering import lower_graph
+from gles_delegate.profiles import SOFTWARE
 from tests.support.schema import pack_model
 from tests.support.tflite_builder import ModelBuilder, quantization
 
@@ -178,7 +179,7 @@ def test_loops_that_the_device_would_end(name: str) -> None:
     inputs = [b.input(shape), *map(b.constant, constants)]
     graph = read_model(b.build([b.op(name, inputs, [b.tensor(shape, kind)], **options, **sliding)]))
     assert not lower_graph(graph, Limits()).reasons
-    (why,) = lower_graph(graph, Limits(loop_passes=100)).reasons.values()
+    (why,) = lower_graph(graph, Limits(loop_passes=100, profile=SOFTWARE)).reasons.values()
     assert "passes through the loops" in why
     assert "ends them after 100" in why
 
