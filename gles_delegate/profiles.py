@@ -160,21 +160,22 @@ MALI_G = Profile(
     half_products=True,
 )
 _LARGE = ((4, 2), (4, 4), (8, 2), (2, 2))
-DESKTOP = Profile(_LARGE, _LARGE, _LARGE, (8, 4), columns=32, occupancy=16384)
+DESKTOP = Profile(_LARGE, _LARGE, _LARGE, (8, 4), columns=12, row_loops=True, occupancy=16384)
 # It reads storage blocks word by word.
-ADRENO_7XX = replace(DESKTOP, columns=12, image_reads=True, stepped=True)
-ADRENO_6XX = replace(
-    ADRENO_7XX, windows=((4, 2), (4, 1)), columns=10, row_loops=True, occupancy=4096
-)
+_ADRENO = replace(DESKTOP, image_reads=True, stepped=True)
+ADRENO_7XX = replace(_ADRENO, row_loops=False)
+ADRENO_6XX = replace(_ADRENO, windows=((4, 2), (4, 1)), columns=10, occupancy=4096)
 # Lanes of one slice read the same weights, which Intel then loads once.
 INTEL = Profile(((4, 2), (2, 2)), ((2, 2),), ((2, 2),), (4,), columns=6, lanes=(64, 1))
 
 NAMED: Mapping[str, Profile] = {
-    name: value for name, value in globals().items() if isinstance(value, Profile)
+    name: value
+    for name, value in globals().items()
+    if isinstance(value, Profile) and not name.startswith("_")
 }
 """Every profile by its name."""
 
-_ADRENO = ((r"[456]\d\d", ADRENO_6XX), ("", ADRENO_7XX))
+_ADRENO_SERIES = ((r"[456]\d\d", ADRENO_6XX), ("", ADRENO_7XX))
 _FAMILIES = (
     ("llvmpipe", LLVMPIPE),
     ("softpipe|SwiftShader", SOFTWARE),
@@ -184,11 +185,11 @@ _FAMILIES = (
     # Mesa takes some 15 instructions to unpack one float16.
     *(
         (rf"(\bFD|Turnip\D*){series}", replace(found, half_storage=False))
-        for series, found in _ADRENO
+        for series, found in _ADRENO_SERIES
     ),
-    *((rf"Adreno\D*{series}", found) for series, found in _ADRENO),
+    *((rf"Adreno\D*{series}", found) for series, found in _ADRENO_SERIES),
     ("Intel", INTEL),
-    (r"NVIDIA|nouveau|\bAMD\b|\bATI\b|Radeon", DESKTOP),
+    (r"NVIDIA|nouveau|\bNV[0-9A-F]{2,3}\b|\bAMD\b|\bATI\b|Radeon", DESKTOP),
 )
 """What the names of a family's devices match; the first counts."""
 

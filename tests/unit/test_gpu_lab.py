@@ -41,6 +41,12 @@ INTEL = (
     "CS SIMD8 shader: 468 inst, 1 loops, 10386 cycles, 0:0 spills:fills, 19 sends, scheduled with "
     "mode top-down, Promoted 0 constants, compacted 7488 to 5824 bytes.\n"
 )
+AMD = (
+    "Shader Stats: SGPRS: 80 VGPRS: 64 Code Size: 2804 LDS: 0 Scratch: 0 Max Waves: 4 Spilled "
+    "SGPRs: 2 Spilled VGPRs: 3 PrivMem VGPRs: 0 LSOutputs: 0 HSOutputs: 0 InlineUniforms: 3 "
+    "DivergentLoop: 0 (CS, W64)"
+)
+NVIDIA = "type: 5, local: 8, shared: 0, gpr: 57, inst: 463, bytes: 4944, cached: 10756"
 NOISE = [
     "0:2(12): warning: extension `GL_EXT_texture_buffer' unsupported in compute shader",
     "SIMD16 shader failed to compile: SIMD16 CS compile failed: Failure to register allocate.",
@@ -56,6 +62,8 @@ NOISE = [
         (VALHALL, (486, 1, 0, 0, (1.90625, 4.421875, 3.5, 0, 0, 25.5))),
         (ADRENO, (832, 4, 7, 5, (13,))),
         (INTEL, (468, 8, 0, 0, (468 / 8,))),
+        (AMD, (701, 4, 5, 0, (701 / 64,))),
+        (NVIDIA, (463, 32, 2, 0, (463 / 32,))),
     ],
 )
 def test_the_statistics_of_each_driver_are_read(message: str, expected: tuple[Any, ...]) -> None:
@@ -70,6 +78,7 @@ def test_of_several_widths_the_last_counts() -> None:
 
 def test_graphics_programs_do_not_count() -> None:
     others = [ADRENO.replace("CL", "VERT"), ADRENO.replace("CL", "FRAG"), INTEL.replace("CS", "FS")]
+    others += [AMD.replace("CS", "PS"), NVIDIA.replace("type: 5", "type: 4")]
     assert lab.statistics([VALHALL, *others]).instructions == 486
 
 

@@ -34,6 +34,7 @@ DEVICES = [
     ("X.Org", "AMD RENOIR (DRM 3.42.0, 5.15.0, LLVM 12.0.0)", "DESKTOP", True),
     ("NVIDIA Corporation", "NVIDIA GeForce RTX 3060/PCIe/SSE2", "DESKTOP", True),
     ("nouveau", "NV137", "DESKTOP", True),
+    ("Mesa", "NV134", "DESKTOP", True),
     ("Mesa/X.org", "virgl (AMD Radeon Graphics)", "DESKTOP", True),
     ("Mesa/X.org", "virgl", "UNKNOWN", True),
     ("Imagination Technologies", "PowerVR Rogue GE8320", "UNKNOWN", True),
