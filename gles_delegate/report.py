@@ -9,13 +9,19 @@ from dataclasses import asdict, dataclass, field
 
 @dataclass(frozen=True)
 class NodeReport:
-    """Where a node runs, and why it is not on the GPU if it is not."""
+    """Where a node runs, and why it is not on the GPU if it is not.
+
+    Attributes:
+        delegated: The CPU does not run it.
+        folded: Its results depend on constants and shapes alone, and are computed while planning.
+    """
 
     index: int
     op: str
     version: int
     delegated: bool
     reason: str = ""
+    folded: bool = False
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,7 @@ class DelegationReport:
     def __str__(self) -> str:
         rows = [("node", "op", "version", "runs on", "why")]
         for n in self.nodes:
-            place = "GPU" if n.delegated else "CPU"
+            place = "folded" if n.folded else "GPU" if n.delegated else "CPU"
             rows.append((str(n.index), n.op, str(n.version), place, n.reason))
         lines = _table(rows)
         taken = len(self.nodes) - len(self.not_delegated)

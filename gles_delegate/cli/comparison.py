@@ -13,11 +13,9 @@ from gles_delegate.delegate import GpuDelegate
 from gles_delegate.errors import LiteRtError, ModelError
 from gles_delegate.interpreter import Interpreter as GpuInterpreter
 from gles_delegate.model.dtypes import BYTE_LIMITS
-from gles_delegate.model.folding import fold_constants
 from gles_delegate.model.graph import Array, Tensor
 from gles_delegate.model.reader import read_model
 from gles_delegate.options import GpuDelegateOptions
-from gles_delegate.planning.lowering import is_folded
 
 
 @dataclass(frozen=True)
@@ -101,7 +99,6 @@ def compare_nodes(
     maxima are compared, the latter is left to `compare_outputs`.
     """
     graph = read_model(content)
-    folded = fold_constants(graph)
     try:
         theirs = _litert(content, feeds, builtin=True, keep=True)
     except LiteRtError:
@@ -113,9 +110,10 @@ def compare_nodes(
     everything = replace(graph, outputs=tuple(dict.fromkeys((*graph.outputs, *computed))))
     with GpuDelegate(options) as delegate:
         delegation = delegate.bind(everything)
-        taken = [node.index for node in delegation.report.nodes if node.delegated]
+        nodes = delegation.report.nodes
+        taken = [node.index for node in nodes if node.delegated and not node.folded]
         for node in (graph.nodes[index] for index in taken):
-            if is_folded(folded, node) or places.intersection(node.inputs):
+            if places.intersection(node.inputs):
                 continue
             segment = delegation.segment([node.index])
             read = (index for index in node.inputs if index >= 0)

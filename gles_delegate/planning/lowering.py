@@ -11,9 +11,9 @@ from gles_delegate import ops
 from gles_delegate.dispatch import Alias, Call, Define, Dispatch, Shape, Step
 from gles_delegate.errors import ModelError, UnsupportedModelError
 from gles_delegate.limits import Limits
-from gles_delegate.model.folding import fold_constants
 from gles_delegate.model.graph import Graph, Node
 from gles_delegate.model.schema import BUILTIN_OPERATORS, SIZED_BY
+from gles_delegate.planning.folding import fold, folded_into
 from gles_delegate.report import list_nodes
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -63,9 +63,10 @@ def lower_graph(
                 "constant nor a variable"
             )
     given = {t.index for t in graph.tensors if t.is_constant or t.is_variable} | set(graph.inputs)
-    graph = fold_constants(graph)
     shapes = {tensor.index: tensor.shape for tensor in graph.tensors} | dict(given_shapes or {})
     known = set(given)
+    # For other shapes than the model's, no more is known of what the other nodes make.
+    sized = set(shapes) if only is None else given | set(given_shapes or {})
     unsized: set[int] = set()
     steps: dict[int, tuple[Step, ...]] = {}
     reasons: dict[int, str] = {}
@@ -82,17 +83,20 @@ def lower_graph(
                 f"damaged model: node {node.index} {node.op} computes tensor {min(repeated)} anew"
             )
         known.update(node.outputs)
-        if only is not None and node.index not in only:
-            continue
-        if is_folded(graph, node):
+        choice = (choices or {}).get(node.index, 0)
+        view = ops.NodeView(graph, node, shapes, limits, quantized, choice)
+        results = fold(view, sized.__contains__)
+        if results is not None:
+            graph = folded_into(graph, view, results)
+            shapes |= {i: graph.tensors[i].shape for i in node.outputs}
             steps[node.index] = ()
+            continue
+        if only is not None and node.index not in only:
             continue
         late = unsized.intersection(node.inputs)
         try:
             if late:
                 raise ops.Unsupported(f"tensor {min(late)} has a size known only at run time")
-            choice = (choices or {}).get(node.index, 0)
-            view = ops.NodeView(graph, node, shapes, limits, quantized, choice)
             lowered = _lowered(view)
             _check_types(view)
             _check_limits(lowered, limits)
@@ -101,11 +105,13 @@ def lower_graph(
             reasons[node.index] = str(error)
             if late or _is_sized_by_data(graph, node, error):
                 unsized.update(node.outputs)
+                sized.difference_update(node.outputs)
             continue
         steps[node.index] = tuple(lowered)
         for step in lowered:
             if not step.output.part:
                 shapes[step.output.tensor] = step.output.shape
+                sized.add(step.output.tensor)
     return Lowered(graph, shapes, steps, reasons)
 
 

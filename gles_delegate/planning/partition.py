@@ -17,16 +17,20 @@ class Partition:
     Attributes:
         segments: Node indices of each segment.
         reasons: For each node that stays on the CPU, the reason.
+        folded: Nodes of the segments whose results are constants.
     """
 
     segments: tuple[tuple[int, ...], ...]
     reasons: Mapping[int, str]
+    folded: Set[int] = frozenset()
 
     def report(self, graph: Graph, storage: str = "float32") -> DelegationReport:
         """The report for users."""
         nodes = (
             NodeReport(
-                n.index, n.op, n.version, n.index not in self.reasons, self.reasons.get(n.index, "")
+                *(n.index, n.op, n.version, n.index not in self.reasons),
+                self.reasons.get(n.index, ""),
+                n.index in self.folded,
             )
             for n in graph.nodes
         )
@@ -58,7 +62,8 @@ def choose_segments(
             )
     _move_folded_to_cpu(graph, reasons)
     taken = ([index for index in segment if index not in reasons] for segment in segments)
-    return Partition(tuple(tuple(segment) for segment in taken if segment), reasons)
+    folded = {n.index for n in graph.nodes if is_folded(graph, n)}.difference(reasons)
+    return Partition(tuple(tuple(segment) for segment in taken if segment), reasons, folded)
 
 
 def find_segments(graph: Graph, on_cpu: Set[int]) -> list[tuple[int, ...]]:

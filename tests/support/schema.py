@@ -79,6 +79,7 @@ _FIELDS = {
     "ReshapeOptions": "new_shape:[int32]",
     "ResizeBilinearOptions": "- - align_corners:bool half_pixel_centers:bool",
     "ResizeNearestNeighborOptions": "align_corners:bool half_pixel_centers:bool",
+    "ShapeOptions": "out_type:int8",
     "SoftmaxOptions": "beta:float32",
     "SpaceToDepthOptions": "block_size:int32",
     "SplitOptions": "num_splits:int32",

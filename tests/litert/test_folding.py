@@ -1,0 +1,200 @@
+"""What depends on constants and shapes alone is computed while planning, as LiteRT computes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from ai_edge_litert.interpreter import Interpreter as LiteRt
+from numpy.typing import NDArray
+
+import gles_delegate as gd
+from gles_delegate.limits import Limits
+from gles_delegate.model.dtypes import SCHEMA_NUMBERS
+from gles_delegate.model.graph import Graph
+from gles_delegate.model.reader import read_model
+from gles_delegate.planning.lowering import lower_graph
+from tests.op_table import CASES, Case
+from tests.support.oracle import in_litert, in_ours, run, run_litert
+from tests.support.sketch import Sketch
+
+Arrays = Sequence[NDArray[Any]]
+FOLDED = (
+    *("ABS", "ADD", "BROADCAST_TO", "CAST", "CEIL", "CONCATENATION", "DIV", "EQUAL", "EXPAND_DIMS"),
+    *("FILL", "FLOOR", "FLOOR_DIV", "FLOOR_MOD", "GATHER", "GREATER", "GREATER_EQUAL", "LESS"),
+    *("LESS_EQUAL", "LOGICAL_AND", "LOGICAL_NOT", "LOGICAL_OR", "MAXIMUM", "MINIMUM"),
+    *("MIRROR_PAD", "MUL", "NEG", "NOT_EQUAL", "PACK", "PAD", "PADV2", "POW", "REDUCE_ALL"),
+    *("REDUCE_ANY", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "RESHAPE", "REVERSE_V2", "SELECT"),
+    *("SELECT_V2", "SLICE", "SPLIT", "SPLIT_V", "SQUEEZE", "STRIDED_SLICE", "SUB", "SUM", "TILE"),
+    *("TRANSPOSE", "UNPACK", "ZEROS_LIKE"),
+)
+
+
+def with_constants(graph: Graph, inputs: Arrays) -> Graph:
+    """The graph with these arrays in the place of its inputs."""
+    tensors = list(graph.tensors)
+    for index, array in zip(graph.inputs, inputs, strict=True):
+        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        tensors[index] = replace(tensors[index], shape=array.shape, data=data)
+    return replace(graph, tensors=tuple(tensors), inputs=())
+
+
+@pytest.mark.parametrize("op", FOLDED)
+def test_numpy_computes_what_litert_does(op: str) -> None:
+    folded = 0
+    for case in (case for case in CASES if case.op == op and not case.special):
+        folded += check(case)
+    assert folded
+
+
+def check(case: Case) -> bool:
+    """Whether a case is folded if its inputs are constants; then it is what LiteRT computes."""
+    content, inputs = case.build()
+    graph = lower_graph(with_constants(read_model(content), inputs), Limits()).graph
+    outputs = [graph.tensors[index] for index in graph.outputs]
+    if not all(tensor.is_constant for tensor in outputs):
+        return False
+    for tensor, expected in zip(outputs, run_litert(content, inputs), strict=True):
+        found = tensor.array()
+        assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=0)
+    return True
+
+
+def sized_by_shapes(dtype: str) -> tuple[Sketch, bytes]:
+    """Pooled to half and back to its own size, then one row for each pixel."""
+    s = Sketch(np.random.default_rng(0))
+
+    def of(*shape: int) -> int:
+        return s.tensor(shape, dtype)
+
+    x = s.feed((1, 6, 8, 3))
+    half = s.op(
+        *("AVERAGE_POOL_2D", [x], [(1, 3, 4, 3)]),
+        **dict(padding="VALID", stride_w=2, stride_h=2, filter_width=2, filter_height=2),
+    )
+    shape = s.op("SHAPE", [x], [of(4)], out_type=SCHEMA_NUMBERS[dtype])
+    one = s.constant(np.array([1], np.int32))
+    sides = s.op("STRIDED_SLICE", [shape, one, s.constant(np.array([3], np.int32)), one], [of(2)])
+    if dtype == "int64":
+        sides = s.op("CAST", [sides], [s.tensor((2,), "int32")])
+    y = s.op("RESIZE_NEAREST_NEIGHBOR", [half, sides], [(1, 6, 8, 3)])
+    parts = [
+        s.op(
+            *(
+                "STRIDED_SLICE",
+                [shape, *(s.constant(np.array([n], np.int32)) for n in (i, i + 1, 1))],
+            ),
+            [of()],
+            shrink_axis_mask=1,
+        )
+        for i in range(3)
+    ]
+    rows = s.op("MUL", parts[:2], [of()])
+    rows = s.op("MUL", [rows, parts[2]], [of()])
+    three = s.constant(np.array(3, dtype))
+    new = s.op("PACK", [rows, three], [of(2)], values_count=2, axis=0)
+    if dtype == "int64":
+        new = s.op("CAST", [new], [s.tensor((2,), "int32")])
+    y = s.op("RESHAPE", [y, new], [(48, 3)])
+    return s, s.build([y])
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("host", [in_ours, in_litert])
+@pytest.mark.usefixtures("gl")
+def test_sizes_that_shapes_give(dtype: str, host: Callable[..., Any]) -> None:
+    s, content = sized_by_shapes(dtype)
+    with gd.GpuDelegate(model=content if host is in_litert else None) as delegate:
+        interpreter = host(delegate, content)
+        report = delegate.report
+        assert report.fully_delegated
+        assert report.segments == 1
+        assert [node.op for node in report.nodes if not node.folded] == [
+            *("AVERAGE_POOL_2D", "RESIZE_NEAREST_NEIGHBOR", "RESHAPE")
+        ]
+        for height, width in ((6, 8), (4, 2), (10, 6), (6, 8)):
+            inputs = [s.normal((1, height, width, 3))]
+            reference = LiteRt(model_content=content)
+            for each in (interpreter, reference):
+                each.resize_tensor_input(0, inputs[0].shape)
+                each.allocate_tensors()
+            (found,), (expected,) = run(interpreter, inputs), run(reference, inputs)
+            assert found.shape == expected.shape == (height * width, 3)
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.usefixtures("gl")
+def test_a_shape_that_is_a_result() -> None:
+    s = Sketch(np.random.default_rng(0))
+    x = s.feed((2, 3, 5))
+    number = SCHEMA_NUMBERS["int32"]
+    shape = s.op("SHAPE", [x], [s.tensor((3,), "int32")], out_type=number)
+    rank = s.op("RANK", [x], [s.tensor((), "int32")])
+    y = s.op("RELU", [x], [(2, 3, 5)])
+    content = s.build([shape, y, rank])
+    with gd.GpuDelegate() as delegate:
+        interpreter = in_ours(delegate, content)
+        found = run(interpreter, s.feeds)
+    for actual, expected in zip(found, run_litert(content, s.feeds), strict=True):
+        np.testing.assert_array_equal(actual, expected)
+
+
+def test_what_litert_refuses_is_left_to_it() -> None:
+    """Divisions by zero, and numbers that no integer holds."""
+    for op, dtype, values in (
+        *((op, "int32", (7, 0)) for op in ("DIV", "FLOOR_DIV", "FLOOR_MOD")),
+        ("POW", "int32", (2, -1)),
+        ("CAST", "int32", (3e9,)),
+    ):
+        s = Sketch(np.random.default_rng(0))
+        kind = "float32" if op == "CAST" else dtype
+        constants = [s.constant(np.array([value], kind)) for value in values]
+        y = s.op(op, constants, [s.tensor((1,), dtype)])
+        graph = lower_graph(read_model(s.build([y])), Limits()).graph
+        assert not graph.tensors[y].is_constant
+
+
+@pytest.mark.parametrize("name", ["nmp", "style_transfer_quantized_dynamic"])
+@pytest.mark.usefixtures("gl")
+def test_published_models_run_wholly(name: str, real_model: Callable[[str], bytes]) -> None:
+    with gd.GpuDelegate() as delegate:
+        gd.Interpreter(model_content=real_model(name), experimental_delegates=[delegate])
+        assert delegate.report.fully_delegated
+        assert sum(node.folded for node in delegate.report.nodes) >= 12
+
+
+@pytest.mark.parametrize("read_by_cpu", [False, True])
+@pytest.mark.usefixtures("gl")
+def test_the_shape_of_what_the_cpu_makes(read_by_cpu: bool) -> None:
+    """A node on the CPU may read the shape as well; it then computes that itself."""
+    s = Sketch(np.random.default_rng(0))
+    x = s.op("EXP", [s.feed((2, 6))], [(2, 6)])
+    whole = s.op("CAST", [x], [s.tensor((2, 6), "int64")])
+    y = s.op("CAST", [whole], [s.tensor((2, 6))])
+    number = SCHEMA_NUMBERS["int32"]
+    shape = s.op("SHAPE", [y], [s.tensor((2,), "int32")], out_type=number)
+    axis = s.constant(np.array([0], np.int32))
+    turned = s.op("REVERSE_V2", [shape, axis], [s.tensor((2,), "int32")])
+    outputs = [s.op("TANH", [s.op("RESHAPE", [y, turned], [(6, 2)])], [(6, 2)])]
+    if read_by_cpu:
+        outputs.append(s.op("RESHAPE", [whole, turned], [s.tensor((6, 2), "int64")]))
+    content = s.build(outputs)
+    options = gd.GpuDelegateOptions(max_delegated_partitions=9)
+    with gd.GpuDelegate(options) as delegate:
+        interpreter = in_ours(delegate, content)
+        assert any(node.folded for node in delegate.report.nodes) != read_by_cpu
+        for sides in ((2, 6), (3, 4), (5, 2), (2, 6)):
+            inputs = [s.normal(sides)]
+            reference = LiteRt(model_content=content)
+            for each in (interpreter, reference):
+                each.resize_tensor_input(0, sides)
+                each.allocate_tensors()
+            for found, expected in zip(
+                run(interpreter, inputs), run(reference, inputs), strict=True
+            ):
+                assert found.shape == expected.shape == sides[::-1]
+                np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
