@@ -7,6 +7,7 @@ in its operator list.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import isfinite
 from typing import Any
 
@@ -175,9 +176,10 @@ class Signature:
 
 @dataclass(frozen=True)
 class Graph:
-    """The first subgraph of a model, nodes in execution order.
+    """The first subgraph of a model.
 
     Attributes:
+        nodes: By their index; see `in_order`.
         content: The bytes it was read from.
     """
 
@@ -189,3 +191,22 @@ class Graph:
     description: str = ""
     metadata: dict[str, Array] = field(default_factory=dict, repr=False, compare=False)
     content: bytes = field(default=b"", repr=False, compare=False)
+
+    @cached_property
+    def in_order(self) -> tuple[Node, ...]:
+        """The nodes in an order in which they can run; those that never can come last."""
+        unmade = {tensor for node in self.nodes for tensor in node.outputs}
+        ordered: list[Node] = []
+        pending = list(self.nodes)
+        while pending:
+            late = []
+            for node in pending:
+                if unmade.intersection(node.inputs):
+                    late.append(node)
+                else:
+                    ordered.append(node)
+                    unmade.difference_update(node.outputs)
+            if len(late) == len(pending):
+                break
+            pending = late
+        return (*ordered, *pending)

@@ -53,7 +53,7 @@ def lower_graph(
         choices: By node index, which way to choose register tiles; see `ops.lib.tiles`.
 
     Raises:
-        ModelError: The model is damaged, or its nodes are not in the order of execution.
+        ModelError: The model is damaged, or its nodes wait for each other.
     """
     for tensor in (graph.tensors[index] for index in graph.inputs):
         if tensor.is_constant or tensor.is_variable:
@@ -70,7 +70,7 @@ def lower_graph(
     unsized: set[int] = set()
     steps: dict[int, tuple[Step, ...]] = {}
     reasons: dict[int, str] = {}
-    for node in graph.nodes:
+    for node in graph.in_order:
         missing = [i for i in node.inputs if i >= 0 and i not in known]
         if missing:
             raise ModelError(

@@ -76,7 +76,7 @@ def find_segments(graph: Graph, on_cpu: Set[int]) -> list[tuple[int, ...]]:
         on_cpu: Indices of the nodes that the CPU runs.
     """
     made = {tensor for node in graph.nodes for tensor in node.outputs}
-    pending = graph.nodes
+    pending = graph.in_order
     found: list[tuple[int, ...]] = []
     while pending:
         is_cpu_turn = pending[0].index in on_cpu
@@ -97,7 +97,7 @@ def find_segments(graph: Graph, on_cpu: Set[int]) -> list[tuple[int, ...]]:
 def _move_folded_to_cpu(graph: Graph, reasons: dict[int, str]) -> None:
     """Move a folded node to the CPU if a node there reads its result."""
     read: set[int] = set()
-    for node in reversed(graph.nodes):
+    for node in reversed(graph.in_order):
         if node.index not in reasons and is_folded(graph, node) and read.intersection(node.outputs):
             reasons[node.index] = "its result is a constant that a node on the CPU reads"
         if node.index in reasons:

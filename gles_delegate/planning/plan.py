@@ -117,7 +117,8 @@ def make_plan(
         ports: By tensor index, how inputs enter and outputs leave; the default is row-major
             elements.
     """
-    chosen = sorted(nodes)
+    wanted = set(nodes)
+    chosen = [node.index for node in lowered.graph.in_order if node.index in wanted]
     tensors, shapes, given = lowered.graph.tensors, lowered.shapes, ports or {}
     entering, leaving = (
         [(given.get(t, Elements()), Edge(tensors[t], shapes[t], limits, half)) for t in boundary]

@@ -25,6 +25,8 @@ from tests.support.oracle import (
     assert_close,
     complete,
     delegated_interpreter,
+    in_litert,
+    in_ours,
     litert_interpreter,
     run,
     run_litert,
@@ -355,3 +357,25 @@ def test_a_model_that_another_delegate_refuses() -> None:
         interpreter.modify_graph_with_delegate(delegate)
         interpreter.allocate_tensors()
         assert_close(run(interpreter, s.feeds), run_litert(content, s.feeds))
+
+
+@pytest.mark.parametrize("on_cpu", ["", "CAST"])
+def test_nodes_may_be_in_any_order(on_cpu: str) -> None:
+    s = Sketch(np.random.default_rng(0))
+    x, last, z = s.feed((2, 3)), s.tensor((2, 3)), s.tensor((2, 3))
+    y = s.tensor((2, 3))
+    s.op("NEG", [z], [last])
+    if on_cpu:
+        whole = s.tensor((2, 3), np.int64)
+        s.op("CAST", [whole], [z])
+        s.op("CAST", [y], [whole])
+    else:
+        s.op("ABS", [y], [z])
+    s.op("EXP", [x], [y])
+    content = s.build([last])
+    results = np.exp(s.feeds[0])
+    expected = -(results.astype(np.int64).astype(np.float32) if on_cpu else results)
+    for host in (in_ours, in_litert):
+        with gd.GpuDelegate(model=content if host is in_litert else None) as delegate:
+            # LiteRT's own kernels run in the order of the file, XNNPACK's as the data flow.
+            assert_close(run(host(delegate, content), s.feeds), [expected])
