@@ -14,8 +14,9 @@ from gles_delegate.closing import Closing
 from gles_delegate.delegate import GpuDelegate
 from gles_delegate.gl.sync import Fence
 from gles_delegate.gl.thread import NotPickled, ThreadLock
+from gles_delegate.model.bundle import model_of
 from gles_delegate.model.graph import Array, Graph, Signature
-from gles_delegate.model.reader import read_file, read_model
+from gles_delegate.model.reader import read_bundle, read_model
 from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.invocation import Invocation
 from gles_delegate.runtime.litert_host import LiteRtHost
@@ -52,11 +53,12 @@ class Interpreter(NotPickled, Closing):
     warning of the logger ``gles_delegate`` names them.
 
     Args:
-        model_path: A .tflite file.
+        model_path: A .tflite file; or a bundle of models, such as MediaPipe's .task files.
         model_content: The bytes of one. Give either this or `model_path`.
         experimental_delegates: One `GpuDelegate`. If omitted, the interpreter makes its own, and
             closes it in `close`.
         num_threads: Threads of LiteRT's CPU kernels.
+        member: The name of the model in a bundle; needed if there are several.
 
     Raises:
         ValueError: Not exactly one of `model_path` and `model_content` is given, or more than one
@@ -74,6 +76,7 @@ class Interpreter(NotPickled, Closing):
         model_content: bytes | bytearray | memoryview | None = None,
         experimental_delegates: Sequence[GpuDelegate] | None = None,
         num_threads: int | None = None,
+        member: str | None = None,
     ) -> None:
         if (model_path is None) == (model_content is None):
             raise ValueError("give either model_path or model_content")
@@ -91,7 +94,12 @@ class Interpreter(NotPickled, Closing):
                 "model_content must be the bytes of a .tflite file, not a "
                 f"{type(model_content).__name__}; a path is given as model_path"
             )
-        self._content = read_file(model_path) if model_path is not None else model_content or b""
+        if member is not None and not isinstance(member, str):
+            raise TypeError(f"member must be the name of a model, not a {type(member).__name__}")
+        content, within = bytes(model_content or b""), None
+        if model_path is not None:
+            content, within = read_bundle(model_path)
+        self._content = model_of(content, member or within)
         self._graph: Graph = read_model(self._content)
         self._num_threads = num_threads
         self._lock = ThreadLock()

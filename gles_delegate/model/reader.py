@@ -13,6 +13,7 @@ from typing import Literal, TypeVar
 import numpy as np
 
 from gles_delegate.errors import ModelError
+from gles_delegate.model.bundle import model_of
 from gles_delegate.model.dtypes import ELEMENT_TYPES
 from gles_delegate.model.flatbuffer import FlatTable
 from gles_delegate.model.graph import Array, Graph, Node, Quantization, Signature, Tensor
@@ -37,11 +38,20 @@ def load_model(path: str | bytes | os.PathLike[str]) -> Graph:
 
 
 def read_file(path: str | bytes | os.PathLike[str]) -> bytes:
-    """The bytes of a model file.
+    """The bytes of a model file; of a model in a bundle, by its path through the bundle's file.
 
     Raises:
-        ModelError: The file cannot be read.
+        ModelError: The file cannot be read, or is a bundle of several models.
         TypeError: It is no path; a model's bytes are none.
+    """
+    return model_of(*read_bundle(path))
+
+
+def read_bundle(path: str | bytes | os.PathLike[str]) -> tuple[bytes, str | None]:
+    """The bytes of a file, and the rest of a path that goes on behind it.
+
+    Raises:
+        ModelError, TypeError: See `read_file`.
     """
     if not isinstance(path, str | bytes | os.PathLike):
         found = type(path).__name__
@@ -52,7 +62,11 @@ def read_file(path: str | bytes | os.PathLike[str]) -> bytes:
             "model_content"
         )
     try:
-        return Path(os.fsdecode(path)).read_bytes()
+        file = Path(os.fsdecode(path))
+        bundle = next((parent for parent in file.parents if parent.is_file()), None)
+        if bundle is not None:
+            return bundle.read_bytes(), file.relative_to(bundle).as_posix()
+        return file.read_bytes(), None
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name
         name, reason = repr(os.fspath(path)), getattr(error, "strerror", None) or error
         if len(name) > _LONGEST_NAME:

@@ -1,0 +1,105 @@
+"""Bundles of models, such as MediaPipe's .task files."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from io import BytesIO
+from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
+
+import numpy as np
+import pytest
+
+import gles_delegate as gd
+from gles_delegate.model.bundle import model_of
+from tests.support.command import call
+from tests.support.oracle import in_litert
+from tests.support.small import INPUT, expected, run, small_model, tiny_model
+
+
+def zipped(compression: int = ZIP_STORED, **files: bytes) -> bytes:
+    target = BytesIO()
+    with ZipFile(target, "w", compression) as bundle:
+        for name, content in files.items():
+            bundle.writestr(name, content)
+    return target.getvalue()
+
+
+def bundle(compression: int = ZIP_STORED) -> bytes:
+    """As MediaPipe's: two models, one of them in a bundle inside, and other files."""
+    inner = zipped(compression, **{"landmarks.tflite": small_model(), "metadata.bin": b"\0" * 9})
+    return zipped(compression, **{"hand.task": inner, "tiny": tiny_model(), "labels.txt": b"a\nb"})
+
+
+NAMES = "one of hand.task/landmarks.tflite, tiny; found"
+
+
+@pytest.mark.parametrize("compression", [ZIP_STORED, ZIP_DEFLATED])
+def test_a_member_is_the_model(compression: int) -> None:
+    content = bundle(compression)
+    assert model_of(content, "hand.task/landmarks.tflite") == small_model()
+    assert model_of(content, "tiny") == tiny_model()
+
+
+def test_the_only_model_needs_no_name() -> None:
+    assert model_of(zipped(model=tiny_model(), labels=b"x"), None) == tiny_model()
+
+
+def test_a_model_by_itself_is_no_bundle() -> None:
+    assert model_of(tiny_model(), None) == tiny_model()
+    with pytest.raises(gd.ModelError, match=r"expected a bundle .* 'x'"):
+        model_of(tiny_model(), "x")
+
+
+@pytest.mark.parametrize("member", [None, "landmarks.tflite", "hand.task", "labels.txt"])
+def test_an_error_lists_the_models(member: str | None) -> None:
+    found = "nothing" if member is None else repr(member)
+    with pytest.raises(gd.ModelError, match=f"{NAMES} {found}$"):
+        model_of(bundle(), member)
+
+
+def test_damaged_bundles() -> None:
+    content = bundle(ZIP_DEFLATED)
+    with pytest.raises(gd.ModelError, match="without a model"):
+        model_of(zipped(labels=b"x"), None)
+    rng = np.random.default_rng(0)
+    for size in (4, 30, len(content) // 2, len(content) - 1):
+        with pytest.raises(gd.ModelError, match="damaged bundle"):
+            model_of(content[:size], "tiny")
+    for _ in range(300):
+        damaged = bytearray(content)
+        for at in rng.integers(4, len(content), 4):
+            damaged[at] = rng.integers(256)
+        with suppress(gd.ModelError):
+            model_of(bytes(damaged), "tiny")
+
+
+@pytest.mark.usefixtures("gl")
+def test_interpreters_take_members(tmp_path: Path) -> None:
+    file = tmp_path / "hands.task"
+    file.write_bytes(bundle())
+    name = "hand.task/landmarks.tflite"
+    for arguments in (
+        dict(model_path=file, member=name),
+        dict(model_path=file / name),
+        dict(model_content=bundle(), member=name),
+    ):
+        with gd.Interpreter(**arguments) as interpreter:  # type: ignore[arg-type]
+            interpreter.allocate_tensors()
+            np.testing.assert_allclose(run(interpreter), expected(), rtol=1e-5)
+    with gd.GpuDelegate(model=file / name) as delegate:
+        interpreter = in_litert(delegate, small_model())
+        interpreter.set_tensor(0, INPUT)
+        interpreter.invoke()
+    with pytest.raises(gd.ModelError, match=NAMES):
+        gd.Interpreter(file)
+    with pytest.raises(TypeError, match="member must be the name"):
+        gd.Interpreter(file, member=3)  # type: ignore[arg-type]
+
+
+def test_commands_take_paths_through_bundles(tmp_path: Path) -> None:
+    file = tmp_path / "hands.task"
+    file.write_bytes(bundle())
+    assert "RELU" in call("inspect", str(file / "tiny"))
+    text = call("inspect", str(file), status=1)
+    assert "hand.task/landmarks.tflite, tiny" in text
