@@ -8,7 +8,7 @@
 #ifndef ASSEMBLED
 #define POINTWISE 0  // 1: output pixel p sees input pixel p and no other
 #define IN_PIXELS 60  // pixels of X
-#define STEPPED 0  // 1: keep addresses, and add to them for each input slice; not with REDUCTION_LANES
+#define STEPPED 0  // 1: add to addresses for each input slice; not with REDUCTION_LANES
 #endif
 #include "lib/tensor.glsl"
 #if !POINTWISE
