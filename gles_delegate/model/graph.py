@@ -6,6 +6,7 @@ in its operator list.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import isfinite
@@ -154,7 +155,11 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Node:
-    """An operator: builtin or custom name, version, tensor indices (-1: optional, absent)."""
+    """An operator: builtin or custom name, version, tensor indices (-1: optional, absent).
+
+    Attributes:
+        subgraph: Index of the subgraph that decomposes a composite; None for other ops.
+    """
 
     index: int
     op: str
@@ -163,6 +168,7 @@ class Node:
     outputs: tuple[int, ...]
     options: FlatTable | None = field(default=None, repr=False, compare=False)
     custom_options: Array | None = field(default=None, repr=False, compare=False)
+    subgraph: int | None = None
 
 
 @dataclass(frozen=True)
@@ -181,6 +187,7 @@ class Graph:
     Attributes:
         nodes: By their index; see `in_order`.
         content: The bytes it was read from.
+        subgraphs: By index, those that decompose composites; their indices are their own.
     """
 
     tensors: tuple[Tensor, ...]
@@ -191,6 +198,7 @@ class Graph:
     description: str = ""
     metadata: dict[str, Array] = field(default_factory=dict, repr=False, compare=False)
     content: bytes = field(default=b"", repr=False, compare=False)
+    subgraphs: Mapping[int, Graph] = field(default_factory=dict, repr=False)
 
     @cached_property
     def in_order(self) -> tuple[Node, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -17,7 +18,13 @@ from gles_delegate.model.bundle import model_of
 from gles_delegate.model.dtypes import ELEMENT_TYPES
 from gles_delegate.model.flatbuffer import FlatTable
 from gles_delegate.model.graph import Array, Graph, Node, Quantization, Signature, Tensor
-from gles_delegate.model.schema import BUILTIN_OPERATORS, CUSTOM, FILE_IDENTIFIER, OPTIONS
+from gles_delegate.model.schema import (
+    BUILTIN_OPERATORS,
+    COMPOSITE_OPTIONS,
+    CUSTOM,
+    FILE_IDENTIFIER,
+    OPTIONS,
+)
 from gles_delegate.model.sparse import Level, Sparsity
 
 T = TypeVar("T")
@@ -75,7 +82,7 @@ def read_bundle(path: str | bytes | os.PathLike[str]) -> tuple[bytes, str | None
 
 
 def read_model(data: bytes | bytearray | memoryview) -> Graph:
-    """The first subgraph of a model.
+    """The first subgraph of a model, and those that decompose composites.
 
     Raises:
         ModelError: The bytes are not a model, are cut off or damaged; the message says where.
@@ -94,27 +101,30 @@ def read_model(data: bytes | bytearray | memoryview) -> Graph:
     subgraphs = model.tables(2)
     if not subgraphs:
         raise ModelError("damaged model: it has no subgraph")
-    main = subgraphs[0]
     buffers = [_buffer(table) for table in model.tables(4)]
     codes = [_operator_code(table) for table in model.tables(1)]
-    nodes = tuple(_node(i, table, codes) for i, table in enumerate(main.tables(3)))
-    computed = {index for node in nodes for index in node.outputs} | set(main.ints(1))
-    tensors = tuple(
-        _tensor(i, table, buffers, i in computed) for i, table in enumerate(main.tables(0))
-    )
-    graph = Graph(
-        tensors,
-        nodes,
-        main.ints(1),
-        main.ints(2),
-        tuple(
+    main = _subgraph(subgraphs[0], buffers, codes)
+    called: dict[int, Graph] = {}
+    pending = list(main.nodes)
+    while pending:
+        index = pending.pop().subgraph
+        if index is not None and index not in called:
+            called[index] = _subgraph(_pick(subgraphs, index, "subgraph"), buffers, codes)
+            _check_indices(called[index], f"in subgraph {index}, ")
+            pending += called[index].nodes
+    graph = replace(
+        main,
+        signatures=tuple(
             Signature(s.string(2), _tensor_map(s, 0), _tensor_map(s, 1))
             for s in model.tables(7)
             if s.scalar(4, "uint32") == 0
         ),
-        model.string(3),
-        {m.string(0): _pick(buffers, m.scalar(1, "uint32"), "buffer") for m in model.tables(6)},
-        data,
+        description=model.string(3),
+        metadata={
+            m.string(0): _pick(buffers, m.scalar(1, "uint32"), "buffer") for m in model.tables(6)
+        },
+        content=data,
+        subgraphs=called,
     )
     _check_indices(graph)
     return graph
@@ -131,6 +141,16 @@ def landmarks(graph: Graph) -> Iterator[tuple[int, Literal["name", "data"], int]
     for tensor in graph.tensors:
         if tensor.data is not None and tensor.data.size and not tensor.sparsity:
             yield tensor.index, "data", tensor.data.ctypes.data - start
+
+
+def _subgraph(table: FlatTable, buffers: list[Array], codes: list[tuple[str, int]]) -> Graph:
+    nodes = tuple(_node(i, node, codes) for i, node in enumerate(table.tables(3)))
+    inputs = table.ints(1)
+    computed = {index for node in nodes for index in node.outputs} | set(inputs)
+    tensors = tuple(
+        _tensor(i, tensor, buffers, i in computed) for i, tensor in enumerate(table.tables(0))
+    )
+    return Graph(tensors, nodes, inputs, table.ints(2))
 
 
 def _buffer(table: FlatTable) -> Array:
@@ -233,7 +253,10 @@ def _node(index: int, table: FlatTable, codes: list[tuple[str, int]]) -> Node:
     options = table.table(4) or table.table(12)
     if OPTIONS.get(op, table.scalar(3, "uint8")) != table.scalar(3, "uint8"):
         options = None  # of another op, which LiteRT does not read either
-    return Node(index, op, version, table.ints(1), table.ints(2), options, custom_options)
+    subgraph, composite = None, table.table(12)
+    if op == "STABLEHLO_COMPOSITE" and composite and table.scalar(11, "uint8") == COMPOSITE_OPTIONS:
+        subgraph = composite.scalar(1, "int32")
+    return Node(index, op, version, table.ints(1), table.ints(2), options, custom_options, subgraph)
 
 
 def _tensor_map(signature: FlatTable, slot: int) -> dict[str, int]:
@@ -246,7 +269,7 @@ def _pick(items: Sequence[T], index: int, what: str) -> T:
     return items[index]
 
 
-def _check_indices(graph: Graph) -> None:
+def _check_indices(graph: Graph, where: str = "") -> None:
     places = [("the graph's inputs", graph.inputs, 0), ("the graph's outputs", graph.outputs, 0)]
     for node in graph.nodes:
         places.append((f"node {node.index} {node.op}'s inputs", node.inputs, -1))
@@ -258,6 +281,6 @@ def _check_indices(graph: Graph) -> None:
         for index in indices:
             if not lowest <= index < len(graph.tensors):
                 raise ModelError(
-                    f"damaged model: {place} name tensor {index}; "
+                    f"damaged model: {where}{place} name tensor {index}; "
                     f"there are {len(graph.tensors)} tensors"
                 )

@@ -73,6 +73,9 @@ SIZED_BY = {
 }
 """Of ops that the GPU does not take: the inputs whose values decide how large the results are."""
 
+COMPOSITE_OPTIONS = 21
+"""Number of StableHLOCompositeOptions in ``union BuiltinOptions2``."""
+
 OPTIONS = {
     "CONV_2D": 1,
     "DEPTHWISE_CONV_2D": 2,

@@ -14,6 +14,7 @@ from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Graph, Node
 from gles_delegate.model.schema import BUILTIN_OPERATORS, SIZED_BY
 from gles_delegate.planning.folding import fold, folded_into
+from gles_delegate.planning.inlining import Inlined, given_tensors
 from gles_delegate.report import list_nodes
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -26,6 +27,7 @@ class Lowered:
     """A graph whose nodes were lowered one by one.
 
     Attributes:
+        graph: With folded constants, and the tensors inside composites past the end of its own.
         shapes: The shape of every tensor, by shape inference from the inputs.
         steps: By node index, the steps of each node that the GPU can run.
         reasons: By node index, why it cannot run the others.
@@ -62,37 +64,27 @@ def lower_graph(
                 f"damaged model: its input, tensor {tensor.index}, {found}; expected neither a "
                 "constant nor a variable"
             )
-    given = {t.index for t in graph.tensors if t.is_constant or t.is_variable} | set(graph.inputs)
+    inlined = Inlined(graph)
+    graph = inlined.graph
+    given = given_tensors(graph)
     shapes = {tensor.index: tensor.shape for tensor in graph.tensors} | dict(given_shapes or {})
-    known = set(given)
     # For other shapes than the model's, no more is known of what the other nodes make.
     sized = set(shapes) if only is None else given | set(given_shapes or {})
     unsized: set[int] = set()
     steps: dict[int, tuple[Step, ...]] = {}
     reasons: dict[int, str] = {}
-    for node in graph.in_order:
-        missing = [i for i in node.inputs if i >= 0 and i not in known]
-        if missing:
-            raise ModelError(
-                f"damaged model: node {node.index} {node.op} reads tensor {missing[0]}, "
-                "which nothing computed before it"
-            )
-        repeated = known.intersection(node.outputs)
-        if repeated:
-            raise ModelError(
-                f"damaged model: node {node.index} {node.op} computes tensor {min(repeated)} anew"
-            )
-        known.update(node.outputs)
+    for node in inlined.nodes:
         choice = (choices or {}).get(node.index, 0)
         view = ops.NodeView(graph, node, shapes, limits, quantized, choice)
         results = fold(view, sized.__contains__)
         if results is not None:
             graph = folded_into(graph, view, results)
             shapes |= {i: graph.tensors[i].shape for i in node.outputs}
-            steps[node.index] = ()
+            steps.setdefault(node.index, ())
             continue
         if only is not None and node.index not in only:
             continue
+        is_inner = node is not graph.nodes[node.index]
         late = unsized.intersection(node.inputs)
         try:
             if late:
@@ -101,17 +93,29 @@ def lower_graph(
             _check_types(view)
             _check_limits(lowered, limits)
             _check_numbers(lowered)
+            if is_inner and any(step.output.tensor in node.inputs for step in lowered):
+                raise ops.Unsupported("it assigns to an input; expected a variable")
         except ops.Unsupported as error:
-            reasons[node.index] = str(error)
+            reason = f"{node.op} of its subgraph: {error}" if is_inner else str(error)
+            reasons.setdefault(node.index, inlined.reasons.get(node.index, reason))
             if late or _is_sized_by_data(graph, node, error):
                 unsized.update(node.outputs)
                 sized.difference_update(node.outputs)
             continue
-        steps[node.index] = tuple(lowered)
+        steps[node.index] = (*steps.get(node.index, ()), *lowered)
         for step in lowered:
             if not step.output.part:
                 shapes[step.output.tensor] = step.output.shape
                 sized.add(step.output.tensor)
+    for node in graph.nodes if only is None else (graph.nodes[index] for index in only):
+        folded = [i for i in node.outputs if graph.tensors[i].is_constant]
+        if 0 < len(folded) < len(node.outputs):
+            reasons.setdefault(
+                node.index,
+                f"output {node.outputs.index(folded[0])} alone depends on constants and shapes "
+                "only; expected all outputs to, or none",
+            )
+    steps = {index: found for index, found in steps.items() if index not in reasons}
     return Lowered(graph, shapes, steps, reasons)
 
 

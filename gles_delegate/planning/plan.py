@@ -170,7 +170,8 @@ def _boundary(lowered: Lowered, nodes: Sequence[int]) -> tuple[list[int], list[i
     graph = lowered.graph
     inside = set(nodes)
     made = {t for index in nodes for t in graph.nodes[index].outputs}
-    read = {v.tensor for i in nodes for v in _values(lowered.steps[i]) if v.tensor not in made}
+    taken = {t for index in nodes for t in graph.nodes[index].inputs} - made
+    read = {v.tensor for i in nodes for v in _values(lowered.steps[i])} & taken
     wanted = set(graph.outputs).union(
         *(node.inputs for node in graph.nodes if node.index not in inside)
     )

@@ -170,7 +170,7 @@ class Delegation:
                 str(d),
                 seconds,
                 d.flops,
-                name_dispatch(d, self.graph),
+                name_dispatch(d, self._context.lowerings.default.graph),
             )
             for segment in self._segments
             for d, seconds in self.thread.run(segment.profile)

@@ -11,7 +11,7 @@ import pytest
 from ai_edge_litert import schema_py_generated as tfl
 
 from gles_delegate.model.dtypes import SCHEMA_NUMBERS
-from gles_delegate.model.schema import ACTIVATIONS, BUILTIN_OPERATORS
+from gles_delegate.model.schema import ACTIVATIONS, BUILTIN_OPERATORS, COMPOSITE_OPTIONS
 from tests.support.schema import BUILTIN_OPTIONS, ENUMS, TABLES, pack
 
 SAMPLES: dict[str, Any] = {"bool": True, "float32": 1.5, "string": "text", "bytes": b"\1\2"}
@@ -41,12 +41,17 @@ def test_every_field_is_where_litert_reads_it(table: str) -> None:
         values = {field: value}
         if field == "builtin_options":
             values["builtin_options_type"] = tfl.BuiltinOptions.SoftmaxOptions
+        if field == "builtin_options_2":
+            values["builtin_options_2_type"] = COMPOSITE_OPTIONS
+            values[field] = ("StableHLOCompositeOptions", {"decomposition_subgraph_index": 7})
         builder = flatbuffers.Builder()
         builder.Finish(pack(builder, table, values))
         read = getattr(tfl, f"{table}T").InitFromPackedBuf(bytes(builder.Output()), 0)
         found = getattr(read, camel(field))
         if field == "builtin_options":
             assert found.beta == 1.5
+        elif field == "builtin_options_2":
+            assert found.decompositionSubgraphIndex == 7
         elif kind.strip("[]") in TABLES:
             assert found is not None
             assert not kind.startswith("[") or len(found) == 2

@@ -42,7 +42,7 @@ _FIELDS = {
         "opcode_index:uint32 inputs:[int32] outputs:[int32] builtin_options_type:uint8 "
         "builtin_options:union custom_options:[uint8] custom_options_format:int8 "
         "mutating_variable_inputs:[bool] intermediates:[int32] large_custom_options_offset:uint64 "
-        "large_custom_options_size:uint64"
+        "large_custom_options_size:uint64 builtin_options_2_type:uint8 builtin_options_2:union"
     ),
     "SignatureDef": "inputs:[TensorMap] outputs:[TensorMap] signature_key:string - "
     "subgraph_index:uint32",
@@ -89,6 +89,8 @@ _FIELDS = {
         "begin_mask:int32 end_mask:int32 ellipsis_mask:int32 new_axis_mask:int32 "
         "shrink_axis_mask:int32 offset:bool"
     ),
+    "StableHLOCompositeOptions": "name:string decomposition_subgraph_index:int32 "
+    "composite_attributes:[uint8]",
     "SubOptions": f"{CLAMP} pot_scale_int16:bool",
     "TransposeConvOptions": f"{STRIDE} {CLAMP} quantized_bias_type:int8",
     "UnidirectionalSequenceLSTMOptions": (

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from flatbuffers import flexbuffers
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from gles_delegate.model.dtypes import SCHEMA_NUMBERS
-from gles_delegate.model.schema import BUILTIN_OPERATORS, CUSTOM
+from gles_delegate.model.schema import BUILTIN_OPERATORS, COMPOSITE_OPTIONS, CUSTOM
 from tests.support.schema import BUILTIN_OPTIONS, ENUMS, TABLES, Values, pack_model
 
 Shape = Sequence[int]
@@ -40,12 +41,13 @@ def quantization(scale: ArrayLike, zero_point: ArrayLike = 0, dimension: int = 0
 
 
 class ModelBuilder:
-    """Collects tensors and operators of one subgraph; tensors are known by their index."""
+    """Collects tensors and operators of the first subgraph; tensors are known by their index."""
 
     def __init__(self) -> None:
         self.tensors: list[dict[str, Any]] = []
         self._inputs: list[int] = []
-        self._operators: list[Values] = []
+        self._operators: list[dict[str, Any]] = []
+        self._subgraphs: list[Values] = []
         self._buffers: list[Values] = [{}]
         self._codes: dict[tuple[str, int], int] = {}
 
@@ -130,6 +132,31 @@ class ModelBuilder:
         )
         return produced[0]
 
+    def subgraph(self, build: Callable[[ModelBuilder], Sequence[int]]) -> int:
+        """Append a subgraph and return its index; ``build`` fills it and returns its outputs."""
+        inner = ModelBuilder()
+        inner._buffers, inner._codes = self._buffers, self._codes
+        inner._subgraphs = self._subgraphs
+        graph = inner._graph(build(inner))
+        self._subgraphs.append(graph)
+        return len(self._subgraphs)
+
+    def composite(
+        self, subgraph: int, inputs: Sequence[int], outputs: Sequence[int | Shape | None]
+    ) -> int:
+        """Append a composite, which a subgraph decomposes; the rest as for `op`."""
+        first = self.op("STABLEHLO_COMPOSITE", inputs, outputs)
+        options = {
+            "name": "composite",
+            "decomposition_subgraph_index": subgraph,
+            "composite_attributes": list(flexbuffers.Dumps({})),
+        }
+        self._operators[-1] |= {
+            "builtin_options_2_type": COMPOSITE_OPTIONS,
+            "builtin_options_2": ("StableHLOCompositeOptions", options),
+        }
+        return first
+
     def set_shape(self, index: int, shape: Shape) -> None:
         self.tensors[index] |= {"shape": shape, "has_rank": True}
 
@@ -145,17 +172,10 @@ class ModelBuilder:
 
     def model(self, outputs: Sequence[int], signatures: Signatures | None = None) -> Values:
         """The tables of the model; ``signatures``: its named inputs and outputs by key."""
-        graph = {
-            "tensors": self.tensors,
-            "inputs": self._inputs,
-            "outputs": list(outputs),
-            "operators": self._operators,
-            "name": "main",
-        }
         return {
             "version": 3,
             "operator_codes": [_operator_code(name, version) for name, version in self._codes],
-            "subgraphs": [graph],
+            "subgraphs": [self._graph(outputs), *self._subgraphs],
             "buffers": self._buffers,
             "signature_defs": [
                 {
@@ -165,6 +185,15 @@ class ModelBuilder:
                 }
                 for key, (named, results) in (signatures or {}).items()
             ],
+        }
+
+    def _graph(self, outputs: Sequence[int]) -> Values:
+        return {
+            "tensors": self.tensors,
+            "inputs": self._inputs,
+            "outputs": list(outputs),
+            "operators": self._operators,
+            "name": "main",
         }
 
     def build(self, outputs: Sequence[int], signatures: Signatures | None = None) -> bytes:

@@ -203,7 +203,7 @@ def moved_output(node: NodeView, x: Operand, shape: Iterable[int], i: int = 0) -
     output = node.output(shape, i, x.kind)
     index = x.tensor if isinstance(x, Value) else x.tensors[0]
     source, target = node.graph.tensors[index], node.graph.tensors[output.tensor]
-    if _meaning(source) != _meaning(target):
+    if meaning(source) != meaning(target):
         raise Unsupported(
             f"tensor {index} is moved to output {i}, of another type or quantization; expected "
             "the same (quantize it again with a QUANTIZE node)"
@@ -211,7 +211,7 @@ def moved_output(node: NodeView, x: Operand, shape: Iterable[int], i: int = 0) -
     return output
 
 
-def _meaning(tensor: Tensor) -> object:
+def meaning(tensor: Tensor) -> object:
     """What a tensor's stored bytes mean."""
     if not tensor.is_quantized:
         return tensor.dtype
