@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,12 +19,14 @@ from gles_delegate.planning import inlining
 from gles_delegate.planning.lowering import lower_graph
 from tests.support.oracle import (
     assert_close,
+    complete,
     in_litert,
     in_ours,
     litert_interpreter,
     run,
     run_litert,
 )
+from tests.support.random_graphs import random_graph
 from tests.support.schema import pack_model
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import NO_INPUT, ModelBuilder, quantization
@@ -60,8 +63,8 @@ def softmax(b: ModelBuilder) -> list[int]:
 
 
 def flat(b: ModelBuilder) -> list[int]:
-    """All rows as one, by the shape of the input."""
-    x = b.input(SHAPE)
+    """All rows as one, by the shape of what the GPU computes."""
+    x = b.op("EXP", [b.input(SHAPE)], [SHAPE])
     shape = b.op("SHAPE", [x], [b.tensor((3,), np.int32)], out_type=SCHEMA_NUMBERS["int32"])
     parts = [b.constant(np.array([n], np.int32)) for n in (2, 3, 1)]
     channels = b.op("STRIDED_SLICE", [shape, *parts], [b.tensor((1,), np.int32)])
@@ -130,6 +133,23 @@ def test_nested_and_twice(host: Host, mixed: bool) -> None:
 
 @gl
 @both_hosts
+@pytest.mark.parametrize("seed", range(6))
+def test_a_random_graph_as_one_composite(host: Host, seed: int) -> None:
+    s, outputs = random_graph(random.Random(seed))
+    complete(s, outputs)
+    tables = s.model(outputs)
+    (body,) = tables["subgraphs"]
+    main = ModelBuilder()
+    main.tensors += [s.tensors[i] for i in (*body["inputs"], *outputs)]
+    main._inputs += range(len(s.feeds))
+    results = range(len(s.feeds), len(main.tensors))
+    main._buffers, main._codes, main._subgraphs = s._buffers, s._codes, [body]
+    main.composite(1, main._inputs, results)
+    check(host, main.build(results), s.feeds)
+
+
+@gl
+@both_hosts
 def test_what_follows_runs_in_the_last_dispatch(host: Host) -> None:
     s = sketch()
     x, scales = s.feed(SHAPE), s.constant(s.normal(SHAPE[-1:]))
@@ -192,14 +212,29 @@ def test_an_unsupported_node_inside_keeps_all_on_the_cpu(host: Host) -> None:
 
 
 def reason(b: ModelBuilder, outputs: Sequence[int]) -> str:
-    (why,) = lower_graph(read_model(b.build(outputs)), Limits()).reasons.values()
+    lowered = lower_graph(read_model(b.build(outputs)), Limits())
+    (why,) = lowered.reasons.values()
+    assert not lowered.steps
     return why
 
 
-def test_recursion_is_refused() -> None:
+def test_an_unsupported_node_after_a_supported_one() -> None:
     b = ModelBuilder()
-    body = b.subgraph(lambda inner: [inner.composite(1, [inner.input(SHAPE)], [SHAPE])])
-    assert "contains itself" in reason(b, [b.composite(body, [b.input(SHAPE)], [SHAPE])])
+    outputs = [b.tensor((2, 5, 2)), b.tensor((2, 5, 2), np.int32)]
+    b.composite(b.subgraph(top_two), [b.input(SHAPE)], outputs)
+    assert "TOPK_V2" in reason(b, outputs)
+
+
+def test_recursion_is_refused() -> None:
+    def build(b: ModelBuilder) -> list[int]:
+        return [b.composite(1, [b.op("EXP", [b.input(SHAPE)], [SHAPE])], [SHAPE])]
+
+    b = ModelBuilder()
+    y = b.composite(b.subgraph(build), [b.input(SHAPE)], [SHAPE])
+    assert "contains itself" in reason(b, [y])
+    graph = read_model(b.build([y]))
+    left = inlining.Inlined(graph)
+    assert (left.nodes, left.graph) == ([*graph.nodes], graph)
 
 
 def test_a_decomposition_into_too_many_nodes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,18 +287,46 @@ def test_a_constant_among_results_is_refused() -> None:
     outputs = [b.tensor(SHAPE), b.tensor((3,), np.int32)]
     b.composite(b.subgraph(build), [b.input(SHAPE)], outputs)
     assert "output 1 alone depends on constants" in reason(b, outputs)
+    assert not lower_graph(read_model(b.build(outputs)), Limits(), only=()).reasons
 
 
-def test_an_input_left_out() -> None:
+@pytest.mark.parametrize("outside", [False, True])
+def test_an_input_left_out(outside: bool) -> None:
     def build(b: ModelBuilder) -> list[int]:
         x, weights, bias = b.input((2, 6)), b.input((3, 6)), b.input((3,))
-        return [b.op("FULLY_CONNECTED", [x, weights, bias], [(2, 3)])]
+        return [b.op("FULLY_CONNECTED", [x, weights, bias if outside else NO_INPUT], [(2, 3)])]
 
     b = ModelBuilder()
-    weights = b.constant(np.ones((3, 6), np.float32))
-    b.composite(b.subgraph(build), [b.input((2, 6)), weights, NO_INPUT], [(2, 3)])
-    lowered = lower_graph(read_model(b.build([len(b.tensors) - 1])), Limits())
+    weights, bias = (b.constant(np.ones(shape, np.float32)) for shape in ((3, 6), (3,)))
+    inputs = [b.input((2, 6)), weights, NO_INPUT if outside else bias]
+    y = b.composite(b.subgraph(build), inputs, [(2, 3)])
+    lowered = lower_graph(read_model(b.build([y])), Limits())
     assert not lowered.reasons
+
+
+def test_an_input_that_is_assigned_to_is_refused() -> None:
+    s = sketch()
+
+    def build(b: ModelBuilder) -> list[int]:
+        x, before, old = (b.input((2, 6)) for _ in range(3))
+        weights = b.constant(s.normal((24, 12))), b.constant(s.normal((24,)))
+        outputs = [(2, 6), (2, 6), (2, 12), (2, 24)]
+        inputs = [x, before, *weights, old]
+        how = dict(kernel_type="BASIC", fused_activation_function="TANH")
+        return [b.op("LSTM", inputs, outputs, **how)]
+
+    y = s.composite(s.subgraph(build), [s.feed((2, 6)) for _ in range(3)], [(2, 6)])
+    assert reason(s, [y]) == "LSTM of its subgraph: it assigns to an input; expected a variable"
+
+
+def test_one_tensor_for_two_inputs_is_refused() -> None:
+    def build(b: ModelBuilder) -> list[int]:
+        b._inputs += [b.input(SHAPE)]
+        return [b.op("EXP", [0], [SHAPE])]
+
+    b = ModelBuilder()
+    y = b.composite(b.subgraph(build), [b.input(SHAPE), b.input(SHAPE)], [SHAPE])
+    assert "takes two inputs as one tensor" in reason(b, [y])
 
 
 def test_a_composite_without_outputs() -> None:

@@ -34,6 +34,8 @@ def small_tables() -> Any:
     options: dict[str, Any] = {"stride_h": 1, "stride_w": 1, "fused_activation_function": "RELU"}
     conv = b.op("CONV_2D", [x, weights, bias], [(1, 4, 4, 2)], **options)
     custom = b.op("Mine", [conv, -1, b.variable((1, 4))], [(1, 4)], custom_options=b"\1\2\3")
+    body = b.subgraph(lambda inner: [inner.op("EXP", [inner.input((1, 4))], [(1, 4)])])
+    custom = b.composite(body, [custom], [(1, 4)])
     return b.model([custom], signatures={"serve": ({"image": x}, {"scores": custom})})
 
 
