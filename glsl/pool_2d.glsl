@@ -1,10 +1,10 @@
 #version 310 es
 #extension GL_GOOGLE_include_directive : require
 
-// The AVERAGE or MAXIMUM of the inputs in a window, where padding does not count, or the ARGUMENT:
-// the place of the first maximum in the window; there, edges repeat into the padding.
+// The AVERAGE, MAXIMUM or ROOT_MEAN_SQUARE of the inputs in a window, where padding does not count,
+// or the ARGUMENT: the place of the first maximum there; with it, edges repeat into the padding.
 #ifndef ASSEMBLED
-#define POOLING AVERAGE  // or MAXIMUM or ARGUMENT
+#define POOLING AVERAGE  // or MAXIMUM, ROOT_MEAN_SQUARE or ARGUMENT
 #define BATCH 1  // images
 #define IN_H 20  // rows of X
 #define IN_W 12  // columns of X
@@ -22,6 +22,8 @@
 #define AVERAGE 0
 #define MAXIMUM 1
 #define ARGUMENT 2
+#define ROOT_MEAN_SQUARE 3
+#define IS_MEAN (POOLING == AVERAGE || POOLING == ROOT_MEAN_SQUARE)
 
 INPUT0(X)
 
@@ -34,7 +36,7 @@ void main() {
   int image = (slice * BATCH + pixel / (OUT_W * OUT_H)) * IN_H;
   int x0 = max(left, 0), x1 = min(left + FILTER_W, IN_W);
   int y0 = max(top, 0), y1 = min(top + FILTER_H, IN_H);
-#if POOLING == AVERAGE
+#if IS_MEAN
   vec4 result = vec4(0.0);
 #else
   vec4 result = vec4(-3.402823466e38);
@@ -45,7 +47,10 @@ void main() {
   for (int y = y0; y < y1; ++y) {
     for (int x = x0; x < x1; ++x) {
       vec4 v = LOAD(X, (image + y) * IN_W + x);
-#if POOLING == AVERAGE
+#if POOLING == ROOT_MEAN_SQUARE
+      v *= v;
+#endif
+#if IS_MEAN
       result += v;
 #else
 #if POOLING == ARGUMENT
@@ -56,8 +61,11 @@ void main() {
 #endif
     }
   }
-#if POOLING == AVERAGE
+#if IS_MEAN
   result /= float((x1 - x0) * (y1 - y0));
+#endif
+#if POOLING == ROOT_MEAN_SQUARE
+  result = sqrt(result);
 #endif
 #if POOLING == ARGUMENT
   result = place;

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
+from math import floor
 from types import MappingProxyType
+
+import numpy as np
 
 from gles_delegate.dispatch import Call, Define, Dispatch, Kind, Operand, Shape, Step, Value
 from gles_delegate.model.graph import Quantization
@@ -18,6 +21,7 @@ from gles_delegate.ops.lib.registry import (
     Bool,
     Float32,
     Int8,
+    Int32,
     NodeView,
     Options,
     Unsupported,
@@ -89,6 +93,37 @@ def gelu(node: NodeView, options: Gelu) -> list[Step]:
     return [unary(node, inputs(node, (0,)), Call(name))]
 
 
+@dataclass(frozen=True)
+class FakeQuantOptions(Options):
+    low: Float32 = 0.0
+    high: Float32 = 0.0
+    num_bits: Int32 = 0
+    narrow_range: Bool = False
+
+
+@op("FAKE_QUANT", max_version=2, options=FakeQuantOptions)
+def fake_quant(node: NodeView, options: FakeQuantOptions) -> list[Step]:
+    """The range is moved so that 0 is one of its steps."""
+    refuse_quantized(node)
+    low, high = np.float32(options.low), np.float32(options.high)
+    if (
+        options.narrow_range
+        or not 2 <= options.num_bits <= 16
+        or not low <= 0 <= high
+        or low == high
+    ):
+        raise Unsupported(
+            f"{options.num_bits} bits from {low} to {high}{', narrow' * options.narrow_range}; "
+            "expected 2 to 16 bits, 0 in the range, and not the narrow range, which LiteRT refuses"
+        )
+    steps = (1 << options.num_bits) - 1
+    scale = np.float32(high - low) / np.float32(steps)
+    zero = min(floor(np.float32(0.5) - low / scale), steps)
+    ends = float(np.float32(-zero) * scale), float(np.float32(steps - zero) * scale)
+    call = Call("FAKE_QUANT", (float(1 / scale), float(scale), *ends))
+    return [unary(node, inputs(node, (0,)), call)]
+
+
 @op("QUANTIZE", max_version=6)
 @op("DEQUANTIZE", max_version=9)
 def conversion(node: NodeView, options: Options) -> list[Step]:
@@ -130,6 +165,12 @@ def floor_division(node: NodeView, options: Options) -> list[Step]:
 def extremum(node: NodeView, options: Options) -> list[Step]:
     refuse_rescaling(node)
     return [broadcasting(node, inputs(node, (0, 1), "float32", "int32", "int8", "uint8"))]
+
+
+@op("BITWISE_XOR", "RIGHT_SHIFT", max_version=1)
+def bitwise(node: NodeView, options: Options) -> list[Step]:
+    refuse_quantized(node)
+    return [broadcasting(node, inputs(node, (0, 1), "int32", "int8", "uint8"))]
 
 
 @op("PRELU", max_version=1)

@@ -1,13 +1,14 @@
-"""Ops that add a border: PAD, PADV2 and MIRROR_PAD."""
+"""Ops that add elements around others: PAD, PADV2, MIRROR_PAD and DILATE."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from gles_delegate.dispatch import Shape, Step
+from gles_delegate.ops.elementwise import refuse_rescaling
 from gles_delegate.ops.lib.registry import Int8, NodeView, Options, Unsupported, op
 from gles_delegate.ops.lib.strides import row_major
-from gles_delegate.ops.lib.views import Mirror, View, moved
+from gles_delegate.ops.lib.views import Mirror, View, moved, moved_output, view
 
 
 @op("PAD", "PADV2", max_version=6)
@@ -33,6 +34,41 @@ def mirror_pad(node: NodeView, options: MirrorPadOptions) -> list[Step]:
         raise Unsupported(f"paddings {pads} of {list(x.shape)}, which has too little to mirror")
     how = bordered(x.shape, pads, "SYMMETRIC" if options.mode else "REFLECT")
     return [moved(node, x, how.sizes, how)]
+
+
+@op("DILATE", max_version=1)
+def dilate(node: NodeView, options: Options) -> list[Step]:
+    """Each element with its fill behind it, then all but the fill behind the last."""
+    refuse_rescaling(node)
+    x, dilations, fill = node.input(0, None), node.array(1), node.input(2, None)
+    if (
+        dilations.shape != (len(x.shape),)
+        or dilations.min(initial=1) < 1
+        or 0 in (*x.shape, len(x.shape))
+    ):
+        raise Unsupported(
+            f"dilations {dilations.tolist()} of {list(x.shape)}; expected a positive number for "
+            "each dimension, none of them empty"
+        )
+    if fill.kind != x.kind or node.dtype(2) != node.dtype(0) or not fill.elements:
+        raise Unsupported(
+            f"{node.dtype(0)} filled with {fill.elements} elements of {node.dtype(2)}"
+        )
+    pairs = list(zip(x.shape, dilations.tolist(), strict=True))
+    shape = tuple((n - 1) * step + 1 for n, step in pairs)
+    output = moved_output(node, x, shape)
+    whole = node.scratch((n * step for n, step in pairs), "whole", x.kind)
+    how = View(
+        sizes=tuple(n for pair in pairs for n in pair),
+        strides=tuple(step for stride in row_major(x.shape) for step in (stride, 0)),
+        lower=(0,) * (2 * len(pairs)),
+        upper=tuple(n for size, _ in pairs for n in (size, 1)),
+    )
+    part = View(shape, row_major(whole.shape))
+    return [
+        view(x, whole, how, node.limits, node.index, fill=fill),
+        view(whole, output, part, node.limits, node.index),
+    ]
 
 
 def _paddings(node: NodeView) -> list[list[int]]:

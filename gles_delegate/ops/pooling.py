@@ -33,10 +33,10 @@ class Pool2DOptions(Options):
 
 
 @op("AVERAGE_POOL_2D", "MAX_POOL_2D", max_version=3, options=Pool2DOptions)
+@op("L2_POOL_2D", max_version=1, options=Pool2DOptions)
 def pool_2d(node: NodeView, options: Pool2DOptions) -> list[Step]:
     refuse_rescaling(node)
-    mode: Mode = "AVERAGE" if node.op == "AVERAGE_POOL_2D" else "MAXIMUM"
-    return [_pooled(node, options, mode, activation(options.fused_activation))]
+    return [_pooled(node, options, _MODES[node.op], activation(options.fused_activation))]
 
 
 @op("MaxPoolingWithArgmax2D")
@@ -48,7 +48,12 @@ def max_pooling_with_argmax_2d(node: NodeView, options: Options) -> list[Step]:
     ]
 
 
-Mode: TypeAlias = Literal["AVERAGE", "MAXIMUM", "ARGUMENT"]
+Mode: TypeAlias = Literal["AVERAGE", "MAXIMUM", "ROOT_MEAN_SQUARE", "ARGUMENT"]
+_MODES: dict[str, Mode] = {
+    "AVERAGE_POOL_2D": "AVERAGE",
+    "MAX_POOL_2D": "MAXIMUM",
+    "L2_POOL_2D": "ROOT_MEAN_SQUARE",
+}
 _GLOBAL: dict[Mode, tuple[str, Define]] = {
     "AVERAGE": ("SUM", 0),
     "MAXIMUM": ("max", LEAST["float"]),
@@ -58,7 +63,7 @@ _GLOBAL: dict[Mode, tuple[str, Define]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Pooling(Dispatch):
-    """Pooling: the mean, the maximum, or the index of the maximum of each window."""
+    """Pooling: the mean, the maximum, the root of the mean square, or where the maximum is."""
 
     window: Window
     mode: Mode

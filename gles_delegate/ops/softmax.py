@@ -1,12 +1,13 @@
-"""Ops that normalize the channels of each pixel: softmax, log-softmax and L2 normalization."""
+"""Ops that normalize the channels of each pixel: softmax, and by norms of all or of some."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from gles_delegate.dispatch import Define, Dispatch, Step
-from gles_delegate.ops.lib.grid import pixel_grid, pixel_passes
-from gles_delegate.ops.lib.registry import Float32, NodeView, Options, Unsupported, op
+from gles_delegate.ops.lib.grid import make_grid, pixel_grid, pixel_passes
+from gles_delegate.ops.lib.registry import Float32, Int32, NodeView, Options, Unsupported, op
+from gles_delegate.ops.lib.strides import rank_4
 
 
 @dataclass(frozen=True)
@@ -44,3 +45,33 @@ def _over_channels(node: NodeView, shader: str, defines: dict[str, Define]) -> D
     grid = pixel_grid(output, node.limits)
     passes = pixel_passes(output.slices, grid.reduction_lanes)
     return node.dispatch(shader, (x,), output, grid, defines, passes=passes)
+
+
+@dataclass(frozen=True)
+class LocalResponseNormalizationOptions(Options):
+    radius: Int32 = 0
+    bias: Float32 = 0.0
+    alpha: Float32 = 0.0
+    beta: Float32 = 0.0
+
+
+@op("LOCAL_RESPONSE_NORMALIZATION", options=LocalResponseNormalizationOptions)
+def local_response_normalization(
+    node: NodeView, options: LocalResponseNormalizationOptions
+) -> list[Step]:
+    x = node.input(0)
+    rank_4(x.shape, "input 0")
+    if options.radius < 0:
+        raise Unsupported(f"the radius {options.radius}; expected 0 or more channels")
+    output = node.output(x.shape)
+    radius = min(options.radius, x.channels)
+    defines: dict[str, Define] = {
+        "RADIUS": radius,
+        "BIAS": options.bias,
+        "ALPHA": options.alpha,
+        "BETA": options.beta,
+    }
+    grid = make_grid(output.pixels, output.slices, node.limits)
+    passes = 4 * (min(2 * radius + 1, x.channels) + 2)
+    shader = "local_response_normalization"
+    return [node.dispatch(shader, (x,), output, grid, defines, passes=passes)]

@@ -120,6 +120,12 @@ vec4 QUANTIZED(vec4 x, float scale, float lowest, float highest) {
   return clamp(nearest(x / scale), lowest, highest) * scale;
 }
 
+// Of NaN, LiteRT makes the lowest number.
+vec4 FAKE_QUANT(vec4 x, float per_unit, float scale, float low, float high) {
+  x = mix(clamp(x, low, high), vec4(low), isnan(x));
+  return nearest((x - low) * per_unit) * scale + low;
+}
+
 vec4 ADD(vec4 a, vec4 b) { return a + b; }
 vec4 SUB(vec4 a, vec4 b) { return a - b; }
 vec4 MUL(vec4 a, vec4 b) { return a * b; }
@@ -203,6 +209,9 @@ ivec4 GREATER(ivec4 a, ivec4 b) { return ivec4(greaterThan(a, b)); }
 ivec4 GREATER_EQUAL(ivec4 a, ivec4 b) { return ivec4(greaterThanEqual(a, b)); }
 // A quantised number as LiteRT compares it: in 256ths, rounded to multiples of `unit` before.
 vec4 in_256ths(vec4 x, float unit) { return nearest(nearest(x * (256.0 / unit)) * unit); }
+
+ivec4 BITWISE_XOR(ivec4 a, ivec4 b) { return a ^ b; }
+ivec4 RIGHT_SHIFT(ivec4 a, ivec4 b) { return a >> clamp(b, 0, 31); }
 
 ivec4 LOGICAL_AND(ivec4 a, ivec4 b) { return a & b; }
 ivec4 LOGICAL_OR(ivec4 a, ivec4 b) { return a | b; }

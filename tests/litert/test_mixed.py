@@ -142,7 +142,7 @@ def test_a_constant_that_the_cpu_reads_as_well() -> None:
     )
     x = s.feed((3, 1, 1, 6))
     y = s.op("MUL", [s.op("ADD", [x, real]), other])
-    content = complete(s, [y, s.op("LOCAL_RESPONSE_NORMALIZATION", [real])])
+    content = complete(s, [y, s.op("SEGMENT_SUM", [real, s.feed(values=[0], dtype="int32")])])
     delegate, interpreter = mixed(content)
     with delegate:
         assert on_gpu(delegate) == [1, 2, 3]

@@ -88,6 +88,41 @@ def softmax_random(rng: random.Random) -> Attributes:
     )
 
 
+def local_response_normalization(
+    s: Sketch,
+    op: str,
+    x: Dims = (2, 4, 5, 13),
+    radius: int = 2,
+    bias: float = 1.0,
+    alpha: float = 0.7,
+    beta: float = 0.75,
+) -> int:
+    return s.op(op, [s.feed(x)], radius=radius, bias=bias, alpha=alpha, beta=beta)
+
+
+def local_response_normalization_cases() -> Iterator[Attributes]:
+    for channels, radius in itertools.product(CHANNELS, (0, 1, 5)):
+        yield dict(x=(1, 3, 2, channels), radius=radius)
+    for beta, bias, alpha in itertools.product(
+        (1.0, 0.5, 0.75, 2.0, -1.5, 0.0), (0.5, 2.0), (0.1, 3.0)
+    ):
+        yield dict(beta=beta, bias=bias, alpha=alpha)
+    yield dict(radius=100)
+    yield dict(x=(0, 3, 2, 5))
+    yield dict(x=(2, 3, 2, 0))
+    yield dict(bias=20.0, alpha=-0.5)
+
+
+def local_response_normalization_random(rng: random.Random) -> Attributes:
+    return dict(
+        x=random_dims(rng, 4),
+        radius=rng.randint(0, 6),
+        bias=rng.choice((0.5, 1.0, 3.0)),
+        alpha=rng.choice((0.01, 1.0)),
+        beta=rng.choice((0.25, 0.5, 0.75, 1.0)),
+    )
+
+
 def along(
     s: Sketch,
     x: Dims,
@@ -257,6 +292,11 @@ def over_channels_random(rng: random.Random) -> Attributes:
 
 OPS: dict[str, Op] = {
     "SOFTMAX": Op(softmax, softmax_cases, softmax_random),
+    "LOCAL_RESPONSE_NORMALIZATION": Op(
+        local_response_normalization,
+        local_response_normalization_cases,
+        local_response_normalization_random,
+    ),
     "MEAN": Op(mean, mean_cases, mean_random),
     "SUM": Op(reduction, number_cases, number_random),
     "REDUCE_PROD": Op(reduction, number_cases, number_random),
@@ -281,6 +321,7 @@ LEFT_TO_LITERT: Cases = (
 
 LITERT_REFUSES: Cases = (
     ("SOFTMAX", dict(x=())),
+    ("LOCAL_RESPONSE_NORMALIZATION", dict(x=(2, 3, 4))),
     ("MEAN", dict(axes=(4,))),
     ("ARG_MAX", dict(x=(2, 0))),
     ("REDUCE_ANY", {}),

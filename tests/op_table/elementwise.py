@@ -178,6 +178,20 @@ def atan2_cases() -> Iterator[Attributes]:
     yield dict(x=((3, 5), (3, 5)), past_newest=0)
 
 
+def fake_quant_cases() -> Iterator[Attributes]:
+    for options in FAKE_QUANTS:
+        yield dict(options, x=((5, 9),))
+        yield dict(options, special=1)
+        yield dict(options, special=1, span=(-10, 10))
+    for x in SHAPES:
+        yield dict(FAKE_QUANTS[-1], x=(x,))
+    yield dict(FAKE_QUANTS[-1], x=((3, 5),), past_newest=0)
+
+
+def drawn_fake_quant(rng: random.Random) -> Attributes:
+    return dict(drawn(rng, 1, FLOAT), **rng.choice(FAKE_QUANTS))
+
+
 def drawn(rng: random.Random, arity: int, dtypes: tuple[str, ...]) -> Attributes:
     shape = random_dims(rng, rng.randint(1, 5), 7)
 
@@ -243,6 +257,15 @@ ALPHAS: tuple[Attributes, ...] = (
 )
 
 
+FAKE_QUANTS: tuple[Attributes, ...] = tuple(
+    {"min": low, "max": high, "num_bits": bits, "narrow_range": False}
+    for low, high, bits in (
+        *((-6.0, 6.0, 16), (0.0, 6.0, 4), (-3.0, 0.0, 8), (-0.1, 5.0, 2), (-1.7, 2.3, 5)),
+        (-1.3, 2.9, 8),
+    )
+)
+
+
 VARIANTS: tuple[Attributes, ...] = ({"approximate": True}, {"approximate": False})
 
 
@@ -265,6 +288,8 @@ ROWS = {
     "LEAKY_RELU": Row(1, FLOAT, extreme(1, *FLOAT), ALPHAS),
     "RELU_0_TO_1": Row(1, FLOAT, extreme(1, *FLOAT)),
     "LOGICAL_NOT": Row(1, BIT),
+    "BITWISE_XOR": Row(2, (*INTEGER, *BYTE), extreme(2, *INTEGER)),
+    "RIGHT_SHIFT": Row(2, (*INTEGER, *BYTE), extreme(2, *INTEGER)),
     "POW": Row(2, NUMBER, extreme(2, *FLOAT)),
     "SQUARED_DIFFERENCE": Row(2, NUMBER, extreme(2, *NUMBER)),
     "FLOOR_DIV": Row(2, NUMBER, (*extreme(2, *FLOAT, without=(0.0,)), *QUOTIENTS)),
@@ -312,6 +337,7 @@ OPS |= {
         partial(ternary_cases, SAME_TRIPLES + BROADCAST_TRIPLES),
         partial(drawn, arity=3, dtypes=TYPES),
     ),
+    "FAKE_QUANT": Op(elementwise, fake_quant_cases, drawn_fake_quant),
     "CAST": Op(elementwise, cast_cases, drawn_cast),
     "PRELU (8-bit)": Op(elementwise, prelu_cases, drawn_prelu),
     "ADD_N": Op(add_n, add_n_cases, drawn_add_n),
@@ -321,9 +347,12 @@ OPS |= {
 # LiteRT applies these ops to the stored integers, whatever real numbers they stand for.
 LEFT_TO_LITERT: tuple[tuple[str, Attributes], ...] = (
     *((op, dict(x=((3, 5),), dtype="int8", scales=RESCALED)) for op in ("NEG", "CAST")),
+    ("FAKE_QUANT", dict(x=((3, 5),), min=1.0, max=2.0, num_bits=8)),
     *(
         (op, dict(x=((3, 5), (3, 5)), dtype="int8", scales=RESCALED))
-        for op in ("FLOOR_DIV", "FLOOR_MOD", "MAXIMUM (8-bit)", "MINIMUM (8-bit)")
+        for op in (
+            *("FLOOR_DIV", "FLOOR_MOD", "MAXIMUM (8-bit)", "MINIMUM (8-bit)", "BITWISE_XOR"),
+        )
     ),
     ("ADD (int32)", dict(x=((3, 5), (3, 5)), dtype="int32", fused_activation_function="TANH")),
     # LiteRT gives these another type than the model declares.
@@ -343,6 +372,8 @@ LITERT_REFUSES: tuple[tuple[str, Attributes], ...] = (
     ("ADD_N", dict(count=1)),
     ("ATAN2", dict(x=((3, 5), (5,)))),
     ("SQUARE", dict(x=((3, 5),), dtype="int32")),
+    ("FAKE_QUANT", dict(FAKE_QUANTS[0], x=((3, 5),), narrow_range=True)),
+    ("FAKE_QUANT", dict(FAKE_QUANTS[0], x=((3, 5),), past_newest=1)),
     ("SIN", dict(x=((3, 5),), dtype="int32")),
     ("SELECT", dict(x=((3, 1), (3, 5), (3, 5)))),
     ("SELECT", dict(x=((3, 5), (3, 5), (1, 5)))),

@@ -260,6 +260,37 @@ def zeros_like_random(rng: random.Random) -> Attributes:
     return dict(x=random_dims(rng, rng.randint(1, 5)), dtype=rng.choice(("float32", "int32")))
 
 
+def dilate(
+    s: Sketch,
+    op: str,
+    x: Dims,
+    by: Dims,
+    constant: bool = False,
+    runtime: bool = False,
+    dtype: str = "float32",
+) -> list[int]:
+    """``constant``: of what lies between; ``runtime``: of the dilations."""
+    steps = s.feed(values=by, dtype="int32") if runtime else ints(s, *by)
+    return moved(s, op, [data(s, x, dtype), steps, data(s, (), dtype, constant)], dtype)
+
+
+def dilate_cases() -> Iterator[Attributes]:
+    yield dict(x=(2, 3, 5), by=(2, 1, 3))
+    for rank, constant in itertools.product(range(1, 6), (False, True)):
+        yield dict(x=X[:rank], by=(2, 1, 3, 1, 2)[:rank], constant=constant)
+        yield dict(x=X[:rank], by=(1,) * (rank - 1) + (4,), constant=constant)
+        yield dict(x=X[:rank], by=(3,) + (1,) * (rank - 1), constant=constant)
+        yield dict(x=X[:rank], by=(1,) * rank, constant=constant)
+    yield dict(x=(1, 1), by=(7, 5))
+    yield dict(x=(2, 5, 6, 8), by=(1, 2, 2, 1))
+
+
+def dilate_random(rng: random.Random) -> Attributes:
+    x = random_dims(rng, rng.randint(1, 4), 6)
+    by = random_dims(rng, len(x), 3)
+    return dict(x=x, by=by, constant=rng.random() < 0.4, dtype=random_type(rng))
+
+
 OPS: dict[str, Op] = {
     "RESHAPE": Op(reshape, reshape_cases, reshape_random),
     "RESHAPE (other types)": Op(typed_reshape, typed_reshape_cases, typed_reshape_random),
@@ -270,6 +301,7 @@ OPS: dict[str, Op] = {
     "TILE": Op(tile, with_types(tile_cases), tile_random),
     "BROADCAST_TO": Op(broadcast_to, with_types(broadcast_to_cases), broadcast_to_random),
     "FILL": Op(fill, fill_cases, fill_random),
+    "DILATE": Op(dilate, with_types(dilate_cases), dilate_random),
     "ZEROS_LIKE": Op(zeros_like, zeros_like_cases, zeros_like_random),
 }
 
@@ -278,6 +310,7 @@ OPS: dict[str, Op] = {
 LEFT_TO_LITERT: Cases = (
     ("RESHAPE (other types)", dict(x=(2, 3), to=(6,), dtype="int8", scale=0.5)),
     ("TRANSPOSE", dict(x=(2, 3), perm=(1, 0), runtime=True)),
+    ("DILATE", dict(x=(2, 3), by=(1, 2), runtime=True)),
 )
 
 

@@ -298,10 +298,12 @@ def pool_2d_random(rng: random.Random) -> Attributes:
     )
 
 
+POOLS = ("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D")
+
 OPS: dict[str, Op] = {
     "CONV_2D": Op(conv_2d, conv_2d_cases, conv_2d_random),
     "DEPTHWISE_CONV_2D": Op(depthwise_conv_2d, depthwise_conv_2d_cases, depthwise_conv_2d_random),
-    **{op: Op(pool_2d, pool_2d_cases, pool_2d_random) for op in ("AVERAGE_POOL_2D", "MAX_POOL_2D")},
+    **{op: Op(pool_2d, pool_2d_cases, pool_2d_random) for op in POOLS},
     "TRANSPOSE_CONV": Op(transpose_conv, transpose_conv_cases, transpose_conv_random),
 }
 
@@ -309,7 +311,7 @@ OPS: dict[str, Op] = {
 # LiteRT ignores a fused TANH, and makes an empty result of a padding that no enumerator names.
 LEFT_TO_LITERT: Cases = (
     *((op, dict(act="TANH")) for op in ("CONV_2D", "DEPTHWISE_CONV_2D", "AVERAGE_POOL_2D")),
-    *((op, dict(padding=7)) for op in ("AVERAGE_POOL_2D", "MAX_POOL_2D")),
+    *((op, dict(padding=7)) for op in POOLS),
     ("CONV_2D", dict(x=(1, 6, 7, 4), groups=2, out=6, runtime_weights=True)),
 )
 

@@ -58,6 +58,7 @@ _FIELDS = {
     "DepthToSpaceOptions": "block_size:int32",
     "DepthwiseConv2DOptions": f"{STRIDE} depth_multiplier:int32 {CLAMP} {DILATION}",
     "DivOptions": CLAMP,
+    "FakeQuantOptions": "min:float32 max:float32 num_bits:int32 narrow_range:bool",
     "FullyConnectedOptions": (
         f"{CLAMP} weights_format:int8 keep_num_dims:bool asymmetric_quantize_inputs:bool"
     ),
@@ -70,6 +71,7 @@ _FIELDS = {
         "asymmetric_quantize_inputs:bool"
     ),
     "LeakyReluOptions": "alpha:float32",
+    "LocalResponseNormalizationOptions": "radius:int32 bias:float32 alpha:float32 beta:float32",
     "MirrorPadOptions": "mode:int8",
     "MulOptions": CLAMP,
     "OneHotOptions": "axis:int32",
