@@ -1,7 +1,7 @@
 #version 310 es
 #extension GL_GOOGLE_include_directive : require
 
-// GATHER and GATHER_ND: elements of the input, found by indices.
+// GATHER, GATHER_ND and SLICE from indices computed at run time: elements of the input, found by indices.
 //
 // An element of the output with coordinates in SIZES is the input's element
 // sum of coordinate * STRIDES + sum of index * AXIS_STRIDES. Its DEPTH indices follow each other

@@ -35,7 +35,7 @@ def gather(node: NodeView, options: GatherOptions) -> list[Step]:
     own, walk, nothing = indices.shape[batch_dims:], row_major(indices.shape), (0,) * len(after)
     dense = row_major(x.shape)
     return [
-        _gathered(
+        gathered(
             node, x, indices, (*batch, *before, *own, *after),
             strides=(*dense[:axis], *(0,) * len(own), *dense[axis + 1 :]),
             walk=(*walk[:batch_dims], *(0,) * len(before), *walk[batch_dims:], *nothing),
@@ -52,7 +52,7 @@ def gather_nd(node: NodeView, options: Options) -> list[Step]:
         raise Unsupported(f"indices of shape {list(indices.shape)} into {list(x.shape)}")
     before, after = indices.shape[:-1], x.shape[depth:]
     return [
-        _gathered(
+        gathered(
             node, x, indices, (*before, *after),
             strides=(*(0,) * len(before), *row_major(x.shape)[depth:]),
             walk=(*row_major(indices.shape)[:-1], *(0,) * len(after)),
@@ -61,7 +61,7 @@ def gather_nd(node: NodeView, options: Options) -> list[Step]:
     ]  # fmt: skip
 
 
-def _gathered(
+def gathered(
     node: NodeView,
     x: Operand,
     indices: Operand,
@@ -69,13 +69,15 @@ def _gathered(
     strides: Shape,
     walk: Shape,
     axes: tuple[int, ...],
+    sizes: Shape = (),
 ) -> Dispatch:
     """Elements of `x`, from where `strides` lead and then along `axes` by as many indices.
 
     Args:
         walk: The strides that lead to the first of those indices.
+        sizes: What each index must be below; by default the sizes of `axes`.
     """
-    sizes, dense = tuple(x.shape[axis] for axis in axes), row_major(x.shape)
+    sizes, dense = sizes or tuple(x.shape[axis] for axis in axes), row_major(x.shape)
     if node.is_constant(1):
         found = node.array(1).reshape(-1, len(axes))
         if ((found < 0) | (found >= sizes)).any():

@@ -1,27 +1,32 @@
-"""Ops that take parts of a tensor: SLICE, STRIDED_SLICE, SPLIT, SPLIT_V and UNPACK."""
+"""Ops that take or replace parts of a tensor: SLICE, SPLIT, DYNAMIC_UPDATE_SLICE and others."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gles_delegate.dispatch import Operand, Shape, Step
+from gles_delegate.dispatch import Define, Operand, Shape, Step
+from gles_delegate.ops.gathering import gathered
+from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.registry import (
     Bool,
     Int32,
     NodeView,
     Options,
+    RunTimeParameter,
     Unsupported,
     one_integer,
     op,
 )
 from gles_delegate.ops.lib.strides import normal_axis, row_major
-from gles_delegate.ops.lib.views import View, moved
+from gles_delegate.ops.lib.views import View, moved, moved_output
 
 
 @op("SLICE", max_version=8)
 def slice_(node: NodeView, options: Options) -> list[Step]:
     x = node.input(0, None)
+    if node.has_input(1) and not node.is_constant(1):
+        return [_slice_from(node, x, tuple(node.array(2).ravel().tolist()))]
     begin, size = (tuple(node.array(i).ravel().tolist()) for i in (1, 2))
     if not len(begin) == len(size) == len(x.shape):
         raise Unsupported(f"begin {begin} and size {size} for rank {len(x.shape)}")
@@ -35,6 +40,51 @@ def slice_(node: NodeView, options: Options) -> list[Step]:
     ):
         raise Unsupported(f"begin {begin} and size {size} reach beyond {list(x.shape)}")
     return [_part(node, x, begin, sizes)]
+
+
+def _slice_from(node: NodeView, x: Operand, sizes: Shape) -> Step:
+    """`sizes` elements of `x` from an index on that is computed at run time."""
+    begin = _indices(node, 1, len(x.shape))
+    if -1 in sizes:
+        raise RunTimeParameter(f"the size {list(sizes)} from where a run decides; expected no -1")
+    starts = tuple(n - size + 1 for n, size in zip(x.shape, sizes, strict=True))
+    if min(sizes) < 0 or min(starts) < 1:
+        raise Unsupported(f"the size {list(sizes)} of {list(x.shape)}")
+    axes, at_first = tuple(range(len(sizes))), (0,) * len(sizes)
+    return gathered(node, x, begin, sizes, row_major(x.shape), at_first, axes, starts)
+
+
+def _indices(node: NodeView, i: int, rank: int) -> Operand:
+    """Input `i`: an index for each of `rank` dimensions."""
+    indices, dtype = node.input(i, "int"), node.dtype(i)
+    if indices.shape != (rank,) or not rank or dtype not in ("int32", "int64"):
+        raise Unsupported(f"{dtype} indices of shape {list(indices.shape)} for rank {rank}")
+    return indices
+
+
+@op("DYNAMIC_UPDATE_SLICE", max_version=6)
+def dynamic_update_slice(node: NodeView, options: Options) -> list[Step]:
+    x, update = node.input(0, None), node.input(1, None)
+    output = moved_output(node, x, x.shape)
+    moved_output(node, update, x.shape)
+    if len(update.shape) != len(x.shape) or any(
+        n > size for n, size in zip(update.shape, x.shape, strict=True)
+    ):
+        raise Unsupported(f"{list(x.shape)} updated with {list(update.shape)}, which is larger")
+    starts = _indices(node, 2, len(x.shape))
+    if node.is_constant(2) and (node.array(2) != node.array(2).astype("int32")).any():
+        raise Unsupported(f"the index {node.array(2).tolist()}; expected 32-bit integers")
+    defines: dict[str, Define] = {
+        "DIMS": len(x.shape),
+        "SIZES": x.shape,
+        "UPDATE_SIZES": update.shape,
+        "UPDATE_STRIDES": row_major(update.shape),
+        "UPDATE_CHANNELS": max(update.channels, 1),
+        "UPDATE_PIXELS": update.pixels,
+    }
+    grid = make_grid(output.pixels, output.slices, node.limits)
+    reads = (x, starts, update)
+    return [node.dispatch("dynamic_update_slice", reads, output, grid, defines)]
 
 
 def _part(

@@ -13,6 +13,7 @@ from tests.op_table.base import (
     random_dims,
 )
 from tests.op_table.typed import (
+    TYPES,
     X,
     data,
     ints,
@@ -36,7 +37,11 @@ def slice_(
 ) -> list[int]:
     """``runtime``: where it begins is an input."""
     start = s.feed(values=begin, dtype="int32") if runtime else ints(s, *begin, wide=wide)
-    return moved(s, op, [data(s, x, dtype), start, ints(s, *size, wide=wide)], dtype)
+    inputs = [data(s, x, dtype), start, ints(s, *size, wide=wide)]
+    (y,) = moved(s, op, inputs, dtype)
+    if runtime and -1 not in size:  # LiteRT infers no shape then
+        s.set_shape(y, size)
+    return [y]
 
 
 def slice_cases() -> Iterator[Attributes]:
@@ -54,6 +59,57 @@ def slice_cases() -> Iterator[Attributes]:
     yield dict(x=(2, 3), begin=(2, 0), size=(-1, -1))
     yield dict(x=(0, 3), begin=(0, 1), size=(0, 2))
     yield dict(x=(2,) * 6, begin=(1, 0) * 3, size=(1, 2) * 3)
+    for rank in range(1, 6):
+        at, size = tuple(n - 2 for n in X[:rank]), (1, 2, 2, 1, 2)[:rank]
+        yield dict(x=X[:rank], begin=at, size=size, runtime=True)
+        yield dict(x=X[:rank], begin=(0,) * rank, size=X[:rank], runtime=True)
+    yield dict(x=(2, 3, 16), begin=(1, 2, 4), size=(1, 1, 8), runtime=True)
+    yield dict(x=(2, 3), begin=(2, 1), size=(0, 2), runtime=True)
+    for dtype in TYPES:
+        yield dict(x=(3, 4, 7), begin=(1, 2, 3), size=(2, 1, 3), runtime=True, dtype=dtype)
+
+
+def dynamic_update_slice(
+    s: Sketch,
+    op: str,
+    x: Dims,
+    update: Dims,
+    at: Dims,
+    constant: tuple[int, ...] = (),
+    wide: bool = False,
+    dtype: str = "float32",
+) -> list[int]:
+    """``constant``: which inputs are constants."""
+    parts = [data(s, shape, dtype, i in constant) for i, shape in enumerate((x, update))]
+    starts = ints(s, *at, wide=wide) if 2 in constant else s.feed(values=at, dtype="int32")
+    return moved(s, op, [*parts, starts], dtype)
+
+
+def dynamic_update_slice_cases() -> Iterator[Attributes]:
+    yield dict(x=(3, 4, 7), update=(2, 1, 3), at=(1, 2, 3))
+    for rank in range(1, 6):
+        update = (1, 2, 3, 1, 2)[:rank]
+        for at in ((0,) * rank, (1,) * rank, (-9,) * rank, (99,) * rank, (2, -2, 9, 2, 1)[:rank]):
+            yield dict(x=X[:rank], update=update, at=at)
+        yield dict(x=X[:rank], update=X[:rank], at=(1,) * rank)
+    for constant in ((0,), (1,), (2,), (0, 1), (1, 2)):
+        yield dict(x=(3, 4, 8), update=(2, 3, 4), at=(1, 1, 4), constant=constant)
+    for at in ((1, 2), (-(2**31), 2**31 - 1)):
+        yield dict(x=(5, 6), update=(2, 3), at=at)
+        yield dict(x=(5, 6), update=(2, 3), at=at, constant=(2,), wide=True)
+    yield dict(x=(5, 6), update=(0, 3), at=(1, 1))
+    yield dict(x=(5, 6), update=(2, 0), at=(1, 1))
+    yield dict(x=(1, 32, 2, 16), update=(1, 1, 2, 16), at=(0, 7, 0, 0))
+
+
+def dynamic_update_slice_random(rng: random.Random) -> Attributes:
+    x = random_dims(rng, rng.randint(1, 5), 6)
+    update = tuple(rng.randint(1, n) for n in x)
+    at = tuple(rng.randint(-2, n + 1) for n in x)
+    constant = tuple(i for i in range(3) if rng.random() < 0.2)
+    if len(constant) == 3:
+        constant = ()
+    return dict(x=x, update=update, at=at, constant=constant, dtype=random_type(rng))
 
 
 def slice_random(rng: random.Random) -> Attributes:
@@ -230,6 +286,11 @@ def unpack_random(rng: random.Random) -> Attributes:
 
 OPS: dict[str, Op] = {
     "SLICE": Op(slice_, with_types(slice_cases), slice_random),
+    "DYNAMIC_UPDATE_SLICE": Op(
+        dynamic_update_slice,
+        with_types(dynamic_update_slice_cases),
+        dynamic_update_slice_random,
+    ),
     "STRIDED_SLICE": Op(strided_slice, with_types(strided_slice_cases), strided_slice_random),
     "SPLIT": Op(split, split_cases, split_random),
     "SPLIT_V": Op(split_v, split_v_cases, split_v_random),
@@ -240,7 +301,11 @@ OPS: dict[str, Op] = {
 # What is known only at run time, slices from outside the tensor, and an ellipsis that stands for
 # no axis, where LiteRT takes it for one.
 LEFT_TO_LITERT: Cases = (
-    ("SLICE", dict(x=(2, 3), begin=(1, 0), size=(1, 2), runtime=True)),
+    ("SLICE", dict(x=(2, 3), begin=(1, 0), size=(1, -1), runtime=True)),
+    (
+        "DYNAMIC_UPDATE_SLICE",
+        dict(x=(2, 3), update=(1, 1), at=(1 << 31, 0), constant=(2,), wide=True),
+    ),
     ("STRIDED_SLICE", dict(x=(2, 3), begin=(5,), end=(6,), shrink_axis_mask=1)),
     ("STRIDED_SLICE", dict(x=(3, 3), begin=(1, 0), end=(3, 3), offset=True)),
     ("STRIDED_SLICE", dict(x=(3, 8), begin=(0, 1, 2), end=(0, 2, 3), ellipsis_mask=1)),
@@ -249,6 +314,8 @@ LEFT_TO_LITERT: Cases = (
 
 LITERT_REFUSES: Cases = (
     ("SLICE", dict(x=(2, 3), begin=(0, 1), size=(1, 5))),
+    ("DYNAMIC_UPDATE_SLICE", dict(x=(2, 3), update=(3, 3), at=(0, 0))),
+    ("DYNAMIC_UPDATE_SLICE", dict(x=(2, 3), update=(1, 3), at=(0,))),
     ("SLICE", dict(x=(2, 3), begin=(0, -1), size=(1, 1))),
     ("STRIDED_SLICE", dict(x=(2, 3), begin=(0,), end=(2,), step=(0,))),
     ("SPLIT", dict(x=(2, 3), axis=1, count=2)),
