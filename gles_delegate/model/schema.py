@@ -71,7 +71,7 @@ SIZED_BY = {
     "WHERE": (0,),
     "WHILE": (0,),
 }
-"""Of ops that the GPU does not take: the inputs whose values decide how large the results are."""
+"""The inputs whose values decide how large the results are, of ops that the GPU may not take."""
 
 COMPOSITE_OPTIONS = 21
 """Number of StableHLOCompositeOptions in ``union BuiltinOptions2``."""
@@ -106,6 +106,7 @@ OPTIONS = {
     "RESIZE_NEAREST_NEIGHBOR": 74,
     "LEAKY_RELU": 75,
     "MIRROR_PAD": 77,
+    "REVERSE_SEQUENCE": 87,
     "DEPTH_TO_SPACE": 94,
     "BATCH_MATMUL": 101,
     "CUMSUM": 102,

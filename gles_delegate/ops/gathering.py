@@ -1,11 +1,11 @@
-"""Ops that look elements up by indices: GATHER, GATHER_ND and ONE_HOT."""
+"""Ops that look elements up by indices: GATHER, GATHER_ND, EMBEDDING_LOOKUP, ONE_HOT ..."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
 
-from gles_delegate.dispatch import Define, Dispatch, Operand, Shape, Step
+from gles_delegate.dispatch import Define, Dispatch, Operand, Shape, Step, Value
 from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.registry import Int32, NodeView, Options, Unsupported, one_integer, op
 from gles_delegate.ops.lib.strides import normal_axis, row_major
@@ -44,6 +44,26 @@ def gather(node: NodeView, options: GatherOptions) -> list[Step]:
     ]  # fmt: skip
 
 
+@op("EMBEDDING_LOOKUP", max_version=5)
+def embedding_lookup(node: NodeView, options: Options) -> list[Step]:
+    """Rows of a table, whose quantized numbers may become real ones."""
+    indices, table = node.input(0, "int"), node.input(1, None)
+    if len(indices.shape) != 1 or len(table.shape) < 2:
+        raise Unsupported(f"indices of shape {list(indices.shape)} into {list(table.shape)}")
+    if node.dtype(0) != "int32" or node.dtype(1) not in ("float32", "int8", "uint8"):
+        raise Unsupported(f"{node.dtype(0)} indices of rows of {node.dtype(1)}")
+    shape = (*indices.shape, *table.shape[1:])
+    tensor, result = (node.graph.tensors[i] for i in (node.inputs[1], node.outputs[0]))
+    output = None
+    if tensor.is_quantized and result.dtype == "float32":
+        if tensor.dtype != "int8" or any(tensor.quantization.zero_points):
+            raise Unsupported("float32 rows of uint8, or with a zero point, which LiteRT refuses")
+        output = node.output(shape)
+    strides, walk = row_major(table.shape), (1, *(0,) * (len(shape) - 1))
+    found = gathered(node, table, indices, shape, (0, *strides[1:]), walk, (0,), i=0, output=output)
+    return [found]
+
+
 @op("GATHER_ND", max_version=6)
 def gather_nd(node: NodeView, options: Options) -> list[Step]:
     x, indices = node.input(0, None), node.input(1, "int")
@@ -70,19 +90,23 @@ def gathered(
     walk: Shape,
     axes: tuple[int, ...],
     sizes: Shape = (),
+    i: int = 1,
+    output: Value | None = None,
 ) -> Dispatch:
     """Elements of `x`, from where `strides` lead and then along `axes` by as many indices.
 
     Args:
         walk: The strides that lead to the first of those indices.
         sizes: What each index must be below; by default the sizes of `axes`.
+        i: Which input the indices are.
+        output: By default elements like those of `x`.
     """
     sizes, dense = sizes or tuple(x.shape[axis] for axis in axes), row_major(x.shape)
-    if node.is_constant(1):
-        found = node.array(1).reshape(-1, len(axes))
+    if node.is_constant(i):
+        found = node.array(i).reshape(-1, len(axes))
         if ((found < 0) | (found >= sizes)).any():
             raise Unsupported(f"indices outside the sizes {list(sizes)} that they count in")
-    output = moved_output(node, x, shape)
+    output = output or moved_output(node, x, shape)
     defines: dict[str, Define] = {
         "IN_CHANNELS": max(x.channels, 1),
         "IN_PIXELS": x.pixels,

@@ -1,14 +1,23 @@
-"""Ops that only move elements. All are strided views of their inputs."""
+"""Ops that only move elements. All but REVERSE_SEQUENCE are strided views of their inputs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
 
-from gles_delegate.dispatch import Step
-from gles_delegate.ops.lib.registry import Ints, NodeView, Options, Unsupported, one_integer, op
+from gles_delegate.dispatch import Define, Step
+from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.registry import (
+    Int32,
+    Ints,
+    NodeView,
+    Options,
+    Unsupported,
+    one_integer,
+    op,
+)
 from gles_delegate.ops.lib.strides import broadcast_strides, normal_axis, row_major
-from gles_delegate.ops.lib.views import View, moved, reshaped
+from gles_delegate.ops.lib.views import View, moved, moved_output, reshaped
 
 
 @dataclass(frozen=True)
@@ -74,6 +83,37 @@ def reverse(node: NodeView, options: Options) -> list[Step]:
     strides = tuple(-step if axis in axes else step for axis, step in enumerate(dense))
     offset = sum((x.shape[axis] - 1) * dense[axis] for axis in axes)
     return [moved(node, x, x.shape, View(x.shape, strides, offset))]
+
+
+@dataclass(frozen=True)
+class ReverseSequenceOptions(Options):
+    seq_dim: Int32 = 0
+    batch_dim: Int32 = 0
+
+
+@op("REVERSE_SEQUENCE", options=ReverseSequenceOptions)
+def reverse_sequence(node: NodeView, options: ReverseSequenceOptions) -> list[Step]:
+    x, lengths = node.input(0, None), node.input(1, "int")
+    along, batch, rank = options.seq_dim, options.batch_dim, len(x.shape)
+    if not (0 <= along < rank and 0 <= batch < rank and along != batch):
+        raise Unsupported(f"axis {along} reversed for each of axis {batch}, of {list(x.shape)}")
+    if node.dtype(0) not in ("float32", "int32", "uint8"):
+        raise Unsupported(f"input 0 is {node.dtype(0)}; expected float32, int32 or uint8")
+    if lengths.shape != x.shape[batch : batch + 1] or node.dtype(1) not in ("int32", "int64"):
+        raise Unsupported(f"{node.dtype(1)} lengths of shape {list(lengths.shape)} of {batch}")
+    if node.is_constant(1):
+        found = node.array(1)
+        if ((found < 0) | (found > x.shape[along])).any():
+            raise Unsupported(f"the lengths {found.tolist()} of an axis of size {x.shape[along]}")
+    output, strides = moved_output(node, x, x.shape), row_major(x.shape)
+    defines: dict[str, Define] = {
+        "LENGTH": x.shape[along],
+        "STRIDE": strides[along],
+        "BATCH": x.shape[batch],
+        "BATCH_STRIDE": strides[batch],
+    }
+    grid = make_grid(output.pixels, output.slices, node.limits)
+    return [node.dispatch("reverse_sequence", (x, lengths), output, grid, defines)]
 
 
 @op("TILE", max_version=3)

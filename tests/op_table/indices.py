@@ -19,10 +19,12 @@ from tests.op_table.typed import (
     data,
     moved,
     random_type,
+    random_values,
     scalar,
     with_types,
 )
 from tests.support.sketch import Dims, Sketch
+from tests.support.tflite_builder import quantization
 
 
 def indices(s: Sketch, shape: Dims, below: Dims | int, constant: bool, wide: bool = False) -> int:
@@ -101,6 +103,128 @@ def gather_nd_random(rng: random.Random) -> Attributes:
     return dict(x=x, at=at, constant=rng.random() < 0.4, dtype=random_type(rng))
 
 
+def embedding_lookup(
+    s: Sketch,
+    op: str,
+    x: Dims,
+    count: int,
+    constant: tuple[int, ...] = (),
+    dtype: str = "float32",
+    out: str = "",
+    zero_point: int = 0,
+) -> list[int]:
+    """``constant``: which inputs are constants; ``out``: the type of the output, if another."""
+    rows = indices(s, (count,), x[0], 0 in constant)
+    if not out:
+        return moved(s, op, [rows, data(s, x, dtype, 1 in constant)], dtype)
+    how = quantization(0.37, zero_point)
+    table = s.constant(random_values(s, x, dtype), quantization=how)
+    return [s.op(op, [rows, table], [s.tensor(dtype=out)])]
+
+
+def embedding_lookup_cases() -> Iterator[Attributes]:
+    yield dict(x=(7, 5), count=4)
+    for constant in ((0,), (1,)):
+        for rank in range(2, 6):
+            yield dict(x=X[:rank], count=5, constant=constant)
+        yield dict(x=(9, 16), count=11, constant=constant)
+    for x in ((4, 8), (3, 5), (5, 2, 3)):
+        yield dict(x=x, count=4, dtype="int8", out="float32")
+    yield dict(x=(4, 8), count=0)
+    yield dict(x=(1, 1), count=3)
+
+
+def embedding_lookup_random(rng: random.Random) -> Attributes:
+    x = random_dims(rng, rng.randint(2, 4), 6)
+    constant = rng.choice(((), (0,), (1,)))
+    dtype = rng.choice(("float32", "int8", "uint8"))
+    return dict(x=x, count=rng.randint(1, 9), constant=constant, dtype=dtype)
+
+
+def reverse_sequence(
+    s: Sketch,
+    op: str,
+    x: Dims,
+    seq_dim: int,
+    batch_dim: int,
+    constant: bool = False,
+    wide: bool = False,
+    dtype: str = "float32",
+) -> list[int]:
+    """``constant``: the lengths are."""
+    values = s.rng.integers(0, x[seq_dim], x[batch_dim : batch_dim + 1], endpoint=True)
+    lengths = (
+        s.constant(np.asarray(values, np.int64 if wide else np.int32))
+        if constant
+        else s.feed(values=values, dtype="int32")
+    )
+    inputs = [data(s, x, dtype), lengths]
+    return moved(s, op, inputs, dtype, seq_dim=seq_dim, batch_dim=batch_dim)
+
+
+def reverse_sequence_cases() -> Iterator[Attributes]:
+    for rank in range(2, 6):
+        for along, batch in itertools.permutations(range(rank), 2):
+            constant = bool((along + batch) % 2)
+            yield dict(x=X[:rank], seq_dim=along, batch_dim=batch, constant=constant)
+    yield dict(x=(5, 16, 8), seq_dim=1, batch_dim=0)
+    yield dict(x=(9, 3), seq_dim=1, batch_dim=0, constant=True, wide=True)
+    yield dict(x=(2, 1, 5), seq_dim=1, batch_dim=2)
+    yield dict(x=(2, 4, 0), seq_dim=1, batch_dim=0)
+    for dtype in ("int32", "uint8"):
+        yield dict(x=(3, 4, 5), seq_dim=1, batch_dim=0, dtype=dtype)
+
+
+def reverse_sequence_random(rng: random.Random) -> Attributes:
+    x = random_dims(rng, rng.randint(2, 5), 6)
+    along, batch = rng.sample(range(len(x)), 2)
+    dtype = rng.choice(("float32", "int32", "uint8"))
+    return dict(x=x, seq_dim=along, batch_dim=batch, constant=rng.random() < 0.4, dtype=dtype)
+
+
+NUMBERS = ("float32", "int32", "int8", "uint8")
+
+
+def matrix_diag(s: Sketch, op: str, x: Dims, dtype: str = "float32", zero_point: int = 0) -> int:
+    how = quantization(0.37, zero_point) if dtype in ("int8", "uint8") else None
+    s.feeds.append(random_values(s, x, dtype))
+    diagonal = s.input(x, dtype, quantization=how)
+    return s.op(op, [diagonal], [s.tensor(None, dtype, quantization=how)])
+
+
+def matrix_diag_cases() -> Iterator[Attributes]:
+    for rank, dtype in itertools.product(range(1, 5), NUMBERS):
+        yield dict(x=X[:rank], dtype=dtype)
+    for x in ((1,), (8,), (3, 9), (0,), (2, 0), (0, 3)):
+        yield dict(x=x)
+
+
+def matrix_diag_random(rng: random.Random) -> Attributes:
+    return dict(x=random_dims(rng, rng.randint(1, 4)), dtype=rng.choice(NUMBERS))
+
+
+def matrix_set_diag(
+    s: Sketch, op: str, x: Dims, constant: tuple[int, ...] = (), dtype: str = "float32"
+) -> list[int]:
+    """``constant``: which inputs are constants."""
+    shapes = x, (*x[:-2], min(x[-2:]))
+    parts = [data(s, shape, dtype, i in constant) for i, shape in enumerate(shapes)]
+    return moved(s, op, parts, dtype)
+
+
+def matrix_set_diag_cases() -> Iterator[Attributes]:
+    for rank, dtype in itertools.product(range(2, 6), NUMBERS):
+        yield dict(x=X[:rank], dtype=dtype)
+    for x in ((1, 1), (8, 5), (5, 8), (2, 3, 9), (2, 9, 3), (0, 3), (2, 3, 0)):
+        yield dict(x=x)
+    yield dict(x=(4, 4), constant=(0,))
+    yield dict(x=(3, 4, 4), constant=(1,))
+
+
+def matrix_set_diag_random(rng: random.Random) -> Attributes:
+    return dict(x=random_dims(rng, rng.randint(2, 5)), dtype=rng.choice(NUMBERS))
+
+
 def one_hot(
     s: Sketch,
     op: str,
@@ -143,8 +267,29 @@ def one_hot_random(rng: random.Random) -> Attributes:
 OPS: dict[str, Op] = {
     "GATHER": Op(gather, with_types(gather_cases), gather_random),
     "GATHER_ND": Op(gather_nd, with_types(gather_nd_cases), gather_nd_random),
+    "EMBEDDING_LOOKUP": Op(
+        embedding_lookup,
+        lambda: [
+            *embedding_lookup_cases(),
+            *(dict(x=(7, 5), count=4, dtype=dtype) for dtype in ("int8", "uint8")),
+        ],
+        embedding_lookup_random,
+    ),
+    "REVERSE_SEQUENCE": Op(reverse_sequence, reverse_sequence_cases, reverse_sequence_random),
+    "MATRIX_DIAG": Op(matrix_diag, matrix_diag_cases, matrix_diag_random),
+    "MATRIX_SET_DIAG": Op(matrix_set_diag, matrix_set_diag_cases, matrix_set_diag_random),
     "ONE_HOT": Op(one_hot, one_hot_cases, one_hot_random),
 }
 
 
-LITERT_REFUSES: Cases = (("ONE_HOT", dict(x=(2,), depth=-1)),)
+# LiteRT stores 0 off the diagonal, whatever it means.
+LEFT_TO_LITERT: Cases = (("MATRIX_DIAG", dict(x=(3,), dtype="int8", zero_point=3)),)
+
+
+LITERT_REFUSES: Cases = (
+    ("ONE_HOT", dict(x=(2,), depth=-1)),
+    ("EMBEDDING_LOOKUP", dict(x=(2,), count=2)),
+    ("EMBEDDING_LOOKUP", dict(x=(7, 5), count=4, dtype="int8", out="float32", zero_point=3)),
+    ("REVERSE_SEQUENCE", dict(x=(2, 3), seq_dim=1, batch_dim=0, dtype="int8")),
+    ("MATRIX_SET_DIAG", dict(x=(2,))),
+)

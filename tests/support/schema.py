@@ -81,6 +81,7 @@ _FIELDS = {
     "ReshapeOptions": "new_shape:[int32]",
     "ResizeBilinearOptions": "- - align_corners:bool half_pixel_centers:bool",
     "ResizeNearestNeighborOptions": "align_corners:bool half_pixel_centers:bool",
+    "ReverseSequenceOptions": "seq_dim:int32 batch_dim:int32",
     "ShapeOptions": "out_type:int8",
     "SoftmaxOptions": "beta:float32",
     "SpaceToDepthOptions": "block_size:int32",
