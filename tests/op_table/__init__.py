@@ -19,6 +19,7 @@ from tests.op_table import (
     parts,
     products,
     rearrangement,
+    scattering,
     windows,
 )
 from tests.op_table.base import Cases, Op
@@ -40,6 +41,7 @@ _MODULES = (
     axes,
     products,
     rearrangement,
+    scattering,
     joins,
     parts,
     blocks,

@@ -1,0 +1,53 @@
+#version 310 es
+#extension GL_GOOGLE_include_directive : require
+
+// SCATTER_ND and segments: each pixel of the output COMBINEs those of the input that go there.
+//
+// Pixel n of the input goes to pixel sum of index * AXIS_STRIDES, by DEPTH indices that follow each
+// other from element n * DEPTH on; nowhere if one is outside AXIS_SIZES.
+#ifndef ASSEMBLED
+#define VEC1 ivec4
+#define ELEMENT1 ivec4
+#define COMBINE SUM  // or PRODUCT, LARGEST or SMALLEST
+#define INITIAL 0  // what COMBINE starts from
+#define COUNT 20  // pixels of X
+#define INDEX_CHANNELS 2  // channels of INDICES
+#define INDEX_PIXELS 20  // pixels of INDICES
+#define DEPTH 2
+#define AXIS_SIZES int[2](4, 5)
+#define AXIS_STRIDES int[2](5, 1)
+#endif
+#include "lib/tensor.glsl"
+#include "lib/index.glsl"
+
+#define SUM(a, b) ((a) + (b))
+#define PRODUCT(a, b) ((a) * (b))
+// What LiteRT's comparison leaves of a NaN in the input is what was there before.
+#define LARGEST(a, b) ((b) != (b) ? (a) : max(a, b))
+#define SMALLEST(a, b) ((b) != (b) ? (a) : min(a, b))
+
+INPUT0(X)
+INPUT1(INDICES)
+
+void main() {
+  const int axis_sizes[DEPTH] = AXIS_SIZES, axis_strides[DEPTH] = AXIS_STRIDES;
+  int pixel = PIXEL_INVOCATION, slice = SLICE_INVOCATION;
+  if (pixel >= OUT_PIXELS || slice >= OUT_SLICES) return;
+  OUT_VEC result = OUT_VEC(INITIAL);
+  for (int n = 0; n < COUNT; ++n) {
+    int to = 0;
+    bool here = true;
+#pragma unroll
+    for (int d = 0; d < DEPTH; ++d) {
+      int index = LOAD_ELEMENT(INDICES, n * DEPTH + d, INDEX_CHANNELS, INDEX_PIXELS);
+      here = here && index >= 0 && index < axis_sizes[d];
+      to += index * axis_strides[d];
+    }
+    if (here && to == pixel) {
+      OUT_VEC v = LOAD(X, slice * COUNT + n);
+#pragma unroll
+      for (int lane = 0; lane < 4; ++lane) result[lane] = COMBINE(result[lane], v[lane]);
+    }
+  }
+  store(slice, pixel, result);
+}
