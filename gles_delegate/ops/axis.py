@@ -1,4 +1,4 @@
-"""Ops along one axis: running sums, and the index of the largest or smallest element."""
+"""Ops along one axis: running sums, and the largest or smallest elements."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from math import prod
 
 from gles_delegate.dispatch import Define, Shape, Step
 from gles_delegate.ops.lib.grid import make_grid
-from gles_delegate.ops.lib.registry import Bool, NodeView, Options, Unsupported, op
+from gles_delegate.ops.lib.registry import Bool, NodeView, Options, Unsupported, one_integer, op
 from gles_delegate.ops.lib.strides import normal_axis
-from gles_delegate.ops.lib.views import reshape_view, same_texels
+from gles_delegate.ops.lib.views import moved_output, reshape_view, same_texels
 from gles_delegate.ops.reduce import LEAST, MOST, reduced
 
 
@@ -63,6 +63,22 @@ def arg_max(node: NodeView, options: Options) -> list[Step]:
     if places == output:
         return [dispatch]
     return [dispatch, reshape_view(node.index, places, output, node.limits)]
+
+
+@op("TOPK_V2", max_version=3)
+def top_k(node: NodeView, options: Options) -> list[Step]:
+    k, x = one_integer(node, 1, "the count"), node.input(0, None)
+    if not x.shape or not 0 <= k <= x.channels or node.dtype(0) == "bool":
+        raise Unsupported(f"the {k} largest of {node.dtype(0)} {list(x.shape)}")
+    shape = (*x.shape[:-1], k)
+    values, places = moved_output(node, x, shape), node.output(shape, 1, "int", "int32")
+    steps: list[Step] = []
+    for i, output in enumerate((values, places)):
+        grid = make_grid(output.pixels, output.slices, node.limits)
+        defines: dict[str, Define] = {"INDICES": i, "IN_CHANNELS": x.channels}
+        passes = k * (x.channels + 2)
+        steps.append(node.dispatch("top_k", (x,), output, grid, defines, passes=passes))
+    return steps
 
 
 def _one_axis(node: NodeView, rank: int) -> int:

@@ -18,6 +18,7 @@ from tests.op_table.base import (
     random_dims,
 )
 from tests.support.sketch import Dims, Sketch
+from tests.support.tflite_builder import quantization
 
 
 def mean(
@@ -215,6 +216,45 @@ def arg_max(
     return s.op(op, inputs, [s.tensor(dtype=out)], output_type=TENSOR_TYPES[out])
 
 
+def top_k(
+    s: Sketch,
+    op: str,
+    x: Dims = (2, 4, 5, 9),
+    k: int = 3,
+    kind: str = "float32",
+    equal: bool = False,
+    runtime: bool = False,
+) -> list[int]:
+    """``equal``: many elements are."""
+    how = quantization(0.3, 7) if kind in ("int8", "uint8") else None
+    values = s.normal(x) if kind == "float32" and not equal else s.rng.integers(0, 9, x)
+    s.feeds.append(np.asarray(values, kind))
+    operand = s.input(x, kind, quantization=how)
+    count = s.feed(values=k, dtype="int32") if runtime else s.constant(np.int32(k))
+    outputs = [s.tensor(None, kind, quantization=how), s.tensor(None, "int32")]
+    s.op(op, [operand, count], outputs)
+    return outputs
+
+
+def top_k_cases() -> Iterator[Attributes]:
+    for x, k in itertools.product(
+        ((9,), (3, 5), (2, 3, 8), (2, 3, 4, 6), (2, 1, 3, 2, 5)), (1, 3, 5)
+    ):
+        yield dict(x=x, k=k)
+    for kind in ("float32", "int32", "int8", "uint8"):
+        yield dict(x=(3, 50), k=11, kind=kind, equal=True)
+        yield dict(x=(3, 13), k=13, kind=kind, equal=True)
+    yield dict(k=0)
+    yield dict(x=(0, 3), k=2)
+    yield dict(x=(1, 1), k=1)
+    yield dict(x=(1, 1001), k=10)
+
+
+def top_k_random(rng: random.Random) -> Attributes:
+    x = random_dims(rng, rng.randint(1, 4))
+    return dict(x=x, k=rng.randint(1, x[-1]), equal=rng.random() < 0.5)
+
+
 def axis_cases(*kinds: str) -> Iterator[Attributes]:
     for kind in kinds:
         for x in ((7,), (3, 5), (2, 3, 5), (2, 3, 4, 6), (3, 1, 4, 3, 2)):
@@ -306,6 +346,7 @@ OPS: dict[str, Op] = {
     "REDUCE_ALL": Op(reduction, logical_cases, logical_random),
     "ARG_MAX": Op(arg_max, arg_max_cases, axis_random),
     "ARG_MIN": Op(arg_max, arg_max_cases, axis_random),
+    "TOPK_V2": Op(top_k, top_k_cases, top_k_random),
     "CUMSUM": Op(cumsum, cumsum_cases, cumsum_random),
     "L2_NORMALIZATION": Op(over_channels, over_channels_cases, over_channels_random),
     "LOG_SOFTMAX": Op(over_channels, over_channels_cases, over_channels_random),
@@ -316,6 +357,7 @@ OPS: dict[str, Op] = {
 LEFT_TO_LITERT: Cases = (
     ("MEAN", dict(x=(0, 3), axes=(0,))),
     ("ARG_MAX", dict(out="int64")),
+    ("TOPK_V2", dict(runtime=True)),
 )
 
 
@@ -324,6 +366,7 @@ LITERT_REFUSES: Cases = (
     ("LOCAL_RESPONSE_NORMALIZATION", dict(x=(2, 3, 4))),
     ("MEAN", dict(axes=(4,))),
     ("ARG_MAX", dict(x=(2, 0))),
+    ("TOPK_V2", dict(x=(2, 3), k=4)),
     ("REDUCE_ANY", {}),
     ("CUMSUM", dict(x=(), axis=0)),
     ("L2_NORMALIZATION", dict(x=())),
