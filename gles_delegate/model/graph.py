@@ -6,7 +6,7 @@ in its operator list.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import isfinite
@@ -190,7 +190,7 @@ class Graph:
         subgraphs: By index, those that decompose composites; their indices are their own.
     """
 
-    tensors: tuple[Tensor, ...]
+    tensors: Sequence[Tensor]
     nodes: tuple[Node, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]

@@ -10,7 +10,7 @@ import numpy as np
 
 from gles_delegate import ops
 from gles_delegate.dispatch import Alias, Const, Operand, Value
-from gles_delegate.model.graph import Array, Graph, Tensor
+from gles_delegate.model.graph import Array, Tensor
 from gles_delegate.ops.elementwise import FusedActivation
 from gles_delegate.ops.gathering import GatherOptions
 from gles_delegate.ops.lib.packing import phwc4
@@ -55,14 +55,12 @@ def fold(node: NodeView, is_sized: Callable[[int], bool]) -> Results | None:
     return results if all(fits) else None
 
 
-def folded_into(graph: Graph, node: NodeView, results: Results) -> Graph:
-    """The graph with the outputs of a node as constants."""
-    tensors = list(graph.tensors)
+def set_constants(tensors: list[Tensor], node: NodeView, results: Results) -> None:
+    """Make constants of a node's outputs."""
     is_half = node.op == "DEQUANTIZE" and tensors[node.inputs[0]].dtype == "float16"
     for index, array in zip(node.outputs, results, strict=True):
         data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         tensors[index] = replace(tensors[index], shape=array.shape, data=data, is_half=is_half)
-    return replace(graph, tensors=tuple(tensors))
 
 
 def _results(node: NodeView, inputs: Sequence[Tensor]) -> Results:

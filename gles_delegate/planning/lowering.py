@@ -13,7 +13,7 @@ from gles_delegate.errors import ModelError, UnsupportedModelError
 from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Graph, Node
 from gles_delegate.model.schema import BUILTIN_OPERATORS, SIZED_BY
-from gles_delegate.planning.folding import fold, folded_into
+from gles_delegate.planning.folding import fold, set_constants
 from gles_delegate.planning.inlining import Inlined, given_tensors
 from gles_delegate.report import list_nodes
 
@@ -65,7 +65,8 @@ def lower_graph(
                 "constant nor a variable"
             )
     inlined = Inlined(graph)
-    graph = inlined.graph
+    tensors = list(inlined.graph.tensors)
+    graph = replace(inlined.graph, tensors=tensors)  # sees what is folded
     given = given_tensors(graph)
     shapes = {tensor.index: tensor.shape for tensor in graph.tensors} | dict(given_shapes or {})
     # For other shapes than the model's, no more is known of what the other nodes make.
@@ -78,8 +79,8 @@ def lower_graph(
         view = ops.NodeView(graph, node, shapes, limits, quantized, choice)
         results = fold(view, sized.__contains__)
         if results is not None:
-            graph = folded_into(graph, view, results)
-            shapes |= {i: graph.tensors[i].shape for i in node.outputs}
+            set_constants(tensors, view, results)
+            shapes |= {i: tensors[i].shape for i in node.outputs}
             steps.setdefault(node.index, ())
             continue
         if only is not None and node.index not in only:
@@ -116,7 +117,7 @@ def lower_graph(
                 "only; expected all outputs to, or none",
             )
     steps = {index: found for index, found in steps.items() if index not in reasons}
-    return Lowered(graph, shapes, steps, reasons)
+    return Lowered(replace(graph, tensors=tuple(tensors)), shapes, steps, reasons)
 
 
 class Lowerings:
