@@ -17,10 +17,9 @@
 #define AXIS_SIZES int[2](4, 5)
 #define AXIS_STRIDES int[2](5, 1)
 #endif
-#include "lib/tensor.glsl"
+#include "lib/shared.glsl"
 #include "lib/index.glsl"
 
-#define SUM(a, b) ((a) + (b))
 #define PRODUCT(a, b) ((a) * (b))
 // What LiteRT's comparison leaves of a NaN in the input is what was there before.
 #define LARGEST(a, b) ((b) != (b) ? (a) : max(a, b))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from io import BytesIO
 from zipfile import BadZipFile, ZipFile
 
@@ -30,27 +31,26 @@ def model_of(content: bytes, member: str | None) -> bytes:
         return content
     try:
         models = dict(_models(content))
+        name = next(iter(models)) if member is None and len(models) == 1 else member
+        if name in models:
+            return models[name]()
     except _DAMAGES as error:
         raise ModelError(f"damaged bundle of models: {error}") from error
     if not models:
         raise ModelError("expected a bundle of models (.task), found a zip file without a model")
-    name = next(iter(models)) if member is None and len(models) == 1 else member
-    if name not in models:
-        found = "nothing" if name is None else repr(name)
-        raise ModelError(
-            f"this is a bundle of models: expected member=..., one of {', '.join(models)}; found "
-            f"{found}"
-        )
-    return models[name]
+    names, found = ", ".join(models), "nothing" if name is None else repr(name)
+    raise ModelError(
+        f"this is a bundle of models: expected member=..., one of {names}; found {found}"
+    )
 
 
-def _models(content: bytes, folder: str = "") -> Iterator[tuple[str, bytes]]:
-    """The models of a bundle, by their names."""
-    with ZipFile(BytesIO(content)) as bundle:
-        for info in bundle.infolist():
-            with bundle.open(info) as file:
-                start = file.read(8)
-            if start[4:] == FILE_IDENTIFIER:
-                yield folder + info.filename, bundle.read(info)
-            elif start[:4] == _ZIP:
-                yield from _models(bundle.read(info), f"{folder}{info.filename}/")
+def _models(content: bytes, folder: str = "") -> Iterator[tuple[str, Callable[[], bytes]]]:
+    """The models of a bundle: their names, and what reads them."""
+    bundle = ZipFile(BytesIO(content))
+    for info in bundle.infolist():
+        with bundle.open(info) as file:
+            start = file.read(8)
+        if start[4:] == FILE_IDENTIFIER:
+            yield folder + info.filename, partial(bundle.read, info)
+        elif start[:4] == _ZIP:
+            yield from _models(bundle.read(info), f"{folder}{info.filename}/")

@@ -10,6 +10,7 @@ import numpy as np
 
 from gles_delegate import ops
 from gles_delegate.dispatch import Alias, Const, Operand, Value
+from gles_delegate.errors import ModelError
 from gles_delegate.model.graph import Array, Tensor
 from gles_delegate.ops.elementwise import FusedActivation
 from gles_delegate.ops.gathering import GatherOptions
@@ -34,6 +35,9 @@ def fold(node: NodeView, is_sized: Callable[[int], bool]) -> Results | None:
 
     Args:
         is_sized: Whether the shape of a tensor is known.
+
+    Raises:
+        ModelError: A constant's bytes do not fit its shape.
     """
     tensors = node.graph.tensors
     inputs = [tensors[i] for i in node.inputs if i >= 0]
@@ -45,6 +49,8 @@ def fold(node: NodeView, is_sized: Callable[[int], bool]) -> Results | None:
     try:
         with np.errstate(all="ignore"):
             results = _results(node, inputs)
+    except ModelError:
+        raise
     except (_NotFolded, Unsupported, ArithmeticError, LookupError, TypeError, ValueError):
         return None
     most = max(MOST_ELEMENTS, *(prod(tensor.shape) for tensor in inputs))
@@ -85,15 +91,14 @@ def _results(node: NodeView, inputs: Sequence[Tensor]) -> Results:
 def _moved(node: NodeView) -> Results:
     """The outputs of a node whose steps only move elements."""
     arrays = {i: node.graph.tensors[i].array() for i in node.inputs if i >= 0}
-    # The GPU has no int64; here its elements are moved like any others.
-    tensors = list(node.graph.tensors)
-    for index in {*arrays, *node.outputs}:
-        if tensors[index].dtype == "int64":
-            data = arrays[index].astype(np.int32).reshape(-1) if index in arrays else None
-            tensors[index] = replace(
-                tensors[index], dtype="int32", data=None if data is None else data.view(np.uint8)
-            )
-    steps = ops.lower(replace(node, graph=replace(node.graph, tensors=tuple(tensors))))
+    wide = [i for i in {*arrays, *node.outputs} if node.graph.tensors[i].dtype == "int64"]
+    if wide:  # the GPU has no int64; here its elements are moved like any others
+        tensors = list(node.graph.tensors)
+        for i in wide:
+            data = arrays[i].astype(np.int32).reshape(-1).view(np.uint8) if i in arrays else None
+            tensors[i] = replace(tensors[i], dtype="int32", data=data)
+        node = replace(node, graph=replace(node.graph, tensors=tensors))
+    steps = ops.lower(node)
     made: dict[Value, Array] = {}
 
     def elements(operand: Operand) -> Array:
