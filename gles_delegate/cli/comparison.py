@@ -12,13 +12,15 @@ import numpy as np
 from gles_delegate.delegate import GpuDelegate
 from gles_delegate.errors import LiteRtError, ModelError
 from gles_delegate.interpreter import Interpreter as GpuInterpreter
-from gles_delegate.model.dtypes import BYTE_LIMITS
-from gles_delegate.model.graph import Array, Tensor
+from gles_delegate.model.graph import Array, Graph, Node, Tensor
 from gles_delegate.model.reader import read_model
 from gles_delegate.options import GpuDelegateOptions
 
 MARGIN = 2
 """How many times as far from LiteRT a tensor may be as LiteRT's kernels are from each other."""
+
+DYNAMIC_RANGE = 0.02
+"""Allowed difference, as a share of the scale, where LiteRT quantizes real numbers to 8 bits."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,8 @@ def compare_outputs(
     graph = read_model(content)
     theirs = _litert(content, feeds)
     makers = {index: node for node in graph.nodes for index in node.outputs}
+    if any(_has_dynamic_range(graph, node) for node in graph.nodes):
+        tolerance = max(tolerance, DYNAMIC_RANGE)
     with GpuDelegate(options) as delegate:
         ours = GpuInterpreter(model_content=content, experimental_delegates=[delegate])
         prepare(ours, feeds)
@@ -151,11 +155,14 @@ def compare_nodes(
             for index in (index for index in results if index not in places):
                 tensor, made_by = graph.tensors[index], (node.index, node.op)
                 result, expected = results[index], theirs.get_tensor(index)
-                yield _difference(tensor, made_by, result, expected, tolerance, steps)
+                most = DYNAMIC_RANGE if _has_dynamic_range(graph, node) else tolerance
+                yield _difference(tensor, made_by, result, expected, most, steps)
 
 
 def random_feeds(content: bytes, seed: int = 0) -> dict[int, Array]:
-    """An array for each input: real numbers of -1 to 1, bytes of their whole range, others 0 or 1.
+    """An array for each input: real numbers of -1 to 1, integers of 0 or 1.
+
+    Those of 8 and 16 bits are of their whole range.
 
     Raises:
         ModelError: An input is of a type that numpy does not have.
@@ -167,7 +174,7 @@ def random_feeds(content: bytes, seed: int = 0) -> dict[int, Array]:
             raise ModelError(f"no random {tensor.dtype} for input {tensor.index} {tensor.name!r}")
         if tensor.dtype.startswith("float"):
             return rng.uniform(-1, 1, tensor.shape).astype(tensor.dtype)
-        low, high = BYTE_LIMITS.get(tensor.dtype, (0, 1))
+        low, high = tensor.limits if tensor.type.may_be_steps else (0, 1)
         return rng.integers(low, high, tensor.shape, endpoint=True).astype(tensor.dtype)
 
     graph = read_model(content)
@@ -189,7 +196,7 @@ def _difference(
         )
     real = ours.dtype.kind == "f"
     scale = np.abs(theirs[np.isfinite(theirs)]).max(initial=1) if real else 1.0
-    quantized = tensor.is_quantized and ours.dtype.itemsize == 1
+    quantized = tensor.is_quantized and not real
     return Difference(
         tensor.index,
         tensor.name,
@@ -200,6 +207,16 @@ def _difference(
         scale=float(scale),
         allowed=tolerance if real else steps if quantized else 0,
         same_maximum=bool(ours.size == 0 or np.argmax(ours) == np.argmax(theirs)),
+    )
+
+
+def _has_dynamic_range(graph: Graph, node: Node) -> bool:
+    """Whether LiteRT multiplies real numbers, which it quantizes, with quantized weights."""
+    if node.op in ("DEQUANTIZE", "EMBEDDING_LOOKUP"):
+        return False
+    inputs = [graph.tensors[index] for index in node.inputs if index >= 0]
+    return any(t.dtype == "float32" and not t.is_constant for t in inputs) and any(
+        t.is_constant and t.is_quantized and t.type.bits <= 8 for t in inputs
     )
 
 

@@ -21,7 +21,7 @@ class ElementType:
         array: The type of numpy arrays of it, as LiteRT shows them; None if it shows none.
         lanes: Its lanes on the GPU; None where the GPU does not take it.
         constant_lanes: The lanes of constants, which are converted before they are uploaded.
-        is_byte: An element takes one byte outside the GPU, and a whole lane on it.
+        bits: The size of an element outside the GPU, where it has a whole lane.
         limits: The smallest and the largest number, of integers that may stand for real numbers:
             those of activations and weights, and int32 for biases.
     """
@@ -31,31 +31,36 @@ class ElementType:
     array: Any = None
     lanes: Lanes | None = None
     constant_lanes: Lanes | None = None
-    is_byte: bool = False
+    bits: int = 32
     limits: tuple[int, int] | None = None
+
+    @property
+    def may_be_steps(self) -> bool:
+        """Whether the integers of an activation may stand for real numbers."""
+        return self.limits is not None and self.bits in (8, 16)
 
 
 ELEMENT_TYPES = (
     ElementType("float32", 1, np.float32, "float", "float"),
-    ElementType("float16", 10, np.float16, None, "float"),
-    ElementType("int32", 2, np.int32, "int", "int", False, (-(2**31), 2**31 - 1)),
-    ElementType("uint8", 3, np.uint8, "int", "int", True, (0, 255)),
-    ElementType("int64", 4, np.int64, None, "int"),
+    ElementType("float16", 10, np.float16, "float", "float", 16),
+    ElementType("int32", 2, np.int32, "int", "int", 32, (-(2**31), 2**31 - 1)),
+    ElementType("uint8", 3, np.uint8, "int", "int", 8, (0, 255)),
+    ElementType("int64", 4, np.int64, "int", "int", 64, (-(2**63), 2**63 - 1)),
     ElementType("string", 5, np.bytes_),
-    ElementType("bool", 6, np.bool_, "int", "int", True),
-    ElementType("int16", 7, np.int16),
+    ElementType("bool", 6, np.bool_, "int", "int", 8),
+    ElementType("int16", 7, np.int16, "int", "int", 16, (-(2**15), 2**15 - 1)),
     ElementType("complex64", 8, np.complex64),
-    ElementType("int8", 9, np.int8, "int", "int", True, (-128, 127)),
-    ElementType("float64", 11, np.float64),
+    ElementType("int8", 9, np.int8, "int", "int", 8, (-128, 127)),
+    ElementType("float64", 11, np.float64, None, "float"),
     ElementType("complex128", 12, np.complex128),
     ElementType("uint64", 13, np.uint64),
     ElementType("resource", 14, np.object_),
     ElementType("variant", 15, np.object_),
     ElementType("uint32", 16, np.uint32),
     ElementType("uint16", 17, np.uint16),
-    ElementType("int4", 18, np.int8),
+    ElementType("int4", 18, np.int8, None, "int", 4, (-8, 7)),
     ElementType("bfloat16", 19),
-    ElementType("int2", 20),
+    ElementType("int2", 20, None, None, "int", 2, (-2, 1)),
     ElementType("uint4", 21),
     ElementType("float8_e4m3fn", 22),
     ElementType("float8_e5m2", 23),
@@ -69,13 +74,13 @@ SCHEMA_NUMBERS = {element.name: number for number, element in enumerate(ELEMENT_
 LITERT_TYPES = {element.litert: element.name for element in ELEMENT_TYPES}
 """Names by their number in LiteRT's enum TfLiteType."""
 
-BYTE_LIMITS = {e.name: e.limits for e in ELEMENT_TYPES if e.is_byte and e.limits}
+BYTE_LIMITS = {e.name: e.limits for e in ELEMENT_TYPES if e.bits == 8 and e.limits}
 """The smallest and the largest number of each 8-bit integer type."""
 
 
 EXPECTED: dict[str | None, str] = {
     "float": "float32",
     "int": "int32 or bool",
-    None: "float32, int32 or bool",
+    None: "float32, an integer or bool",
 }
 """For messages: the types that have these lanes, or any, and are not quantized."""

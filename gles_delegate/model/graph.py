@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import isfinite
+from math import isfinite, prod
 from typing import Any
 
 import numpy as np
@@ -24,11 +24,16 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Quantization:
-    """``real = scale * (stored - zero_point)``, one pair per tensor or per index of `axis`."""
+    """``real = scale * (stored - zero_point)``, one pair per tensor or per index of `axis`.
+
+    Attributes:
+        block: If not 0, there is a pair for each so many elements along the last dimension.
+    """
 
     scales: tuple[float, ...] = ()
     zero_points: tuple[int, ...] = ()
     axis: int = 0
+    block: int = 0
 
     @property
     def pair(self) -> tuple[float, int]:
@@ -98,8 +103,10 @@ class Tensor:
                 f"byte {self.data.max()}; expected 0 or 1"
             )
         try:
-            dtype = np.dtype(self.dtype).newbyteorder("<")
-            array: Array = self.data.view(dtype)
+            if self.type.bits < 8:
+                array = _unpacked(self.data, self.type.bits, prod(self.shape))
+            else:
+                array = self.data.view(np.dtype(self.dtype).newbyteorder("<"))
             if self.sparsity is None:
                 return array.reshape(self.shape)
         except (TypeError, ValueError) as error:
@@ -112,7 +119,7 @@ class Tensor:
     @property
     def is_quantized(self) -> bool:
         """Whether its integers are quantized real numbers; int32 ones are only in a bias."""
-        holds_steps = self.type.is_byte or self.is_constant
+        holds_steps = self.type.may_be_steps or self.is_constant
         return bool(self.quantization.scales) and self.type.limits is not None and holds_steps
 
     @property
@@ -137,6 +144,8 @@ class Tensor:
             return array.astype(np.float32)
         scales = np.array(self.quantization.scales, np.float32)
         zeros = np.array(self.quantization.zero_points or (0,), np.float32)
+        if self.quantization.block:
+            return self._blockwise(array, scales, zeros)
         if scales.size > 1 or zeros.size > 1:
             shape = [1] * array.ndim
             if not 0 <= self.quantization.axis < array.ndim:
@@ -147,10 +156,35 @@ class Tensor:
             real: Array = (array.astype(np.float32) - zeros) * scales
             return real.reshape(self.shape)
         except ValueError as error:
-            raise ModelError(
-                f"damaged model: tensor {self.index} {self.name!r} of shape {list(self.shape)} has "
-                f"{scales.size} scales and {zeros.size} zero points"
-            ) from error
+            raise self._unscalable(scales, zeros) from error
+
+    def _blockwise(self, array: Array, scales: Array, zeros: Array) -> Array:
+        """The real numbers of integers that have a scale for each block."""
+        try:
+            blocks = array.astype(np.float32).reshape(scales.size, self.quantization.block)
+            real: Array = (blocks - zeros.reshape(-1, 1)) * scales.reshape(-1, 1)
+            return real.reshape(self.shape)
+        except ValueError as error:
+            raise self._unscalable(scales, zeros) from error
+
+    def _unscalable(self, scales: Array, zeros: Array) -> ModelError:
+        blocks = self.quantization.block
+        return ModelError(
+            f"damaged model: tensor {self.index} {self.name!r} of shape {list(self.shape)} has "
+            f"{scales.size} scales and {zeros.size} zero points"
+            + (f" for blocks of {blocks}" if blocks else "")
+        )
+
+
+def _unpacked(data: Array, bits: int, count: int) -> Array:
+    """Signed integers of less than a byte; the first lies in a byte's lowest bits."""
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    fields = (data[:, None] >> shifts).reshape(-1)
+    if not 0 <= fields.size - count < len(shifts):
+        raise ValueError(f"{data.size} bytes for {count} integers of {bits} bits")
+    up = 8 - bits
+    integers: Array = (fields[:count] << up).view(np.int8) >> up
+    return integers
 
 
 @dataclass(frozen=True)

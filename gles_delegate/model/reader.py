@@ -19,6 +19,7 @@ from gles_delegate.model.dtypes import ELEMENT_TYPES
 from gles_delegate.model.flatbuffer import FlatTable
 from gles_delegate.model.graph import Array, Graph, Node, Quantization, Signature, Tensor
 from gles_delegate.model.schema import (
+    BLOCKWISE_QUANTIZATION,
     BUILTIN_OPERATORS,
     COMPOSITE_OPTIONS,
     CUSTOM,
@@ -147,10 +148,14 @@ def _subgraph(table: FlatTable, buffers: list[Array], codes: list[tuple[str, int
     nodes = tuple(_node(i, node, codes) for i, node in enumerate(table.tables(3)))
     inputs = table.ints(1)
     computed = {index for node in nodes for index in node.outputs} | set(inputs)
-    tensors = tuple(
-        _tensor(i, tensor, buffers, i in computed) for i, tensor in enumerate(table.tables(0))
-    )
-    return Graph(tensors, nodes, inputs, table.ints(2))
+    tables = table.tables(0)
+    tensors = [_tensor(i, tensor, buffers, i in computed) for i, tensor in enumerate(tables)]
+    for i, tensor in enumerate(tables):
+        details = _blockwise(tensor.table(4))
+        if details is not None:
+            blocks = _blocks(details, tensors)
+            tensors[i] = replace(tensors[i], quantization=blocks)
+    return Graph(tuple(tensors), nodes, inputs, table.ints(2))
 
 
 def _buffer(table: FlatTable) -> Array:
@@ -209,6 +214,26 @@ def _quantization(table: FlatTable | None) -> Quantization:
         tuple(table.array(3, "int64").tolist()),
         table.scalar(6, "int32"),
     )
+
+
+def _blockwise(quantization: FlatTable | None) -> FlatTable | None:
+    """The table BlockwiseQuantization of a tensor that has one."""
+    if quantization is None or quantization.scalar(4, "uint8") != BLOCKWISE_QUANTIZATION:
+        return None
+    return quantization.table(5)
+
+
+def _blocks(table: FlatTable, tensors: Sequence[Tensor]) -> Quantization:
+    """Scales and zero points that are tensors themselves."""
+    scales = _pick(tensors, table.scalar(0, "int32"), "tensor of scales").array()
+    zeros = table.scalar(1, "int32")
+    # LiteRT's writers store no zero points as tensor 0, which never holds them, or as -1.
+    found = tensors[zeros] if 0 < zeros < len(tensors) else None
+    points = found.array().reshape(-1).tolist() if found and found.is_constant else []
+    block = table.scalar(2, "int32")
+    if block <= 0:
+        raise ModelError(f"damaged model: blocks of {block} elements; expected 1 or more")
+    return Quantization(tuple(scales.reshape(-1).tolist()), tuple(points), block=block)
 
 
 def _sparsity(table: FlatTable | None) -> Sparsity | None:

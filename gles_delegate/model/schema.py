@@ -73,6 +73,9 @@ SIZED_BY = {
 }
 """The inputs whose values decide how large the results are, of ops that the GPU may not take."""
 
+BLOCKWISE_QUANTIZATION = 2
+"""Number of BlockwiseQuantization in ``union QuantizationDetails``."""
+
 COMPOSITE_OPTIONS = 21
 """Number of StableHLOCompositeOptions in ``union BuiltinOptions2``."""
 

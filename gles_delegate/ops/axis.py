@@ -49,7 +49,8 @@ def arg_max(node: NodeView, options: Options) -> list[Step]:
     if not x.shape[axis]:
         raise Unsupported("an axis of no elements")
     kept = x.shape[:axis] + x.shape[axis + 1 :]
-    output = node.output(kept, kind="int", dtype="int32")
+    dtype = "int64" if node.graph.tensors[node.outputs[0]].dtype == "int64" else "int32"
+    output = node.output(kept, kind="int", dtype=dtype)
     places = node.scratch(reduced(x.shape, [axis]), "places", "int")
     places = output if same_texels(places, output) else places
     defines: dict[str, Define] = {

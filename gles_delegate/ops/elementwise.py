@@ -30,7 +30,7 @@ from gles_delegate.ops.lib.registry import (
 )
 from gles_delegate.ops.lib.strides import broadcast_shapes, broadcast_strides, merged
 
-TYPES = ("float32", "int32", "bool", "int8", "uint8")
+TYPES = ("float32", "int32", "bool", "int8", "uint8", "int16", "int64")
 """Element types that ops take which only move or choose elements."""
 
 PER_LANE = 4
@@ -55,12 +55,19 @@ class Gelu(Options):
     approximate: Bool = False
 
 
-@op("RELU", "RELU6", "LOGISTIC", "TANH", "RSQRT", max_version=3)
-@op("EXP", "SQRT", "SIN", "COS", max_version=2)
+@op("RELU", "RELU6", "LOGISTIC", "TANH", max_version=3)
+@op("SQRT", "SIN", "COS", max_version=2)
 @op("RELU_N1_TO_1", "RELU_0_TO_1", "ELU", "HARD_SWISH", max_version=1)
 @op("SQUARE", "FLOOR", "CEIL", "ROUND", max_version=1)
 def function(node: NodeView, options: Options) -> list[Step]:
     return [unary(node, inputs(node, (0,)), Call(node.op))]
+
+
+@op("RSQRT", max_version=3)
+@op("EXP", max_version=2)
+def tabulated(node: NodeView, options: Options) -> list[Step]:
+    refuse_tables(node)
+    return function(node, options)
 
 
 @op("ABS", max_version=5)
@@ -78,6 +85,7 @@ def neg(node: NodeView, options: Options) -> list[Step]:
 @op("LOG", max_version=2)
 def log(node: NodeView, options: Options) -> list[Step]:
     """Of a quantized number below 0, LiteRT takes the logarithm of 0."""
+    refuse_tables(node)
     calls = (Call("RELU"), Call("LOG")) if _quantizations(node) else (Call("LOG"),)
     return [unary(node, inputs(node, (0,)), *calls)]
 
@@ -89,6 +97,7 @@ def leaky_relu(node: NodeView, options: LeakyRelu) -> list[Step]:
 
 @op("GELU", max_version=3, options=Gelu)
 def gelu(node: NodeView, options: Gelu) -> list[Step]:
+    refuse_tables(node)
     name = "GELU_TANH" if options.approximate else "GELU"
     return [unary(node, inputs(node, (0,)), Call(name))]
 
@@ -164,13 +173,13 @@ def floor_division(node: NodeView, options: Options) -> list[Step]:
 @op("MAXIMUM", "MINIMUM", max_version=4)
 def extremum(node: NodeView, options: Options) -> list[Step]:
     refuse_rescaling(node)
-    return [broadcasting(node, inputs(node, (0, 1), "float32", "int32", "int8", "uint8"))]
+    return [broadcasting(node, inputs(node, (0, 1), "float32", "int32", "int8", "uint8", "int16"))]
 
 
 @op("BITWISE_XOR", "RIGHT_SHIFT", max_version=1)
 def bitwise(node: NodeView, options: Options) -> list[Step]:
     refuse_quantized(node)
-    return [broadcasting(node, inputs(node, (0, 1), "int32", "int8", "uint8"))]
+    return [broadcasting(node, inputs(node, (0, 1), "int32", "int8", "uint8", "int16"))]
 
 
 @op("PRELU", max_version=1)
@@ -198,7 +207,10 @@ def add_n(node: NodeView, options: Options) -> list[Step]:
 
 
 def inputs(node: NodeView, which: Iterable[int], *types: str) -> tuple[Operand, ...]:
-    """Inputs of a node, all of one of `types`; "float32", the default, is any real number.
+    """Inputs of a node, all of one of `types`.
+
+    Args:
+        types: "float32", the default, is any real number, and "int32" int64 too.
 
     Raises:
         Unsupported: They are of another type, or of several.
@@ -208,7 +220,7 @@ def inputs(node: NodeView, which: Iterable[int], *types: str) -> tuple[Operand, 
     found = {
         "float32" if operand.kind == "float" else node.dtype(i) for i, operand in operands.items()
     }
-    if len(found) != 1 or not found.issubset(expected):
+    if len(found) != 1 or not {"int32" if t == "int64" else t for t in found} <= {*expected}:
         raise Unsupported(
             f"the inputs are {' and '.join(sorted(found))}; expected {' or '.join(expected)}"
         )
@@ -219,6 +231,14 @@ def refuse_quantized(node: NodeView) -> None:
     """Raise `Unsupported` for quantized tensors, of which LiteRT takes the integers as such."""
     if _quantizations(node):
         raise Unsupported(f"LiteRT's {node.op} ignores the quantization")
+
+
+def refuse_tables(node: NodeView) -> None:
+    """Raise `Unsupported` for int16 tensors, of which LiteRT interpolates 513 results."""
+    if node.dtype(0) == "int16":
+        raise Unsupported(
+            f"int16, of which LiteRT computes {node.op} with a table, up to thousands of steps off"
+        )
 
 
 def refuse_rescaling(node: NodeView) -> None:

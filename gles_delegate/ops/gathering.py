@@ -47,18 +47,25 @@ def gather(node: NodeView, options: GatherOptions) -> list[Step]:
 @op("EMBEDDING_LOOKUP", max_version=5)
 def embedding_lookup(node: NodeView, options: Options) -> list[Step]:
     """Rows of a table, whose quantized numbers may become real ones."""
-    indices, table = node.input(0, "int"), node.input(1, None)
-    if len(indices.shape) != 1 or len(table.shape) < 2:
-        raise Unsupported(f"indices of shape {list(indices.shape)} into {list(table.shape)}")
-    if node.dtype(0) != "int32" or node.dtype(1) not in ("float32", "int8", "uint8"):
-        raise Unsupported(f"{node.dtype(0)} indices of rows of {node.dtype(1)}")
-    shape = (*indices.shape, *table.shape[1:])
+    indices, rows = node.input(0, "int"), node.shape(1)
+    if len(indices.shape) != 1 or len(rows) < 2 or node.dtype(0) != "int32":
+        raise Unsupported(
+            f"{node.dtype(0)} indices of shape {list(indices.shape)} into {list(rows)}; expected a "
+            "vector of int32 and at least a matrix"
+        )
     tensor, result = (node.graph.tensors[i] for i in (node.inputs[1], node.outputs[0]))
+    shape = (*indices.shape, *rows[1:])
     output = None
-    if tensor.is_quantized and result.dtype == "float32":
-        if tensor.dtype != "int8" or any(tensor.quantization.zero_points):
-            raise Unsupported("float32 rows of uint8, or with a zero point, which LiteRT refuses")
-        output = node.output(shape)
+    if tensor.is_quantized and tensor.dtype != result.dtype:
+        how = tensor.quantization
+        if tensor.dtype == "uint8" or any(how.zero_points) or how.axis:
+            raise Unsupported(
+                f"rows of {tensor.dtype} with the zero points {list(how.zero_points)} along axis "
+                f"{how.axis}; expected int8 or smaller, zero points of 0, and axis 0"
+            )
+        table, output = node.input(1, may_have_scales=True), node.output(shape)
+    else:
+        table = node.input(1, None)
     strides, walk = row_major(table.shape), (1, *(0,) * (len(shape) - 1))
     found = gathered(node, table, indices, shape, (0, *strides[1:]), walk, (0,), i=0, output=output)
     return [found]

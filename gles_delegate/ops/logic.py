@@ -11,6 +11,7 @@ from gles_delegate.ops.elementwise import (
     elementwise,
     inputs,
     refuse_quantized,
+    refuse_rescaling,
     unary,
 )
 from gles_delegate.ops.lib.registry import NodeView, Options, Unsupported, op
@@ -25,10 +26,14 @@ def equality(node: NodeView, options: Options) -> list[Step]:
 @op("LESS", "GREATER_EQUAL", max_version=3)
 @op("LESS_EQUAL", "GREATER", max_version=2)
 def order(node: NodeView, options: Options) -> list[Step]:
-    return _comparison(node, "float32", "int32")
+    exact = node.dtype(0) == "int16"
+    if exact:
+        refuse_rescaling(node)
+    return _comparison(node, "float32", "int32", exact=exact)
 
 
-def _comparison(node: NodeView, *types: str) -> list[Step]:
+def _comparison(node: NodeView, *types: str, exact: bool = False) -> list[Step]:
+    """Compare, after the rounding of LiteRT's kernels for quantized tensors unless `exact`."""
     operands = inputs(node, (0, 1), *types)
     if len(node.inputs) > 2:
         raise Unsupported(f"{len(node.inputs)} inputs; expected 2")
@@ -36,7 +41,7 @@ def _comparison(node: NodeView, *types: str) -> list[Step]:
     defines: dict[str, Define] = {
         f"{name}_UNIT": 2.0 ** frexp(tensor.quantization.scales[0])[1]
         for name, tensor in zip("AB", tensors, strict=True)
-        if tensor.is_quantized
+        if tensor.is_quantized and not exact
     }
     return [broadcasting(node, operands, "bool", defines=defines)]
 
@@ -56,7 +61,7 @@ def cast(node: NodeView, options: Options) -> list[Step]:
     refuse_quantized(node)
     (x,) = inputs(node, (0,), *TYPES)
     dtype = node.graph.tensors[node.outputs[0]].dtype
-    kind: Kind = "float" if dtype == "float32" else "int"
+    kind: Kind = "float" if dtype in ("float32", "float16") else "int"
     output = node.output(x.shape, kind=kind)
     function = "" if x.kind == kind == "float" else f"CAST_TO_{dtype.upper()}"
     return [elementwise(node, (x,), output, function)]

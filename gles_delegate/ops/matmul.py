@@ -20,7 +20,7 @@ class BatchMatMulOptions(Options):
 
 @op("BATCH_MATMUL", max_version=4, options=BatchMatMulOptions)
 def batch_matmul(node: NodeView, options: BatchMatMulOptions) -> list[Step]:
-    a, b = node.input(0), node.input(1)
+    a, b = node.input(0), node.input(1, may_have_scales=True)
     if min(len(a.shape), len(b.shape)) < 2:
         raise Unsupported(f"the shapes {list(a.shape)} and {list(b.shape)}; expected matrices")
     steps: list[Step] = []

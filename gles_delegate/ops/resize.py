@@ -47,7 +47,7 @@ class ResizeNearestOptions(Options):
 def resize_nearest(node: NodeView, options: ResizeNearestOptions) -> list[Step]:
     x = node.input(0, None)
     output = moved_output(node, x, _resized(node, x.shape))
-    of_bytes = node.graph.tensors[output.tensor].type.is_byte
+    of_bytes = node.graph.tensors[output.tensor].type.bits == 8
     modes = options.align_corners or options.half_pixel_centers
     defines: dict[str, Define] = {
         "ROUNDED": int(options.align_corners),

@@ -188,7 +188,7 @@ def _lowered(node: ops.NodeView) -> list[Step]:
         ModelError: The model's bytes are damaged.
     """
     try:
-        return [_fake_quantized(step, node.graph) for step in ops.lower(node)]
+        return [_rounded(step, node.graph) for step in ops.lower(node)]
     except ModelError:
         raise
     except (ArithmeticError, LookupError, ValueError) as error:
@@ -199,10 +199,14 @@ def _lowered(node: ops.NodeView) -> list[Step]:
         ) from error
 
 
-def _fake_quantized(step: Step, graph: Graph) -> Step:
-    """Append fake quantization to the epilogue if the output is quantized."""
+def _rounded(step: Step, graph: Graph) -> Step:
+    """Append the rounding of the output's type to the epilogue, if it is none of the GPU's."""
     tensor = graph.tensors[step.output.tensor]
-    if isinstance(step, Alias) or step.output.part or not tensor.is_quantized:
+    if isinstance(step, Alias) or step.output.part:
+        return step
+    if tensor.dtype == "float16":
+        return replace(step, epilogue=(*step.epilogue, Call("CAST_TO_FLOAT16")))
+    if not tensor.is_quantized:
         return step
     low, high = tensor.limits
     scale, zero = tensor.quantization.pair

@@ -90,7 +90,7 @@ class Elements:
     """The elements of the tensor's own type.
 
     Attributes:
-        packed: PHWC4 texels of float32 or int32, dequantized for an 8-bit tensor; otherwise
+        packed: PHWC4 texels of float32 or int32, dequantized for a quantized tensor; otherwise
             row-major elements.
         half: Real numbers are float16 outside.
     """
@@ -99,19 +99,21 @@ class Elements:
     half: bool = False
 
     def outside(self, edge: Edge) -> Value:
-        """Row-major elements: four per texel, or sixteen bytes per texel."""
+        """Row-major elements: four lanes per texel, or 128 bits of integers of another size."""
         value = edge.value
-        kind: Kind = "half" if self.half and value.kind == "float" else value.kind
-        if self._has_bytes(edge):
-            return Value(value.tensor, (ceil(value.elements / 16), 4), OUTSIDE, "int")
+        half = self.half or (edge.tensor.dtype == "float16" and not self.packed)
+        kind: Kind = "half" if half and value.kind == "float" else value.kind
+        if self._is_converted(edge):
+            texels = ceil(value.elements * edge.tensor.type.bits / 128)
+            return Value(value.tensor, (texels, 4), OUTSIDE, "int")
         if self.packed or value.channels == 4 or value.pixels == 1:
             return Value(value.tensor, value.shape, OUTSIDE, kind)
         return Value(value.tensor, (ceil(value.elements / 4), 4), OUTSIDE, kind)
 
     def enter(self, edge: Edge) -> Step:
         outside = self.outside(edge)
-        if self._has_bytes(edge):
-            return self._converted(edge, "unpack_bytes", outside, edge.value)
+        if self._is_converted(edge):
+            return self._converted(edge, "unpack_integers", outside, edge.value)
         if self._is_as_outside(edge):
             return Alias(-1, edge.value, outside)
         return view(outside, edge.value, View((edge.value.elements,), (1,)), edge.limits, -1)
@@ -124,24 +126,27 @@ class Elements:
     def write_back(self, edge: Edge) -> Step:
         """Like `leave`, but always into the value `outside` itself."""
         outside = self.outside(edge)
-        if self._has_bytes(edge):
-            return self._converted(edge, "pack_bytes", edge.value, outside)
+        if self._is_converted(edge):
+            return self._converted(edge, "pack_integers", edge.value, outside)
         return view(edge.value, outside, View((outside.elements,), (1,)), edge.limits, -1)
 
-    def _has_bytes(self, edge: Edge) -> bool:
-        return not self.packed and edge.tensor.type.is_byte
+    def _is_converted(self, edge: Edge) -> bool:
+        """Whether the tensor has integers of another size than a lane's."""
+        tensor = edge.tensor
+        return not self.packed and tensor.dtype != "float16" and tensor.type.bits != 32
 
     def _is_as_outside(self, edge: Edge) -> bool:
         """Whether the texels outside are the tensor's, so that nothing is converted."""
         outside = self.outside(edge)
         same = (outside.shape, outside.kind) == (edge.shape, edge.stored)
-        return same and not self._has_bytes(edge)
+        return same and not self._is_converted(edge)
 
     def _converted(self, edge: Edge, shader: str, source: Value, output: Value) -> Dispatch:
         defines: dict[str, Define] = {
             "CHANNELS": edge.value.channels,
             "PIXELS": edge.value.pixels,
-            "SIGNED": int(edge.tensor.dtype == "int8"),
+            "BITS": edge.tensor.type.bits,
+            "SIGNED": int(edge.tensor.dtype.startswith("int")),
             **edge.quantization(),
         }
         grid = make_grid(output.pixels, output.slices, edge.limits)

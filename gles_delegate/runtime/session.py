@@ -147,11 +147,13 @@ class Session:
         Arrays must be contiguous, of the types and sizes of the plan's tensors.
 
         Raises:
-            ValueError: A bound buffer or texture was released or resized. Nothing ran.
+            ValueError: A bound buffer or texture was released or resized, or an int64 input has
+                a number that is no int32. Nothing ran.
             GLError: The driver refused a call. The outputs are then invalid.
             ContextLostError: It has reset the context.
         """
         for index in self.inputs:
+            _require_32_bits(index, inputs[index])
             self._buffers.upload(self._plan.inputs[index], inputs[index])
         self._commands.run()
         self._gpu.gl.check_reset("invoke")
@@ -229,6 +231,17 @@ class Session:
     def release(self) -> None:
         """Delete every GL object, and none of the app's."""
         release_all((self._buffers, self._programs, self._recorder, self._readback))
+
+
+def _require_32_bits(index: int, array: Array) -> None:
+    """Raise ValueError if an array of int64 has a number that is no int32."""
+    if array.dtype == np.int64 and array.size:
+        low, high = int(array.min()), int(array.max())
+        if low < -(2**31) or high >= 2**31:
+            raise ValueError(
+                f"expected int64 numbers of -2**31 to 2**31 - 1 in tensor {index}, which the GPU "
+                f"computes as int32, found {low if low < -(2**31) else high}"
+            )
 
 
 class _Readback:

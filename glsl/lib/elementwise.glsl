@@ -222,6 +222,10 @@ ivec4 SELECT(ivec4 condition, ivec4 x, ivec4 y) {
   return choose(y, x, notEqual(condition, ivec4(0)));
 }
 
+vec4 CAST_TO_FLOAT16(vec4 x) {
+  return vec4(unpackHalf2x16(packHalf2x16(x.xy)), unpackHalf2x16(packHalf2x16(x.zw)));
+}
+vec4 CAST_TO_FLOAT16(ivec4 x) { return vec4(x); }
 vec4 CAST_TO_FLOAT32(ivec4 x) { return vec4(x); }
 ivec4 CAST_TO_BOOL(vec4 x) { return ivec4(notEqual(x, vec4(0.0))); }
 ivec4 CAST_TO_BOOL(ivec4 x) { return ivec4(notEqual(x, ivec4(0))); }
@@ -231,10 +235,14 @@ ivec4 CAST_TO_INT32(vec4 x) {
   inside = choose(inside, largest, greaterThan(x, vec4(2147483520.0)));
   return choose(inside, largest, isnan(x));
 }
+ivec4 CAST_TO_INT64(vec4 x) { return CAST_TO_INT32(x); }
+ivec4 CAST_TO_INT16(vec4 x) { return clamp(CAST_TO_INT32(x), -32768, 32767); }
 ivec4 CAST_TO_INT8(vec4 x) { return clamp(CAST_TO_INT32(x), -128, 127); }
 ivec4 CAST_TO_UINT8(vec4 x) { return clamp(CAST_TO_INT32(x), 0, 255); }
 // Of wider integers the lowest bits are kept.
 ivec4 CAST_TO_INT32(ivec4 x) { return x; }
+ivec4 CAST_TO_INT64(ivec4 x) { return x; }
+ivec4 CAST_TO_INT16(ivec4 x) { return x << 16 >> 16; }
 ivec4 CAST_TO_INT8(ivec4 x) { return x << 24 >> 24; }
 ivec4 CAST_TO_UINT8(ivec4 x) { return x & 255; }
 #endif

@@ -34,7 +34,7 @@ def test_inspect(model: Path, mixed: Path) -> None:
     assert "2 of 2 nodes run on the GPU" in text
     assert "planned for any device with OpenGL ES 3.1\n" in text
     text = call("inspect", mixed)
-    assert "2     CAST  1        CPU      output 0 is int64" in text
+    assert "2     CAST  1        CPU      output 0 is float64" in text
     assert "segment 0: 2 nodes in" in text
     data = call_json("inspect", mixed, "--partitions", 9)
     assert [part["nodes"] for part in data["segments"]] == [[0, 1], [4, 5]]

@@ -105,7 +105,7 @@ def test_what_nodes_on_the_cpu_use_cannot_be_bound(app: App) -> None:
 def test_an_output_that_another_segment_reads_cannot_be_bound(app: App) -> None:
     s = Sketch(np.random.default_rng(3))
     x = s.op("EXP", [s.feed((2, 3))])
-    whole = s.op("CAST", [x], [s.tensor(dtype=np.int64)])
+    whole = s.op("CAST", [x], [s.tensor(dtype=np.float64)])
     y = s.op("SUB", [x, s.op("CAST", [whole], [s.tensor()])])
     interpreter = split(app, complete(s, [x, y]), max_delegated_partitions=ALL)
     assert interpreter

@@ -124,7 +124,7 @@ def test_nested_and_twice(host: Host, mixed: bool) -> None:
     outputs = [s.op("MUL", [z, y], [SHAPE]), y]
     if mixed:
         outputs.append(
-            s.op("CAST", [s.op("CAST", [z], [s.tensor(SHAPE, np.int64)])], [s.tensor(SHAPE)])
+            s.op("CAST", [s.op("CAST", [z], [s.tensor(SHAPE, np.float64)])], [s.tensor(SHAPE)])
         )
     check(host, s.build(outputs), s.feeds, 2 * mixed)
 

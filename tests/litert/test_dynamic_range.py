@@ -1,4 +1,4 @@
-"""Models with float activations and 8-bit weights.
+"""Models with float activations and weights of 8 bits or less.
 
 LiteRT rounds their activations to 8 bits at run time, and the delegate does not: it is compared
 closely with the same model in float, and loosely with LiteRT.
@@ -13,7 +13,8 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.support.oracle import assert_close, run_gles, run_litert
-from tests.support.tflite_builder import ModelBuilder, quantization
+from tests.support.schema import Values
+from tests.support.tflite_builder import ModelBuilder, blockwise, quantization
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -25,36 +26,78 @@ CASES = (  # those that LiteRT has kernels for: op, weights for 5 channels, axis
 )
 
 
-def model(op: str, steps: NDArray[Any], scales: NDArray[Any], axis: int, *, float32: bool) -> bytes:
+TYPES = {"int8": 127, "int4": 7, "int2": 1}
+"""With the largest number of each."""
+
+
+def model(op: str, steps: NDArray[Any], scales: NDArray[Any], axis: int, dtype: str) -> bytes:
     builder = ModelBuilder()
     x = builder.input((2, 5) if op == "FULLY_CONNECTED" else (2, 8, 9, 5))
     outputs = steps.shape[axis]
-    if float32:
+    if dtype == "float32":
         shape = [1] * steps.ndim
         shape[axis] = -1
         weights = builder.constant((steps * scales.reshape(shape)).astype(np.float32))
     else:
         stored = quantization(scales, 0, axis)
-        weights = builder.constant(steps.astype(np.int8), quantization=stored)
+        weights = stored_as(builder, dtype, steps, stored)
     bias = builder.constant(np.linspace(-1, 1, outputs, dtype=np.float32))
     options: dict[str, Any] = {} if op == "FULLY_CONNECTED" else {"stride_w": 1, "stride_h": 1}
     if op == "DEPTHWISE_CONV_2D":
         options["depth_multiplier"] = 1
-    version = 3 if op == "FULLY_CONNECTED" else 6
+    version = {"int4": 7, "int2": 13}.get(dtype, 3) if op == "FULLY_CONNECTED" else 6
     y = builder.op(op, [x, weights, bias], version=version, **options)
     return builder.build(outputs=[y])
 
 
+def stored_as(builder: ModelBuilder, dtype: str, steps: NDArray[Any], how: Values) -> int:
+    if dtype == "int8":
+        return builder.constant(steps.astype(np.int8), quantization=how)
+    return builder.small(steps, dtype, quantization=how)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize(("op", "shape", "axis", "count"), CASES)
 def test_weights_are_the_numbers_they_stand_for(
-    op: str, shape: tuple[int, ...], axis: int, count: int
+    op: str, shape: tuple[int, ...], axis: int, count: int, dtype: str
 ) -> None:
+    if (op, dtype) == ("DEPTHWISE_CONV_2D", "int4") or (
+        dtype == "int2" and op != "FULLY_CONNECTED"
+    ):
+        pytest.skip("LiteRT has no kernel for it")
     rng = np.random.default_rng(0)
-    steps = rng.integers(-127, 128, shape)
+    steps = rng.integers(-TYPES[dtype], TYPES[dtype], shape, endpoint=True)
     scales = rng.uniform(0.01, 0.03, count).astype(np.float32)
     spread = scales.repeat(shape[axis] // count)
     x = rng.standard_normal((2, 5) if op == "FULLY_CONNECTED" else (2, 8, 9, 5)).astype(np.float32)
-    ours = run_gles(model(op, steps, scales, axis, float32=False), [x])
-    assert_close(ours, run_litert(model(op, steps, spread, axis, float32=True), [x]))
-    (hybrid,) = run_litert(model(op, steps, scales, axis, float32=False), [x])
+    ours = run_gles(model(op, steps, scales, axis, dtype), [x])
+    assert_close(ours, run_litert(model(op, steps, spread, axis, "float32"), [x]))
+    (hybrid,) = run_litert(model(op, steps, scales, axis, dtype), [x])
     assert np.abs(ours[0] - hybrid).max() < 0.02 * np.abs(hybrid).max()
+
+
+@pytest.mark.parametrize(
+    ("op", "dtype"),
+    [("FULLY_CONNECTED", "int4"), ("EMBEDDING_LOOKUP", "int4"), ("EMBEDDING_LOOKUP", "int2")],
+)
+def test_weights_with_a_scale_for_each_block(op: str, dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    steps = rng.integers(-TYPES[dtype], TYPES[dtype], (7, 64), endpoint=True)
+    scales = rng.uniform(0.01, 0.03, (7, 2)).astype(np.float16)
+    builder = ModelBuilder()
+    blocks = builder.constant(scales)
+    weights = builder.small(steps, dtype, quantization=blockwise(blocks, 32))
+    real = steps * scales.repeat(32, axis=1).astype(np.float32)
+    if op == "EMBEDDING_LOOKUP":
+        x: NDArray[Any] = np.array([3, 0, 6], np.int32)
+        y = builder.op(op, [builder.input(x.shape, x.dtype), weights], [builder.tensor((3, 64))])
+        expected = real[x]
+    else:
+        x = rng.standard_normal((2, 64)).astype(np.float32)
+        y = builder.op(op, [builder.input(x.shape), weights], [(2, 7)], version=13)
+        expected = x @ real.T
+    content = builder.build(outputs=[y])
+    (ours,) = run_gles(content, [x])
+    np.testing.assert_allclose(ours, expected, atol=1e-5)
+    (theirs,) = run_litert(content, [x])
+    assert np.abs(ours - theirs).max() < 0.02 * np.abs(theirs).max()

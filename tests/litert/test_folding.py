@@ -173,7 +173,7 @@ def test_the_shape_of_what_the_cpu_makes(read_by_cpu: bool) -> None:
     """A node on the CPU may read the shape as well; it then computes that itself."""
     s = Sketch(np.random.default_rng(0))
     x = s.op("EXP", [s.feed((2, 6))], [(2, 6)])
-    whole = s.op("CAST", [x], [s.tensor((2, 6), "int64")])
+    whole = s.op("CAST", [x], [s.tensor((2, 6), "float64")])
     y = s.op("CAST", [whole], [s.tensor((2, 6))])
     number = SCHEMA_NUMBERS["int32"]
     shape = s.op("SHAPE", [y], [s.tensor((2,), "int32")], out_type=number)
@@ -181,7 +181,7 @@ def test_the_shape_of_what_the_cpu_makes(read_by_cpu: bool) -> None:
     turned = s.op("REVERSE_V2", [shape, axis], [s.tensor((2,), "int32")])
     outputs = [s.op("TANH", [s.op("RESHAPE", [y, turned], [(6, 2)])], [(6, 2)])]
     if read_by_cpu:
-        outputs.append(s.op("RESHAPE", [whole, turned], [s.tensor((6, 2), "int64")]))
+        outputs.append(s.op("RESHAPE", [whole, turned], [s.tensor((6, 2), "float64")]))
     content = s.build(outputs)
     options = gd.GpuDelegateOptions(max_delegated_partitions=9)
     with gd.GpuDelegate(options) as delegate:

@@ -51,7 +51,8 @@ def as_param(case: Case) -> Any:
 def check(case: Case, context: gd.EglContext, run_in_host: Run = run_gles) -> None:
     content, inputs = case.build()
     reference = run_litert(content, inputs)
-    assert_close(run_in_host(content, inputs, context), reference, special=case.special)
+    ours = run_in_host(content, inputs, context)
+    assert_close(ours, reference, special=case.special, steps=case.steps)
 
 
 @pytest.mark.parametrize("case", list(map(as_param, CASES)))

@@ -1,4 +1,4 @@
-"""Quantized tensors: ops that compute, on bytes."""
+"""Quantized tensors: ops that compute, on integers of 8 and 16 bits."""
 
 from __future__ import annotations
 
@@ -16,14 +16,19 @@ from tests.op_table.base import (
 from tests.support.sketch import Dims, Sketch
 from tests.support.tflite_builder import quantization
 
-ZERO_POINTS = {"int8": 3, "uint8": 131}
+ZERO_POINTS = {"int8": 3, "uint8": 131, "int16": 0}
 
 
 IN_SCALE = 0.05
 
 
+FINER = 1 / 256
+"""How much smaller the steps of 16 bits are."""
+
+
 FIXED_OUTPUTS = {
     "SOFTMAX": (1 / 256, {"int8": -128, "uint8": 0}),
+    "SOFTMAX (16-bit)": (2.0**-15, {"int16": 0}),
     "LOG_SOFTMAX": (16 / 256, {"int8": 127, "uint8": 255}),
     "L2_NORMALIZATION": (1 / 128, {"int8": 0, "uint8": 128}),
 }
@@ -36,26 +41,33 @@ def eight_bit(
     kind: str,
     weights: Dims = (),
     per_channel: bool = True,
+    stored: str = "",
     integers: tuple[Dims | int, ...] = (),
     out_scale: float = IN_SCALE,
     **options: Any,
 ) -> int:
     """`op` on a quantized input, then on the constants `integers`.
 
+    Each scale of int16 tensors is `FINER`.
+
     Args:
         weights: The shape of quantized weights, which come after the input and before a bias.
         per_channel: The weights have a scale for each output channel.
+        stored: The type of the weights; "" for that of 8 bits.
     """
     name = op.partition(" ")[0]
-    inputs = [drawn_bytes(s, x, kind)]
+    out_scale *= FINER if kind == "int16" else 1
+    inputs = [drawn_integers(s, x, kind)]
     if name == "BATCH_MATMUL":
-        inputs.append(drawn_bytes(s, weights, kind))
+        inputs.append(drawn_integers(s, weights, kind))
     elif weights:
-        inputs += quantized_weights(s, weights, kind, 3 if "DEPTHWISE" in op else 0, per_channel)
+        inputs += quantized_weights(
+            s, weights, kind, 3 if "DEPTHWISE" in op else 0, per_channel, stored
+        )
     inputs += [s.constant(np.array(values, np.int32)) for values in integers]
     if name == "TRANSPOSE_CONV":
         inputs = [inputs[3], inputs[1], inputs[0], inputs[2]]
-    scale, zero_points = FIXED_OUTPUTS.get(name, (out_scale, ZERO_POINTS))
+    scale, zero_points = FIXED_OUTPUTS.get(op, FIXED_OUTPUTS.get(name, (out_scale, ZERO_POINTS)))
     result = s.tensor(dtype=kind, quantization=quantization(scale, zero_points[kind]))
     if name.startswith("ARG_"):
         result = s.tensor(dtype="int32")
@@ -63,22 +75,35 @@ def eight_bit(
     return s.op(name, inputs, [result], **options)
 
 
-def drawn_bytes(s: Sketch, shape: Dims, kind: str) -> int:
+def in_scale(kind: str) -> float:
+    return IN_SCALE * (FINER if kind == "int16" else 1)
+
+
+def drawn_integers(s: Sketch, shape: Dims, kind: str) -> int:
     limits = np.iinfo(kind)
     s.feeds.append(s.rng.integers(limits.min, limits.max, shape, kind, endpoint=True))
-    return s.input(shape, kind, quantization=quantization(IN_SCALE, ZERO_POINTS[kind]))
+    return s.input(shape, kind, quantization=quantization(in_scale(kind), ZERO_POINTS[kind]))
 
 
-def quantized_weights(s: Sketch, shape: Dims, kind: str, axis: int, per_channel: bool) -> list[int]:
+def quantized_weights(
+    s: Sketch, shape: Dims, kind: str, axis: int, per_channel: bool, stored: str = ""
+) -> list[int]:
     """Weights, whose output channels are the dimension `axis`, and biases."""
-    zero_point = 0 if kind == "int8" else 120
+    zero_point = 120 if kind == "uint8" else 0
     scales = s.rng.uniform(0.005, 0.02, shape[axis] if per_channel else 1)
-    limits = np.iinfo(kind)
-    values = s.rng.integers(limits.min + 1, limits.max, shape, kind, endpoint=True)
-    biases = s.rng.integers(-500, 500, shape[axis], np.int32)
+    how = quantization(scales, zero_point, axis)
+    if stored:
+        weights = s.small(s.rng.integers(-7, 7, shape, endpoint=True), stored, quantization=how)
+    else:
+        dtype = "uint8" if kind == "uint8" else "int8"
+        limits = np.iinfo(dtype)
+        values = s.rng.integers(limits.min + 1, limits.max, shape, dtype, endpoint=True)
+        weights = s.constant(values, quantization=how)
+    wide = np.int64 if kind == "int16" else np.int32
+    biases = s.rng.integers(-500, 500, shape[axis], wide) * (256 if kind == "int16" else 1)
     return [
-        s.constant(values, quantization=quantization(scales, zero_point, axis)),
-        s.constant(biases, quantization=quantization(scales * IN_SCALE)),
+        weights,
+        s.constant(biases, quantization=quantization(scales * in_scale(kind))),
     ]
 
 
@@ -160,16 +185,28 @@ def batch_matmul_8_bit() -> Iterator[Attributes]:
         yield dict(x=a, kind="int8", weights=b, out_scale=0.5)
 
 
+def with_int4(cases: Iterable[Attributes]) -> list[Attributes]:
+    """The cases, and those of int8 with weights of 4 bits."""
+    listed = list(cases)
+    return listed + [dict(case, stored="int4") for case in listed if case["kind"] == "int8"]
+
+
+def as_16_bit(cases: Iterable[Attributes]) -> Op:
+    """The cases of int8, with int16 activations."""
+    kept = [dict(case, kind="int16") for case in cases if case["kind"] == "int8"]
+    return quantized(lambda: kept)
+
+
 def quantized(cases: Callable[[], Iterable[Attributes]]) -> Op:
     """Fixed cases, of which the random ones are the same with other numbers."""
     return Op(eight_bit, cases, lambda rng: rng.choice(list(cases())))
 
 
 OPS: dict[str, Op] = {
-    "CONV_2D (8-bit)": quantized(conv_8_bit),
-    "DEPTHWISE_CONV_2D (8-bit)": quantized(depthwise_8_bit),
+    "CONV_2D (8-bit)": quantized(lambda: with_int4(conv_8_bit())),
+    "DEPTHWISE_CONV_2D (8-bit)": quantized(lambda: with_int4(depthwise_8_bit())),
     "TRANSPOSE_CONV (8-bit)": quantized(transpose_conv_8_bit),
-    "FULLY_CONNECTED (8-bit)": quantized(fully_connected_8_bit),
+    "FULLY_CONNECTED (8-bit)": quantized(lambda: with_int4(fully_connected_8_bit())),
     "BATCH_MATMUL (8-bit)": quantized(batch_matmul_8_bit),
     "AVERAGE_POOL_2D (8-bit)": quantized(pool_8_bit),
     "MAX_POOL_2D (8-bit)": quantized(pool_8_bit),
@@ -182,4 +219,16 @@ OPS: dict[str, Op] = {
     "SOFTMAX (8-bit)": quantized(lambda: channels_8_bit(beta=1.0)),
     "LOG_SOFTMAX (8-bit)": quantized(channels_8_bit),
     "L2_NORMALIZATION (8-bit)": quantized(channels_8_bit),
+    "CONV_2D (16-bit)": as_16_bit(conv_8_bit()),
+    "DEPTHWISE_CONV_2D (16-bit)": as_16_bit(depthwise_8_bit()),
+    "TRANSPOSE_CONV (16-bit)": as_16_bit(transpose_conv_8_bit()),
+    "FULLY_CONNECTED (16-bit)": as_16_bit(fully_connected_8_bit()),
+    "BATCH_MATMUL (16-bit)": as_16_bit(batch_matmul_8_bit()),
+    "AVERAGE_POOL_2D (16-bit)": as_16_bit(pool_8_bit()),
+    "MAX_POOL_2D (16-bit)": as_16_bit(pool_8_bit()),
+    "MEAN (16-bit)": as_16_bit(axes_8_bit(IN_SCALE, 0.02)),
+    "SUM (16-bit)": as_16_bit(axes_8_bit(0.5)),
+    "REDUCE_MAX (16-bit)": as_16_bit(axes_8_bit(IN_SCALE)),
+    "REDUCE_MIN (16-bit)": as_16_bit(axes_8_bit(IN_SCALE)),
+    "SOFTMAX (16-bit)": as_16_bit(channels_8_bit(beta=1.0)),
 }

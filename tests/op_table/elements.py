@@ -21,10 +21,16 @@ Shapes = tuple[Dims, ...]
 INTEGER_EXTREMES = (0, 1, -1, 2, -3, 7, 46341, -46341, 2**31 - 1, -(2**31))
 
 
-RANGES = {"int32": (-60, 60), "bool": (0, 1), "int8": (-128, 127), "uint8": (0, 255)}
+RANGES = {
+    **dict.fromkeys(("int32", "int64"), (-60, 60)),
+    "bool": (0, 1),
+    "int8": (-128, 127),
+    "uint8": (0, 255),
+    "int16": (-(2**15), 2**15 - 1),
+}
 
 
-ZERO_POINTS = {"int8": -4, "uint8": 124}
+ZERO_POINTS = {"int8": -4, "uint8": 124, "int16": 0}
 
 
 FIXED_OUTPUTS = {"LOGISTIC": (1 / 256, 0), "TANH": (1 / 128, 128)}
@@ -92,6 +98,8 @@ def add_n(s: Sketch, op: str, count: int, x: Dims = (3, 5), **how: Any) -> int:
 def output_quantization(op: str, dtype: str, scales: tuple[float, ...]) -> Any:
     if not scales or dtype == "bool":
         return None
+    if op in FIXED_OUTPUTS and dtype == "int16":
+        return quantization(2.0**-15)
     if op in FIXED_OUTPUTS:
         scale, above = FIXED_OUTPUTS[op]
         return quantization(scale, RANGES[dtype][0] + above)
@@ -112,13 +120,14 @@ def numbers(
     rng: np.random.Generator, op: str, position: int, shape: Dims, dtype: str, quantized: bool
 ) -> NDArray[Any]:
     """Random operands inside the domain of an op; for comparisons many are equal."""
-    if dtype == "float32":
+    if dtype.startswith("float"):
         real = np.asarray(3 * rng.standard_normal(shape), np.float32)
         if op in (*COMPARISONS, "FLOOR_DIV", "FLOOR_MOD"):
             real = np.asarray(np.round(5 * real) / 5, np.float32)
         if op in POSITIVE or (op == "POW" and position == 0):
             real = np.abs(real) + np.float32(0.01)
-        return np.where(real == 0, np.float32(0.5), real) if op in DIVISIONS else real
+        real = np.where(real == 0, np.float32(0.5), real) if op in DIVISIONS else real
+        return real.astype(dtype)
     low, high = RANGES[dtype]
     zero = ZERO_POINTS[dtype] if quantized else 0
     if quantized and op in POSITIVE:

@@ -74,16 +74,22 @@ BROADCAST_TRIPLES: tuple[Shapes, ...] = (
 )
 
 
-TYPES = ("float32", "int32", "bool", "int8", "uint8")
+TYPES = ("float32", "int32", "bool", "int8", "uint8", "int16", "int64")
 
 
 FLOAT, NUMBER, BIT = ("float32",), ("float32", "int32"), ("bool",)
 
 
-INTEGER, INT8, BYTE = ("int32",), ("int8",), ("int8", "uint8")
+INTEGER, WIDE, SHORT = ("int32",), ("int64",), ("int16",)
+
+
+INT8, BYTE = ("int8",), ("int8", "uint8")
 
 
 RESCALED, ALIKE = (0.05, 0.031, 0.07), (0.05, 0.05, 0.05)
+
+
+FINER = (0.0005, 0.00031, 0.0007)
 
 
 @dataclass(frozen=True)
@@ -148,10 +154,10 @@ def ternary_cases(triples: tuple[Shapes, ...]) -> Iterator[Attributes]:
 
 
 def cast_cases() -> Iterator[Attributes]:
-    for dtype, out in itertools.product(TYPES, TYPES):
+    for dtype, out in itertools.product((*TYPES, "float16"), repeat=2):
         for shape in ((), (7,), (3, 4, 5, 7), (2, 3, 4, 5, 8), (0, 3)):
             yield dict(x=(shape,), dtype=dtype, out=out)
-        if dtype in ("float32", "int32"):
+        if dtype in ("float32", "int32") and out != "int64":
             yield dict(dtype=dtype, out=out, special=1)
     yield dict(x=((3, 5),), out="int32", past_newest=0)
 
@@ -303,6 +309,21 @@ ROWS = {
         f"{op} (int32)": Row(2, INTEGER, extreme(2, *INTEGER), ACTS) for op in ("ADD", "SUB", "MUL")
     },
     "DIV (int32)": Row(2, INTEGER, QUOTIENTS, ACTS),
+    **{f"{op} (int64)": Row(2, WIDE) for op in ("ADD", "SUB", "MUL", *COMPARISONS)},
+    **{f"{op} (int64)": Row(2, WIDE) for op in ("MAXIMUM", "MINIMUM")},
+    **{
+        f"{op} (int16)": Row(2, SHORT)
+        for op in ("MAXIMUM", "MINIMUM", "RIGHT_SHIFT", "BITWISE_XOR")
+    },
+    **{f"{op} (16-bit)": Row(2, SHORT, choices=ACTS, scales=FINER) for op in ("ADD", "SUB", "MUL")},
+    **{f"{op} (16-bit)": Row(2, SHORT, scales=FINER) for op in COMPARISONS[:2]},
+    **{f"{op} (16-bit)": Row(2, SHORT, scales=(0.0005,) * 3) for op in COMPARISONS[2:]},
+    **{f"{op} (16-bit)": Row(2, SHORT, scales=(0.0005,) * 3) for op in ("MAXIMUM", "MINIMUM")},
+    **{
+        f"{op} (16-bit)": Row(1, SHORT, scales=FINER)
+        for op in ("RELU", "RELU6", "LOGISTIC", "TANH", "ABS", "SQRT")
+    },
+    "LEAKY_RELU (16-bit)": Row(1, SHORT, choices=ALPHAS, scales=FINER),
     "MAXIMUM (int32)": Row(2, (*INTEGER, *BYTE), extreme(2, *INTEGER)),
     "MINIMUM (int32)": Row(2, (*INTEGER, *BYTE), extreme(2, *INTEGER)),
     **{
@@ -355,6 +376,12 @@ LEFT_TO_LITERT: tuple[tuple[str, Attributes], ...] = (
         )
     ),
     ("ADD (int32)", dict(x=((3, 5), (3, 5)), dtype="int32", fused_activation_function="TANH")),
+    # It interpolates between 513 values of these.
+    *(
+        (op, dict(x=((3, 5),), dtype="int16", scales=FINER))
+        for op in ("EXP (8-bit)", "LOG", "RSQRT", "GELU")
+    ),
+    ("LESS", dict(x=((3, 5), (3, 5)), dtype="int16", scales=FINER)),
     # LiteRT gives these another type than the model declares.
     *((op, dict(x=((3, 5), (3, 5)), out="int32")) for op in COMPARISONS),
     ("LOGICAL_AND", dict(x=((3, 5), (3, 5)), dtype="bool", out="int32")),

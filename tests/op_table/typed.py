@@ -16,7 +16,7 @@ from tests.op_table.base import (
 from tests.support.sketch import Dims, Sketch
 from tests.support.tflite_builder import quantization
 
-TYPES = ("float32", "int32", "bool", "int8", "uint8")
+TYPES = ("float32", "int32", "bool", "int8", "uint8", "int16", "int64")
 
 
 X: Dims = (2, 3, 4, 5, 3)
@@ -42,14 +42,18 @@ def data(
 def random_values(s: Sketch, shape: Dims, dtype: str) -> NDArray[Any]:
     if dtype == "float32":
         return s.normal(shape)
-    low, high = {"int32": (-(2**31), 2**31), "bool": (0, 2), "int8": (-128, 128)}.get(
-        dtype, (0, 256)
-    )
+    low, high = {
+        **dict.fromkeys(("int32", "int64"), (-(2**31), 2**31)),
+        "int16": (-(2**15), 2**15),
+        "int8": (-128, 128),
+        "bool": (0, 2),
+    }.get(dtype, (0, 256))
     return np.asarray(s.rng.integers(low, high, shape), dtype)
 
 
 def meaning(dtype: str, scale: float = 0.37) -> Any:
-    return quantization(scale, 5) if dtype in ("int8", "uint8") else None
+    zero_point = {"int8": 5, "uint8": 5, "int16": 0}.get(dtype)
+    return None if zero_point is None else quantization(scale, zero_point)
 
 
 def ints(s: Sketch, *values: Any, wide: bool = False) -> int:
@@ -73,12 +77,14 @@ def random_type(rng: random.Random) -> str:
     return rng.choice(("float32", *TYPES))
 
 
-def with_types(cases: Callable[[], Iterator[Attributes]]) -> Callable[[], Iterator[Attributes]]:
+def with_types(
+    cases: Callable[[], Iterator[Attributes]], types: Sequence[str] = TYPES
+) -> Callable[[], Iterator[Attributes]]:
     """The cases, and the first of them with every other type."""
 
     def typed() -> Iterator[Attributes]:
         yield from cases()
         first = next(cases())
-        yield from (dict(first, dtype=dtype) for dtype in TYPES[1:])
+        yield from (dict(first, dtype=dtype) for dtype in types[1:])
 
     return typed

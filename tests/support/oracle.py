@@ -115,7 +115,7 @@ def assert_close(
 ) -> None:
     """Same shapes, dtypes and, within ``tolerance`` of the tensor's scale, values.
 
-    Integers must be equal, 8-bit ones (which are quantized) within ``steps``.
+    Integers must be equal, 8- and 16-bit ones (which are quantized) within ``steps``.
 
     ``special``: values may be infinite, NaN or far apart, so each is its own scale; infinity
     equals the largest float, to which some of LiteRT's kernels clamp and others do not.
@@ -127,7 +127,7 @@ def assert_close(
         if actual.dtype in (np.int32, np.int64, np.bool_):
             np.testing.assert_array_equal(actual, expected)
             continue
-        if actual.dtype.itemsize == 1:
+        if actual.dtype.kind in "iu":
             off = np.abs(actual.astype(np.int32) - expected.astype(np.int32))
             assert off.max(initial=0) <= steps, f"off by up to {off.max()} steps"
             continue

@@ -37,6 +37,7 @@ _FIELDS = {
         "min:[float32] max:[float32] scale:[float32] zero_point:[int64] details_type:uint8 "
         "details:union quantized_dimension:int32"
     ),
+    "BlockwiseQuantization": "scales:int32 zero_points:int32 block_size:int32",
     "SparsityParameters": "traversal_order:[int32] block_map:[int32]",
     "Operator": (
         "opcode_index:uint32 inputs:[int32] outputs:[int32] builtin_options_type:uint8 "

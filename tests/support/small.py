@@ -37,11 +37,11 @@ def tiny_model() -> bytes:
 
 
 def with_a_detour() -> tuple[Sketch, bytes]:
-    """RELU, EXP; a CAST to int64 and back, which the GPU does not take; ADD of both, TANH."""
+    """RELU, EXP; a CAST to float64 and back, which the GPU does not take; ADD of both, TANH."""
     shape = (2, 5, 3)
     s = Sketch(np.random.default_rng(3))
     x = s.op("EXP", [s.op("RELU", [s.feed(shape)], [shape])], [shape])
-    whole = s.op("CAST", [x], [s.tensor(shape, np.int64)])
+    whole = s.op("CAST", [x], [s.tensor(shape, np.float64)])
     y = s.op("CAST", [whole], [s.tensor(shape)])
     return s, s.build([s.op("TANH", [s.op("SUB", [x, y], [shape])], [shape])])
 

@@ -15,6 +15,9 @@ from tests.support.schema import BUILTIN_OPTIONS, ENUMS, TABLES, Values, pack_mo
 
 Shape = Sequence[int]
 Signatures = Mapping[str, tuple[Mapping[str, int], Mapping[str, int]]]
+SMALL = {"int4": 4, "int2": 2}
+"""Bits of the types that numpy does not have."""
+
 NO_INPUT = -1  # stands for an optional input that is left out
 
 _SHARED_OPTIONS = {
@@ -38,6 +41,12 @@ def quantization(scale: ArrayLike, zero_point: ArrayLike = 0, dimension: int = 0
     scales = np.atleast_1d(np.asarray(scale, np.float32))
     zero_points = np.broadcast_to(np.asarray(zero_point, np.int64), scales.shape)
     return {"scale": scales, "zero_point": zero_points, "quantized_dimension": dimension}
+
+
+def blockwise(scales: int, size: int) -> Values:
+    """Quantization with a scale for each `size` elements, from the tensor `scales`."""
+    details = ("BlockwiseQuantization", {"scales": scales, "block_size": size})
+    return {"details_type": 2, "details": details}
 
 
 class ModelBuilder:
@@ -67,9 +76,10 @@ class ModelBuilder:
             buffer = len(self._buffers)
             self._buffers.append({"data": data.tobytes()})
         index = len(self.tensors)
+        type_name = str(dtype) if str(dtype) in SMALL else np.dtype(dtype).name
         self.tensors.append(
             {
-                "type": SCHEMA_NUMBERS[np.dtype(dtype).name],
+                "type": SCHEMA_NUMBERS[type_name],
                 "buffer": buffer,
                 "name": name or f"tensor_{index}",
                 "is_variable": variable,
@@ -88,6 +98,14 @@ class ModelBuilder:
     def constant(self, array: ArrayLike, **attributes: Any) -> int:
         data = np.asarray(array)
         return self.tensor(data.shape, data.dtype, data=data, **attributes)
+
+    def small(self, array: ArrayLike, dtype: str, **attributes: Any) -> int:
+        """A constant of signed integers of a type of `SMALL`, several in a byte."""
+        values, bits = np.asarray(array), SMALL[dtype]
+        rows = np.zeros((-(-values.size * bits // 8), 8 // bits), np.uint8)
+        rows.reshape(-1)[: values.size] = values.reshape(-1) & ((1 << bits) - 1)
+        data = np.bitwise_or.reduce(rows << np.arange(0, 8, bits), axis=1).astype(np.uint8)
+        return self.tensor(values.shape, dtype, data=data, **attributes)
 
     def variable(self, shape: Shape, dtype: DTypeLike = np.float32, **attributes: Any) -> int:
         """A tensor that keeps its value from one run to the next."""

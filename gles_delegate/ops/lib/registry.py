@@ -138,19 +138,22 @@ class NodeView:
     def is_constant(self, i: int) -> bool:
         return self.graph.tensors[self.inputs[i]].is_constant
 
-    def input(self, i: int, kind: Kind | None = "float") -> Operand:
+    def input(self, i: int, kind: Kind | None = "float", may_have_scales: bool = False) -> Operand:
         """Input `i` on the GPU. A constant is packed like any tensor.
 
         Args:
             kind: The lane type that the op supports; None: any.
+            may_have_scales: A constant may be quantized per channel, as weights are.
 
         Raises:
             Unsupported: It is missing, or the op or the GPU does not support its type.
         """
         index = self._index(i)
         tensor = self.graph.tensors[index]
-        found = self._kind(tensor, f"input {i}", kind)
+        weights = may_have_scales and tensor.is_constant
+        found = self._kind(tensor, f"input {i}", kind, weights)
         if tensor.is_constant:
+            _require_32_bits(tensor, i)
             return Const(phwc4, (index,), tensor.shape, kind=found)
         return Value(index, self.shapes[index], kind=found)
 
@@ -216,7 +219,7 @@ class NodeView:
         if tensor.is_quantized and not weights:
             if len(tensor.quantization.scales) > 1:
                 raise Unsupported(f"{what} is quantized per channel; expected that of weights only")
-            if not tensor.type.is_byte:
+            if not tensor.type.may_be_steps:
                 raise Unsupported(
                     f"{what} is quantized {tensor.dtype}; expected that of biases only"
                 )
@@ -295,6 +298,17 @@ def activation(number: int) -> tuple[Call, ...]:
             "RELU_N1_TO_1 or RELU6"
         )
     return (Call(name),)
+
+
+def _require_32_bits(tensor: Tensor, i: int) -> None:
+    """Raise `Unsupported` if a constant of int64 has a number that is no int32."""
+    if tensor.dtype == "int64" and not tensor.is_quantized:
+        array, bounds = tensor.array(), np.iinfo(np.int32)
+        large = array[(array < bounds.min) | (array > bounds.max)]
+        if large.size:
+            raise Unsupported(
+                f"input {i} has the number {large[0]}; the GPU computes int64 as int32"
+            )
 
 
 def one_integer(node: NodeView, i: int, what: str) -> int:

@@ -220,8 +220,8 @@ def constant_weights(node: NodeView, inputs: WeightInputs) -> tuple[int, int] | 
                 f"input times that of the weights, {scales[0, 0]:g}"
             )
     zeros = weights.quantization.zero_points
-    if node.op in SYMMETRIC and weights.dtype == "int8" and any(zeros):
-        raise Unsupported(f"int8 weights with the zero points {list(zeros)}; expected 0")
+    if node.op in SYMMETRIC and weights.dtype in ("int8", "int4") and any(zeros):
+        raise Unsupported(f"{weights.dtype} weights with the zero points {list(zeros)}; expected 0")
     return found
 
 
