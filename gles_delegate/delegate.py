@@ -176,7 +176,7 @@ class GpuDelegate(NotPickled, Closing):
                 channels all pixels, four numbers each, zero past the last channel. Nothing is
                 converted for float32 "phwc4", nor for float32 "bhwc" of four channels.
             dtype: float32 or float16 for real numbers; otherwise the tensor's own, which is the
-                default. With "phwc4", 8-bit tensors are the real numbers that they stand for.
+                default. With "phwc4", quantized tensors are the real numbers that they stand for.
 
         Raises:
             ValueError: The tensor is no input or output, or has another type or size than the

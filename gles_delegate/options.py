@@ -45,8 +45,8 @@ class GpuDelegateOptions:
             to about a hundredth of their scale.
         inference_priority2: What matters second. AUTO: see `priorities`.
         inference_priority3: What matters least. AUTO: the remaining priority.
-        quantized_models_allowed: Run nodes with 8-bit tensors on the GPU. They are dequantized and
-            computed in float; each result is requantized.
+        quantized_models_allowed: Run nodes with quantized tensors on the GPU. They are dequantized,
+            computed in float, and each result is requantized.
         max_delegated_partitions: How many segments of a split graph run on the GPU, largest first.
         first_delegate_node_index: Run no node before this one on the GPU. Together with the next
             option, it helps to find the node that spoils a result.
