@@ -363,6 +363,7 @@ class Interpreter(NotPickled, Closing):
         return {
             s.key: {"inputs": sorted(s.inputs), "outputs": sorted(s.outputs)}
             for s in self._graph.signatures
+            if s.subgraph == 0
         }
 
     def get_signature_runner(self, signature_key: str | None = None) -> SignatureRunner:
@@ -371,7 +372,7 @@ class Interpreter(NotPickled, Closing):
         Raises:
             ValueError: No such signature, or no key and not exactly one signature.
         """
-        signatures = {s.key: s for s in self._graph.signatures}
+        signatures = {s.key: s for s in self._graph.signatures if s.subgraph == 0}
         if signature_key is None and len(signatures) != 1:
             raise ValueError(
                 f"the model has {len(signatures)} signatures; give one of {sorted(signatures)}"

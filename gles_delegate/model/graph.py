@@ -6,7 +6,7 @@ in its operator list.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import isfinite, prod
@@ -192,7 +192,8 @@ class Node:
     """An operator: builtin or custom name, version, tensor indices (-1: optional, absent).
 
     Attributes:
-        subgraph: Index of the subgraph that decomposes a composite; None for other ops.
+        subgraphs: Indices of the subgraphs that it runs: of a composite the decomposition, of IF
+            its branches, of WHILE the condition and the body.
     """
 
     index: int
@@ -202,37 +203,48 @@ class Node:
     outputs: tuple[int, ...]
     options: FlatTable | None = field(default=None, repr=False, compare=False)
     custom_options: Array | None = field(default=None, repr=False, compare=False)
-    subgraph: int | None = None
+    subgraphs: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class Signature:
-    """A named entry point: argument and result names to tensor indices."""
+    """A named entry point: argument and result names to tensor indices of a subgraph."""
 
     key: str
     inputs: dict[str, int]
     outputs: dict[str, int]
+    subgraph: int = 0
 
 
 @dataclass(frozen=True)
 class Graph:
-    """The first subgraph of a model.
+    """A subgraph of a model; indices of tensors and nodes are its own.
 
     Attributes:
         nodes: By their index; see `in_order`.
+        index: Which of `subgraphs` it is.
+        subgraphs: All of the model, this one included. Each is read at its first use, which raises
+            ModelError if it is damaged.
+        signatures: The entry points of the model; see `entries`.
+        description, metadata: Those of the model.
         content: The bytes it was read from.
-        subgraphs: By index, those that decompose composites; their indices are their own.
     """
 
     tensors: Sequence[Tensor]
     nodes: tuple[Node, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    index: int = 0
+    subgraphs: Sequence[Graph] = field(default=(), repr=False, compare=False)
     signatures: tuple[Signature, ...] = ()
     description: str = ""
     metadata: dict[str, Array] = field(default_factory=dict, repr=False, compare=False)
     content: bytes = field(default=b"", repr=False, compare=False)
-    subgraphs: Mapping[int, Graph] = field(default_factory=dict, repr=False)
+
+    @property
+    def entries(self) -> tuple[int, ...]:
+        """The subgraphs that an app runs: the first, and those of signatures."""
+        return tuple(sorted({0, *(signature.subgraph for signature in self.signatures)}))
 
     @cached_property
     def in_order(self) -> tuple[Node, ...]:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, overload
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from gles_delegate.model.graph import Array, Graph, Node, Quantization, Signatur
 from gles_delegate.model.schema import (
     BLOCKWISE_QUANTIZATION,
     BUILTIN_OPERATORS,
+    CALLS,
     COMPOSITE_OPTIONS,
     CUSTOM,
     FILE_IDENTIFIER,
@@ -83,7 +84,7 @@ def read_bundle(path: str | bytes | os.PathLike[str]) -> tuple[bytes, str | None
 
 
 def read_model(data: bytes | bytearray | memoryview) -> Graph:
-    """The first subgraph of a model, and those that decompose composites.
+    """The first subgraph of a model; it leads to the others.
 
     Raises:
         ModelError: The bytes are not a model, are cut off or damaged; the message says where.
@@ -99,41 +100,15 @@ def read_model(data: bytes | bytearray | memoryview) -> Graph:
     version = model.scalar(0, "uint32")
     if version != 3:
         raise ModelError(f"expected a model of schema version 3, found version {version}")
-    subgraphs = model.tables(2)
+    subgraphs = _Subgraphs(model)
     if not subgraphs:
         raise ModelError("damaged model: it has no subgraph")
-    buffers = [_buffer(table) for table in model.tables(4)]
-    codes = [_operator_code(table) for table in model.tables(1)]
-    main = _subgraph(subgraphs[0], buffers, codes)
-    called: dict[int, Graph] = {}
-    pending = list(main.nodes)
-    while pending:
-        index = pending.pop().subgraph
-        if index is not None and index not in called:
-            called[index] = _subgraph(_pick(subgraphs, index, "subgraph"), buffers, codes)
-            _check_indices(called[index], f"in subgraph {index}, ")
-            pending += called[index].nodes
-    graph = replace(
-        main,
-        signatures=tuple(
-            Signature(s.string(2), _tensor_map(s, 0), _tensor_map(s, 1))
-            for s in model.tables(7)
-            if s.scalar(4, "uint32") == 0
-        ),
-        description=model.string(3),
-        metadata={
-            m.string(0): _pick(buffers, m.scalar(1, "uint32"), "buffer") for m in model.tables(6)
-        },
-        content=data,
-        subgraphs=called,
-    )
-    _check_indices(graph)
-    return graph
+    return subgraphs[0]
 
 
 def landmarks(graph: Graph) -> Iterator[tuple[int, Literal["name", "data"], int]]:
     """Where in its file the graph's tensors have their names and, if constant, their data."""
-    main = FlatTable.root(graph.content).tables(2)[0]
+    main = FlatTable.root(graph.content).tables(2)[graph.index]
     for index, table in enumerate(main.tables(0)):
         position = table.position_of(3)
         if position is not None:
@@ -144,18 +119,71 @@ def landmarks(graph: Graph) -> Iterator[tuple[int, Literal["name", "data"], int]
             yield tensor.index, "data", tensor.data.ctypes.data - start
 
 
-def _subgraph(table: FlatTable, buffers: list[Array], codes: list[tuple[str, int]]) -> Graph:
-    nodes = tuple(_node(i, node, codes) for i, node in enumerate(table.tables(3)))
-    inputs = table.ints(1)
-    computed = {index for node in nodes for index in node.outputs} | set(inputs)
-    tables = table.tables(0)
-    tensors = [_tensor(i, tensor, buffers, i in computed) for i, tensor in enumerate(tables)]
-    for i, tensor in enumerate(tables):
-        details = _blockwise(tensor.table(4))
-        if details is not None:
-            blocks = _blocks(details, tensors)
-            tensors[i] = replace(tensors[i], quantization=blocks)
-    return Graph(tuple(tensors), nodes, inputs, table.ints(2))
+class _Subgraphs(Sequence[Graph]):
+    """The subgraphs of a model, each read when it is asked for."""
+
+    def __init__(self, model: FlatTable) -> None:
+        self._tables = model.tables(2)
+        self._buffers = [_buffer(table) for table in model.tables(4)]
+        self._codes = [_operator_code(table) for table in model.tables(1)]
+        self._known: dict[int, Graph] = {}
+        self._content = model.data
+        self._description = model.string(3)
+        self._metadata = {
+            m.string(0): _pick(self._buffers, m.scalar(1, "uint32"), "buffer")
+            for m in model.tables(6)
+        }
+        self._signatures = tuple(_signature(table) for table in model.tables(7))
+        for signature in self._signatures:
+            _pick(self._tables, signature.subgraph, "subgraph")
+
+    def __len__(self) -> int:
+        return len(self._tables)
+
+    @overload
+    def __getitem__(self, index: int) -> Graph: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Graph]: ...
+    def __getitem__(self, index: int | slice) -> Graph | Sequence[Graph]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if index not in self._known:
+            self._known[index] = self._read(index)
+        return self._known[index]
+
+    def _read(self, index: int) -> Graph:
+        table = self._tables[index]
+        nodes = tuple(_node(i, node, self._codes) for i, node in enumerate(table.tables(3)))
+        inputs = table.ints(1)
+        computed = {index for node in nodes for index in node.outputs} | set(inputs)
+        tables = table.tables(0)
+        tensors = [_tensor(i, t, self._buffers, i in computed) for i, t in enumerate(tables)]
+        for i, tensor in enumerate(tables):
+            details = _blockwise(tensor.table(4))
+            if details is not None:
+                tensors[i] = replace(tensors[i], quantization=_blocks(details, tensors))
+        graph = Graph(
+            tuple(tensors),
+            nodes,
+            inputs,
+            table.ints(2),
+            index,
+            self,
+            self._signatures,
+            self._description,
+            self._metadata,
+            self._content,
+        )
+        _check_indices(graph)
+        return graph
+
+
+def _signature(table: FlatTable) -> Signature:
+    inputs, outputs = (
+        {entry.string(0): entry.scalar(1, "uint32") for entry in table.tables(slot)}
+        for slot in (0, 1)
+    )
+    return Signature(table.string(2), inputs, outputs, table.scalar(4, "uint32"))
 
 
 def _buffer(table: FlatTable) -> Array:
@@ -278,14 +306,11 @@ def _node(index: int, table: FlatTable, codes: list[tuple[str, int]]) -> Node:
     options = table.table(4) or table.table(12)
     if OPTIONS.get(op, table.scalar(3, "uint8")) != table.scalar(3, "uint8"):
         options = None  # of another op, which LiteRT does not read either
-    subgraph, composite = None, table.table(12)
-    if op == "STABLEHLO_COMPOSITE" and composite and table.scalar(11, "uint8") == COMPOSITE_OPTIONS:
-        subgraph = composite.scalar(1, "int32")
-    return Node(index, op, version, table.ints(1), table.ints(2), options, custom_options, subgraph)
-
-
-def _tensor_map(signature: FlatTable, slot: int) -> dict[str, int]:
-    return {entry.string(0): entry.scalar(1, "uint32") for entry in signature.tables(slot)}
+    if op == "STABLEHLO_COMPOSITE" and table.scalar(11, "uint8") != COMPOSITE_OPTIONS:
+        options = None
+    subgraphs = tuple(options.scalar(slot, "int32") for slot in CALLS.get(op, ()) if options)
+    inputs, outputs = table.ints(1), table.ints(2)
+    return Node(index, op, version, inputs, outputs, options, custom_options, subgraphs)
 
 
 def _pick(items: Sequence[T], index: int, what: str) -> T:
@@ -294,12 +319,15 @@ def _pick(items: Sequence[T], index: int, what: str) -> T:
     return items[index]
 
 
-def _check_indices(graph: Graph, where: str = "") -> None:
+def _check_indices(graph: Graph) -> None:
+    where = f"in subgraph {graph.index}, " if graph.index else ""
     places = [("the graph's inputs", graph.inputs, 0), ("the graph's outputs", graph.outputs, 0)]
     for node in graph.nodes:
         places.append((f"node {node.index} {node.op}'s inputs", node.inputs, -1))
         places.append((f"node {node.index} {node.op}'s outputs", node.outputs, 0))
-    for signature in graph.signatures:
+        for index in node.subgraphs:
+            _pick(range(len(graph.subgraphs)), index, "subgraph")
+    for signature in (s for s in graph.signatures if s.subgraph == graph.index):
         indices = (*signature.inputs.values(), *signature.outputs.values())
         places.append((f"signature {signature.key!r}", indices, 0))
     for place, indices, lowest in places:

@@ -79,6 +79,15 @@ BLOCKWISE_QUANTIZATION = 2
 COMPOSITE_OPTIONS = 21
 """Number of StableHLOCompositeOptions in ``union BuiltinOptions2``."""
 
+CALLS = {
+    "CALL": (0,),
+    "CALL_ONCE": (0,),
+    "IF": (0, 1),
+    "STABLEHLO_COMPOSITE": (1,),
+    "WHILE": (0, 1),
+}
+"""Slots of the options that name the subgraphs which an op runs."""
+
 OPTIONS = {
     "CONV_2D": 1,
     "DEPTHWISE_CONV_2D": 2,
@@ -106,6 +115,10 @@ OPTIONS = {
     "PACK": 59,
     "ONE_HOT": 61,
     "UNPACK": 64,
+    "CALL": 16,
+    "IF": 92,
+    "WHILE": 93,
+    "CALL_ONCE": 103,
     "RESIZE_NEAREST_NEIGHBOR": 74,
     "LEAKY_RELU": 75,
     "MIRROR_PAD": 77,

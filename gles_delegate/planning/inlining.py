@@ -47,17 +47,17 @@ class Inlined:
 
     def _add(self, node: Node, depth: int) -> None:
         """Add a node, or what it decomposes into."""
-        if node.subgraph is None:
+        if node.op != "STABLEHLO_COMPOSITE" or not node.subgraphs:
             self.nodes.append(node)
             return
-        body = self._subgraphs[node.subgraph]
+        body = self._subgraphs[node.subgraphs[0]]
         self._left -= len(body.tensors) + len(body.nodes)
         if depth == DEEPEST or self._left < 0:
             raise Unsupported(
-                f"its subgraph {node.subgraph} contains itself or is too large; expected at most "
+                f"its subgraph {body.index} contains itself or is too large; expected at most "
                 f"{DEEPEST} subgraphs in one another, and {MOST_ADDED} tensors and nodes in all"
             )
-        _check_order(body, f"in subgraph {node.subgraph}, ")
+        _check_order(body, f"in subgraph {body.index}, ")
         places = self._places(node, body)
         for tensor in body.tensors:
             if tensor.index not in places:
@@ -83,24 +83,24 @@ class Inlined:
         if len(body.inputs) != len(node.inputs) or len(inside) != len(outside):
             raise Unsupported(
                 f"{len(node.inputs)} inputs and {len(node.outputs)} outputs; expected "
-                f"{len(body.inputs)} and {len(body.outputs)}, as of its subgraph {node.subgraph}"
+                f"{len(body.inputs)} and {len(body.outputs)}, as of its subgraph {body.index}"
             )
         made = {i for inner in body.nodes for i in inner.outputs}
         for i in body.outputs:
             if i not in made or inside.count(i) > 1:
                 raise Unsupported(
-                    f"its subgraph {node.subgraph} returns tensor {i}, which is an input, a "
+                    f"its subgraph {body.index} returns tensor {i}, which is an input, a "
                     "constant or another output too; expected a result"
                 )
         if len(set(inside)) < len(inside) or any(tensor.is_variable for tensor in body.tensors):
             raise Unsupported(
-                f"its subgraph {node.subgraph} has variables, or takes two inputs as one tensor"
+                f"its subgraph {body.index} has variables, or takes two inputs as one tensor"
             )
         places = dict(zip(inside, outside, strict=True))
         for i, place in places.items():
             if place >= 0 and meaning(body.tensors[i]) != meaning(self._tensors[place]):
                 raise Unsupported(
-                    f"tensor {i} of its subgraph {node.subgraph} has another type or quantization "
+                    f"tensor {i} of its subgraph {body.index} has another type or quantization "
                     f"than tensor {place}; expected the same"
                 )
         return places

@@ -353,7 +353,7 @@ def test_a_subgraph_that_does_not_exist(subgraph: int) -> None:
 def test_damage_in_a_decomposition() -> None:
     content = composite_of(lambda b: [b.op("ADD", [b.input(SHAPE), 7], [SHAPE])])
     with pytest.raises(ModelError, match=r"in subgraph 1, node 0 ADD's inputs name tensor 7"):
-        read_model(content)
+        lower_graph(read_model(content), Limits())
     content = composite_of(lambda b: [b.op("ADD", [b.input(SHAPE), b.tensor(SHAPE)], [SHAPE])])
     with pytest.raises(ModelError, match=r"in subgraph 1, node 0 ADD reads tensor 1, which"):
         lower_graph(read_model(content), Limits())

@@ -65,7 +65,10 @@ _FIELDS = {
     ),
     "GatherOptions": "axis:int32 batch_dims:int32",
     "GeluOptions": "approximate:bool",
+    "CallOnceOptions": "init_subgraph_index:int32",
+    "CallOptions": "subgraph:uint32",
     "IfOptions": "then_subgraph_index:int32 else_subgraph_index:int32",
+    "WhileOptions": "cond_subgraph_index:int32 body_subgraph_index:int32",
     "L2NormOptions": CLAMP,
     "LSTMOptions": (
         f"{CLAMP} cell_clip:float32 proj_clip:float32 kernel_type:int8 "

@@ -14,10 +14,11 @@ from gles_delegate.model.schema import BUILTIN_OPERATORS, COMPOSITE_OPTIONS, CUS
 from tests.support.schema import BUILTIN_OPTIONS, ENUMS, TABLES, Values, pack_model
 
 Shape = Sequence[int]
-Signatures = Mapping[str, tuple[Mapping[str, int], Mapping[str, int]]]
 SMALL = {"int4": 4, "int2": 2}
 """Bits of the types that numpy does not have."""
 
+Signatures = Mapping[str, tuple[Any, ...]]
+"""By key, named inputs and outputs; then the subgraph if it is not the first."""
 NO_INPUT = -1  # stands for an optional input that is left out
 
 _SHARED_OPTIONS = {
@@ -200,8 +201,9 @@ class ModelBuilder:
                     "signature_key": key,
                     "inputs": _tensor_map(named),
                     "outputs": _tensor_map(results),
+                    "subgraph_index": sum(subgraph),
                 }
-                for key, (named, results) in (signatures or {}).items()
+                for key, (named, results, *subgraph) in (signatures or {}).items()
             ],
         }
 

@@ -63,7 +63,7 @@ def time_limit(seconds: float = 1.0) -> Iterator[None]:
 def read_all(data: bytes) -> None:
     """Read the model and the values of its constants."""
     with time_limit():
-        for tensor in read_model(data).tensors:
+        for tensor in (t for graph in read_model(data).subgraphs for t in graph.tensors):
             if tensor.is_constant:
                 tensor.array()
 
@@ -188,7 +188,10 @@ def edited(changes: Mapping[str, Any]) -> bytes:
         {"subgraphs.0.tensors.1.shape": [2, 3, 3, 4]},
         {"subgraphs.0.tensors.1.shape": [2**31 - 1] * 4},
         {"subgraphs.0.tensors.1.shape": [0, 2**31 - 1, 2**31 - 1, 2**31 - 1]},
+        {"subgraphs.1.outputs": [9]},
         {"signature_defs.0.inputs.0.tensor_index": 99},
+        {"signature_defs.0.subgraph_index": 2},
+        {"signature_defs.0.subgraph_index": 1},
         {"buffers.1.offset": 2**63},
         {"buffers.1.offset": 64, "buffers.1.size": 2**64 - 1},
     ],
