@@ -88,8 +88,12 @@ class GpuDelegate(NotPickled, Closing):
 
     @property
     def report(self) -> DelegationReport:
-        """Which nodes of the bound model run on the GPU; empty before a model is bound."""
-        return self._delegation.report if self._delegation else DelegationReport()
+        """Which nodes of the bound model run on the GPU; empty before a model is bound.
+
+        Of the model's first subgraph, and of those that its signatures run.
+        """
+        parts = self._delegation.all if self._delegation else ()
+        return sum((part.report for part in parts), DelegationReport())
 
     def profile(self) -> ProfileReport:
         """Run the model once more on its present inputs, and measure each dispatch by itself.
@@ -330,7 +334,8 @@ class GpuDelegate(NotPickled, Closing):
         require_known_layout()
         model = self._model
         graph = load_model(model) if isinstance(model, str | os.PathLike) else read_model(model)
-        self._native = NativeDelegate(delegation := self.bind(graph))
+        delegation = self.bind(graph)
+        self._native = NativeDelegate(graph, {d.graph.index: d for d in delegation.all})
         delegation.thread.need_not_be_closed()  # LiteRT's interpreter may own it
         return self._native._get_native_delegate_pointer()
 

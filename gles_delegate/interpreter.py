@@ -19,8 +19,8 @@ from gles_delegate.model.graph import Array, Graph, Signature
 from gles_delegate.model.reader import read_bundle, read_model
 from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.invocation import Invocation
-from gles_delegate.runtime.litert_host import LiteRtHost
-from gles_delegate.runtime.standalone import StandAlone
+from gles_delegate.runtime.litert_host import LiteRt, LiteRtEntry, LiteRtHost
+from gles_delegate.runtime.standalone import StandAlone, describe
 
 K = TypeVar("K")
 
@@ -37,12 +37,11 @@ class Host(Protocol):
         self, input_index: int, tensor_size: Sequence[int], strict: bool = False
     ) -> None: ...
     def set_tensor(self, tensor_index: int, value: Any) -> None: ...
-    def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> Array: ...
+    def get_tensor(self, tensor_index: int) -> Array: ...
     def tensor(self, tensor_index: int) -> Callable[[], Array]: ...
     def get_input_details(self) -> list[dict[str, Any]]: ...
     def get_output_details(self) -> list[dict[str, Any]]: ...
-    def get_tensor_details(self, subgraph_index: int = 0) -> list[dict[str, Any]]: ...
-    def num_subgraphs(self) -> int: ...
+    def get_tensor_details(self) -> list[dict[str, Any]]: ...
     def reset_all_variables(self) -> None: ...
 
 
@@ -103,7 +102,8 @@ class Interpreter(NotPickled, Closing):
         self._graph: Graph = read_model(self._content)
         self._num_threads = num_threads
         self._lock = ThreadLock()
-        self._bound: Host | None = None
+        self._hosts: dict[int, Host] = {}
+        self._litert: LiteRt | None = None
         delegates = list(experimental_delegates or ())
         if len(delegates) > 1:
             raise ValueError(f"expected one delegate, found {len(delegates)}")
@@ -131,18 +131,46 @@ class Interpreter(NotPickled, Closing):
         if not isinstance(delegate, GpuDelegate):
             raise TypeError(f"expected a gles_delegate.GpuDelegate, found {delegate!r}")
         with self._lock:
-            before = self._bound
+            before = self._hosts.get(0)
             if before is not None and not before.delegation.thread.is_closed:
                 raise ValueError("the interpreter has a delegate that is open: close it first")
             delegation = delegate.bind(self._graph)
-            host: Host
-            if delegation.report.fully_delegated:
-                host = StandAlone(delegation)
-            else:
-                host = LiteRtHost(delegation, self._content, self._num_threads)
-            for details in before.get_input_details() if before is not None else ():
-                host.resize_tensor_input(details["index"], details["shape"])
-            self._bound, self._lock.thread = host, delegation.thread
+            litert, self._litert = self._litert, None
+            try:
+                host = self._new_host(delegation)
+                for details in before.get_input_details() if before is not None else ():
+                    host.resize_tensor_input(details["index"], details["shape"])
+            except BaseException:
+                self._litert = litert
+                raise
+            self._hosts, self._lock.thread = {0: host}, delegation.thread
+
+    def _new_host(self, delegation: Delegation) -> Host:
+        """The host of a subgraph. LiteRT is one for all that have nodes on the CPU."""
+        if delegation.report.fully_delegated:
+            return StandAlone(delegation)
+        if self._litert is None:
+            parts = [part for part in delegation.all if not part.report.fully_delegated]
+            self._litert = LiteRt(parts, self._content, self._num_threads)
+        host = LiteRtEntry if delegation.graph.index else LiteRtHost
+        return host(delegation, self._litert)
+
+    def _entry(self, index: int) -> Host:
+        """The host of a subgraph.
+
+        Raises:
+            ValueError: An app cannot run this subgraph.
+            UnsupportedModelError: Some of its nodes run on the CPU, and LiteRT is not installed.
+        """
+        if index not in self._hosts:
+            parts = self._host.delegation.others
+            if index not in parts:
+                raise ValueError(
+                    f"expected one of the subgraphs {list(self._graph.entries)}, found {index}: "
+                    "signatures run no other"
+                )
+            self._hosts[index] = self._new_host(parts[index])
+        return self._hosts[index]
 
     def close(self) -> None:
         """Close the delegate if the interpreter made it; one that was passed stays open."""
@@ -199,7 +227,7 @@ class Interpreter(NotPickled, Closing):
                 )
             outputs = _by_name(graph, graph.outputs)
             unbound = {k: i for k, i in outputs.items() if i not in bindings}
-            return self._run(arrays, unbound)
+            return self._run(0, arrays, unbound)
 
     def exclusive(self) -> AbstractContextManager[None]:
         """A lock for calls that belong together; other threads' calls wait::
@@ -214,24 +242,27 @@ class Interpreter(NotPickled, Closing):
         """
         return self._lock
 
-    def _run(self, arrays: Mapping[int, Any], outputs: Mapping[K, int]) -> dict[K, Array]:
-        """Run on arrays by tensor index, as one call; return these outputs."""
+    def _run(
+        self, subgraph: int, arrays: Mapping[int, Any], outputs: Mapping[K, int]
+    ) -> dict[K, Array]:
+        """Run a subgraph on arrays by tensor index, as one call; return these outputs."""
         given = {index: np.asarray(value) for index, value in arrays.items()}
         for index, array in given.items():
-            tensor = self._graph.tensors[index]
+            tensor = self._graph.subgraphs[subgraph].tensors[index]
             if tensor.type.array and array.dtype != tensor.type.array:
                 raise ValueError(
                     f"cannot set input {index} {tensor.name!r}: expected the dtype {tensor.dtype}, "
                     f"found {array.dtype}; convert the array with astype"
                 )
         with self._lock:
+            host = self._entry(subgraph)
             for index, array in given.items():
-                self.resize_tensor_input(index, array.shape)
-            self.allocate_tensors()
+                host.resize_tensor_input(index, array.shape)
+            host.allocate_tensors()
             for index, array in given.items():
-                self.set_tensor(index, array)
-            self.invoke()
-            return {key: self.get_tensor(index) for key, index in outputs.items()}
+                host.set_tensor(index, array)
+            host.invoke()
+            return {key: host.get_tensor(index) for key, index in outputs.items()}
 
     def _list(self, indices: Iterable[int]) -> str:
         return ", ".join(f"{self._graph.tensors[i].name!r} (index {i})" for i in indices)
@@ -245,9 +276,9 @@ class Interpreter(NotPickled, Closing):
 
     @property
     def _host(self) -> Host:
-        if self._bound is None:
+        if not self._hosts:
             raise RuntimeError("the interpreter has no delegate")
-        return self._bound
+        return self._hosts[0]
 
     def allocate_tensors(self) -> None:
         """Plan, compile and allocate for the current input shapes. Does nothing if unchanged.
@@ -324,7 +355,7 @@ class Interpreter(NotPickled, Closing):
                 `allocate_tensors` was not called.
         """
         with self._lock:
-            return self._host.get_tensor(tensor_index, subgraph_index)
+            return self._entry(subgraph_index).get_tensor(tensor_index)
 
     def tensor(self, tensor_index: int) -> Callable[[], Array]:
         """A function that returns a view of an input or output, without a copy.
@@ -347,32 +378,43 @@ class Interpreter(NotPickled, Closing):
     def get_tensor_details(self, subgraph_index: int = 0) -> list[dict[str, Any]]:
         """Every tensor of a type that numpy knows, as LiteRT describes it."""
         with self._lock:
-            return self._host.get_tensor_details(subgraph_index)
+            if subgraph_index in self._graph.entries:
+                return self._entry(subgraph_index).get_tensor_details()
+        if not 0 <= subgraph_index < self.num_subgraphs():
+            count = self.num_subgraphs()
+            raise ValueError(f"no subgraph {subgraph_index}: there are {count} subgraphs")
+        tensors = self._graph.subgraphs[subgraph_index].tensors
+        return [describe(tensor, tensor.shape) for tensor in tensors if tensor.type.array]
 
     def num_subgraphs(self) -> int:
-        """The number of the model's subgraphs; 1 where the GPU runs every node of the first."""
-        return self._host.num_subgraphs()
+        """The number of the model's subgraphs."""
+        return len(self._graph.subgraphs)
 
     def reset_all_variables(self) -> None:
         """Set the variable tensors to zero."""
         with self._lock:
-            self._host.reset_all_variables()
+            for host in self._hosts.values():
+                host.reset_all_variables()
 
     def get_signature_list(self) -> dict[str, dict[str, list[str]]]:
         """The names of the inputs and outputs of each signature, by its key."""
         return {
             s.key: {"inputs": sorted(s.inputs), "outputs": sorted(s.outputs)}
             for s in self._graph.signatures
-            if s.subgraph == 0
         }
 
     def get_signature_runner(self, signature_key: str | None = None) -> SignatureRunner:
         """A function that takes and returns arrays by name.
 
+        A signature may run another subgraph than the first. Shapes, tensors and indices of
+        subgraphs are their own; what is bound to tensors is bound to those of the first.
+
         Raises:
             ValueError: No such signature, or no key and not exactly one signature.
+            UnsupportedModelError: Some nodes of its subgraph run on the CPU, and LiteRT is not
+                installed.
         """
-        signatures = {s.key: s for s in self._graph.signatures if s.subgraph == 0}
+        signatures = {s.key: s for s in self._graph.signatures}
         if signature_key is None and len(signatures) != 1:
             raise ValueError(
                 f"the model has {len(signatures)} signatures; give one of {sorted(signatures)}"
@@ -380,6 +422,8 @@ class Interpreter(NotPickled, Closing):
         key = next(iter(signatures)) if signature_key is None else signature_key
         if key not in signatures:
             raise ValueError(f"no signature {key!r}; the model has {sorted(signatures)}")
+        with self._lock:
+            self._entry(signatures[key].subgraph)
         return SignatureRunner(self, signatures[key])
 
 
@@ -405,7 +449,8 @@ class SignatureRunner:
         if inputs.keys() != wanted.keys():
             raise ValueError(f"expected the inputs {sorted(wanted)}, found {sorted(inputs)}")
         arrays = {index: inputs[name] for name, index in wanted.items()}
-        return self._interpreter._run(arrays, self._signature.outputs)
+        subgraph = self._signature.subgraph
+        return self._interpreter._run(subgraph, arrays, self._signature.outputs)
 
     def get_input_details(self) -> dict[str, dict[str, Any]]:
         """The signature's inputs by name, as LiteRT describes them."""
@@ -416,7 +461,8 @@ class SignatureRunner:
         return self._named(self._signature.outputs)
 
     def _named(self, names: Mapping[str, int]) -> dict[str, dict[str, Any]]:
-        details = {d["index"]: d for d in self._interpreter.get_tensor_details()}
+        subgraph = self._signature.subgraph
+        details = {d["index"]: d for d in self._interpreter.get_tensor_details(subgraph)}
         return {name: details[index] for name, index in names.items()}
 
 

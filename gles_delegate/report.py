@@ -14,6 +14,7 @@ class NodeReport:
     Attributes:
         delegated: The CPU does not run it.
         folded: Its results depend on constants and shapes alone, and are computed while planning.
+        subgraph: Index of the subgraph that it belongs to.
     """
 
     index: int
@@ -22,6 +23,7 @@ class NodeReport:
     delegated: bool
     reason: str = ""
     folded: bool = False
+    subgraph: int = 0
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,11 @@ class DelegationReport:
     storage: str = "float32"
     segments: int = 0
 
+    def __add__(self, other: DelegationReport) -> DelegationReport:
+        """The nodes of two subgraphs of a model."""
+        segments = self.segments + other.segments
+        return DelegationReport(self.nodes + other.nodes, other.storage, segments)
+
     @property
     def fully_delegated(self) -> bool:
         return all(node.delegated for node in self.nodes)
@@ -47,10 +54,12 @@ class DelegationReport:
         return tuple((n.index, n.op, n.reason) for n in self.nodes if not n.delegated)
 
     def __str__(self) -> str:
-        rows = [("node", "op", "version", "runs on", "why")]
+        rows: list[tuple[str, ...]] = [("subgraph", "node", "op", "version", "runs on", "why")]
         for n in self.nodes:
             place = "folded" if n.folded else "GPU" if n.delegated else "CPU"
-            rows.append((str(n.index), n.op, str(n.version), place, n.reason))
+            rows.append((str(n.subgraph), str(n.index), n.op, str(n.version), place, n.reason))
+        if not any(n.subgraph for n in self.nodes):
+            rows = [row[1:] for row in rows]
         lines = _table(rows)
         taken = len(self.nodes) - len(self.not_delegated)
         place = f"on the GPU in {count(self.segments)}" if self.not_delegated else "on the GPU"

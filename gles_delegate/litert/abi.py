@@ -141,6 +141,25 @@ TfLiteContext._fields_ = (
             POINTER(TfLiteDelegate),
         ),
     ),
+    ("recommended_num_threads", c_int),
+    ("get_external_context", c_void_p),
+    ("set_external_context", c_void_p),
+    ("allow_fp32_relax_to_fp16", c_bool),
+    ("profiler", c_void_p),
+    ("allocate_persistent_buffer", c_void_p),
+    ("allocate_buffer_for_eval", c_void_p),
+    ("request_scratch_buffer_in_arena", c_void_p),
+    ("get_scratch_buffer", c_void_p),
+    ("resize_tensor_explicit", c_void_p),
+    ("preview_delegate_partitioning", c_void_p),
+    ("get_tensor", c_void_p),
+    ("get_eval_tensor", c_void_p),
+    ("get_model_metadata", c_void_p),
+    (
+        "acquire_subgraph_context",
+        CFUNCTYPE(c_int, POINTER(TfLiteContext), c_int, POINTER(POINTER(TfLiteContext))),
+    ),
+    ("release_subgraph_context", CFUNCTYPE(c_int, POINTER(TfLiteContext), c_int)),
 )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from gles_delegate.errors import LiteRtError
 from gles_delegate.litert.native import NativeDelegate
 from gles_delegate.model.dtypes import SCHEMA_NUMBERS
-from gles_delegate.model.graph import Array, Graph
+from gles_delegate.model.graph import Array
 from gles_delegate.model.reader import read_model
 from gles_delegate.model.schema import BUILTIN_OPERATORS, FILE_IDENTIFIER
 
@@ -58,7 +58,7 @@ def _try_layout() -> None:
     from ai_edge_litert.interpreter import Interpreter
 
     content = _trial_model()
-    delegate = NativeDelegate(_Trial(content))
+    delegate = NativeDelegate(read_model(content), dict.fromkeys((0, 1), _Trial()))
     interpreter = Interpreter(model_content=content, experimental_delegates=[delegate])
     interpreter.allocate_tensors()
     given = np.arange(6, dtype=np.float32).reshape(_Trial.SHAPE)
@@ -79,9 +79,6 @@ class _Trial:
 
     delegated: tuple[int, ...] = (0,)
 
-    def __init__(self, content: bytes) -> None:
-        self.graph: Graph = read_model(content)
-
     def warn_of_split(self) -> None: ...
 
     def segment(self, nodes: Sequence[int]) -> _Trial:
@@ -101,7 +98,7 @@ class _Trial:
 
 
 def _trial_model() -> bytes:
-    """A model of one node, NEG; slots and numbers are those of the TFLite schema."""
+    """Two equal subgraphs of one node, NEG; slots and numbers are those of the TFLite schema."""
     builder = flatbuffers.Builder()
 
     def table(*fields: tuple[int, str, int]) -> int:
@@ -134,7 +131,7 @@ def _trial_model() -> bytes:
     graph = table((0, offset, tensors), (1, offset, zero), (2, offset, one), (3, offset, operators))
     neg = BUILTIN_OPERATORS.index("NEG")
     codes = vector(table((0, "Int8", neg), (2, "Int32", 1), (3, "Int32", neg)))
-    subgraphs, buffers = vector(graph), vector(table())
+    subgraphs, buffers = vector(graph, graph), vector(table())
     model = table(
         (0, "Uint32", 3), (1, offset, codes), (2, offset, subgraphs), (4, offset, buffers)
     )

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from ctypes import (
     POINTER,
+    addressof,
     byref,
     c_int,
     c_ubyte,
@@ -18,6 +19,7 @@ import numpy as np
 from gles_delegate.errors import LiteRtError
 from gles_delegate.litert.abi import (
     IntArray,
+    TfLiteContext,
     TfLiteRegistration,
     allocated_ints,
     ints,
@@ -70,14 +72,29 @@ class NativeGraph:
         )
         require_ok(status, "ReplaceNodeSubsetsWithDelegateKernels")
 
-    def require_same(self, graph: Graph, nodes: Sequence[int]) -> None:
-        """Check that LiteRT loaded the very bytes that the delegate read, and has these nodes.
+    def subgraphs(self, count: int) -> dict[int, int]:
+        """The indices of the model's first `count` subgraphs, by the addresses of their contexts.
+
+        This must be the context of the first.
+        """
+        context, found = self._context.contents, {addressof(self._context.contents): 0}
+        for index in range(1, count):
+            pointer = POINTER(TfLiteContext)()
+            status = context.acquire_subgraph_context(self._context, index, byref(pointer))
+            require_ok(status, "AcquireSubgraphContext")
+            found[addressof(pointer.contents)] = index
+            status = context.release_subgraph_context(self._context, index)
+            require_ok(status, "ReleaseSubgraphContext")
+        return found
+
+    def require_same(self, graph: Graph) -> None:
+        """Check that LiteRT loaded the very bytes that the delegate read.
 
         The names of LiteRT's tensors and its constants lie in its copy of the file, so one of them
         says where that copy is.
 
         Raises:
-            LiteRtError: The bytes differ, or another delegate has taken a node.
+            LiteRtError: The bytes differ.
         """
         different = self._first_difference(graph)
         if different is not None:
@@ -85,6 +102,13 @@ class NativeGraph:
                 "LiteRT has another model than the delegate: their files differ from byte "
                 f"{different} on; give both the same file"
             )
+
+    def require_nodes(self, nodes: Sequence[int]) -> None:
+        """Check that LiteRT runs these nodes itself.
+
+        Raises:
+            LiteRtError: Another delegate has taken a node.
+        """
         taken = set(nodes).difference(self._execution_plan())
         if taken:
             raise LiteRtError(

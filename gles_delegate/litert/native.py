@@ -69,10 +69,8 @@ K = TypeVar("K", bound=Kernel)
 
 
 class Model(Protocol[K]):
-    """A model that a delegate has read, and the nodes that the GPU runs."""
+    """A subgraph that a delegate has read, and the nodes that the GPU runs."""
 
-    @property
-    def graph(self) -> Graph: ...
     @property
     def delegated(self) -> Sequence[int]: ...
 
@@ -85,6 +83,8 @@ class NativeDelegate:
     """A TfLiteDelegate whose nodes the GPU runs; LiteRT's interpreter takes it as a delegate.
 
     Args:
+        graph: The model's first subgraph.
+        models: By index, the subgraphs of which it takes nodes.
         reads_back: Copy bound outputs into LiteRT's tensors too, after every run.
 
     Attributes:
@@ -95,12 +95,15 @@ class NativeDelegate:
         LiteRtError: The installed LiteRT has another binary interface.
     """
 
-    def __init__(self, model: Model[Any], reads_back: bool = True) -> None:
-        self.model = model
+    def __init__(
+        self, graph: Graph, models: Mapping[int, Model[Any]], reads_back: bool = True
+    ) -> None:
         self.reads_back = reads_back
         self.failure: BaseException | None = None
-        self._main: int | None = None
-        self._was_claimed = False
+        self._graph = graph
+        self._models = models
+        self._subgraphs: dict[int, int] = {}
+        self._claimed: set[int] = set()
         key = next(_keys)
         _delegates[key] = self
         self._struct = TfLiteDelegate(data=key, prepare=_PREPARE, flags=ALLOW_DYNAMIC_TENSORS)
@@ -110,23 +113,31 @@ class NativeDelegate:
         return addressof(self._struct)
 
     def claim(self, context: Any, pointer: Any) -> None:
-        """Take those nodes of the first subgraph that the GPU runs.
+        """Take those nodes of a subgraph that the GPU runs.
 
         Raises:
             LiteRtError: The interpreter's model is not this one.
         """
-        address = addressof(context.contents)
-        if self._main is None:  # LiteRT begins with the first subgraph
-            self._main = address
-        if address != self._main:
+        graph, address = NativeGraph(context), addressof(context.contents)
+        if not self._subgraphs or self._subgraphs.get(address) == 0:
+            graph.require_same(self._graph)
+        if not self._subgraphs:  # LiteRT begins with the first
+            self._subgraphs = graph.subgraphs(1 + max(self._models))
+        index = self._subgraphs.get(address, -1)
+        model = self._models.get(index)
+        if model is None:
             return
-        graph, nodes = NativeGraph(context), self.model.delegated
-        graph.require_same(self.model.graph, nodes)
-        if not self._was_claimed:
-            self.model.warn_of_split()
-        self._was_claimed = True
+        nodes = model.delegated
+        graph.require_nodes(nodes)
+        if index not in self._claimed:
+            model.warn_of_split()
+        self._claimed.add(index)
         if nodes:
             graph.replace(nodes, _registration(), pointer)
+
+    def model(self, context: Any) -> Model[Any]:
+        """The subgraph of a context that was claimed."""
+        return self._models[self._subgraphs[addressof(context.contents)]]
 
     def answer(self, context: Any, function: Callable[[], None]) -> int:
         """Call a function, and return the status for LiteRT."""
@@ -143,9 +154,10 @@ class NativeDelegate:
 class _NativeKernel:
     """A kernel as LiteRT calls it."""
 
-    def __init__(self, owner: NativeDelegate, nodes: Sequence[int]) -> None:
+    def __init__(self, owner: NativeDelegate, model: Model[Any], nodes: Sequence[int]) -> None:
         self.owner = owner
-        self._kernel: Kernel = owner.model.segment(nodes)
+        self._model = model
+        self._kernel: Kernel = model.segment(nodes)
         self._shapes: dict[int, tuple[int, ...]] | None = None
 
     def prepare(self, graph: NativeGraph, node: Any) -> None:
@@ -167,7 +179,7 @@ class _NativeKernel:
                 np.copyto(graph.array(index), result)
 
     def close(self) -> None:
-        self.owner.model.drop(self._kernel)
+        self._model.drop(self._kernel)
 
 
 # Keyed by the number in `data` and `user_data`: an address could outlive its object.
@@ -195,7 +207,7 @@ def _kernel_init(context: Any, params: Any, length: int) -> int | None:
     key = next(_keys)
 
     def init() -> None:
-        _kernels[key] = _NativeKernel(owner, ints(params.contents.nodes))
+        _kernels[key] = _NativeKernel(owner, owner.model(context), ints(params.contents.nodes))
 
     return None if owner.answer(context, init) else key
 

@@ -163,7 +163,8 @@ class Lowerings:
 def unsupported(graph: Graph, reasons: Mapping[int, str], what: str) -> UnsupportedModelError:
     """The error that names nodes and the reason of each."""
     nodes = [(index, graph.nodes[index].op, why) for index, why in sorted(reasons.items())]
-    message = f"{len(nodes)} of {len(graph.nodes)} nodes {what}:\n{list_nodes(nodes)}"
+    where = f"nodes of subgraph {graph.index}" if graph.index else "nodes"
+    message = f"{len(nodes)} of {len(graph.nodes)} {where} {what}:\n{list_nodes(nodes)}"
     return UnsupportedModelError(message, nodes)
 
 

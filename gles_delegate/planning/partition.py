@@ -31,6 +31,7 @@ class Partition:
                 *(n.index, n.op, n.version, n.index not in self.reasons),
                 self.reasons.get(n.index, ""),
                 n.index in self.folded,
+                graph.index,
             )
             for n in graph.nodes
         )

@@ -228,7 +228,7 @@ class Buffers:
 def _stored_or_packed(const: Const, graph: Graph, store: Store | None) -> bytes | memoryview:
     """The bytes of a constant, from the store if it has them."""
     function = (const.pack.__module__, const.pack.__qualname__)
-    key = fingerprint(*function, const.tensors, const.shape, const.args, const.kind)
+    key = fingerprint(*function, graph.index, const.tensors, const.shape, const.args, const.kind)
     known = store.get(key, const.nbytes or 16) if store else None
     if known is not None:
         return known

@@ -33,10 +33,16 @@ log = logging.getLogger("gles_delegate")
 
 
 class Delegation:
-    """A model and the segments of it that run on the GPU.
+    """A subgraph of a model, and the segments of it that run on the GPU.
+
+    The one of the first subgraph has those of the other entry points.
 
     Args:
         bindings: What is bound to inputs and outputs, by tensor index; `rebind` changes it.
+        first: The delegation of the model's first subgraph; None: this is it.
+
+    Attributes:
+        others: By index, the delegations of the other subgraphs that are entry points.
 
     Raises:
         UnsupportedModelError: `require_full_delegation` is set, and some nodes cannot run there.
@@ -50,6 +56,7 @@ class Delegation:
         options: GpuDelegateOptions,
         bindings: dict[int, Binding] | None = None,
         progress: Progress | None = None,
+        first: Delegation | None = None,
     ) -> None:
         self.graph = graph
         self.thread = thread
@@ -68,19 +75,31 @@ class Delegation:
             self.require_all("require_full_delegation is set")
         for index in self.bindings:
             self._require_bindable(index)
-        store = _store(graph, thread, options, self._half)
+        self._store: Store | None = (
+            first._store if first else _store(graph, thread, options, self._half)
+        )
         tuner = None
         if options.inference_preference == InferencePreference.SUSTAINED_SPEED:
-            tuner = Tuner(lowerings, thread.gpu, self._half, store, progress)
+            tuner = Tuner(lowerings, thread.gpu, self._half, self._store, progress)
         self._context = SegmentContext(
-            thread, lowerings, self._half, self.bindings, tuner, store, progress
+            thread, lowerings, self._half, self.bindings, tuner, self._store, progress
         )
         self._segments: list[Segment] = []
         self._finished: list[Invocation] = []
+        self.others: dict[int, Delegation] = {
+            index: Delegation(graph.subgraphs[index], thread, options, None, progress, self)
+            for index in graph.entries
+            if not first and index != graph.index
+        }
+
+    @property
+    def all(self) -> tuple[Delegation, ...]:
+        """Itself and `others`."""
+        return self, *self.others.values()
 
     @property
     def report(self) -> DelegationReport:
-        """Which nodes run on the GPU."""
+        """Which nodes of this subgraph run on the GPU."""
         return self._partition.report(self.graph, "float16" if self._half else "float32")
 
     @property
@@ -153,29 +172,29 @@ class Delegation:
 
     def memory(self) -> MemoryReport:
         """What its prepared segments hold."""
-        prepared = [segment for segment in self._segments if segment.is_prepared]
+        prepared = [s for part in self.all for s in part._segments if s.is_prepared]
         if not prepared:
             return MemoryReport()
         parts = self.thread.run(lambda: [segment.memory() for segment in prepared])
         return sum(parts, MemoryReport())
 
     def profile(self) -> ProfileReport:
-        """Run every prepared segment once more, each dispatch by itself."""
-        ops = {node.index: node.op for node in self.graph.nodes}
-        times = tuple(
-            DispatchTime(
-                d.node,
-                ops.get(d.node, ""),
-                d.shader,
-                str(d),
-                seconds,
-                d.flops,
-                name_dispatch(d, self._context.lowerings.default.graph),
-            )
-            for segment in self._segments
-            for d, seconds in self.thread.run(segment.profile)
-        )
+        """Run every prepared segment once more, each dispatch by itself.
+
+        Raises:
+            DelegateError: None is prepared.
+        """
+        parts = [part for part in self.all if any(s.is_prepared for s in part._segments)]
+        times = tuple(time for part in parts or [self] for time in part._times())
         return ProfileReport(self.thread.gpu.renderer, self.thread.gpu.timers, times)
+
+    def _times(self) -> Iterator[DispatchTime]:
+        ops = {node.index: node.op for node in self.graph.nodes}
+        graph = self._context.lowerings.default.graph
+        for segment in self._segments:
+            for d, seconds in self.thread.run(segment.profile):
+                op, name = ops.get(d.node, ""), name_dispatch(d, graph)
+                yield DispatchTime(d.node, op, d.shader, str(d), seconds, d.flops, name)
 
     @contextmanager
     def idle(self) -> Iterator[None]:
@@ -205,7 +224,8 @@ class Delegation:
 
     def release(self) -> None:
         """Delete the GL objects; on the delegate's thread, inside the guard."""
-        deletions = [invocation.delete for invocation in self._finished]
+        deletions = [other.release for other in self.others.values()]
+        deletions += [invocation.delete for invocation in self._finished]
         deletions += [segment.release for segment in self._segments]
         self._finished, self._segments = [], []
         in_any_case(deletions)

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+import numpy as np
+
 from gles_delegate.errors import DelegateError, LiteRtError
 from gles_delegate.gl.sync import Fence, wait_on_gpu
 from gles_delegate.litert.check import require_known_layout
@@ -25,10 +27,11 @@ _NOT_READY = "Invoke called on model that is not ready."
 """What LiteRT reports where `allocate_tensors` is due."""
 
 
-class LiteRtHost:
-    """LiteRT's interpreter. The delegate's own errors are raised, not LiteRT's quotes of them.
+class LiteRt:
+    """LiteRT's interpreter with a delegate, whose own errors are raised, not LiteRT's quotes.
 
-    `Interpreter` documents the methods.
+    Args:
+        delegations: The subgraphs of which it takes nodes.
 
     Raises:
         UnsupportedModelError: LiteRT is not installed, or refuses the model.
@@ -36,93 +39,36 @@ class LiteRtHost:
     """
 
     def __init__(
-        self,
-        delegation: Delegation,
-        content: bytes | bytearray | memoryview,
-        num_threads: int | None,
+        self, delegations: Sequence[Delegation], content: bytes, num_threads: int | None
     ) -> None:
-        self.delegation = delegation
-        self._native = NativeDelegate(delegation, reads_back=False)
+        models = {part.graph.index: part for part in delegations}
+        first = delegations[0]
+        self._native = NativeDelegate(first.graph.subgraphs[0], models, reads_back=False)
         self._reported = self._fresh = ""
         try:
             from ai_edge_litert import interpreter
         except ImportError:
-            delegation.require_all(
+            first.require_all(
                 "LiteRT, which would run them on the CPU, is not installed "
                 "(pip install ai-edge-litert)"
             )
         require_known_layout()
         try:
-            self._interpreter = self._call(
+            self.interpreter = self.call(
                 interpreter.Interpreter,
-                model_content=bytes(content),
+                model_content=content,
                 experimental_delegates=[self._native],
                 num_threads=num_threads,
             )
         except ValueError as error:
-            delegation.require_all(f"LiteRT refuses the model ({error})")
+            first.require_all(f"LiteRT refuses the model ({error})")
         except _FAILURES as error:
             if isinstance(error, DelegateError):
                 raise
             raise LiteRtError(f"expected LiteRT to take the delegate, found: {error}") from error
 
-    def allocate_tensors(self) -> None:
-        self._run(self._interpreter.allocate_tensors)
-
-    def invoke(self) -> None:
-        with _uninterrupted():
-            self._run(self._interpreter.invoke)
-
-    def invoke_async(self, wait_for: Fence | int | None = None) -> Invocation:
-        if wait_for is not None:
-            thread, fence = self.delegation.thread, wait_for
-            thread.run(lambda: wait_on_gpu(thread.gpu.gl, fence))
-        self.invoke()
-        return self.delegation.finished(self.get_tensor)
-
-    def resize_tensor_input(
-        self, input_index: int, tensor_size: Sequence[int], strict: bool = False
-    ) -> None:
-        self._call(self._interpreter.resize_tensor_input, input_index, tensor_size, strict)
-
-    def set_tensor(self, tensor_index: int, value: Any) -> None:
-        self._call(self._interpreter.set_tensor, tensor_index, value)
-
-    def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> Array:
-        bound = None if subgraph_index else self.delegation.read_result(tensor_index)
-        if bound is not None:
-            return bound
-        array: Array = self._call(self._interpreter.get_tensor, tensor_index, subgraph_index)
-        return array
-
-    def tensor(self, tensor_index: int) -> Callable[[], Array]:
-        view: Callable[[], Array] = self._call(self._interpreter.tensor, tensor_index)
-        # LiteRT's own memory of a bound output is never written.
-        return lambda: (
-            self.get_tensor(tensor_index) if tensor_index in self.delegation.bindings else view()
-        )
-
-    def get_input_details(self) -> list[dict[str, Any]]:
-        details: list[dict[str, Any]] = self._call(self._interpreter.get_input_details)
-        return details
-
-    def get_output_details(self) -> list[dict[str, Any]]:
-        details: list[dict[str, Any]] = self._call(self._interpreter.get_output_details)
-        return details
-
-    def get_tensor_details(self, subgraph_index: int = 0) -> list[dict[str, Any]]:
-        details: list[dict[str, Any]] = self._call(
-            self._interpreter.get_tensor_details, subgraph_index
-        )
-        return details
-
-    def num_subgraphs(self) -> int:
-        return int(self._call(self._interpreter.num_subgraphs))
-
-    def reset_all_variables(self) -> None:
-        self._call(self._interpreter.reset_all_variables)
-
-    def _call(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    def call(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        """Call a function of LiteRT's; what the delegate raised in it is raised."""
         self._native.failure = None
         try:
             return function(*arguments, **named)
@@ -134,7 +80,7 @@ class LiteRtHost:
             self._reported = str(error)
             raise
 
-    def _run(self, function: Callable[[], Any]) -> None:
+    def run(self, function: Callable[..., Any], *arguments: Any) -> None:
         """Have LiteRT prepare or run the nodes.
 
         Raises:
@@ -142,7 +88,7 @@ class LiteRtHost:
             RuntimeError: `allocate_tensors` was not called.
         """
         try:
-            self._call(function)
+            self.call(function, *arguments)
         except DelegateError:
             raise
         except _FAILURES as error:
@@ -153,6 +99,95 @@ class LiteRtHost:
                 "expected LiteRT to run its nodes on the CPU, found that it failed: "
                 + (text or "it gives no reason; try the model in LiteRT without the delegate")
             ) from error
+
+
+class LiteRtHost:
+    """LiteRT as the host of a model's first subgraph. `Interpreter` documents the methods."""
+
+    def __init__(self, delegation: Delegation, litert: LiteRt) -> None:
+        self.delegation = delegation
+        self._litert = litert
+        self._interpreter = litert.interpreter
+        self._subgraph = delegation.graph.index
+
+    def allocate_tensors(self) -> None:
+        self._litert.run(self._interpreter.allocate_tensors)
+
+    def invoke(self) -> None:
+        with _uninterrupted():
+            self._litert.run(self._interpreter.invoke)
+
+    def invoke_async(self, wait_for: Fence | int | None = None) -> Invocation:
+        if wait_for is not None:
+            thread, fence = self.delegation.thread, wait_for
+            thread.run(lambda: wait_on_gpu(thread.gpu.gl, fence))
+        self.invoke()
+        return self.delegation.finished(self.get_tensor)
+
+    def resize_tensor_input(
+        self, input_index: int, tensor_size: Sequence[int], strict: bool = False
+    ) -> None:
+        resize = self._interpreter.resize_tensor_input
+        self._litert.call(resize, input_index, tensor_size, strict)
+
+    def set_tensor(self, tensor_index: int, value: Any) -> None:
+        self._litert.call(self._interpreter.set_tensor, tensor_index, value)
+
+    def get_tensor(self, tensor_index: int) -> Array:
+        bound = self.delegation.read_result(tensor_index)
+        if bound is not None:
+            return bound
+        array: Array = self._litert.call(self._interpreter.get_tensor, tensor_index, self._subgraph)
+        return array
+
+    def tensor(self, tensor_index: int) -> Callable[[], Array]:
+        view: Callable[[], Array] = self._litert.call(self._interpreter.tensor, tensor_index)
+        # LiteRT's own memory of a bound output is never written.
+        return lambda: (
+            self.get_tensor(tensor_index) if tensor_index in self.delegation.bindings else view()
+        )
+
+    def get_input_details(self) -> list[dict[str, Any]]:
+        details: list[dict[str, Any]] = self._litert.call(self._interpreter.get_input_details)
+        return details
+
+    def get_output_details(self) -> list[dict[str, Any]]:
+        details: list[dict[str, Any]] = self._litert.call(self._interpreter.get_output_details)
+        return details
+
+    def get_tensor_details(self) -> list[dict[str, Any]]:
+        details: list[dict[str, Any]] = self._litert.call(
+            self._interpreter.get_tensor_details, self._subgraph
+        )
+        return details
+
+    def reset_all_variables(self) -> None:
+        self._litert.call(self._interpreter.reset_all_variables)
+
+
+class LiteRtEntry(LiteRtHost):
+    """LiteRT as the host of another subgraph, which it runs as its signature runners do."""
+
+    def allocate_tensors(self) -> None:
+        self._litert.run(self._wrapper.AllocateTensors, self._subgraph)
+
+    def invoke(self) -> None:
+        with _uninterrupted():
+            self._litert.run(self._wrapper.Invoke, self._subgraph)
+
+    def resize_tensor_input(
+        self, input_index: int, tensor_size: Sequence[int], strict: bool = False
+    ) -> None:
+        sizes = np.array(tensor_size, np.int32)
+        resize = self._wrapper.ResizeInputTensor
+        self._litert.call(resize, input_index, sizes, strict, self._subgraph)
+
+    def set_tensor(self, tensor_index: int, value: Any) -> None:
+        self._litert.call(self._wrapper.SetTensor, tensor_index, value, self._subgraph)
+
+    @property
+    def _wrapper(self) -> Any:
+        return self._interpreter._interpreter
 
 
 @contextmanager

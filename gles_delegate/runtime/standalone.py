@@ -15,7 +15,7 @@ from gles_delegate.runtime.invocation import Invocation
 
 
 class StandAlone:
-    """Runs a model entirely on the GPU, without LiteRT.
+    """Runs a subgraph entirely on the GPU, without LiteRT.
 
     It has the methods of LiteRT's interpreter, which is the host if some nodes run on the CPU.
     `Interpreter` documents them.
@@ -71,7 +71,7 @@ class StandAlone:
         shape = tuple(int(size) for size in tensor_size)
         if any(size < 0 for size in shape):
             raise _ResizeError(f"expected sizes of 0 or more, found {list(shape)}")
-        signature = self._signature(tensor)
+        signature = _signature(tensor, self._shapes[tensor.index])
         if strict and (
             len(shape) != len(signature)
             or any(free not in (-1, size) for free, size in zip(signature, shape, strict=True))
@@ -104,8 +104,7 @@ class StandAlone:
         if tensor.is_variable:
             self._segment.write_variable(tensor.index, self._arrays[tensor.index])
 
-    def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> Array:
-        _require_first(subgraph_index)
+    def get_tensor(self, tensor_index: int) -> Array:
         return np.array(self._array(tensor_index))
 
     def tensor(self, tensor_index: int) -> Callable[[], Array]:
@@ -118,12 +117,8 @@ class StandAlone:
     def get_output_details(self) -> list[dict[str, Any]]:
         return [self._details(self._graph.tensors[i]) for i in self._graph.outputs]
 
-    def get_tensor_details(self, subgraph_index: int = 0) -> list[dict[str, Any]]:
-        _require_first(subgraph_index)
+    def get_tensor_details(self) -> list[dict[str, Any]]:
         return [self._details(tensor) for tensor in self._graph.tensors if tensor.type.array]
-
-    def num_subgraphs(self) -> int:
-        return 1
 
     def reset_all_variables(self) -> None:
         for index, array in self._arrays.items():
@@ -197,33 +192,38 @@ class StandAlone:
         boundary = (*self._graph.inputs, *self._graph.outputs)
         return tensor.index in boundary or tensor.is_variable
 
-    def _signature(self, tensor: Tensor) -> Shape:
-        return tensor.shape_signature or self._shapes[tensor.index]
-
     def _details(self, tensor: Tensor) -> dict[str, Any]:
-        quantization = tensor.quantization
-        pairs = list(zip(quantization.scales, quantization.zero_points, strict=False))
-        return {
-            "name": tensor.name,
-            "index": tensor.index,
-            "shape": np.array(self._shapes[tensor.index], np.int32),
-            "shape_signature": np.array(self._signature(tensor), np.int32),
-            "dtype": tensor.type.array,
-            "quantization": pairs[0] if len(pairs) == 1 else (0.0, 0),
-            "quantization_parameters": {
-                "scales": np.array(quantization.scales, np.float32),
-                "zero_points": np.array(quantization.zero_points, np.int32),
-                "quantized_dimension": quantization.axis,
-                "block_size": 0,
-            },
-            "sparsity_parameters": {},
-        }
+        return describe(tensor, self._shapes[tensor.index])
+
+
+def describe(tensor: Tensor, shape: Shape) -> dict[str, Any]:
+    """A tensor as LiteRT describes it.
+
+    Args:
+        shape: Its present shape.
+    """
+    quantization = tensor.quantization
+    pairs = list(zip(quantization.scales, quantization.zero_points, strict=False))
+    return {
+        "name": tensor.name,
+        "index": tensor.index,
+        "shape": np.array(shape, np.int32),
+        "shape_signature": np.array(_signature(tensor, shape), np.int32),
+        "dtype": tensor.type.array,
+        "quantization": pairs[0] if len(pairs) == 1 else (0.0, 0),
+        "quantization_parameters": {
+            "scales": np.array(quantization.scales, np.float32),
+            "zero_points": np.array(quantization.zero_points, np.int32),
+            "quantized_dimension": quantization.axis,
+            "block_size": 0,
+        },
+        "sparsity_parameters": {},
+    }
+
+
+def _signature(tensor: Tensor, shape: Shape) -> Shape:
+    return tensor.shape_signature or shape
 
 
 class _ResizeError(ValueError, RuntimeError):
     """Both, as `Interpreter.resize_tensor_input` explains."""
-
-
-def _require_first(subgraph_index: int) -> None:
-    if subgraph_index != 0:
-        raise ValueError(f"expected subgraph 0, found {subgraph_index}: only the first one runs")

@@ -58,7 +58,8 @@ class Tuner:
 
     def tuned(self, lowered: Lowered, nodes: Sequence[int]) -> Lowered:
         """Lower the nodes with the fastest tiles; inside the guard."""
-        key = fingerprint("choices", nodes, sorted(lowered.shapes.items()))
+        index = self._lowerings.graph.index
+        key = fingerprint("choices", index, nodes, sorted(lowered.shapes.items()))
         choices = self._choices[key] if key in self._choices else self._known(key, nodes)
         if choices is None:
             lower = partial(self._lowerings.lower, lowered.shapes, nodes)

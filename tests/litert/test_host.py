@@ -24,7 +24,6 @@ from gles_delegate.litert import native as litert
 from gles_delegate.litert.check import require_known_layout
 from gles_delegate.litert.graph import NativeGraph
 from gles_delegate.litert.native import NativeDelegate
-from gles_delegate.model.graph import Graph
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.partition import find_segments
 from gles_delegate.runtime.session import Session
@@ -365,8 +364,7 @@ def test_only_the_first_subgraph_is_delegated(choice: bool) -> None:
 class Recorder:
     """A model of which the GPU takes some nodes; notes in which parts LiteRT hands them out."""
 
-    def __init__(self, graph: Graph, nodes: Sequence[int]) -> None:
-        self.graph = graph
+    def __init__(self, nodes: Sequence[int]) -> None:
         self.delegated = nodes
         self.segments: list[tuple[int, ...]] = []
 
@@ -386,8 +384,8 @@ def test_segments_are_those_of_litert(seed: int) -> None:
     graph = read_model(content)
     left = {node.index for node in graph.nodes if rng.random() < 0.4}
     claimed = [node.index for node in graph.nodes if node.index not in left]
-    recorder = Recorder(graph, claimed)
-    LiteRt(model_content=content, experimental_delegates=[NativeDelegate(recorder)])
+    recorder = Recorder(claimed)
+    LiteRt(model_content=content, experimental_delegates=[NativeDelegate(graph, {0: recorder})])
     assert recorder.segments == find_segments(graph, left)
     assert len(recorder.segments) > 1
 

@@ -520,9 +520,11 @@ def check_report(report: gd.DelegationReport) -> None:
     assert total == "1 of 4 nodes run on the GPU in 1 segment, stored as float32"
     restored = json.loads(report.to_json())["nodes"]
     assert [tuple(node.values()) for node in restored] == [
-        (n.index, n.op, n.version, n.delegated, n.reason, n.folded) for n in report.nodes
+        (n.index, n.op, n.version, n.delegated, n.reason, n.folded, n.subgraph)
+        for n in report.nodes
     ]
-    assert set(restored[0]) == {"index", "op", "version", "delegated", "reason", "folded"}
+    names = {"index", "op", "version", "delegated", "reason", "folded", "subgraph"}
+    assert set(restored[0]) == names
 
 
 def test_the_report_of_a_whole_model() -> None:
