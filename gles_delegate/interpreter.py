@@ -16,7 +16,7 @@ from gles_delegate.gl.sync import Fence
 from gles_delegate.gl.thread import NotPickled, ThreadLock
 from gles_delegate.model.bundle import model_of
 from gles_delegate.model.graph import Array, Graph, Signature
-from gles_delegate.model.reader import read_bundle, read_model
+from gles_delegate.model.reader import ModelFile, read_file
 from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.invocation import Invocation
 from gles_delegate.runtime.litert_host import LiteRt, LiteRtEntry, LiteRtHost
@@ -95,11 +95,11 @@ class Interpreter(NotPickled, Closing):
             )
         if member is not None and not isinstance(member, str):
             raise TypeError(f"member must be the name of a model, not a {type(member).__name__}")
-        content, within = bytes(model_content or b""), None
         if model_path is not None:
-            content, within = read_bundle(model_path)
-        self._content = model_of(content, member or within)
-        self._graph: Graph = read_model(self._content)
+            self._file = read_file(model_path, member)
+        else:
+            self._file = ModelFile(model_of(bytes(model_content or b""), member))
+        self._graph: Graph = self._file.graph()
         self._num_threads = num_threads
         self._lock = ThreadLock()
         self._hosts: dict[int, Host] = {}
@@ -151,7 +151,7 @@ class Interpreter(NotPickled, Closing):
             return StandAlone(delegation)
         if self._litert is None:
             parts = [part for part in delegation.all if not part.report.fully_delegated]
-            self._litert = LiteRt(parts, self._content, self._num_threads)
+            self._litert = LiteRt(parts, self._file, self._num_threads)
         host = LiteRtEntry if delegation.graph.index else LiteRtHost
         return host(delegation, self._litert)
 

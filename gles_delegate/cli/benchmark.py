@@ -27,7 +27,7 @@ from gles_delegate.cli.common import (
     std_option,
 )
 from gles_delegate.cli.files import load_inputs
-from gles_delegate.model.reader import read_file, read_model
+from gles_delegate.model.reader import read_file
 from gles_delegate.options import GpuDelegateOptions, InferencePreference
 from gles_delegate.report import ProfileReport
 
@@ -112,9 +112,9 @@ def benchmark(
     as_json: bool,
 ) -> None:
     """Measure how fast MODEL runs, from arrays to arrays."""
-    content = read_file(model)
-    graph = read_model(content)
-    feeds = load_inputs(graph, inputs, mean, std) if inputs else comparison.random_feeds(content)
+    file = read_file(model)
+    graph = file.graph()
+    feeds = load_inputs(graph, inputs, mean, std) if inputs else comparison.random_feeds(file)
     options = GpuDelegateOptions(
         device_index=device,
         precision_loss_allowed=half or None,
@@ -126,7 +126,7 @@ def benchmark(
     with progress_bar() as bar:
         task = bar.add_task(model.name, total=None)
         result = timing.benchmark(
-            content, feeds, options, runs, warmup, against, threads, profiles,
+            file, feeds, options, runs, warmup, against, threads, profiles,
             lambda done, total: bar.update(task, completed=done, total=total),
         )  # fmt: skip
     if result.profile and csv:

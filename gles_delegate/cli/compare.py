@@ -24,7 +24,7 @@ from gles_delegate.cli.common import (
     std_option,
 )
 from gles_delegate.cli.files import load_inputs, naming_new_shapes
-from gles_delegate.model.reader import read_file, read_model
+from gles_delegate.model.reader import read_file
 from gles_delegate.options import GpuDelegateOptions
 
 
@@ -68,16 +68,14 @@ def compare(
     Ends with status 1 if a tensor differs by more than is allowed, and names the first. An output
     may differ twice as much as those of LiteRT's own kernels and of XNNPACK do from each other.
     """
-    content = read_file(model)
-    graph = read_model(content)
-    feeds = (
-        load_inputs(graph, inputs, mean, std) if inputs else comparison.random_feeds(content, seed)
-    )
+    file = read_file(model)
+    graph = file.graph()
+    feeds = load_inputs(graph, inputs, mean, std) if inputs else comparison.random_feeds(file, seed)
     how = comparison.compare_nodes if per_op else comparison.compare_outputs
     limit = tolerance if tolerance is not None else 1e-5 if per_op else 1e-4
     options = GpuDelegateOptions(device_index=device)
     with naming_new_shapes(graph, feeds), progress_bar() as bar:
-        tensors = how(content, feeds, options, limit, steps)
+        tensors = how(file, feeds, options, limit, steps)
         differences = list(bar.track(tensors, description=model.name))
     failed = [d for d in differences if not d.passed]
     rows = [{**dataclasses.asdict(d), "passed": d.passed} for d in differences]

@@ -13,7 +13,7 @@ from gles_delegate.delegate import GpuDelegate
 from gles_delegate.errors import LiteRtError, ModelError
 from gles_delegate.interpreter import Interpreter as GpuInterpreter
 from gles_delegate.model.graph import Array, Graph, Node, Tensor
-from gles_delegate.model.reader import read_model
+from gles_delegate.model.reader import ModelFile
 from gles_delegate.options import GpuDelegateOptions
 
 MARGIN = 2
@@ -60,7 +60,7 @@ class Difference:
 
 
 def compare_outputs(
-    content: bytes,
+    model: ModelFile,
     feeds: Mapping[int, Array],
     options: GpuDelegateOptions | None = None,
     tolerance: float = 1e-4,
@@ -80,13 +80,13 @@ def compare_outputs(
         LiteRtError: LiteRT is not installed, or does not run the model.
         UnsupportedModelError, ContextError: As for `Interpreter`.
     """
-    graph = read_model(content)
-    theirs = _litert(content, feeds)
+    graph = model.graph()
+    theirs = _litert(model, feeds)
     makers = {index: node for node in graph.nodes for index in node.outputs}
     if any(_has_dynamic_range(graph, node) for node in graph.nodes):
         tolerance = max(tolerance, DYNAMIC_RANGE)
     with GpuDelegate(options) as delegate:
-        ours = GpuInterpreter(model_content=content, experimental_delegates=[delegate])
+        ours = GpuInterpreter(**model.arguments, experimental_delegates=[delegate])
         prepare(ours, feeds)
         ours.invoke()
         differences = [
@@ -103,7 +103,7 @@ def compare_outputs(
     if all(difference.passed for difference in differences):
         return differences
     try:
-        plain = _litert(content, feeds, builtin=True)
+        plain = _litert(model, feeds, builtin=True)
     except LiteRtError:  # only XNNPACK has some op
         return differences
     return [
@@ -113,7 +113,7 @@ def compare_outputs(
 
 
 def compare_nodes(
-    content: bytes,
+    model: ModelFile,
     feeds: Mapping[int, Array],
     options: GpuDelegateOptions | None = None,
     tolerance: float = 1e-5,
@@ -126,11 +126,11 @@ def compare_nodes(
     MaxPoolingWithArgmax2D hands to MaxUnpooling2D are written otherwise there: the former's
     maxima are compared, the latter is left to `compare_outputs`.
     """
-    graph = read_model(content)
+    graph = model.graph()
     try:
-        theirs = _litert(content, feeds, builtin=True, keep=True)
+        theirs = _litert(model, feeds, builtin=True, keep=True)
     except LiteRtError:
-        theirs = _litert(content, feeds, keep=True)
+        theirs = _litert(model, feeds, keep=True)
     pooling = [node for node in graph.nodes if node.op == "MaxPoolingWithArgmax2D"]
     places = {index for node in pooling for index in node.outputs[1:]}
     options = replace(options or GpuDelegateOptions(), max_delegated_partitions=len(graph.nodes))
@@ -159,7 +159,7 @@ def compare_nodes(
                 yield _difference(tensor, made_by, result, expected, most, steps)
 
 
-def random_feeds(content: bytes, seed: int = 0) -> dict[int, Array]:
+def random_feeds(model: ModelFile, seed: int = 0) -> dict[int, Array]:
     """An array for each input: real numbers of -1 to 1, integers of 0 or 1.
 
     Those of 8 and 16 bits are of their whole range.
@@ -177,7 +177,7 @@ def random_feeds(content: bytes, seed: int = 0) -> dict[int, Array]:
         low, high = tensor.limits if tensor.type.may_be_steps else (0, 1)
         return rng.integers(low, high, tensor.shape, endpoint=True).astype(tensor.dtype)
 
-    graph = read_model(content)
+    graph = model.graph()
     return {index: draw(graph.tensors[index]) for index in graph.inputs}
 
 
@@ -228,10 +228,10 @@ def _largest_error(ours: Array, theirs: Array) -> float:
 
 
 def _litert(
-    content: bytes, feeds: Mapping[int, Array], builtin: bool = False, keep: bool = False
+    model: ModelFile, feeds: Mapping[int, Array], builtin: bool = False, keep: bool = False
 ) -> Any:
     """LiteRT's interpreter after a run; arguments and errors are those of `litert_cpu`."""
-    interpreter = litert_cpu(content, builtin, keep)
+    interpreter = litert_cpu(model, builtin, keep)
     try:
         prepare(interpreter, feeds)
         interpreter.invoke()
@@ -241,7 +241,7 @@ def _litert(
 
 
 def litert_cpu(
-    content: bytes, builtin: bool = False, keep: bool = False, threads: int | None = None
+    model: ModelFile, builtin: bool = False, keep: bool = False, threads: int | None = None
 ) -> Any:
     """LiteRT's interpreter with its CPU kernels.
 
@@ -263,7 +263,7 @@ def litert_cpu(
         with warnings.catch_warnings():  # of the memory that kept tensors take
             warnings.simplefilter("ignore", UserWarning)
             return Interpreter(
-                model_content=content,
+                **model.arguments,
                 num_threads=threads,
                 experimental_op_resolver_type=plain if builtin else OpResolverType.AUTO,
                 experimental_preserve_all_tensors=keep,

@@ -11,7 +11,7 @@ import click
 from gles_delegate.cli.common import command, json_option, megabytes, model_argument, print_json
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.limits import Limits
-from gles_delegate.model.reader import read_file, read_model
+from gles_delegate.model.reader import read_file
 from gles_delegate.planning.lowering import lower_graph
 from gles_delegate.planning.partition import choose_segments
 from gles_delegate.planning.plan import make_plan
@@ -36,7 +36,7 @@ def inspect(
 
     Needs no GPU: without --device it plans for the limits that OpenGL ES 3.1 guarantees.
     """
-    graph = read_model(read_file(model))
+    graph = read_file(model).graph()
     limits, planned_for = Limits(), "any device with OpenGL ES 3.1"
     if device is not None:
         gpu = GpuContext(None, device)

@@ -26,7 +26,7 @@ from gles_delegate.cli.common import (
 from gles_delegate.cli.files import files_by_tensor, load_inputs, naming_new_shapes, save_output
 from gles_delegate.delegate import GpuDelegate
 from gles_delegate.interpreter import Interpreter
-from gles_delegate.model.reader import read_file, read_model
+from gles_delegate.model.reader import read_file
 from gles_delegate.options import GpuDelegateOptions
 
 
@@ -62,7 +62,8 @@ def run(
     as_json: bool,
 ) -> None:
     """Run MODEL once on arrays or pictures."""
-    graph = read_model(content := read_file(model))
+    file = read_file(model)
+    graph = file.graph()
     feeds = load_inputs(graph, inputs, mean, std)
     targets = files_by_tensor(graph, graph.outputs, outputs, "output")
     if output_dir is not None:
@@ -73,7 +74,7 @@ def run(
     results: list[dict[str, Any]] = []
     options = GpuDelegateOptions(device_index=device, serialization_dir=cache)
     with GpuDelegate(options) as delegate:
-        interpreter = Interpreter(model_content=content, experimental_delegates=[delegate])
+        interpreter = Interpreter(**file.arguments, experimental_delegates=[delegate])
         with naming_new_shapes(graph, feeds):
             comparison.prepare(interpreter, feeds)
         interpreter.invoke()

@@ -16,6 +16,7 @@ from gles_delegate.cli.comparison import litert_cpu, prepare
 from gles_delegate.delegate import GpuDelegate
 from gles_delegate.interpreter import Interpreter
 from gles_delegate.model.graph import Array
+from gles_delegate.model.reader import ModelFile
 from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.report import MemoryReport, ProfileReport
 
@@ -84,7 +85,7 @@ class Benchmark:
 
 
 def benchmark(
-    content: bytes,
+    model: ModelFile,
     feeds: Mapping[int, Array],
     options: GpuDelegateOptions | None = None,
     runs: int = 50,
@@ -114,7 +115,7 @@ def benchmark(
     if runs < 1 or warmup < 0 or profiles < 0:
         raise ValueError(f"expected one run or more, found {runs} runs after {warmup}")
     others = {
-        name: _Runner(litert_cpu(content, name == "litert-builtin", threads=threads), feeds)
+        name: _Runner(litert_cpu(model, name == "litert-builtin", threads=threads), feeds)
         for name in against
     }
     total = (1 + len(others)) * (warmup + runs) + profiles
@@ -127,7 +128,7 @@ def benchmark(
 
     begin = perf_counter()
     with GpuDelegate(options) as delegate:
-        ours = _Runner(Interpreter(model_content=content, experimental_delegates=[delegate]), feeds)
+        ours = _Runner(Interpreter(**model.arguments, experimental_delegates=[delegate]), feeds)
         init = perf_counter() - begin
         first = ours.run()
         runners = {"": ours, **others}

@@ -26,6 +26,9 @@ from gles_delegate.errors import LiteRtError
 from gles_delegate.model.dtypes import LITERT_TYPES
 
 OK, ERROR = 0, 1
+MMAP_RO = 1
+"""The allocation type of constants."""
+
 ALLOW_DYNAMIC_TENSORS = 1
 
 

@@ -12,12 +12,14 @@ from ctypes import (
     c_ubyte,
     cast,
 )
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gles_delegate.errors import LiteRtError
 from gles_delegate.litert.abi import (
+    MMAP_RO,
     IntArray,
     TfLiteContext,
     TfLiteRegistration,
@@ -30,6 +32,9 @@ from gles_delegate.model.graph import Array, Graph
 from gles_delegate.model.reader import landmarks
 
 _CHUNK = 1 << 20
+
+_ALIGNMENT = 16
+"""Of constants in a model's file."""
 
 
 class NativeGraph:
@@ -72,20 +77,40 @@ class NativeGraph:
         )
         require_ok(status, "ReplaceNodeSubsetsWithDelegateKernels")
 
-    def subgraphs(self, count: int) -> dict[int, int]:
-        """The indices of the model's first `count` subgraphs, by the addresses of their contexts.
-
-        This must be the context of the first.
-        """
-        context, found = self._context.contents, {addressof(self._context.contents): 0}
+    def subgraphs(self, count: int) -> list[NativeGraph]:
+        """The first `count` subgraphs of the model; this must be the first of them."""
+        context, found = self._context.contents, [self]
         for index in range(1, count):
             pointer = POINTER(TfLiteContext)()
             status = context.acquire_subgraph_context(self._context, index, byref(pointer))
             require_ok(status, "AcquireSubgraphContext")
-            found[addressof(pointer.contents)] = index
+            found.append(NativeGraph(pointer))
             status = context.release_subgraph_context(self._context, index)
             require_ok(status, "ReleaseSubgraphContext")
         return found
+
+    @property
+    def address(self) -> int:
+        """That of its context."""
+        return addressof(self._context.contents)
+
+    def set_weights(self, graph: Graph) -> list[Array]:
+        """Hand external weights to LiteRT, whose interpreter does not read them itself.
+
+        Returns:
+            Memory that must live as long as the interpreter.
+        """
+        kept: list[Array] = []
+        for constant in graph.tensors:
+            if constant.data is not None and constant.is_external:
+                data = constant.data
+                if data.ctypes.data % _ALIGNMENT:
+                    data = data.copy()
+                tensor = self._tensor(constant.index)
+                tensor.data, tensor.bytes = data.ctypes.data, data.nbytes
+                tensor.allocation_type = MMAP_RO
+                kept.append(data)
+        return kept
 
     def require_same(self, graph: Graph) -> None:
         """Check that LiteRT loaded the very bytes that the delegate read.
@@ -129,10 +154,14 @@ class NativeGraph:
             return 0
         base = (getattr(self._tensor(index), field) or 0) - position
         content = graph.content
+        if isinstance(content, memoryview):
+            own = _mapped_file(np.frombuffer(content, np.uint8).ctypes.data)
+            if own is not None and own == _mapped_file(base):
+                return None
         # Of another model the address may be anything, which this file reports and memory does not.
         with open("/proc/self/mem", "rb", 0) as memory:
             for start in range(0, len(content), _CHUNK):
-                expected = content[start : start + _CHUNK]
+                expected = bytes(content[start : start + _CHUNK])
                 try:
                     found = os.pread(memory.fileno(), len(expected), base + start)
                 except (OSError, OverflowError):
@@ -160,3 +189,13 @@ class NativeGraph:
         if not 0 <= index < size:
             raise LiteRtError(f"LiteRT has {size} tensors; expected one of index {index}")
         return self._context.contents.tensors[index]
+
+
+def _mapped_file(address: int) -> tuple[str, str, int] | None:
+    """Of the file that is mapped at an address: device, inode, and which byte of it is there."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        span, _, offset, device, inode = line.split()[:5]
+        start, end = (int(number, 16) for number in span.split("-"))
+        if start <= address < end:
+            return None if inode == "0" else (device, inode, int(offset, 16) + address - start)
+    return None

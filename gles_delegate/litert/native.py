@@ -103,6 +103,7 @@ class NativeDelegate:
         self._graph = graph
         self._models = models
         self._subgraphs: dict[int, int] = {}
+        self._weights: list[list[Array]] = []
         self._claimed: set[int] = set()
         key = next(_keys)
         _delegates[key] = self
@@ -118,12 +119,16 @@ class NativeDelegate:
         Raises:
             LiteRtError: The interpreter's model is not this one.
         """
-        graph, address = NativeGraph(context), addressof(context.contents)
-        if not self._subgraphs or self._subgraphs.get(address) == 0:
+        graph = NativeGraph(context)
+        if not self._subgraphs or self._subgraphs.get(graph.address) == 0:
             graph.require_same(self._graph)
         if not self._subgraphs:  # LiteRT begins with the first
-            self._subgraphs = graph.subgraphs(1 + max(self._models))
-        index = self._subgraphs.get(address, -1)
+            parts = graph.subgraphs(len(self._graph.subgraphs))
+            self._subgraphs = {part.address: index for index, part in enumerate(parts)}
+            if self._graph.weights:
+                both = zip(parts, self._graph.subgraphs, strict=True)
+                self._weights = [part.set_weights(read) for part, read in both]
+        index = self._subgraphs.get(graph.address, -1)
         model = self._models.get(index)
         if model is None:
             return

@@ -8,12 +8,15 @@ bytes end in `ModelError` and in nothing else. Format: flatbuffers.dev/internals
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from flatbuffers import encode, number_types, packer
 
 from gles_delegate.errors import ModelError
+
+Content: TypeAlias = bytes | memoryview
+"""Bytes that nobody changes."""
 
 _SCALARS: dict[str, tuple[Any, Any]] = {
     "bool": (packer.boolean, number_types.BoolFlags),
@@ -45,7 +48,7 @@ class FlatTable:
     when the bytes it needs lie outside the buffer.
     """
 
-    data: bytes = field(repr=False)
+    data: Content = field(repr=False)
     position: int
     budget: _Budget = field(repr=False, compare=False)
 
@@ -60,7 +63,7 @@ class FlatTable:
         _require(self.data, self.position, table_size, "table")
 
     @classmethod
-    def root(cls, data: bytes) -> FlatTable:
+    def root(cls, data: Content) -> FlatTable:
         """The root table of a whole buffer."""
         return cls(data, _scalar(data, 0, "uint32"), _Budget(8 * len(data)))
 
@@ -145,13 +148,13 @@ class FlatTable:
         return position + 4, count
 
 
-def _scalar(data: bytes, position: int, kind: str) -> Any:
+def _scalar(data: Content, position: int, kind: str) -> Any:
     pack, flags = _SCALARS[kind]
     _require(data, position, flags.bytewidth, "value")
     return encode.Get(pack, data, position)
 
 
-def _require(data: bytes, position: int, size: int, what: str) -> None:
+def _require(data: Content, position: int, size: int, what: str) -> None:
     if position < 0 or position + size > len(data):
         raise ModelError(
             f"damaged model: a {what} of {size} bytes at byte {position} lies outside the "

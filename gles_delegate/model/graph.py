@@ -16,7 +16,7 @@ import numpy as np
 
 from gles_delegate.errors import ModelError
 from gles_delegate.model.dtypes import BY_NAME, ElementType, Lanes
-from gles_delegate.model.flatbuffer import FlatTable
+from gles_delegate.model.flatbuffer import Content, FlatTable
 from gles_delegate.model.sparse import Sparsity, to_dense
 
 Array = np.ndarray[Any, Any]
@@ -60,6 +60,7 @@ class Tensor:
         shape_signature: `shape` with -1 where the size is free; empty if the model stores none.
         data: The bytes of a constant, None otherwise.
         is_half: Whether float16 has all numbers of a constant.
+        is_external: Whether the bytes of a constant are in another file than the model's.
     """
 
     index: int
@@ -72,6 +73,7 @@ class Tensor:
     sparsity: Sparsity | None = field(default=None, repr=False)
     data: Array | None = field(default=None, repr=False, compare=False)
     is_half: bool = False
+    is_external: bool = False
 
     @property
     def is_constant(self) -> bool:
@@ -228,6 +230,7 @@ class Graph:
         signatures: The entry points of the model; see `entries`.
         description, metadata: Those of the model.
         content: The bytes it was read from.
+        weights: The bytes of the files that have the model's external weights.
     """
 
     tensors: Sequence[Tensor]
@@ -239,7 +242,8 @@ class Graph:
     signatures: tuple[Signature, ...] = ()
     description: str = ""
     metadata: dict[str, Array] = field(default_factory=dict, repr=False, compare=False)
-    content: bytes = field(default=b"", repr=False, compare=False)
+    content: Content = field(default=b"", repr=False, compare=False)
+    weights: tuple[Content, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def entries(self) -> tuple[int, ...]:

@@ -6,17 +6,21 @@ Slot numbers are those of the TFLite schema, tensorflow/lite/schema/schema.fbs.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import Literal, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 
 from gles_delegate.errors import ModelError
 from gles_delegate.model.bundle import model_of
 from gles_delegate.model.dtypes import ELEMENT_TYPES
-from gles_delegate.model.flatbuffer import FlatTable
+from gles_delegate.model.external import External, read_external
+from gles_delegate.model.flatbuffer import Content, FlatTable
 from gles_delegate.model.graph import Array, Graph, Node, Quantization, Signature, Tensor
 from gles_delegate.model.schema import (
     BLOCKWISE_QUANTIZATION,
@@ -33,6 +37,9 @@ T = TypeVar("T")
 _LONGEST_NAME = 200
 """Characters of a path that a message quotes."""
 
+MAPPED_FROM = 64 << 20
+"""Size of a file from which on it is mapped, not read: a mapped file must not change in use."""
+
 MAX_RANK = 8
 """LiteRT's kernels take no tensor of a higher rank."""
 
@@ -43,24 +50,44 @@ def load_model(path: str | bytes | os.PathLike[str]) -> Graph:
     Raises:
         ModelError: The file cannot be read or is not a usable model.
     """
-    return read_model(read_file(path))
+    return read_file(path).graph()
 
 
-def read_file(path: str | bytes | os.PathLike[str]) -> bytes:
-    """The bytes of a model file; of a model in a bundle, by its path through the bundle's file.
+@dataclass(frozen=True)
+class ModelFile:
+    """The bytes of a model.
+
+    Attributes:
+        content: In memory; of a large file, mapped.
+        path: The file that has these bytes and no others; None for a model in a bundle.
+    """
+
+    content: Content = field(repr=False)
+    path: Path | None = None
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the model's external weights are."""
+        return self.path.parent if self.path else None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What an interpreter, ours or LiteRT's, is made with."""
+        if self.path is not None:
+            return {"model_path": str(self.path)}
+        return {"model_content": bytes(self.content)}
+
+    def graph(self) -> Graph:
+        """See `read_model`."""
+        return read_model(self.content, self.folder)
+
+
+def read_file(path: str | bytes | os.PathLike[str], member: str | None = None) -> ModelFile:
+    """Read a model file; or a model in a bundle, by its name or its path through the bundle's file.
 
     Raises:
         ModelError: The file cannot be read, or is a bundle of several models.
         TypeError: It is no path; a model's bytes are none.
-    """
-    return model_of(*read_bundle(path))
-
-
-def read_bundle(path: str | bytes | os.PathLike[str]) -> tuple[bytes, str | None]:
-    """The bytes of a file, and the rest of a path that goes on behind it.
-
-    Raises:
-        ModelError, TypeError: See `read_file`.
     """
     if not isinstance(path, str | bytes | os.PathLike):
         found = type(path).__name__
@@ -74,24 +101,45 @@ def read_bundle(path: str | bytes | os.PathLike[str]) -> tuple[bytes, str | None
         file = Path(os.fsdecode(path))
         bundle = next((parent for parent in file.parents if parent.is_file()), None)
         if bundle is not None:
-            return bundle.read_bytes(), file.relative_to(bundle).as_posix()
-        return file.read_bytes(), None
+            member, file = member or file.relative_to(bundle).as_posix(), bundle
+        content = _content(file)
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name
         name, reason = repr(os.fspath(path)), getattr(error, "strerror", None) or error
         if len(name) > _LONGEST_NAME:
             name = f"{name[:_LONGEST_NAME]}..."
         raise ModelError(f"cannot read the model file {name}: {reason}") from error
+    model = model_of(content, member)
+    return ModelFile(model, file if model is content and file.is_file() else None)
 
 
-def read_model(data: bytes | bytearray | memoryview) -> Graph:
+def _content(file: Path) -> Content:
+    """The bytes of a file.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    with file.open("rb") as opened:
+        status = os.fstat(opened.fileno())
+        if stat.S_ISREG(status.st_mode) and status.st_size >= max(MAPPED_FROM, 1):
+            with suppress(OSError):  # of a file system that maps none
+                return memoryview(mmap(opened.fileno(), 0, access=ACCESS_READ))
+        return opened.read()
+
+
+def read_model(data: bytes | bytearray | memoryview, folder: Path | None = None) -> Graph:
     """The first subgraph of a model; it leads to the others.
+
+    Args:
+        folder: Where the model's external weights are; None: nowhere.
 
     Raises:
         ModelError: The bytes are not a model, are cut off or damaged; the message says where.
     """
-    data = data if isinstance(data, bytes) else memoryview(data).tobytes()
+    if not isinstance(data, bytes):
+        data = memoryview(data)
+        data = data if data.readonly and data.contiguous else data.tobytes()
     if len(data) < 8 or data[4:8] != FILE_IDENTIFIER:
-        found = data[4:8] if len(data) >= 8 else data
+        found = bytes(data[4:8] if len(data) >= 8 else data)
         raise ModelError(
             f"not a .tflite model: expected the identifier {FILE_IDENTIFIER!r} at byte 4, "
             f"found {found!r}"
@@ -100,7 +148,7 @@ def read_model(data: bytes | bytearray | memoryview) -> Graph:
     version = model.scalar(0, "uint32")
     if version != 3:
         raise ModelError(f"expected a model of schema version 3, found version {version}")
-    subgraphs = _Subgraphs(model)
+    subgraphs = _Subgraphs(model, folder)
     if not subgraphs:
         raise ModelError("damaged model: it has no subgraph")
     return subgraphs[0]
@@ -115,15 +163,18 @@ def landmarks(graph: Graph) -> Iterator[tuple[int, Literal["name", "data"], int]
             yield index, "name", position
     start = np.frombuffer(graph.content, np.uint8).ctypes.data
     for tensor in graph.tensors:
-        if tensor.data is not None and tensor.data.size and not tensor.sparsity:
+        if tensor.data is None or tensor.is_external:
+            continue
+        if tensor.data.size and not tensor.sparsity:
             yield tensor.index, "data", tensor.data.ctypes.data - start
 
 
 class _Subgraphs(Sequence[Graph]):
     """The subgraphs of a model, each read when it is asked for."""
 
-    def __init__(self, model: FlatTable) -> None:
+    def __init__(self, model: FlatTable, folder: Path | None) -> None:
         self._tables = model.tables(2)
+        self._external = read_external(model, folder)
         self._buffers = [_buffer(table) for table in model.tables(4)]
         self._codes = [_operator_code(table) for table in model.tables(1)]
         self._known: dict[int, Graph] = {}
@@ -156,8 +207,10 @@ class _Subgraphs(Sequence[Graph]):
         nodes = tuple(_node(i, node, self._codes) for i, node in enumerate(table.tables(3)))
         inputs = table.ints(1)
         computed = {index for node in nodes for index in node.outputs} | set(inputs)
-        tables = table.tables(0)
-        tensors = [_tensor(i, t, self._buffers, i in computed) for i, t in enumerate(tables)]
+        tables, external = table.tables(0), self._external
+        tensors = [
+            _tensor(i, t, self._buffers, external, i in computed) for i, t in enumerate(tables)
+        ]
         for i, tensor in enumerate(tables):
             details = _blockwise(tensor.table(4))
             if details is not None:
@@ -173,6 +226,7 @@ class _Subgraphs(Sequence[Graph]):
             self._description,
             self._metadata,
             self._content,
+            self._external.files,
         )
         _check_indices(graph)
         return graph
@@ -198,7 +252,9 @@ def _buffer(table: FlatTable) -> Array:
     return np.frombuffer(table.data, np.uint8, size, offset)
 
 
-def _tensor(index: int, table: FlatTable, buffers: list[Array], is_computed: bool) -> Tensor:
+def _tensor(
+    index: int, table: FlatTable, buffers: list[Array], external: External, is_computed: bool
+) -> Tensor:
     shape = table.ints(0)
     name = table.string(3)
     if any(size < 0 for size in shape) or len(shape) > MAX_RANK:
@@ -211,6 +267,9 @@ def _tensor(index: int, table: FlatTable, buffers: list[Array], is_computed: boo
     # Buffer 0 is the schema's "no data"; any other empty one may hold a constant of no elements.
     if data is not None and not (buffer and (data.size or (0 in shape and not is_computed))):
         data = None
+    outside = table.scalar(10, "uint32")
+    if outside and data is None:
+        data = external.data(outside, f"tensor {index} {name!r}")
     tensor = Tensor(
         index,
         name,
@@ -221,6 +280,7 @@ def _tensor(index: int, table: FlatTable, buffers: list[Array], is_computed: boo
         table.scalar(5, "bool", False),
         _sparsity(table.table(6)),
         data,
+        is_external=bool(outside),
     )
     if tensor.is_variable and tensor.is_constant:
         raise ModelError(

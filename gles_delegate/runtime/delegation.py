@@ -253,7 +253,7 @@ def _store(graph: Graph, thread: GlThread, options: GpuDelegateOptions, half: bo
     folder, gpu = options.serialization_dir, thread.gpu
     if folder is None:
         return None
-    content = fingerprint(graph.content)
+    content = fingerprint(graph.content, *graph.weights)
     model = options.model_token or content
     device = (gpu.identity, gpu.limits)
     return Store(folder, fingerprint(model, __version__, *device, half), content)

@@ -17,6 +17,7 @@ from gles_delegate.gl.sync import Fence, wait_on_gpu
 from gles_delegate.litert.check import require_known_layout
 from gles_delegate.litert.native import NativeDelegate
 from gles_delegate.model.graph import Array
+from gles_delegate.model.reader import ModelFile
 from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.invocation import Invocation
 
@@ -39,7 +40,7 @@ class LiteRt:
     """
 
     def __init__(
-        self, delegations: Sequence[Delegation], content: bytes, num_threads: int | None
+        self, delegations: Sequence[Delegation], file: ModelFile, num_threads: int | None
     ) -> None:
         models = {part.graph.index: part for part in delegations}
         first = delegations[0]
@@ -56,7 +57,7 @@ class LiteRt:
         try:
             self.interpreter = self.call(
                 interpreter.Interpreter,
-                model_content=content,
+                **file.arguments,
                 experimental_delegates=[self._native],
                 num_threads=num_threads,
             )

@@ -17,7 +17,7 @@ from PIL import Image
 import gles_delegate as gd
 from gles_delegate.cli import comparison as compare
 from gles_delegate.cli.commands import gles_delegate
-from gles_delegate.model.reader import read_model
+from gles_delegate.model.reader import ModelFile, read_model
 from gles_delegate.runtime.session import Session
 from tests.support.command import call, call_json, saved
 from tests.support.oracle import complete
@@ -87,7 +87,7 @@ def test_compare_with_nan_and_infinity() -> None:
     s = Sketch(np.random.default_rng(0))
     content = complete(s, [s.op("LOG", [s.feed((1, 3))])])
     feeds = {0: np.array([[0, -1, 2]], np.float32)}
-    (difference,) = compare.compare_outputs(content, feeds)
+    (difference,) = compare.compare_outputs(ModelFile(content), feeds)
     assert difference.passed
     assert difference.error < 1e-6
 
@@ -96,7 +96,7 @@ def test_compare_with_nan_and_infinity() -> None:
 def test_compare_takes_scalars(compared: Callable[..., Iterable[compare.Difference]]) -> None:
     s = Sketch(np.random.default_rng(0))
     content = complete(s, [s.op("SUM", [s.feed((3,)), s.constant(np.array([0], np.int32))])])
-    (difference,) = compared(content, {0: np.array([1, 2, 4], np.float32)})
+    (difference,) = compared(ModelFile(content), {0: np.array([1, 2, 4], np.float32)})
     assert difference.shape == ()
     assert difference.passed
 
@@ -111,7 +111,7 @@ def test_compare_finds_a_wrong_scalar(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Session, "read", wrong)
     s = Sketch(np.random.default_rng(0))
     content = complete(s, [s.op("SUM", [s.feed((3,)), s.constant(np.array([0], np.int32))])])
-    (difference,) = compare.compare_nodes(content, {0: np.array([1, 2, 4], np.float32)})
+    (difference,) = compare.compare_nodes(ModelFile(content), {0: np.array([1, 2, 4], np.float32)})
     assert (difference.error, difference.passed) == (1, False)
 
 
@@ -125,8 +125,8 @@ def test_compare_finds_a_wrong_scalar(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_compare_nodes_that_only_xnnpack_has(
     name: str, ops: set[str], real_model: Callable[[str], bytes]
 ) -> None:
-    content = real_model(name)
-    differences = list(compare.compare_nodes(content, compare.random_feeds(content)))
+    file = ModelFile(real_model(name))
+    differences = list(compare.compare_nodes(file, compare.random_feeds(file)))
     assert {d.op for d in differences} >= ops
     assert "DEQUANTIZE" not in {d.op for d in differences}  # of constants: nothing is computed
     assert not [d for d in differences if not d.passed]
@@ -215,9 +215,9 @@ def test_no_random_strings() -> None:
     graph = read_model(content)
     strings = replace(graph, tensors=(replace(graph.tensors[0], dtype="string"), graph.tensors[1]))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compare, "read_model", lambda content: strings)
+        patch.setattr(ModelFile, "graph", lambda file: strings)
         with pytest.raises(gd.ModelError, match="no random string for input 0 'text'"):
-            compare.random_feeds(content)
+            compare.random_feeds(ModelFile(content))
 
 
 def test_deep_8_bit_networks_are_judged_by_litert_s_own_kernels(

@@ -22,16 +22,21 @@ DILATION = "dilation_w_factor:int32 dilation_h_factor:int32"
 _FIELDS = {
     "Model": (
         "version:uint32 operator_codes:[OperatorCode] subgraphs:[SubGraph] description:string "
-        "buffers:[Buffer] metadata_buffer:[int32] metadata:[Metadata] signature_defs:[SignatureDef]"
+        "buffers:[Buffer] metadata_buffer:[int32] metadata:[Metadata] "
+        "signature_defs:[SignatureDef] external_buffer_groups:[ExternalBufferGroup] "
+        "external_buffers:[ExternalBuffer]"
     ),
     "OperatorCode": "deprecated_builtin_code:int8 custom_code:string version:int32 "
     "builtin_code:int32",
     "SubGraph": "tensors:[Tensor] inputs:[int32] outputs:[int32] operators:[Operator] name:string",
     "Buffer": "data:bytes offset:uint64 size:uint64",
+    "ExternalBufferGroup": "name:string",
+    "ExternalBuffer": "id:uint32 group:uint32 offset:uint64 length:uint64 packing:string",
     "Metadata": "name:string buffer:uint32",
     "Tensor": (
         "shape:[int32] type:int8 buffer:uint32 name:string quantization:QuantizationParameters "
-        "is_variable:bool sparsity:SparsityParameters shape_signature:[int32] has_rank:bool"
+        "is_variable:bool sparsity:SparsityParameters shape_signature:[int32] has_rank:bool "
+        "- external_buffer:uint32"
     ),
     "QuantizationParameters": (
         "min:[float32] max:[float32] scale:[float32] zero_point:[int64] details_type:uint8 "

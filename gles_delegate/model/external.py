@@ -1,0 +1,99 @@
+"""External weights: constants that a model keeps in files of their own."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
+
+import numpy as np
+
+from gles_delegate.errors import ModelError
+from gles_delegate.model.flatbuffer import Content, FlatTable
+from gles_delegate.model.graph import Array
+
+_PACKINGS = ("", "unpacked")
+
+
+@dataclass(frozen=True)
+class External:
+    """The external buffers of a model, and the files that have them."""
+
+    tables: dict[int, FlatTable]
+    groups: dict[int, tuple[str, Content]]
+
+    @property
+    def files(self) -> tuple[Content, ...]:
+        """The bytes of the files."""
+        return tuple(content for _, content in self.groups.values())
+
+    def data(self, number: int, what: str) -> Array:
+        """The bytes of a buffer.
+
+        Args:
+            what: The tensor, for messages.
+
+        Raises:
+            ModelError: There is no such buffer, it lies outside its file, or is packed.
+        """
+        table = self.tables.get(number)
+        if table is None:
+            raise ModelError(f"damaged model: external buffer {number} of {what} does not exist")
+        if table.string(4) not in _PACKINGS:
+            raise ModelError(
+                f"the external buffer of {what} is packed as {table.string(4)!r}; expected "
+                "'unpacked'"
+            )
+        name, content = self.groups[table.scalar(1, "uint32")]
+        offset, size = table.scalar(2, "uint64"), table.scalar(3, "uint64")
+        if offset + size > len(content):
+            raise ModelError(
+                f"the external buffer of {what}, {size} bytes at byte {offset}, lies outside the "
+                f"{len(content)} bytes of the file {name!r}; was it cut off?"
+            )
+        return np.frombuffer(content, np.uint8, size, offset)
+
+
+def read_external(model: FlatTable, folder: Path | None) -> External:
+    """Map the files that external buffers are in.
+
+    Args:
+        folder: Where files with relative names are; None: unknown.
+
+    Raises:
+        ModelError: A file is not there.
+    """
+    names = [table.string(0) for table in model.tables(8)]
+    tables = {table.scalar(0, "uint32"): table for table in model.tables(9)}
+    groups: dict[int, tuple[str, Content]] = {}
+    for table in tables.values():
+        group = table.scalar(1, "uint32")
+        if group >= len(names):
+            raise ModelError(
+                f"damaged model: group {group} of external buffers does not exist; there are "
+                f"{len(names)}"
+            )
+        if group not in groups:
+            groups[group] = names[group], _mapped(names[group], folder)
+    return External(tables, groups)
+
+
+def _mapped(name: str, folder: Path | None) -> Content:
+    if folder is None and not os.path.isabs(name):
+        raise ModelError(
+            f"the model has weights in the file {name!r} beside it: give the model's path, not its "
+            "bytes"
+        )
+    try:
+        with open(os.open((folder or Path()) / name, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise ValueError("it is not a regular file")
+            return memoryview(mmap(file.fileno(), 0, access=ACCESS_READ)) if status.st_size else b""
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ModelError(
+            f"cannot read the file {name!r}, which has weights of the model: {reason}"
+        ) from error
