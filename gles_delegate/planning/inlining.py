@@ -1,109 +1,154 @@
-"""Inlining: the nodes of its decomposition take the place of a composite."""
+"""Inlining: the nodes of a subgraph take the place of the node that runs it.
+
+A composite becomes its decomposition, IF the branch that its condition chooses, and WHILE its body
+as often as its condition holds, if constants and shapes alone give the conditions.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from gles_delegate.errors import ModelError
-from gles_delegate.model.graph import Graph, Node
+from gles_delegate.model.graph import Graph, Node, Tensor
 from gles_delegate.ops.lib.registry import Unsupported
 from gles_delegate.ops.lib.views import meaning
+from gles_delegate.ops.variables import IDENTITY
 
-DEEPEST = 16
-"""Subgraphs in one another."""
+TEST = "(while)"
+"""The op of nodes that end a WHILE or let it go on: the condition's result, then the values."""
+
+INLINED = ("STABLEHLO_COMPOSITE", "IF", "WHILE", TEST)
 
 MOST_ADDED = 1 << 16
-"""Tensors and nodes that all composites of a model add."""
+"""Tensors and nodes that the subgraphs of a model add."""
 
 
-class Inlined:
-    """A graph and the nodes that compute it, those of decompositions included.
+class Inliner:
+    """Inlines the nodes of a graph, one after the other.
 
-    Attributes:
-        graph: The graph, with the tensors inside composites past the end of its own.
-        nodes: In order of execution. Those inside a composite have the composite's index.
-        reasons: By node index, why a composite is left as it is.
+    Args:
+        tensors: Those of the graph, to which it adds those of the subgraphs.
 
     Raises:
         ModelError: Nodes wait for each other, or compute a tensor twice.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, tensors: list[Tensor]) -> None:
         _check_order(graph)
         self._subgraphs = graph.subgraphs
-        self._tensors = list(graph.tensors)
+        self._tensors = tensors
+        self._checked: set[int] = set()
+        self._constants: dict[tuple[int, int], int] = {}
         self._left = MOST_ADDED
-        self.nodes: list[Node] = []
-        self.reasons: dict[int, str] = {}
-        for node in graph.in_order:
-            own, count = len(self._tensors), len(self.nodes)
-            try:
-                self._add(node, 0)
-            except Unsupported as error:
-                del self._tensors[own:], self.nodes[count:]
-                self.nodes.append(node)
-                self.reasons[node.index] = str(error)
-        self.graph = replace(graph, tensors=tuple(self._tensors))
 
-    def _add(self, node: Node, depth: int) -> None:
-        """Add a node, or what it decomposes into."""
-        if node.op != "STABLEHLO_COMPOSITE" or not node.subgraphs:
-            self.nodes.append(node)
-            return
-        body = self._subgraphs[node.subgraphs[0]]
-        self._left -= len(body.tensors) + len(body.nodes)
-        if depth == DEEPEST or self._left < 0:
-            raise Unsupported(
-                f"its subgraph {body.index} contains itself or is too large; expected at most "
-                f"{DEEPEST} subgraphs in one another, and {MOST_ADDED} tensors and nodes in all"
-            )
-        _check_order(body, f"in subgraph {body.index}, ")
-        places = self._places(node, body)
-        for tensor in body.tensors:
-            if tensor.index not in places:
-                places[tensor.index] = len(self._tensors)
-                self._tensors.append(replace(tensor, index=len(self._tensors)))
-        for inner in body.in_order:
-            inputs, outputs = (
-                tuple(places.get(i, -1) for i in indices)
-                for indices in (inner.inputs, inner.outputs)
-            )
-            inner = replace(inner, index=node.index, inputs=inputs, outputs=outputs)
-            self._add(inner, depth + 1)
-
-    def _places(self, node: Node, body: Graph) -> dict[int, int]:
-        """By index of the body's inputs and outputs, the node's tensors.
+    def expand(self, node: Node) -> list[Node]:
+        """What takes the place of a node of `INLINED`; the new nodes have its index.
 
         Raises:
-            Unsupported: They differ in number or type, or outputs are no results of the body.
+            Unsupported: It cannot be inlined.
+            ModelError: Its subgraph is damaged.
         """
-        inside, outside = (*body.inputs, *body.outputs), (*node.inputs, *node.outputs)
-        if not outside[len(body.inputs) :]:
+        if not node.outputs:
             raise Unsupported("the node has no outputs; expected at least one")
-        if len(body.inputs) != len(node.inputs) or len(inside) != len(outside):
+        if len(node.subgraphs) != (1 if node.op == "STABLEHLO_COMPOSITE" else 2):
+            raise Unsupported("it names no subgraph")
+        if node.op == "STABLEHLO_COMPOSITE":
+            nodes, results = self._insert(node, node.subgraphs[0], node.inputs)
+        elif node.op == "IF":
+            branch = node.subgraphs[0 if self._holds(node) else 1]
+            nodes, results = self._insert(node, branch, node.inputs[1:])
+        elif node.op == "WHILE":
+            nodes, results = self._insert(node, node.subgraphs[0], node.inputs)
+            return [*nodes, replace(node, op=TEST, inputs=(*results[:1], *node.inputs))]
+        elif self._holds(node):
+            nodes, results = self._insert(node, node.subgraphs[1], node.inputs[1:])
+            return [*nodes, replace(node, op="WHILE", inputs=results)]
+        else:
+            nodes, results = [], node.inputs[1:]
+        self._require_same(node, results, node.outputs, "output")
+        return nodes + [
+            replace(node, op=IDENTITY, inputs=(result,), outputs=(output,), subgraphs=())
+            for result, output in zip(results, node.outputs, strict=True)
+        ]
+
+    def _holds(self, node: Node) -> bool:
+        """Whether the condition, input 0, is true."""
+        condition = self._tensors[node.inputs[0]] if node.inputs else None
+        if condition is None or not condition.is_constant:
             raise Unsupported(
-                f"{len(node.inputs)} inputs and {len(node.outputs)} outputs; expected "
-                f"{len(body.inputs)} and {len(body.outputs)}, as of its subgraph {body.index}"
+                "its condition is computed at run time; expected that constants and shapes give it"
             )
-        made = {i for inner in body.nodes for i in inner.outputs}
-        for i in body.outputs:
-            if i not in made or inside.count(i) > 1:
-                raise Unsupported(
-                    f"its subgraph {body.index} returns tensor {i}, which is an input, a "
-                    "constant or another output too; expected a result"
-                )
-        if len(set(inside)) < len(inside) or any(tensor.is_variable for tensor in body.tensors):
+        return bool(condition.array().all())
+
+    def _insert(
+        self, node: Node, index: int, inputs: tuple[int, ...]
+    ) -> tuple[list[Node], tuple[int, ...]]:
+        """The nodes of a subgraph on these inputs, and its outputs."""
+        body = self._subgraphs[index]
+        self._left -= len(body.tensors) + len(body.nodes)
+        if self._left < 0:
             raise Unsupported(
-                f"its subgraph {body.index} has variables, or takes two inputs as one tensor"
+                f"its subgraph {index} runs too often or is too large; expected at most "
+                f"{MOST_ADDED} tensors and nodes in all"
             )
-        places = dict(zip(inside, outside, strict=True))
-        for i, place in places.items():
-            if place >= 0 and meaning(body.tensors[i]) != meaning(self._tensors[place]):
+        if index not in self._checked:
+            _check_order(body, f"in subgraph {index}, ")
+            if index in called_by(body):
+                raise Unsupported(f"its subgraph {index} contains itself")
+            self._checked.add(index)
+        if len(set(body.inputs)) < len(body.inputs) or any(t.is_variable for t in body.tensors):
+            raise Unsupported(f"its subgraph {index} has variables, or two inputs in one tensor")
+        self._require_same(node, inputs, body.inputs, "input", body)
+        places = dict(zip(body.inputs, inputs, strict=True)) | {-1: -1}
+        for tensor in body.tensors:
+            key = index, tensor.index
+            if tensor.index in places:
+                continue
+            if not tensor.is_constant or key not in self._constants:
+                self._constants[key] = len(self._tensors)
+                self._tensors.append(replace(tensor, index=len(self._tensors)))
+            places[tensor.index] = self._constants[key]
+        nodes = [
+            replace(
+                inner,
+                index=node.index,
+                inputs=tuple(places[i] for i in inner.inputs),
+                outputs=tuple(places[i] for i in inner.outputs),
+            )
+            for inner in body.in_order
+        ]
+        return nodes, tuple(places[i] for i in body.outputs)
+
+    def _require_same(
+        self,
+        node: Node,
+        outside: Sequence[int],
+        inside: Sequence[int],
+        what: str,
+        body: Graph | None = None,
+    ) -> None:
+        """Raise `Unsupported` if tensors differ in number or type from those of a subgraph."""
+        tensors = self._tensors if body is None else body.tensors
+        if len(outside) != len(inside):
+            raise Unsupported(f"{len(outside)} {what}s and {len(inside)} of its subgraph")
+        for i, (a, b) in enumerate(zip(outside, inside, strict=True)):
+            if a >= 0 and meaning(self._tensors[a]) != meaning(tensors[b]):
                 raise Unsupported(
-                    f"tensor {i} of its subgraph {body.index} has another type or quantization "
-                    f"than tensor {place}; expected the same"
+                    f"{what} {i} of its subgraph is of another type or quantization; expected the "
+                    "same"
                 )
-        return places
+
+
+def called_by(graph: Graph, nodes: Sequence[Node] | None = None) -> set[int]:
+    """The subgraphs that nodes run (None: all nodes of the graph), and those that these run."""
+    found: set[int] = set()
+    pending = list(graph.nodes if nodes is None else nodes)
+    while pending:
+        for index in {*pending.pop().subgraphs} - found:
+            found.add(index)
+            pending += graph.subgraphs[index].nodes
+    return found
 
 
 def given_tensors(graph: Graph) -> set[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -14,7 +15,8 @@ from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Graph, Node
 from gles_delegate.model.schema import BUILTIN_OPERATORS, SIZED_BY
 from gles_delegate.planning.folding import fold, set_constants
-from gles_delegate.planning.inlining import Inlined, given_tensors
+from gles_delegate.planning.inlining import INLINED, Inliner, given_tensors
+from gles_delegate.planning.variables import USERS, UseCounter, Uses
 from gles_delegate.report import list_nodes
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -27,16 +29,19 @@ class Lowered:
     """A graph whose nodes were lowered one by one.
 
     Attributes:
-        graph: With folded constants, and the tensors inside composites past the end of its own.
+        graph: With folded constants. The tensors of its subgraphs and those that stand for
+            variables are past the end of its own; nodes have the latter as inputs.
         shapes: The shape of every tensor, by shape inference from the inputs.
         steps: By node index, the steps of each node that the GPU can run.
         reasons: By node index, why it cannot run the others.
+        uses: Which nodes use which variables.
     """
 
     graph: Graph
     shapes: Mapping[int, Shape]
     steps: Mapping[int, tuple[Step, ...]] = field(repr=False)
     reasons: Mapping[int, str]
+    uses: Uses
 
 
 def lower_graph(
@@ -64,17 +69,26 @@ def lower_graph(
                 f"damaged model: its input, tensor {tensor.index}, {found}; expected neither a "
                 "constant nor a variable"
             )
-    inlined = Inlined(graph)
-    tensors = list(inlined.graph.tensors)
-    graph = replace(inlined.graph, tensors=tensors)  # sees what is folded
     given = given_tensors(graph)
+    tensors, nodes = list(graph.tensors), list(graph.nodes)
+    inliner, counter = Inliner(graph, tensors), UseCounter(graph, tensors)
+    own = graph.nodes
+    graph = replace(graph, tensors=tensors)  # sees what is added and folded
     shapes = {tensor.index: tensor.shape for tensor in graph.tensors} | dict(given_shapes or {})
     # For other shapes than the model's, no more is known of what the other nodes make.
     sized = set(shapes) if only is None else given | set(given_shapes or {})
     unsized: set[int] = set()
     steps: dict[int, tuple[Step, ...]] = {}
     reasons: dict[int, str] = {}
-    for node in inlined.nodes:
+    pending = deque(graph.in_order)
+    while pending:
+        node = pending.popleft()
+        counter.note(node)
+        is_inner = node is not own[node.index]
+        for tensor in tensors[len(shapes) :]:
+            shapes[tensor.index] = tensor.shape
+            if only is None or tensor.is_constant or tensor.is_variable:
+                sized.add(tensor.index)
         choice = (choices or {}).get(node.index, 0)
         view = ops.NodeView(graph, node, shapes, limits, quantized, choice)
         results = fold(view, sized.__contains__)
@@ -83,13 +97,25 @@ def lower_graph(
             shapes |= {i: tensors[i].shape for i in node.outputs}
             steps.setdefault(node.index, ())
             continue
-        if only is not None and node.index not in only:
+        wanted = only is None or node.index in only
+        if not wanted and node.op not in INLINED:
             continue
-        is_inner = node is not graph.nodes[node.index]
         late = unsized.intersection(node.inputs)
         try:
             if late:
                 raise ops.Unsupported(f"tensor {min(late)} has a size known only at run time")
+            if node.op in INLINED:
+                pending.extendleft(reversed(inliner.expand(node)))
+                continue
+            if node.op in USERS:
+                variable = counter.place(node)
+                shapes[variable] = tensors[variable].shape
+                sized.add(variable)
+                before = nodes[node.index]
+                nodes[node.index] = replace(before, inputs=(*before.inputs, variable))
+                view = replace(view, node=replace(node, inputs=(*node.inputs, variable)))
+            if node.op == "CALL_ONCE":
+                counter.check_call(node)
             lowered = _lowered(view)
             _check_types(view)
             _check_limits(lowered, limits)
@@ -97,8 +123,10 @@ def lower_graph(
             if is_inner and any(step.output.tensor in node.inputs for step in lowered):
                 raise ops.Unsupported("it assigns to an input; expected a variable")
         except ops.Unsupported as error:
-            reason = f"{node.op} of its subgraph: {error}" if is_inner else str(error)
-            reasons.setdefault(node.index, inlined.reasons.get(node.index, reason))
+            named = is_inner and node.op in BUILTIN_OPERATORS
+            reason = f"{node.op} of its subgraph: {error}" if named else str(error)
+            if wanted:
+                reasons.setdefault(node.index, reason)
             if late or _is_sized_by_data(graph, node, error):
                 unsized.update(node.outputs)
                 sized.difference_update(node.outputs)
@@ -108,16 +136,9 @@ def lower_graph(
             if not step.output.part:
                 shapes[step.output.tensor] = step.output.shape
                 sized.add(step.output.tensor)
-    for node in graph.nodes if only is None else (graph.nodes[index] for index in only):
-        folded = [i for i in node.outputs if graph.tensors[i].is_constant]
-        if 0 < len(folded) < len(node.outputs):
-            reasons.setdefault(
-                node.index,
-                f"output {node.outputs.index(folded[0])} alone depends on constants and shapes "
-                "only; expected all outputs to, or none",
-            )
     steps = {index: found for index, found in steps.items() if index not in reasons}
-    return Lowered(replace(graph, tensors=tuple(tensors)), shapes, steps, reasons)
+    graph = replace(graph, tensors=tuple(tensors), nodes=tuple(nodes))
+    return Lowered(graph, shapes, steps, reasons, counter.uses)
 
 
 class Lowerings:

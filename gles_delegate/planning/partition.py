@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from gles_delegate.model.graph import Graph, Node
@@ -38,18 +38,57 @@ class Partition:
         return DelegationReport(tuple(nodes), storage, len(self.segments))
 
 
-def choose_segments(
-    lowered: Lowered, most: int | None = None, first: int = 0, last: int | None = None
-) -> Partition:
-    """Choose the nodes that run on the GPU.
+def choose_partitions(
+    parts: Sequence[Lowered], most: int | None = None, first: int = 0, last: int | None = None
+) -> list[Partition]:
+    """Choose the nodes of a model's subgraphs that run on the GPU.
+
+    A variable is on the GPU if all nodes that use it run there, in one segment of each subgraph.
 
     Args:
-        most: Take at most this many segments, the largest; None: all.
+        most: Take at most this many segments of each, the largest; None: all.
         first: Take no node before this one.
         last: Take no node after this one; None: no limit.
     """
-    graph = lowered.graph
+    on_cpu: set[str] = set()
+    while True:
+        partitions = [_choose_segments(part, on_cpu, most, first, last) for part in parts]
+        split = {
+            name
+            for part, partition in zip(parts, partitions, strict=True)
+            for name, users in part.uses.users.items()
+            if not any(users <= {*segment} for segment in partition.segments)
+        }
+        if split <= on_cpu:
+            return partitions
+        on_cpu |= split
+
+
+def choose_segments(
+    lowered: Lowered, most: int | None = None, first: int = 0, last: int | None = None
+) -> Partition:
+    """`choose_partitions` of one subgraph."""
+    return choose_partitions([lowered], most, first, last)[0]
+
+
+def _choose_segments(
+    lowered: Lowered, on_cpu: Set[str], most: int | None, first: int, last: int | None
+) -> Partition:
+    """Choose the nodes of one subgraph.
+
+    Args:
+        on_cpu: Variables whose users run on the CPU.
+    """
+    graph, uses = lowered.graph, lowered.uses
     reasons = dict(lowered.reasons)
+    for name in on_cpu:
+        for index in uses.users.get(name, ()):
+            reasons.setdefault(
+                index, f"other nodes that use the variable {name!r} do not run in its segment"
+            )
+        for index, names in uses.called.items():
+            if name in names:
+                reasons.setdefault(index, f"the variable {name!r} is on the CPU")
     for index in lowered.steps:
         if index < first or (last is not None and index > last):
             reasons[index] = "excluded by first_delegate_node_index and last_delegate_node_index"

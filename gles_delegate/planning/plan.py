@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TypeVar
 
 from gles_delegate.dispatch import Alias, Const, Dispatch, Operand, Step, Value
 from gles_delegate.limits import Limits
+from gles_delegate.model.graph import Graph
 from gles_delegate.ops.lib.weights import with_half_weights
 from gles_delegate.planning.fusion import (
     concatenate_in_place,
@@ -166,17 +167,22 @@ def make_plan(
     return replace(plan, buffers=buffers, allocations=allocations)
 
 
+def results_of(graph: Graph, nodes: Collection[int]) -> set[int]:
+    """The tensors that nodes compute, and that the graph returns or another node reads."""
+    made = {t for index in nodes for t in graph.nodes[index].outputs}
+    others = (node.inputs for node in graph.nodes if node.index not in nodes)
+    return made & set(graph.outputs).union(*others)
+
+
 def _boundary(lowered: Lowered, nodes: Sequence[int]) -> tuple[list[int], list[int]]:
     graph = lowered.graph
-    inside = set(nodes)
     made = {t for index in nodes for t in graph.nodes[index].outputs}
     taken = {t for index in nodes for t in graph.nodes[index].inputs} - made
-    read = {v.tensor for i in nodes for v in _values(lowered.steps[i])} & taken
-    wanted = set(graph.outputs).union(
-        *(node.inputs for node in graph.nodes if node.index not in inside)
-    )
+    steps = [step for index in nodes for step in lowered.steps[index]]
+    used = {v.tensor for v in _values(steps)}
+    used |= {step.output.tensor for step in steps if step.output.tensor in lowered.uses.tensors}
     constants = {t.index for t in graph.tensors if t.is_constant}
-    return sorted(read), sorted(made & wanted - constants)
+    return sorted(used & taken), sorted(results_of(graph, set(nodes)) - constants)
 
 
 def _values(steps: Iterable[Step]) -> Iterable[Value]:

@@ -138,7 +138,7 @@ class Buffers:
             arena=sum(buffer.size for i, buffer in self._arena.items() if i not in owners),
             inputs=sum(buffer.size for i, buffer in self._arena.items() if i in owners),
             constants=sum(constant.size for constant in constants),
-            bound={i: ", ".join(watch.bound for watch in r.watches) for i, r in resources},
+            bound={i: ", ".join(w.bound for w in r.watches) for i, r in resources if r.watches},
         )
 
     def upload(self, value: Value, array: Array) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 
 from gles_delegate.closing import in_any_case
 from gles_delegate.gl.thread import GlThread
 from gles_delegate.model.graph import Array, Graph
 from gles_delegate.options import GpuDelegateOptions, InferencePreference
 from gles_delegate.planning.lowering import Lowerings, unsupported
-from gles_delegate.planning.partition import choose_segments
+from gles_delegate.planning.partition import Partition, choose_partitions
 from gles_delegate.report import (
     DelegationReport,
     DispatchTime,
@@ -27,9 +28,19 @@ from gles_delegate.runtime.programs import Progress
 from gles_delegate.runtime.segment import Segment, SegmentContext
 from gles_delegate.runtime.store import Store, fingerprint
 from gles_delegate.runtime.tuning import Tuner
+from gles_delegate.runtime.variables import Variables
 from gles_delegate.version import __version__
 
 log = logging.getLogger("gles_delegate")
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A subgraph that is an entry point, as the delegation of the first one plans it."""
+
+    first: Delegation
+    lowerings: Lowerings
+    partition: Partition
 
 
 class Delegation:
@@ -39,7 +50,8 @@ class Delegation:
 
     Args:
         bindings: What is bound to inputs and outputs, by tensor index; `rebind` changes it.
-        first: The delegation of the model's first subgraph; None: this is it.
+        part: What the delegation of the model's first subgraph gives to another; None: this is
+            the first.
 
     Attributes:
         others: By index, the delegations of the other subgraphs that are entry points.
@@ -56,40 +68,38 @@ class Delegation:
         options: GpuDelegateOptions,
         bindings: dict[int, Binding] | None = None,
         progress: Progress | None = None,
-        first: Delegation | None = None,
+        part: _Part | None = None,
     ) -> None:
         self.graph = graph
         self.thread = thread
         self.bindings = {} if bindings is None else bindings
         limits = thread.gpu.limits
-        lowerings = Lowerings(graph, limits, options.quantized_models_allowed)
+        own, *rest = [part] if part else _parts(self, options)
+        first, lowerings, self._partition = own.first, own.lowerings, own.partition
         self._reasons = lowerings.default.reasons
-        self._partition = choose_segments(
-            lowerings.default,
-            options.max_delegated_partitions,
-            options.first_delegate_node_index,
-            options.last_delegate_node_index,
-        )
         self._half = options.half_allowed and limits.profile.half_storage
         if options.require_full_delegation:
             self.require_all("require_full_delegation is set")
         for index in self.bindings:
             self._require_bindable(index)
         self._store: Store | None = (
-            first._store if first else _store(graph, thread, options, self._half)
+            first._store if part else _store(graph, thread, options, self._half)
         )
+        self._variables: Variables = first._variables if part else Variables(graph, thread)
         tuner = None
         if options.inference_preference == InferencePreference.SUSTAINED_SPEED:
             tuner = Tuner(lowerings, thread.gpu, self._half, self._store, progress)
         self._context = SegmentContext(
-            thread, lowerings, self._half, self.bindings, tuner, self._store, progress
+            *(thread, lowerings, self._half, self.bindings, self._variables),
+            *(tuner, self._store, progress),
         )
         self._segments: list[Segment] = []
         self._finished: list[Invocation] = []
         self.others: dict[int, Delegation] = {
-            index: Delegation(graph.subgraphs[index], thread, options, None, progress, self)
-            for index in graph.entries
-            if not first and index != graph.index
+            other.lowerings.graph.index: Delegation(
+                other.lowerings.graph, thread, options, None, progress, other
+            )
+            for other in rest
         }
 
     @property
@@ -176,7 +186,7 @@ class Delegation:
         if not prepared:
             return MemoryReport()
         parts = self.thread.run(lambda: [segment.memory() for segment in prepared])
-        return sum(parts, MemoryReport())
+        return sum(parts, MemoryReport(inputs=self._variables.nbytes))
 
     def profile(self) -> ProfileReport:
         """Run every prepared segment once more, each dispatch by itself.
@@ -227,6 +237,7 @@ class Delegation:
         deletions = [other.release for other in self.others.values()]
         deletions += [invocation.delete for invocation in self._finished]
         deletions += [segment.release for segment in self._segments]
+        deletions.append(self._variables.release)
         self._finished, self._segments = [], []
         in_any_case(deletions)
 
@@ -246,6 +257,24 @@ class Delegation:
                 f"cannot bind tensor {index}: nodes {sorted(users)} use it, and the GPU runs "
                 f"{[list(nodes) for nodes in segments]}"
             )
+
+
+def _parts(first: Delegation, options: GpuDelegateOptions) -> list[_Part]:
+    """The entry points of a model, its first subgraph before the others."""
+    graph, limits = first.graph, first.thread.gpu.limits
+    others = [graph.subgraphs[index] for index in graph.entries if index != graph.index]
+    lowerings = [
+        Lowerings(part, limits, options.quantized_models_allowed) for part in (graph, *others)
+    ]
+    partitions = choose_partitions(
+        [each.default for each in lowerings],
+        options.max_delegated_partitions,
+        options.first_delegate_node_index,
+        options.last_delegate_node_index,
+    )
+    return [
+        _Part(first, each, partition) for each, partition in zip(lowerings, partitions, strict=True)
+    ]
 
 
 def _store(graph: Graph, thread: GlThread, options: GpuDelegateOptions, half: bool) -> Store | None:

@@ -15,7 +15,7 @@ from gles_delegate.gl.sync import Fence, wait_on_gpu
 from gles_delegate.gl.thread import GlThread
 from gles_delegate.model.graph import Array, Graph
 from gles_delegate.planning.lowering import Lowered, Lowerings
-from gles_delegate.planning.plan import make_plan
+from gles_delegate.planning.plan import make_plan, results_of
 from gles_delegate.planning.ports import Edge, Port
 from gles_delegate.report import MemoryReport
 from gles_delegate.runtime.binding import Binding, Resource
@@ -24,6 +24,7 @@ from gles_delegate.runtime.programs import Progress
 from gles_delegate.runtime.session import Session
 from gles_delegate.runtime.store import Store
 from gles_delegate.runtime.tuning import Tuner
+from gles_delegate.runtime.variables import Variables
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class SegmentContext:
         half: Whether tensors are stored as float16.
         bindings: Bound buffers and textures by tensor index; they may change later.
         tuner: Chooses register tiles by measurement; None: the cost model chooses.
+        variables: The model's resource variables.
         store: The on-disk cache of programs and packed constants.
         progress: Called as shaders compile.
     """
@@ -44,6 +46,7 @@ class SegmentContext:
     lowerings: Lowerings
     half: bool
     bindings: Mapping[int, Binding]
+    variables: Variables
     tuner: Tuner | None = None
     store: Store | None = None
     progress: Progress | None = None
@@ -69,6 +72,7 @@ class Segment:
         self._ports: Mapping[int, Port] = {}
         self._resources: Mapping[int, Resource] = {}
         self._constants: dict[int, Array] = {}
+        self._names: set[str] = set()
         self._invocations: list[Invocation] = []
         self._started = 0
         self.made = {t for index in nodes for t in context.graph.nodes[index].outputs}
@@ -90,7 +94,7 @@ class Segment:
 
     @property
     def variables(self) -> tuple[int, ...]:
-        """Tensors that last from one run to the next."""
+        """Tensors that last from one run to the next, of the model's own."""
         return self._session.variables if self._session else ()
 
     @property
@@ -141,9 +145,8 @@ class Segment:
         def submit() -> Invocation:
             if wait_for is not None:
                 wait_on_gpu(thread.gpu.gl, wait_for)
-            session = self._require_session()
-            session.run(inputs)
-            session.stage(number % 2)
+            self._run_session(inputs)
+            self._require_session().stage(number % 2)
             invocation = Invocation(
                 thread.gpu.gl, thread.run, lambda i: self._read_staged(number, i)
             )
@@ -176,7 +179,14 @@ class Segment:
                     f"cannot bind tensor {index}: it is a constant, which no run computes"
                 )
             ports[index], resources[index] = bindings[index].resolve(edge, is_input, gpu)
+        for index, name in self._variables(lowered).items():
+            resources[index] = self._context.variables.buffer(name, self._edge(lowered, index))
         return ports, resources
+
+    def _variables(self, lowered: Lowered) -> dict[int, str]:
+        """The resource variables that its nodes use, by the tensors that stand for them."""
+        used = {t for index in self._nodes for t in lowered.graph.nodes[index].inputs}
+        return {i: name for i, name in lowered.uses.tensors.items() if i in used}
 
     def resolve_with(
         self, index: int, binding: Binding | None
@@ -254,12 +264,19 @@ class Segment:
         in_any_case(deletions)
 
     def _run(self, inputs: Mapping[int, Array], outputs: Mapping[int, Array]) -> None:
-        session = self._require_session()
-        session.run(inputs)
+        session = self._run_session(inputs)
         for index in session.outputs:
             session.read(index, outputs[index])
         for index, array in self._constants.items():
             np.copyto(outputs[index], array)
+
+    def _run_session(self, inputs: Mapping[int, Array]) -> Session:
+        session, lowered = self._require_session(), self._require_lowered()
+        names = self._names
+        self._context.variables.require(names & lowered.uses.read_first)
+        session.run(inputs)
+        self._context.variables.mark(names)
+        return session
 
     def _read_staged(self, number: int, index: int) -> Array:
         if index in self._constants:
@@ -293,9 +310,11 @@ class Segment:
         self.release()
         self._session = self._new_session(lowered, ports, resources)
         self._lowered, self._ports, self._resources = lowered, ports, resources
-        folded = self.made.intersection(lowered.graph.outputs).difference(self._session.outputs)
+        graph, self._names = lowered.graph, {*self._variables(lowered).values()}
         self._constants = {
-            index: lowered.graph.tensors[index].array() for index in folded.difference(ports)
+            index: graph.tensors[index].array()
+            for index in results_of(graph, self._nodes).difference(ports)
+            if graph.tensors[index].is_constant
         }
 
     def _new_session(

@@ -132,8 +132,8 @@ class Session:
 
     @property
     def variables(self) -> tuple[int, ...]:
-        """The tensors that last from one run to the next."""
-        return tuple(self._plan.variables)
+        """The tensors that last from one run to the next, in buffers of its own."""
+        return tuple(index for index in self._plan.variables if index not in self._resources)
 
     def memory(self) -> MemoryReport:
         """The memory that it holds, and what is bound."""
@@ -218,7 +218,8 @@ class Session:
     def save_variables(self) -> dict[int, Array]:
         """The variables, for `restore_variables` of a session that takes over."""
         saved: dict[int, Array] = {}
-        for index, value in self._plan.variables.items():
+        for index in self.variables:
+            value = self._plan.variables[index]
             saved[index] = np.empty(value.nbytes, np.uint8)
             self._buffers.download(value, saved[index])
         return saved

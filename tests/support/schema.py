@@ -73,6 +73,7 @@ _FIELDS = {
     "CallOnceOptions": "init_subgraph_index:int32",
     "CallOptions": "subgraph:uint32",
     "IfOptions": "then_subgraph_index:int32 else_subgraph_index:int32",
+    "VarHandleOptions": "container:string shared_name:string",
     "WhileOptions": "cond_subgraph_index:int32 body_subgraph_index:int32",
     "L2NormOptions": CLAMP,
     "LSTMOptions": (

@@ -77,7 +77,8 @@ class ModelBuilder:
             buffer = len(self._buffers)
             self._buffers.append({"data": data.tobytes()})
         index = len(self.tensors)
-        type_name = str(dtype) if str(dtype) in SMALL else np.dtype(dtype).name
+        named = isinstance(dtype, str) and dtype in SCHEMA_NUMBERS
+        type_name = str(dtype) if named else np.dtype(dtype).name
         self.tensors.append(
             {
                 "type": SCHEMA_NUMBERS[type_name],
@@ -149,7 +150,7 @@ class ModelBuilder:
                 "custom_options": list(custom_options) or None,
             }
         )
-        return produced[0]
+        return produced[0] if produced else NO_INPUT
 
     def subgraph(self, build: Callable[[ModelBuilder], Sequence[int]]) -> int:
         """Append a subgraph and return its index; ``build`` fills it and returns its outputs."""
@@ -248,6 +249,6 @@ def _options_table(op: str) -> str:
 def _by_number(values: Values) -> Values:
     """The same fields, with the numbers of enums."""
     return {
-        key: ENUMS[key].index(value) if isinstance(value, str) else value
+        key: ENUMS[key].index(value) if key in ENUMS and isinstance(value, str) else value
         for key, value in values.items()
     }

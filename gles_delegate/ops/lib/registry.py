@@ -46,6 +46,10 @@ class RunTimeParameter(Unsupported):
     """Integers that must be constant, such as a shape or an axis, are computed at run time."""
 
 
+WITHOUT_OUTPUTS = ("ASSIGN_VARIABLE", "CALL_ONCE")
+"""Ops that are run for what they do to variables."""
+
+
 @dataclass(frozen=True)
 class Options:
     """Base class of an op's options: the fields of its schema table, in slot order."""
@@ -278,7 +282,7 @@ def lower(node: NodeView) -> list[Step]:
         raise Unsupported(
             f"version {node.node.version} of the op; expected at most {entry.max_version}"
         )
-    if not node.outputs:
+    if not node.outputs and node.op not in WITHOUT_OUTPUTS:
         raise Unsupported("the node has no outputs; expected at least one")
     return entry.lower(node, entry.options.read(node.node))
 

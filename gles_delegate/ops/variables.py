@@ -1,0 +1,54 @@
+"""Resource variables, which last from one run to the next, and IDENTITY.
+
+Planning gives the tensor that stands for a variable as the last input; see planning/variables.py.
+"""
+
+from __future__ import annotations
+
+from gles_delegate.dispatch import Alias, Const, Operand, Step, Value
+from gles_delegate.ops.lib.registry import NodeView, Options, Unsupported, op
+from gles_delegate.ops.lib.views import View, meaning, moved_output, reshaped, view
+
+IDENTITY = "(identity)"
+"""The op of nodes that planning adds; TFLite has none of that kind."""
+
+
+@op("VAR_HANDLE", "CALL_ONCE")
+def nothing(node: NodeView, options: Options) -> list[Step]:
+    return []
+
+
+@op("READ_VARIABLE")
+def read_variable(node: NodeView, options: Options) -> list[Step]:
+    """A copy: nodes may assign to the variable before the result is read."""
+    variable = node.input(len(node.inputs) - 1, None)
+    output = moved_output(node, variable, variable.shape)
+    return [_copy(node, variable, output)]
+
+
+@op("ASSIGN_VARIABLE")
+def assign_variable(node: NodeView, options: Options) -> list[Step]:
+    value, variable = node.input(1, None), node.input(len(node.inputs) - 1, None)
+    assert isinstance(variable, Value)
+    now, before = (node.graph.tensors[i] for i in (node.inputs[1], variable.tensor))
+    if value.shape != variable.shape or meaning(now) != meaning(before):
+        raise Unsupported(
+            f"a value of {now.dtype} {list(value.shape)} for a variable of {before.dtype} "
+            f"{list(variable.shape)}; expected the same type, quantization and shape"
+        )
+    if isinstance(value, Value):
+        return [Alias(node.index, variable, value)]
+    made = Value(variable.tensor, variable.shape, f"value{node.index}", variable.kind)
+    return [_copy(node, value, made), Alias(node.index, variable, made)]
+
+
+@op(IDENTITY)
+def identity(node: NodeView, options: Options) -> list[Step]:
+    x = node.input(0, None)
+    if isinstance(x, Const):
+        return [_copy(node, x, moved_output(node, x, x.shape))]
+    return reshaped(node, x, x.shape)
+
+
+def _copy(node: NodeView, source: Operand, output: Value) -> Step:
+    return view(source, output, View((output.elements,), (1,)), node.limits, node.index)

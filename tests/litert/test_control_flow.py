@@ -1,0 +1,169 @@
+"""IF and WHILE, whose subgraphs take their place where constants and shapes give the conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gles_delegate as gd
+from gles_delegate.limits import Limits
+from gles_delegate.model.reader import read_model
+from gles_delegate.planning import inlining
+from gles_delegate.planning.lowering import lower_graph
+from tests.support.oracle import assert_close, in_litert, in_ours, run, run_litert
+from tests.support.sketch import Sketch
+from tests.support.tflite_builder import ModelBuilder
+
+pytestmark = pytest.mark.usefixtures("gl")
+
+SHAPE = (2, 5, 6)
+Host = Callable[..., Any]
+both_hosts = pytest.mark.parametrize("host", [in_ours, in_litert])
+
+
+def sketch() -> Sketch:
+    return Sketch(np.random.default_rng(0))
+
+
+def check(host: Host, content: bytes, s: Sketch, whole: bool = True) -> None:
+    options = gd.GpuDelegateOptions(require_full_delegation=whole, max_delegated_partitions=9)
+    with gd.GpuDelegate(options, model=content if host is in_litert else None) as delegate:
+        interpreter = host(delegate, content)
+        assert delegate.report.fully_delegated == whole
+        for feeds in (s.feeds, [2 * array for array in s.feeds]):
+            assert_close(run(interpreter, feeds), run_litert(content, feeds))
+
+
+def loop(s: Sketch, condition: Any, body: Any, values: list[int], outputs: list[int]) -> None:
+    how = {"cond_subgraph_index": s.subgraph(condition), "body_subgraph_index": s.subgraph(body)}
+    s.op("WHILE", values, outputs, **how)
+
+
+def below(last: int) -> Callable[[ModelBuilder], list[int]]:
+    """Counts from input 0."""
+
+    def condition(b: ModelBuilder) -> list[int]:
+        count, _, _ = b.input((), np.int32), b.input(SHAPE), b.input(SHAPE)
+        end = b.constant(np.array(last, np.int32))
+        return [b.op("LESS", [count, end], [b.tensor((), np.bool_)])]
+
+    return condition
+
+
+def step(b: ModelBuilder) -> list[int]:
+    """The count, TANH of the product with weights, and a value that stays as it is."""
+    count, x, kept = b.input((), np.int32), b.input(SHAPE), b.input(SHAPE)
+    weights = b.constant(np.random.default_rng(1).standard_normal((6, 6)).astype(np.float32))
+    bias = b.constant(np.zeros(6, np.float32))
+    y = b.op("FULLY_CONNECTED", [x, weights, bias], [SHAPE], keep_num_dims=True)
+    more = b.op("ADD", [count, b.constant(np.array(1, np.int32))], [()])
+    return [more, b.op("TANH", [b.op("ADD", [y, kept], [SHAPE])], [SHAPE]), kept]
+
+
+def counting(last: int) -> tuple[Sketch, bytes]:
+    s = sketch()
+    zero = s.constant(np.array(0, np.int32))
+    outputs = [s.tensor((), np.int32), s.tensor(SHAPE), s.tensor(SHAPE)]
+    x = s.op("NEG", [s.feed(SHAPE)], [SHAPE])
+    loop(s, below(last), step, [zero, x, x], outputs)
+    return s, s.build([*outputs, s.op("ABS", [outputs[1]], [SHAPE])])
+
+
+@both_hosts
+@pytest.mark.parametrize("trips", [0, 1, 5])
+def test_a_loop_that_counts(host: Host, trips: int) -> None:
+    s, content = counting(trips)
+    check(host, content, s)
+
+
+def test_weights_in_a_loop_are_packed_once() -> None:
+    graph = read_model(counting(7)[1])
+    lowered = lower_graph(graph, Limits())
+    weights = [t for t in lowered.graph.tensors if t.is_constant and t.shape == (6, 6)]
+    assert len(weights) == 1
+
+
+@both_hosts
+@pytest.mark.parametrize("rows", [2, 3])
+def test_a_loop_as_long_as_a_shape(host: Host, rows: int) -> None:
+    s = sketch()
+    x = s.feed(SHAPE)
+    shape = s.op("SHAPE", [x], [s.tensor((3,), np.int32)], out_type=2)
+    at = s.constant(np.array(0, np.int32))
+    count = s.op("GATHER", [shape, at], [s.tensor((), np.int32)])
+    outputs = [s.tensor((), np.int32), s.tensor(SHAPE), s.tensor(SHAPE)]
+    loop(s, below(3), step, [count, x, x], outputs)
+    content = s.build(outputs[1:2])
+    with gd.GpuDelegate(model=content if host is in_litert else None) as delegate:
+        interpreter = host(delegate, content)
+        interpreter.resize_tensor_input(x, (rows, *SHAPE[1:]))
+        interpreter.allocate_tensors()
+        feed = s.normal((rows, *SHAPE[1:]))
+        (found,) = run(interpreter, [feed])
+        assert found.shape == feed.shape
+        assert delegate.report.fully_delegated
+    assert (found == feed).all() == (rows == 3)
+
+
+def branches(s: Sketch, condition: int, x: int) -> int:
+    def branch(op: str) -> Callable[[ModelBuilder], list[int]]:
+        return lambda b: [b.op(op, [b.input(SHAPE)], [SHAPE])]
+
+    how = {
+        "then_subgraph_index": s.subgraph(branch("EXP")),
+        "else_subgraph_index": s.subgraph(branch("TANH")),
+    }
+    return s.op("IF", [condition, x], [s.tensor(SHAPE)], **how)
+
+
+@both_hosts
+@pytest.mark.parametrize("condition", [False, True])
+def test_a_constant_chooses_a_branch(host: Host, condition: bool) -> None:
+    s = sketch()
+    y = branches(s, s.constant(np.array(condition)), s.feed(SHAPE))
+    check(host, s.build([s.op("ABS", [y], [SHAPE])]), s)
+
+
+@both_hosts
+def test_a_run_time_condition_stays_on_the_cpu(host: Host) -> None:
+    s = sketch()
+    x = s.feed(SHAPE)
+    axes = s.constant(np.array([0, 1, 2], np.int32))
+    total = s.op("SUM", [x, axes], [()])
+    positive = s.op("GREATER", [total, s.constant(np.float32(0))], [s.tensor((), np.bool_)])
+    y = branches(s, positive, s.op("NEG", [x], [SHAPE]))
+    content = s.build([s.op("ABS", [y], [SHAPE])])
+    check(host, content, s, whole=False)
+    lowered = lower_graph(read_model(content), Limits())
+    assert lowered.reasons[3] == (
+        "its condition is computed at run time; expected that constants and shapes give it"
+    )
+
+
+def test_a_loop_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inlining, "MOST_ADDED", 500)
+    lowered = lower_graph(read_model(counting(2**31 - 1)[1]), Limits())
+    assert "runs too often" in lowered.reasons[1]
+
+
+def test_the_model_of_a_loop_in_a_loop() -> None:
+    def inner(b: ModelBuilder) -> list[int]:
+        count, x, kept = b.input((), np.int32), b.input(SHAPE), b.input(SHAPE)
+        zero = b.constant(np.array(0, np.int32))
+        outputs = [b.tensor((), np.int32), b.tensor(SHAPE), b.tensor(SHAPE)]
+        how = {
+            "cond_subgraph_index": b.subgraph(below(3)),
+            "body_subgraph_index": b.subgraph(step),
+        }
+        b.op("WHILE", [zero, x, kept], outputs, **how)
+        more = b.op("ADD", [count, b.constant(np.array(1, np.int32))], [()])
+        return [more, *outputs[1:]]
+
+    s = sketch()
+    outputs = [s.tensor((), np.int32), s.tensor(SHAPE), s.tensor(SHAPE)]
+    x = s.feed(SHAPE)
+    loop(s, below(2), inner, [s.constant(np.array(0, np.int32)), x, x], outputs)
+    check(in_ours, s.build(outputs), s)
