@@ -265,7 +265,9 @@ def op(
 
 def supported_ops() -> dict[str, int]:
     """Every op that has a lowering, with the highest supported version."""
-    return {name: entry.max_version for name, entry in sorted(_OPS.items())}
+    return {
+        name: entry.max_version for name, entry in sorted(_OPS.items()) if not name.startswith("(")
+    }
 
 
 def lower(node: NodeView) -> list[Step]:
