@@ -12,7 +12,9 @@
 #define OUT_ELEMENT vec4  // and as they are stored: also uvec2, four float16
 #endif
 #define OUT_HALF 0  // 1: stored as float16
+#ifndef PARTIAL
 #define PARTIAL 0  // 1: the dispatch writes only a part of the output
+#endif
 
 // Inputs 0 to 4: texels as they are computed and as they are stored.
 #ifndef VEC0

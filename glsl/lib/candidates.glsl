@@ -1,0 +1,28 @@
+// Boxes that a suppression selects from, by their scores, as glsl/non_max_suppression.glsl keeps them
+// in texels of integers:
+//
+// - of each class its keys, four boxes to a texel;
+// - then for each class the best of them: its key, the box, and how many were selected before;
+// - then each selection: its key, the class and the box;
+// - then the number of selections, and the most there may be.
+#ifndef LIB_CANDIDATES
+#define LIB_CANDIDATES
+#ifndef ASSEMBLED
+#define CLASSES 3
+#define BOXES 10
+#define MOST 5  // selections
+#endif
+
+#define NONE (-0x7fffffff - 1)
+#define BLOCKS ((BOXES + 3) / 4)
+#define HEADS (CLASSES * BLOCKS)
+#define SELECTIONS (HEADS + CLASSES)
+#define TOTAL (SELECTIONS + MOST)
+
+// Integers in the order of the scores that they stand for; 0 and -0 become one.
+int key_of(float score) {
+  int bits = score == 0.0 ? 0 : floatBitsToInt(score);
+  return bits < 0 ? bits ^ 0x7fffffff : bits;
+}
+float score_of(int key) { return intBitsToFloat(key < 0 ? key ^ 0x7fffffff : key); }
+#endif
