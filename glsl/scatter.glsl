@@ -1,14 +1,14 @@
 #version 310 es
 #extension GL_GOOGLE_include_directive : require
 
-// SCATTER_ND and segments: each pixel of the output COMBINEs those of the input that go there.
+// SCATTER_ND, SPARSE_TO_DENSE and segments: each pixel of the output COMBINEs those of the input that go there.
 //
 // Pixel n of the input goes to pixel sum of index * AXIS_STRIDES, by DEPTH indices that follow each
 // other from element n * DEPTH on; nowhere if one is outside AXIS_SIZES.
 #ifndef ASSEMBLED
 #define VEC1 ivec4
 #define ELEMENT1 ivec4
-#define COMBINE SUM  // or PRODUCT, LARGEST or SMALLEST
+#define COMBINE SUM  // or PRODUCT, LARGEST, SMALLEST or LATER
 #define INITIAL 0  // what COMBINE starts from
 #define COUNT 20  // pixels of X
 #define INDEX_CHANNELS 2  // channels of INDICES
@@ -20,6 +20,7 @@
 #include "lib/shared.glsl"
 #include "lib/index.glsl"
 
+#define LATER(a, b) (b)
 #define PRODUCT(a, b) ((a) * (b))
 // What LiteRT's comparison leaves of a NaN in the input is what was there before.
 #define LARGEST(a, b) ((b) != (b) ? (a) : max(a, b))

@@ -125,6 +125,7 @@ OPTIONS = {
     "REVERSE_SEQUENCE": 87,
     "DEPTH_TO_SPACE": 94,
     "BATCH_MATMUL": 101,
+    "BUCKETIZE": 115,
     "CUMSUM": 102,
     "GELU": 116,
 }

@@ -182,6 +182,28 @@ def bitwise(node: NodeView, options: Options) -> list[Step]:
     return [broadcasting(node, inputs(node, (0, 1), "int32", "int8", "uint8", "int16"))]
 
 
+@op("STABLEHLO_ADD", "STABLEHLO_MULTIPLY", max_version=1)
+@op("STABLEHLO_MAXIMUM", "STABLEHLO_MINIMUM", max_version=1)
+def stablehlo_arithmetic(node: NodeView, options: Options) -> list[Step]:
+    function = node.op.removeprefix("STABLEHLO_").replace("MULTIPLY", "MUL")
+    # Swapped, since the first is the extremum with a NaN here.
+    return stablehlo(node, function, "float32", "int32", "int8", "uint8", "int16", swapped=True)
+
+
+def stablehlo(node: NodeView, function: str, *types: str, swapped: bool = False) -> list[Step]:
+    """A function of two tensors of one shape and one of `types`; integers wrap around."""
+    refuse_quantized(node)
+    a, b = inputs(node, (0, 1), *types)
+    dtype = node.dtype(0)
+    if a.shape != b.shape or dtype == "float16":
+        raise Unsupported(f"{dtype} of shapes {list(a.shape)} and {list(b.shape)}; expected one")
+    output = node.output(a.shape, kind=a.kind, dtype=dtype)
+    wraps = dtype in ("int8", "uint8", "int16")
+    epilogue = (Call(f"CAST_TO_{dtype.upper()}"),) if wraps else ()
+    operands = (b, a) if swapped else (a, b)
+    return [elementwise(node, operands, output, function, epilogue)]
+
+
 @op("PRELU", max_version=1)
 def prelu(node: NodeView, options: Options) -> list[Step]:
     x, alpha = inputs(node, (0, 1))

@@ -1,10 +1,14 @@
-"""Comparisons, logical ops and CAST: element-wise functions between lane types."""
+"""Comparisons, logical ops, CAST and others: element-wise functions between lane types."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import frexp
 
-from gles_delegate.dispatch import Call, Define, Kind, Step
+import numpy as np
+
+from gles_delegate.dispatch import Call, Const, Define, Kind, Step
+from gles_delegate.model.graph import Array
 from gles_delegate.ops.elementwise import (
     TYPES,
     broadcasting,
@@ -12,9 +16,13 @@ from gles_delegate.ops.elementwise import (
     inputs,
     refuse_quantized,
     refuse_rescaling,
+    stablehlo,
     unary,
 )
-from gles_delegate.ops.lib.registry import NodeView, Options, Unsupported, op
+from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.packing import phwc4
+from gles_delegate.ops.lib.registry import Floats, NodeView, Options, Unsupported, op
+from gles_delegate.ops.lib.views import reshaped
 
 
 @op("EQUAL", max_version=5)
@@ -51,6 +59,16 @@ def conjunction(node: NodeView, options: Options) -> list[Step]:
     return [broadcasting(node, inputs(node, (0, 1), "bool"))]
 
 
+@op("STABLEHLO_AND", max_version=1)
+def both(node: NodeView, options: Options) -> list[Step]:
+    return stablehlo(node, "LOGICAL_AND", "bool", "int32", "int8", "uint8", "int16")
+
+
+@op("STABLEHLO_SHIFT_LEFT", max_version=1)
+def shift_left(node: NodeView, options: Options) -> list[Step]:
+    return stablehlo(node, "SHIFT_LEFT", "int32", "int8", "int16")
+
+
 @op("LOGICAL_NOT", max_version=1)
 def logical_not(node: NodeView, options: Options) -> list[Step]:
     return [unary(node, inputs(node, (0,), "bool"), Call("LOGICAL_NOT"))]
@@ -65,3 +83,46 @@ def cast(node: NodeView, options: Options) -> list[Step]:
     output = node.output(x.shape, kind=kind)
     function = "" if x.kind == kind == "float" else f"CAST_TO_{dtype.upper()}"
     return [elementwise(node, (x,), output, function)]
+
+
+@op("BITCAST", max_version=1)
+def bitcast(node: NodeView, options: Options) -> list[Step]:
+    """The bits of each element, as of another type of the same size."""
+    refuse_quantized(node)
+    (x,) = inputs(node, (0,), *TYPES)
+    source, target = node.dtype(0), node.graph.tensors[node.outputs[0]].dtype
+    if {source, target} not in ({"float32", "int32"}, {"int8", "uint8"}) and source != target:
+        raise Unsupported(f"the bits of {source} as {target}; expected float32 and int32, or bytes")
+    if source == target:
+        return reshaped(node, x, x.shape)
+    function = f"CAST_TO_{target.upper()}" if x.kind == "int" else "BITCAST_TO_INT32"
+    function = "BITCAST_TO_FLOAT32" if target == "float32" else function
+    kind: Kind = "float" if target == "float32" else "int"
+    return [elementwise(node, (x,), node.output(x.shape, kind=kind), function)]
+
+
+@dataclass(frozen=True)
+class BucketizeOptions(Options):
+    boundaries: Floats = ()
+
+
+@op("BUCKETIZE", max_version=1, options=BucketizeOptions)
+def bucketize(node: NodeView, options: BucketizeOptions) -> list[Step]:
+    """How many boundaries each element has reached; NaN has all of them."""
+    refuse_quantized(node)
+    (x,) = inputs(node, (0,), "float32", "int32")
+    boundaries = options.boundaries
+    if node.dtype(0) == "float16" or list(boundaries) != sorted(boundaries):
+        raise Unsupported(
+            f"{node.dtype(0)} among the boundaries {list(boundaries)}; LiteRT refuses"
+        )
+    output = node.output(x.shape, kind="int", dtype="int32")
+    table = Const(vector, (), (len(boundaries),), boundaries)
+    grid = make_grid(output.pixels, output.slices, node.limits)
+    return [node.dispatch("bucketize", (x, table), output, grid, {"BOUNDARIES": len(boundaries)},
+        passes=len(boundaries),
+    )]  # fmt: skip
+
+
+def vector(*numbers: float) -> Array:
+    return phwc4(np.array(numbers, np.float32))

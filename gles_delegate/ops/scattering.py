@@ -1,4 +1,4 @@
-"""Ops that put elements where indices say: SCATTER_ND, SEGMENT_SUM and unsorted segments."""
+"""Ops that put elements where indices say: SCATTER_ND, SPARSE_TO_DENSE and segments."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gles_delegate.ops.elementwise import inputs, refuse_quantized
 from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.registry import NodeView, Options, Unsupported, one_integer, op
 from gles_delegate.ops.lib.strides import row_major
-from gles_delegate.ops.lib.views import reshape_view
+from gles_delegate.ops.lib.views import View, reshape_view, view
 from gles_delegate.ops.reduce import LEAST, MOST, Reduction
 
 _REDUCTIONS = {
@@ -34,7 +34,39 @@ def scatter_nd(node: NodeView, options: Options) -> list[Step]:
             f"updates of shape {list(updates.shape)} by indices of shape {list(indices)} into "
             f"{list(shape)}"
         )
-    return _scattered(node, 0, updates, shape, depth, _SUM)
+    return _scattered(node, (0, 1), updates, shape, depth, _SUM)
+
+
+@op("SPARSE_TO_DENSE", max_version=3)
+def sparse_to_dense(node: NodeView, options: Options) -> list[Step]:
+    """Values in their places, the last that goes to each, and a constant in all others."""
+    shape = tuple(node.array(1).ravel().tolist())
+    refuse_quantized(node)
+    (values,) = inputs(node, (2,), "float32", "int32", "int8", "uint8")
+    indices = node.shape(0)
+    count = indices[0] if indices else 0
+    depth = indices[1] if len(indices) == 2 else 1
+    if (
+        len(indices) not in (1, 2)
+        or not 0 < depth == len(shape) <= 4
+        or values.shape not in ((), (count,))
+        or node.dtype(2) == "float16"
+    ):
+        raise Unsupported(
+            f"{node.dtype(2)} {list(values.shape)} put where indices of shape {list(indices)} say "
+            f"into {list(shape)}"
+        )
+    if not node.is_constant(3):
+        raise Unsupported("input 3 is computed at run time; expected a constant")
+    others = node.graph.tensors[node.inputs[3]].array().ravel()
+    steps: list[Step] = []
+    if not values.shape:
+        row = node.scratch((count,), "values", values.kind)
+        steps.append(view(values, row, View((count,), (0,)), node.limits, node.index))
+        values = row
+    number: Define = others[0].item()
+    reduction = Reduction("LATER", {values.kind: LEAST["int"] if number == -(2**31) else number})
+    return steps + _scattered(node, (0, 2), values, shape, depth, reduction)
 
 
 @op("SEGMENT_SUM")
@@ -60,24 +92,31 @@ def _segments(node: NodeView, x: Operand, count: int, reduction: Reduction) -> l
     refuse_quantized(node)
     if not x.shape or node.shape(1) != x.shape[:1]:
         raise Unsupported(f"segments of shape {list(node.shape(1))} for {list(x.shape)}")
-    return _scattered(node, 1, x, (count, *x.shape[1:]), 1, reduction)
+    return _scattered(node, (1, 0), x, (count, *x.shape[1:]), 1, reduction)
 
 
 def _scattered(
-    node: NodeView, i: int, x: Operand, shape: Shape, depth: int, reduction: Reduction
+    node: NodeView,
+    which: tuple[int, int],
+    x: Operand,
+    shape: Shape,
+    depth: int,
+    reduction: Reduction,
 ) -> list[Step]:
     """Combine in the output, of `shape`, what of `x` goes to each place of its axes up to `depth`.
 
     Args:
-        i: Which input the indices are; negative ones of segments go nowhere.
+        which: Which inputs the indices and `x` are; negative indices of segments go nowhere.
     """
-    indices, dtype = node.input(i, "int"), node.dtype(1 - i)
-    if node.dtype(i) != "int32":
-        raise Unsupported(f"{node.dtype(i)} indices; expected int32")
+    i, of_x = which
+    indices, dtype = node.input(i, "int"), node.dtype(of_x)
+    types = ("int32", "int64") if node.op == "SPARSE_TO_DENSE" else ("int32",)
+    if node.dtype(i) not in types:
+        raise Unsupported(f"{node.dtype(i)} indices; expected {' or '.join(types)}")
     sizes, inner = shape[:depth], prod(shape[depth:])
     if node.is_constant(i):
         found = node.array(i).reshape(-1, depth)
-        if ((found >= sizes) | (found < 0) & (node.op == "SCATTER_ND")).any():
+        if ((found >= sizes) | (found < 0) & (which[0] == 0)).any():
             raise Unsupported(f"indices outside the sizes {list(sizes)} that they count in")
     output = node.output(shape, kind=x.kind, dtype=dtype)
     count = indices.elements // depth

@@ -199,6 +199,22 @@ def _range(node: NodeView, start: Array, limit: Array, step: Array) -> Array:
     return np.add.accumulate(terms)  # as LiteRT does, with its rounding
 
 
+def _bits(node: NodeView, x: Array) -> Array:
+    target = np.dtype(node.graph.tensors[node.outputs[0]].dtype)
+    _require(target.itemsize == x.dtype.itemsize)
+    bits: Array = np.ascontiguousarray(x).reshape(-1).view(target).reshape(x.shape)
+    return bits
+
+
+def _places(node: NodeView, condition: Array) -> Array:
+    _require(condition.ndim > 0)
+    return np.argwhere(condition).astype(np.int64)
+
+
+def _broadcast_shape(a: Array, b: Array) -> Array:
+    return np.array(np.broadcast_shapes(a.tolist(), b.tolist()), a.dtype)
+
+
 def _gather(node: NodeView, x: Array, indices: Array) -> Array:
     options = GatherOptions.read(node.node)
     axis = normal_axis(options.axis, x.ndim)
@@ -269,6 +285,9 @@ _FUNCTIONS: Mapping[str, Callable[..., Array]] = {
     "SELECT": _select,
     "SELECT_V2": _select,
     "CAST": _cast,
+    "BITCAST": _bits,
+    "BROADCAST_ARGS": _numbers(_broadcast_shape),
+    "WHERE": _places,
     "RANGE": _range,
     "GATHER": _gather,
     "SUM": _reduction(np.sum),

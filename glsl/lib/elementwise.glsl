@@ -211,6 +211,7 @@ ivec4 GREATER_EQUAL(ivec4 a, ivec4 b) { return ivec4(greaterThanEqual(a, b)); }
 vec4 in_256ths(vec4 x, float unit) { return nearest(nearest(x * (256.0 / unit)) * unit); }
 
 ivec4 BITWISE_XOR(ivec4 a, ivec4 b) { return a ^ b; }
+ivec4 SHIFT_LEFT(ivec4 a, ivec4 b) { return a << b; }
 ivec4 RIGHT_SHIFT(ivec4 a, ivec4 b) { return a >> clamp(b, 0, 31); }
 
 ivec4 LOGICAL_AND(ivec4 a, ivec4 b) { return a & b; }
@@ -239,6 +240,8 @@ ivec4 CAST_TO_INT64(vec4 x) { return CAST_TO_INT32(x); }
 ivec4 CAST_TO_INT16(vec4 x) { return clamp(CAST_TO_INT32(x), -32768, 32767); }
 ivec4 CAST_TO_INT8(vec4 x) { return clamp(CAST_TO_INT32(x), -128, 127); }
 ivec4 CAST_TO_UINT8(vec4 x) { return clamp(CAST_TO_INT32(x), 0, 255); }
+ivec4 BITCAST_TO_INT32(vec4 x) { return floatBitsToInt(x); }
+vec4 BITCAST_TO_FLOAT32(ivec4 x) { return intBitsToFloat(x); }
 // Of wider integers the lowest bits are kept.
 ivec4 CAST_TO_INT32(ivec4 x) { return x; }
 ivec4 CAST_TO_INT64(ivec4 x) { return x; }

@@ -23,7 +23,18 @@ from tests.support.sketch import Sketch
 
 Arrays = Sequence[NDArray[Any]]
 FOLDED = (
-    *("ABS", "ADD", "BROADCAST_TO", "CAST", "CEIL", "CONCATENATION", "DIV", "EQUAL", "EXPAND_DIMS"),
+    *(
+        "ABS",
+        "ADD",
+        "BITCAST",
+        "BROADCAST_TO",
+        "CAST",
+        "CEIL",
+        "CONCATENATION",
+        "DIV",
+        "EQUAL",
+        "EXPAND_DIMS",
+    ),
     *("FILL", "FLOOR", "FLOOR_DIV", "FLOOR_MOD", "GATHER", "GREATER", "GREATER_EQUAL", "LESS"),
     *("LESS_EQUAL", "LOGICAL_AND", "LOGICAL_NOT", "LOGICAL_OR", "MAXIMUM", "MINIMUM"),
     *("MIRROR_PAD", "MUL", "NEG", "NOT_EQUAL", "PACK", "PAD", "PADV2", "POW", "REDUCE_ALL"),
@@ -62,6 +73,27 @@ def check(case: Case) -> bool:
         assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=0)
     return True
+
+
+@pytest.mark.parametrize("in_host", [in_ours, in_litert])
+@pytest.mark.parametrize("op", ["WHERE", "BROADCAST_ARGS"])
+@pytest.mark.usefixtures("gl")
+def test_sizes_that_depend_on_constants(op: str, in_host: Callable[..., Any]) -> None:
+    """The rows of a picture that a constant mask picks; a row, as wide as two shapes need."""
+    s = Sketch(np.random.default_rng(0))
+    if op == "WHERE":
+        x, found = s.feed((5, 7)), s.tensor(None, "int64")
+        s.op(op, [s.constant(np.array([True, False, True, True, False]))], [found])
+        result = s.op("GATHER_ND", [x, found])
+    else:
+        x, found = s.feed((1, 7)), s.tensor(None, "int32")
+        s.op(op, [s.constant(np.int32([1, 7])), s.constant(np.int32([4, 1, 1]))], [found])
+        result = s.op("BROADCAST_TO", [x, found], version=2)
+    content = s.build([result])
+    options = gd.GpuDelegateOptions(require_full_delegation=True)
+    with gd.GpuDelegate(options, model=content) as delegate:
+        ours = run(in_host(delegate, content), s.feeds)
+    np.testing.assert_array_equal(ours, run_litert(content, s.feeds))
 
 
 def sized_by_shapes(dtype: str) -> tuple[Sketch, bytes]:

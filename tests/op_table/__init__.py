@@ -10,6 +10,7 @@ from __future__ import annotations
 from tests.op_table import (
     arithmetic,
     axes,
+    bits,
     blocks,
     detection,
     eight_bit,
@@ -48,6 +49,7 @@ _MODULES = (
     blocks,
     indices,
     detection,
+    bits,
     elementwise,
     eight_bit,
     graphs,

@@ -127,7 +127,49 @@ def segment_sum_random(rng: random.Random) -> Attributes:
     return dict(x=x, ids=ids, dtype=rng.choice(("float32", "int32")))
 
 
+def sparse_to_dense(
+    s: Sketch,
+    op: str,
+    at: Dims,
+    shape: Dims,
+    one: bool = False,
+    constant: bool = False,
+    wide: bool = False,
+    other: float = 0,
+    runtime_shape: bool = False,
+    dtype: str = "float32",
+) -> int:
+    """``at``: the shape of the indices; ``one``: one value for all; ``other``: everywhere else."""
+    depth = at[1] if len(at) == 2 else 1
+    places = np.asarray(s.rng.integers(0, shape[:depth] if len(at) == 2 else shape[0], at))
+    places = places.astype("int64" if wide else "int32")
+    indices = s.constant(places) if constant else s.feed(values=places, dtype=places.dtype.name)
+    sizes = s.feed(values=shape, dtype="int32") if runtime_shape else s.constant(np.int32(shape))
+    values = numbers(s, () if one else at[:1], dtype, False)
+    others = s.constant(np.array(other, dtype))
+    return s.op(op, [indices, sizes, values, others], [s.tensor(None, dtype)])
+
+
+def sparse_to_dense_cases() -> Iterator[Attributes]:
+    shape = (3, 4, 2, 5)
+    for rank, constant in itertools.product(range(1, 5), (False, True)):
+        yield dict(at=(5, rank), shape=shape[:rank], constant=constant, other=7)
+    for dtype, wide in itertools.product(("float32", "int32", "int8", "uint8"), (False, True)):
+        yield dict(at=(9,), shape=(13,), wide=wide, other=3, dtype=dtype)
+    yield dict(at=(6,), shape=(5,), other=-(2**31), dtype="int32")
+    yield dict(at=(6,), shape=(5,), dtype="int64")
+    yield dict(at=(1,), shape=(6,), one=True, other=-1.5)
+    yield dict(at=(1, 2), shape=(3, 8), one=True)
+    yield dict(at=(0,), shape=(6,), other=2)
+
+
+def sparse_to_dense_random(rng: random.Random) -> Attributes:
+    shape = random_dims(rng, rng.randint(1, 4), 6)
+    return dict(at=(rng.randint(1, 9), len(shape)), shape=shape, constant=rng.random() < 0.4)
+
+
 OPS: dict[str, Op] = {
+    "SPARSE_TO_DENSE": Op(sparse_to_dense, sparse_to_dense_cases, sparse_to_dense_random),
     "SCATTER_ND": Op(scatter_nd, scatter_nd_cases, scatter_nd_random),
     "SEGMENT_SUM": Op(segment_sum, segment_sum_cases, segment_sum_random),
     **{op: Op(segments, segments_cases, segments_random) for op in SEGMENTS[:2]},
@@ -139,4 +181,5 @@ OPS: dict[str, Op] = {
 LEFT_TO_LITERT: Cases = (
     ("SEGMENT_SUM", dict(x=(3, 2), ids=(0, 0, 1), runtime=True)),
     ("SCATTER_ND", dict(at=(3, 1), shape=(4, 2), runtime_shape=True)),
+    ("SPARSE_TO_DENSE", dict(at=(3, 1), shape=(4,), runtime_shape=True)),
 )

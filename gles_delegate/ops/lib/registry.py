@@ -36,6 +36,7 @@ Int8: TypeAlias = Annotated[int, "int8"]
 Int32: TypeAlias = Annotated[int, "int32"]
 Float32: TypeAlias = Annotated[float, "float32"]
 Ints: TypeAlias = Annotated[tuple[int, ...], "ints"]
+Floats: TypeAlias = Annotated[tuple[float, ...], "floats"]
 
 
 class Unsupported(Exception):
@@ -70,6 +71,8 @@ class Options:
             kind = get_args(hints[field.name])[1]
             if kind == "ints":
                 values[field.name] = table.ints(slot)
+            elif kind == "floats":
+                values[field.name] = tuple(table.array(slot, "float32").tolist())
             else:
                 values[field.name] = table.scalar(slot, kind, field.default)
         return cls(**values)
