@@ -145,6 +145,7 @@ class Grid:
             SIMD vectors; otherwise pixels do.
         reduction_lanes: Invocations that share each result, a power of two. If several, they lie
             along x, pixels along y and slices along z.
+        rows: Work groups along z, among which those along the pixels are divided.
     """
 
     pixels: int
@@ -153,12 +154,23 @@ class Grid:
     slice_lanes: int
     slices_in_x: bool = False
     reduction_lanes: int = 1
+    rows: int = 1
 
     @property
     def groups(self) -> tuple[int, int, int]:
         """Work groups in x, y and z."""
         p, s = ceil(self.pixels / self.pixel_lanes), ceil(self.slices / self.slice_lanes)
+        if self.rows > 1:
+            x, y, _ = self._xyz(ceil(p / self.rows), s, 1)
+            return x, y, self.rows
         return self._xyz(p, s, 1)
+
+    def within(self, most: tuple[int, int, int]) -> Grid:
+        """The grid with as many `rows` as a device's limit of work groups asks for."""
+        pixels = self.groups[int(self.slices_in_x)]
+        if self.reduction_lanes > 1 or pixels <= most[int(self.slices_in_x)]:
+            return self
+        return replace(self, rows=ceil(pixels / most[int(self.slices_in_x)]))
 
     @property
     def local_size(self) -> tuple[int, int, int]:

@@ -16,9 +16,11 @@ class Limits:
         invocations: Invocations of one work group.
         local_size: Invocations of one work group in x, y and z.
         groups: Work groups of one dispatch in x, y and z.
-        image_units: Buffer textures that one compute shader may read.
+        image_units: Buffer textures that one compute shader may read and write.
         shared_bytes: Shared memory of one work group.
         block_bytes: Size of one shader storage block.
+        large_texels: Texels of a buffer texture through which tensors larger than a storage block
+            are read and written; 0: there are none.
         buffer_texels: Texels of a buffer texture through which tensors are read;
             0: tensors are read through shader storage blocks.
         texture_size: Texels of a texture along one side.
@@ -37,6 +39,7 @@ class Limits:
     groups: tuple[int, int, int] = (65535, 65535, 65535)
     shared_bytes: int = 16384
     block_bytes: int = 1 << 27
+    large_texels: int = 0
     buffer_texels: int = 0
     texture_size: int = 2048
     size_uniforms: bool = True
@@ -50,3 +53,11 @@ class Limits:
         """Tensors that one shader may read beside the one it writes."""
         blocks = self.storage_blocks - 1
         return min(blocks, self.image_units) if self.buffer_texels else blocks
+
+    def reads_for(self, nbytes: int) -> int:
+        """`reads` of a shader that writes so many bytes, for which it may need two units."""
+        return min(self.reads, self.image_units - 2) if self.is_large(nbytes) else self.reads
+
+    def is_large(self, nbytes: int) -> bool:
+        """Whether a tensor is larger than a storage block."""
+        return nbytes > self.block_bytes

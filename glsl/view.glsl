@@ -92,7 +92,7 @@ void main() {
 #endif
 #if PARTIAL && !WHOLE_TEXELS
   if (channel < 0) {
-    OUT_VEC before = unpacked(out_texels[slice * OUT_PIXELS + pixel]);
+    OUT_VEC before = BEFORE(slice * OUT_PIXELS + pixel);
     v = choose(v, before, lanes_below(-channel));
   }
 #endif

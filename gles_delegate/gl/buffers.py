@@ -107,33 +107,43 @@ class TexelView:
 
     Args:
         name: GL name of the buffer, which this object does not own.
-        image: Make a buffer texture for reading.
+        image: There may be a buffer texture.
     """
 
     def __init__(self, gl: Functions, name: int, offset: int, size: int, image: bool) -> None:
         self._gl = gl
         self.name, self.offset, self.size = name, offset, size
-        self.texture = 0
-        if image:
-            self.texture = gl.generate("Textures")
+        self._image = image
+        self._texture = 0
+
+    @property
+    def texture(self) -> int:
+        """The GL name of its buffer texture, made at the first use; 0 if there may be none."""
+        if self._image and not self._texture:
+            self._texture = self._gl.generate("Textures")
             try:
                 self._attach()
             except BaseException:
-                self.release()
+                self._delete_texture()
                 raise
+        return self._texture
 
     def _attach(self) -> None:
         gl, target, texels = self._gl, gl_names.TEXTURE_BUFFER, gl_names.RGBA32F
         bound = gl.integer(gl_names.TEXTURE_BINDING_BUFFER)
-        gl.glBindTexture(target, self.texture)
+        gl.glBindTexture(target, self._texture)
         try:
             gl.glTexBufferRange(target, texels, self.name, self.offset, self.size)
         finally:
             gl.glBindTexture(target, bound)
 
     def release(self) -> None:
-        if self.texture:
-            self._gl.glDeleteTextures(1, ctypes.c_uint(self.texture))
+        self._delete_texture()
+
+    def _delete_texture(self) -> None:
+        texture, self._texture = self._texture, 0
+        if texture:
+            self._gl.glDeleteTextures(1, ctypes.c_uint(texture))
 
 
 class TexelBuffer(TexelView):
@@ -141,7 +151,7 @@ class TexelBuffer(TexelView):
 
     Args:
         data: Its bytes, or the number of bytes of an uninitialized one.
-        image: Make a buffer texture for reading.
+        image: There may be a buffer texture.
 
     Raises:
         OutOfGpuMemoryError: The driver has no room for it.

@@ -217,6 +217,7 @@ class GpuContext:
         sizes = [gl.integer(gl_names.MAX_COMPUTE_WORK_GROUP_SIZE, i) for i in range(3)]
         counts = [gl.integer(gl_names.MAX_COMPUTE_WORK_GROUP_COUNT, i) for i in range(3)]
         profile = profile_of(*self.identity[:2])
+        texels = gl.integer(gl_names.MAX_TEXTURE_BUFFER_SIZE) if textures else 0
         self.limits = Limits(
             storage_blocks=min(
                 gl.integer(gl_names.MAX_COMPUTE_SHADER_STORAGE_BLOCKS), MAX_READS + 1
@@ -227,9 +228,8 @@ class GpuContext:
             groups=(counts[0], counts[1], counts[2]),
             shared_bytes=gl.integer(gl_names.MAX_COMPUTE_SHARED_MEMORY_SIZE),
             block_bytes=gl.integer64(gl_names.MAX_SHADER_STORAGE_BLOCK_SIZE),
-            buffer_texels=gl.integer(gl_names.MAX_TEXTURE_BUFFER_SIZE)
-            if profile.image_reads and textures
-            else 0,
+            large_texels=texels,
+            buffer_texels=texels if profile.image_reads else 0,
             texture_size=gl.integer(gl_names.MAX_TEXTURE_SIZE),
             # On a software rasterizer zink makes constants of uniforms, and may run a program with
             # those of an earlier dispatch (Mesa 22.3).

@@ -66,7 +66,8 @@ def fuse_elementwise(
                 and producer is not None
                 and source not in kept
                 and writes[source] == reads[source] == 1
-                and len(result[producer].operands) + len(call) <= limits.reads
+                and len(result[producer].operands) + len(call)
+                <= limits.reads_for(dispatch.output.nbytes)
                 and len(epilogue := result[producer].epilogue + call + dispatch.epilogue)
                 <= MOST_CALLS
             ):
@@ -173,7 +174,7 @@ def fuse_depthwise(dispatches: list[Dispatch], kept: Set[Value], limits: Limits)
     for dispatch in dispatches:
         first = makers.get(dispatch.reads[0])
         both = None
-        if first and len(dispatch.operands) < limits.reads:
+        if first and len(dispatch.operands) < limits.reads_for(dispatch.output.nbytes):
             both = depthwise_product(first, dispatch, limits)
         result.append(both.joined(first) if first and both else dispatch)
     return result

@@ -256,14 +256,22 @@ def _check_limits(steps: list[Step], limits: Limits) -> None:
         if not isinstance(step, Dispatch):
             continue
         for operand in (*step.reads, step.output):
-            if operand.nbytes > limits.block_bytes:
+            if limits.is_large(operand.nbytes) and operand.texels > limits.large_texels:
+                most = max(limits.block_bytes, 16 * limits.large_texels)
                 raise ops.Unsupported(
-                    f"a tensor of shape {list(operand.shape)} needs {operand.nbytes} bytes; "
-                    f"the device's storage blocks hold {limits.block_bytes}"
+                    f"a tensor of shape {list(operand.shape)} needs {operand.nbytes} bytes; the "
+                    f"device's shaders reach {most} of one"
                 )
-        if any(n > most for n, most in zip(step.grid.groups, limits.groups, strict=True)):
+        most_reads = limits.reads_for(step.output.nbytes)
+        if len(step.reads) > most_reads:
             raise ops.Unsupported(
-                f"{list(step.grid.groups)} work groups; the device allows {list(limits.groups)}"
+                f"an output of {step.output.nbytes} bytes of {len(step.reads)} inputs; the device "
+                f"reads at most {most_reads} for one so large"
+            )
+        groups = step.grid.within(limits.groups).groups
+        if any(n > most for n, most in zip(groups, limits.groups, strict=True)):
+            raise ops.Unsupported(
+                f"{list(groups)} work groups; the device allows {list(limits.groups)}"
             )
         if step.passes > limits.loop_passes:
             raise ops.Unsupported(

@@ -148,6 +148,7 @@ def make_plan(
         return half or tensors[tensor].is_half
 
     dispatches = [with_half_weights(d, limits, may_be_half) for d in dispatches]
+    dispatches = [replace(d, grid=d.grid.within(limits.groups)) for d in dispatches]
     if half:
         dispatches = [_in_half(dispatch) for dispatch in dispatches]
         outputs, results = (

@@ -76,7 +76,7 @@ class Buffers:
         self._plan = plan
         self._graph = graph
         self._gpu = gpu
-        self._with_images = gpu.limits.buffer_texels > 0
+        self._with_images = max(gpu.limits.buffer_texels, gpu.limits.large_texels) > 0
         self._arena: dict[int, TexelBuffer] = {}
         self._views: dict[Allocation, TexelView] = {}
         self._constants: dict[Const, TexelBuffer] = {}

@@ -253,22 +253,35 @@ class Recorder:
             unit, view = (i if images else i + 1), places.view(operand)
             yield from self._bind(view, operand.kind, unit, images, cache)
         output, kind = places.view(dispatch.output), dispatch.output.kind
-        yield from self._bind(output, kind, OUTPUT_BLOCK, False, cache)
+        if source.image_writes:
+            unit = len(dispatch.operands)
+            yield from self._bind(output, kind, unit, True, cache, gl_names.WRITE_ONLY)
+            if dispatch.partial:
+                yield from self._bind(output, kind, unit + 1, True, cache)
+        else:
+            yield from self._bind(output, kind, OUTPUT_BLOCK, False, cache)
 
     def _bind(
-        self, target: TexelView, kind: Kind, unit: int, image: bool, cache: StateCache
+        self,
+        target: TexelView,
+        kind: Kind,
+        unit: int,
+        image: bool,
+        cache: StateCache,
+        access: int = gl_names.READ_ONLY,
     ) -> Iterator[Call]:
         # The texels of a buffer texture may be read in any format of their size.
         texels = gl_names.RGBA32F if kind == "float" else gl_names.RGBA32I
-        state = (target.texture, texels) if image else (target.name, target.offset, target.size)
+        block_state = target.name, target.offset, target.size
+        state = (target.texture, texels, access) if image else block_state
         if cache.get((unit, image)) == state:
             return
         cache[unit, image] = state
         if image:
-            arguments = (unit, target.texture, 0, 0, 0, gl_names.READ_ONLY, texels)
+            arguments = (unit, target.texture, 0, 0, 0, access, texels)
             yield self._gl.unchecked("glBindImageTexture"), arguments
         else:
-            block = (gl_names.SHADER_STORAGE_BUFFER, unit, *state)
+            block = (gl_names.SHADER_STORAGE_BUFFER, unit, *block_state)
             yield self._gl.unchecked("glBindBufferRange"), block
 
     def _bind_weights(self, texture: TexelTexture, cache: StateCache) -> Iterator[Call]:

@@ -77,7 +77,13 @@ class Delegation:
         own, *rest = [part] if part else _parts(self, options)
         first, lowerings, self._partition = own.first, own.lowerings, own.partition
         self._reasons = lowerings.default.reasons
-        self._half = options.half_allowed and limits.profile.half_storage
+        large = any(
+            limits.is_large(step.output.nbytes)
+            for steps in lowerings.default.steps.values()
+            for step in steps
+        )
+        # Buffer textures, through which large tensors go, have no float16.
+        self._half = options.half_allowed and limits.profile.half_storage and not large
         if options.require_full_delegation:
             self.require_all("require_full_delegation is set")
         for index in self.bindings:

@@ -36,17 +36,21 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sou
     Raises:
         ValueError: A define of the dispatch occurs nowhere in the code of the shader's files.
     """
-    most = limits.buffer_texels
+    large = any(limits.is_large(operand.nbytes) for operand in dispatch.operands)
+    most = limits.large_texels if large else limits.buffer_texels
     image_reads = most > 0 and all(
         operand.texels <= most and operand.kind != "half" for operand in dispatch.operands
     )
+    image_writes = limits.is_large(dispatch.output.nbytes)
     common: dict[str, Define] = {
         "PIXEL_LANES": dispatch.grid.pixel_lanes,
         "SLICE_LANES": dispatch.grid.slice_lanes,
         "SLICES_IN_X": int(dispatch.grid.slices_in_x),
         "REDUCTION_LANES": dispatch.grid.reduction_lanes,
+        "PIXEL_ROWS": dispatch.grid.rows,
         "OUT_WHOLE": int(dispatch.output.channels % 4 == 0),
         "IMAGE_READS": int(image_reads),
+        "IMAGE_WRITES": int(image_writes),
         "PARTIAL": int(dispatch.partial),
         "PRODUCT_PRECISION": "mediump" if _has_half_products(dispatch, limits) else "highp",
         # Mesa's shader cache would take the machine code of another width.
@@ -55,6 +59,10 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sou
     for i, operand in enumerate(dispatch.operands):
         common |= {f"{key}{i}": value for key, value in _TYPES[operand.kind].items()}
     common |= {f"OUT_{key}": _TYPES[dispatch.output.kind][key] for key in ("VEC", "ELEMENT")}
+    if image_writes:
+        types = _TYPES[dispatch.output.kind]
+        common |= {"OUT_FORMAT": types["FORMAT"], "OUT_IMAGE": types["IMAGE"]}
+        common["OUT_UNIT"], common["BEFORE_UNIT"] = (len(dispatch.operands) + i for i in (0, 1))
     common["OUT_HALF"] = int(dispatch.output.kind == "half")
     name = f"{dispatch.shader}.glsl"
     body = read_body(name)
@@ -79,7 +87,7 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sou
         header += f"layout(location = {SIZES}) uniform int sizes[{len(numbers.values)}];\n"
     top = header + top
     lines = (*(("defines", i + 1) for i in range(top.count("\n"))), *body.lines)
-    return Source(name, top + text, lines, image_reads, tuple(numbers.values))
+    return Source(name, top + text, lines, image_reads, image_writes, tuple(numbers.values))
 
 
 def _has_half_products(dispatch: Dispatch, limits: Limits) -> bool:

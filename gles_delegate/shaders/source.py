@@ -17,6 +17,7 @@ class Source:
         text: The GLSL.
         lines: Of each line of the text, the file it stands in and its number there.
         image_reads: Whether it reads its inputs through buffer textures.
+        image_writes: Whether it writes its output through a buffer texture.
         sizes: What to set its uniform `SIZES` to; other sizes make no other text.
     """
 
@@ -24,6 +25,7 @@ class Source:
     text: str
     lines: tuple[tuple[str, int], ...]
     image_reads: bool
+    image_writes: bool
     sizes: tuple[int, ...] = ()
 
     def explain(self, log: str) -> str:

@@ -43,10 +43,17 @@
 #undef FORMAT4
 #undef IMAGE4
 
+#define IMAGE_WRITES 0  // 1: the output is a buffer texture of this format, at this unit
+#undef OUT_FORMAT
+#undef OUT_IMAGE
+#undef OUT_UNIT
+#undef BEFORE_UNIT  // to read it at, too
+
 #define PIXEL_LANES 8  // a work group's invocations along the pixels
 #define SLICE_LANES 8  // and along the slices
 #define SLICES_IN_X 0  // 1: the slices lie along x; 0: the pixels
 #define REDUCTION_LANES 1  // and for each result; if several, they lie along x, pixels along y
+#define PIXEL_ROWS 1  // work groups along z, among which those along the pixels are divided
 #undef SIMD_LANES  // llvmpipe's vector width: only tells apart programs in its shader cache
 #define PRODUCT_PRECISION highp  // of products with weights; mediump may be float16
 #define SIZE_UNIFORMS 0  // 1: sizes are elements of a uniform array; 0: constants

@@ -64,19 +64,37 @@ layout(local_size_x = PIXEL_LANES, local_size_y = SLICE_LANES) in;
 #define PIXEL_AXIS x
 #define SLICE_AXIS y
 #endif
-#define PIXEL_INVOCATION int(gl_GlobalInvocationID.PIXEL_AXIS)
-#define SLICE_INVOCATION int(gl_GlobalInvocationID.SLICE_AXIS)
+#if PIXEL_ROWS > 1
+#define PIXEL_GROUP \
+  (int(gl_WorkGroupID.PIXEL_AXIS) + int(gl_WorkGroupID.z) * int(gl_NumWorkGroups.PIXEL_AXIS))
+#define PIXEL_INVOCATION (PIXEL_GROUP * PIXEL_LANES + PIXEL_LANE)
+#else
 #define PIXEL_GROUP int(gl_WorkGroupID.PIXEL_AXIS)
+#define PIXEL_INVOCATION int(gl_GlobalInvocationID.PIXEL_AXIS)
+#endif
+#define SLICE_INVOCATION int(gl_GlobalInvocationID.SLICE_AXIS)
 #define PIXEL_LANE int(gl_LocalInvocationID.PIXEL_AXIS)
 #define SLICE_LANE int(gl_LocalInvocationID.SLICE_AXIS)
 
 // The first of `count` pixels of an invocation; the others lie PIXEL_LANES apart.
 #define FIRST_PIXEL(count) (PIXEL_GROUP * (PIXEL_LANES * (count)) + PIXEL_LANE)
 
+#if IMAGE_WRITES
+// Images of rgba32f are not read and written through one name.
+layout(OUT_FORMAT, binding = OUT_UNIT) writeonly uniform highp OUT_IMAGE out_texels;
+#define PUT(index, v) imageStore(out_texels, index, v)
+#if PARTIAL
+layout(OUT_FORMAT, binding = BEFORE_UNIT) readonly uniform highp OUT_IMAGE texels_before;
+#define BEFORE(index) imageLoad(texels_before, index)
+#endif
+#else
+#define PUT(index, v) out_texels[index] = v
+#define BEFORE(index) unpacked(out_texels[index])
 #if PARTIAL
 layout(std430, binding = 0) buffer Output { OUT_ELEMENT out_texels[]; };
 #else
 layout(std430, binding = 0) writeonly buffer Output { OUT_ELEMENT out_texels[]; };
+#endif
 #endif
 
 EPILOGUE_INPUTS
@@ -92,9 +110,9 @@ void store(int slice, int pixel, OUT_VEC v) {
   v = choose(OUT_VEC(0), v, lanes_below(OUT_CHANNELS - 4 * slice));
 #endif
 #if OUT_HALF
-  out_texels[slice * OUT_PIXELS + pixel] = uvec2(packHalf2x16(v.xy), packHalf2x16(v.zw));
+  PUT(slice * OUT_PIXELS + pixel, uvec2(packHalf2x16(v.xy), packHalf2x16(v.zw)));
 #else
-  out_texels[slice * OUT_PIXELS + pixel] = v;
+  PUT(slice * OUT_PIXELS + pixel, v);
 #endif
 }
 #endif

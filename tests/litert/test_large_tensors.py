@@ -1,0 +1,67 @@
+"""Tensors larger than a storage block, and more work groups than fit along an axis."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+import gles_delegate as gd
+from tests.op_table import CASES, Case, sample
+from tests.support.force import force_limits
+from tests.support.oracle import assert_close, in_ours, run, run_litert
+from tests.support.small import small_model
+
+pytestmark = pytest.mark.usefixtures("gl")
+
+WITHOUT_STORE = ("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5", "TFLite_Detection_PostProcess")
+"""Ops whose shaders read and write a storage block of their own, which never is large."""
+
+SOME = 10 if os.environ.get("GLES_DELEGATE_ALL") else 60
+SAMPLE = sample([case for case in CASES if case.op not in WITHOUT_STORE], one_in=SOME)
+
+
+def check(case: Case, context: gd.EglContext) -> bool:
+    """Whether the GPU takes the model, whose results are then LiteRT's."""
+    content, inputs = case.build()
+    options = gd.GpuDelegateOptions(require_full_delegation=True)
+    with gd.GpuDelegate(options, context=context) as delegate:
+        try:
+            interpreter = in_ours(delegate, content)
+        except gd.UnsupportedModelError as error:
+            if not ("bytes" in str(error) or "work groups" in str(error)):
+                raise
+            return False
+        ours = run(interpreter, inputs)
+    reference = run_litert(content, inputs)
+    assert_close(ours, reference, special=case.special, steps=case.steps)
+    return True
+
+
+@pytest.mark.parametrize("first", range(8))
+def test_ops(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    context = gd.EglContext()
+    with gd.GpuDelegate(context=context) as delegate:
+        in_ours(delegate, small_model())
+        has_textures = delegate.gpu.limits.large_texels > 0
+    force_limits(monkeypatch, block_bytes=128)
+    try:
+        if not has_textures:
+            pytest.skip("the driver has no buffer textures")
+        cases = SAMPLE[first::8]
+        taken = sum(check(case, context) for case in cases)
+    finally:
+        context.release()
+    assert taken > 0.9 * len(cases)
+
+
+@pytest.mark.parametrize("first", range(8))
+def test_grids(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    force_limits(monkeypatch, groups=(5, 5, 65535), invocations=64, local_size=(64, 64, 64))
+    context = gd.EglContext()
+    try:
+        cases = SAMPLE[first::8]
+        taken = sum(check(case, context) for case in cases)
+    finally:
+        context.release()
+    assert taken > 0.9 * len(cases)
