@@ -18,7 +18,8 @@ from gles_delegate.ops.lib.registry import (
     op,
 )
 from gles_delegate.ops.lib.strides import rank_4
-from gles_delegate.ops.lib.window import Sliding, Window
+from gles_delegate.ops.lib.views import View, view
+from gles_delegate.ops.lib.window import SAME, Sliding, Window
 from gles_delegate.ops.reduce import LEAST, reduction_stage
 
 
@@ -132,3 +133,41 @@ def max_unpooling_2d(node: NodeView, options: Options) -> list[Step]:
     grid = make_grid(output.pixels, output.slices, node.limits)
     reads = (values, indices)
     return [node.dispatch("max_unpooling_2d", reads, output, grid, defines)]
+
+
+@op("LiteRtMaxUnpooling2D")
+def unpooling_by_index(node: NodeView, options: Options) -> list[Step]:
+    """Each value at the element of its image that its index names; of several, the last counts."""
+    sliding = Sliding.of(node)
+    values, indices = node.input(0), node.input(1, "int")
+    batch, height, width, channels = rank_4(values.shape, "input 0")
+    if indices.shape != values.shape or node.dtype(1) != "int32":
+        raise Unsupported(
+            f"{node.dtype(1)} indices of shape {list(indices.shape)} for {list(values.shape)}"
+        )
+    strides, filters = (
+        (sliding.stride_h, sliding.stride_w),
+        (sliding.filter_h, sliding.filter_w),
+    )
+    if min(*strides, *filters, height, width) < 1:
+        raise Unsupported(f"strides of {list(strides)} and windows of {list(filters)}")
+    same = sliding.padding == SAME
+    size = [
+        n * stride if same else (n - 1) * stride + window
+        for n, stride, window in zip((height, width), strides, filters, strict=True)
+    ]
+    output = node.output((batch, *size, channels))
+    claims = node.scratch(output.shape, "claims", "int")
+    if node.limits.is_large(claims.nbytes):  # buffer textures have no atomic functions
+        raise Unsupported(f"an output of {claims.nbytes} bytes; expected that of a storage block")
+    beyond = View((claims.elements,), (0,), offset=indices.elements)
+    defines: dict[str, Define] = {"IN_PIXELS": values.pixels}
+    images: dict[str, Define] = {"BATCH_IN": height * width, "BATCH_OUT": size[0] * size[1]}
+    claiming = make_grid(indices.pixels, indices.slices, node.limits)
+    claim = node.dispatch("claim", (indices,), claims, claiming, {**defines, **images})
+    grid = make_grid(output.pixels, output.slices, node.limits)
+    return [
+        view(indices, claims, beyond, node.limits, node.index),
+        replace(claim, partial=True),
+        node.dispatch("claimed", (values, claims), output, grid, defines),
+    ]

@@ -93,3 +93,24 @@ def test_selfie_segmenter(
 ) -> None:
     picture = np.asarray(Image.open(real_picture("face.jpg")).resize((256, 256)), np.float32)
     check_model(real_model("selfie_segmenter"), picture[np.newaxis] / 255)
+
+
+@pytest.mark.parametrize("padding", [SAME, VALID])
+@pytest.mark.parametrize("shape", [(1, 8, 8, 128), (2, 2, 4, 2), (3, 5, 4, 7)])
+def test_unpooling_by_index(shape: Dims, padding: int) -> None:
+    """LiteRT's Python interpreter does not have it; its source is the reference."""
+    batch, height, width, channels = shape
+    size = (2 * height, 2 * width + (padding == VALID))
+    s = Sketch(np.random.default_rng(0))
+    x = s.normal(shape)
+    count = size[0] * size[1] * channels
+    indices = s.rng.integers(0, count, shape)  # some of them several times
+    inputs = [s.feed(values=x), s.feed(values=indices, dtype="int32")]
+    options = struct.pack("<5i", padding, 2, 2, 3, 2)
+    y = s.op("LiteRtMaxUnpooling2D", inputs, [(batch, *size, channels)], custom_options=options)
+    expected = np.zeros((batch, count), np.float32)
+    for image in range(batch):
+        for value, index in zip(x[image].ravel(), indices[image].ravel(), strict=True):
+            expected[image, index] = value
+    (found,) = run_gles(s.build([y]), s.feeds)
+    np.testing.assert_array_equal(found.reshape(expected.shape), expected)
