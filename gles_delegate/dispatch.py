@@ -17,6 +17,7 @@ from gles_delegate.model.graph import Array
 
 Shape: TypeAlias = tuple[int, ...]
 Define: TypeAlias = int | float | str | tuple[int, ...]
+Argument: TypeAlias = Define | tuple[float, ...]
 Kind: TypeAlias = Literal["float", "int", "half"]
 """The type of a lane: float32, int32 (which holds bool as 0 and 1), float32 stored as float16."""
 
@@ -96,7 +97,7 @@ class Const(_Texels):
     pack: Callable[..., Array]
     tensors: tuple[int, ...]
     shape: Shape
-    args: tuple[Define, ...] = ()
+    args: tuple[Argument, ...] = ()
     kind: Kind = "float"
     texture: bool = False
 

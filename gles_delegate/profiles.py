@@ -69,6 +69,9 @@ class Profile:
         weight_textures: Weights are read through textures, not storage blocks.
         weight_pairs: Weights that may be float16 are read as such from storage blocks, two columns
             of a matrix at once.
+        weight_bytes: Of results of so many pixels at most, weights of 8 bits or less are read as
+            int8 from storage blocks or buffer textures, four columns at once. Those of more pixels
+            are read often, and unpacking takes longer than loading.
         stepped: Convolutions keep addresses and add to them for each input slice, instead of
             computing them from its number.
         occupancy: Invocations that keep all cores busy. Of fewer results, each is shared by several
@@ -94,6 +97,7 @@ class Profile:
     image_reads: bool = False
     weight_textures: tuple[bool, ...] = (False,)
     weight_pairs: tuple[bool, ...] = (False,)
+    weight_bytes: tuple[int, ...] = (8,)
     stepped: bool = False
     occupancy: int = 4096
     half_storage: bool = True
@@ -107,13 +111,13 @@ class Profile:
     @property
     def choices(self) -> int:
         """Ways to choose, by the longest list; the first needs no measurement."""
-        others = self.weight_textures, self.weight_pairs, self.constant_sizes, self.searches
-        return max(map(len, (*self.tiles, *others)))
+        weights = self.weight_textures, self.weight_pairs, self.weight_bytes
+        return max(map(len, (*self.tiles, *weights, self.constant_sizes, self.searches)))
 
 
 UNKNOWN = Profile()
 # A GPU is bound by memory; on a processor unpacking float16 costs more than it saves.
-SOFTWARE = Profile(occupancy=0, half_storage=False)
+SOFTWARE = Profile(occupancy=0, weight_bytes=(0,), half_storage=False)
 LLVMPIPE = Profile(
     *(((7, 1),), ((8, 1),), ((7, 1),), (8,)),
     columns=1 << 16,

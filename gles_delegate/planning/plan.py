@@ -10,7 +10,7 @@ from typing import TypeVar
 from gles_delegate.dispatch import Alias, Const, Dispatch, Operand, Step, Value
 from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Graph
-from gles_delegate.ops.lib.weights import with_half_weights
+from gles_delegate.ops.lib.weights import with_small_weights
 from gles_delegate.planning.fusion import (
     concatenate_in_place,
     eliminate_dead_code,
@@ -144,10 +144,7 @@ def make_plan(
     dispatches = fuse_depthwise(eliminate_dead_code(dispatches, kept), kept, limits)
     dispatches = eliminate_dead_code(dispatches, kept)
 
-    def may_be_half(tensor: int) -> bool:
-        return half or tensors[tensor].is_half
-
-    dispatches = [with_half_weights(d, limits, may_be_half) for d in dispatches]
+    dispatches = [with_small_weights(d, limits, tensors, half) for d in dispatches]
     dispatches = [replace(d, grid=d.grid.within(limits.groups)) for d in dispatches]
     if half:
         dispatches = [_in_half(dispatch) for dispatch in dispatches]

@@ -1,11 +1,11 @@
 // Weights and biases: input 1, or a texture with rows of 1024 texels. LOAD_WEIGHT reads texel `i`
-// behind a place, in the same row; LOAD_COLUMN reads column `i` of a matrix. If WEIGHT_PAIRS, a
-// texel has two columns as float16.
+// behind a place, in the same row; LOAD_COLUMN reads column `i` of a matrix. A texel may have two
+// columns as float16, or four as int8, which are to be multiplied by scales.
 #ifndef LIB_WEIGHTS
 #define LIB_WEIGHTS
 #ifndef ASSEMBLED
 #define WEIGHT_TEXTURE 0  // 1: read the weights through a texture
-#define WEIGHT_PAIRS 0  // 1: read the columns of the weights two by two
+#define WEIGHT_COLUMNS 1  // columns in a texel: 1, 2 or 4
 #endif
 #include "lib/tensor.glsl"
 
@@ -21,12 +21,16 @@ ivec2 weight_place(int index) { return ivec2(index & 1023, index >> 10); }
 int weight_place(int index) { return index; }
 #endif
 
-#if WEIGHT_PAIRS
-#define LOAD_COLUMN(name, place, i) column_of(LOAD(name, (place) + (i) / 2), i)
-vec4 column_of(ivec4 pair, int i) { return unpacked(uvec2(i % 2 == 0 ? pair.xy : pair.zw)); }
-vec4 bias_of(ivec4 texel) { return intBitsToFloat(texel); }
-#else
+#if WEIGHT_COLUMNS == 1
 #define LOAD_COLUMN LOAD_WEIGHT
 vec4 bias_of(vec4 texel) { return texel; }
+#else
+#define LOAD_COLUMN(name, place, i) column_of(LOAD(name, (place) + (i) / WEIGHT_COLUMNS), i)
+vec4 bias_of(ivec4 texel) { return intBitsToFloat(texel); }
+#if WEIGHT_COLUMNS == 2
+vec4 column_of(ivec4 pair, int i) { return unpacked(uvec2(i % 2 == 0 ? pair.xy : pair.zw)); }
+#else
+vec4 column_of(ivec4 four, int i) { return vec4(ivec4(four[i]) << ivec4(24, 16, 8, 0) >> 24); }
+#endif
 #endif
 #endif

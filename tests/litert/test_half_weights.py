@@ -1,7 +1,8 @@
-"""Weights that a device reads as float16: without loss where they are so in the model."""
+"""Weights that a device reads as float16 or int8: without loss where they are so in the model."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -14,6 +15,7 @@ from gles_delegate.profiles import MALI_G, V3D, Profile
 from tests.support.force import force_profile
 from tests.support.oracle import assert_close, in_ours, run, run_litert
 from tests.support.sketch import Sketch
+from tests.support.tflite_builder import quantization
 
 pytestmark = pytest.mark.usefixtures("gl", "floor")
 
@@ -26,6 +28,13 @@ def model(dtype: str) -> Model:
     s = Sketch(np.random.default_rng(0))
 
     def weights(*shape: int) -> int:
+        if dtype == "int8" and len(shape) > 1:
+            scales = s.rng.uniform(0.002, 0.004, shape[-1 if shape[0] == 1 else 0])
+            steps = s.rng.integers(-127, 127, shape, np.int8, endpoint=True)
+            axis = 3 if shape[0] == 1 else 0
+            return s.constant(steps, quantization=quantization(scales, 0, axis))
+        if dtype == "int8":
+            return s.constant(s.normal(shape, 0.3))
         constant = s.constant(s.normal(shape, 0.3).astype(dtype))
         return constant if dtype == "float32" else s.op("DEQUANTIZE", [constant], [s.tensor(shape)])
 
@@ -44,6 +53,22 @@ def model(dtype: str) -> Model:
     )
     y = s.op("FULLY_CONNECTED", [y, weights(2, 18 * 14 * 5), weights(2)], [(2, 2)])
     return s.build([y]), s.feeds
+
+
+@pytest.mark.parametrize("name", profiles.NAMED)
+def test_8_bit_weights_are_exact_and_take_less_memory(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profile = profiles.NAMED[name]
+    content, inputs = model("int8")
+    force_profile(monkeypatch, replace(profile, weight_bytes=(0,)))
+    with gd.GpuDelegate() as delegate:
+        expected = run(in_ours(delegate, content), inputs)
+        most = delegate.memory().constants
+    force_profile(monkeypatch, replace(profile, weight_bytes=(1 << 20,)))
+    with gd.GpuDelegate() as delegate:
+        assert_close(run(in_ours(delegate, content), inputs), expected)
+        assert delegate.memory().constants < 0.35 * most
 
 
 def constant_bytes(delegate: gd.GpuDelegate, content: bytes) -> int:

@@ -55,6 +55,32 @@ def conv_weight_pairs(
     return np.concatenate([biases.view(np.int32), halves.view(np.int32)])
 
 
+def conv_weight_bytes(
+    weights: Array,
+    bias: Array | None,
+    groups: int,
+    slices: int,
+    block: int,
+    scales: tuple[float, ...],
+) -> Array:
+    """`conv_weights` with int8 columns, four in a texel, as int32; the biases divided by scales.
+
+    Texels with the scales follow those with the biases.
+
+    Args:
+        scales: Of the weights: one, or one for each output; none is 0.
+    """
+    each = np.broadcast_to(np.array(scales, np.float32), len(weights))
+    along = each.reshape(-1, *(1,) * (weights.ndim - 1))
+    steps = np.rint(weights / along)
+    divided = None if bias is None else bias / each
+    packed = conv_weights(steps, divided, groups, slices, block).astype(np.float32)
+    count = 4 * bias_texels(slices)
+    biases, columns = np.split(packed, [count])
+    header = np.concatenate([biases, _pad(each, 0, count)])
+    return np.concatenate([header.view(np.int32), columns.astype(np.int8).view(np.int32)])
+
+
 def depthwise_weights(weights: Array, bias: Array | None) -> Array:
     """[1, H, W, O], [O] -> biases [slices, 4], then [slices, H * W, 4]."""
     outputs = weights.shape[3]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import ceil, prod
 from typing import TypeAlias
@@ -21,7 +21,7 @@ from gles_delegate.dispatch import (
     Step,
 )
 from gles_delegate.limits import Limits
-from gles_delegate.model.graph import Array
+from gles_delegate.model.graph import Array, Tensor
 from gles_delegate.ops.lib import packing
 from gles_delegate.ops.lib.grid import WORK_GROUP
 from gles_delegate.ops.lib.registry import (
@@ -170,35 +170,65 @@ def packed_constants(
     return Const(pack, tensors, (texels, 4), args, texture=texture)
 
 
-def with_half_weights(
-    dispatch: DispatchT, limits: Limits, may_be_half: Callable[[int], bool]
+def with_small_weights(
+    dispatch: DispatchT, limits: Limits, tensors: Sequence[Tensor], half: bool
 ) -> DispatchT:
-    """Read weights as float16 where they may be, and where that pays.
+    """Read weights as float16 or int8 where they may be, and where that pays.
 
     Args:
-        may_be_half: Called with the index of a constant tensor.
+        half: Precision may be lost, so all may be float16.
     """
-    pairs = option_of(limits.profile.weight_pairs, dispatch.choice)
+
+    def may_be_half(index: int) -> bool:
+        return half or tensors[index].is_half
+
+    profile = limits.profile
+    in_pairs = option_of(profile.weight_pairs, dispatch.choice)
+    as_bytes = dispatch.output.pixels <= option_of(profile.weight_bytes, dispatch.choice)
     reads, defines = list(dispatch.reads), dispatch.defines
     for i, read in enumerate(reads):
         if not isinstance(read, Const) or read.kind != "float":
             continue
-        if read.texture and all(may_be_half(tensor) for tensor in read.tensors if tensor >= 0):
-            reads[i] = replace(read, kind="half")
-        elif pairs and read.pack is packing.conv_weights and may_be_half(read.tensors[0]):
-            slices = read.args[1]
-            assert isinstance(slices, int)
-            first = packing.bias_texels(slices)
-            shape = (first + (read.shape[0] - first) // 2, 4)
-            reads[i] = replace(read, pack=packing.conv_weight_pairs, shape=shape, kind="int")
-            defines = {**defines, "WEIGHT_PAIRS": 1}
+        is_matrix = read.pack is packing.conv_weights
+        in_bytes = as_bytes and is_matrix and _is_in_bytes(tensors[read.tensors[0]])
+        if read.texture and not in_bytes:
+            if all(may_be_half(tensor) for tensor in read.tensors if tensor >= 0):
+                reads[i] = replace(read, kind="half")
+            continue
+        if not is_matrix:
+            continue
+        slices = read.args[1]
+        assert isinstance(slices, int)
+        first = packing.bias_texels(slices)
+        columns, weights = read.shape[0] - first, tensors[read.tensors[0]]
+        if in_bytes:
+            pack: Callable[..., Array] = packing.conv_weight_bytes
+            args, per_texel, header = (*read.args, weights.quantization.scales), 4, 2 * first
+        elif in_pairs and may_be_half(weights.index):
+            pack, args, per_texel, header = packing.conv_weight_pairs, read.args, 2, first
+        else:
+            continue
+        shape = (header + columns // per_texel, 4)
+        reads[i] = replace(read, pack=pack, args=args, shape=shape, kind="int", texture=False)
+        defines = {**defines, "WEIGHT_COLUMNS": per_texel, "WEIGHT_TEXTURE": 0}
     return replace(dispatch, reads=tuple(reads), defines=defines)
 
 
+def _is_in_bytes(weights: Tensor) -> bool:
+    """Whether they are int8 or smaller, times a scale or one for each index of the first axis."""
+    how = weights.quantization
+    return (
+        weights.is_quantized
+        and weights.dtype in ("int8", "int4", "int2")
+        and not (how.block or any(how.zero_points) or 0.0 in how.scales)
+        and (len(how.scales) == 1 or how.axis == 0)
+    )
+
+
 def weight_defines(weights: Operand) -> dict[str, Define]:
-    """Defines of glsl/lib/weights.glsl; see `with_half_weights`, too."""
+    """Defines of glsl/lib/weights.glsl; see `with_small_weights`, too."""
     texture = isinstance(weights, Const) and weights.texture
-    return {"WEIGHT_TEXTURE": int(texture), "WEIGHT_PAIRS": 0}
+    return {"WEIGHT_TEXTURE": int(texture), "WEIGHT_COLUMNS": 1}
 
 
 def constant_weights(node: NodeView, inputs: WeightInputs) -> tuple[int, int] | None:
