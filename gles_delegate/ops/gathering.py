@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from gles_delegate.dispatch import Define, Dispatch, Operand, Shape, Step, Value
+from gles_delegate.dispatch import Const, Define, Dispatch, Operand, Shape, Step, Value
 from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.registry import Int32, NodeView, Options, Unsupported, one_integer, op
 from gles_delegate.ops.lib.strides import normal_axis, row_major
@@ -109,7 +109,7 @@ def gathered(
         output: By default elements like those of `x`.
     """
     sizes, dense = sizes or tuple(x.shape[axis] for axis in axes), row_major(x.shape)
-    if node.is_constant(i):
+    if isinstance(indices, Const):
         found = node.array(i).reshape(-1, len(axes))
         if ((found < 0) | (found >= sizes)).any():
             raise Unsupported(f"indices outside the sizes {list(sizes)} that they count in")
@@ -126,7 +126,7 @@ def gathered(
         "DEPTH": len(axes),
         "AXIS_SIZES": sizes,
         "AXIS_STRIDES": tuple(dense[axis] for axis in axes),
-        "WHOLE_TEXELS": int(axes[-1] + 1 < len(x.shape)),
+        "WHOLE_TEXELS": int(max(axes) + 1 < len(x.shape)),
     }
     grid = make_grid(output.pixels, output.slices, node.limits)
     return node.dispatch("gather", (x, indices), output, grid, defines)

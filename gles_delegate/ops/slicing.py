@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gles_delegate.dispatch import Define, Operand, Shape, Step
+import numpy as np
+
+from gles_delegate.dispatch import Const, Define, Operand, Shape, Step
+from gles_delegate.model.graph import Array
+from gles_delegate.ops.elementwise import elementwise
 from gles_delegate.ops.gathering import gathered
 from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.registry import (
     Bool,
     Int32,
@@ -122,6 +127,8 @@ def strided_slice(node: NodeView, options: StridedSliceOptions) -> list[Step]:
             "ends that are offsets with an end mask, an ellipsis or new axes, with which LiteRT "
             "reads beyond the input"
         )
+    if not (node.is_constant(1) and node.is_constant(2)):
+        return _strided_from(node, options, x)
     entries = list(zip(*(node.array(i).ravel().tolist() for i in (1, 2, 3)), strict=False))
     if (options.new_axis_mask | options.ellipsis_mask) >> len(entries):
         raise Unsupported(f"a new axis or an ellipsis beyond the {len(entries)} entries")
@@ -145,6 +152,80 @@ def strided_slice(node: NodeView, options: StridedSliceOptions) -> list[Step]:
         if entry == WHOLE_AXIS or not options.shrink_axis_mask >> entry & 1:
             shape.append(count)
     return [moved(node, x, shape, View(tuple(sizes), tuple(strides), offset))]
+
+
+def _strided_from(node: NodeView, options: StridedSliceOptions, x: Operand) -> list[Step]:
+    """A slice from where a run decides, of a size that it does not decide."""
+    begin, steps = node.input(1, "int"), node.array(3).ravel().tolist()
+    count = len(steps)
+    if {node.shape(1), node.shape(2)} != {(count,)} or {node.dtype(1), node.dtype(2)} != {"int32"}:
+        raise Unsupported(f"indices that are not {count} of int32")
+    if (options.new_axis_mask | options.ellipsis_mask) >> count:
+        raise Unsupported(f"a new axis or an ellipsis beyond the {count} entries")
+    begins, ends = (
+        node.array(i).tolist() if node.is_constant(i) else [None] * count for i in (1, 2)
+    )
+    dense = row_major(x.shape)
+    shape: list[int] = []
+    strides: list[int] = []
+    # Each index is taken modulo a number, which is 1 where it does not count, and added to a start.
+    moduli, starts = [1] * count, [0] * count
+    axes = [len(x.shape) - 1 if options.new_axis_mask else 0] * count
+    axis = 0
+    for entry in _entries(options, count, len(x.shape)):
+        if entry == NEW_AXIS:
+            shape.append(1)
+            strides.append(0)
+            continue
+        step, length = 1, x.shape[axis]
+        if entry != WHOLE_AXIS:
+            limits = begins[entry], ends[entry], steps[entry]
+            start, step, length = _known_range(options, entry, limits, x.shape[axis])
+            moduli[entry], starts[entry] = (x.shape[axis], 0) if start is None else (1, start)
+            axes[entry] = axis
+        if entry == WHOLE_AXIS or not options.shrink_axis_mask >> entry & 1:
+            shape.append(length)
+            strides.append(step * dense[axis])
+        axis += 1
+    own, places = (node.scratch((count,), name, "int") for name in ("own", "places"))
+    sizes = tuple(x.shape[axis] for axis in axes)
+    walk, output = (0,) * len(shape), moved_output(node, x, shape)
+    divisors, added = (Const(integers, (), (count,), tuple(n), "int") for n in (moduli, starts))
+    return [
+        elementwise(node, (begin, divisors), own, "FLOOR_MOD"),
+        elementwise(node, (own, added), places, "ADD"),
+        gathered(
+            node, x, places, tuple(shape), tuple(strides), walk, tuple(axes), sizes, output=output
+        ),
+    ]
+
+
+def integers(*numbers: int) -> Array:
+    return phwc4(np.array(numbers, np.int32))
+
+
+def _known_range(
+    options: StridedSliceOptions,
+    entry: int,
+    limits: tuple[int | None, int | None, int],
+    size: int,
+) -> tuple[int | None, int, int]:
+    """`_range`, with None for what a run decides."""
+    begin, end, step = limits
+    starts_at_one_place = begin is not None or bool(options.begin_mask >> entry & 1)
+    dropped = bool(options.shrink_axis_mask >> entry & 1)
+    ends_at_one_place = end is not None or bool(options.end_mask >> entry & 1)
+    if not dropped and not (ends_at_one_place and (starts_at_one_place or options.offset)):
+        raise RunTimeParameter(
+            f"a run decides the size of axis {entry} of the slice; expected one that is dropped, "
+            "has constants or masks, or starts and sizes"
+        )
+    if starts_at_one_place:
+        return _range(options, entry, (begin or 0, end or 0, step), size)
+    length = 1 if dropped else end or 0
+    if step <= 0 or not 0 <= length <= size or not size:
+        raise Unsupported(f"{length} elements by steps of {step} of an axis of size {size}")
+    return None, step, -(-length // step)
 
 
 def _entries(options: StridedSliceOptions, count: int, rank: int) -> list[int]:

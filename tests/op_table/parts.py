@@ -127,12 +127,18 @@ def strided_slice(
     end: Dims,
     step: Dims | None = None,
     offset: bool = False,
+    runtime: str = "",
     dtype: str = "float32",
     **masks: int,
 ) -> list[int]:
-    """``masks``: begin, end, ellipsis, new_axis and shrink_axis, each with ``_mask``."""
-    limits = (ints(s, *values) for values in (begin, end, step or (1,) * len(begin)))
-    inputs = [data(s, x, dtype), *limits]
+    """``masks``: begin, end, ellipsis, new_axis and shrink_axis, each with ``_mask``.
+
+    ``runtime``: which of begin and end are inputs, by their first letters.
+    """
+    inputs = [data(s, x, dtype)]
+    for name, values in zip("bes", (begin, end, step or (1,) * len(begin)), strict=True):
+        is_input = name in runtime
+        inputs.append(s.feed(values=values, dtype="int32") if is_input else ints(s, *values))
     version = 8 if offset else 6
     return moved(s, op, inputs, dtype, offset=offset, version=version, **masks)
 
@@ -182,6 +188,41 @@ def strided_slice_cases() -> Iterator[Attributes]:
     yield dict(x=(0, 3), begin=(0, 1), end=(9, 3))
     yield dict(x=(3, 4), begin=(0, 0), end=(3, 0))
     yield dict(x=(2,) * 6, begin=(1, 0) * 3, end=(2,) * 6)
+    yield from strided_slice_from_cases()
+
+
+def strided_slice_from_cases() -> Iterator[Attributes]:
+    """A run decides where it begins."""
+    whole = dict(begin_mask=7, end_mask=7, runtime="be")
+    for at in (0, 3, -1, -4):
+        yield dict(x=(4,), begin=(at,), end=(9,), shrink_axis_mask=1, runtime="be")
+    for x in ((4, 5, 6), (4, 5, 8)):
+        for axis in range(3):
+            bit = 1 << axis
+            masks = dict(whole, begin_mask=7 ^ bit, end_mask=7 ^ bit, shrink_axis_mask=bit)
+            yield dict(x=x, begin=(2, -1, 3), end=(3, 0, 4), **masks)
+            yield dict(x=x, begin=(2, -1, 3), end=(3, 0, 4), **dict(masks, runtime="b"))
+            yield dict(x=x, begin=(2, -1, 3), end=(3, 0, 4), **dict(masks, runtime="e"))
+    yield dict(x=(4, 5, 6), begin=(2, 1, 3), end=(0, 0, 0), shrink_axis_mask=7, runtime="be")
+    for step in ((1, -1, 1), (1, 2, 3), (1, 3, -2)):
+        masks = dict(whole, begin_mask=6, end_mask=6, shrink_axis_mask=1)
+        yield dict(x=(4, 5, 6), begin=(1, 0, 0), end=(0, 0, 0), step=step, **masks)
+    for ellipsis, shrunk in ((1, 2), (2, 1), (2, 5)):
+        masks = dict(ellipsis_mask=ellipsis, shrink_axis_mask=shrunk, begin_mask=7 ^ shrunk)
+        begin = (1, 2, 2)[: ellipsis.bit_length() + 1]
+        yield dict(x=X, begin=begin, end=begin, **masks, end_mask=7 ^ shrunk, runtime="be")
+    for new, shrunk in ((1, 2), (2, 1), (2, 4), (4, 1)):
+        masks = dict(new_axis_mask=new, shrink_axis_mask=shrunk, begin_mask=7, end_mask=7)
+        masks["begin_mask"] ^= shrunk
+        yield dict(x=(4, 5), begin=(1, 2, 3), end=(0, 0, 0), **masks, runtime="be")
+        yield dict(x=(4, 5, 8), begin=(1, 2, 3), end=(0, 0, 0), **masks, runtime="be")
+    for begin, size, step in ((1, 2, 1), (-3, 2, 1), (0, 7, 2), (7, 0, 1)):
+        spec = dict(end=(size, 2), step=(step, 1), offset=True, runtime="b")
+        yield dict(x=(7, 3), begin=(begin, 1), **spec)
+        yield dict(x=(7, 8), begin=(begin, 0), **spec)
+    for dtype in TYPES[1:]:
+        masks = dict(whole, begin_mask=5, end_mask=5, shrink_axis_mask=2)
+        yield dict(x=(4, 5, 6), begin=(0, 3, 0), end=(0, 0, 0), dtype=dtype, **masks)
 
 
 def strided_slice_random(rng: random.Random) -> Attributes:
@@ -307,6 +348,11 @@ LEFT_TO_LITERT: Cases = (
         dict(x=(2, 3), update=(1, 1), at=(1 << 31, 0), constant=(2,), wide=True),
     ),
     ("STRIDED_SLICE", dict(x=(2, 3), begin=(5,), end=(6,), shrink_axis_mask=1)),
+    # The size depends on data.
+    ("STRIDED_SLICE", dict(x=(5, 3), begin=(1,), end=(3,), runtime="be")),
+    ("STRIDED_SLICE", dict(x=(5, 3), begin=(1,), end=(3,), runtime="b")),
+    ("STRIDED_SLICE", dict(x=(5, 3), begin=(1,), end=(3,), runtime="e")),
+    ("STRIDED_SLICE", dict(x=(5, 3), begin=(1,), end=(3,), begin_mask=1, runtime="be")),
     ("STRIDED_SLICE", dict(x=(3, 3), begin=(1, 0), end=(3, 3), offset=True)),
     ("STRIDED_SLICE", dict(x=(3, 8), begin=(0, 1, 2), end=(0, 2, 3), ellipsis_mask=1)),
 )
