@@ -77,6 +77,9 @@ class Value(_Texels):
         return f"t{self.tensor}{part}[{'x'.join(map(str, self.shape))}]"
 
 
+RUNS = Value(-2, (4,), "runs", "int")
+"""What a session tells of itself: how many runs came before, 0, and two random words of its own."""
+
 TEXTURE_WIDTH = 1024
 """Texels in a row of a texture of weights, as glsl/lib/weights.glsl knows them."""
 

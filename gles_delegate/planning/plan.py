@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TypeVar
 
-from gles_delegate.dispatch import Alias, Const, Dispatch, Operand, Step, Value
+from gles_delegate.dispatch import RUNS, Alias, Const, Dispatch, Operand, Step, Value
 from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Graph
 from gles_delegate.ops.lib.weights import with_small_weights
@@ -65,8 +65,8 @@ class Plan:
     def live_ranges(self) -> dict[Value, tuple[int, int]]:
         """Live range of each value, including values inside it: first and last dispatch.
 
-        Inputs, and tensors with a port of their own, are live before the first dispatch; these and
-        the outputs are live after the last.
+        Inputs, tensors with a port of their own and `RUNS` are live before the first dispatch;
+        these and the outputs are live after the last.
         """
         lives: dict[Value, tuple[int, int]] = {}
         for i, dispatch in enumerate(self.dispatches):
@@ -79,7 +79,7 @@ class Plan:
             lives[value] = (-1 if tensor in self.results else lives.get(value, (-1, -1))[0], end)
         for values in (self.inputs, self.variables, self.results):
             lives |= dict.fromkeys(values.values(), (-1, end))
-        return lives
+        return lives | ({RUNS: (-1, end)} if RUNS in lives else {})
 
     @property
     def owners(self) -> dict[int, Value]:

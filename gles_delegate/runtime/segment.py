@@ -218,6 +218,7 @@ class Segment:
         undo.callback(self._thread.disown, replacement)
         undo.callback(replacement.release)
         replacement.restore_variables(session.save_variables())
+        replacement.runs = session.runs
 
         def commit() -> None:
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
@@ -9,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from gles_delegate.closing import release_all
-from gles_delegate.dispatch import Dispatch
+from gles_delegate.dispatch import RUNS, Dispatch
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.buffers import Buffer
 from gles_delegate.gl.context import GpuContext
@@ -35,6 +36,7 @@ class Session:
 
     Attributes:
         states: Of `inputs`, those to which a run assigns.
+        runs: What the next run finds in `RUNS`.
 
     Raises:
         ShaderError, OutOfGpuMemoryError: The plan does not fit the driver.
@@ -49,6 +51,7 @@ class Session:
         store: Store | None = None,
         progress: Progress | None = None,
     ) -> None:
+        self.runs = np.array([0, 0, *np.frombuffer(os.urandom(8), np.int32)], np.int32)
         self._plan = plan
         self._gpu = gpu
         self._readback = _Readback(gpu, graph)
@@ -155,6 +158,9 @@ class Session:
         for index in self.inputs:
             _require_32_bits(index, inputs[index])
             self._buffers.upload(self._plan.inputs[index], inputs[index])
+        if RUNS in self._plan.allocations:
+            self._buffers.upload(RUNS, self.runs)
+            self.runs[0] += 1
         self._commands.run()
         self._gpu.gl.check_reset("invoke")
 

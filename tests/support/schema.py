@@ -58,6 +58,7 @@ _FIELDS = {
     "ArgMinOptions": "output_type:int8",
     "BatchMatMulOptions": "adj_x:bool adj_y:bool asymmetric_quantize_inputs:bool",
     "BucketizeOptions": "boundaries:[float32]",
+    "RandomOptions": "seed:int64 seed2:int64",
     "CastOptions": "in_data_type:int8 out_data_type:int8",
     "ConcatenationOptions": f"axis:int32 {CLAMP}",
     "Conv2DOptions": f"{STRIDE} {CLAMP} {DILATION} quantized_bias_type:int8",

@@ -28,6 +28,7 @@ _SHARED_OPTIONS = {
     "MAXIMUM": "MaximumMinimumOptions",
     "MINIMUM": "MaximumMinimumOptions",
     "L2_NORMALIZATION": "L2NormOptions",
+    **dict.fromkeys(["MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM"], "RandomOptions"),
     **dict.fromkeys(
         ["MEAN", "SUM"] + [f"REDUCE_{name}" for name in ("MAX", "MIN", "PROD", "ANY", "ALL")],
         "ReducerOptions",

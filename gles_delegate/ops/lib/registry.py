@@ -34,6 +34,7 @@ from gles_delegate.ops.lib.packing import phwc4
 Bool: TypeAlias = Annotated[bool, "bool"]
 Int8: TypeAlias = Annotated[int, "int8"]
 Int32: TypeAlias = Annotated[int, "int32"]
+Uint64: TypeAlias = Annotated[int, "uint64"]
 Float32: TypeAlias = Annotated[float, "float32"]
 Ints: TypeAlias = Annotated[tuple[int, ...], "ints"]
 Floats: TypeAlias = Annotated[tuple[float, ...], "floats"]

@@ -1,0 +1,75 @@
+"""Random numbers: the streams of LiteRT's generator, which go on from run to run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, prod
+
+from gles_delegate.dispatch import RUNS, Define, Step
+from gles_delegate.ops.elementwise import inputs
+from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.registry import NodeView, Options, Uint64, Unsupported, one_integer, op
+from gles_delegate.ops.lib.views import reshape_view
+
+WORD = 0xFFFFFFFF
+SKIPPED = 512
+"""Draws that LiteRT's MULTINOMIAL passes over for each number."""
+
+
+@dataclass(frozen=True)
+class RandomOptions(Options):
+    seed: Uint64 = 0
+    seed2: Uint64 = 0
+
+    def defines(self, node: NodeView, draws: int) -> dict[str, Define]:
+        """Defines of glsl/lib/philox.glsl; `draws`: of a run, of four words each.
+
+        Raises:
+            Unsupported: The node is inside another, so that a run may take several turns at it.
+        """
+        if node.node is not node.graph.nodes[node.index]:
+            raise Unsupported("random numbers in a subgraph; expected them in the graph itself")
+        # LiteRT keeps the lower halves of the seeds, as signed numbers.
+        lows = [seed & WORD for seed in (self.seed, self.seed2)]
+        words = [word for low in lows for word in (low, WORD * (low >> 31))]
+        seeded = any(words)
+        key, stream = (words[:2], words[2:]) if seeded else ([0, 0], [node.index, 0])
+        return {
+            "SEEDED": int(seeded),
+            "KEY": "uvec2({}u, {}u)".format(*key),
+            "STREAM": "uvec2({}u, {}u)".format(*stream),
+            "DRAWS": f"{draws & WORD}u",
+        }
+
+
+@op("RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", max_version=1, options=RandomOptions)
+def random(node: NodeView, options: RandomOptions) -> list[Step]:
+    shape = tuple(node.array(0).ravel().tolist())
+    output = node.output(shape)
+    if min(shape, default=0) < 0 or node.graph.tensors[output.tensor].dtype != "float32":
+        raise Unsupported(f"random numbers of shape {list(shape)}; expected float32")
+    numbers = node.scratch((prod(shape),), "numbers")
+    defines: dict[str, Define] = {"NORMAL": int(node.op == "RANDOM_STANDARD_NORMAL")}
+    defines |= options.defines(node, numbers.slices)
+    grid = make_grid(1, numbers.slices, node.limits)
+    return [
+        node.dispatch("random", (RUNS,), numbers, grid, defines, passes=10),
+        reshape_view(node.index, numbers, output, node.limits),
+    ]
+
+
+@op("MULTINOMIAL", max_version=1, options=RandomOptions)
+def multinomial(node: NodeView, options: RandomOptions) -> list[Step]:
+    """Indices drawn with the probabilities whose logarithms are given, but for a constant."""
+    (logits,), count = inputs(node, (0,)), one_integer(node, 1, "the number of samples")
+    if len(logits.shape) != 2 or not logits.channels or count < 0 or node.dtype(0) != "float32":
+        raise Unsupported(f"{count} samples by {node.dtype(0)} of shape {list(logits.shape)}")
+    dtype = node.graph.tensors[node.outputs[0]].dtype
+    if dtype not in ("int32", "int64"):
+        raise Unsupported(f"output 0 is {dtype}; expected int32 or int64")
+    output = node.output((logits.pixels, count), kind="int")
+    defines = options.defines(node, logits.pixels * ceil(count / 4) * 4 * SKIPPED)
+    defines |= {"CLASSES": logits.channels}
+    grid = make_grid(output.pixels, output.slices, node.limits)
+    passes = 6 * (logits.channels + 11)
+    return [node.dispatch("multinomial", (logits, RUNS), output, grid, defines, passes=passes)]
