@@ -26,10 +26,10 @@ from gles_delegate.model.schema import (
     BLOCKWISE_QUANTIZATION,
     BUILTIN_OPERATORS,
     CALLS,
-    COMPOSITE_OPTIONS,
     CUSTOM,
     FILE_IDENTIFIER,
     OPTIONS,
+    OPTIONS_2,
 )
 from gles_delegate.model.sparse import Level, Sparsity
 
@@ -367,7 +367,7 @@ def _node(index: int, table: FlatTable, codes: list[tuple[str, int]]) -> Node:
     options = table.table(4) or table.table(12)
     if OPTIONS.get(op, table.scalar(3, "uint8")) != table.scalar(3, "uint8"):
         options = None  # of another op, which LiteRT does not read either
-    if op == "STABLEHLO_COMPOSITE" and table.scalar(11, "uint8") != COMPOSITE_OPTIONS:
+    if OPTIONS_2.get(op, table.scalar(11, "uint8")) != table.scalar(11, "uint8"):
         options = None
     subgraphs = tuple(options.scalar(slot, "int32") for slot in CALLS.get(op, ()) if options)
     inputs, outputs = table.ints(1), table.ints(2)

@@ -77,7 +77,12 @@ BLOCKWISE_QUANTIZATION = 2
 """Number of BlockwiseQuantization in ``union QuantizationDetails``."""
 
 COMPOSITE_OPTIONS = 21
-"""Number of StableHLOCompositeOptions in ``union BuiltinOptions2``."""
+OPTIONS_2 = {
+    "STABLEHLO_COMPOSITE": COMPOSITE_OPTIONS,
+    "STABLEHLO_GATHER": 16,
+    "STABLEHLO_PAD": 10,
+}
+"""Number in ``union BuiltinOptions2`` of the options of each op that has them there."""
 
 CALLS = {
     "CALL": (0,),

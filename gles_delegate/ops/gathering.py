@@ -5,11 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+import numpy as np
+
 from gles_delegate.dispatch import Const, Define, Dispatch, Operand, Shape, Step, Value
+from gles_delegate.model.graph import Array
+from gles_delegate.ops.elementwise import elementwise
 from gles_delegate.ops.lib.grid import make_grid
-from gles_delegate.ops.lib.registry import Int32, NodeView, Options, Unsupported, one_integer, op
+from gles_delegate.ops.lib.packing import phwc4
+from gles_delegate.ops.lib.registry import (
+    Int32,
+    Longs,
+    NodeView,
+    Options,
+    Uint64,
+    Unsupported,
+    one_integer,
+    op,
+)
 from gles_delegate.ops.lib.strides import normal_axis, row_major
-from gles_delegate.ops.lib.views import moved_output
+from gles_delegate.ops.lib.views import moved_output, reshape_view
 
 
 @dataclass(frozen=True)
@@ -99,6 +113,7 @@ def gathered(
     sizes: Shape = (),
     i: int = 1,
     output: Value | None = None,
+    channels_last: bool = True,
 ) -> Dispatch:
     """Elements of `x`, from where `strides` lead and then along `axes` by as many indices.
 
@@ -107,6 +122,8 @@ def gathered(
         sizes: What each index must be below; by default the sizes of `axes`.
         i: Which input the indices are.
         output: By default elements like those of `x`.
+        channels_last: The last dimension of the output, if no index counts along that of `x`,
+            counts its first elements.
     """
     sizes, dense = sizes or tuple(x.shape[axis] for axis in axes), row_major(x.shape)
     if isinstance(indices, Const):
@@ -126,10 +143,74 @@ def gathered(
         "DEPTH": len(axes),
         "AXIS_SIZES": sizes,
         "AXIS_STRIDES": tuple(dense[axis] for axis in axes),
-        "WHOLE_TEXELS": int(max(axes) + 1 < len(x.shape)),
+        "WHOLE_TEXELS": int(channels_last and max(axes) + 1 < len(x.shape)),
     }
     grid = make_grid(output.pixels, output.slices, node.limits)
     return node.dispatch("gather", (x, indices), output, grid, defines)
+
+
+@dataclass(frozen=True)
+class StablehloGatherOptions(Options):
+    offset_dims: Longs = ()
+    collapsed_slice_dims: Longs = ()
+    start_index_map: Longs = ()
+    index_vector_dim: Uint64 = 0
+    slice_sizes: Longs = ()
+
+
+@op("STABLEHLO_GATHER", max_version=1, options=StablehloGatherOptions)
+def stablehlo_gather(node: NodeView, options: StablehloGatherOptions) -> list[Step]:
+    """Slices from where indices say, moved so that all of each is inside."""
+    x, indices = node.input(0, None), node.input(1, "int")
+    rank, axes = len(x.shape), options.start_index_map
+    kept = [axis for axis in range(rank) if axis not in options.collapsed_slice_dims]
+    batch, depth = indices.shape, 1
+    if options.index_vector_dim == len(indices.shape) - 1:
+        *batch_sizes, depth = indices.shape
+        batch = tuple(batch_sizes)
+    elif options.index_vector_dim != len(indices.shape):
+        raise Unsupported(f"indices along axis {options.index_vector_dim} of {list(indices.shape)}")
+    offsets = list(options.offset_dims)
+    starts = tuple(n - size + 1 for n, size in zip(x.shape, options.slice_sizes, strict=True))
+    if (
+        len(axes) != depth
+        or not axes
+        or sorted({*axes}) != sorted(axes)
+        or not {*axes, *options.collapsed_slice_dims} <= {*range(rank)}
+        or any(options.slice_sizes[axis] != 1 for axis in options.collapsed_slice_dims)
+        or min(options.slice_sizes) < 1
+        or min(starts) < 1
+        or len(offsets) != len(kept)
+        or offsets != sorted({*offsets})
+        or not {*offsets} <= {*range(len(batch) + len(kept))}
+    ):
+        raise Unsupported(f"{options} of {list(x.shape)} by indices of {list(indices.shape)}")
+    dense, walks = row_major(x.shape), row_major((*batch, depth))
+    in_slice, in_batch = iter(kept), iter(range(len(batch)))
+    shape, strides, walk = [], [], []
+    for dim in range(len(batch) + len(kept)):
+        axis, place = (next(in_slice), -1) if dim in offsets else (-1, next(in_batch))
+        shape.append(options.slice_sizes[axis] if axis >= 0 else batch[place])
+        strides.append(dense[axis] if axis >= 0 else 0)
+        walk.append(walks[place] if axis < 0 else 0)
+    own, places = (node.scratch((*batch, depth), name, "int") for name in ("own", "places"))
+    last = Const(integers, (), (depth,), tuple(starts[axis] - 1 for axis in axes), "int")
+    first = Const(integers, (), (1,), (0,), "int")
+    shaped = node.scratch((*batch, depth), "indices", "int")
+    channels_last = bool(offsets) and offsets[-1] == len(shape) - 1 and kept[-1] == rank - 1
+    return [
+        reshape_view(node.index, indices, shaped, node.limits),
+        elementwise(node, (shaped, last), own, "MINIMUM"),
+        elementwise(node, (own, first), places, "MAXIMUM"),
+        gathered(
+            node, x, places, tuple(shape), tuple(strides), tuple(walk), axes,
+            tuple(starts[axis] for axis in axes), channels_last=channels_last,
+        ),
+    ]  # fmt: skip
+
+
+def integers(*numbers: int) -> Array:
+    return phwc4(np.array(numbers, np.int32))
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,13 @@
-"""Ops that add elements around others: PAD, PADV2, MIRROR_PAD and DILATE."""
+"""Ops that add elements around others: PAD, MIRROR_PAD, DILATE and others."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gles_delegate.dispatch import Shape, Step
+from gles_delegate.dispatch import Dispatch, Operand, Shape, Step
 from gles_delegate.ops.elementwise import refuse_rescaling
-from gles_delegate.ops.lib.registry import Int8, NodeView, Options, Unsupported, op
+from gles_delegate.ops.lib.registry import Int8, Longs, NodeView, Options, Unsupported, op
 from gles_delegate.ops.lib.strides import row_major
 from gles_delegate.ops.lib.views import Mirror, View, moved, moved_output, view
 
@@ -54,9 +55,17 @@ def dilate(node: NodeView, options: Options) -> list[Step]:
         raise Unsupported(
             f"{node.dtype(0)} filled with {fill.elements} elements of {node.dtype(2)}"
         )
-    pairs = list(zip(x.shape, dilations.tolist(), strict=True))
-    shape = tuple((n - 1) * step + 1 for n, step in pairs)
+    steps = dilations.tolist()
+    shape = tuple((n - 1) * step + 1 for n, step in zip(x.shape, steps, strict=True))
     output = moved_output(node, x, shape)
+    spread = _spread(node, x, steps, fill)
+    part = View(shape, row_major(spread.output.shape))
+    return [spread, view(spread.output, output, part, node.limits, node.index)]
+
+
+def _spread(node: NodeView, x: Operand, steps: Sequence[int], fill: Operand) -> Dispatch:
+    """Each element with so many steps along each dimension, filled behind it."""
+    pairs = list(zip(x.shape, steps, strict=True))
     whole = node.scratch((n * step for n, step in pairs), "whole", x.kind)
     how = View(
         sizes=tuple(n for pair in pairs for n in pair),
@@ -64,11 +73,42 @@ def dilate(node: NodeView, options: Options) -> list[Step]:
         lower=(0,) * (2 * len(pairs)),
         upper=tuple(n for size, _ in pairs for n in (size, 1)),
     )
-    part = View(shape, row_major(whole.shape))
-    return [
-        view(x, whole, how, node.limits, node.index, fill=fill),
-        view(whole, output, part, node.limits, node.index),
-    ]
+    return view(x, whole, how, node.limits, node.index, fill=fill)
+
+
+@dataclass(frozen=True)
+class StablehloPadOptions(Options):
+    low: Longs = ()
+    high: Longs = ()
+    interior: Longs = ()
+
+
+@op("STABLEHLO_PAD", max_version=1, options=StablehloPadOptions)
+def stablehlo_pad(node: NodeView, options: StablehloPadOptions) -> list[Step]:
+    """Elements around and between others; negative paddings drop some."""
+    refuse_rescaling(node)
+    x, fill = node.input(0, None), node.input(1, None)
+    low, high, interior, rank = options.low, options.high, options.interior, len(x.shape)
+    if (
+        {len(low), len(high), len(interior)} != {rank}
+        or not rank
+        or min(interior) < 0
+        or 0 in x.shape
+        or fill.elements != 1
+        or node.dtype(1) != node.dtype(0)
+    ):
+        raise Unsupported(f"{options} of {list(x.shape)}; expected a number for each dimension")
+    steps = [n + 1 for n in interior]
+    sizes = [(n - 1) * step + 1 for n, step in zip(x.shape, steps, strict=True)]
+    shape = tuple(a + n + b for a, n, b in zip(low, sizes, high, strict=True))
+    if min(shape) < 1:
+        raise Unsupported(f"the shape {list(shape)}; expected positive numbers")
+    pads = [[a, b + 1 - step] for a, b, step in zip(low, high, steps, strict=True)]
+    if max(steps) == 1:
+        return [moved(node, x, shape, bordered(x.shape, pads), fill=fill)]
+    spread, output = _spread(node, x, steps, fill), moved_output(node, x, shape)
+    how = bordered(spread.output.shape, pads)
+    return [spread, view(spread.output, output, how, node.limits, node.index, fill=fill)]
 
 
 def _paddings(node: NodeView) -> list[list[int]]:

@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from gles_delegate.dispatch import Const, Define, Operand, Shape, Step
-from gles_delegate.model.graph import Array
 from gles_delegate.ops.elementwise import elementwise
-from gles_delegate.ops.gathering import gathered
+from gles_delegate.ops.gathering import gathered, integers
 from gles_delegate.ops.lib.grid import make_grid
-from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.registry import (
     Bool,
     Int32,
@@ -170,7 +166,7 @@ def _strided_from(node: NodeView, options: StridedSliceOptions, x: Operand) -> l
     strides: list[int] = []
     # Each index is taken modulo a number, which is 1 where it does not count, and added to a start.
     moduli, starts = [1] * count, [0] * count
-    axes = [len(x.shape) - 1 if options.new_axis_mask else 0] * count
+    axes = [0] * count
     axis = 0
     for entry in _entries(options, count, len(x.shape)):
         if entry == NEW_AXIS:
@@ -195,13 +191,18 @@ def _strided_from(node: NodeView, options: StridedSliceOptions, x: Operand) -> l
         elementwise(node, (begin, divisors), own, "FLOOR_MOD"),
         elementwise(node, (own, added), places, "ADD"),
         gathered(
-            node, x, places, tuple(shape), tuple(strides), walk, tuple(axes), sizes, output=output
+            node,
+            x,
+            places,
+            tuple(shape),
+            tuple(strides),
+            walk,
+            tuple(axes),
+            sizes,
+            output=output,
+            channels_last=bool(strides) and strides[-1] == 1,
         ),
     ]
-
-
-def integers(*numbers: int) -> Array:
-    return phwc4(np.array(numbers, np.int32))
 
 
 def _known_range(

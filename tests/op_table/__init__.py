@@ -23,6 +23,7 @@ from tests.op_table import (
     randomness,
     rearrangement,
     scattering,
+    stablehlo,
     windows,
 )
 from tests.op_table.base import Cases, Op
@@ -52,6 +53,7 @@ _MODULES = (
     indices,
     detection,
     bits,
+    stablehlo,
     elementwise,
     eight_bit,
     graphs,

@@ -58,6 +58,10 @@ _FIELDS = {
     "ArgMinOptions": "output_type:int8",
     "BatchMatMulOptions": "adj_x:bool adj_y:bool asymmetric_quantize_inputs:bool",
     "BucketizeOptions": "boundaries:[float32]",
+    "StablehloGatherOptions": "offset_dims:[int64] collapsed_slice_dims:[int64] "
+    "start_index_map:[int64] index_vector_dim:int64 slice_sizes:[int64] indices_are_sorted:bool",
+    "StablehloPadOptions": "edge_padding_low:[int64] edge_padding_high:[int64] "
+    "interior_padding:[int64]",
     "RandomOptions": "seed:int64 seed2:int64",
     "CastOptions": "in_data_type:int8 out_data_type:int8",
     "ConcatenationOptions": f"axis:int32 {CLAMP}",

@@ -10,7 +10,7 @@ from flatbuffers import flexbuffers
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from gles_delegate.model.dtypes import SCHEMA_NUMBERS
-from gles_delegate.model.schema import BUILTIN_OPERATORS, COMPOSITE_OPTIONS, CUSTOM
+from gles_delegate.model.schema import BUILTIN_OPERATORS, COMPOSITE_OPTIONS, CUSTOM, OPTIONS_2
 from tests.support.schema import BUILTIN_OPTIONS, ENUMS, TABLES, Values, pack_model
 
 Shape = Sequence[int]
@@ -33,6 +33,10 @@ _SHARED_OPTIONS = {
         ["MEAN", "SUM"] + [f"REDUCE_{name}" for name in ("MAX", "MIN", "PROD", "ANY", "ALL")],
         "ReducerOptions",
     ),
+}
+_SECOND_OPTIONS = {
+    "STABLEHLO_GATHER": "StablehloGatherOptions",
+    "STABLEHLO_PAD": "StablehloPadOptions",
 }
 _OPTIONS_BY_LOWER_NAME = {name.lower(): name for name in BUILTIN_OPTIONS}
 _PLACEHOLDER = BUILTIN_OPERATORS.index("PLACEHOLDER_FOR_GREATER_OP_CODES")
@@ -141,13 +145,17 @@ class ModelBuilder:
         unknown = set(options) - set(TABLES.get(table, {}))
         if unknown:
             raise TypeError(f"the options of {name} ({table}) have no {', '.join(sorted(unknown))}")
+        packed = None if table == "NONE" else (table, _by_number(options))
+        second = name in _SECOND_OPTIONS
         self._operators.append(
             {
                 "opcode_index": self._codes.setdefault((name, version), len(self._codes)),
                 "inputs": list(inputs),
                 "outputs": produced,
-                "builtin_options_type": BUILTIN_OPTIONS.index(table),
-                "builtin_options": None if table == "NONE" else (table, _by_number(options)),
+                "builtin_options_type": 0 if second else BUILTIN_OPTIONS.index(table),
+                "builtin_options": None if second else packed,
+                "builtin_options_2_type": OPTIONS_2[name] if second else 0,
+                "builtin_options_2": packed if second else None,
                 "custom_options": list(custom_options) or None,
             }
         )
@@ -244,7 +252,8 @@ def _operator_code(name: str, version: int) -> Values:
 def _options_table(op: str) -> str:
     """The name of the op's options table; "NONE" for an op that has none."""
     lower_name = f"{op}options".replace("_", "").lower()
-    return _SHARED_OPTIONS.get(op) or _OPTIONS_BY_LOWER_NAME.get(lower_name, "NONE")
+    named = _SHARED_OPTIONS.get(op) or _SECOND_OPTIONS.get(op)
+    return named or _OPTIONS_BY_LOWER_NAME.get(lower_name, "NONE")
 
 
 def _by_number(values: Values) -> Values:

@@ -37,6 +37,7 @@ Int32: TypeAlias = Annotated[int, "int32"]
 Uint64: TypeAlias = Annotated[int, "uint64"]
 Float32: TypeAlias = Annotated[float, "float32"]
 Ints: TypeAlias = Annotated[tuple[int, ...], "ints"]
+Longs: TypeAlias = Annotated[tuple[int, ...], "longs"]
 Floats: TypeAlias = Annotated[tuple[float, ...], "floats"]
 
 
@@ -72,6 +73,8 @@ class Options:
             kind = get_args(hints[field.name])[1]
             if kind == "ints":
                 values[field.name] = table.ints(slot)
+            elif kind == "longs":
+                values[field.name] = tuple(table.array(slot, "int64").tolist())
             elif kind == "floats":
                 values[field.name] = tuple(table.array(slot, "float32").tolist())
             else:

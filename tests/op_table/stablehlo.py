@@ -1,0 +1,127 @@
+"""Ops of StableHLO that move elements."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+
+import numpy as np
+
+from tests.op_table.base import Attributes, Cases, Op, random_dims
+from tests.op_table.typed import TYPES, data, meaning, random_values
+from tests.support.sketch import Dims, Sketch
+
+
+def gather(
+    s: Sketch,
+    op: str,
+    x: Dims,
+    at: Dims,
+    sizes: Dims,
+    axes: Dims,
+    offsets: Dims,
+    dropped: Dims = (),
+    along: int | None = None,
+    spread: int = 0,
+    constant: bool = False,
+    wide: bool = False,
+    dtype: str = "float32",
+) -> int:
+    """``at``: the shape of the indices; ``offsets``: the output's dimensions inside slices.
+
+    ``spread``: how far indices may lie outside; ``along``: the dimension of index vectors.
+    """
+    along = len(at) - 1 if along is None else along
+    high = max(x) + spread
+    kind = "int64" if wide else "int32"
+    values = np.asarray(s.rng.integers(-spread, high, at), kind)
+    indices = s.constant(values) if constant else s.feed(values=values, dtype=kind)
+    rank = len(at) - (along < len(at)) + len(offsets)
+    options = dict(
+        offset_dims=offsets, collapsed_slice_dims=dropped, start_index_map=axes,
+        index_vector_dim=along, slice_sizes=sizes,
+    )  # fmt: skip
+    # LiteRT takes its rank from the file.
+    result = s.tensor((1,) * rank, dtype, quantization=meaning(dtype))
+    return s.op(op, [data(s, x, dtype), indices], [result], **options)
+
+
+def gather_cases() -> Iterator[Attributes]:
+    rows = dict(x=(5, 7), sizes=(1, 7), axes=(0,), dropped=(0,))
+    for constant in (False, True):
+        yield dict(rows, at=(4, 1), offsets=(1,), constant=constant)
+    yield dict(rows, at=(4, 1), offsets=(0,))
+    yield dict(rows, at=(4,), offsets=(1,), along=1)
+    yield dict(rows, at=(2, 3, 1), offsets=(2,), wide=True)
+    yield dict(rows, at=(2, 3, 1), offsets=(1,))
+    yield dict(x=(5, 8), sizes=(1, 8), axes=(0,), dropped=(0,), at=(4, 1), offsets=(1,), spread=3)
+    yield dict(x=(5, 8), sizes=(2, 5), axes=(0,), at=(4, 1), offsets=(1, 2), spread=3)
+    yield dict(x=(5, 8), sizes=(2, 3), axes=(1,), at=(4, 1), offsets=(0, 2), spread=3)
+    yield dict(x=(5, 8), sizes=(2, 3), axes=(1, 0), at=(4, 2), offsets=(0, 1), spread=2)
+    cube = dict(x=(4, 5, 6), sizes=(1, 2, 3), dropped=(0,))
+    for axes in itertools.permutations(range(3)):
+        yield dict(cube, at=(7, 3), axes=axes, offsets=(1, 2), spread=1)
+    for offsets in ((0, 1), (0, 2), (1, 3), (2, 3)):
+        yield dict(cube, at=(2, 3, 2), axes=(2, 0), offsets=offsets)
+    yield dict(x=(4, 5), sizes=(1, 1), dropped=(0, 1), at=(6, 2), axes=(0, 1), offsets=())
+    yield dict(x=(9,), sizes=(3,), at=(1,), axes=(0,), offsets=(0,))
+    for dtype in TYPES[1:]:
+        yield dict(rows, at=(4, 1), offsets=(1,), dtype=dtype)
+
+
+def gather_random(rng: random.Random) -> Attributes:
+    x = random_dims(rng, rng.randint(1, 4), 6)
+    axes = tuple(rng.sample(range(len(x)), rng.randint(1, len(x))))
+    dropped = tuple(axis for axis in range(len(x)) if rng.random() < 0.4)
+    sizes = tuple(1 if a in dropped else rng.randint(1, n) for a, n in enumerate(x))
+    batch = random_dims(rng, rng.randint(0, 2), 4)
+    kept = len(x) - len(dropped)
+    offsets = tuple(sorted(rng.sample(range(kept + len(batch)), kept)))
+    return dict(
+        x=x, at=(*batch, len(axes)), sizes=sizes, axes=axes, offsets=offsets, dropped=dropped,
+        spread=rng.randint(0, 3),
+    )  # fmt: skip
+
+
+def pad(
+    s: Sketch, op: str, x: Dims, low: Dims, high: Dims, inside: Dims, dtype: str = "float32"
+) -> int:
+    # A scale would need a pad value that is quantized alike.
+    source = s.feed(values=random_values(s, x, dtype), dtype=dtype)
+    fill = s.constant(np.asarray(random_values(s, (1,), dtype)[0], dtype))
+    options = dict(edge_padding_low=low, edge_padding_high=high, interior_padding=inside)
+    return s.op(op, [source, fill], [s.tensor(None, dtype)], **options)
+
+
+def pad_cases() -> Iterator[Attributes]:
+    for low, high, inside in itertools.product((-3, -1, 0, 2), (-2, 0, 3), (0, 1, 2)):
+        yield dict(x=(6,), low=(low,), high=(high,), inside=(inside,))
+    for rank in range(1, 5):
+        shape = (3, 2, 5, 8)[:rank]
+        for inside in (0, 1):
+            yield dict(x=shape, low=(1,) * rank, high=(2,) * rank, inside=(inside,) * rank)
+            yield dict(x=shape, low=(0,) * rank, high=(0,) * rank, inside=(inside,) * rank)
+    yield dict(x=(4, 3, 5), low=(-2, 1, 0), high=(3, -1, -4), inside=(1, 0, 2))
+    for dtype in TYPES[1:]:
+        yield dict(x=(4, 3), low=(1, -1), high=(0, 2), inside=(0, 1), dtype=dtype)
+
+
+def pad_random(rng: random.Random) -> Attributes:
+    x = random_dims(rng, rng.randint(1, 4), 6)
+    low, high = (tuple(rng.randint(-1, 3) for _ in x) for _ in range(2))
+    return dict(x=x, low=low, high=high, inside=tuple(rng.randint(0, 2) for _ in x))
+
+
+OPS: dict[str, Op] = {
+    "STABLEHLO_GATHER": Op(gather, gather_cases, gather_random),
+    "STABLEHLO_PAD": Op(pad, pad_cases, pad_random),
+}
+
+LEFT_TO_LITERT: Cases = (
+    (
+        "STABLEHLO_GATHER",
+        dict(x=(5, 7), at=(1, 4), sizes=(1, 7), axes=(0,), dropped=(0,), offsets=(1,), along=0),
+    ),
+)
+"""Index vectors that do not lie along the last dimension."""
