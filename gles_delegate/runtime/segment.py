@@ -272,11 +272,11 @@ class Segment:
             np.copyto(outputs[index], array)
 
     def _run_session(self, inputs: Mapping[int, Array]) -> Session:
-        session, lowered = self._require_session(), self._require_lowered()
-        names = self._names
-        self._context.variables.require(names & lowered.uses.read_first)
+        session, variables = self._require_session(), self._context.variables
+        if self._names:
+            variables.require(self._names & self._require_lowered().uses.read_first)
         session.run(inputs)
-        self._context.variables.mark(names)
+        variables.mark(self._names)
         return session
 
     def _read_staged(self, number: int, index: int) -> Array:
