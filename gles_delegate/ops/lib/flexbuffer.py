@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any, get_args, get_type_hints
+from dataclasses import dataclass
+from typing import Any
 
 from flatbuffers import flexbuffers
 
 from gles_delegate.model.graph import Node
-from gles_delegate.ops.lib.registry import Options, OptionsT, Unsupported
+from gles_delegate.ops.lib.registry import Options, OptionsT, Unsupported, kinds_of
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,7 @@ class FlexOptions(Options):
     def read(cls: type[OptionsT], node: Node) -> OptionsT:
         if node.custom_options is None or not node.custom_options.size:
             return cls()
-        hints = get_type_hints(cls, include_extras=True)
-        kinds = {field.name: get_args(hints[field.name])[1] for field in fields(cls)}
+        kinds = {field.name: kind for field, kind in kinds_of(cls)}
         try:
             entries = flexbuffers.GetRoot(bytearray(node.custom_options)).AsMap
             found = {name: _entry(entries, name, kind) for name, kind in kinds.items()}

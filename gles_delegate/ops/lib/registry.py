@@ -8,7 +8,7 @@ the node cannot run. There is no second list of supported ops.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, fields
 from typing import Annotated, Any, TypeAlias, TypeVar, get_args, get_type_hints
 
 import numpy as np
@@ -67,10 +67,8 @@ class Options:
         table = node.options
         if table is None:
             return cls()
-        hints = get_type_hints(cls, include_extras=True)
         values: dict[str, Any] = {}
-        for slot, field in enumerate(fields(cls)):
-            kind = get_args(hints[field.name])[1]
+        for slot, (field, kind) in enumerate(kinds_of(cls)):
             if kind == "ints":
                 values[field.name] = table.ints(slot)
             elif kind == "longs":
@@ -83,6 +81,17 @@ class Options:
 
 
 OptionsT = TypeVar("OptionsT", bound=Options)
+
+
+_KINDS: dict[Any, tuple[tuple[Field[Any], str], ...]] = {}
+
+
+def kinds_of(options: type[Options]) -> tuple[tuple[Field[Any], str], ...]:
+    """The fields of options, and the kind of each in the file."""
+    if options not in _KINDS:
+        hints = get_type_hints(options, include_extras=True)
+        _KINDS[options] = tuple((f, get_args(hints[f.name])[1]) for f in fields(options))
+    return _KINDS[options]
 
 
 @dataclass(frozen=True)
