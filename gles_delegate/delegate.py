@@ -120,8 +120,11 @@ class GpuDelegate(NotPickled, Closing):
             return MemoryReport()
         return self._delegation.memory()
 
-    def bind(self, graph: Graph) -> Delegation:
+    def bind(self, graph: Graph, keep: bool = False) -> Delegation:
         """Take a model: fixes the thread and the context, and lowers the graph.
+
+        Args:
+            keep: See `Delegation`.
 
         Raises:
             ContextError: No usable context.
@@ -147,7 +150,9 @@ class GpuDelegate(NotPickled, Closing):
             )
         progress = self._thread.callback(self._progress) if self._progress else None
         try:
-            delegation = Delegation(graph, self._thread, self.options, self._bindings, progress)
+            delegation = Delegation(
+                graph, self._thread, self.options, self._bindings, progress, keep=keep
+            )
         except BaseException:
             self._thread.close(lambda: None)
             self._thread = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,7 +20,7 @@ from gles_delegate.model.graph import Array, Graph, Signature
 from gles_delegate.model.reader import ModelFile, read_file
 from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.invocation import Invocation
-from gles_delegate.runtime.litert_host import LiteRt, LiteRtEntry, LiteRtHost
+from gles_delegate.runtime.litert_host import OP_RESOLVERS, LiteRt, LiteRtEntry, LiteRtHost
 from gles_delegate.runtime.standalone import StandAlone, describe
 
 K = TypeVar("K")
@@ -57,11 +58,19 @@ class Interpreter(NotPickled, Closing):
         experimental_delegates: One `GpuDelegate`. If omitted, the interpreter makes its own, and
             closes it in `close`.
         num_threads: Threads of LiteRT's CPU kernels.
+        experimental_op_resolver_type: Which of LiteRT's CPU kernels run nodes on the CPU, a member
+            of LiteRT's OpResolverType.
+        experimental_preserve_all_tensors: Whether `get_tensor` reads the results of all nodes after
+            a run, not the outputs' only. It takes more memory, and more time where the GPU would
+            run several nodes as one.
         member: The name of the model in a bundle; needed if there are several.
+
+    The other arguments go to LiteRT's interpreter where it runs nodes on the CPU. How the GPU runs
+    the others does not depend on them.
 
     Raises:
         ValueError: Not exactly one of `model_path` and `model_content` is given, or more than one
-            delegate.
+            delegate; or an argument is none of LiteRT's values.
         TypeError: An argument is of another type.
         ModelError: The model cannot be read (also a ValueError).
         UnsupportedModelError: Some nodes do not run on the GPU, and LiteRT is not installed.
@@ -75,6 +84,14 @@ class Interpreter(NotPickled, Closing):
         model_content: bytes | bytearray | memoryview | None = None,
         experimental_delegates: Sequence[GpuDelegate] | None = None,
         num_threads: int | None = None,
+        experimental_op_resolver_type: enum.Enum | None = None,
+        experimental_preserve_all_tensors: bool = False,
+        experimental_disable_delegate_clustering: bool = False,
+        experimental_default_delegate_latest_features: bool = False,
+        experimental_compress_quantization_zero_points: bool = False,
+        experimental_disable_delegate_node_fusion: bool = False,
+        experimental_force_delegate_node_profiling: bool = False,
+        *,
         member: str | None = None,
     ) -> None:
         if (model_path is None) == (model_content is None):
@@ -100,7 +117,34 @@ class Interpreter(NotPickled, Closing):
         else:
             self._file = ModelFile(model_of(bytes(model_content or b""), member))
         self._graph: Graph = self._file.graph()
-        self._num_threads = num_threads
+        resolver = getattr(experimental_op_resolver_type, "name", None) or "AUTO"
+        if resolver not in OP_RESOLVERS or not isinstance(
+            experimental_op_resolver_type, enum.Enum | None
+        ):
+            raise ValueError(
+                "experimental_op_resolver_type must be a member of LiteRT's OpResolverType, one of "
+                f"{', '.join(OP_RESOLVERS)}, not {experimental_op_resolver_type!r}"
+            )
+        self._keeps_all = bool(experimental_preserve_all_tensors)
+        self.experimental_compress_quantization_zero_points = bool(
+            experimental_compress_quantization_zero_points
+        )
+        self._litert_options = {
+            "num_threads": num_threads,
+            "experimental_op_resolver_type": resolver,
+            "experimental_preserve_all_tensors": self._keeps_all,
+            "experimental_disable_delegate_clustering": experimental_disable_delegate_clustering,
+            "experimental_default_delegate_latest_features": (
+                experimental_default_delegate_latest_features
+            ),
+            "experimental_compress_quantization_zero_points": (
+                experimental_compress_quantization_zero_points
+            ),
+            "experimental_disable_delegate_node_fusion": experimental_disable_delegate_node_fusion,
+            "experimental_force_delegate_node_profiling": (
+                experimental_force_delegate_node_profiling
+            ),
+        }
         self._lock = ThreadLock()
         self._hosts: dict[int, Host] = {}
         self._litert: LiteRt | None = None
@@ -134,7 +178,7 @@ class Interpreter(NotPickled, Closing):
             before = self._hosts.get(0)
             if before is not None and not before.delegation.thread.is_closed:
                 raise ValueError("the interpreter has a delegate that is open: close it first")
-            delegation = delegate.bind(self._graph)
+            delegation = delegate.bind(self._graph, self._keeps_all)
             litert, self._litert = self._litert, None
             try:
                 host = self._new_host(delegation)
@@ -151,7 +195,7 @@ class Interpreter(NotPickled, Closing):
             return StandAlone(delegation)
         if self._litert is None:
             parts = [part for part in delegation.all if not part.report.fully_delegated]
-            self._litert = LiteRt(parts, self._file, self._num_threads)
+            self._litert = LiteRt(parts, self._file, self._litert_options)
         host = LiteRtEntry if delegation.graph.index else LiteRtHost
         return host(delegation, self._litert)
 
@@ -348,7 +392,8 @@ class Interpreter(NotPickled, Closing):
     def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> Array:
         """A copy of an input, an output, a constant or a variable.
 
-        After `invoke_async` it waits for that run; an output that is bound is read back now.
+        With `experimental_preserve_all_tensors`, of any tensor that a node computes, too. After
+        `invoke_async` it waits for that run; an output that is bound is read back now.
 
         Raises:
             ValueError: No such tensor, a bound input, one that lives on the GPU only, or
@@ -395,6 +440,25 @@ class Interpreter(NotPickled, Closing):
         with self._lock:
             for host in self._hosts.values():
                 host.reset_all_variables()
+
+    def _get_ops_details(self) -> list[dict[str, Any]]:
+        """The nodes of the first subgraph, as LiteRT describes them."""
+        tensors = self._graph.tensors
+
+        def types(indices: Iterable[int]) -> list[Any]:
+            return [tensors[index].type.array for index in indices if index >= 0]
+
+        return [
+            {
+                "index": node.index,
+                "op_name": node.op,
+                "inputs": np.array(node.inputs, np.int32),
+                "outputs": np.array(node.outputs, np.int32),
+                "operand_types": types(node.inputs),
+                "result_types": types(node.outputs),
+            }
+            for node in self._graph.nodes
+        ]
 
     def get_signature_list(self) -> dict[str, dict[str, list[str]]]:
         """The names of the inputs and outputs of each signature, by its key."""

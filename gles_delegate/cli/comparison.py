@@ -134,10 +134,8 @@ def compare_nodes(
     pooling = [node for node in graph.nodes if node.op == "MaxPoolingWithArgmax2D"]
     places = {index for node in pooling for index in node.outputs[1:]}
     options = replace(options or GpuDelegateOptions(), max_delegated_partitions=len(graph.nodes))
-    computed = tuple(index for node in graph.nodes for index in node.outputs)
-    everything = replace(graph, outputs=tuple(dict.fromkeys((*graph.outputs, *computed))))
     with GpuDelegate(options) as delegate:
-        delegation = delegate.bind(everything)
+        delegation = delegate.bind(graph, keep=True)
         nodes = delegation.report.nodes
         taken = [node.index for node in nodes if node.delegated and not node.folded]
         for node in (graph.nodes[index] for index in taken):

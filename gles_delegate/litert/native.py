@@ -174,9 +174,11 @@ class _NativeKernel:
             if graph.shape(index) != self._found[index]:
                 graph.resize(index, self._found[index])
 
-    def invoke(self, graph: NativeGraph) -> None:
+    def invoke(self, graph: NativeGraph, node: Any) -> None:
         kernel = self._kernel
-        indices = (*kernel.inputs, *kernel.outputs, *kernel.variables)
+        known = {*ints(node.inputs), *ints(node.outputs)}  # LiteRT has no memory of others
+        outputs = [index for index in kernel.outputs if index in known]
+        indices = (*kernel.inputs, *outputs, *kernel.variables)
         kernel.invoke_on({index: graph.array(index) for index in indices})
         for index in kernel.bound_outputs if self.owner.reads_back else ():
             result = kernel.read_result(index)
@@ -234,7 +236,7 @@ def _kernel_prepare(context: Any, node: Any) -> int:
 
 def _kernel_invoke(context: Any, node: Any) -> int:
     kernel = _kernels[node.contents.user_data]
-    return kernel.owner.answer(context, lambda: kernel.invoke(NativeGraph(context)))
+    return kernel.owner.answer(context, lambda: kernel.invoke(NativeGraph(context), node.contents))
 
 
 # Never freed: LiteRT may call them for as long as an interpreter lives.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gles_delegate.closing import in_any_case
 from gles_delegate.gl.thread import GlThread
@@ -52,6 +52,7 @@ class Delegation:
         bindings: What is bound to inputs and outputs, by tensor index; `rebind` changes it.
         part: What the delegation of the model's first subgraph gives to another; None: this is
             the first.
+        keep: Keep what every node computes, for `read_result`, not the outputs only.
 
     Attributes:
         others: By index, the delegations of the other subgraphs that are entry points.
@@ -69,11 +70,13 @@ class Delegation:
         bindings: dict[int, Binding] | None = None,
         progress: Progress | None = None,
         part: _Part | None = None,
+        keep: bool = False,
     ) -> None:
         self.graph = graph
         self.thread = thread
         self.bindings = {} if bindings is None else bindings
         limits = thread.gpu.limits
+        self._keep = keep
         own, *rest = [part] if part else _parts(self, options)
         first, lowerings, self._partition = own.first, own.lowerings, own.partition
         self._reasons = lowerings.default.reasons
@@ -103,7 +106,8 @@ class Delegation:
         self._finished: list[Invocation] = []
         self.others: dict[int, Delegation] = {
             other.lowerings.graph.index: Delegation(
-                other.lowerings.graph, thread, options, None, progress, other
+                graph.subgraphs[other.lowerings.graph.index],
+                *(thread, options, None, progress, other, keep),
             )
             for other in rest
         }
@@ -221,10 +225,12 @@ class Delegation:
             yield
 
     def read_result(self, index: int) -> Array | None:
-        """The last result of a bound output; None for any other tensor."""
+        """The last result of a bound output, or a tensor that it keeps; None for any other."""
         for segment in self._segments:
             if index in self.bindings and index in segment.made:
                 return segment.read_result(index)
+            if self._keep and segment.is_prepared and index in segment.outputs:
+                return segment.read_output(index)
         return None
 
     def finished(self, read: Callable[[int], Array]) -> Invocation:
@@ -268,10 +274,10 @@ class Delegation:
 def _parts(first: Delegation, options: GpuDelegateOptions) -> list[_Part]:
     """The entry points of a model, its first subgraph before the others."""
     graph, limits = first.graph, first.thread.gpu.limits
-    others = [graph.subgraphs[index] for index in graph.entries if index != graph.index]
-    lowerings = [
-        Lowerings(part, limits, options.quantized_models_allowed) for part in (graph, *others)
-    ]
+    graphs = [graph, *(graph.subgraphs[i] for i in graph.entries if i != graph.index)]
+    if first._keep:
+        graphs = [with_all_outputs(part) for part in graphs]
+    lowerings = [Lowerings(part, limits, options.quantized_models_allowed) for part in graphs]
     partitions = choose_partitions(
         [each.default for each in lowerings],
         options.max_delegated_partitions,
@@ -281,6 +287,13 @@ def _parts(first: Delegation, options: GpuDelegateOptions) -> list[_Part]:
     return [
         _Part(first, each, partition) for each, partition in zip(lowerings, partitions, strict=True)
     ]
+
+
+def with_all_outputs(graph: Graph) -> Graph:
+    """The graph with all tensors that nodes compute, and the GPU can hold, among its outputs."""
+    computed = (index for node in graph.nodes for index in node.outputs)
+    held = (index for index in computed if graph.tensors[index].lanes)
+    return replace(graph, outputs=tuple(dict.fromkeys((*graph.outputs, *held))))
 
 
 def _store(graph: Graph, thread: GlThread, options: GpuDelegateOptions, half: bool) -> Store | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from inspect import signature
 from types import FrameType
 from typing import Any
 
@@ -24,6 +25,9 @@ from gles_delegate.runtime.invocation import Invocation
 _FAILURES = (RuntimeError, IndexError)
 """What LiteRT's errors, and exceptions of C++, are in Python."""
 
+OP_RESOLVERS = ("AUTO", "BUILTIN", "BUILTIN_REF", "BUILTIN_WITHOUT_DEFAULT_DELEGATES")
+"""Names of LiteRT's OpResolverType."""
+
 _NOT_READY = "Invoke called on model that is not ready."
 """What LiteRT reports where `allocate_tensors` is due."""
 
@@ -33,6 +37,7 @@ class LiteRt:
 
     Args:
         delegations: The subgraphs of which it takes nodes.
+        options: Arguments of LiteRT's interpreter, with the op resolver's type by its name.
 
     Raises:
         UnsupportedModelError: LiteRT is not installed, or refuses the model.
@@ -40,7 +45,7 @@ class LiteRt:
     """
 
     def __init__(
-        self, delegations: Sequence[Delegation], file: ModelFile, num_threads: int | None
+        self, delegations: Sequence[Delegation], file: ModelFile, options: Mapping[str, Any]
     ) -> None:
         models = {part.graph.index: part for part in delegations}
         first = delegations[0]
@@ -54,12 +59,25 @@ class LiteRt:
                 "(pip install ai-edge-litert)"
             )
         require_known_layout()
+        resolver = options["experimental_op_resolver_type"]
+        kernels = None if resolver == "AUTO" else interpreter.OpResolverType[resolver]
+        named = {**options, "experimental_op_resolver_type": kernels}
+        # Older versions have fewer arguments.
+        chosen = {name: value for name, value in named.items() if value}
+        if "experimental_default_delegate_latest_features" in chosen:
+            first.require_all(
+                "with experimental_default_delegate_latest_features LiteRT gives nodes to XNNPACK "
+                "before any other delegate: leave it out"
+            )
+        unknown = chosen.keys() - signature(interpreter.Interpreter).parameters
+        if unknown:
+            raise LiteRtError(f"the installed LiteRT has no argument {min(unknown)}: leave it out")
         try:
             self.interpreter = self.call(
                 interpreter.Interpreter,
                 **file.arguments,
+                **chosen,
                 experimental_delegates=[self._native],
-                num_threads=num_threads,
             )
         except ValueError as error:
             first.require_all(f"LiteRT refuses the model ({error})")
@@ -135,9 +153,9 @@ class LiteRtHost:
         self._litert.call(self._interpreter.set_tensor, tensor_index, value)
 
     def get_tensor(self, tensor_index: int) -> Array:
-        bound = self.delegation.read_result(tensor_index)
-        if bound is not None:
-            return bound
+        found = self.delegation.read_result(tensor_index)
+        if found is not None:
+            return found
         array: Array = self._litert.call(self._interpreter.get_tensor, tensor_index, self._subgraph)
         return array
 

@@ -120,7 +120,11 @@ class Segment:
         return lowered.shapes
 
     def invoke(self, inputs: Mapping[int, Array], outputs: Mapping[int, Array]) -> None:
-        """Run once, on arrays by tensor index, of the tensors' types and prepared shapes."""
+        """Run once, on arrays by tensor index, of the tensors' types and prepared shapes.
+
+        Args:
+            outputs: Those of `outputs` that are read.
+        """
         self._thread.run(lambda: self._run(inputs, outputs))
 
     def invoke_on(self, arrays: Mapping[int, Array]) -> None:
@@ -228,6 +232,14 @@ class Segment:
 
         return commit
 
+    def read_output(self, index: int) -> Array:
+        """Wait for the last run, and read one of `outputs`."""
+        if index in self._constants:
+            return np.array(self._constants[index])
+        array = self._empty(index)
+        self._thread.run(lambda: self._require_session().read(index, array))
+        return array
+
     def read_result(self, index: int) -> Array | None:
         """The last result of a bound output; None if it has no such tensor."""
         texels = self._thread.run(lambda: self._require_session().read_result(index))
@@ -267,9 +279,11 @@ class Segment:
     def _run(self, inputs: Mapping[int, Array], outputs: Mapping[int, Array]) -> None:
         session = self._run_session(inputs)
         for index in session.outputs:
-            session.read(index, outputs[index])
+            if index in outputs:
+                session.read(index, outputs[index])
         for index, array in self._constants.items():
-            np.copyto(outputs[index], array)
+            if index in outputs:
+                np.copyto(outputs[index], array)
 
     def _run_session(self, inputs: Mapping[int, Array]) -> Session:
         session, variables = self._require_session(), self._context.variables
@@ -287,10 +301,14 @@ class Segment:
                 f"cannot read tensor {index} of this run: expected one of {list(self.outputs)} "
                 "that is not bound, of the last two runs"
             )
-        lowered = self._require_lowered()
-        array = np.empty(lowered.shapes[index], lowered.graph.tensors[index].dtype)
+        array = self._empty(index)
         self._thread.run(lambda: self._require_session().read_staged(number % 2, index, array))
         return array
+
+    def _empty(self, index: int) -> Array:
+        """An array for a tensor."""
+        lowered = self._require_lowered()
+        return np.empty(lowered.shapes[index], lowered.graph.tensors[index].dtype)
 
     def _require_lowered(self) -> Lowered:
         if self._lowered is None:

@@ -166,10 +166,14 @@ class StandAlone:
         if tensor.is_constant:
             return tensor.array()
         if not self._is_on_host(tensor):
+            kept = self.delegation.read_result(index)
+            if kept is not None:
+                return kept
             raise ValueError(
                 f"tensor {index} {tensor.name!r} stays on the GPU: only the inputs "
                 f"{list(self._graph.inputs)}, the outputs {list(self._graph.outputs)} and "
-                "constants can be read"
+                "constants can be read; with experimental_preserve_all_tensors=True, all that "
+                "nodes compute"
             )
         if index not in self._arrays or not self._ready:
             raise ValueError("the interpreter is not ready: call allocate_tensors() first")
@@ -182,7 +186,7 @@ class StandAlone:
             else:
                 self._arrays[index][...] = result
         elif self._pending is not None and index in self._segment.outputs:
-            for output in self._segment.outputs:
+            for output in self._arrays.keys() & set(self._segment.outputs):
                 self._arrays[output][...] = self._pending.get_tensor(output)
             self._pending = None
         return self._arrays[index]
