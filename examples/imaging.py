@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +15,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import gles_delegate as gd
-from gles_delegate.model.metadata import normalization
+from gles_delegate.image.transform import picture_transform
+from gles_delegate.model.metadata import read_metadata
 from gles_delegate.model.reader import load_model
 
 FloatArray = NDArray[np.float32]
@@ -81,9 +81,10 @@ def show(
     """The output of an interpreter that is ready, ours or LiteRT's, for a picture."""
     image, output = single(interpreter)
     check(image, output)
-    graph = load_model(arguments.model)
-    mean, std = normalization(graph, image["index"], arguments.mean, arguments.std)
-    interpreter.set_tensor(image["index"], as_input(picture, image, mean, std))
+    known = read_metadata(load_model(arguments.model)).inputs[0]
+    shape, dtype = image["shape"].tolist(), np.dtype(image["dtype"]).name
+    transform = picture_transform(shape, dtype, known, arguments.mean, arguments.std)
+    interpreter.set_tensor(image["index"], as_input(picture, image, transform))
     interpreter.invoke()
     return as_real(interpreter.get_tensor(output["index"]), output)
 
@@ -126,23 +127,16 @@ def load_picture(path: Path) -> Image.Image:
 
 
 def as_input(
-    picture: Image.Image, detail: dict[str, Any], mean: FloatArray, std: FloatArray
+    picture: Image.Image, detail: dict[str, Any], transform: gd.ImageTransform
 ) -> NDArray[Any]:
-    """The picture as a model's input: stretched to its size, and as bytes or normalized.
+    """The picture as a model's input: stretched to its size, and normalized.
 
     `detail` is the input's entry in `get_input_details`.
     """
     _, height, width, _ = detail["shape"].tolist()
-    pixels = picture.resize((width, height), Image.Resampling.BILINEAR)
-    if detail["dtype"] == np.uint8:
-        return np.asarray(pixels)[np.newaxis]
-    real = ((np.asarray(pixels, np.float32) - mean) / std)[np.newaxis]
-    scale, zero_point = detail["quantization"]
-    if not scale:
-        return real.astype(detail["dtype"])
-    limits = np.iinfo(detail["dtype"])
-    steps = np.round(real / scale) + zero_point
-    return steps.clip(limits.min, limits.max).astype(detail["dtype"])
+    pixels = np.asarray(picture.resize((width, height), Image.Resampling.BILINEAR))
+    dtype, quantization = np.dtype(detail["dtype"]).name, detail["quantization"]
+    return transform.apply(pixels, (height, width), dtype=dtype, quantization=quantization)
 
 
 def as_real(output: NDArray[Any], detail: dict[str, Any]) -> FloatArray:
@@ -154,15 +148,10 @@ def as_real(output: NDArray[Any], detail: dict[str, Any]) -> FloatArray:
 def load_labels(model: Path, labels: Path | None, count: int) -> list[str]:
     """Names of classes, one a line, from a file or else from those packed into the model."""
     try:
-        lines = _stored_labels(model) if labels is None else labels.read_text("utf-8").splitlines()
+        if labels is None:
+            lines = list(read_metadata(load_model(model)).outputs[0].labels)
+        else:
+            lines = labels.read_text("utf-8").splitlines()
     except UnicodeDecodeError as error:
         raise SystemExit(f"expected names in UTF-8, one a line, in {labels}: {error}") from error
     return [lines[i] if i < len(lines) else f"class {i}" for i in range(count)]
-
-
-def _stored_labels(model: Path) -> list[str]:
-    if not zipfile.is_zipfile(model):
-        return []
-    with zipfile.ZipFile(model) as files:
-        names = [name for name in files.namelist() if name.endswith(".txt")]
-        return files.read(names[0]).decode().splitlines() if names else []

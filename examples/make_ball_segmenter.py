@@ -16,7 +16,7 @@ import moderngl
 import numpy as np
 from ai_edge_litert import schema_py_generated as tfl
 from overlay import MODEL, SyntheticCamera, ball_at, read_pixels
-from tflite_writer import TfliteWriter
+from tflite_writer import Description, TfliteWriter
 from tqdm import trange
 
 import gles_delegate as gd
@@ -27,6 +27,17 @@ STRIDES = (2, 2, 1, 1)
 BATCH, RATE = 8, 4e-3
 SCALE = 4
 """Pixels of the frame to one of the mask that is fitted, in either direction."""
+
+ABOUT = Description(
+    "ball segmenter",
+    "finds the ball of the live examples' synthetic camera",
+    "Apache-2.0",
+    image=("image", "an RGB frame"),
+    result=("ball", "how likely each pixel shows the ball, 0 to 1"),
+    mean=127.5,
+    std=127.5,
+    labels=["ball"],
+)
 
 Array = np.ndarray
 
@@ -140,7 +151,7 @@ def to_tflite(layers: list[Conv]) -> bytes:
     x = writer.operator("RESIZE_BILINEAR", [x, size], writer.tensor("enlarged", shape), options)
     x = writer.operator("LOGISTIC", [x], writer.tensor("ball", shape))
     licence = "Apache-2.0; trained on frames of SyntheticCamera in examples/overlay.py alone"
-    return writer.finish(image, x, "the ball in a frame of -1..1, 0..1", licence)
+    return writer.finish(image, x, ABOUT, licence)
 
 
 def find(model: bytes, pictures: Array) -> Array:

@@ -18,8 +18,6 @@ from PIL import Image
 from segment import classes_of, palette
 
 import gles_delegate as gd
-from gles_delegate.model.metadata import normalization
-from gles_delegate.model.reader import load_model
 
 MODEL = Path(__file__).parent / "models" / "ball_segmenter.tflite"
 SIZE = (1280, 720)
@@ -161,7 +159,8 @@ class Segmenter:
         _, height, width, classes = self._scores["shape"].tolist()
         colours = palette(max(classes, 2)).tolist()
         self._colours = [(0, 0, 0, 0), *((*colour, 255) for colour in colours[1:])]
-        self._mean, self._std = normalization(load_model(model), self._image["index"])
+        index = self._image["index"]
+        self._transform = gd.ImageTransform.for_input(self._interpreter, index)
         self.mask = ctx.texture((width, height), 4)
         self._seen = ctx.framebuffer([picture]) if through_numpy else None
         if not through_numpy:
@@ -169,11 +168,9 @@ class Segmenter:
         self._interpreter.allocate_tensors()
 
     def _bind(self, picture: moderngl.Texture) -> None:
-        mean, std = np.squeeze(self._mean).tolist(), np.squeeze(self._std).tolist()
-        transform = gd.ImageTransform(mean=mean, std=std)
         output = gd.ImageOutput(palette=self._colours)
         bind = self._delegate.bind_texture_to_tensor
-        bind(self._image["index"], picture, transform=transform)
+        bind(self._image["index"], picture, transform=self._transform)
         bind(self._scores["index"], self.mask, transform=output)
 
     def run(self) -> None:
@@ -184,7 +181,7 @@ class Segmenter:
             self._interpreter.invoke()
 
     def _run_through_numpy(self) -> None:
-        tensor = as_input(read_pixels(self._seen), self._image, self._mean, self._std)
+        tensor = as_input(read_pixels(self._seen), self._image, self._transform)
         self._interpreter.set_tensor(self._image["index"], tensor)
         self._interpreter.invoke()
         scores = as_real(self._interpreter.get_tensor(self._scores["index"]), self._scores)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from io import BytesIO
 
 import flatbuffers
 import numpy as np
@@ -53,8 +57,8 @@ class TfliteWriter:
         self.graph.operators.append(operator)
         return output
 
-    def finish(self, input_: int, output: int, description: str, licences: str) -> bytes:
-        """The file, with the one signature ``serving_default``."""
+    def finish(self, input_: int, output: int, about: Description, licences: str) -> bytes:
+        """The file, with the one signature ``serving_default``, metadata, and labels behind it."""
         self.graph.inputs, self.graph.outputs = [input_], [output]
 
         def named(index: int) -> list[tfl.TensorMapT]:
@@ -65,13 +69,95 @@ class TfliteWriter:
         )
         model = tfl.ModelT(
             version=3,
-            description=description,
+            description=about.description,
             operatorCodes=[tfl.OperatorCodeT(code, builtinCode=code) for code in self.codes],
             subgraphs=[self.graph],
             signatureDefs=[signature],
-            metadata=[tfl.MetadataT("LICENCES", self.buffer(licences.encode()))],
+            metadata=[
+                tfl.MetadataT("LICENCES", self.buffer(licences.encode())),
+                tfl.MetadataT("TFLITE_METADATA", self.buffer(about.metadata())),
+            ],
             buffers=self.buffers,
         )
         builder = flatbuffers.Builder()
         builder.Finish(model.Pack(builder), b"TFL3")
-        return bytes(builder.Output())
+        return with_labels(bytes(builder.Output()), about.labels)
+
+
+LABELS = "labels.txt"
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a model of pictures says of itself; see TFLite's metadata_schema.fbs.
+
+    Attributes:
+        image, result: What the input and the output are.
+        mean, std: The input is (colour - mean) / std, with colours of 0 to 255.
+        labels: Names of the output's channels.
+    """
+
+    name: str
+    description: str
+    license: str
+    image: tuple[str, str]
+    result: tuple[str, str]
+    mean: float
+    std: float
+    labels: Sequence[str] = ()
+    version: str = "1"
+    author: str = "gles_delegate"
+
+    def metadata(self) -> bytes:
+        """The table ModelMetadata."""
+        b = flatbuffers.Builder()
+        numbers = [((v - self.mean) / self.std,) for v in (255, 0)]  # the largest, the smallest
+        stats = _table(b, *map(partial(_floats, b), numbers))
+        options = _table(b, _floats(b, (self.mean,)), _floats(b, (self.std,)))
+        normalize = _table(b, 1, options)  # NormalizationOptions
+        picture = _table(b, 2, _table(b, 1))  # ImageProperties, RGB
+        files = [_table(b, b.CreateString(LABELS), None, 2)] if self.labels else []
+        image, result = (map(b.CreateString, texts) for texts in (self.image, self.result))
+        units, listed = _vector(b, [normalize]), _vector(b, files)
+        tensors = [
+            _vector(b, [_table(b, *image, None, picture, units, stats)]),
+            _vector(b, [_table(b, *result, None, None, None, None, listed)]),
+        ]
+        graphs = _vector(b, [_table(b, None, None, *tensors)])
+        texts = self.name, self.description, self.version, self.author, self.license
+        name, description, version, author, license = map(b.CreateString, texts)
+        model = _table(b, name, description, version, graphs, author, license)
+        b.Finish(model, b"M001")
+        return bytes(b.Output())
+
+
+def with_labels(model: bytes, labels: Sequence[str]) -> bytes:
+    """A model with a zip file of labels behind it, if there are any."""
+    if not labels:
+        return model
+    file = BytesIO(model)
+    with zipfile.ZipFile(file, "a") as packed:  # of the same bytes every time
+        packed.writestr(zipfile.ZipInfo(LABELS), "".join(f"{label}\n" for label in labels))
+    return file.getvalue()
+
+
+def _table(b: flatbuffers.Builder, *fields: int | None) -> int:
+    """A table of offsets by slot; numbers below 4 are enumerations."""
+    b.StartObject(len(fields))
+    for slot, value in enumerate(fields):
+        if value is not None and value < 4:
+            b.PrependInt8Slot(slot, value, 0)
+        elif value is not None:
+            b.PrependUOffsetTRelativeSlot(slot, value, 0)
+    return b.EndObject()
+
+
+def _vector(b: flatbuffers.Builder, tables: Sequence[int]) -> int:
+    b.StartVector(4, len(tables), 4)
+    for table in reversed(tables):
+        b.PrependUOffsetTRelative(table)
+    return b.EndVector()
+
+
+def _floats(b: flatbuffers.Builder, values: Sequence[float]) -> int:
+    return b.CreateNumpyVector(np.array(values, np.float32))

@@ -28,7 +28,7 @@ from ai_edge_litert import schema_py_generated as tfl
 from ai_edge_litert.interpreter import Interpreter
 from PIL import Image
 from sklearn.datasets import load_sample_image
-from tflite_writer import TfliteWriter
+from tflite_writer import Description, TfliteWriter
 from torch import Tensor, nn
 from tqdm import tqdm
 
@@ -36,6 +36,16 @@ WIDTH, DEPTH = 32, 5
 SCALES = (1.0, 0.8, 0.6)
 DEFAULT_SIZE = 256
 MAX_DISAGREEMENT = 1e-4
+
+ABOUT = Description(
+    "x2 super-resolution",
+    "doubles the width and the height of an RGB image",
+    "Apache-2.0",
+    image=("image", "an RGB image"),
+    result=("image_x2", "the enlarged image, which may overshoot 0 to 1 a little"),
+    mean=0,
+    std=255,
+)
 
 
 @dataclass(frozen=True)
@@ -202,7 +212,7 @@ def to_tflite(network: SuperResolution) -> bytes:
     writer.operator("DEPTH_TO_SPACE", [phases], enlarged, tfl.DepthToSpaceOptionsT(blockSize=2))
     photos = (f"{p.name} ({p.package}), by {p.author}: {p.licence}\n" for p in TRAINING)
     licences = "Trained on these photographs:\n" + "".join(photos)
-    return writer.finish(image, enlarged, "x2 super-resolution of RGB images in 0..1", licences)
+    return writer.finish(image, enlarged, ABOUT, licences)
 
 
 def enlarge(model: bytes, image: np.ndarray) -> np.ndarray:

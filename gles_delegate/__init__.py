@@ -22,6 +22,7 @@ from gles_delegate.gl.sync import Fence
 from gles_delegate.image.output import ImageOutput
 from gles_delegate.image.transform import ImageTransform
 from gles_delegate.interpreter import Interpreter, SignatureRunner
+from gles_delegate.model.metadata import Metadata, TensorMetadata
 from gles_delegate.options import GpuDelegateOptions, InferencePreference, InferencePriority
 from gles_delegate.report import DelegationReport, DispatchTime, MemoryReport, ProfileReport
 from gles_delegate.runtime.invocation import Invocation
@@ -49,11 +50,13 @@ __all__ = [
     "Invocation",
     "LiteRtError",
     "MemoryReport",
+    "Metadata",
     "ModelError",
     "OutOfGpuMemoryError",
     "ProfileReport",
     "ShaderError",
     "SignatureRunner",
+    "TensorMetadata",
     "UnsupportedModelError",
     "WrongContextError",
     "WrongThreadError",

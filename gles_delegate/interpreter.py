@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -17,6 +18,7 @@ from gles_delegate.gl.sync import Fence
 from gles_delegate.gl.thread import NotPickled, ThreadLock
 from gles_delegate.model.bundle import model_of
 from gles_delegate.model.graph import Array, Graph, Signature
+from gles_delegate.model.metadata import Metadata, read_metadata
 from gles_delegate.model.reader import ModelFile, read_file
 from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.invocation import Invocation
@@ -459,6 +461,16 @@ class Interpreter(NotPickled, Closing):
             }
             for node in self._graph.nodes
         ]
+
+    @cached_property
+    def metadata(self) -> Metadata:
+        """What the model's maker says of it: of pictures, how to normalize them; of classes, their
+        labels.
+
+        Raises:
+            ModelError: It is damaged.
+        """
+        return read_metadata(self._graph)
 
     def get_signature_list(self) -> dict[str, dict[str, list[str]]]:
         """The names of the inputs and outputs of each signature, by its key."""

@@ -56,8 +56,8 @@ mean_option = click.option("--mean", type=Finite())
 std_option = click.option(
     "--std",
     type=Finite(0, min_open=True),
-    help="A float input gets (pixel - mean) / std of a picture's pixels of 0 to 255; default: "
-    "what the model's metadata says, or else 127.5 for both.",
+    help="An input gets (pixel - mean) / std of a picture's pixels of 0 to 255; default: what the "
+    "model's metadata says, or else 0 to 1. A uint8 input gets the pixels themselves.",
 )
 
 

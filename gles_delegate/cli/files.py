@@ -11,8 +11,9 @@ from PIL import Image
 
 from gles_delegate.cli.common import wrong_usage
 from gles_delegate.errors import DelegateError
+from gles_delegate.image.transform import picture_transform
 from gles_delegate.model.graph import Array, Graph, Tensor
-from gles_delegate.model.metadata import normalization
+from gles_delegate.model.metadata import read_metadata
 
 
 def load_inputs(
@@ -89,27 +90,24 @@ def load_input(
                 f"{list(array.shape)} in {path}"
             )
         return array.astype(tensor.dtype)  # of this machine's byte order
+    known = read_metadata(graph).inputs[graph.inputs.index(index)]
     mode = _picture_mode(tensor.shape)
     if mode is None:
         raise ValueError(
             f"a picture suits an input {_PICTURES}; give {path} as .npy for {describe(tensor)}"
         )
+    transform = picture_transform(tensor.shape, tensor.dtype, known, mean, std)
     height, width = tensor.shape[1:3]
     try:
         with Image.open(path) as picture:
             pixels = picture.convert(mode).resize((width, height), Image.Resampling.BILINEAR)
     except (OSError, SyntaxError, Image.DecompressionBombError) as error:
         raise ValueError(f"cannot read the picture {path}: {error}") from error
-    array = np.asarray(pixels).reshape(tensor.shape)
-    if tensor.dtype == "uint8":
-        return array
-    means, stds = normalization(graph, index, mean, std)
-    real = (array.astype(np.float32) - means) / stds
-    if not tensor.is_quantized:
-        return real.astype(tensor.dtype)
-    scale, zero = tensor.quantization.pair
-    bounds = np.iinfo(tensor.dtype)
-    return (np.round(real / scale) + zero).clip(bounds.min, bounds.max).astype(tensor.dtype)
+    pair = tensor.quantization.pair if tensor.is_quantized else (0.0, 0)
+    array = transform.apply(
+        np.asarray(pixels), (height, width), dtype=tensor.dtype, quantization=pair
+    )
+    return array.reshape(tensor.shape)
 
 
 def _load_array(path: Path) -> Array:

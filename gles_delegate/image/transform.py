@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 import numpy as np
 
+from gles_delegate.errors import ModelError
 from gles_delegate.model.dtypes import BYTE_LIMITS
 from gles_delegate.model.graph import Array
+from gles_delegate.model.metadata import Metadata, TensorMetadata
 
 Fit: TypeAlias = Literal["stretch", "letterbox", "crop"]
 Channels: TypeAlias = Literal["rgb", "bgr", "gray", "rgba"]
@@ -58,7 +60,8 @@ class ImageTransform:
         flip_y: The picture's first row is the bottom one, as in textures drawn by OpenGL.
         channels: Channels of the tensor: "rgb", "bgr", "rgba", or "gray" (BT.601 luma).
         mean: The tensor gets (colour - mean) / std, with colours of 0 to 255. A number, or one per
-            channel. Without mean and std: 0 to 1, or the colour itself in 8-bit tensors.
+            channel. Without mean and std: 0 to 1 in tensors of real numbers, quantized ones of 16
+            bits included; in other integers the colour itself, and in int8 the colour less 128.
         std: See `mean`.
         padding: The colour outside the picture, 0 to 255.
         yuv: The standard of the conversion from planes to RGB.
@@ -111,6 +114,29 @@ class ImageTransform:
             value = getattr(self, name)
             if value is not None and not np.all(np.isfinite(value)):
                 raise ValueError(f"{name} must be finite, not {value!r}")
+
+    @classmethod
+    def for_input(cls, interpreter: Described, index: int) -> ImageTransform:
+        """The transform of whole pictures for an input, as the model's metadata says.
+
+        Channels are those of the input. Without metadata, and in uint8 tensors, there is no mean
+        and std; see there. `dataclasses.replace` changes what else is to be different.
+
+        Args:
+            interpreter: A `gles_delegate.Interpreter`.
+            index: The input's, as in `get_input_details`.
+
+        Raises:
+            ValueError: There is no such input, or it is no picture [1, height, width, 1, 3 or 4].
+            ModelError: The metadata is damaged, or does not fit the input.
+        """
+        inputs = interpreter.get_input_details()
+        indices = [details["index"] for details in inputs]
+        if index not in indices:
+            raise ValueError(f"expected an input, one of {indices}, found {index}")
+        place = indices.index(index)
+        shape, dtype = tuple(inputs[place]["shape"].tolist()), np.dtype(inputs[place]["dtype"])
+        return picture_transform(shape, dtype.name, interpreter.metadata.inputs[place])
 
     @property
     def depth(self) -> int:
@@ -193,20 +219,22 @@ class ImageTransform:
         gain, bias = self.scaling(dtype, quantization)
         values = np.where(inside[:, np.newaxis], colours, self.padding) * gain + bias
         values = values.reshape(1, *size, self.depth)
-        if dtype in BYTE_LIMITS:
-            values = np.floor(values + 0.5).clip(*BYTE_LIMITS[dtype])
+        if np.dtype(dtype).kind in "iu":
+            bounds = np.iinfo(dtype)
+            values = np.floor(values + 0.5).clip(bounds.min, bounds.max)
         return values.astype(dtype)
 
     def scaling(self, dtype: str, quantization: tuple[float, int]) -> tuple[Array, Array]:
         """Gain and bias [channels] from colours of 0 to 255 to what a tensor stores."""
-        one = np.ones(self.depth)
-        if self.mean is None or self.std is None:
-            return (
-                (one, one * BYTE_LIMITS[dtype][0]) if dtype in BYTE_LIMITS else (one / 255, one * 0)
-            )
-        gain, bias = one / self.std, -one * self.mean / self.std
-        scale, zero_point = quantization
-        if dtype in BYTE_LIMITS and scale:
+        one, (scale, zero_point) = np.ones(self.depth), quantization
+        is_integer = np.dtype(dtype).kind in "iu"
+        if self.mean is not None and self.std is not None:
+            gain, bias = one / self.std, -one * self.mean / self.std
+        elif dtype in BYTE_LIMITS or (is_integer and not scale):
+            return one, one * BYTE_LIMITS.get(dtype, (0, 255))[0]
+        else:
+            gain, bias = one / 255, one * 0
+        if is_integer and scale:
             return gain / scale, bias / scale + zero_point
         return gain, bias
 
@@ -224,6 +252,57 @@ class ImageTransform:
         rgba = np.tile([0.0, 0.0, 0.0, 1.0], (len(samples), 1))
         rgba[:, : samples.shape[1]] = samples
         return rgba * 255
+
+
+class Described(Protocol):
+    """An interpreter that tells its model's metadata."""
+
+    @property
+    def metadata(self) -> Metadata: ...
+    def get_input_details(self) -> list[dict[str, Any]]: ...
+
+
+def picture_transform(
+    shape: Sequence[int],
+    dtype: str,
+    known: TensorMetadata,
+    mean: float | None = None,
+    std: float | None = None,
+) -> ImageTransform:
+    """See `ImageTransform.for_input`.
+
+    Args:
+        known: The metadata of the input.
+        mean, std: Take precedence over them; the default is 0 for one, and 255 for the other.
+
+    Raises:
+        ValueError, ModelError: See `ImageTransform.for_input`.
+    """
+    depth = shape[3] if len(shape) == 4 else 1
+    channels: dict[int, Channels] = {1: "gray", 3: "rgb", 4: "rgba"}
+    if len(shape) not in (3, 4) or shape[0] != 1 or depth not in channels:
+        raise ValueError(
+            "a picture suits an input [1, height, width] or [1, height, width, 1, 3 or 4], not "
+            f"{list(shape)}"
+        )
+    if dtype == "uint8" or not (known.mean or mean is not None or std is not None):
+        return ImageTransform(channels=channels[depth])
+    found = ((known.mean or (0.0,)), (known.std or (255.0,)))
+    means, stds = (
+        of_model if given is None else (given,)
+        for given, of_model in zip((mean, std), found, strict=True)
+    )
+    if not {len(means), len(stds)} <= {1, depth} or min(stds) <= 0:
+        raise ModelError(
+            f"expected a mean and a positive standard deviation of all, or of each of {depth}, "
+            f"channels of the input {known.name!r}, found {list(means)} and {list(stds)}, given or "
+            "in the model's metadata: give other ones"
+        )
+    return ImageTransform(
+        channels=channels[depth],
+        mean=means[0] if len(means) == 1 else means,
+        std=stds[0] if len(stds) == 1 else stds,
+    )
 
 
 def _plane(array: Any) -> Array:

@@ -50,7 +50,7 @@ def model_of(content: Content, member: str | None) -> Content:
 
 def _models(content: Content, folder: str = "") -> Iterator[tuple[str, Callable[[], Content]]]:
     """The models of a bundle: their names, and what reads them."""
-    bundle = ZipFile(_File(content))
+    bundle = ZipFile(BytesFile(content))
     for info in bundle.infolist():
         with bundle.open(info) as file:
             start = file.read(8)
@@ -69,7 +69,7 @@ def _read(bundle: ZipFile, info: ZipInfo, content: Content) -> Content:
     return content[start : start + info.file_size]
 
 
-class _File(RawIOBase):
+class BytesFile(RawIOBase):
     """Bytes as a file, without a copy of them."""
 
     def __init__(self, content: Content) -> None:

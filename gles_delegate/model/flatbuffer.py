@@ -96,6 +96,20 @@ class FlatTable:
         """A vector of int32."""
         return tuple(self.array(slot, "int32").tolist())
 
+    def strings(self, slot: int) -> tuple[str, ...]:
+        """A vector of strings; see `string`."""
+        start, count = self._vector(slot, 4)
+        found = []
+        for position in range(start, start + 4 * count, 4):
+            at = position + _scalar(self.data, position, "uint32")
+            size = _scalar(self.data, at, "uint32")
+            _require(self.data, at + 4, size, "string")
+            self.budget.entries -= size
+            found.append(bytes(self.data[at + 4 : at + 4 + size]).decode("utf-8", "replace"))
+        if self.budget.entries < 0:
+            raise ModelError("damaged model: its vectors overlap")
+        return tuple(found)
+
     def string(self, slot: int) -> str:
         """A string; bytes that are not UTF-8 are shown with replacement characters."""
         start, count = self._vector(slot, 1)

@@ -1,59 +1,204 @@
-"""The normalization of pictures that a model's metadata asks for (TFLite Metadata, M001)."""
+"""What a model's maker says of its inputs and outputs (TFLite Metadata, M001)."""
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+from zipfile import BadZipFile, ZipFile
 
 from gles_delegate.errors import ModelError
-from gles_delegate.model.flatbuffer import FlatTable
+from gles_delegate.model.bundle import BytesFile
+from gles_delegate.model.flatbuffer import Content, FlatTable
 from gles_delegate.model.graph import Graph
 
-_NORMALIZATION = 1
-"""Number of NormalizationOptions in the union ProcessUnitOptions."""
+CONTENTS = ("", "feature", "image", "bounding box", "audio")
+"""Names by their number in ``union ContentProperties``."""
 
-_DEFAULT = 127.5
+COLOURS = ("", "rgb", "gray")
+"""Names by their number in ``enum ColorSpaceType``."""
+
+NORMALIZATION, THRESHOLDING = 1, 3
+"""Numbers in ``union ProcessUnitOptions``."""
+
+LABELS = (2, 3)
+"""Numbers of the labels of an axis, and of those of values, in ``enum AssociatedFileType``."""
+
+LONGEST = 1 << 24
+"""Bytes that are read of a file of labels."""
+
+_DAMAGES = (BadZipFile, zlib.error, RuntimeError, EOFError, OSError, ValueError)
 
 
-def normalization(
-    graph: Graph, tensor: int, mean: float | None = None, std: float | None = None
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Mean and standard deviation to normalize an input's pixels of 0 to 255 with.
+@dataclass(frozen=True)
+class TensorMetadata:
+    """What is known of an input or output.
 
-    Each is one number for all channels, or one per channel. Arguments take precedence over the
-    model's metadata; the default is 127.5, which maps pixels to -1 to 1.
+    Attributes:
+        content: "image", "audio", "feature", "bounding box", or "" if nothing says so.
+        colours: Of an image: "rgb", "gray", or "".
+        mean: An input gets (value - mean) / std, of colours of 0 to 255; one number or one per
+            channel. Empty if nothing says so.
+        std: See `mean`.
+        minimum: The smallest value after that; one number or one per channel, or empty.
+        maximum: The largest.
+        labels: Names of classes, by their index along the last axis, or by their number.
+        threshold: The score from which on a result counts; None if nothing says so.
+        dimensions: Names of the axes.
+        sample_rate: Of audio, in Hz; 0 if nothing says so.
+        channels: Of audio.
+    """
+
+    name: str = ""
+    description: str = ""
+    content: str = ""
+    colours: str = ""
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    minimum: tuple[float, ...] = ()
+    maximum: tuple[float, ...] = ()
+    labels: tuple[str, ...] = field(default=(), repr=False)
+    threshold: float | None = None
+    dimensions: tuple[str, ...] = ()
+    sample_rate: int = 0
+    channels: int = 0
+
+    def __str__(self) -> str:
+        kind = " ".join(word for word in (self.colours, self.content) if word)
+        parts = [self.name, self.description, kind]
+        if self.mean:
+            parts.append(f"(x - {_numbers(self.mean)}) / {_numbers(self.std)}")
+        if self.minimum and self.maximum:
+            parts.append(f"{_numbers(self.minimum)} to {_numbers(self.maximum)}")
+        if self.sample_rate:
+            parts.append(f"{self.sample_rate} Hz, {self.channels} channels")
+        if self.threshold is not None:
+            parts.append(f"counts from {self.threshold:g} on")
+        if self.labels:
+            more = " ..." if len(self.labels) > 3 else ""
+            parts.append(f"{len(self.labels)} labels: {', '.join(self.labels[:3])}{more}")
+        return "; ".join(part for part in parts if part)
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """What a model's maker says of it; everything is empty where the model does not say it.
+
+    Attributes:
+        inputs: Of each input of the first subgraph, in its order.
+        outputs: Likewise.
+        files: The names of the files that are packed into the model, such as lists of labels.
+    """
+
+    name: str = ""
+    description: str = ""
+    version: str = ""
+    author: str = ""
+    license: str = ""
+    inputs: tuple[TensorMetadata, ...] = ()
+    outputs: tuple[TensorMetadata, ...] = ()
+    files: tuple[str, ...] = ()
+
+
+def read_metadata(graph: Graph) -> Metadata:
+    """The metadata of a model.
 
     Raises:
-        ModelError: The metadata is damaged, or it or what is given does not fit the input.
+        ModelError: It is damaged.
     """
-    stored = _stored(graph, tensor) or ([_DEFAULT], [_DEFAULT])
-    means, stds = (
-        np.array(of_model if given is None else [given], np.float32)
-        for given, of_model in zip((mean, std), stored, strict=True)
-    )
-    shape = graph.tensors[tensor].shape
-    channels = shape[3] if len(shape) == 4 else 1
-    if not {means.size, stds.size} <= {1, channels} or not (stds > 0).all():
-        raise ModelError(
-            f"expected a mean and a positive standard deviation of all, or of each of {channels}, "
-            f"channels of the input {graph.tensors[tensor].name!r}, found {means.tolist()} and "
-            f"{stds.tolist()}, given or in the model's metadata: give other ones"
-        )
-    return means, stds
-
-
-def _stored(graph: Graph, tensor: int) -> tuple[list[float], list[float]] | None:
     data = graph.metadata.get("TFLITE_METADATA")
-    if data is None:
-        return None
-    # ModelMetadata.subgraph_metadata, SubGraphMetadata.input_tensor_metadata,
-    # TensorMetadata.process_units
-    at = graph.inputs.index(tensor)
-    for subgraph in FlatTable.root(data.tobytes()).tables(3)[:1]:
-        for entry in subgraph.tables(2)[at : at + 1]:
-            for unit in entry.tables(4):
-                options = unit.table(1)
-                if options is not None and unit.scalar(0, "uint8") == _NORMALIZATION:
-                    mean, std = (options.array(slot, "float32").tolist() for slot in (0, 1))
-                    return mean, std
-    return None
+    files = _files(graph.content)
+    model = None if data is None or not data.size else FlatTable.root(data.tobytes())
+    subgraphs = model.tables(3) if model else []
+
+    def tensors(slot: int, count: int) -> tuple[TensorMetadata, ...]:
+        tables = subgraphs[0].tables(slot)[:count] if subgraphs else []
+        known = tuple(_tensor(table, files) for table in tables)
+        return known + (TensorMetadata(),) * (count - len(known))
+
+    def text(slot: int) -> str:
+        return model.string(slot) if model else ""
+
+    return Metadata(
+        text(0),
+        text(1) or graph.description,
+        text(2),
+        text(4),
+        text(5),
+        tensors(2, len(graph.inputs)),
+        tensors(3, len(graph.outputs)),
+        tuple(files),
+    )
+
+
+def _tensor(table: FlatTable, files: Mapping[str, Callable[[], bytes]]) -> TensorMetadata:
+    found: dict[str, Any] = {}
+    for unit in table.tables(4):
+        kind, options = unit.scalar(0, "uint8"), unit.table(1)
+        if options is not None and kind == NORMALIZATION:
+            found |= {name: _floats(options, slot) for slot, name in enumerate(("mean", "std"))}
+        elif options is not None and kind == THRESHOLDING:
+            found["threshold"] = options.scalar(0, "float32", 0.0)
+    stats = table.table(5)
+    if stats is not None:
+        found |= {"maximum": _floats(stats, 0), "minimum": _floats(stats, 1)}
+    content = table.table(3)
+    kind = _name(CONTENTS, content.scalar(0, "uint8")) if content else ""
+    properties = content.table(1) if content else None
+    if properties is not None and kind == "image":
+        found["colours"] = _name(COLOURS, properties.scalar(0, "int8"))
+    if properties is not None and kind == "audio":
+        found["sample_rate"] = properties.scalar(0, "uint32")
+        found["channels"] = properties.scalar(1, "uint32")
+    return TensorMetadata(
+        name=table.string(0),
+        description=table.string(1),
+        content=kind,
+        labels=_labels(table, files),
+        dimensions=table.strings(2),
+        **found,
+    )
+
+
+def _labels(table: FlatTable, files: Mapping[str, Callable[[], bytes]]) -> tuple[str, ...]:
+    """The labels in the model's own language, or else in the first that there is."""
+    lists = [file for file in table.tables(6) if file.scalar(2, "int8") in LABELS]
+    for file in sorted(lists, key=lambda file: bool(file.string(3))):
+        name = file.string(0)
+        if name in files:
+            try:
+                text = files[name]().decode("utf-8", "replace")
+            except _DAMAGES as error:
+                raise ModelError(f"damaged model: its file {name!r} of labels: {error}") from error
+            return tuple(line.strip() for line in text.splitlines())
+    return ()
+
+
+def _files(content: Content) -> dict[str, Callable[[], bytes]]:
+    """The files that are packed behind a model, as a zip file: what reads each, by its name."""
+    try:
+        bundle = ZipFile(BytesFile(content))
+    except _DAMAGES:
+        return {}
+
+    def read(name: str) -> bytes:
+        with bundle.open(name) as file:
+            return file.read(LONGEST)
+
+    return {name: partial(read, name) for name in bundle.namelist()}
+
+
+def _floats(table: FlatTable, slot: int) -> tuple[float, ...]:
+    return tuple(table.array(slot, "float32").tolist())
+
+
+def _name(names: tuple[str, ...], number: int) -> str:
+    return names[number] if 0 <= number < len(names) else ""
+
+
+def _numbers(values: tuple[float, ...]) -> str:
+    """One number if all are equal."""
+    texts = [f"{value:g}" for value in values]
+    return texts[0] if len(set(texts)) == 1 else f"[{', '.join(texts)}]"

@@ -15,6 +15,7 @@ from PIL import Image
 
 import gles_delegate as gd
 from tests.support.command import call, call_json, picture_model, saved
+from tests.support.example import EXAMPLES
 from tests.support.small import INPUT, expected, small_model
 
 pytestmark = pytest.mark.usefixtures("gl")
@@ -137,3 +138,24 @@ def test_a_reader_that_has_seen_enough() -> None:
         assert process.stderr is not None
         process.stdout.close()
         assert b"gles-delegate" not in process.stderr.read()  # drivers may say something
+
+
+@pytest.mark.parametrize("name", ["super_resolution_x2", "ball_segmenter"])
+def test_pictures_are_the_same_for_the_api_and_the_command_line(name: str, tmp_path: Path) -> None:
+    path = EXAMPLES / "models" / f"{name}.tflite"
+    with gd.Interpreter(path) as interpreter:
+        (image,), (result,) = interpreter.get_input_details(), interpreter.get_output_details()
+        height, width = image["shape"][1:3].tolist()
+        pixels = np.random.default_rng(0).integers(0, 256, (height, width, 3)).astype(np.uint8)
+        Image.fromarray(pixels).save(tmp_path / "in.png")
+        transform = gd.ImageTransform.for_input(interpreter, image["index"])
+        interpreter.allocate_tensors()
+        interpreter.set_tensor(image["index"], transform.apply(pixels, (height, width)))
+        interpreter.invoke()
+        wanted = interpreter.get_tensor(result["index"])
+        with pytest.raises(ValueError, match=r"expected an input, one of \[0\], found 9"):
+            gd.ImageTransform.for_input(interpreter, 9)
+    call("run", path, "--input", tmp_path / "in.png", "--output", tmp_path / "out.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), wanted)
+    if name == "super_resolution_x2":
+        assert abs(wanted.mean() - 0.5) < 0.05

@@ -91,7 +91,8 @@ def test_segment_finds_the_dogs(
 ) -> None:
     model, output = tmp_path / "deeplab.tflite", tmp_path / "mask.png"
     model.write_bytes(real_model("deeplabv3_257_mv_gpu"))
-    printed = run("segment.py", model, real_picture(name), "--output", output)
+    scaled = ("--mean", 127.5, "--std", 127.5)
+    printed = run("segment.py", model, real_picture(name), "--output", output, *scaled)
     dog = 12  # of the 21 classes of Pascal VOC
     assert f"{share}  class {dog}" in printed
     assert pixels(output).shape == pixels(real_picture(name)).shape
