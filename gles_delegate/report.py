@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
@@ -52,6 +53,19 @@ class DelegationReport:
     def not_delegated(self) -> tuple[tuple[int, str, str], ...]:
         """``(index, op, reason)`` of each node that does not run on the GPU."""
         return tuple((n.index, n.op, n.reason) for n in self.nodes if not n.delegated)
+
+    @property
+    def causes(self) -> tuple[tuple[str, tuple[NodeReport, ...]], ...]:
+        """Why nodes run on the CPU, and which do for that reason; those of most nodes first.
+
+        Reasons that differ in numbers only are one.
+        """
+        groups: dict[str, list[NodeReport]] = {}
+        for node in self.nodes:
+            if not node.delegated:
+                groups.setdefault(re.sub(r"\d+", "#", node.reason), []).append(node)
+        found = sorted(groups.values(), key=len, reverse=True)
+        return tuple((nodes[0].reason, tuple(nodes)) for nodes in found)
 
     def __str__(self) -> str:
         rows: list[tuple[str, ...]] = [("subgraph", "node", "op", "version", "runs on", "why")]

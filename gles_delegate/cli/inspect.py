@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from gles_delegate.cli.advice import advise, count_ops
 from gles_delegate.cli.common import command, json_option, megabytes, model_argument, print_json
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.limits import Limits
-from gles_delegate.model.reader import read_file
+from gles_delegate.model.graph import Graph
+from gles_delegate.model.metadata import read_metadata
+from gles_delegate.model.reader import read_models
 from gles_delegate.planning.lowering import lower_graph
-from gles_delegate.planning.partition import choose_segments
+from gles_delegate.planning.partition import choose_partitions
 from gles_delegate.planning.plan import make_plan
+from gles_delegate.report import DelegationReport
 
 
 @command
@@ -28,46 +33,150 @@ from gles_delegate.planning.plan import make_plan
     help="Segments that may run on the GPU.",
 )
 @click.option("--dispatches", is_flag=True, help="List what the GPU runs, one dispatch a line.")
+@click.option("--advice", is_flag=True, help="Say what to change in the model.")
 @json_option
 def inspect(
-    model: Path, device: int | None, partitions: int, dispatches: bool, as_json: bool
+    model: Path,
+    device: int | None,
+    partitions: int,
+    dispatches: bool,
+    advice: bool,
+    as_json: bool,
 ) -> None:
     """Show which nodes of MODEL run on the GPU, why others do not, and the memory they take.
 
-    Needs no GPU: without --device it plans for the limits that OpenGL ES 3.1 guarantees.
+    Needs no GPU: without --device it plans for the limits that OpenGL ES 3.1 guarantees. Of a
+    bundle, it shows every model.
     """
-    graph = read_file(model).graph()
     limits, planned_for = Limits(), "any device with OpenGL ES 3.1"
     if device is not None:
         gpu = GpuContext(None, device)
         gpu.release()
         limits, planned_for = gpu.limits, gpu.renderer
-    lowered = lower_graph(graph, limits)
-    partition = choose_segments(lowered, partitions)
-    report = partition.report(graph)
-    segments: list[dict[str, Any]] = []
-    for segment in partition.segments:
-        plan = make_plan(lowered, segment, limits)
-        segments.append(
+    models = {
+        name: _Inspected(file.graph(), limits, partitions)
+        for name, file in read_models(model).items()
+    }
+    if as_json:
+        data = {
+            name: {**found.data(advice), "planned_for": planned_for}
+            for name, found in models.items()
+        }
+        print_json(data.get("") or {"models": data})
+        return
+    for name, found in models.items():
+        if name:
+            print(f"\n{name}\n{'-' * len(name)}")
+        found.show(planned_for, dispatches, advice)
+
+
+class _Inspected:
+    """What is known of a model without running it."""
+
+    def __init__(self, graph: Graph, limits: Limits, most: int) -> None:
+        self._graph = graph
+        self._metadata = read_metadata(graph)
+        self._graphs = [graph.subgraphs[index] for index in graph.entries]
+        self._lowered = [lower_graph(part, limits) for part in self._graphs]
+        self._partitions = choose_partitions(self._lowered, most)
+        both = zip(self._lowered, self._partitions, strict=True)
+        self._plans = [
+            [make_plan(lowered, segment, limits) for segment in partition.segments]
+            for lowered, partition in both
+        ]
+
+    @property
+    def report(self) -> DelegationReport:
+        parts = zip(self._graphs, self._partitions, strict=True)
+        return sum((part.report(graph) for graph, part in parts), DelegationReport())
+
+    def advice(self) -> list[str]:
+        parts = zip(self._graphs, self._lowered, self._partitions, self._plans, strict=True)
+        return [text for part in parts for text in advise(*part)]
+
+    def data(self, advice: bool) -> dict[str, Any]:
+        """As JSON."""
+        report = self.report
+        return {
+            "metadata": dataclasses.asdict(self._metadata),
+            "inputs": self._tensors(self._graph.inputs),
+            "outputs": self._tensors(self._graph.outputs),
+            "signatures": [dataclasses.asdict(s) for s in self._graph.signatures],
+            "report": dataclasses.asdict(report),
+            "causes": [
+                {"reason": reason, "nodes": [node.index for node in nodes]}
+                for reason, nodes in report.causes
+            ],
+            **({"advice": self.advice()} if advice else {}),
+            "segments": self._segments(),
+        }
+
+    def show(self, planned_for: str, dispatches: bool, advice: bool) -> None:
+        """As text."""
+        about = self._metadata
+        for text in (about.name, about.description, about.version, about.author, about.license):
+            if text:
+                print(text)
+        both = (
+            ("inputs", self._graph.inputs, about.inputs),
+            ("outputs", self._graph.outputs, about.outputs),
+        )
+        for what, indices, known in both:
+            print(f"{what}:")
+            for index, tensor in zip(indices, known, strict=True):
+                print("  " + " - ".join(filter(None, (self._described(index), str(tensor)))))
+        if self._graph.signatures:
+            print("signatures:")
+        for s in self._graph.signatures:
+            where = f", subgraph {s.subgraph}" if s.subgraph else ""
+            print(f"  {s.key}: {', '.join(s.inputs)} -> {', '.join(s.outputs)}{where}")
+        report = self.report
+        print(f"{report}, planned for {planned_for}")
+        for reason, nodes in report.causes:
+            print(f"on the CPU: {count_ops(node.op for node in nodes)}: {reason}")
+        for number, part in enumerate(self._segments()):
+            print(
+                f"segment {number}: {len(part['nodes'])} nodes in {len(part['dispatches'])} "
+                f"dispatches, {megabytes(part['activation_bytes'])} of activations, of which "
+                f"{megabytes(part['peak_bytes'])} live at once, "
+                f"{megabytes(part['constant_bytes'])} of weights"
+            )
+            if dispatches:
+                print(*(f"  {line}" for line in part["dispatches"]), sep="\n")
+        if advice:
+            print(*(f"advice: {text}" for text in self.advice() or ["nothing to change"]), sep="\n")
+
+    def _segments(self) -> list[dict[str, Any]]:
+        parts = zip(self._graphs, self._partitions, self._plans, strict=True)
+        return [
             {
+                "subgraph": graph.index,
                 "nodes": list(segment),
                 "dispatches": [str(dispatch) for dispatch in plan.dispatches],
                 "activation_bytes": sum(plan.buffers),
                 "peak_bytes": plan.peak_bytes,
                 "constant_bytes": sum(constant.nbytes for constant in plan.constants),
             }
-        )
-    if as_json:
-        data = {"report": dataclasses.asdict(report), "planned_for": planned_for}
-        print_json({**data, "segments": segments})
-        return
-    print(f"{report}, planned for {planned_for}")
-    for number, part in enumerate(segments):
-        print(
-            f"segment {number}: {len(part['nodes'])} nodes in {len(part['dispatches'])} "
-            f"dispatches, {megabytes(part['activation_bytes'])} of activations, of which "
-            f"{megabytes(part['peak_bytes'])} live at once, "
-            f"{megabytes(part['constant_bytes'])} of weights"
-        )
-        if dispatches:
-            print(*(f"  {line}" for line in part["dispatches"]), sep="\n")
+            for graph, partition, plans in parts
+            for segment, plan in zip(partition.segments, plans, strict=True)
+        ]
+
+    def _tensors(self, indices: Sequence[int]) -> list[dict[str, Any]]:
+        tensors = [self._graph.tensors[index] for index in indices]
+        return [
+            {"index": t.index, "name": t.name, "dtype": t.dtype, "shape": list(t.shape)}
+            for t in tensors
+        ]
+
+    def _described(self, index: int) -> str:
+        """A tensor in words."""
+        tensor = self._graph.tensors[index]
+        shape = [
+            "?" if free < 0 else size
+            for size, free in zip(tensor.shape, tensor.shape_signature or tensor.shape, strict=True)
+        ]
+        steps = ""
+        if tensor.is_quantized and len(tensor.quantization.scales) == 1:
+            scale, zero = tensor.quantization.pair
+            steps = f", (x - {zero}) * {scale:.6g}"
+        return f"{index} {tensor.name!r} {tensor.dtype} [{', '.join(map(str, shape))}]{steps}"

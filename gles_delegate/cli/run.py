@@ -26,8 +26,13 @@ from gles_delegate.cli.common import (
 from gles_delegate.cli.files import files_by_tensor, load_inputs, naming_new_shapes, save_output
 from gles_delegate.delegate import GpuDelegate
 from gles_delegate.interpreter import Interpreter
+from gles_delegate.model.graph import Array, Tensor
+from gles_delegate.model.metadata import read_metadata
 from gles_delegate.model.reader import read_file
 from gles_delegate.options import GpuDelegateOptions
+
+ADDS_UP = 0.05
+"""How far the sum of a network's shares may be from 1, with the rounding of 8 bits."""
 
 
 @command
@@ -71,6 +76,7 @@ def run(
         for index in graph.outputs:
             name = re.sub(r"[^\w.-]+", "_", graph.tensors[index].name)
             targets.setdefault(index, output_dir / f"{index}_{name}.npy")
+    known = dict(zip(graph.outputs, read_metadata(graph).outputs, strict=True))
     results: list[dict[str, Any]] = []
     options = GpuDelegateOptions(device_index=device, serialization_dir=cache)
     with GpuDelegate(options) as delegate:
@@ -91,10 +97,35 @@ def run(
                     "minimum": float(array.min()) if array.size else None,
                     "maximum": float(array.max()) if array.size else None,
                     "argmax": int(np.argmax(array)) if array.size else None,
+                    **_best(array, tensor, known[index].labels),
                     "file": str(targets[index]) if index in targets else None,
                 }
             )
     if as_json:
         print_json({"outputs": results})
     else:
-        print_table(results)
+        rows = ({**row, **_in_words(row)} for row in results)
+        print_table([{k: v for k, v in row.items() if k != "argmax"} for row in rows])
+
+
+def _best(array: Array, tensor: Tensor, labels: Sequence[str]) -> dict[str, Any]:
+    """The class of the highest score, and that score, of an output of one score for each class.
+
+    Without labels, scores that add up to 1 are taken for such.
+    """
+    classes = array.shape[-1] if array.shape else 1
+    scores = array.reshape(-1).astype(np.float64)
+    if tensor.is_quantized:
+        scale, zero = tensor.quantization.pair
+        scores = (scores - zero) * scale
+    is_sure = len(labels) == classes or abs(scores.sum() - 1) < ADDS_UP
+    if classes < 2 or scores.size != classes or not is_sure:
+        return {"label": None, "score": None}
+    best = int(np.argmax(scores))
+    label = labels[best] if len(labels) == classes else f"class {best}"
+    return {"label": label, "score": float(scores[best])}
+
+
+def _in_words(row: dict[str, Any]) -> dict[str, Any]:
+    """The cells of a table, where nothing stands for what is not known."""
+    return {key: "" if row[key] is None else row[key] for key in ("label", "score", "file")}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from io import SEEK_CUR, SEEK_END, SEEK_SET, RawIOBase
 from struct import Struct
@@ -26,26 +27,44 @@ def model_of(content: Content, member: str | None) -> Content:
     Raises:
         ModelError: There is no such model, or the bundle is damaged.
     """
-    if content[:4] != _ZIP:
-        if member is not None:
-            raise ModelError(
-                f"expected a bundle of models (.task), of which {member!r} is one, found another "
-                "file; a .tflite file has no members"
-            )
-        return content
-    try:
-        models = dict(_models(content))
-        name = next(iter(models)) if member is None and len(models) == 1 else member
-        if name in models:
+    if content[:4] != _ZIP and member is not None:
+        raise ModelError(
+            f"expected a bundle of models (.task), of which {member!r} is one, found another "
+            "file; a .tflite file has no members"
+        )
+    models = models_in(content)
+    name = next(iter(models)) if member is None and len(models) == 1 else member
+    if name is not None and name in models:
+        with _intact():
             return models[name]()
-    except _DAMAGES as error:
-        raise ModelError(f"damaged bundle of models: {error}") from error
-    if not models:
-        raise ModelError("expected a bundle of models (.task), found a zip file without a model")
     names, found = ", ".join(models), "nothing" if name is None else repr(name)
     raise ModelError(
         f"this is a bundle of models: expected member=..., one of {names}; found {found}"
     )
+
+
+def models_in(content: Content) -> Mapping[str, Callable[[], Content]]:
+    """What reads each model of a bundle, by its name; of a model by itself, the name is "".
+
+    Raises:
+        ModelError: There is none, or the bundle is damaged.
+    """
+    if content[:4] != _ZIP:
+        return {"": lambda: content}
+    with _intact():
+        models = dict(_models(content))
+    if not models:
+        raise ModelError("expected a bundle of models (.task), found a zip file without a model")
+    return models
+
+
+@contextmanager
+def _intact() -> Iterator[None]:
+    """Raise ModelError for what zipfile raises."""
+    try:
+        yield
+    except _DAMAGES as error:
+        raise ModelError(f"damaged bundle of models: {error}") from error
 
 
 def _models(content: Content, folder: str = "") -> Iterator[tuple[str, Callable[[], Content]]]:

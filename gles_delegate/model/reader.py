@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar, overload
 import numpy as np
 
 from gles_delegate.errors import ModelError
-from gles_delegate.model.bundle import model_of
+from gles_delegate.model.bundle import model_of, models_in
 from gles_delegate.model.dtypes import ELEMENT_TYPES
 from gles_delegate.model.external import External, read_external
 from gles_delegate.model.flatbuffer import Content, FlatTable
@@ -89,6 +89,32 @@ def read_file(path: str | bytes | os.PathLike[str], member: str | None = None) -
         ModelError: The file cannot be read, or is a bundle of several models.
         TypeError: It is no path; a model's bytes are none.
     """
+    content, file, within = _open(path)
+    model = model_of(content, member or within)
+    return ModelFile(model, file if model is content else None)
+
+
+def read_models(path: str | bytes | os.PathLike[str]) -> dict[str, ModelFile]:
+    """Every model of a bundle, by its name; of another file or path, the one model, named "".
+
+    Raises:
+        ModelError, TypeError: See `read_file`.
+    """
+    content, file, within = _open(path)
+    models = models_in(content)
+    if within is not None:
+        return {"": ModelFile(model_of(content, within))}
+    if [*models] == [""]:
+        return {"": ModelFile(content, file)}
+    return {name: ModelFile(model_of(content, name)) for name in models}
+
+
+def _open(path: str | bytes | os.PathLike[str]) -> tuple[Content, Path | None, str | None]:
+    """The bytes of a file, its path if it can be opened again, and the rest of the path behind it.
+
+    Raises:
+        ModelError, TypeError: See `read_file`.
+    """
     if not isinstance(path, str | bytes | os.PathLike):
         found = type(path).__name__
         raise TypeError(f"expected the path of a .tflite file, found a {found}")
@@ -101,15 +127,13 @@ def read_file(path: str | bytes | os.PathLike[str], member: str | None = None) -
         file = Path(os.fsdecode(path))
         bundle = next((parent for parent in file.parents if parent.is_file()), None)
         if bundle is not None:
-            member, file = member or file.relative_to(bundle).as_posix(), bundle
-        content = _content(file)
+            return _content(bundle), bundle, file.relative_to(bundle).as_posix()
+        return _content(file), file if file.is_file() else None, None
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name
         name, reason = repr(os.fspath(path)), getattr(error, "strerror", None) or error
         if len(name) > _LONGEST_NAME:
             name = f"{name[:_LONGEST_NAME]}..."
         raise ModelError(f"cannot read the model file {name}: {reason}") from error
-    model = model_of(content, member)
-    return ModelFile(model, file if model is content and file.is_file() else None)
 
 
 def _content(file: Path) -> Content:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from zipfile import ZipFile
 
 import click
 import numpy as np
@@ -14,9 +15,12 @@ import pytest
 from PIL import Image
 
 from gles_delegate.cli import common, files
+from gles_delegate.model.dtypes import SCHEMA_NUMBERS
 from gles_delegate.model.graph import Array, Graph, Quantization, Tensor
 from tests.support.command import call, call_json, picture_model, saved
+from tests.support.example import EXAMPLES
 from tests.support.small import small_model, with_a_detour
+from tests.support.tflite_builder import ModelBuilder, quantization
 
 
 @pytest.fixture
@@ -41,6 +45,98 @@ def test_inspect(model: Path, mixed: Path) -> None:
     assert all(0 < part["peak_bytes"] <= part["activation_bytes"] for part in data["segments"])
     assert [node["delegated"] for node in data["report"]["nodes"]] == [1, 1, 0, 0, 1, 1]
     assert "conv_2d(" in call("inspect", model, "--dispatches")
+
+
+def test_inspect_lists_what_a_model_has(tmp_path: Path) -> None:
+    b = ModelBuilder()
+    b.subgraph(lambda inner: [inner.op("EXP", [inner.input((1, 4))], [(1, 4)])])
+    x = b.input((1, 4), np.int8, name="x", quantization=quantization(0.5, 3))
+    b.tensors[x]["shape_signature"] = [-1, 4]
+    y = b.op("Mystery", [b.op("Mystery", [b.op("NEG", [x], [(1, 4)])], [(1, 4)])], [(1, 4)])
+    signatures = {"main": ({"a": x}, {"b": y}), "other": ({"c": 0}, {"d": 1}, 1)}
+    model = saved(tmp_path / "m.tflite", b.build([y], signatures=signatures))
+    text = call("inspect", model)
+    assert "inputs:\n  0 'x' int8 [?, 4], (x - 3) * 0.5\n" in text
+    assert "signatures:\n  main: a -> b\n  other: c -> d, subgraph 1\n" in text
+    assert "1         0     EXP      1        GPU" in text
+    assert "on the CPU: 2 Mystery: the op has no GPU implementation\n" in text
+    data = call_json("inspect", model)
+    assert [s["key"] for s in data["signatures"]] == ["main", "other"]
+    assert data["inputs"] == [{"index": 0, "name": "x", "dtype": "int8", "shape": [1, 4]}]
+    assert data["causes"][0]["nodes"] == [1, 2]
+
+
+def test_inspect_shows_metadata() -> None:
+    text = call("inspect", EXAMPLES / "models" / "ball_segmenter.tflite")
+    assert text.startswith(
+        "ball segmenter\nfinds the ball of the live examples' synthetic camera\n"
+    )
+    assert "float32 [1, 144, 256, 3] - image; an RGB frame; rgb image; (x - 127.5) / 127.5" in text
+    assert "; 1 labels: ball\n" in text
+
+
+def test_inspect_shows_all_models_of_a_bundle(tmp_path: Path) -> None:
+    path = tmp_path / "two.task"
+    with ZipFile(path, "w") as bundle:
+        bundle.writestr("a.tflite", small_model())
+        bundle.writestr("b.tflite", with_a_detour()[1])
+    text = call("inspect", path)
+    assert text.index("\na.tflite\n---") < text.index("2 of 2 nodes") < text.index("\nb.tflite\n")
+    assert {*call_json("inspect", path)["models"]} == {"a.tflite", "b.tflite"}
+
+
+def advice(path: Path, b: ModelBuilder, *outputs: int) -> list[str]:
+    content = saved(path / "m.tflite", b.build(outputs))
+    lines = [line for line in call("inspect", content, "--advice").splitlines() if "advice" in line]
+    found: list[str] = call_json("inspect", content, "--advice", "--partitions", 9)["advice"]
+    assert lines == [f"advice: {text}" for text in found or ["nothing to change"]]
+    return found
+
+
+def layer(b: ModelBuilder, x: int, inputs: int, outputs: int, batch: int = 1) -> int:
+    weights = b.constant(np.ones((outputs, 3, 3, inputs), np.float32))
+    bias = b.constant(np.zeros(outputs, np.float32))
+    how = dict(stride_h=1, stride_w=1, padding="SAME")
+    return b.op("CONV_2D", [x, weights, bias], [(batch, 64, 64, outputs)], **how)
+
+
+def test_no_advice(tmp_path: Path) -> None:
+    b = ModelBuilder()
+    y = layer(b, layer(b, b.input((1, 64, 64, 4)), 4, 8), 8, 5)
+    assert advice(tmp_path, b, b.op("SOFTMAX", [y], [(1, 64, 64, 5)], beta=1.0)) == []
+
+
+def test_advice_on_channels_and_batches(tmp_path: Path) -> None:
+    b = ModelBuilder()
+    y = layer(b, layer(b, b.input((2, 64, 64, 4), name="x"), 4, 5, 2), 5, 8, 2)
+    channels, batch = advice(tmp_path, b, y)
+    assert channels == "node 0 (CONV_2D): 5 channels cost as much as 8; use 8, or 4"
+    assert batch.startswith("input 'x' has a batch of 2: export the model with a batch of 1")
+
+
+def test_advice_on_moves(tmp_path: Path) -> None:
+    b = ModelBuilder()
+    order = b.constant(np.array([0, 3, 1, 2], np.int32))
+    y = layer(b, b.input((1, 64, 64, 4)), 4, 16)
+    y = b.op("EXP", [b.op("TRANSPOSE", [y, order], [(1, 16, 64, 64)])], [(1, 16, 64, 64)])
+    (moves,) = advice(tmp_path, b, y)
+    assert moves.startswith("node 1 (TRANSPOSE): they only move elements, ")
+
+
+def test_advice_on_a_seam_and_the_cpu(tmp_path: Path) -> None:
+    b = ModelBuilder()
+    y = b.op("Mystery", [b.op("NEG", [b.input((1, 4))], [(1, 4)])], [(1, 4)])
+    cpu, seam = advice(tmp_path, b, b.op("Mystery", [y], [(1, 4)]))
+    assert cpu.startswith("the CPU runs nodes 1, 2 (2 Mystery): the op has no GPU implementation;")
+    assert seam.startswith("node 0 (NEG): the GPU computes 0 MFLOP, for which ")
+
+
+def test_advice_on_int64(tmp_path: Path) -> None:
+    b = ModelBuilder()
+    y = b.op("ARG_MAX", [b.input((1, 4)), b.constant(np.array(1, np.int32))],
+             [b.tensor((1,), np.int64)], output_type=SCHEMA_NUMBERS["int64"])  # fmt: skip
+    (wide,) = advice(tmp_path, b, y)
+    assert wide.startswith("node 0 (ARG_MAX): int64 is int32 on the GPU")
 
 
 def test_inspect_needs_no_gpu(model: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import gles_delegate as gd
 from tests.support.command import call, call_json, picture_model, saved
 from tests.support.example import EXAMPLES
 from tests.support.small import INPUT, expected, small_model
+from tests.support.tflite_builder import ModelBuilder
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -159,3 +161,27 @@ def test_pictures_are_the_same_for_the_api_and_the_command_line(name: str, tmp_p
     np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), wanted)
     if name == "super_resolution_x2":
         assert abs(wanted.mean() - 0.5) < 0.05
+
+
+def test_run_names_the_class(
+    tmp_path: Path, real_model: Callable[[str], bytes], real_picture: Callable[[str], Path]
+) -> None:
+    model = saved(tmp_path / "m.tflite", real_model("mobilenet_v2_1.0_224_quant"))
+    text = call("run", model, "--input", real_picture("cat_720p.jpg"))
+    assert "Egyptian cat" in text
+    assert "argmax" not in text
+    (output,) = call_json("run", model, "--input", real_picture("cat_720p.jpg"))["outputs"]
+    assert (output["label"], output["argmax"]) == ("Egyptian cat", 286)
+    assert 0.7 < output["score"] < 0.9
+
+
+@pytest.mark.parametrize(("op", "label"), [("SOFTMAX", "class 2"), ("TANH", None)])
+def test_run_knows_classes_without_labels(op: str, label: str | None, tmp_path: Path) -> None:
+    b = ModelBuilder()
+    options = {"beta": 1.0} if op == "SOFTMAX" else {}
+    content = b.build([b.op(op, [b.input((1, 4))], [(1, 4)], **options)])
+    np.save(tmp_path / "x.npy", np.array([[0, 1, 2, 0]], np.float32))
+    model = saved(tmp_path / "m.tflite", content)
+    (output,) = call_json("run", model, "--input", tmp_path / "x.npy")["outputs"]
+    assert output["label"] == label
+    assert ("class 2" in call("run", model, "--input", tmp_path / "x.npy")) is (label is not None)

@@ -101,5 +101,5 @@ def test_commands_take_paths_through_bundles(tmp_path: Path) -> None:
     file = tmp_path / "hands.task"
     file.write_bytes(bundle())
     assert "RELU" in call("inspect", str(file / "tiny"))
-    text = call("inspect", str(file), status=1)
+    text = call("run", str(file), status=1)
     assert "hand.task/landmarks.tflite, tiny" in text

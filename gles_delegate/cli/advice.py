@@ -1,0 +1,158 @@
+"""What to change in a model so that the GPU runs more of it, or faster."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from gles_delegate.dispatch import Dispatch
+from gles_delegate.model.graph import Graph
+from gles_delegate.planning.lowering import Lowered
+from gles_delegate.planning.partition import Partition
+from gles_delegate.planning.plan import Plan
+
+CPU_FLOPS = 20e9
+"""Operations a second that a CPU of a few cores makes of a network; an estimate."""
+
+BUS_BYTES = 5e9
+"""Bytes a second between CPU and GPU; an estimate."""
+
+HAND_OVER = 1e-4
+"""Seconds that a hand-over between CPU and GPU takes besides; an estimate."""
+
+WORTH = 0.02
+"""Share of the work of a model from which on advice is given."""
+
+LEAST_MOVED = 1e5
+"""Bytes that are no matter."""
+
+MOST_NAMED = 5
+"""Nodes that a sentence names."""
+
+
+def advise(
+    graph: Graph, lowered: Lowered, partition: Partition, plans: Sequence[Plan]
+) -> Iterator[str]:
+    """Sentences on one subgraph, those that matter most first."""
+    yield from _cpu(graph, partition)
+    for segment, plan in zip(partition.segments, plans, strict=True):
+        if partition.reasons:
+            yield from _seam(graph, segment, plan)
+    dispatches = [dispatch for plan in plans for dispatch in plan.dispatches]
+    yield from _channels(graph, dispatches)
+    yield from _moves(graph, dispatches)
+    yield from _int64(graph, lowered)
+    for tensor in (graph.tensors[index] for index in graph.inputs):
+        if len(tensor.shape) == 4 and tensor.shape[0] > 1:
+            yield (
+                f"input {tensor.name!r} has a batch of {tensor.shape[0]}: export the model with a "
+                "batch of 1 if samples come one by one; resize_tensor_input makes larger ones"
+            )
+
+
+def _cpu(graph: Graph, partition: Partition) -> Iterator[str]:
+    """On what keeps nodes on the CPU, followers of the same cause left out."""
+    for reason, nodes in partition.report(graph).causes:
+        if reason.startswith(_FOLLOWS) or reason.endswith(_LATE):
+            continue
+        if reason.endswith("no GPU implementation"):
+            how = "use other ops, or have the app do it before or after the model"
+        elif "at run time" in reason:
+            how = "export the model with a constant there; sizes that follow from it are known then"
+        else:
+            how = "change that in the model"
+        yield f"the CPU runs {_nodes(graph, (node.index for node in nodes))}: {reason}; {how}"
+
+
+_FOLLOWS = ("max_delegated_partitions", "excluded by", "its result is", "other nodes that use")
+_LATE = "has a size known only at run time"
+
+
+def _seam(graph: Graph, segment: Sequence[int], plan: Plan) -> Iterator[str]:
+    """On a segment that is faster on the CPU than the copies of its tensors."""
+    flops = sum(dispatch.flops for dispatch in plan.dispatches)
+    moved = sum(value.nbytes for part in (plan.inputs, plan.outputs) for value in part.values())
+    if flops / CPU_FLOPS < HAND_OVER + moved / BUS_BYTES:
+        yield (
+            f"{_nodes(graph, segment)}: the GPU computes {_mega(flops)} MFLOP, for which "
+            f"{_mega(moved)} MB move between CPU and GPU, which takes longer than the CPU would; "
+            "unless the nodes beside them run on the GPU too, leave them out with "
+            "first_delegate_node_index and last_delegate_node_index"
+        )
+
+
+def _channels(graph: Graph, dispatches: Iterable[Dispatch]) -> Iterator[str]:
+    """On layers that compute channels for nothing: the GPU has four in a texel."""
+    last = set(graph.outputs)  # what an app wants cannot have other channels
+    for node in reversed(graph.in_order):
+        if node.op in _AT_THE_END and last.intersection(node.outputs):
+            last.update(node.inputs)
+    found: dict[tuple[int, int], list[int]] = {}
+    made = [d for d in dispatches if d.flops]
+    total = sum(d.flops for d in made)
+    for d in made:
+        channels, padded = d.output.channels, 4 * d.output.slices
+        lost = d.flops * (padded / channels - 1)
+        nodes = (graph.nodes[index] for index in (d.node, *d.fused))
+        if lost > WORTH * total and channels > 1 and not any(last & {*n.outputs} for n in nodes):
+            found.setdefault((channels, padded), []).append(d.node)
+    for (channels, padded), layers in found.items():
+        fewer = f", or {padded - 4}" if padded > 4 else ""
+        yield (
+            f"{_nodes(graph, layers)}: {channels} channels cost as much as {padded}; use {padded}"
+            f"{fewer}"
+        )
+
+
+_AT_THE_END = (
+    *("SOFTMAX", "LOGISTIC", "QUANTIZE", "DEQUANTIZE", "RESHAPE", "CONCATENATION", "TANH", "MUL"),
+    *("ADD", "SUB", "RESIZE_BILINEAR", "TRANSPOSE", "SQUEEZE", "STRIDED_SLICE", "ARG_MAX", "CAST"),
+)
+
+
+def _moves(graph: Graph, dispatches: Sequence[Dispatch]) -> Iterator[str]:
+    """On nodes that only move elements from one place to another."""
+    moves = [d for d in dispatches if d.shader == "view" and d.node >= 0]
+    ops = {node.index for node in graph.nodes if node.op in _MOVING}
+    nodes = sorted({d.node for d in moves} & ops)
+    total = sum(d.output.nbytes for d in dispatches)
+    moved = sum(d.output.nbytes for d in moves if d.node in ops)
+    if moved > max(WORTH * total, LEAST_MOVED):
+        yield (
+            f"{_nodes(graph, nodes)}: they only move elements, {_mega(moved)} MB a run, "
+            f"{moved / total:.0%} of all that is written; keep channels last, and change the order "
+            "of elements once, at the model's end, or not at all"
+        )
+
+
+_MOVING = ("RESHAPE", "TRANSPOSE", "SQUEEZE", "EXPAND_DIMS", "PACK", "UNPACK", "TILE", "GATHER")
+
+
+def _int64(graph: Graph, lowered: Lowered) -> Iterator[str]:
+    wide = {t.index for t in lowered.graph.tensors if t.dtype == "int64" and not t.is_constant}
+    nodes = [n.index for n in graph.nodes if wide.intersection((*n.inputs, *n.outputs))]
+    if nodes:
+        yield (
+            f"{_nodes(graph, nodes)}: int64 is int32 on the GPU, and is converted where it enters "
+            "and leaves; use int32"
+        )
+
+
+def _nodes(graph: Graph, nodes: Iterable[int]) -> str:
+    """Nodes in words: the first by their index, and how many of each op."""
+    listed = sorted(nodes)
+    more = f" ... {listed[-1]}" if len(listed) > MOST_NAMED else ""
+    numbers = ", ".join(map(str, listed[:MOST_NAMED]))
+    ops = count_ops(graph.nodes[index].op for index in listed)
+    return f"node{'s' if len(listed) > 1 else ''} {numbers}{more} ({ops})"
+
+
+def count_ops(ops: Iterable[str]) -> str:
+    """How many there are of each op, in words."""
+    counts = Counter(ops).most_common()
+    names = [f"{count} {op}" if count > 1 else op for op, count in counts[:MOST_NAMED]]
+    return ", ".join(names) + (" and others" if len(counts) > MOST_NAMED else "")
+
+
+def _mega(number: float) -> str:
+    return f"{number / 1e6:.2g}" if number < 1e7 else f"{number / 1e6:.0f}"
