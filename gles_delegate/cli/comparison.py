@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from gles_delegate.delegate import GpuDelegate
 from gles_delegate.errors import LiteRtError, ModelError
 from gles_delegate.interpreter import Interpreter as GpuInterpreter
-from gles_delegate.model.graph import Array, Graph, Node, Tensor
+from gles_delegate.model.graph import Array, Graph, Node, Signature, Tensor
 from gles_delegate.model.reader import ModelFile
 from gles_delegate.options import GpuDelegateOptions
 
@@ -68,8 +69,9 @@ def compare_outputs(
 ) -> list[Difference]:
     """Run a model on the GPU and on LiteRT's CPU, and compare the outputs.
 
-    Rounding adds up in a deep network, of 8-bit tensors above all, where LiteRT's kernels differ
-    from each other, too. An output that is further off than is allowed is judged by that.
+    Those of signatures of other subgraphs too, on random inputs. Rounding adds up in a deep
+    network, of 8-bit tensors above all, where LiteRT's kernels differ from each other, too. An
+    output that is further off than is allowed is judged by that.
 
     Args:
         feeds: The inputs by tensor index, of any size that the model can be resized to.
@@ -80,36 +82,86 @@ def compare_outputs(
         LiteRtError: LiteRT is not installed, or does not run the model.
         UnsupportedModelError, ContextError: As for `Interpreter`.
     """
-    graph = model.graph()
-    theirs = _litert(model, feeds)
-    makers = {index: node for node in graph.nodes for index in node.outputs}
-    if any(_has_dynamic_range(graph, node) for node in graph.nodes):
-        tolerance = max(tolerance, DYNAMIC_RANGE)
     with GpuDelegate(options) as delegate:
         ours = GpuInterpreter(**model.arguments, experimental_delegates=[delegate])
-        prepare(ours, feeds)
-        ours.invoke()
-        differences = [
-            _difference(
-                graph.tensors[index],
-                (makers[index].index, makers[index].op) if index in makers else (-1, "input"),
-                ours.get_tensor(index),
-                theirs.get_tensor(index),
-                tolerance,
-                steps,
-            )
-            for index in graph.outputs
-        ]
-    if all(difference.passed for difference in differences):
-        return differences
-    try:
-        plain = _litert(model, feeds, builtin=True)
-    except LiteRtError:  # only XNNPACK has some op
-        return differences
-    return [
-        replace(found, apart=_largest_error(plain.get_tensor(i), theirs.get_tensor(i)))
-        for found, i in zip(differences, graph.outputs, strict=True)
+        return compare_with(ours, model, feeds, tolerance, steps)
+
+
+def compare_with(
+    ours: Any, model: ModelFile, feeds: Mapping[int, Array], tolerance: float, steps: int
+) -> list[Difference]:
+    """See `compare_outputs`.
+
+    Args:
+        ours: An interpreter with a delegate, ours or LiteRT's.
+    """
+    graph = model.graph()
+    runs: list[_Run] = [
+        lambda interpreter: _run(interpreter, feeds, graph.outputs),
+        *(
+            partial(_run_signature, signature=s, graph=graph.subgraphs[s.subgraph])
+            for s in graph.signatures
+            if s.subgraph
+        ),
     ]
+    parts = [(graph, graph.outputs)] + [
+        (graph.subgraphs[s.subgraph], tuple(s.outputs.values()))
+        for s in graph.signatures
+        if s.subgraph
+    ]
+    found: list[Difference] = []
+    theirs: list[Array] = []
+    cpu = litert_cpu(model)
+    for run, (part, outputs) in zip(runs, parts, strict=True):
+        theirs += (expected := _on_cpu(run, cpu))
+        allowed = tolerance
+        if any(_has_dynamic_range(part, node) for node in part.nodes):
+            allowed = max(allowed, DYNAMIC_RANGE)
+        makers = {index: node for node in part.nodes for index in node.outputs}
+        for index, one, other in zip(outputs, run(ours), expected, strict=True):
+            node = makers.get(index)
+            made_by = (node.index, node.op) if node else (-1, "input")
+            found.append(_difference(part.tensors[index], made_by, one, other, allowed, steps))
+    if all(difference.passed for difference in found):
+        return found
+    try:
+        plain = litert_cpu(model, builtin=True)
+        others = [array for run in runs for array in _on_cpu(run, plain)]
+    except LiteRtError:  # only XNNPACK has some op
+        return found
+    return [
+        replace(difference, apart=_largest_error(one, other))
+        for difference, one, other in zip(found, others, theirs, strict=True)
+    ]
+
+
+_Run: TypeAlias = Callable[[Any], list[Array]]
+"""Runs an interpreter, and returns outputs."""
+
+
+def _run(interpreter: Any, feeds: Mapping[int, Array], outputs: Sequence[int]) -> list[Array]:
+    prepare(interpreter, feeds)
+    interpreter.invoke()
+    return [interpreter.get_tensor(index) for index in outputs]
+
+
+def _run_signature(interpreter: Any, signature: Signature, graph: Graph) -> list[Array]:
+    feeds = draw_inputs(graph, signature.inputs.values())
+    named = {name: feeds[index] for name, index in signature.inputs.items()}
+    results = interpreter.get_signature_runner(signature.key)(**named)
+    return [results[name] for name in signature.outputs]
+
+
+def _on_cpu(run: _Run, interpreter: Any) -> list[Array]:
+    """What LiteRT's CPU kernels compute.
+
+    Raises:
+        LiteRtError: They do not run the model.
+    """
+    try:
+        return run(interpreter)
+    except (RuntimeError, ValueError) as error:
+        raise LiteRtError(f"LiteRT does not run this model: {error}") from error
 
 
 def compare_nodes(
@@ -165,6 +217,12 @@ def random_feeds(model: ModelFile, seed: int = 0) -> dict[int, Array]:
     Raises:
         ModelError: An input is of a type that numpy does not have.
     """
+    graph = model.graph()
+    return draw_inputs(graph, graph.inputs, seed)
+
+
+def draw_inputs(graph: Graph, indices: Iterable[int], seed: int = 0) -> dict[int, Array]:
+    """See `random_feeds`."""
     rng = np.random.default_rng(seed)
 
     def draw(tensor: Tensor) -> Array:
@@ -175,8 +233,7 @@ def random_feeds(model: ModelFile, seed: int = 0) -> dict[int, Array]:
         low, high = tensor.limits if tensor.type.may_be_steps else (0, 1)
         return rng.integers(low, high, tensor.shape, endpoint=True).astype(tensor.dtype)
 
-    graph = model.graph()
-    return {index: draw(graph.tensors[index]) for index in graph.inputs}
+    return {index: draw(graph.tensors[index]) for index in indices}
 
 
 def _difference(
@@ -230,11 +287,7 @@ def _litert(
 ) -> Any:
     """LiteRT's interpreter after a run; arguments and errors are those of `litert_cpu`."""
     interpreter = litert_cpu(model, builtin, keep)
-    try:
-        prepare(interpreter, feeds)
-        interpreter.invoke()
-    except (RuntimeError, ValueError) as error:
-        raise LiteRtError(f"LiteRT does not run this model: {error}") from error
+    _on_cpu(lambda made: _run(made, feeds, ()), interpreter)
     return interpreter
 
 

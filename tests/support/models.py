@@ -1,5 +1,13 @@
 """The published models; the fixture `real_model` reads them."""
 
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
 REAL_MODELS = (
     "deeplabv3_257_mv_gpu",
     "face_detection_front",
@@ -23,3 +31,26 @@ OTHER_MODELS = (
     "tf2_mobilenet_v2_1.0_224_ptq",
 )
 """With 8-bit tensors, packed weights, or nodes that the GPU does not take."""
+
+_SENSIBLE: dict[str, dict[int, NDArray[Any]]] = {
+    "dynamic_shapes.bin": {2: np.full((1, 1), 17, np.float32)},  # rows of its result
+    "simple_scatter_nd_op.tflite": {0: np.array([[0, 5, 1, 9], [0, 127, 3, 127]], np.int32)},
+}
+
+
+def sensible_inputs(name: str) -> dict[int, NDArray[Any]]:
+    """Inputs, by tensor index, that random numbers do not suit, of a model by its file's name."""
+    return _SENSIBLE.get(PurePath(name).name, {})
+
+
+SLOW = {
+    "conv_huge_im2col",
+    "custom_ssd_mobilenet_v2_fpn_lite_320x320",
+    "face_landmark_with_attention",
+    "movenet_single_pose_lightning_ptq",
+    "nmp",
+    "style_transfer_f16_384",
+    "style_transfer_quantized_dynamic",
+    "twin_ssd_mobilenet_v2_300",
+}
+"""Names of models that take long on software GL: `make test-all` runs them."""
