@@ -118,7 +118,7 @@ def test_a_mixed_model_keeps_its_variables() -> None:
     state = (s.variable((2, 6)), s.variable((2, 6)))
     cell = lstm(s, s.feed((2, 4)), 4, 6, state)
     content = complete(
-        s, [s.op("CAST", [s.op("CAST", [cell], [s.tensor(dtype=np.int64)])], [s.tensor()]), cell]
+        s, [s.op("CAST", [s.op("CAST", [cell], [s.tensor(dtype=np.float64)])], [s.tensor()]), cell]
     )
     delegate, ours = mixed(content)
     theirs = litert_interpreter(content)
@@ -272,7 +272,7 @@ def test_a_failure_on_the_cpu_is_a_litert_error() -> None:
     s = Sketch(np.random.default_rng(0))
     x, at = s.op("RELU", [s.feed((2, 6))], [(2, 6)]), s.feed(values=[1, 0], dtype="int64")
     content = s.build([s.op("GATHER", [x, at], [s.tensor((2, 6))], axis=0)])
-    delegate, interpreter = mixed(content)
+    delegate, interpreter = mixed(content, last_delegate_node_index=0)
     with delegate:
         for _ in range(2):
             with pytest.raises(gd.LiteRtError, match="gather index out of bounds") as caught:
@@ -288,9 +288,9 @@ def test_a_failure_on_the_cpu_is_a_litert_error() -> None:
 
 def test_shapes_that_a_node_on_the_cpu_refuses() -> None:
     s = Sketch(np.random.default_rng(0))
-    whole = s.op("CAST", [s.op("RELU", [s.feed((2, 6))], [(2, 6)])], [s.tensor((2, 6), np.int64)])
+    whole = s.op("CAST", [s.op("RELU", [s.feed((2, 6))], [(2, 6)])], [s.tensor((2, 6), np.float64)])
     shape = s.constant(np.array([3, 4], np.int32))
-    content = s.build([s.op("RESHAPE", [whole, shape], [s.tensor((3, 4), np.int64)])])
+    content = s.build([s.op("RESHAPE", [whole, shape], [s.tensor((3, 4), np.float64)])])
     delegate, interpreter = mixed(content)
     with delegate:
         interpreter.resize_tensor_input(interpreter.get_input_details()[0]["index"], (2, 7))
