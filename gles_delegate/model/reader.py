@@ -128,7 +128,7 @@ def _open(path: str | bytes | os.PathLike[str]) -> tuple[Content, Path | None, s
         bundle = next((parent for parent in file.parents if parent.is_file()), None)
         if bundle is not None:
             return _content(bundle), bundle, file.relative_to(bundle).as_posix()
-        return _content(file), file if file.is_file() else None, None
+        return _content(file), file.absolute() if file.is_file() else None, None
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name
         name, reason = repr(os.fspath(path)), getattr(error, "strerror", None) or error
         if len(name) > _LONGEST_NAME:

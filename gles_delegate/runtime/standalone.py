@@ -176,7 +176,8 @@ class StandAlone:
                 "nodes compute"
             )
         if index not in self._arrays or not self._ready:
-            raise ValueError("the interpreter is not ready: call allocate_tensors() first")
+            how = "call its signature's runner" if self._graph.index else "call allocate_tensors()"
+            raise ValueError(f"the interpreter is not ready: {how} first")
         if tensor.is_variable:
             self._segment.read_variable(index, self._arrays[index])
         elif index in self.delegation.bindings:

@@ -33,7 +33,7 @@ def is_named(graph: Graph, seed: int, ours: Arrays, theirs: Arrays) -> bool:
 
 def _has_overflows(graph: Graph, seed: int) -> bool:
     """Whether LiteRT's 8-bit kernels exceed their integers, or do not initialise a result."""
-    quantized = [t for t in graph.tensors if t.is_quantized and t.type.is_byte]
+    quantized = [t for t in graph.tensors if t.is_quantized and t.type.bits == 8]
     scales = [scale for tensor in quantized for scale in tensor.quantization.scales]
     if not scales:
         return False

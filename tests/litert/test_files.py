@@ -135,6 +135,20 @@ def test_other_weights_make_a_stored_model_stale(tmp_path: Path) -> None:
     check_layers(ours, path, serialization_dir=tmp_path, model_token="m")
 
 
+def test_the_folder_may_change_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LiteRT, which another signature needs, opens the file itself."""
+    monkeypatch.chdir(tmp_path)
+    b = ModelBuilder()
+    b.subgraph(lambda inner: [inner.op("TANH", [inner.op("ABS", [inner.input(SHAPE)])])])
+    y = b.op("NEG", [b.input(SHAPE)], [SHAPE])
+    Path("m.tflite").write_bytes(b.build([y], signatures={"s": ({"x": 0}, {"y": 2}, 1)}))
+    with gd.GpuDelegate(gd.GpuDelegateOptions(last_delegate_node_index=0)) as delegate:
+        interpreter = gd.Interpreter("m.tflite", experimental_delegates=[delegate])
+        monkeypatch.chdir("/")
+        result = interpreter.get_signature_runner()(x=X)["y"]
+        np.testing.assert_allclose(result, np.tanh(np.abs(X)), rtol=0, atol=1e-5)
+
+
 @both_hosts
 def test_weights_behind_the_model(host: Host, tmp_path: Path) -> None:
     check_layers(host, with_weights_behind(tmp_path / "m.tflite", 4096))
