@@ -81,6 +81,7 @@ OPTIONS_2 = {
     "STABLEHLO_COMPOSITE": COMPOSITE_OPTIONS,
     "STABLEHLO_GATHER": 16,
     "STABLEHLO_PAD": 10,
+    "STABLEHLO_SCATTER": 7,
 }
 """Number in ``union BuiltinOptions2`` of the options of each op that has them there."""
 

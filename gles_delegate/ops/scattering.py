@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 
 from gles_delegate.dispatch import Call, Define, Operand, Shape, Step
 from gles_delegate.ops.elementwise import inputs, refuse_quantized
 from gles_delegate.ops.lib.grid import make_grid
-from gles_delegate.ops.lib.registry import NodeView, Options, Unsupported, one_integer, op
+from gles_delegate.ops.lib.registry import (
+    Bool,
+    Int32,
+    Longs,
+    NodeView,
+    Options,
+    Uint64,
+    Unsupported,
+    one_integer,
+    op,
+)
 from gles_delegate.ops.lib.strides import row_major
 from gles_delegate.ops.lib.views import View, reshape_view, view
 from gles_delegate.ops.reduce import LEAST, MOST, Reduction
@@ -67,6 +78,88 @@ def sparse_to_dense(node: NodeView, options: Options) -> list[Step]:
     number: Define = others[0].item()
     reduction = Reduction("LATER", {values.kind: LEAST["int"] if number == -(2**31) else number})
     return steps + _scattered(node, (0, 2), values, shape, depth, reduction)
+
+
+@dataclass(frozen=True)
+class StablehloScatterOptions(Options):
+    indices_are_sorted: Bool = False
+    update_window_dims: Longs = ()
+    inserted_window_dims: Longs = ()
+    scatter_dims_to_operand_dims: Longs = ()
+    index_vector_dim: Uint64 = 0
+    unique_indices: Bool = False
+    update_computation: Int32 = 0
+
+
+_COMBINED = {
+    (): "LATER",
+    ("STABLEHLO_ADD",): "SUM",
+    ("STABLEHLO_MULTIPLY",): "PRODUCT",
+    ("STABLEHLO_MAXIMUM",): "LARGEST",
+    ("STABLEHLO_MINIMUM",): "SMALLEST",
+}
+"""What the ops of a subgraph do, of those that LiteRT takes."""
+
+
+@op("STABLEHLO_SCATTER", options=StablehloScatterOptions)
+def stablehlo_scatter(node: NodeView, options: StablehloScatterOptions) -> list[Step]:
+    """A tensor with windows put into it, or added to it, where indices say."""
+    refuse_quantized(node)
+    types = ("float32", "int32", "int8", "uint8", "int16", "bool")
+    x, updates = inputs(node, (0, 2), *types)
+    indices, dtype = node.input(1, "int"), node.dtype(0)
+    rank, axes, batch = len(x.shape), options.scatter_dims_to_operand_dims, indices.shape
+    along, graphs = options.index_vector_dim, node.graph.subgraphs
+    if not batch or along != len(batch) - 1:  # of other ones, LiteRT reads what is no index
+        raise Unsupported(f"indices along axis {along} of {list(batch)}; expected the last")
+    batch, depth = batch[:-1], batch[-1]
+    if not 0 <= options.update_computation < len(graphs):
+        raise Unsupported(f"no subgraph {options.update_computation}")
+    combined = tuple(inner.op for inner in graphs[options.update_computation].nodes)
+    if combined not in _COMBINED or dtype == "float16" or (dtype == "bool" and combined):
+        raise Unsupported(f"{dtype} combined by {', '.join(combined)}")
+    inserted = options.inserted_window_dims
+    kept = [axis for axis in range(rank) if axis not in inserted]
+    window = updates.shape[len(batch) :]
+    if (
+        not rank
+        or len(axes) != depth
+        or sorted({*axes}) != sorted(axes)
+        or not {*axes, *inserted} <= {*range(rank)}
+        or updates.shape[: len(batch)] != batch
+        or len(window) != len(kept)
+        or options.update_window_dims != tuple(range(len(batch), len(updates.shape)))
+    ):
+        raise Unsupported(
+            f"{options} of {list(x.shape)} by indices of {list(indices.shape)} and updates of "
+            f"{list(updates.shape)}; expected windows in the last dimensions"
+        )
+    sizes, strides = [1] * rank, [0] * rank
+    for axis, size, stride in zip(kept, window, row_major(window), strict=True):
+        sizes[axis], strides[axis] = size, stride
+    count = prod(batch)
+    defines: dict[str, Define] = {
+        "COMBINE": _COMBINED[combined],
+        "COUNT": count,
+        "DIMS": rank,
+        "SIZES": x.shape,
+        "INDEX_OF": tuple(axes.index(axis) if axis in axes else -1 for axis in range(rank)),
+        "DEPTH": depth,
+        "INDEX_CHANNELS": max(indices.channels, 1),
+        "INDEX_PIXELS": indices.pixels,
+        "WINDOW": prod(window),
+        "WINDOW_SIZES": tuple(sizes),
+        "WINDOW_STRIDES": tuple(strides),
+        "UPDATE_CHANNELS": max(updates.channels, 1),
+        "UPDATE_PIXELS": updates.pixels,
+    }
+    output = node.output(x.shape, kind=x.kind, dtype=dtype)
+    grid = make_grid(output.pixels, output.slices, node.limits)
+    wraps = dtype in ("int8", "uint8", "int16")
+    wrapped = (Call(f"CAST_TO_{dtype.upper()}"),) if wraps else ()
+    reads, passes = (x, indices, updates), 4 * (count + 1) + 1
+    name = "stablehlo_scatter"
+    return [node.dispatch(name, reads, output, grid, defines, wrapped, passes=passes)]
 
 
 @op("SEGMENT_SUM")

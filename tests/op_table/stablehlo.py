@@ -11,6 +11,7 @@ import numpy as np
 from tests.op_table.base import Attributes, Cases, Op, random_dims
 from tests.op_table.typed import TYPES, data, meaning, random_values
 from tests.support.sketch import Dims, Sketch
+from tests.support.tflite_builder import ModelBuilder
 
 
 def gather(
@@ -113,7 +114,89 @@ def pad_random(rng: random.Random) -> Attributes:
     return dict(x=x, low=low, high=high, inside=tuple(rng.randint(0, 2) for _ in x))
 
 
+def scatter(
+    s: Sketch,
+    op: str,
+    x: Dims,
+    at: Dims,
+    sizes: Dims,
+    axes: Dims,
+    dropped: Dims = (),
+    along: int | None = None,
+    by: str = "",
+    spread: int = 0,
+    first: bool = False,
+    special: bool = False,
+    constant: bool = False,
+    wide: bool = False,
+    dtype: str = "float32",
+) -> int:
+    """``sizes``: of windows, in all dimensions of ``x``; ``by``: the op that combines.
+
+    ``first``: windows lie in the first dimensions of the updates.
+    """
+
+    def region(inner: ModelBuilder) -> list[int]:
+        both = [inner.input((), dtype), inner.input((), dtype)]
+        return [inner.op(f"STABLEHLO_{by}", both, [()])] if by else both[1:]
+
+    along = len(at) - 1 if along is None else along
+    kind = "int64" if wide else "int32"
+    values = np.asarray(s.rng.integers(-spread, max(x) + spread, at), kind)
+    batch = tuple(n for dim, n in enumerate(at) if dim != along)
+    window = tuple(n for axis, n in enumerate(sizes) if axis not in dropped)
+    update_shape = (*window, *batch) if first else (*batch, *window)
+    place = 0 if first else len(batch)
+    arrays = [random_values(s, shape, dtype) for shape in (x, update_shape)]
+    if special:
+        for array in arrays:
+            array.ravel()[::3], array.ravel()[1::4] = np.nan, np.inf
+    source = s.feed(values=arrays[0], dtype=dtype)
+    indices = s.constant(values) if constant else s.feed(values=values, dtype=kind)
+    return s.op(
+        op, [source, indices, s.feed(values=arrays[1], dtype=dtype)], [s.tensor(None, dtype)],
+        update_window_dims=tuple(range(place, place + len(window))), inserted_window_dims=dropped,
+        scatter_dims_to_operand_dims=axes, index_vector_dim=along,
+        update_computation_subgraph_index=s.subgraph(region),
+    )  # fmt: skip
+
+
+def scatter_cases() -> Iterator[Attributes]:
+    rows = dict(x=(5, 7), sizes=(1, 7), axes=(0,), dropped=(0,))
+    for by in ("", "ADD", "MULTIPLY", "MAXIMUM", "MINIMUM"):
+        yield dict(rows, at=(4, 1), by=by)
+        yield dict(rows, at=(9, 1), by=by, dtype="int32", spread=2)
+        yield dict(x=(5, 8), sizes=(2, 3), axes=(1, 0), at=(6, 2), by=by, spread=3)
+        yield dict(rows, at=(20, 1), by=by, dtype="int8")
+    for by in ("MAXIMUM", "MINIMUM"):
+        yield dict(rows, at=(9, 1), by=by, special=True)
+    for constant in (False, True):
+        yield dict(rows, at=(2, 3, 1), constant=constant, wide=True)
+    cube = dict(x=(4, 5, 6), sizes=(1, 2, 3), dropped=(0,), by="ADD")
+    for axes in itertools.permutations(range(3)):
+        yield dict(cube, at=(7, 3), axes=axes, spread=1)
+    yield dict(cube, at=(2, 3, 2), axes=(2, 0))
+    yield dict(x=(4, 5), sizes=(1, 1), dropped=(0, 1), at=(6, 2), axes=(0, 1), by="ADD")
+    yield dict(x=(1, 9, 2, 8), sizes=(1, 1, 2, 8), at=(1,), axes=(1,), dropped=(1,))
+    yield dict(x=(9,), sizes=(3,), at=(1,), axes=(0,))
+    for dtype in ("uint8", "int16", "bool"):
+        yield dict(rows, at=(4, 1), dtype=dtype)
+
+
+def scatter_random(rng: random.Random) -> Attributes:
+    x = random_dims(rng, rng.randint(1, 4), 6)
+    axes = tuple(rng.sample(range(len(x)), rng.randint(1, len(x))))
+    dropped = tuple(axis for axis in range(len(x)) if rng.random() < 0.4)
+    sizes = tuple(1 if a in dropped else rng.randint(1, n) for a, n in enumerate(x))
+    at = (*random_dims(rng, rng.randint(0, 2), 4), len(axes))
+    by = rng.choice(("", "ADD", "MAXIMUM"))
+    return dict(
+        x=x, at=at, sizes=sizes, axes=axes, dropped=dropped, by=by, spread=rng.randint(0, 3)
+    )
+
+
 OPS: dict[str, Op] = {
+    "STABLEHLO_SCATTER": Op(scatter, scatter_cases, scatter_random),
     "STABLEHLO_GATHER": Op(gather, gather_cases, gather_random),
     "STABLEHLO_PAD": Op(pad, pad_cases, pad_random),
 }
@@ -123,5 +206,13 @@ LEFT_TO_LITERT: Cases = (
         "STABLEHLO_GATHER",
         dict(x=(5, 7), at=(1, 4), sizes=(1, 7), axes=(0,), dropped=(0,), offsets=(1,), along=0),
     ),
+    (
+        "STABLEHLO_SCATTER",
+        dict(x=(5, 7), at=(1, 4), sizes=(1, 7), axes=(0,), dropped=(0,), along=0),
+    ),
+    (
+        "STABLEHLO_SCATTER",
+        dict(x=(5, 7), at=(4, 1), sizes=(1, 7), axes=(0,), dropped=(0,), first=True),
+    ),
 )
-"""Index vectors that do not lie along the last dimension."""
+"""Index vectors that do not lie along the last dimension, windows that do not lie in the last."""

@@ -62,6 +62,9 @@ _FIELDS = {
     "start_index_map:[int64] index_vector_dim:int64 slice_sizes:[int64] indices_are_sorted:bool",
     "StablehloPadOptions": "edge_padding_low:[int64] edge_padding_high:[int64] "
     "interior_padding:[int64]",
+    "StablehloScatterOptions": "indices_are_sorted:bool update_window_dims:[int64] "
+    "inserted_window_dims:[int64] scatter_dims_to_operand_dims:[int64] index_vector_dim:int64 "
+    "unique_indices:bool update_computation_subgraph_index:int32",
     "RandomOptions": "seed:int64 seed2:int64",
     "CastOptions": "in_data_type:int8 out_data_type:int8",
     "ConcatenationOptions": f"axis:int32 {CLAMP}",

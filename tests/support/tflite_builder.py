@@ -37,6 +37,7 @@ _SHARED_OPTIONS = {
 _SECOND_OPTIONS = {
     "STABLEHLO_GATHER": "StablehloGatherOptions",
     "STABLEHLO_PAD": "StablehloPadOptions",
+    "STABLEHLO_SCATTER": "StablehloScatterOptions",
 }
 _OPTIONS_BY_LOWER_NAME = {name.lower(): name for name in BUILTIN_OPTIONS}
 _PLACEHOLDER = BUILTIN_OPERATORS.index("PLACEHOLDER_FOR_GREATER_OP_CODES")
