@@ -1,4 +1,4 @@
-"""LSTM with the basic kernel: five inputs, four outputs, its state in variable tensors."""
+"""LSTM, with the full and the basic kernel, and LSTMs over sequences."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ from gles_delegate.ops.conv import product
 from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.registry import Bool, Float32, Int8, NodeView, Options, Unsupported, op
 from gles_delegate.ops.lib.views import Region, View, view
+from gles_delegate.ops.recurrent import ABSENT, GATES, Course, LstmInputs, lstm_layer
 
 BASIC = 1
+INPUTS = LstmInputs(
+    (1, 2, 3, 4), (5, 6, 7, 8), (9, 10, 11), (12, 13, 14, 15), (16, 17), (18, 19),
+    (20, 21, 22, 23), ABSENT, (ABSENT,) * GATES,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -22,11 +27,44 @@ class LstmOptions(Options):
     asymmetric_quantize_inputs: Bool = False
 
 
+@dataclass(frozen=True)
+class SequenceLstmOptions(Options):
+    fused_activation: Int8 = 0
+    cell_clip: Float32 = 0.0
+    proj_clip: Float32 = 0.0
+    time_major: Bool = False
+
+
+@op("UNIDIRECTIONAL_SEQUENCE_LSTM", max_version=4, options=SequenceLstmOptions)
+def unidirectional_sequence_lstm(node: NodeView, options: SequenceLstmOptions) -> list[Step]:
+    course = Course.of(node.input(0), options.time_major)
+    clips = (options.cell_clip, options.proj_clip)
+    steps, history, channels = lstm_layer(node, INPUTS, course, options.fused_activation, clips)
+    output = node.output(course.shape(channels))
+    seen = course.seen(history, channels)
+    return [*steps, view(history, output, seen, node.limits, node.index)]
+
+
 @op("LSTM", max_version=4, options=LstmOptions)
 def lstm(node: NodeView, options: LstmOptions) -> list[Step]:
-    """Like LiteRT, ignore the fused activation (always TANH) and clipping."""
-    if options.kernel_type != BASIC:
-        raise Unsupported("the full kernel; expected the basic one")
+    if options.kernel_type == BASIC:
+        return _basic(node)
+    x = node.input(0)
+    if len(x.shape) != 2:
+        raise Unsupported(f"an input of shape {list(x.shape)}; expected rank 2")
+    course = Course(1, x.pixels)
+    clips = (options.cell_clip, options.proj_clip)
+    steps, history, channels = lstm_layer(node, INPUTS, course, options.fused_activation, clips)
+    output = node.output((x.pixels, channels))
+    seen = course.seen(history, channels)
+    return [*steps, view(history, output, seen, node.limits, node.index)]
+
+
+def _basic(node: NodeView) -> list[Step]:
+    """The kernel with five inputs and four outputs, its state in inputs, too.
+
+    Like LiteRT, ignore the fused activation (always TANH) and clipping.
+    """
     x, before, old = node.input(0), node.input(1), node.input(4)
     if len(x.shape) != 2 or len(old.shape) != 2 or before.shape != old.shape:
         raise Unsupported(

@@ -56,6 +56,13 @@ _FIELDS = {
     "AddOptions": f"{CLAMP} pot_scale_int16:bool",
     "ArgMaxOptions": "output_type:int8",
     "ArgMinOptions": "output_type:int8",
+    "BidirectionalSequenceLSTMOptions": (
+        f"{CLAMP} cell_clip:float32 proj_clip:float32 merge_outputs:bool time_major:bool "
+        "asymmetric_quantize_inputs:bool"
+    ),
+    "BidirectionalSequenceRNNOptions": (
+        f"time_major:bool {CLAMP} merge_outputs:bool asymmetric_quantize_inputs:bool"
+    ),
     "BatchMatMulOptions": "adj_x:bool adj_y:bool asymmetric_quantize_inputs:bool",
     "BucketizeOptions": "boundaries:[float32]",
     "StablehloGatherOptions": "offset_dims:[int64] collapsed_slice_dims:[int64] "
@@ -68,6 +75,10 @@ _FIELDS = {
     "RandomOptions": "seed:int64 seed2:int64",
     "CastOptions": "in_data_type:int8 out_data_type:int8",
     "ConcatenationOptions": f"axis:int32 {CLAMP}",
+    "Conv3DOptions": (
+        f"padding:int8 stride_d:int32 stride_w:int32 stride_h:int32 {CLAMP} "
+        "dilation_d_factor:int32 dilation_w_factor:int32 dilation_h_factor:int32"
+    ),
     "Conv2DOptions": f"{STRIDE} {CLAMP} {DILATION} quantized_bias_type:int8",
     "CumsumOptions": "exclusive:bool reverse:bool",
     "DepthToSpaceOptions": "block_size:int32",
@@ -96,12 +107,15 @@ _FIELDS = {
     "OneHotOptions": "axis:int32",
     "PackOptions": "values_count:int32 axis:int32",
     "Pool2DOptions": f"{STRIDE} filter_width:int32 filter_height:int32 {CLAMP}",
+    "RNNOptions": f"{CLAMP} asymmetric_quantize_inputs:bool",
     "ReducerOptions": "keep_dims:bool",
     "ReshapeOptions": "new_shape:[int32]",
     "ResizeBilinearOptions": "- - align_corners:bool half_pixel_centers:bool",
     "ResizeNearestNeighborOptions": "align_corners:bool half_pixel_centers:bool",
     "ReverseSequenceOptions": "seq_dim:int32 batch_dim:int32",
     "ShapeOptions": "out_type:int8",
+    "SVDFOptions": f"rank:int32 {CLAMP} asymmetric_quantize_inputs:bool",
+    "SequenceRNNOptions": f"time_major:bool {CLAMP} asymmetric_quantize_inputs:bool",
     "SoftmaxOptions": "beta:float32",
     "SpaceToDepthOptions": "block_size:int32",
     "SplitOptions": "num_splits:int32",

@@ -29,6 +29,8 @@ _SHARED_OPTIONS = {
     "MINIMUM": "MaximumMinimumOptions",
     "L2_NORMALIZATION": "L2NormOptions",
     **dict.fromkeys(["MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM"], "RandomOptions"),
+    "CONV_3D_TRANSPOSE": "Conv3DOptions",
+    "UNIDIRECTIONAL_SEQUENCE_RNN": "SequenceRNNOptions",
     **dict.fromkeys(
         ["MEAN", "SUM"] + [f"REDUCE_{name}" for name in ("MAX", "MIN", "PROD", "ANY", "ALL")],
         "ReducerOptions",
@@ -127,6 +129,7 @@ class ModelBuilder:
         *,
         version: int = 1,
         custom_options: bytes = b"",
+        intermediates: Sequence[int] = (),
         **options: Any,
     ) -> int:
         """Append an operator and return its first output.
@@ -158,6 +161,7 @@ class ModelBuilder:
                 "builtin_options_2_type": OPTIONS_2[name] if second else 0,
                 "builtin_options_2": packed if second else None,
                 "custom_options": list(custom_options) or None,
+                "intermediates": list(intermediates) or None,
             }
         )
         return produced[0] if produced else NO_INPUT

@@ -1,0 +1,139 @@
+"""Recurrent layers."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+
+import numpy as np
+
+from tests.op_table.base import Attributes, Cases, Op, random_dims
+from tests.support.sketch import Dims, Sketch
+from tests.support.tflite_builder import NO_INPUT, quantization
+
+ACTIVATIONS = ("RELU", "RELU_N1_TO_1", "RELU6", "TANH")
+FEATURES = ("cifg", "peephole", "norm", "projection", "projection bias", "diagonal")
+
+
+def matrix(s: Sketch, shape: Dims, stored: str = "float32") -> int:
+    """Weights: "float32", "int8" with a scale, or "rounded" to the numbers that int8 stands for."""
+    values = s.normal(shape, 1.5 / np.sqrt(shape[-1]))
+    if stored == "float32":
+        return s.constant(values)
+    scale = np.float32(np.abs(values).max() / 127)
+    steps = np.rint(values / scale)
+    if stored == "rounded":
+        return s.constant(np.asarray(steps * scale, np.float32))
+    return s.constant(steps.astype(np.int8), quantization=quantization(scale))
+
+
+def full_lstm(
+    s: Sketch,
+    op: str,
+    x: Dims = (2, 3, 7),
+    units: int = 5,
+    features: tuple[str, ...] = (),
+    outputs: int = 0,
+    time_major: bool = False,
+    cell_clip: float = 0.0,
+    proj_clip: float = 0.0,
+    act: str = "TANH",
+    inputs: int = 24,
+    stored: str = "float32",
+) -> int:
+    """``outputs``: channels of the projection; ``inputs``: how many the node has.
+
+    ``stored``: how matrices are; see `matrix`.
+    """
+    depth = x[-1]
+    batch = x[0] if op == "LSTM" or not time_major else x[1]
+    outputs = outputs or units
+
+    def weights(*shape: int, has: bool = True) -> int:
+        if not has:
+            return NO_INPUT
+        return matrix(s, shape, stored) if len(shape) > 1 else s.constant(s.normal(shape, 0.5))
+
+    gates = [i > 0 or "cifg" not in features for i in range(4)]
+    recurrent = (units,) if "diagonal" in features else (units, outputs)
+    peephole, norm = "peephole" in features, "norm" in features
+    projected = "projection" in features
+    data = s.feed(x)
+    nodes = [
+        data,
+        *(weights(units, depth, has=has) for has in gates),
+        *(weights(*recurrent, has=has) for has in gates),
+        *(matrix(s, (units,), stored) if peephole and gates[i] else NO_INPUT for i in (0, 1, 3)),
+        *(weights(units, has=has) for has in gates),
+        weights(outputs, units, has=projected),
+        weights(outputs, has="projection bias" in features),
+        s.variable((batch, outputs)),
+        s.variable((batch, units)),
+        *(weights(units, has=norm and has) for has in gates),
+    ]
+    options = {} if op == "LSTM" else {"time_major": time_major}
+    return s.op(
+        op, nodes[:inputs], [s.tensor()], cell_clip=cell_clip, proj_clip=proj_clip,
+        fused_activation_function=act, **options,
+    )  # fmt: skip
+
+
+def with_projection(features: tuple[str, ...]) -> Attributes:
+    outputs = 3 if "projection" in features else 0
+    return dict(features=features, outputs=outputs)
+
+
+def full_lstm_cases(shapes: tuple[Dims, ...]) -> Iterator[Attributes]:
+    for x, units in itertools.product(shapes, (1, 4, 5, 8)):
+        yield dict(x=x, units=units)
+    for count in range(1, 6):
+        for features in itertools.combinations(FEATURES[:5], count):
+            if "projection bias" not in features or "projection" in features:
+                yield dict(x=shapes[0], units=6, **with_projection(features))
+    for act in ACTIVATIONS:
+        yield dict(x=shapes[1], act=act)
+    clips = dict(cell_clip=0.3, proj_clip=0.2)
+    yield dict(x=shapes[0], **clips)
+    yield dict(x=shapes[0], **clips, **with_projection(("projection", "norm")))
+    yield dict(x=shapes[0], inputs=20)
+    yield dict(x=(*shapes[-1][:-1], 65), units=130)
+    yield dict(x=(*shapes[-1][:-1], 64), units=128, outputs=96, features=("projection", "norm"))
+
+
+def sequence_lstm_cases() -> Iterator[Attributes]:
+    yield from full_lstm_cases(((2, 3, 7), (1, 4, 4), (3, 1, 5), (3, 2, 8)))
+    for x in ((2, 3, 7), (5, 1, 4), (1, 3, 6), (4, 5, 3)):
+        yield dict(x=x, time_major=True)
+    yield dict(x=(3, 2, 7), time_major=True, **with_projection(("projection", "norm", "peephole")))
+    for features in (("diagonal",), ("diagonal", "cifg"), ("diagonal", "norm", "peephole")):
+        yield dict(features=features)
+    yield dict(x=(1, 40, 6), units=9)
+
+
+def lstm_random(rng: random.Random) -> Attributes:
+    features = tuple(name for name in FEATURES[:4] if rng.random() < 0.4)
+    units = rng.randint(1, 24)
+    # LiteRT writes past its memory if there are more outputs than units.
+    outputs = rng.randint(1, units) if "projection" in features else 0
+    clips = dict(cell_clip=rng.choice((0.0, 0.5)), proj_clip=rng.choice((0.0, 0.5)))
+    return dict(units=units, features=features, outputs=outputs, **clips)
+
+
+OPS: dict[str, Op] = {
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": Op(
+        full_lstm,
+        sequence_lstm_cases,
+        lambda rng: dict(lstm_random(rng), x=random_dims(rng, 3, 7), time_major=rng.random() < 0.5),
+    ),
+    "LSTM (full)": Op(
+        lambda s, op, **rest: full_lstm(s, "LSTM", **rest),
+        lambda: full_lstm_cases(((3, 7), (1, 4), (2, 5), (2, 8))),
+        lambda rng: dict(lstm_random(rng), x=random_dims(rng, 2, 9)),
+    ),
+}
+
+LITERT_REFUSES: Cases = (
+    ("UNIDIRECTIONAL_SEQUENCE_LSTM", dict(x=(2, 7))),
+    ("UNIDIRECTIONAL_SEQUENCE_LSTM", dict(features=("norm",), inputs=20 + 1)),
+)
