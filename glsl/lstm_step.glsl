@@ -22,6 +22,28 @@
 #define ACTIVATION TANH
 #define CELL_CLIP 0.0  // 0: no limit
 #define PROJECTION_CLIP 0.0
+
+// 1: computed in integers. Sums of gates are kept as multiples of 1 / GATE_STEPS, the other numbers of
+// the history as those that they stand for.
+#define INTEGER 0
+#define GATE_STEPS vec4(4096.0)
+#define INPUT_PARTS vec4(128.0)  // see `rounded`
+#define RECURRENT_PARTS vec4(128.0)
+#define PEEPHOLE_PARTS vec4(128.0)
+#define NORM_PARTS vec4(128.0)
+#define OUTPUT_PARTS 128.0
+#define NORM_SCALES vec4(0.0001)  // those of the coefficients, and 1024 times those of the biases
+#define NORM_GUARDS vec4(1.0)  // the variances to use instead of 0
+#define CELL_SCALE 0.00048828125  // two to the power of CELL_EXPONENT
+#define CELL_EXPONENT (-11)
+#define CELL_LIMIT 0  // 0: none
+#define RESULT_STEPS 9.3e-8  // of which the result of a cell has 2^30 or less
+#define RESULT_OFFSET 3.0  // is added to the result of a cell before it is limited to 8 bits
+#define RESULT_ZERO 3.0  // and subtracted then, to get a multiple of RESULT_SCALE
+#define RESULT_SCALE 0.01
+#define OUTPUT_SCALE 0.01
+#define OUTPUT_ZERO 3.0
+#define OUTPUT_LIMIT 0.0  // the largest integer of a projection, 0: any
 #endif
 #if STAGE == 3
 #define JOINED vec4
@@ -29,6 +51,9 @@
 #define JOINED mat4
 #endif
 #include "lib/recurrence.glsl"
+#if INTEGER
+#include "lib/fixed_point.glsl"
+#endif
 
 INPUT0(X)
 INPUT1(W)
@@ -39,6 +64,16 @@ INPUT1(W)
 #define PARAMETER(row, slice) LOAD(W, (16 * STATE_SLICES + (row)) * UNIT_SLICES + (slice))
 
 vec4 limited(vec4 v, float limit) { return limit > 0.0 ? clamp(v, -limit, limit) : v; }
+
+#if INTEGER
+// Rounded as a multiplication by a fixed-point number is: to parts of an integer, and then again.
+vec4 rounded(vec4 v, float parts) { return nearest(nearest(v * parts) / parts); }
+
+#define ADDED(sum, v, gate, parts) \
+  clamp(sum + rounded((v)*GATE_STEPS[gate], parts[gate]), -32768.0, 32767.0)
+#else
+#define ADDED(sum, v, gate, parts) ((sum) + (v))
+#endif
 
 #if STAGE != 3
 // What the inputs and the output state add up to in each gate.
@@ -53,12 +88,15 @@ mat4 sums_of(int slice, int batch) {
   }
   JOIN(sums, SUM)
 #pragma unroll
-  for (int gate = 0; gate < 4; ++gate)
-    if (gate >= CIFG) sums[gate] += LOAD_STEP(X, gate * UNIT_SLICES + slice, batch);
+  for (int gate = 0; gate < 4; ++gate) {
+    vec4 of_input = LOAD_STEP(X, gate * UNIT_SLICES + slice, batch);
+    of_input = ADDED(vec4(0.0), of_input, gate, INPUT_PARTS);
+    if (gate >= CIFG) sums[gate] = ADDED(of_input, sums[gate], gate, RECURRENT_PARTS);
+  }
 #if PEEPHOLE
   vec4 cell = before(CELL + slice, batch);
-  sums[0] += PARAMETER(0, slice) * cell;
-  sums[1] += PARAMETER(1, slice) * cell;
+  sums[0] = ADDED(sums[0], PARAMETER(0, slice) * cell, 0, PEEPHOLE_PARTS);
+  sums[1] = ADDED(sums[1], PARAMETER(1, slice) * cell, 1, PEEPHOLE_PARTS);
 #endif
   return sums;
 }
@@ -66,7 +104,7 @@ mat4 sums_of(int slice, int batch) {
 // The sum for the output gate, which sees the new cell state.
 vec4 output_sum(vec4 sum, vec4 cell, int slice) {
 #if PEEPHOLE
-  sum += PARAMETER(2, slice) * cell;
+  sum = ADDED(sum, PARAMETER(2, slice) * cell, 3, PEEPHOLE_PARTS);
 #endif
   return sum;
 }
@@ -78,6 +116,25 @@ vec4 sum_at(int gate, int slice, int batch) {
 }
 
 // A gate's sum with the mean 0 and the variance 1 over all units, and then scaled.
+#if INTEGER
+vec4 gate_of(int gate, int slice, int batch) {
+  float sum = 0.0, squares = 0.0;
+  for (int k = 0; k < UNIT_SLICES; ++k) {
+    vec4 v = sum_at(gate, k, batch);
+    sum += dot(v, vec4(1.0));
+    squares += dot(v, v);
+  }
+  float mean = trunc(sum * 1024.0 / float(UNITS));
+  float variance = squares * (float(0x100000 / UNITS) / 1048576.0) - mean * mean / 1048576.0;
+  variance = variance < 1.0 ? NORM_GUARDS[gate] : trunc(variance);
+  vec4 v = nearest((1024.0 * sum_at(gate, slice, batch) - mean) / sqrt(variance));
+  float unit = NORM_SCALES[gate];
+  ivec4 scaled = ivec4(v) * ivec4(nearest(PARAMETER(3 + gate, slice) / unit));
+  scaled += ivec4(nearest(PARAMETER(7 + gate, slice) / unit * 1024.0));
+  v = rounded(vec4(divided(scaled, 10)) * (4096.0 * unit), NORM_PARTS[gate]);
+  return clamp(v, -32768.0, 32767.0);
+}
+#else
 vec4 gate_of(int gate, int slice, int batch) {
   const vec4 ones = vec4(1.0);
   float mean = 0.0, variance = 0.0;
@@ -91,8 +148,37 @@ vec4 gate_of(int gate, int slice, int batch) {
   vec4 v = (sum_at(gate, slice, batch) - mean) / sqrt(variance / float(UNITS) + 1e-8);
   return PARAMETER(3 + gate, slice) * v + PARAMETER(7 + gate, slice);
 }
+#endif
+#define GATE(gate) gate_of(gate, slice, batch)
 #else
-#define gate_of(gate, slice, batch) sums[gate]
+#define GATE(gate) sums[gate]
+#endif
+
+#if INTEGER
+vec4 next_cell(vec4 before, vec4 input_sum, vec4 forget_sum, vec4 value) {
+  ivec4 cell = ivec4(nearest(before / CELL_SCALE));
+  ivec4 kept = LOGISTIC_16(ivec4(forget_sum));
+  ivec4 opened = CIFG == 1 ? 32767 - kept : LOGISTIC_16(ivec4(input_sum));
+  ivec4 new = divided(opened * TANH_16(ivec4(value), 3), 30 + CELL_EXPONENT);
+  cell = in_16_bits(divided(kept * cell, 15) + new);
+  if (CELL_LIMIT > 0) cell = clamp(cell, -CELL_LIMIT, CELL_LIMIT);
+  return vec4(cell) * CELL_SCALE;
+}
+
+vec4 result_of(vec4 cell, vec4 sum) {
+  ivec4 steps = ivec4(nearest(cell / CELL_SCALE));
+  ivec4 v = LOGISTIC_16(ivec4(sum)) * TANH_16(steps, 15 + CELL_EXPONENT);
+  vec4 result = nearest(vec4(v) * RESULT_STEPS) + RESULT_OFFSET;
+  return (clamp(result, -128.0, 127.0) - RESULT_ZERO) * RESULT_SCALE;
+}
+#else
+vec4 next_cell(vec4 before, vec4 input_sum, vec4 forget_sum, vec4 value) {
+  vec4 kept = LOGISTIC(forget_sum);
+  vec4 opened = CIFG == 1 ? 1.0 - kept : LOGISTIC(input_sum);
+  return limited(kept * before + opened * ACTIVATION(value), CELL_CLIP);
+}
+
+vec4 result_of(vec4 cell, vec4 sum) { return LOGISTIC(sum) * ACTIVATION(cell); }
 #endif
 
 #endif
@@ -111,7 +197,13 @@ void main() {
   }
   JOIN(sum, SUM)
   sum += LOAD(W, first + 4 * UNIT_SLICES * STATE_SLICES + slice);
-  if (here) set_after(slice, batch, limited(sum, PROJECTION_CLIP));
+#if INTEGER
+  sum = clamp(rounded(sum / OUTPUT_SCALE, OUTPUT_PARTS) + OUTPUT_ZERO, -128.0, 127.0);
+  sum = (limited(sum, OUTPUT_LIMIT) - OUTPUT_ZERO) * OUTPUT_SCALE;
+#else
+  sum = limited(sum, PROJECTION_CLIP);
+#endif
+  if (here) set_after(slice, batch, sum);
 #else
   slice = min(slice, UNIT_SLICES - 1);
   here = here && slice == SLICE_INVOCATION;
@@ -125,27 +217,14 @@ void main() {
       if (gate >= CIFG) set_after(SUMS + gate * UNIT_SLICES + slice, batch, sums[gate]);
   }
 #else
-  vec4 cell;
+  vec4 cell = STAGE == 1 ? before(CELL + slice, batch) : after(CELL + slice, batch);
 #if STAGE == 1
-  vec4 kept = LOGISTIC(gate_of(1, slice, batch));
-#if CIFG
-  vec4 added = 1.0 - kept;
-#else
-  vec4 added = LOGISTIC(gate_of(0, slice, batch));
-#endif
-  cell = kept * before(CELL + slice, batch) + added * ACTIVATION(gate_of(2, slice, batch));
-  cell = limited(cell, CELL_CLIP);
+  cell = next_cell(cell, CIFG == 1 ? vec4(0.0) : GATE(0), GATE(1), GATE(2));
   if (here) set_after(CELL + slice, batch, cell);
-#else
-  cell = after(CELL + slice, batch);
-#endif
-#if STAGE == 2
-  vec4 opened = LOGISTIC(gate_of(3, slice, batch));
-#elif !NORM
-  vec4 opened = LOGISTIC(output_sum(sums[3], cell, slice));
 #endif
 #if STAGE == 2 || !NORM
-  if (here) set_after(RESULT + slice, batch, opened * ACTIVATION(cell));
+  vec4 result = result_of(cell, STAGE == 2 ? GATE(3) : output_sum(GATE(3), cell, slice));
+  if (here) set_after(RESULT + slice, batch, result);
 #endif
 #endif
 #endif

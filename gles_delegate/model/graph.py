@@ -196,6 +196,7 @@ class Node:
     Attributes:
         subgraphs: Indices of the subgraphs that it runs: of a composite the decomposition, of IF
             its branches, of WHILE the condition and the body.
+        intermediates: Tensors that only say how numbers in the middle are quantized.
     """
 
     index: int
@@ -206,6 +207,7 @@ class Node:
     options: FlatTable | None = field(default=None, repr=False, compare=False)
     custom_options: Array | None = field(default=None, repr=False, compare=False)
     subgraphs: tuple[int, ...] = ()
+    intermediates: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -394,8 +394,8 @@ def _node(index: int, table: FlatTable, codes: list[tuple[str, int]]) -> Node:
     if OPTIONS_2.get(op, table.scalar(11, "uint8")) != table.scalar(11, "uint8"):
         options = None
     subgraphs = tuple(options.scalar(slot, "int32") for slot in CALLS.get(op, ()) if options)
-    inputs, outputs = table.ints(1), table.ints(2)
-    return Node(index, op, version, inputs, outputs, options, custom_options, subgraphs)
+    inputs, outputs, middle = table.ints(1), table.ints(2), table.ints(8)
+    return Node(index, op, version, inputs, outputs, options, custom_options, subgraphs, middle)
 
 
 def _pick(items: Sequence[T], index: int, what: str) -> T:
@@ -410,6 +410,7 @@ def _check_indices(graph: Graph) -> None:
     for node in graph.nodes:
         places.append((f"node {node.index} {node.op}'s inputs", node.inputs, -1))
         places.append((f"node {node.index} {node.op}'s outputs", node.outputs, 0))
+        places.append((f"node {node.index} {node.op}'s intermediates", node.intermediates, -1))
         for index in node.subgraphs:
             _pick(range(len(graph.subgraphs)), index, "subgraph")
     for signature in (s for s in graph.signatures if s.subgraph == graph.index):

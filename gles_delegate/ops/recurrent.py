@@ -6,8 +6,10 @@ of a history, and writes it to the next.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, frexp
+from typing import cast
 
 import numpy as np
 
@@ -140,10 +142,11 @@ def lstm_layer(
     for i, size in zip(inputs.state, (channels, units), strict=True):
         if node.input(i).elements != course.batch * size:
             raise Unsupported(f"a state of shape {list(node.shape(i))} for {course.batch} x {size}")
-    function = vector_activation(activation)
+    integer = node.dtype(0) == "int8"
+    function = "TANH" if integer else vector_activation(activation)
     slices, state_slices = ceil(units / 4), ceil(channels / 4)
     steps, sums = _input_sums(node, inputs, course, cifg, norm, units, name)
-    weights = _weights(node, inputs, norm, units, channels)
+    weights = _weights(node, inputs, norm, units, channels, integer)
     columns = state_slices + (1 + projected + GATES * norm) * slices
     history = node.scratch(((course.steps + 1) * course.batch, 4 * columns), f"{name}history")
     steps += _enter(node, inputs.state, history, course.batch, (channels, units))
@@ -158,7 +161,12 @@ def lstm_layer(
         "ACTIVATION": function,
         "CELL_CLIP": clips[0],
         "PROJECTION_CLIP": clips[1],
+        "INTEGER": int(integer),
     }
+    if integer:
+        if peephole and channels != units:
+            raise Unsupported("peepholes and a projection, of which LiteRT reads too few cells")
+        defines |= _integer_defines(node, inputs, clips, norm, projected)
     stages = [0, 1, 2] if norm else [1]
     if projected:
         stages.append(3)
@@ -307,13 +315,99 @@ def _check_presence(
     missing = [i for i in needed if not node.has_input(i)]
     if missing:
         raise Unsupported(f"input {missing[0]} is missing; {len(gates)} gates have such an input")
+    matrices = [*inputs.weights[cifg:], *inputs.recurrent[cifg:]]
+    types = sorted({node.dtype(i) for i in matrices})
+    expected = ("int8",) if node.dtype(0) == "int8" else ("float32", "int8")
+    if node.dtype(0) not in ("float32", "int8") or len(types) > 1 or types[0] not in expected:
+        raise Unsupported(
+            f"an input of {node.dtype(0)} and weights of {' and '.join(types)}; expected float32 and "
+            "float32 or int8, or int8 and int8"
+        )
     for i in needed:
         quantization = node.graph.tensors[node.inputs[i]].quantization
         if any(quantization.zero_points) or len(quantization.scales) > 1:
             raise Unsupported(f"input {i} has a zero point, or several scales; expected one scale")
 
 
-def _weights(node: NodeView, inputs: LstmInputs, norm: bool, units: int, channels: int) -> Const:
+def _integer_defines(
+    node: NodeView, inputs: LstmInputs, clips: tuple[float, float], norm: bool, projected: bool
+) -> dict[str, Define]:
+    """Defines of glsl/lstm_step.glsl for 8-bit activations and a 16-bit cell state.
+
+    Raises:
+        Unsupported: The tensors are quantized otherwise.
+    """
+    tensors = node.graph.tensors
+    output_state, cell_state = (tensors[node.inputs[i]] for i in inputs.state)
+    if (output_state.dtype, cell_state.dtype) != ("int8", "int16"):
+        raise Unsupported(
+            f"an output state of {output_state.dtype} and a cell state of {cell_state.dtype}; "
+            "expected int8 and int16"
+        )
+    if len(node.node.intermediates) != 5 or min(node.node.intermediates) < 0:
+        raise Unsupported(f"{len(node.node.intermediates)} intermediate tensors; expected 5")
+    middle = [tensors[i].quantization for i in node.node.intermediates]
+    scales = [q.pair[0] if norm else 2**-12 for q in middle[:GATES]]
+    hidden_scale, hidden_zero = middle[GATES].pair
+    scale, zero = output_state.quantization.pair
+    cell_scale = cell_state.quantization.pair[0]
+    exponent = frexp(cell_scale)[1] - 1
+    if cell_scale != 2.0**exponent or not -15 <= exponent <= -9:
+        raise Unsupported(f"a cell state of the scale {cell_scale}; expected 2^-15 to 2^-9")
+    norm_scales = [_scale(node, i) for i in inputs.norms]
+    of_input, of_state, of_cell = (
+        [_parts(by * _scale(node, i) / s) for i, s in zip(which, scales, strict=True)]
+        for by, which in (
+            (_scale(node, 0), inputs.weights),
+            (scale, inputs.recurrent),
+            (cell_scale, (*inputs.peephole[:2], ABSENT, inputs.peephole[2])),
+        )
+    )
+    result_zero = -hidden_zero if projected else hidden_zero
+    return {
+        "GATE_STEPS": _vector([1 / s for s in scales]),
+        "INPUT_PARTS": _vector(of_input),
+        "RECURRENT_PARTS": _vector(of_state),
+        "PEEPHOLE_PARTS": _vector(of_cell),
+        "NORM_PARTS": _vector([_parts(4096 * s) for s in norm_scales]),
+        "OUTPUT_PARTS": _parts(_scale(node, inputs.projection[0]) * hidden_scale / scale),
+        "NORM_SCALES": _vector(norm_scales),
+        "NORM_GUARDS": _vector([max(1, int(10000 * s)) for s in norm_scales]),
+        "CELL_SCALE": cell_scale,
+        "CELL_EXPONENT": f"({exponent})",
+        "CELL_LIMIT": min(int(clips[0] / cell_scale), 32767),
+        "RESULT_STEPS": 2**-30 / hidden_scale,
+        "RESULT_OFFSET": float(result_zero),
+        "RESULT_ZERO": float(result_zero if projected else zero),
+        "RESULT_SCALE": hidden_scale if projected else scale,
+        "OUTPUT_SCALE": scale,
+        "OUTPUT_ZERO": float(zero),
+        "OUTPUT_LIMIT": float(min(int(clips[1] / scale), 127)),
+    }
+
+
+def _scale(node: NodeView, i: int) -> float:
+    """The scale of an input, 1 if it is absent or has none."""
+    if not node.has_input(i):
+        return 1.0
+    return (*node.graph.tensors[node.inputs[i]].quantization.scales, 1.0)[0]
+
+
+def _parts(factor: float) -> float:
+    """To parts of how many an integer is rounded that a fixed-point factor multiplies.
+
+    That of its 31 bits before they are shifted, of which LiteRT rounds the result again.
+    """
+    return 2.0 ** max(-frexp(factor)[1], 0)
+
+
+def _vector(numbers: Sequence[float]) -> str:
+    return f"vec4({', '.join(repr(float(number)) for number in numbers)})"
+
+
+def _weights(
+    node: NodeView, inputs: LstmInputs, norm: bool, units: int, channels: int, integer: bool
+) -> Const:
     """The weights of glsl/lstm_step.glsl."""
     none = (ABSENT,) * GATES
     which = (
@@ -327,17 +421,21 @@ def _weights(node: NodeView, inputs: LstmInputs, norm: bool, units: int, channel
     if node.has_input(inputs.projection[0]):
         texels += (4 * slices + 1) * state_slices
     tensors = tuple(map(node.constant, which))
-    return Const(lstm_weights, tensors, (texels, 4), (units, channels))
+    scales = [1.0] * PARAMETERS
+    if integer and norm:
+        # LiteRT takes the biases for multiples of 2^-10 times the scale of the coefficients.
+        pairs = zip(inputs.biases, inputs.norms, strict=True)
+        scales[-GATES:] = [1024 * _scale(node, b) / _scale(node, n) for b, n in pairs]
+    return Const(lstm_weights, tensors, (texels, 4), (units, channels, *scales))
 
 
-def lstm_weights(*arrays: Array | int | None) -> Array:
+def lstm_weights(*arrays: Array | float | None) -> Array:
     """The recurrent weights of each gate [units, channels], or their diagonal; the rows of
-    parameters [units]; the weights and biases of the projection; the numbers of units and channels
-    -> what glsl/lstm_step.glsl reads.
+    parameters [units]; the weights and biases of the projection; the numbers of units and channels;
+    what to divide each row of parameters by -> what glsl/lstm_step.glsl reads.
     """
-    *tensors, units, channels = arrays
-    assert isinstance(units, int)
-    assert isinstance(channels, int)
+    tensors, numbers = arrays[: GATES + PARAMETERS + 2], arrays[GATES + PARAMETERS + 2 :]
+    units, channels, *scales = cast(list[int], numbers)
     recurrent = np.zeros((GATES, _whole(units), _whole(channels)), np.float32)
     for gate, matrix in enumerate(tensors[:GATES]):
         if isinstance(matrix, np.ndarray):
@@ -346,7 +444,7 @@ def lstm_weights(*arrays: Array | int | None) -> Array:
     rows = np.zeros((PARAMETERS, _whole(units)), np.float32)
     for row, values in enumerate(tensors[GATES : GATES + PARAMETERS]):
         if values is not None:
-            rows[row, :units] = values
+            rows[row, :units] = values / np.float32(scales[row])
     blocks = recurrent.reshape(GATES, _whole(units), -1, 4).transpose(2, 0, 3, 1)
     parts = [blocks.ravel(), rows.ravel()]
     weights, biases = tensors[GATES + PARAMETERS :]

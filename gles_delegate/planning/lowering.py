@@ -22,6 +22,8 @@ from gles_delegate.report import list_nodes
 LARGEST = float(np.finfo(np.float32).max)
 CONVERSIONS = ("QUANTIZE", "DEQUANTIZE", "CAST")
 """Builtin ops between types of real numbers."""
+WITH_STATES = ("LSTM", "SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM")
+"""Those that check the types of their states, which may be of more bits than the rest."""
 
 
 @dataclass(frozen=True)
@@ -241,7 +243,7 @@ def _check_types(node: ops.NodeView) -> None:
 
     LiteRT's kernels go by the type of one tensor, and take the bytes of the others for that.
     """
-    if node.op in CONVERSIONS or node.op not in BUILTIN_OPERATORS:
+    if node.op in (*CONVERSIONS, *WITH_STATES) or node.op not in BUILTIN_OPERATORS:
         return
     indices = [i for i in (*node.inputs, *node.outputs) if i >= 0]
     tensors = [t for i in indices if not (t := node.graph.tensors[i]).is_constant]

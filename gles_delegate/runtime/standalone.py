@@ -48,6 +48,7 @@ class StandAlone:
             else:
                 self._arrays[index] = np.zeros(shape, tensor.type.array)
         self._ready = True
+        self.reset_all_variables()
 
     def invoke(self) -> None:
         self._require_ready()
@@ -122,8 +123,10 @@ class StandAlone:
 
     def reset_all_variables(self) -> None:
         for index, array in self._arrays.items():
-            if self._graph.tensors[index].is_variable:
-                array.fill(0)
+            tensor = self._graph.tensors[index]
+            if tensor.is_variable:
+                is_int8 = tensor.is_quantized and tensor.dtype == "int8"
+                array.fill(tensor.quantization.pair[1] if is_int8 else 0)
                 self._segment.write_variable(index, array)
 
     def _take_states(self) -> None:

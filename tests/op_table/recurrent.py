@@ -79,6 +79,83 @@ def full_lstm(
     )  # fmt: skip
 
 
+def integer_lstm(
+    s: Sketch,
+    op: str,
+    x: Dims = (2, 3, 7),
+    units: int = 5,
+    features: tuple[str, ...] = (),
+    outputs: int = 0,
+    time_major: bool = False,
+    cell_clip: float = 0.0,
+    proj_clip: float = 0.0,
+    exponent: int = -11,
+) -> int:
+    """With 8-bit activations; ``exponent``: that of two in the scale of the cell state."""
+    name = op.partition(" ")[0]
+    depth, batch = x[-1], x[1] if time_major else x[0]
+    outputs = outputs or units
+    gates = [i > 0 or "cifg" not in features for i in range(4)]
+    peephole, norm, projected = (
+        feature in features for feature in ("peephole", "norm", "projection")
+    )
+    in_scale, out_scale, hidden_scale, norm_scale = 0.02, 0.009, 0.008, 2**-14 * 0.9
+
+    def drawn(shape: Dims, dtype: str, scale: float, has: bool = True, limit: float = 0) -> int:
+        if not has:
+            return NO_INPUT
+        bound = limit or np.iinfo(dtype).max
+        values = s.rng.integers(-bound, bound, shape).astype(dtype)
+        return s.constant(values, quantization=quantization(scale))
+
+    def bias(scale: float, has: bool) -> int:
+        return drawn((units,), "int32", scale, has, 1 / scale)
+
+    scales = s.rng.uniform(0.003, 0.006, 4)
+    limits = np.iinfo("int8")
+    s.feeds.append(s.rng.integers(limits.min, limits.max, x, "int8", endpoint=True))
+    data = s.input(x, "int8", quantization=quantization(in_scale, 11))
+    bias_scales = [norm_scale / 1024] * 4 if norm else in_scale * scales
+    nodes = [
+        data,
+        *(drawn((units, depth), "int8", scales[i], gates[i]) for i in range(4)),
+        *(drawn((units, outputs), "int8", scales[3 - i], gates[i]) for i in range(4)),
+        *(drawn((units,), "int16", 2e-5, peephole and gates[i]) for i in (0, 1, 3)),
+        *(bias(bias_scales[i], gates[i]) for i in range(4)),
+        drawn((outputs, units), "int8", 0.004, projected),
+        drawn((outputs,), "int32", 0.004 * hidden_scale, "projection bias" in features, 9000),
+        s.variable((batch, outputs), "int8", quantization=quantization(out_scale, 4)),
+        s.variable((batch, units), "int16", quantization=quantization(2.0**exponent)),
+        *(drawn((units,), "int16", norm_scale, norm and gates[i]) for i in range(4)),
+    ]
+    middle = [s.tensor((0,), "int16", quantization=quantization(2e-4)) for _ in range(4)]
+    hidden = (hidden_scale, 3) if projected else (out_scale, 4)
+    middle.append(s.tensor((0,), "int8", quantization=quantization(*hidden)))
+    options = {} if name == "LSTM" else {"time_major": time_major}
+    result = s.tensor(None, "int8", quantization=quantization(out_scale, 4))
+    return s.op(
+        name, nodes, [result], cell_clip=cell_clip, proj_clip=proj_clip, intermediates=middle,
+        fused_activation_function="TANH", **options,
+    )  # fmt: skip
+
+
+def integer_cases(shapes: tuple[Dims, ...]) -> Iterator[Attributes]:
+    for x, units in itertools.product(shapes, (1, 4, 5, 8)):
+        yield dict(x=x, units=units)
+    for count in range(1, 6):
+        for features in itertools.combinations(FEATURES[:5], count):
+            if "projection bias" in features and "projection" not in features:
+                continue
+            fewer = "projection" in features and "peephole" not in features
+            yield dict(x=shapes[0], units=6, features=features, outputs=3 if fewer else 0)
+    for exponent in (-9, -12, -13, -15):
+        yield dict(x=shapes[0], exponent=exponent)
+    yield dict(x=shapes[0], cell_clip=0.3, proj_clip=0.2)
+    yield dict(x=shapes[0], cell_clip=0.3, proj_clip=0.2, features=("projection",), outputs=4)
+    yield dict(x=(*shapes[-1][:-1], 65), units=130)
+    yield dict(x=(*shapes[-1][:-1], 64), units=128, features=("norm",))
+
+
 def with_projection(features: tuple[str, ...]) -> Attributes:
     outputs = 3 if "projection" in features else 0
     return dict(features=features, outputs=outputs)
@@ -131,6 +208,14 @@ OPS: dict[str, Op] = {
         lambda: full_lstm_cases(((3, 7), (1, 4), (2, 5), (2, 8))),
         lambda rng: dict(lstm_random(rng), x=random_dims(rng, 2, 9)),
     ),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM (8-bit)": Op(
+        integer_lstm,
+        lambda: [
+            *integer_cases(((2, 3, 7), (1, 4, 4), (3, 12, 5))),
+            dict(x=(4, 2, 7), time_major=True),
+        ],
+    ),
+    "LSTM (8-bit)": Op(integer_lstm, lambda: integer_cases(((2, 7), (1, 4), (3, 5)))),
 }
 
 LITERT_REFUSES: Cases = (
