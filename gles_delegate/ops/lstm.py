@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gles_delegate.dispatch import Alias, Define, Step, Value
 from gles_delegate.ops.conv import product
 from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.registry import Bool, Float32, Int8, NodeView, Options, Unsupported, op
 from gles_delegate.ops.lib.views import Region, View, view
-from gles_delegate.ops.recurrent import ABSENT, GATES, Course, LstmInputs, lstm_layer
+from gles_delegate.ops.recurrent import (
+    ABSENT,
+    GATES,
+    Course,
+    LstmInputs,
+    Seen,
+    bidirectional,
+    lstm_layer,
+    unidirectional,
+)
 
 BASIC = 1
+NONE = (ABSENT,) * GATES
 INPUTS = LstmInputs(
     (1, 2, 3, 4), (5, 6, 7, 8), (9, 10, 11), (12, 13, 14, 15), (16, 17), (18, 19),
-    (20, 21, 22, 23), ABSENT, (ABSENT,) * GATES,
+    (20, 21, 22, 23), ABSENT, NONE,
+)  # fmt: skip
+FORWARD = LstmInputs(
+    (1, 2, 3, 4), (5, 6, 7, 8), (9, 10, 11), (12, 13, 14, 15), (16, 17), (35, 36), NONE, 39,
+    (40, 41, 42, 43),
+)  # fmt: skip
+BACKWARD = LstmInputs(
+    (18, 19, 20, 21), (22, 23, 24, 25), (26, 27, 28), (29, 30, 31, 32), (33, 34), (37, 38), NONE,
+    39, (44, 45, 46, 47),
 )  # fmt: skip
 
 
@@ -40,9 +58,38 @@ def unidirectional_sequence_lstm(node: NodeView, options: SequenceLstmOptions) -
     course = Course.of(node.input(0), options.time_major)
     clips = (options.cell_clip, options.proj_clip)
     steps, history, channels = lstm_layer(node, INPUTS, course, options.fused_activation, clips)
-    output = node.output(course.shape(channels))
-    seen = course.seen(history, channels)
-    return [*steps, view(history, output, seen, node.limits, node.index)]
+    return [*steps, unidirectional(node, history, course, channels)]
+
+
+@dataclass(frozen=True)
+class BidirectionalLstmOptions(Options):
+    fused_activation: Int8 = 0
+    cell_clip: Float32 = 0.0
+    proj_clip: Float32 = 0.0
+    merge_outputs: Bool = False
+    time_major: Bool = True
+
+
+@op("BIDIRECTIONAL_SEQUENCE_LSTM", max_version=3, options=BidirectionalLstmOptions)
+def bidirectional_sequence_lstm(node: NodeView, options: BidirectionalLstmOptions) -> list[Step]:
+    """Without weights for it, the second input is that of the backward layer."""
+    x = node.input(0)
+    if node.dtype(0) != "float32":
+        raise Unsupported(f"input 0 is {node.dtype(0)}; expected float32")
+    clips = (options.cell_clip, options.proj_clip)
+    steps: list[Step] = []
+    seen: list[Seen] = []
+    for inputs, forward in ((FORWARD, True), (BACKWARD, False)):
+        course = Course.of(x, options.time_major, forward)
+        if node.has_input(inputs.aux) and not node.has_input(inputs.aux_weights[1]):
+            inputs = replace(inputs, x=0 if forward else inputs.aux, aux=ABSENT)
+        name = "forward" if forward else "backward"
+        layer, history, channels = lstm_layer(
+            node, inputs, course, options.fused_activation, clips, name
+        )
+        steps += layer
+        seen.append((history, course, channels))
+    return [*steps, *bidirectional(node, seen, options.merge_outputs)]
 
 
 @op("LSTM", max_version=4, options=LstmOptions)

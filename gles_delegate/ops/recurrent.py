@@ -7,9 +7,9 @@ of a history, and writes it to the next.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, frexp
-from typing import cast
+from typing import TypeAlias, cast
 
 import numpy as np
 
@@ -95,6 +95,7 @@ class LstmInputs:
         norms: The coefficients of each gate's normalization.
         aux: A second input.
         aux_weights: For that to each gate.
+        x: The input.
     """
 
     weights: tuple[int, ...]
@@ -106,6 +107,7 @@ class LstmInputs:
     norms: tuple[int, ...]
     aux: int
     aux_weights: tuple[int, ...]
+    x: int = 0
 
 
 ABSENT = 1 << 20
@@ -120,7 +122,7 @@ def lstm_layer(
     clips: tuple[float, float],
     name: str = "",
 ) -> tuple[list[Step], Value, int]:
-    """The steps of an LSTM on input 0, its history, and the number of its output channels.
+    """The steps of an LSTM, its history, and the number of its output channels.
 
     Args:
         activation: That of the new value and of the result, by its number in the schema.
@@ -134,9 +136,9 @@ def lstm_layer(
     units, depth = _matrix(node, inputs.weights[3])
     channels = (node.shape(inputs.recurrent[3])[-1],)[0]
     _check_presence(node, inputs, cifg, norm, peephole)
-    x = node.input(0)
-    if x.channels != depth:
-        raise Unsupported(f"weights for {depth} channels on an input of {x.channels}")
+    x = node.input(inputs.x)
+    if x.channels != depth or x.pixels != course.steps * course.batch:
+        raise Unsupported(f"weights for {depth} channels on an input of shape {list(x.shape)}")
     if not projected and channels != units:
         raise Unsupported(f"{channels} output channels of {units} units without a projection")
     for i, size in zip(inputs.state, (channels, units), strict=True):
@@ -149,7 +151,7 @@ def lstm_layer(
     weights = _weights(node, inputs, norm, units, channels, integer)
     columns = state_slices + (1 + projected + GATES * norm) * slices
     history = node.scratch(((course.steps + 1) * course.batch, 4 * columns), f"{name}history")
-    steps += _enter(node, inputs.state, history, course.batch, (channels, units))
+    steps += enter(node, inputs.state, history, course.batch, (channels, units))
     defines: dict[str, Define] = {
         "STATE_SLICES": state_slices,
         "UNIT_SLICES": slices,
@@ -173,27 +175,32 @@ def lstm_layer(
     for step in range(course.steps):
         for stage in stages:
             steps.append(
-                _step(node, "lstm_step", (sums, weights), history, course, step,
+                layer_step(node, "lstm_step", (sums, weights), history, course, step,
                       {**defines, "STAGE": stage}, state_slices if stage == 3 else slices,
                       slices if stage == 3 else 0 if norm and stage else state_slices)
             )  # fmt: skip
-    steps += _leave(node, inputs.state, history, course, (channels, units), name)
+    steps += leave(node, inputs.state, history, course, (channels, units), name)
     return steps, history, channels
 
 
-def vector_activation(number: int) -> str:
+def vector_activation(number: int, in_place: bool = False) -> str:
     """The function of an activation of vectors, by its number in the schema.
+
+    Args:
+        in_place: LiteRT's kernel applies it in place, so that none leaves the vector as it is.
 
     Raises:
         Unsupported: LiteRT's kernels ignore it, leaving numbers of another use of the memory.
     """
     name = ACTIVATIONS[number] if 0 <= number < len(ACTIVATIONS) else f"activation {number}"
+    if in_place and name == "NONE":
+        return ""
     if name not in VECTOR_ACTIVATIONS:
         raise Unsupported(f"the activation {name}; expected {', '.join(VECTOR_ACTIVATIONS)}")
     return name
 
 
-def _step(
+def layer_step(
     node: NodeView,
     shader: str,
     reads: tuple[Operand, ...],
@@ -223,7 +230,7 @@ def _step(
     return dispatch.sized("ROW", "INPUT_PIXEL")
 
 
-def _enter(
+def enter(
     node: NodeView, states: tuple[int, ...], history: Value, batch: int, channels: tuple[int, ...]
 ) -> list[Step]:
     """Copy the states, of so many channels, into the first row of the history."""
@@ -237,7 +244,7 @@ def _enter(
     return steps
 
 
-def _leave(
+def leave(
     node: NodeView,
     states: tuple[int, ...],
     history: Value,
@@ -274,22 +281,69 @@ def _input_sums(
     pixels = course.steps * course.batch
     sums = node.scratch((pixels, GATES * padded), f"{name}sums")
     steps: list[Step] = []
-    aux = node.has_input(inputs.aux) and node.has_input(inputs.aux_weights[1])
     for gate in range(int(cifg), GATES):
-        of_gate = node.scratch((pixels, units), f"{name}gate{gate}")
         bias = ABSENT if norm else inputs.biases[gate]
-        steps += product(node, node.input(0), of_gate, inputs=(inputs.weights[gate], bias))
-        if aux:
-            of_aux = node.scratch((pixels, units), f"{name}aux{gate}")
-            both = node.scratch((pixels, units), f"{name}both{gate}")
-            weights = (inputs.aux_weights[gate], ABSENT)
-            steps += product(node, node.input(inputs.aux), of_aux, inputs=weights)
-            steps.append(elementwise(node, (of_gate, of_aux), both, "ADD"))
-            of_gate = both
+        of_gate = node.scratch((pixels, units), f"{name}gate{gate}")
+        which = (inputs.x, inputs.weights[gate], bias, inputs.aux, inputs.aux_weights[gate])
+        steps += input_sum(node, which, of_gate)
         region = Region(pixels, units, pixels, pixels, out_channel=gate * padded)
         whole = View((pixels, units), (units, 1))
         steps.append(view(of_gate, sums, whole, node.limits, node.index, region))
     return steps, sums
+
+
+Seen: TypeAlias = tuple[Value, Course, int]
+"""The history of a layer, its course, and the number of its output channels."""
+
+
+def unidirectional(node: NodeView, history: Value, course: Course, channels: int) -> Step:
+    """Output 0 from the history of a layer."""
+    output = node.output(course.shape(channels))
+    return view(history, output, course.seen(history, channels), node.limits, node.index)
+
+
+def bidirectional(node: NodeView, seen: Sequence[Seen], merged: bool) -> list[Step]:
+    """The outputs of two layers, or one output with the channels of both."""
+    if not merged:
+        outputs = [node.output(course.shape(n), i) for i, (_, course, n) in enumerate(seen)]
+        return [
+            view(history, output, course.seen(history, n), node.limits, node.index)
+            for output, (history, course, n) in zip(outputs, seen, strict=True)
+        ]
+    output = node.output(seen[0][1].shape(sum(n for _, _, n in seen)))
+    steps: list[Step] = []
+    channel = 0
+    for history, course, n in seen:
+        region = Region(output.pixels, n, output.pixels, output.pixels, out_channel=channel)
+        how = course.seen(history, n)
+        steps.append(view(history, output, how, node.limits, node.index, region))
+        channel += n
+    return steps
+
+
+def input_sum(node: NodeView, which: tuple[int, int, int, int, int], output: Value) -> list[Step]:
+    """The product of an input and weights, biases, and perhaps the product of a second input.
+
+    Args:
+        which: The inputs of the node that are the input, its weights, the biases, the second
+            input and its weights; the last two or three may be absent.
+    """
+    x, weights, bias, aux, aux_weights = which
+    if not (node.has_input(aux) and node.has_input(aux_weights)):
+        return product(node, node.input(x), output, inputs=(weights, bias))
+    second = node.input(aux)
+    if second.pixels != output.pixels or second.channels != node.shape(aux_weights)[-1]:
+        raise Unsupported(
+            f"a second input of shape {list(second.shape)} for {output.pixels} pixels, and weights "
+            f"of {list(node.shape(aux_weights))}"
+        )
+    first = replace(output, part=f"{output.part}0")
+    other = replace(output, part=f"{output.part}1")
+    return [
+        *product(node, node.input(x), first, inputs=(weights, bias)),
+        *product(node, second, other, inputs=(aux_weights, ABSENT)),
+        elementwise(node, (first, other), output, "ADD"),
+    ]
 
 
 def _matrix(node: NodeView, i: int) -> tuple[int, int]:
@@ -315,13 +369,21 @@ def _check_presence(
     missing = [i for i in needed if not node.has_input(i)]
     if missing:
         raise Unsupported(f"input {missing[0]} is missing; {len(gates)} gates have such an input")
-    matrices = [*inputs.weights[cifg:], *inputs.recurrent[cifg:]]
+    check_types(node, [*inputs.weights[cifg:], *inputs.recurrent[cifg:]], needed)
+
+
+def check_types(node: NodeView, matrices: Sequence[int], needed: Sequence[int]) -> None:
+    """Raise `Unsupported` if weights are not of one type, or quantized otherwise than LiteRT reads.
+
+    Args:
+        needed: Inputs that must have one scale.
+    """
     types = sorted({node.dtype(i) for i in matrices})
     expected = ("int8",) if node.dtype(0) == "int8" else ("float32", "int8")
     if node.dtype(0) not in ("float32", "int8") or len(types) > 1 or types[0] not in expected:
         raise Unsupported(
-            f"an input of {node.dtype(0)} and weights of {' and '.join(types)}; expected float32 and "
-            "float32 or int8, or int8 and int8"
+            f"an input of {node.dtype(0)} and weights of {' and '.join(types)}; expected float32 "
+            "and float32 or int8, or int8 and int8"
         )
     for i in needed:
         quantization = node.graph.tensors[node.inputs[i]].quantization
@@ -436,27 +498,27 @@ def lstm_weights(*arrays: Array | float | None) -> Array:
     """
     tensors, numbers = arrays[: GATES + PARAMETERS + 2], arrays[GATES + PARAMETERS + 2 :]
     units, channels, *scales = cast(list[int], numbers)
-    recurrent = np.zeros((GATES, _whole(units), _whole(channels)), np.float32)
+    recurrent = np.zeros((GATES, whole(units), whole(channels)), np.float32)
     for gate, matrix in enumerate(tensors[:GATES]):
         if isinstance(matrix, np.ndarray):
             dense = np.diag(matrix) if matrix.ndim == 1 else matrix
             recurrent[gate, :units, :channels] = dense
-    rows = np.zeros((PARAMETERS, _whole(units)), np.float32)
+    rows = np.zeros((PARAMETERS, whole(units)), np.float32)
     for row, values in enumerate(tensors[GATES : GATES + PARAMETERS]):
         if values is not None:
             rows[row, :units] = values / np.float32(scales[row])
-    blocks = recurrent.reshape(GATES, _whole(units), -1, 4).transpose(2, 0, 3, 1)
+    blocks = recurrent.reshape(GATES, whole(units), -1, 4).transpose(2, 0, 3, 1)
     parts = [blocks.ravel(), rows.ravel()]
     weights, biases = tensors[GATES + PARAMETERS :]
     if weights is not None:
-        projection = np.zeros((_whole(units), _whole(channels)), np.float32)
+        projection = np.zeros((whole(units), whole(channels)), np.float32)
         projection[:units, :channels] = np.transpose(weights)
-        last = np.zeros(_whole(channels), np.float32)
+        last = np.zeros(whole(channels), np.float32)
         last[:channels] = 0 if biases is None else biases
         parts += [projection.ravel(), last]
     return np.concatenate(parts)
 
 
-def _whole(size: int) -> int:
+def whole(size: int) -> int:
     """The lanes of so many channels in whole slices."""
     return ceil(size / 4) * 4

@@ -86,6 +86,13 @@ ROWS: dict[str, list[Attributes]] = {
     },
     **{op: [dict(x=(3, 1001)), dict(x=(2, 66))] for op in ("SOFTMAX", "LOG_SOFTMAX")},
     "L2_NORMALIZATION": [dict(x=(3, 1001)), dict(x=(2, 66))],
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": [
+        dict(x=(2, 3, 7), units=65),
+        dict(x=(1, 3, 7), units=38, outputs=33, features=("projection",)),
+        dict(x=(1, 2, 7), units=33, features=("norm", "cifg")),
+    ],
+    "UNIDIRECTIONAL_SEQUENCE_LSTM (8-bit)": [dict(x=(1, 3, 5), units=33)],
+    "RNN": [dict(x=(3, 7), units=37)],
 }
 CASES = [
     make_case(op, OPS.get(op) or Op(residual, list), case)

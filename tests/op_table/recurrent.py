@@ -156,6 +156,194 @@ def integer_cases(shapes: tuple[Dims, ...]) -> Iterator[Attributes]:
     yield dict(x=(*shapes[-1][:-1], 64), units=128, features=("norm",))
 
 
+def bidirectional_lstm(
+    s: Sketch,
+    op: str,
+    x: Dims = (2, 3, 7),
+    units: Dims = (5, 5),
+    features: tuple[str, ...] = (),
+    outputs: Dims = (),
+    aux: int = 0,
+    aux_weights: bool = False,
+    merged: bool = True,
+    time_major: bool = True,
+    cell_clip: float = 0.0,
+    stored: str = "float32",
+) -> list[int]:
+    """``units`` and ``outputs``: of both layers; ``aux``: channels of a second input, or 0."""
+    depth, batch = x[-1], x[1] if time_major else x[0]
+    outputs = outputs or units
+    gates = [i > 0 or "cifg" not in features for i in range(4)]
+    peephole, projected = "peephole" in features, "projection" in features
+    data = s.feed(x)
+    second = s.feed((*x[:-1], aux)) if aux else NO_INPUT
+
+    def some(shape: Dims, has: list[bool]) -> list[int]:
+        return [matrix(s, shape, stored) if each else NO_INPUT for each in has]
+
+    def layer(i: int, depth: int) -> list[int]:
+        return [
+            *some((units[i], depth), gates),
+            *some((units[i], outputs[i]), gates),
+            *some((units[i],), [peephole and gates[gate] for gate in (0, 1, 3)]),
+            *(s.constant(s.normal((units[i],), 0.5)) if has else NO_INPUT for has in gates),
+            matrix(s, (outputs[i], units[i]), stored) if projected else NO_INPUT,
+            NO_INPUT,
+        ]
+
+    layers = [layer(0, depth), layer(1, aux if aux and not aux_weights else depth)]
+    states = [s.variable((batch, n)) for i in range(2) for n in (outputs[i], units[i])]
+    of_aux = [some((n, aux), gates) if aux_weights else [NO_INPUT] * 4 for n in units]
+    nodes = [data, *layers[0], *layers[1], *states, second, *of_aux[0], *of_aux[1]]
+    results = [s.tensor() for _ in range(1 if merged else 2)]
+    s.op(
+        op, nodes, results, merge_outputs=merged, time_major=time_major, cell_clip=cell_clip,
+        fused_activation_function="TANH",
+    )  # fmt: skip
+    return results
+
+
+def both_ways(of: Attributes) -> Iterator[Attributes]:
+    """Of a bidirectional layer: how outputs are merged, and a second input is used."""
+    for merged, time_major in itertools.product((False, True), repeat=2):
+        # Otherwise LiteRT's LSTM looks for states as far apart as the merged outputs.
+        x = (2, 3, 7) if time_major or not merged else (1, 3, 7)
+        yield dict(x=x, merged=merged, time_major=time_major, **of)
+        yield dict(x=x, aux=7, merged=merged, time_major=time_major, **of)
+        yield dict(x=x, aux=7, aux_weights=True, merged=merged, time_major=time_major, **of)
+
+
+def bidirectional_lstm_cases() -> Iterator[Attributes]:
+    yield from both_ways({})
+    yield dict(aux=6, aux_weights=True, features=("cifg", "peephole"))
+    yield dict(features=("projection",), outputs=(3, 3), merged=False)
+    yield dict(features=("projection", "peephole"), outputs=(3, 3), cell_clip=0.4)
+    yield dict(x=(12, 2, 33), units=(40, 40))
+
+
+def rnn(
+    s: Sketch,
+    op: str,
+    x: Dims = (2, 3, 7),
+    units: int = 5,
+    act: str = "TANH",
+    time_major: bool = False,
+    stored: str = "float32",
+) -> int:
+    batch = x[1] if time_major else x[0]
+    weights = [matrix(s, shape, stored) for shape in ((units, x[-1]), (units, units))]
+    nodes = [s.feed(x), *weights, s.constant(s.normal((units,))), s.variable((batch, units))]
+    options = {} if op == "RNN" else {"time_major": time_major}
+    return s.op(op, nodes, [s.tensor()], fused_activation_function=act, **options)
+
+
+def rnn_cases(shapes: tuple[Dims, ...]) -> Iterator[Attributes]:
+    for x, units in itertools.product(shapes, (1, 4, 5, 8)):
+        yield dict(x=x, units=units)
+    for act in ("NONE", *ACTIVATIONS):
+        yield dict(x=shapes[0], act=act)
+    yield dict(x=(*shapes[-1][:-1], 65), units=130)
+
+
+def sequence_rnn_cases() -> Iterator[Attributes]:
+    yield from rnn_cases(((2, 3, 7), (1, 4, 4), (3, 1, 5)))
+    for x in ((2, 3, 7), (5, 1, 4), (1, 3, 6)):
+        yield dict(x=x, time_major=True)
+    yield dict(x=(2, 0, 7))
+    yield dict(x=(0, 3, 7))
+
+
+def bidirectional_rnn(
+    s: Sketch,
+    op: str,
+    x: Dims = (2, 3, 7),
+    units: Dims = (5, 4),
+    aux: int = 0,
+    aux_weights: bool = False,
+    act: str = "TANH",
+    merged: bool = True,
+    time_major: bool = False,
+) -> list[int]:
+    batch = x[1] if time_major else x[0]
+    nodes = [s.feed(x)]
+    for i, n in enumerate(units):
+        depth = aux if i and aux and not aux_weights else x[-1]
+        nodes += [matrix(s, (n, depth)), matrix(s, (n, n)), s.constant(s.normal((n,)))]
+        nodes.append(s.variable((batch, n)))
+    nodes.append(s.feed((*x[:-1], aux)) if aux else NO_INPUT)
+    nodes += [matrix(s, (n, aux)) if aux_weights else NO_INPUT for n in units]
+    results = [s.tensor() for _ in range(1 if merged else 2)]
+    options = dict(merge_outputs=merged, time_major=time_major)
+    s.op(op, nodes, results, fused_activation_function=act, **options)
+    return results
+
+
+def bidirectional_rnn_cases() -> Iterator[Attributes]:
+    yield from both_ways({})
+    yield dict(x=(3, 4, 7), merged=True)
+    yield dict(aux=5, aux_weights=True)
+    yield dict(x=(2, 9, 33), units=(40, 37), act="RELU")
+
+
+def svdf(
+    s: Sketch,
+    op: str,
+    x: Dims = (2, 7),
+    units: int = 5,
+    memory: int = 10,
+    rank: int = 1,
+    act: str = "NONE",
+    bias: bool = True,
+    stored: str = "float32",
+) -> list[int]:
+    """Three runs of it on one state, each on an input of its own."""
+    filters = units * rank
+    weights = [matrix(s, shape, stored) for shape in ((filters, x[-1]), (filters, memory))]
+    weights.append(s.constant(s.normal((units,))) if bias else NO_INPUT)
+    state = s.variable((x[0], memory * filters))
+    return [
+        s.op(
+            op, [s.feed(x), *weights, state], [s.tensor()], rank=rank,
+            fused_activation_function=act,
+        )
+        for _ in range(3)
+    ]  # fmt: skip
+
+
+def svdf_cases() -> Iterator[Attributes]:
+    for units, memory, rank in itertools.product((1, 4, 5), (1, 3, 8), (1, 2, 3)):
+        yield dict(units=units, memory=memory, rank=rank)
+    yield dict(x=(1, 4), bias=False)
+    for act in ("NONE", *ACTIVATIONS):
+        yield dict(act=act)
+    yield dict(x=(3, 40), units=65, memory=9, rank=2)
+
+
+def integer_svdf(
+    s: Sketch, op: str, x: Dims = (2, 7), units: int = 5, memory: int = 10, rank: int = 1
+) -> list[int]:
+    limits, filters = np.iinfo("int8"), units * rank
+
+    def drawn(shape: Dims, dtype: str, scale: float, most: int) -> int:
+        values = s.rng.integers(-most, most, shape, endpoint=True).astype(dtype)
+        return s.constant(values, quantization=quantization(scale))
+
+    weights = [
+        drawn((filters, x[-1]), "int8", 0.01, 127),
+        drawn((filters, memory), "int16", 2e-5, 32767),
+        drawn((units,), "int32", 2e-5 * 2e-4, 10**8),
+    ]
+    state = s.variable((x[0], memory * filters), "int16", quantization=quantization(2e-4))
+    results = []
+    for _ in range(3):
+        s.feeds.append(s.rng.integers(limits.min, limits.max, x, "int8", endpoint=True))
+        data = s.input(x, "int8", quantization=quantization(0.02, 5))
+        result = s.tensor(None, "int8", quantization=quantization(0.05, -3))
+        options = dict(rank=rank, fused_activation_function="RELU")
+        results.append(s.op("SVDF", [data, *weights, state], [result], **options))
+    return results
+
+
 def with_projection(features: tuple[str, ...]) -> Attributes:
     outputs = 3 if "projection" in features else 0
     return dict(features=features, outputs=outputs)
@@ -186,6 +374,8 @@ def sequence_lstm_cases() -> Iterator[Attributes]:
     for features in (("diagonal",), ("diagonal", "cifg"), ("diagonal", "norm", "peephole")):
         yield dict(features=features)
     yield dict(x=(1, 40, 6), units=9)
+    yield dict(x=(2, 0, 7))
+    yield dict(x=(0, 3, 7))
 
 
 def lstm_random(rng: random.Random) -> Attributes:
@@ -215,9 +405,24 @@ OPS: dict[str, Op] = {
             dict(x=(4, 2, 7), time_major=True),
         ],
     ),
+    "BIDIRECTIONAL_SEQUENCE_LSTM": Op(bidirectional_lstm, bidirectional_lstm_cases),
+    "RNN": Op(rnn, lambda: rnn_cases(((2, 7), (1, 4), (3, 5)))),
+    "UNIDIRECTIONAL_SEQUENCE_RNN": Op(rnn, sequence_rnn_cases),
+    "BIDIRECTIONAL_SEQUENCE_RNN": Op(bidirectional_rnn, bidirectional_rnn_cases),
+    "SVDF": Op(svdf, svdf_cases),
+    "SVDF (8-bit)": Op(
+        integer_svdf,
+        lambda: (dict(units=n, memory=m, rank=r) for n in (1, 5) for m in (1, 8) for r in (1, 3)),
+    ),
     "LSTM (8-bit)": Op(integer_lstm, lambda: integer_cases(((2, 7), (1, 4), (3, 5)))),
 }
 
+# LiteRT's kernels skip the activation NONE, and leave what was in the memory before.
+LEFT_TO_LITERT: Cases = (
+    ("UNIDIRECTIONAL_SEQUENCE_LSTM", dict(act="NONE")),
+    ("LSTM (full)", dict(x=(2, 7), act="NONE")),
+    ("RNN", dict(x=(2, 7), act="SIGN_BIT")),
+)
 LITERT_REFUSES: Cases = (
     ("UNIDIRECTIONAL_SEQUENCE_LSTM", dict(x=(2, 7))),
     ("UNIDIRECTIONAL_SEQUENCE_LSTM", dict(features=("norm",), inputs=20 + 1)),
