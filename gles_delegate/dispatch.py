@@ -79,6 +79,14 @@ class Value(_Texels):
 
 RUNS = Value(-2, (4,), "runs", "int")
 """What a session tells of itself: how many runs came before, 0, and two random words of its own."""
+COMPLEX = "complex"
+"""Part name of a complex tensor: [2, *shape] has all real parts, then all imaginary ones."""
+
+
+def complex_value(tensor: int, shape: Shape) -> Value:
+    """A complex tensor of that shape."""
+    return Value(tensor, (2, *(shape or (1,))), COMPLEX)
+
 
 TEXTURE_WIDTH = 1024
 """Texels in a row of a texture of weights, as glsl/lib/weights.glsl knows them."""

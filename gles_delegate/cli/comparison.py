@@ -249,7 +249,7 @@ def _difference(
             f"tensor {tensor.index} has the shape {list(ours.shape)} here, and "
             f"{list(theirs.shape)} in LiteRT"
         )
-    real = ours.dtype.kind == "f"
+    real = ours.dtype.kind in "fc"
     scale = np.abs(theirs[np.isfinite(theirs)]).max(initial=1) if real else 1.0
     quantized = tensor.is_quantized and not real
     return Difference(
@@ -276,9 +276,10 @@ def _has_dynamic_range(graph: Graph, node: Node) -> bool:
 
 
 def _largest_error(ours: Array, theirs: Array) -> float:
+    wide = np.complex128 if ours.dtype.kind == "c" else np.float64
     same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
     with np.errstate(invalid="ignore"):  # of infinities
-        error = np.where(same, 0, np.abs(ours.astype(np.float64) - theirs.astype(np.float64)))
+        error = np.where(same, 0, np.abs(ours.astype(wide) - theirs.astype(wide)))
     return float(np.nan_to_num(error, nan=np.inf).max(initial=0))
 
 

@@ -49,7 +49,7 @@ ELEMENT_TYPES = (
     ElementType("string", 5, np.bytes_),
     ElementType("bool", 6, np.bool_, "int", "int", 8),
     ElementType("int16", 7, np.int16, "int", "int", 16, (-(2**15), 2**15 - 1)),
-    ElementType("complex64", 8, np.complex64),
+    ElementType("complex64", 8, np.complex64, bits=64),
     ElementType("int8", 9, np.int8, "int", "int", 8, (-128, 127)),
     ElementType("float64", 11, np.float64, None, "float"),
     ElementType("complex128", 12, np.complex128),

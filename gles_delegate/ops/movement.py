@@ -17,7 +17,7 @@ from gles_delegate.ops.lib.registry import (
     op,
 )
 from gles_delegate.ops.lib.strides import broadcast_strides, normal_axis, row_major
-from gles_delegate.ops.lib.views import View, moved, moved_output, reshaped
+from gles_delegate.ops.lib.views import View, moved, moved_output, reshaped_input
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class ReshapeOptions(Options):
 
 @op("RESHAPE", max_version=1, options=ReshapeOptions)
 def reshape(node: NodeView, options: ReshapeOptions) -> list[Step]:
-    x = node.input(0, None)
+    old = node.shape(0)
     if node.has_input(1):
         new_shape = node.array(1).ravel().tolist()
     else:
@@ -36,17 +36,17 @@ def reshape(node: NodeView, options: ReshapeOptions) -> list[Step]:
             new_shape = []
     if new_shape.count(-1) == 1:
         known = -prod(new_shape)
-        new_shape[new_shape.index(-1)] = x.elements // known if known else 0
-    if any(size < 0 for size in new_shape) or prod(new_shape) != x.elements:
-        raise Unsupported(f"{list(x.shape)} reshaped to {new_shape}: the elements differ in number")
-    return reshaped(node, x, new_shape)
+        new_shape[new_shape.index(-1)] = prod(old) // known if known else 0
+    if any(size < 0 for size in new_shape) or prod(new_shape) != prod(old):
+        raise Unsupported(f"{list(old)} reshaped to {new_shape}: the elements differ in number")
+    return reshaped_input(node, new_shape)
 
 
 @op("EXPAND_DIMS", max_version=1)
 def expand_dims(node: NodeView, options: Options) -> list[Step]:
-    x = node.input(0, None)
-    axis = normal_axis(one_integer(node, 1, "the axis"), len(x.shape) + 1)
-    return reshaped(node, x, (*x.shape[:axis], 1, *x.shape[axis:]))
+    old = node.shape(0)
+    axis = normal_axis(one_integer(node, 1, "the axis"), len(old) + 1)
+    return reshaped_input(node, (*old[:axis], 1, *old[axis:]))
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,13 @@ class SqueezeOptions(Options):
 
 @op("SQUEEZE", max_version=2, options=SqueezeOptions)
 def squeeze(node: NodeView, options: SqueezeOptions) -> list[Step]:
-    x = node.input(0, None)
-    axes = {normal_axis(axis, len(x.shape)) for axis in options.squeeze_dims}
-    if any(x.shape[axis] != 1 for axis in axes):
-        raise Unsupported(f"the dimensions {sorted(axes)} of {list(x.shape)} squeezed; expected 1s")
+    old = node.shape(0)
+    axes = {normal_axis(axis, len(old)) for axis in options.squeeze_dims}
+    if any(old[axis] != 1 for axis in axes):
+        raise Unsupported(f"the dimensions {sorted(axes)} of {list(old)} squeezed; expected 1s")
     if not axes:
-        axes = {axis for axis, size in enumerate(x.shape) if size == 1}
-    return reshaped(node, x, (size for axis, size in enumerate(x.shape) if axis not in axes))
+        axes = {axis for axis, size in enumerate(old) if size == 1}
+    return reshaped_input(node, (size for axis, size in enumerate(old) if axis not in axes))
 
 
 @op("TRANSPOSE", max_version=9)

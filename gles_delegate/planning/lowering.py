@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from gles_delegate import ops
-from gles_delegate.dispatch import Alias, Call, Define, Dispatch, Shape, Step
+from gles_delegate.dispatch import COMPLEX, Alias, Call, Define, Dispatch, Shape, Step
 from gles_delegate.errors import ModelError, UnsupportedModelError
 from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Graph, Node
@@ -135,8 +135,9 @@ def lower_graph(
             continue
         steps[node.index] = (*steps.get(node.index, ()), *lowered)
         for step in lowered:
-            if not step.output.part:
-                shapes[step.output.tensor] = step.output.shape
+            shape = step.output.shape
+            if step.output.part in ("", COMPLEX):
+                shapes[step.output.tensor] = shape[1:] if step.output.part else shape
                 sized.add(step.output.tensor)
     steps = {index: found for index, found in steps.items() if index not in reasons}
     graph = replace(graph, tensors=tuple(tensors), nodes=tuple(nodes))

@@ -13,7 +13,16 @@ from typing import Protocol
 
 import numpy as np
 
-from gles_delegate.dispatch import Alias, Define, Dispatch, Kind, Shape, Step, Value
+from gles_delegate.dispatch import (
+    Alias,
+    Define,
+    Dispatch,
+    Kind,
+    Shape,
+    Step,
+    Value,
+    complex_value,
+)
 from gles_delegate.image.output import ImageOutput
 from gles_delegate.image.transform import EDGE, LUMA, ImageTransform
 from gles_delegate.limits import Limits
@@ -46,10 +55,16 @@ class Edge:
     @property
     def value(self) -> Value:
         """The tensor on the GPU, before `half` is applied to it."""
+        if self.is_complex:
+            return complex_value(self.tensor.index, self.shape)
         kind = self.tensor.lanes
         if kind is None:
             raise ValueError(f"tensor {self.tensor.index} is {self.tensor.dtype}")
         return Value(self.tensor.index, self.shape, kind=kind)
+
+    @property
+    def is_complex(self) -> bool:
+        return self.tensor.dtype == "complex64"
 
     @property
     def stored(self) -> Kind:
@@ -103,6 +118,8 @@ class Elements:
         value = edge.value
         half = self.half or (edge.tensor.dtype == "float16" and not self.packed)
         kind: Kind = "half" if half and value.kind == "float" else value.kind
+        if edge.is_complex:
+            return Value(value.tensor, (ceil(value.elements / 4), 4), OUTSIDE)
         if self._is_converted(edge):
             texels = ceil(value.elements * edge.tensor.type.bits / 128)
             return Value(value.tensor, (texels, 4), OUTSIDE, "int")
@@ -116,7 +133,10 @@ class Elements:
             return self._converted(edge, "unpack_integers", outside, edge.value)
         if self._is_as_outside(edge):
             return Alias(-1, edge.value, outside)
-        return view(outside, edge.value, View((edge.value.elements,), (1,)), edge.limits, -1)
+        # A complex number outside has its two parts next to each other.
+        count = edge.value.elements
+        how = View((2, count // 2), (1, 2)) if edge.is_complex else View((count,), (1,))
+        return view(outside, edge.value, how, edge.limits, -1)
 
     def leave(self, edge: Edge) -> Step:
         if self._is_as_outside(edge):
@@ -128,18 +148,25 @@ class Elements:
         outside = self.outside(edge)
         if self._is_converted(edge):
             return self._converted(edge, "pack_integers", edge.value, outside)
-        return view(edge.value, outside, View((outside.elements,), (1,)), edge.limits, -1)
+        count = edge.value.elements // 2
+        how = View((count, 2), (1, count)) if edge.is_complex else View((outside.elements,), (1,))
+        return view(edge.value, outside, how, edge.limits, -1)
 
     def _is_converted(self, edge: Edge) -> bool:
         """Whether the tensor has integers of another size than a lane's."""
         tensor = edge.tensor
-        return not self.packed and tensor.dtype != "float16" and tensor.type.bits != 32
+        return (
+            not self.packed
+            and not edge.is_complex
+            and tensor.dtype != "float16"
+            and tensor.type.bits != 32
+        )
 
     def _is_as_outside(self, edge: Edge) -> bool:
         """Whether the texels outside are the tensor's, so that nothing is converted."""
         outside = self.outside(edge)
         same = (outside.shape, outside.kind) == (edge.shape, edge.stored)
-        return same and not self._is_converted(edge)
+        return same and not edge.is_complex and not self._is_converted(edge)
 
     def _converted(self, edge: Edge, shader: str, source: Value, output: Value) -> Dispatch:
         defines: dict[str, Define] = {

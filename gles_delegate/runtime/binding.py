@@ -82,6 +82,7 @@ class BufferBinding:
         Raises:
             ValueError: The buffer is too small, or of another type.
         """
+        _refuse_complex(edge)
         tensor, packed = edge.tensor, self.layout == "phwc4"
         own = ("int32" if edge.value.kind == "int" else "float32") if packed else tensor.dtype
         allowed = {"float32": ("float32", "float16")}.get(own, (own,))
@@ -127,6 +128,7 @@ class TextureBinding:
         Raises:
             ValueError: The tensor is not a picture, or a texture has another size or format.
         """
+        _refuse_complex(edge)
         if len(edge.shape) not in (3, 4) or (*edge.shape[:-3], 1)[0] != 1:
             raise ValueError(
                 "a texture belongs to a tensor [1, height, width, channels], found "
@@ -206,6 +208,12 @@ class TextureBinding:
 
 
 Binding: TypeAlias = BufferBinding | TextureBinding
+
+
+def _refuse_complex(edge: Edge) -> None:
+    """Raise ValueError if the tensor has complex numbers."""
+    if edge.is_complex:
+        raise ValueError(f"expected a tensor of real numbers to bind to, found {_described(edge)}")
 
 
 def _described(edge: Edge) -> str:

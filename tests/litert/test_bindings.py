@@ -142,3 +142,13 @@ def test_variables_outlive_a_new_binding(app: App) -> None:
         assert_close([ours.get_tensor(ours.get_output_details()[0]["index"])], wanted)
         for index in state:
             assert_close([ours.get_tensor(index)], [theirs.get_tensor(index)])
+
+
+def test_complex_numbers_are_not_bound(app: App) -> None:
+    s = Sketch(np.random.default_rng(0))
+    x = s.feed((1, 8))
+    y = s.op("RFFT2D", [x, s.constant(np.int32([1, 8]))], [s.tensor((1, 5), "complex64")])
+    interpreter = gd.Interpreter(model_content=s.build([y]), experimental_delegates=[app.delegate])
+    interpreter.allocate_tensors()
+    with pytest.raises(ValueError, match="expected a tensor of real numbers"):
+        app.delegate.bind_buffer_to_tensor(y, app.buffer(40))

@@ -238,3 +238,11 @@ def moved(
 def reshaped(node: NodeView, x: Operand, shape: Iterable[int]) -> list[Step]:
     """The only output: the input `x` in another shape."""
     return [reshape_view(node.index, x, moved_output(node, x, shape), node.limits)]
+
+
+def reshaped_input(node: NodeView, shape: Iterable[int]) -> list[Step]:
+    """The only output: input 0, perhaps of complex numbers, in another shape."""
+    if node.dtype(0) != "complex64":
+        return reshaped(node, node.input(0, None), shape)
+    x, output = node.complex_input(0), node.complex_output(shape)
+    return [reshape_view(node.index, x, output, node.limits)]
