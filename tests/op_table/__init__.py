@@ -26,6 +26,7 @@ from tests.op_table import (
     recurrent,
     scattering,
     stablehlo,
+    volumes,
     windows,
 )
 from tests.op_table.base import Cases, Op
@@ -43,6 +44,7 @@ __all__ = [
 
 _MODULES = (
     windows,
+    volumes,
     arithmetic,
     axes,
     products,

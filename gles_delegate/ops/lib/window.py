@@ -81,7 +81,7 @@ class Window:
                 "expected positive numbers"
             )
         (out_h, pad_h), (out_w, pad_w) = (
-            _span(*sizes, options.padding == SAME, may_exceed)
+            span(*sizes, options.padding == SAME, may_exceed)
             for sizes in zip(image, kernel, strides, dilations, strict=True)
         )
         # LiteRT's pools of a window far wider than the image have no rows either.
@@ -118,7 +118,7 @@ class Window:
         return {"DILATION_H": self.dilation_h, "DILATION_W": self.dilation_w}
 
 
-def _span(
+def span(
     size: int, kernel: int, stride: int, dilation: int, same: bool, may_exceed: bool
 ) -> tuple[int, int]:
     """Output size and padding in front along one axis (ComputePaddingHeightWidth in LiteRT)."""
