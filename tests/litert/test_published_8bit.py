@@ -17,7 +17,12 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import gles_delegate as gd
-from tests.support.oracle import run
+from tests.support.oracle import (
+    delegated_interpreter,
+    gles_interpreter,
+    litert_interpreter,
+    run,
+)
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -42,6 +47,20 @@ def both(content: bytes, picture: Path) -> tuple[list[NDArray[Any]], list[NDArra
             pixels = np.asarray(image.convert("RGB").resize(size))[np.newaxis]
         feed = pixels if detail["dtype"] == np.uint8 else (pixels / 127.5 - 1).astype(np.float32)
         return run(ours, [feed]), run(reference, [feed])
+
+
+@pytest.mark.parametrize("host", [gles_interpreter, delegated_interpreter])
+def test_a_sound_from_its_waveform_on(
+    host: Callable[..., Any], real_model: Callable[[str], bytes]
+) -> None:
+    content = real_model("yamnet")
+    seconds = np.arange(15600) / 16000
+    wave = np.sin(2 * np.pi * 440 * seconds * (1 + seconds)).astype(np.float32)
+    (expected,) = run(litert_interpreter(content), [wave])
+    with host(content) as ours:
+        (found,) = run(ours, [wave])
+    assert found.argmax() == expected.argmax()
+    assert np.corrcoef(found.ravel(), expected.ravel())[0, 1] > 0.999
 
 
 @pytest.mark.mesa  # a rounding that falls the other way changes scores by steps
