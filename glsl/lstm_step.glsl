@@ -12,7 +12,6 @@
 // of UNIT_SLICES texels: three peepholes, four coefficients and four biases of NORM, by gate.
 #ifndef ASSEMBLED
 #define STAGE 1
-#define STATE_SLICES 2  // slices of the output state
 #define UNIT_SLICES 3  // slices of the cell state
 #define UNITS 11
 #define CIFG 0  // 1: there is no gate for the input, it is what is not forgotten
@@ -80,7 +79,7 @@ vec4 rounded(vec4 v, float parts) { return nearest(nearest(v * parts) / parts); 
 mat4 sums_of(int slice, int batch) {
   mat4 sums = mat4(0.0);
   for (int k = REDUCTION_LANE; k < STATE_SLICES; k += REDUCTION_LANES) {
-    vec4 v = before(k, batch);
+    vec4 v = output_state(k, batch);
     int w = 16 * k * UNIT_SLICES + slice;
 #pragma unroll
     for (int gate = 0; gate < 4; ++gate)
@@ -207,25 +206,31 @@ void main() {
 #else
   slice = min(slice, UNIT_SLICES - 1);
   here = here && slice == SLICE_INVOCATION;
+  FOR_ALL_STEPS(here, slice, batch) {
+    BARRIER
 #if STAGE == 0 || !NORM
-  mat4 sums = sums_of(slice, batch);
+    mat4 sums = sums_of(slice, batch);
 #endif
 #if STAGE == 0
-  if (here) {
+    if (here) {
 #pragma unroll
-    for (int gate = 0; gate < 4; ++gate)
-      if (gate >= CIFG) set_after(SUMS + gate * UNIT_SLICES + slice, batch, sums[gate]);
-  }
+      for (int gate = 0; gate < 4; ++gate)
+        if (gate >= CIFG) set_after(SUMS + gate * UNIT_SLICES + slice, batch, sums[gate]);
+    }
 #else
-  vec4 cell = STAGE == 1 ? before(CELL + slice, batch) : after(CELL + slice, batch);
+    vec4 cell = STAGE == 1 ? before(CELL + slice, batch) : after(CELL + slice, batch);
 #if STAGE == 1
-  cell = next_cell(cell, CIFG == 1 ? vec4(0.0) : GATE(0), GATE(1), GATE(2));
-  if (here) set_after(CELL + slice, batch, cell);
+    cell = next_cell(cell, CIFG == 1 ? vec4(0.0) : GATE(0), GATE(1), GATE(2));
+    if (here) set_after(CELL + slice, batch, cell);
 #endif
 #if STAGE == 2 || !NORM
-  vec4 result = result_of(cell, STAGE == 2 ? GATE(3) : output_sum(GATE(3), cell, slice));
-  if (here) set_after(RESULT + slice, batch, result);
+    vec4 result = result_of(cell, STAGE == 2 ? GATE(3) : output_sum(GATE(3), cell, slice));
+    if (here) {
+      set_after(RESULT + slice, batch, result);
+      share_state(passed + 1, slice, batch, result);
+    }
 #endif
 #endif
+  }
 #endif
 }

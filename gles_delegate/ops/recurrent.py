@@ -1,7 +1,7 @@
 """Recurrent layers: LSTMs over a sequence, or over one step of it.
 
 What the inputs of all steps give is one product for each gate. A step reads the state from one row
-of a history, and writes it to the next.
+of a history, and writes it to the next. A dispatch makes one step, or all of a small layer.
 """
 
 from __future__ import annotations
@@ -13,12 +13,22 @@ from typing import TypeAlias, cast
 
 import numpy as np
 
-from gles_delegate.dispatch import Alias, Const, Define, Dispatch, Operand, Shape, Step, Value
+from gles_delegate.dispatch import (
+    Alias,
+    Const,
+    Define,
+    Dispatch,
+    Grid,
+    Operand,
+    Shape,
+    Step,
+    Value,
+)
 from gles_delegate.model.graph import Array
 from gles_delegate.model.schema import ACTIVATIONS
 from gles_delegate.ops.conv import product
 from gles_delegate.ops.elementwise import elementwise
-from gles_delegate.ops.lib.grid import make_grid, with_reduction_lanes
+from gles_delegate.ops.lib.grid import WORK_GROUP, make_grid, with_reduction_lanes
 from gles_delegate.ops.lib.registry import NodeView, Unsupported
 from gles_delegate.ops.lib.views import Region, View, view
 
@@ -26,6 +36,9 @@ GATES = 4
 """Of an LSTM, in this order: for the input, forgetting, the new value and the output."""
 
 VECTOR_ACTIVATIONS = ("RELU", "RELU_N1_TO_1", "RELU6", "TANH")
+
+FEW_STATES = 32
+"""Slices of all states of a batch, with which one work group is quicker than many dispatches."""
 
 PARAMETERS = 11
 """Rows of parameters of the gates in the weights of glsl/lstm_step.glsl."""
@@ -64,6 +77,7 @@ class Course:
             "BATCH": self.batch,
             "ROW": step,
             "INPUT_PIXEL": time * (self.batch if self.time_major else 1),
+            "INPUT_STEP": (self.batch if self.time_major else 1) * (1 if self.forward else -1),
             "INPUT_STRIDE": 1 if self.time_major else self.steps,
             "INPUT_PIXELS": self.steps * self.batch,
         }
@@ -172,10 +186,11 @@ def lstm_layer(
     stages = [0, 1, 2] if norm else [1]
     if projected:
         stages.append(3)
-    for step in range(course.steps):
+    made = 1 if norm or projected else steps_at_once(node, history, course, slices)
+    for step in range(0, course.steps, made):
         for stage in stages:
             steps.append(
-                layer_step(node, "lstm_step", (sums, weights), history, course, step,
+                layer_step(node, "lstm_step", (sums, weights), history, course, (step, made),
                       {**defines, "STAGE": stage}, state_slices if stage == 3 else slices,
                       slices if stage == 3 else 0 if norm and stage else state_slices)
             )  # fmt: skip
@@ -200,33 +215,50 @@ def vector_activation(number: int, in_place: bool = False) -> str:
     return name
 
 
+def steps_at_once(node: NodeView, history: Value, course: Course, slices: int) -> int:
+    """How many steps a dispatch makes: all, if one work group has few enough slices of states."""
+    few = 0 < course.batch * slices <= FEW_STATES
+    fits = few and history.nbytes <= node.limits.block_bytes
+    passes = course.steps * (slices + 9)
+    return course.steps if fits and course.steps > 1 and passes <= node.limits.loop_passes else 1
+
+
 def layer_step(
     node: NodeView,
     shader: str,
     reads: tuple[Operand, ...],
     history: Value,
     course: Course,
-    step: int,
+    made: tuple[int, int],
     defines: dict[str, Define],
     slices: int,
     shared: int,
 ) -> Dispatch:
-    """A dispatch of one step.
+    """A dispatch of one step, or of several.
 
     Args:
+        made: The number of the first step, and how many there are.
         slices: Slices that it computes.
         shared: Slices that are summed up for each; 0: what it computes has other loops.
     """
-    grid = make_grid(course.batch, slices, node.limits)
-    passes = 2 * (slices + 1)
-    if shared:
-        grid = with_reduction_lanes(grid, shared, node.limits)
-        passes = ceil(shared / grid.reduction_lanes) + 8
-    positions = course.defines(step)
+    first, count = made
+    if count > 1:
+        lanes = 1
+        if node.limits.profile.occupancy:
+            while 2 * lanes * course.batch * slices <= WORK_GROUP and 2 * lanes <= slices // 4:
+                lanes *= 2
+        grid = Grid(course.batch, slices, course.batch, slices, lanes == 1, lanes)
+        passes = count * (ceil(slices / lanes) + 9)
+    else:
+        grid = make_grid(course.batch, slices, node.limits)
+        passes = 2 * (slices + 1)
+        if shared:
+            grid = with_reduction_lanes(grid, shared, node.limits)
+            passes = ceil(shared / grid.reduction_lanes) + 8
+    all_defines = {**defines, **course.defines(first), "STEPS": count}
     dispatch = Dispatch(
-        node.index, shader, reads, history, grid, {**defines, **positions}, partial=True,
-        passes=passes,
-    )  # fmt: skip
+        node.index, shader, reads, history, grid, all_defines, partial=True, passes=passes
+    )
     return dispatch.sized("ROW", "INPUT_PIXEL")
 
 

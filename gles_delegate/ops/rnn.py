@@ -22,6 +22,7 @@ from gles_delegate.ops.recurrent import (
     input_sum,
     layer_step,
     leave,
+    steps_at_once,
     unidirectional,
     vector_activation,
     whole,
@@ -126,12 +127,14 @@ def _layer(
     defines: dict[str, Define] = {"STATE_SLICES": slices, "ACTIVATION": function}
     steps = input_sum(node, (x, weights, bias, aux, aux_weights), sums)
     steps += enter(node, (state,), history, course.batch, (units,))
+    made = steps_at_once(node, history, course, slices)
     steps += [
         layer_step(
-            node, "rnn_step", (sums, columns), history, course, step, defines, slices, slices
+            node, "rnn_step", (sums, columns), history, course, (step, made), defines, slices,
+            slices,
         )
-        for step in range(course.steps)
-    ]
+        for step in range(0, course.steps, made)
+    ]  # fmt: skip
     steps += leave(node, (state,), history, course, (units,), name)
     return steps, (history, course, units)
 

@@ -5,21 +5,53 @@
 #ifndef ASSEMBLED
 #define PARTIAL 1
 #define BATCH 3
-#define ROW 2  // the number of the step, which is that of the row it reads
+#define STEPS 1  // those that the dispatch makes; of several, a work group has the whole state
+#define STATE_SLICES 2  // slices of the output state
+#define ROW 2  // the number of the first step, which is that of the row it reads
 #define INPUT_PIXEL 2  // the pixel of the step's inputs to the gates, for the first of the batch
 #define INPUT_STRIDE 5  // and what is added for each other
+#define INPUT_STEP 1  // and for each other step
 #define INPUT_PIXELS 15  // pixels of the inputs to the gates
 #endif
 #include "lib/shared.glsl"
 
+int passed = 0;  // steps of the dispatch before this one
+
 // A slice of the state before the step, and after it.
-vec4 before(int slice, int batch) { return BEFORE(slice * OUT_PIXELS + ROW * BATCH + batch); }
-vec4 after(int slice, int batch) { return BEFORE(slice * OUT_PIXELS + (ROW + 1) * BATCH + batch); }
-void set_after(int slice, int batch, vec4 v) { store(slice, (ROW + 1) * BATCH + batch, v); }
+vec4 before(int slice, int batch) {
+  return BEFORE(slice * OUT_PIXELS + (ROW + passed) * BATCH + batch);
+}
+vec4 after(int slice, int batch) {
+  return BEFORE(slice * OUT_PIXELS + (ROW + passed + 1) * BATCH + batch);
+}
+void set_after(int slice, int batch, vec4 v) {
+  store(slice, (ROW + passed + 1) * BATCH + batch, v);
+}
+
+// The output state before the step, which all invocations read; it is shared before one, and
+// another half of the memory is for that after it.
+#if STEPS > 1
+shared vec4 output_states[2 * BATCH * STATE_SLICES];
+vec4 output_state(int slice, int batch) {
+  return output_states[((passed & 1) * BATCH + batch) * STATE_SLICES + slice];
+}
+void share_state(int steps, int slice, int batch, vec4 v) {
+  output_states[((steps & 1) * BATCH + batch) * STATE_SLICES + slice] = v;
+}
+#define FOR_ALL_STEPS(here, slice, batch) \
+  if (here) share_state(0, slice, batch, before(slice, batch)); \
+  for (passed = 0; passed < STEPS; ++passed)
+#define BARRIER barrier();
+#else
+#define output_state before
+#define share_state(steps, slice, batch, v)
+#define FOR_ALL_STEPS(here, slice, batch)
+#define BARRIER
+#endif
 
 // A slice of what the inputs of the step give.
 #define LOAD_STEP(name, slice, batch) \
-  LOAD(name, (slice)*INPUT_PIXELS + INPUT_PIXEL + (batch)*INPUT_STRIDE)
+  LOAD(name, (slice)*INPUT_PIXELS + INPUT_PIXEL + passed * INPUT_STEP + (batch)*INPUT_STRIDE)
 
 // The product of a column-major matrix, whose columns lie `apart`, and a vector.
 #define COLUMNS(name, first, apart, v) \
