@@ -115,6 +115,7 @@ class Inliner:
                 index=node.index,
                 inputs=tuple(places[i] for i in inner.inputs),
                 outputs=tuple(places[i] for i in inner.outputs),
+                intermediates=tuple(places[i] for i in inner.intermediates),
             )
             for inner in body.in_order
         ]

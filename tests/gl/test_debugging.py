@@ -119,7 +119,7 @@ def test_each_dispatch_is_a_group(
         assert groups == [line.replace("-", "+", 1) for line in messages.lines[1::2]]
         assert [name for name in groups if name[1].isdigit()] == [
             f"+0 RELU + 1 EXP {interpreter.get_tensor_details()[2]['name']}",
-            f"+4 SUB + 5 TANH {interpreter.get_output_details()[0]['name']}",
+            f"+4 ADD + 5 TANH {interpreter.get_output_details()[0]['name']}",
         ]
         assert [f"+{time.name}" for time in delegate.profile()] == groups
 

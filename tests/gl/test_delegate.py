@@ -524,14 +524,19 @@ def test_a_failure_half_way_leaves_nothing(
 
 
 @pytest.mark.parametrize("name", ["glGenTextures", "glTexBufferRange"])
-def test_a_texture_that_fails_takes_its_buffer_along(
+def test_a_texture_that_fails_leaves_nothing_behind(
     name: str, egl: gd.EglContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state, gpu = State(egl.load), GpuContext(egl)
     before = objects_in(egl, state)
-    break_function(name)(monkeypatch, 0)
-    with gpu.guard(), pytest.raises(gd.GLError, match=name):
-        TexelBuffer(gpu.gl, 256, image=True)
+    with gpu.guard():
+        buffer = TexelBuffer(gpu.gl, 256, image=True)
+        made = objects_in(egl, state)
+        break_function(name)(monkeypatch, 0)
+        with pytest.raises(gd.GLError, match=name):
+            assert buffer.texture
+        assert objects_in(egl, state) == made
+        buffer.release()
     assert objects_in(egl, state) == before
 
 
