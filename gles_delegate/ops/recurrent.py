@@ -148,7 +148,7 @@ def lstm_layer(
     peephole = node.has_input(inputs.peephole[1])
     projected = node.has_input(inputs.projection[0])
     units, depth = _matrix(node, inputs.weights[3])
-    channels = (node.shape(inputs.recurrent[3])[-1],)[0]
+    channels = node.shape(inputs.recurrent[3])[-1]
     _check_presence(node, inputs, cifg, norm, peephole)
     x = node.input(inputs.x)
     if x.channels != depth or x.pixels != course.steps * course.batch:

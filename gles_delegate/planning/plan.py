@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TypeVar
@@ -165,10 +165,11 @@ def make_plan(
     return replace(plan, buffers=buffers, allocations=allocations)
 
 
-def results_of(graph: Graph, nodes: Collection[int]) -> set[int]:
+def results_of(graph: Graph, nodes: Iterable[int]) -> set[int]:
     """The tensors that nodes compute, and that the graph returns or another node reads."""
-    made = {t for index in nodes for t in graph.nodes[index].outputs}
-    others = (node.inputs for node in graph.nodes if node.index not in nodes)
+    inside = set(nodes)
+    made = {t for index in inside for t in graph.nodes[index].outputs}
+    others = (node.inputs for node in graph.nodes if node.index not in inside)
     return made & set(graph.outputs).union(*others)
 
 
@@ -180,7 +181,7 @@ def _boundary(lowered: Lowered, nodes: Sequence[int]) -> tuple[list[int], list[i
     used = {v.tensor for v in _values(steps)}
     used |= {step.output.tensor for step in steps if step.output.tensor in lowered.uses.tensors}
     constants = {t.index for t in graph.tensors if t.is_constant}
-    return sorted(used & taken), sorted(results_of(graph, set(nodes)) - constants)
+    return sorted(used & taken), sorted(results_of(graph, nodes) - constants)
 
 
 def _values(steps: Iterable[Step]) -> Iterable[Value]:

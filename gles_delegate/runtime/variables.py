@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 
 from gles_delegate.closing import release_all
 from gles_delegate.errors import DelegateError
@@ -11,7 +12,7 @@ from gles_delegate.gl.buffers import Buffer
 from gles_delegate.gl.thread import GlThread
 from gles_delegate.model.graph import Graph
 from gles_delegate.planning.ports import Edge, Elements
-from gles_delegate.planning.variables import find_variables
+from gles_delegate.planning.variables import Variable, find_variables
 from gles_delegate.runtime.binding import BoundBuffer
 
 
@@ -24,6 +25,11 @@ class Variables:
         self._buffers: dict[str, tuple[Buffer, BoundBuffer]] = {}
         self._assigned: set[str] = set()
 
+    @cached_property
+    def _known(self) -> Mapping[str, Variable]:
+        """Every variable of the model, by its name."""
+        return find_variables(self._graph)
+
     def buffer(self, name: str, edge: Edge) -> BoundBuffer:
         """The buffer of a variable; on the delegate's thread, inside the guard.
 
@@ -32,7 +38,7 @@ class Variables:
         """
         if name not in self._buffers:
             size = Elements().outside(edge).nbytes
-            initial = find_variables(self._graph)[name].initial
+            initial = self._known[name].initial
             if initial is not None:
                 self._assigned.add(name)
             first = b"" if initial is None else initial.tobytes()
