@@ -173,11 +173,12 @@ class _NativeKernel:
         for index in ints(node.outputs):
             if graph.shape(index) != self._found[index]:
                 graph.resize(index, self._found[index])
+        # LiteRT has no memory of other tensors.
+        self._known = {*ints(node.inputs), *ints(node.outputs)}
 
-    def invoke(self, graph: NativeGraph, node: Any) -> None:
+    def invoke(self, graph: NativeGraph) -> None:
         kernel = self._kernel
-        known = {*ints(node.inputs), *ints(node.outputs)}  # LiteRT has no memory of others
-        outputs = [index for index in kernel.outputs if index in known]
+        outputs = [index for index in kernel.outputs if index in self._known]
         indices = (*kernel.inputs, *outputs, *kernel.variables)
         kernel.invoke_on({index: graph.array(index) for index in indices})
         for index in kernel.bound_outputs if self.owner.reads_back else ():
@@ -236,7 +237,7 @@ def _kernel_prepare(context: Any, node: Any) -> int:
 
 def _kernel_invoke(context: Any, node: Any) -> int:
     kernel = _kernels[node.contents.user_data]
-    return kernel.owner.answer(context, lambda: kernel.invoke(NativeGraph(context), node.contents))
+    return kernel.owner.answer(context, lambda: kernel.invoke(NativeGraph(context)))
 
 
 # Never freed: LiteRT may call them for as long as an interpreter lives.
