@@ -340,8 +340,12 @@ class Interpreter(NotPickled, Closing):
     def invoke(self) -> None:
         """Run the model on its inputs.
 
+        Where the value of an input gives sizes, outputs have those of this run, and a value other
+        than the last one is planned and compiled for first.
+
         Raises:
             RuntimeError: `allocate_tensors` was not called since the start or a resize.
+            UnsupportedModelError: A node cannot run with the sizes that an input's value gives.
             LiteRtError: A node on the CPU failed.
             WrongThreadError, WrongContextError, GLError: See `GpuDelegate`.
         """

@@ -16,7 +16,7 @@ from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Graph
 from gles_delegate.model.metadata import read_metadata
 from gles_delegate.model.reader import read_models
-from gles_delegate.planning.lowering import lower_graph
+from gles_delegate.planning.lowering import Lowerings
 from gles_delegate.planning.partition import choose_partitions
 from gles_delegate.planning.plan import make_plan
 from gles_delegate.report import DelegationReport
@@ -77,7 +77,7 @@ class _Inspected:
         self._graph = graph
         self._metadata = read_metadata(graph)
         self._graphs = [graph.subgraphs[index] for index in graph.entries]
-        self._lowered = [lower_graph(part, limits) for part in self._graphs]
+        self._lowered = [Lowerings(part, limits).default for part in self._graphs]
         self._partitions = choose_partitions(self._lowered, most)
         both = zip(self._lowered, self._partitions, strict=True)
         self._plans = [
@@ -108,6 +108,7 @@ class _Inspected:
                 for reason, nodes in report.causes
             ],
             **({"advice": self.advice()} if advice else {}),
+            "gives_sizes": list(self._lowered[0].values),
             "segments": self._segments(),
         }
 
@@ -132,6 +133,9 @@ class _Inspected:
             print(f"  {s.key}: {', '.join(s.inputs)} -> {', '.join(s.outputs)}{where}")
         report = self.report
         print(f"{report}, planned for {planned_for}")
+        for index in self._lowered[0].values:
+            print(f"input {self._described(index)}: its value gives sizes of tensors, so each new")
+            print("  value is planned and compiled for; here with an example")
         for reason, nodes in report.causes:
             print(f"on the CPU: {count_ops(node.op for node in nodes)}: {reason}")
         for number, part in enumerate(self._segments()):

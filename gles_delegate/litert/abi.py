@@ -26,8 +26,8 @@ from gles_delegate.errors import LiteRtError
 from gles_delegate.model.dtypes import LITERT_TYPES
 
 OK, ERROR = 0, 1
-MMAP_RO = 1
-"""The allocation type of constants."""
+MMAP_RO, DYNAMIC = 1, 4
+"""Allocation types: of constants, and of tensors that a run sizes."""
 
 ALLOW_DYNAMIC_TENSORS = 1
 

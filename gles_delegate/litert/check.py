@@ -76,7 +76,7 @@ class _Trial:
     outputs: tuple[int, ...] = (1,)
     variables: tuple[int, ...] = ()
     bound_outputs: tuple[int, ...] = ()
-
+    deciding: tuple[int, ...] = ()
     delegated: tuple[int, ...] = (0,)
 
     def warn_of_split(self) -> None: ...
@@ -86,10 +86,15 @@ class _Trial:
 
     def drop(self, segment: _Trial) -> None: ...
 
-    def prepare(self, shapes: Mapping[int, tuple[int, ...]]) -> Mapping[int, tuple[int, ...]]:
+    def prepare(
+        self, shapes: Mapping[int, tuple[int, ...]], values: Mapping[int, Array] | None = None
+    ) -> Mapping[int, tuple[int, ...]]:
         if shapes != {0: self.SHAPE}:
             raise LiteRtError(f"expected the shape {self.SHAPE}, found {shapes}")
         return {0: self.SHAPE, 1: self.SHAPE}
+
+    def fits(self, values: Mapping[int, Array]) -> bool:
+        return True
 
     def read_result(self, index: int) -> None: ...
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from gles_delegate.errors import LiteRtError
 from gles_delegate.litert.abi import (
+    DYNAMIC,
     MMAP_RO,
     IntArray,
     TfLiteContext,
@@ -61,6 +62,12 @@ class NativeGraph:
         require_ok(
             self._context.contents.resize_tensor(self._context, tensor, sizes), "ResizeTensor"
         )
+
+    def make_dynamic(self, index: int) -> None:
+        """Have LiteRT allocate a tensor when a run resizes it."""
+        tensor = self._tensor(index)
+        if tensor.allocation_type != DYNAMIC:
+            tensor.allocation_type, tensor.data = DYNAMIC, None
 
     def report(self, message: str) -> None:
         """Report a message, which LiteRT quotes in its interpreter's next error."""

@@ -7,7 +7,7 @@ LiteRT quotes in its interpreter's RuntimeError, and returns kTfLiteError.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from ctypes import (
     addressof,
@@ -49,6 +49,7 @@ class Kernel(Protocol):
         outputs: Indices of the tensors that it writes; likewise.
         variables: Indices of the tensors that it reads and writes; likewise.
         bound_outputs: Indices of the tensors that it leaves in buffers or textures of the app.
+        deciding: Indices of inputs of the model whose values give sizes of tensors.
     """
 
     @property
@@ -59,8 +60,13 @@ class Kernel(Protocol):
     def variables(self) -> tuple[int, ...]: ...
     @property
     def bound_outputs(self) -> tuple[int, ...]: ...
+    @property
+    def deciding(self) -> Collection[int]: ...
 
-    def prepare(self, shapes: Mapping[int, tuple[int, ...]]) -> Mapping[int, tuple[int, ...]]: ...
+    def prepare(
+        self, shapes: Mapping[int, tuple[int, ...]], values: Mapping[int, Array] | None = None
+    ) -> Mapping[int, tuple[int, ...]]: ...
+    def fits(self, values: Mapping[int, Array]) -> bool: ...
     def invoke_on(self, arrays: Mapping[int, Array]) -> None: ...
     def read_result(self, index: int) -> Array | None: ...
 
@@ -170,14 +176,19 @@ class _NativeKernel:
         if shapes != self._shapes:
             self._found = self._kernel.prepare(shapes)
             self._shapes = shapes
-        for index in ints(node.outputs):
-            if graph.shape(index) != self._found[index]:
+        self._outputs = ints(node.outputs)
+        for index in self._outputs:
+            if self._kernel.deciding:
+                graph.make_dynamic(index)
+            elif graph.shape(index) != self._found[index]:
                 graph.resize(index, self._found[index])
         # LiteRT has no memory of other tensors.
-        self._known = {*ints(node.inputs), *ints(node.outputs)}
+        self._known = {*ints(node.inputs), *self._outputs}
 
     def invoke(self, graph: NativeGraph) -> None:
         kernel = self._kernel
+        if kernel.deciding:
+            self._follow_values(graph)
         outputs = [index for index in kernel.outputs if index in self._known]
         indices = (*kernel.inputs, *outputs, *kernel.variables)
         kernel.invoke_on({index: graph.array(index) for index in indices})
@@ -185,6 +196,14 @@ class _NativeKernel:
             result = kernel.read_result(index)
             if result is not None:
                 np.copyto(graph.array(index), result)
+
+    def _follow_values(self, graph: NativeGraph) -> None:
+        """Plan anew if an input whose value gives sizes has another one."""
+        values = {index: graph.array(index).copy() for index in self._kernel.deciding}
+        if not self._kernel.fits(values):
+            self._found = self._kernel.prepare(self._shapes or {}, values)
+        for index in self._outputs:
+            graph.resize(index, self._found[index])
 
     def close(self) -> None:
         self._model.drop(self._kernel)

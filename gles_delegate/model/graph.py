@@ -61,6 +61,7 @@ class Tensor:
         data: The bytes of a constant, None otherwise.
         is_half: Whether float16 has all numbers of a constant.
         is_external: Whether the bytes of a constant are in another file than the model's.
+        is_derived: Whether planning gave it its index or data, not the file.
     """
 
     index: int
@@ -74,6 +75,7 @@ class Tensor:
     data: Array | None = field(default=None, repr=False, compare=False)
     is_half: bool = False
     is_external: bool = False
+    is_derived: bool = False
 
     @property
     def is_constant(self) -> bool:

@@ -47,7 +47,9 @@ def _slice_from(node: NodeView, x: Operand, sizes: Shape) -> Step:
     """`sizes` elements of `x` from an index on that is computed at run time."""
     begin = _indices(node, 1, len(x.shape))
     if -1 in sizes:
-        raise RunTimeParameter(f"the size {list(sizes)} from where a run decides; expected no -1")
+        raise RunTimeParameter(
+            f"the size {list(sizes)} from where a run decides; expected no -1", 1
+        )
     starts = tuple(n - size + 1 for n, size in zip(x.shape, sizes, strict=True))
     if min(sizes) < 0 or min(starts) < 1:
         raise Unsupported(f"the size {list(sizes)} of {list(x.shape)}")
@@ -219,7 +221,8 @@ def _known_range(
     if not dropped and not (ends_at_one_place and (starts_at_one_place or options.offset)):
         raise RunTimeParameter(
             f"a run decides the size of axis {entry} of the slice; expected one that is dropped, "
-            "has constants or masks, or starts and sizes"
+            "has constants or masks, or starts and sizes",
+            *(1, 2),
         )
     if starts_at_one_place:
         return _range(options, entry, (begin or 0, end or 0, step), size)

@@ -20,6 +20,12 @@ from gles_delegate.ops.lib.strides import normal_axis
 from gles_delegate.ops.lib.views import Copy, View
 from gles_delegate.ops.reduce import ReducerOptions
 
+BY_SHAPE = ("SHAPE", "RANK")
+"""Ops that read no element."""
+
+OF_SIZES = ("RANGE", "BROADCAST_ARGS")
+"""Ops that planning alone computes."""
+
 MOST_ELEMENTS = 1 << 16
 """Of a result that is larger than what it is made of; the GPU makes others."""
 
@@ -43,7 +49,7 @@ def fold(node: NodeView, is_sized: Callable[[int], bool]) -> Results | None:
     inputs = [tensors[i] for i in node.inputs if i >= 0]
     if not inputs or not node.outputs:
         return None
-    by_shape = node.op in ("SHAPE", "RANK")
+    by_shape = node.op in BY_SHAPE
     if not all(is_sized(t.index) if by_shape else t.is_constant for t in inputs):
         return None
     try:
@@ -65,8 +71,13 @@ def set_constants(tensors: list[Tensor], node: NodeView, results: Results) -> No
     """Make constants of a node's outputs."""
     is_half = node.op == "DEQUANTIZE" and tensors[node.inputs[0]].dtype == "float16"
     for index, array in zip(node.outputs, results, strict=True):
-        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        tensors[index] = replace(tensors[index], shape=array.shape, data=data, is_half=is_half)
+        tensors[index] = replace(folded(tensors[index], array), is_half=is_half)
+
+
+def folded(tensor: Tensor, array: Array) -> Tensor:
+    """The tensor as a constant."""
+    data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return replace(tensor, shape=array.shape, data=data, is_derived=True)
 
 
 def _results(node: NodeView, inputs: Sequence[Tensor]) -> Results:

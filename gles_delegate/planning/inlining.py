@@ -107,7 +107,8 @@ class Inliner:
                 continue
             if not tensor.is_constant or key not in self._constants:
                 self._constants[key] = len(self._tensors)
-                self._tensors.append(replace(tensor, index=len(self._tensors)))
+                added = replace(tensor, index=len(self._tensors), is_derived=True)
+                self._tensors.append(added)
             places[tensor.index] = self._constants[key]
         nodes = [
             replace(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from math import prod
 
 import numpy as np
 
@@ -12,13 +13,15 @@ from gles_delegate import ops
 from gles_delegate.dispatch import COMPLEX, Alias, Call, Define, Dispatch, Shape, Step
 from gles_delegate.errors import ModelError, UnsupportedModelError
 from gles_delegate.limits import Limits
-from gles_delegate.model.graph import Graph, Node
+from gles_delegate.model.graph import Array, Graph, Node
 from gles_delegate.model.schema import BUILTIN_OPERATORS, SIZED_BY
-from gles_delegate.planning.folding import fold, set_constants
+from gles_delegate.planning.folding import BY_SHAPE, OF_SIZES, fold, folded, set_constants
 from gles_delegate.planning.inlining import INLINED, Inliner, given_tensors
 from gles_delegate.planning.variables import USERS, UseCounter, Uses
 from gles_delegate.report import list_nodes
 
+MOST_DECIDING = 16
+"""Elements of an input whose value may give sizes: each value is planned for by itself."""
 LARGEST = float(np.finfo(np.float32).max)
 CONVERSIONS = ("QUANTIZE", "DEQUANTIZE", "CAST")
 """Builtin ops between types of real numbers."""
@@ -37,6 +40,9 @@ class Lowered:
         steps: By node index, the steps of each node that the GPU can run.
         reasons: By node index, why it cannot run the others.
         uses: Which nodes use which variables.
+        values: By tensor index, the inputs that are constants of the graph.
+        parameters: The tensors that others need as constants, and a run computes; and by which
+            node each is needed.
     """
 
     graph: Graph
@@ -44,6 +50,8 @@ class Lowered:
     steps: Mapping[int, tuple[Step, ...]] = field(repr=False)
     reasons: Mapping[int, str]
     uses: Uses
+    values: Mapping[int, Array] = field(default_factory=dict)
+    parameters: Mapping[int, Node] = field(default_factory=dict)
 
 
 def lower_graph(
@@ -53,6 +61,7 @@ def lower_graph(
     quantized: bool = True,
     only: Collection[int] | None = None,
     choices: Mapping[int, int] | None = None,
+    values: Mapping[int, Array] | None = None,
 ) -> Lowered:
     """Lower every node, in order, for tensors of the given shapes (the model's by default).
 
@@ -60,6 +69,7 @@ def lower_graph(
         quantized: Run nodes with 8-bit tensors on the GPU.
         only: Lower these nodes and no others.
         choices: By node index, which way to choose register tiles; see `ops.lib.tiles`.
+        values: By tensor index, what inputs hold that are to be constants.
 
     Raises:
         ModelError: The model is damaged, or its nodes wait for each other.
@@ -76,10 +86,14 @@ def lower_graph(
     inliner, counter = Inliner(graph, tensors), UseCounter(graph, tensors)
     own = graph.nodes
     graph = replace(graph, tensors=tensors)  # sees what is added and folded
+    values = values or {}
+    for index, value in values.items():
+        tensors[index] = folded(tensors[index], value)
     shapes = {tensor.index: tensor.shape for tensor in graph.tensors} | dict(given_shapes or {})
     # For other shapes than the model's, no more is known of what the other nodes make.
     sized = set(shapes) if only is None else given | set(given_shapes or {})
     unsized: set[int] = set()
+    parameters: dict[int, Node] = {}
     steps: dict[int, tuple[Step, ...]] = {}
     reasons: dict[int, str] = {}
     pending = deque(graph.in_order)
@@ -118,6 +132,9 @@ def lower_graph(
                 view = replace(view, node=replace(node, inputs=(*node.inputs, variable)))
             if node.op == "CALL_ONCE":
                 counter.check_call(node)
+            if node.op in OF_SIZES:
+                which = [i for i, t in enumerate(node.inputs) if not tensors[t].is_constant]
+                raise ops.RunTimeParameter("its numbers are computed at run time", *which)
             lowered = _lowered(view)
             _check_types(view)
             _check_limits(lowered, limits)
@@ -129,6 +146,8 @@ def lower_graph(
             reason = f"{node.op} of its subgraph: {error}" if named else str(error)
             if wanted:
                 reasons.setdefault(node.index, reason)
+            if isinstance(error, ops.RunTimeParameter):
+                parameters |= {node.inputs[i]: node for i in error.inputs}
             if late or _is_sized_by_data(graph, node, error):
                 unsized.update(node.outputs)
                 sized.difference_update(node.outputs)
@@ -141,7 +160,7 @@ def lower_graph(
                 sized.add(step.output.tensor)
     steps = {index: found for index, found in steps.items() if index not in reasons}
     graph = replace(graph, tensors=tuple(tensors), nodes=tuple(nodes))
-    return Lowered(graph, shapes, steps, reasons, counter.uses)
+    return Lowered(graph, shapes, steps, reasons, counter.uses, values, parameters)
 
 
 class Lowerings:
@@ -151,35 +170,59 @@ class Lowerings:
         quantized: Run nodes with 8-bit tensors on the GPU.
 
     Attributes:
-        default: Every node, for the model's own shapes.
+        default: Every node, for the model's own shapes. Where values of small inputs give sizes
+            of tensors, they are constants of it, with examples as values.
     """
 
     def __init__(self, graph: Graph, limits: Limits, quantized: bool = True) -> None:
         self.graph = graph
         self._limits = limits
         self._quantized = quantized
-        self.default = self.lower({})
+        self.default = first = self.lower({})
+        while found := _examples(self.default):
+            self.default = self.lower({}, values={**self.default.values, **found})
+        if len(self.default.reasons) >= len(first.reasons):
+            self.default = first
+
+    @property
+    def deciding(self) -> Collection[int]:
+        """The inputs whose values give sizes."""
+        return self.default.values.keys()
 
     def lower(
         self,
         shapes: Mapping[int, Shape],
         only: Collection[int] | None = None,
         choices: Mapping[int, int] | None = None,
+        values: Mapping[int, Array] | None = None,
     ) -> Lowered:
         """The graph lowered for tensors of these shapes; see `lower_graph`."""
-        return lower_graph(self.graph, self._limits, shapes, self._quantized, only, choices)
+        return lower_graph(
+            *(self.graph, self._limits, shapes, self._quantized, only, choices, values)
+        )
 
-    def at(self, shapes: Mapping[int, Shape], nodes: Collection[int]) -> Lowered:
+    def at(
+        self,
+        shapes: Mapping[int, Shape],
+        nodes: Collection[int],
+        values: Mapping[int, Array] | None = None,
+    ) -> Lowered:
         """The nodes `nodes`, and perhaps others, lowered for these shapes.
 
+        Args:
+            values: Those of the inputs `deciding`.
+
         Raises:
-            UnsupportedModelError: One of them cannot run with these shapes.
+            UnsupportedModelError: One of them cannot run with these shapes and values.
         """
-        if all(self.default.shapes[index] == shape for index, shape in shapes.items()):
+        known = self.default.shapes
+        if not values and all(known[index] == shape for index, shape in shapes.items()):
             return self.default
-        lowered = self.lower(shapes, nodes)
+        lowered = self.lower(shapes, nodes, values=values)
         if lowered.reasons:
-            what = "cannot run on the GPU with the present input shapes"
+            what = "cannot run on the GPU with the present shapes" + (
+                f" and values of inputs {sorted(values)}" if values else " of inputs"
+            )
             raise unsupported(self.graph, lowered.reasons, what)
         return lowered
 
@@ -195,6 +238,46 @@ def unsupported(graph: Graph, reasons: Mapping[int, str], what: str) -> Unsuppor
 def is_folded(graph: Graph, node: Node) -> bool:
     """Whether the node's results are constants of a folded graph."""
     return bool(node.outputs) and all(graph.tensors[i].is_constant for i in node.outputs)
+
+
+def _examples(lowered: Lowered) -> dict[int, Array]:
+    """The inputs whose values give what some nodes need as constants, with such values."""
+    graph = lowered.graph
+    makers = {index: node for node in graph.nodes for index in node.outputs}
+
+    def behind(tensor: int) -> set[int] | None:
+        """The inputs from which a tensor is made; None if one of them is no small one."""
+        found = graph.tensors[tensor] if tensor >= 0 else None
+        if found is None or found.is_constant:
+            return set()
+        if tensor in graph.inputs:
+            fits = found.type.array is not None and prod(found.shape) <= MOST_DECIDING
+            return {tensor} if fits else None
+        if tensor not in makers or makers[tensor].op in USERS:
+            return None
+        if makers[tensor].op in BY_SHAPE:
+            return set()
+        parts = [behind(index) for index in makers[tensor].inputs]
+        return None if None in parts else set().union(*(part for part in parts if part))
+
+    found = set().union(*(behind(tensor) or () for tensor in lowered.parameters))
+    return {index: _example(lowered, index) for index in found}
+
+
+def _example(lowered: Lowered, index: int) -> Array:
+    """A value of an input that gives sizes."""
+    ones = np.ones(lowered.shapes[index], lowered.graph.tensors[index].dtype)
+    node = lowered.parameters.get(index)
+    if node is None or ones.ndim != 1:
+        return ones
+    shape, count = lowered.shapes[node.inputs[0]], ones.size
+    examples = {
+        "RESHAPE": (-1, *(1,) * (count - 1)),
+        "BROADCAST_TO": (*(1,) * (count - len(shape)), *shape),
+        "TRANSPOSE": tuple(range(count)),
+    }
+    example = examples.get(node.op, ())
+    return np.array(example, ones.dtype) if len(example) == count else ones
 
 
 def _is_sized_by_data(graph: Graph, node: Node, error: ops.Unsupported) -> bool:

@@ -228,7 +228,11 @@ class Buffers:
 def _stored_or_packed(const: Const, graph: Graph, store: Store | None) -> bytes | memoryview:
     """The bytes of a constant, from the store if it has them."""
     function = (const.pack.__module__, const.pack.__qualname__)
-    key = fingerprint(*function, graph.index, const.tensors, const.shape, const.args, const.kind)
+    tensors = [graph.tensors[t] for t in const.tensors if t >= 0]
+    # What planning computes depends on shapes and values.
+    made = [bytes(t.data) for t in tensors if t.is_derived and t.data is not None]
+    how = const.tensors, const.shape, const.args, const.kind
+    key = fingerprint(*function, graph.index, *how, *made)
     known = store.get(key, const.nbytes or 16) if store else None
     if known is not None:
         return known

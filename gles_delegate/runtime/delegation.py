@@ -79,7 +79,7 @@ class Delegation:
         self._keep = keep
         own, *rest = [part] if part else _parts(self, options)
         first, lowerings, self._partition = own.first, own.lowerings, own.partition
-        self._reasons = lowerings.default.reasons
+        self._reasons, self._deciding = lowerings.default.reasons, lowerings.deciding
         large = any(
             limits.is_large(step.output.nbytes)
             for steps in lowerings.default.steps.values()
@@ -255,6 +255,11 @@ class Delegation:
 
     def _require_bindable(self, index: int) -> None:
         graph, segments = self.graph, self._partition.segments
+        if index in self._deciding:
+            raise ValueError(
+                f"cannot bind tensor {index}: its value gives sizes of tensors, so the CPU must "
+                "have it; use set_tensor"
+            )
         if index not in (*graph.inputs, *graph.outputs):
             raise ValueError(
                 f"cannot bind tensor {index}: expected an input, one of {list(graph.inputs)}, or "

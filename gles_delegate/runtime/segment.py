@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 
@@ -107,15 +107,39 @@ class Segment:
         """Whether it can run."""
         return self._session is not None
 
-    def prepare(self, shapes: Mapping[int, Shape]) -> Mapping[int, Shape]:
+    @property
+    def deciding(self) -> Collection[int]:
+        """Inputs of the model whose values give sizes of tensors."""
+        return self._context.lowerings.deciding
+
+    def fits(self, values: Mapping[int, Array]) -> bool:
+        """Whether it is prepared for these values of `deciding`."""
+        planned = self._lowered.values if self._lowered and self._session else None
+        return planned is not None and all(
+            planned[index].tobytes() == value.tobytes() for index, value in values.items()
+        )
+
+    def prepare(
+        self, shapes: Mapping[int, Shape], values: Mapping[int, Array] | None = None
+    ) -> Mapping[int, Shape]:
         """Plan and compile for these input shapes; return every tensor's shape.
 
+        Without the values of the inputs that `deciding` names, which give sizes, it only forgets
+        what it was prepared for, and returns shapes for examples of values.
+
+        Args:
+            values: By tensor index, those of `deciding`.
+
         Raises:
-            UnsupportedModelError: A node cannot run with these shapes.
+            UnsupportedModelError: A node cannot run with these shapes and values.
             ValueError: A binding does not fit its tensor's shape.
             ShaderError, OutOfGpuMemoryError: The driver cannot run it.
         """
-        lowered = self._context.lowerings.at(shapes, self._nodes)
+        lowerings = self._context.lowerings
+        if self.deciding and values is None:
+            self._thread.run(self.release)
+            return {**lowerings.default.shapes, **shapes}
+        lowered = lowerings.at(shapes, self._nodes, values)
         self._thread.run(lambda: self._replace_session(lowered))
         return lowered.shapes
 
@@ -248,11 +272,15 @@ class Segment:
 
     def read_variable(self, index: int, array: Array) -> None:
         """Fill `array` with a variable tensor, if the GPU has it."""
-        self._thread.run(lambda: self._require_session().read_variable(index, array))
+        session = self._session
+        if session is not None:
+            self._thread.run(lambda: session.read_variable(index, array))
 
     def write_variable(self, index: int, array: Array) -> None:
         """Copy `array` into a variable tensor, if the GPU has it."""
-        self._thread.run(lambda: self._require_session().write_variable(index, array))
+        session = self._session
+        if session is not None:
+            self._thread.run(lambda: session.write_variable(index, array))
 
     def profile(self) -> list[tuple[Dispatch, float]]:
         """See `Session.profile`; on the delegate's thread, inside the guard."""

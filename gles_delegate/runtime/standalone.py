@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,8 +34,14 @@ class StandAlone:
         if self._ready:
             return
         self._pending = None
+        self._prepare()
+        self._ready = True
+        self.reset_all_variables()
+
+    def _prepare(self, values: Mapping[int, Array] | None = None) -> None:
+        """Plan for the present shapes, and for these values of inputs that give sizes."""
         inputs = {i: self._shapes[i] for i in self._graph.inputs}
-        self._shapes.update(self._segment.prepare(inputs))
+        self._shapes.update(self._segment.prepare(inputs, values))
         old, self._arrays = self._arrays, {}
         for tensor in self._graph.tensors:
             index, shape = tensor.index, self._shapes[tensor.index]
@@ -47,18 +53,18 @@ class StandAlone:
                 self._arrays[index] = old[index]
             else:
                 self._arrays[index] = np.zeros(shape, tensor.type.array)
-        self._ready = True
-        self.reset_all_variables()
 
     def invoke(self) -> None:
         self._require_ready()
         self._take_states()
+        self._follow_values()
         self._pending = None
         self._segment.invoke(self._arrays, self._arrays)
 
     def invoke_async(self, wait_for: Fence | int | None = None) -> Invocation:
         self._require_ready()
         self._take_states()
+        self._follow_values()
         self._pending = self._segment.submit(self._arrays, wait_for)
         return self._pending
 
@@ -133,6 +139,17 @@ class StandAlone:
         """Read the inputs that the pending run assigned to: the next one starts with them."""
         for index in self._segment.states:
             self._array(index)
+
+    def _follow_values(self) -> None:
+        """Plan anew if an input whose value gives sizes has another one."""
+        values = {index: self._arrays[index].copy() for index in self._segment.deciding}
+        if not values or self._segment.fits(values):
+            return
+        states = {t.index: self._array(t.index) for t in self._graph.tensors if t.is_variable}
+        self._prepare(values)
+        for index, array in states.items():
+            self._arrays[index][...] = array
+            self._segment.write_variable(index, array)
 
     def _require_ready(self) -> None:
         if not self._ready:

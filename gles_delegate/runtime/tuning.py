@@ -59,15 +59,15 @@ class Tuner:
     def tuned(self, lowered: Lowered, nodes: Sequence[int]) -> Lowered:
         """Lower the nodes with the fastest tiles; inside the guard."""
         index = self._lowerings.graph.index
-        key = fingerprint("choices", index, nodes, sorted(lowered.shapes.items()))
+        key = fingerprint("choices", index, nodes, sorted(lowered.shapes.items()), lowered.values)
         choices = self._choices[key] if key in self._choices else self._known(key, nodes)
         if choices is None:
-            lower = partial(self._lowerings.lower, lowered.shapes, nodes)
+            lower = partial(self._lowerings.lower, lowered.shapes, nodes, values=lowered.values)
             choices = tune(lower, nodes, self._gpu, self._half, self._progress)
             if self._store:
                 self._store.add(key, json.dumps([*choices.items()]).encode())
         self._choices[key] = choices
-        return self._lowerings.lower(lowered.shapes, nodes, choices)
+        return self._lowerings.lower(lowered.shapes, nodes, choices, lowered.values)
 
     def _known(self, key: str, nodes: Sequence[int]) -> Choices | None:
         """The choices of an earlier start."""

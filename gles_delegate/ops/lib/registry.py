@@ -47,7 +47,15 @@ class Unsupported(Exception):
 
 
 class RunTimeParameter(Unsupported):
-    """Integers that must be constant, such as a shape or an axis, are computed at run time."""
+    """Integers that must be constant, such as a shape or an axis, are computed at run time.
+
+    Args:
+        inputs: The inputs of the node that hold them.
+    """
+
+    def __init__(self, message: str, *inputs: int) -> None:
+        super().__init__(message)
+        self.inputs = inputs
 
 
 WITHOUT_OUTPUTS = ("ASSIGN_VARIABLE", "CALL_ONCE")
@@ -222,7 +230,7 @@ class NodeView:
         """The values of input `i`, which must be a constant of integers."""
         tensor = self.graph.tensors[self._index(i)]
         if not tensor.is_constant:
-            raise RunTimeParameter(f"input {i} is computed at run time; expected a constant")
+            raise RunTimeParameter(f"input {i} is computed at run time; expected a constant", i)
         if tensor.dtype not in ("int32", "int64"):
             raise Unsupported(f"input {i} is {tensor.dtype}; expected int32 or int64")
         return tensor.array().astype(np.int64)
