@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,7 +18,7 @@ from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Array, Graph, Node, Signature, Tensor
 from gles_delegate.model.reader import ModelFile
 from gles_delegate.options import GpuDelegateOptions
-from gles_delegate.planning.lowering import Lowerings
+from gles_delegate.planning.lowering import MOST_DECIDING, Lowerings
 
 MARGIN = 2
 """How many times as far from LiteRT a tensor may be as LiteRT's kernels are from each other."""
@@ -232,8 +233,8 @@ def random_feeds(model: ModelFile, seed: int = 0) -> dict[int, Array]:
 def draw_inputs(graph: Graph, indices: Collection[int], seed: int = 0) -> dict[int, Array]:
     """See `random_feeds`."""
     rng = np.random.default_rng(seed)
-    is_sized_by_run = any(-1 in tensor.shape_signature for tensor in graph.tensors)
-    examples = Lowerings(graph, Limits()).default.values if is_sized_by_run else {}
+    small = any(prod(graph.tensors[index].shape) <= MOST_DECIDING for index in indices)
+    examples = Lowerings(graph, Limits()).default.values if small else {}
 
     def draw(tensor: Tensor) -> Array:
         if tensor.type.array is None or tensor.dtype != np.dtype(tensor.type.array).name:

@@ -275,6 +275,7 @@ def _example(lowered: Lowered, index: int) -> Array:
         "RESHAPE": (-1, *(1,) * (count - 1)),
         "BROADCAST_TO": (*(1,) * (count - len(shape)), *shape),
         "TRANSPOSE": tuple(range(count)),
+        "TRANSPOSE_CONV": lowered.graph.tensors[node.outputs[0]].shape,
     }
     example = examples.get(node.op, ())
     return np.array(example, ones.dtype) if len(example) == count else ones

@@ -84,6 +84,26 @@ def test_a_run_has_the_sizes_of_its_values(op: str, host: Host) -> None:
             np.testing.assert_allclose(found, expected, rtol=1e-6, atol=0)
 
 
+@both_hosts
+def test_a_transposed_convolution_of_a_size_that_is_passed_in(host: Host) -> None:
+    s = sketch()
+    size, weights = s.input((4,), np.int32), s.constant(s.normal((5, 2, 2, 3)))
+    y = s.op(
+        *("TRANSPOSE_CONV", [size, weights, s.input((1, 3, 4, 3))], [s.tensor((1, 6, 8, 5))]),
+        **dict(padding="SAME", stride_w=2, stride_h=2),
+    )
+    content = s.build([y])
+    reference = litert_interpreter(content)
+    with gd.GpuDelegate(model=content) as delegate:
+        interpreter = host(delegate, content)
+        assert delegate.report.fully_delegated
+        for sides in ((6, 8), (5, 7), (6, 7)):
+            inputs = [ints(1, *sides, 5), s.normal((1, 3, 4, 3))]
+            (found,), (expected,) = run(interpreter, inputs), run(reference, inputs)
+            assert found.shape == expected.shape
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+
+
 def halves() -> bytes:
     """The first n / 2 rows of a feed of two columns, times two; n is what is given as float."""
     s = sketch()
