@@ -237,10 +237,12 @@ def describe(tensor: Tensor, shape: Shape) -> dict[str, Any]:
         "dtype": tensor.type.array,
         "quantization": pairs[0] if len(pairs) == 1 else (0.0, 0),
         "quantization_parameters": {
-            "scales": np.array(quantization.scales, np.float32),
+            "scales": np.array(
+                quantization.scales, np.float16 if quantization.block else np.float32
+            ),
             "zero_points": np.array(quantization.zero_points, np.int32),
             "quantized_dimension": quantization.axis,
-            "block_size": 0,
+            "block_size": quantization.block,
         },
         "sparsity_parameters": {},
     }

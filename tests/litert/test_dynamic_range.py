@@ -12,7 +12,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.support.oracle import assert_close, run_gles, run_litert
+from tests.support.oracle import (
+    assert_close,
+    gles_interpreter,
+    litert_interpreter,
+    run,
+    run_gles,
+    run_litert,
+)
 from tests.support.schema import Values
 from tests.support.tflite_builder import ModelBuilder, blockwise, quantization
 
@@ -97,7 +104,15 @@ def test_weights_with_a_scale_for_each_block(op: str, dtype: str) -> None:
         y = builder.op(op, [builder.input(x.shape), weights], [(2, 7)], version=13)
         expected = x @ real.T
     content = builder.build(outputs=[y])
-    (ours,) = run_gles(content, [x])
+    with gles_interpreter(content) as interpreter:
+        (ours,) = run(interpreter, [x])
+        described, known = (
+            {d["index"]: d["quantization_parameters"] for d in made.get_tensor_details()}
+            for made in (interpreter, litert_interpreter(content))
+        )
+    assert described.keys() == known.keys()
+    if weights in known:  # neither describes int2
+        np.testing.assert_equal(described[weights], known[weights])
     np.testing.assert_allclose(ours, expected, atol=1e-5)
     (theirs,) = run_litert(content, [x])
     assert np.abs(ours - theirs).max() < 0.02 * np.abs(theirs).max()
