@@ -2,6 +2,7 @@
 
 from gles_delegate.compatibility import CompatibilityList
 from gles_delegate.delegate import GpuDelegate
+from gles_delegate.environment import litert_environment
 from gles_delegate.errors import (
     ContextError,
     ContextLostError,
@@ -62,4 +63,5 @@ __all__ = [
     "WrongThreadError",
     "import_dmabuf",
     "list_devices",
+    "litert_environment",
 ]

@@ -81,7 +81,8 @@ def real_model(require: Require) -> Callable[[str], bytes]:
     """The bytes of a published model, from the folder named by GLES_DELEGATE_MODELS."""
 
     def read(name: str) -> bytes:
-        path = Path(MODELS, f"{name}.tflite")
+        path, other = (Path(MODELS, f"{name}{suffix}") for suffix in (".tflite", ".bin"))
+        path = other if other.is_file() else path
         if not path.is_file():
             require("models", f"{path} is missing; GLES_DELEGATE_MODELS names another folder")
         return path.read_bytes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import sys
 import threading
 import warnings
 from collections.abc import Callable
@@ -254,6 +255,8 @@ class _Worker:
         """Call a function there, and wait for it."""
         if self.is_here:
             return function()
+        if sys.is_finalizing():  # the process ends, and this thread has stopped
+            raise DelegateError(CLOSED)
         future: Future[T] = Future()
         with self._lock:
             if self._stopped:

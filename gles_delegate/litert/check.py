@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 
 import flatbuffers
 import numpy as np
 
 from gles_delegate.errors import LiteRtError
-from gles_delegate.litert.native import NativeDelegate
+from gles_delegate.litert.native import FixedModel, NativeDelegate
 from gles_delegate.model.dtypes import SCHEMA_NUMBERS
 from gles_delegate.model.graph import Array
 from gles_delegate.model.reader import read_model
@@ -57,7 +57,7 @@ def _try_layout() -> None:
     """Raise an error if a kernel of ours does not read and write what it should."""
     from ai_edge_litert.interpreter import Interpreter
 
-    content = _trial_model()
+    content = trial_model()
     delegate = NativeDelegate(read_model(content), dict.fromkeys((0, 1), _Trial()))
     interpreter = Interpreter(model_content=content, experimental_delegates=[delegate])
     interpreter.allocate_tensors()
@@ -68,41 +68,28 @@ def _try_layout() -> None:
         raise LiteRtError("a kernel's result was lost")
 
 
-class _Trial:
-    """Takes the node of `_trial_model`, and computes something else than LiteRT would."""
+class _Trial(FixedModel):
+    """Takes the node of `trial_model`, and computes something else than LiteRT would."""
 
     SHAPE = (2, 3)
     inputs: tuple[int, ...] = (0,)
     outputs: tuple[int, ...] = (1,)
-    variables: tuple[int, ...] = ()
-    bound_outputs: tuple[int, ...] = ()
-    deciding: tuple[int, ...] = ()
-    delegated: tuple[int, ...] = (0,)
 
-    def warn_of_split(self) -> None: ...
-
-    def segment(self, nodes: Sequence[int]) -> _Trial:
-        return self
-
-    def drop(self, segment: _Trial) -> None: ...
+    def __init__(self) -> None:
+        super().__init__((0,), {0: self.SHAPE, 1: self.SHAPE})
 
     def prepare(
         self, shapes: Mapping[int, tuple[int, ...]], values: Mapping[int, Array] | None = None
     ) -> Mapping[int, tuple[int, ...]]:
         if shapes != {0: self.SHAPE}:
             raise LiteRtError(f"expected the shape {self.SHAPE}, found {shapes}")
-        return {0: self.SHAPE, 1: self.SHAPE}
-
-    def fits(self, values: Mapping[int, Array]) -> bool:
-        return True
-
-    def read_result(self, index: int) -> None: ...
+        return super().prepare(shapes)
 
     def invoke_on(self, arrays: Mapping[int, Array]) -> None:
         np.add(arrays[0], 7, out=arrays[1])
 
 
-def _trial_model() -> bytes:
+def trial_model() -> bytes:
     """Two equal subgraphs of one node, NEG; slots and numbers are those of the TFLite schema."""
     builder = flatbuffers.Builder()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from ctypes import (
     POINTER,
     addressof,
@@ -12,7 +13,10 @@ from ctypes import (
     c_ubyte,
     cast,
 )
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from struct import unpack
 from typing import Any
 
 import numpy as np
@@ -29,8 +33,10 @@ from gles_delegate.litert.abi import (
     require_ok,
     type_name,
 )
+from gles_delegate.model.flatbuffer import Content
 from gles_delegate.model.graph import Array, Graph
-from gles_delegate.model.reader import landmarks
+from gles_delegate.model.reader import landmarks, read_content, read_model
+from gles_delegate.model.schema import FILE_IDENTIFIER
 
 _CHUNK = 1 << 20
 
@@ -135,6 +141,36 @@ class NativeGraph:
                 f"{different} on; give both the same file"
             )
 
+    def read(self, address: int) -> Graph:
+        """The model whose first subgraph this is, from its bytes at an address.
+
+        Raises:
+            LiteRtError: There is no model.
+            ModelError: It is damaged.
+        """
+        mapping = _mapping_of(address)
+        if mapping is None or _memory_at(address, 8)[4:] != FILE_IDENTIFIER:
+            raise LiteRtError("expected LiteRT to tell where the model's bytes are, found no model")
+        mapped = _mapped_content(mapping, address)
+        if mapped:
+            return read_model(*mapped)
+        # Without constants nothing tells the size; what follows the model does no harm.
+        size = self._allocated_bytes(address) or min(mapping.end - address, _CHUNK)
+        return read_model(_memory_at(address, size))
+
+    def _allocated_bytes(self, address: int) -> int:
+        """The size of the model at an address, if it has constants; otherwise 0.
+
+        tflite::Allocation, of which each constant has the address, has the two side by side.
+        """
+        tensors = (self._tensor(i) for i in range(self._context.contents.tensors_size))
+        for allocation in {tensor.allocation for tensor in tensors if tensor.allocation}:
+            words = unpack("8Q", _memory_at(allocation, 64).ljust(64, b"\0"))
+            for word, size in pairwise(words):
+                if word == address:
+                    return int(size)
+        return 0
+
     def require_nodes(self, nodes: Sequence[int]) -> None:
         """Check that LiteRT runs these nodes itself.
 
@@ -165,17 +201,13 @@ class NativeGraph:
             own = _mapped_file(np.frombuffer(content, np.uint8).ctypes.data)
             if own is not None and own == _mapped_file(base):
                 return None
-        # Of another model the address may be anything, which this file reports and memory does not.
-        with open("/proc/self/mem", "rb", 0) as memory:
-            for start in range(0, len(content), _CHUNK):
-                expected = bytes(content[start : start + _CHUNK])
-                try:
-                    found = os.pread(memory.fileno(), len(expected), base + start)
-                except (OSError, OverflowError):
-                    return start
-                if found != expected:
-                    pairs = zip(found, expected, strict=False)
-                    return start + next((i for i, (a, b) in enumerate(pairs) if a != b), len(found))
+        # Of another model the address may be anything.
+        for start in range(0, len(content), _CHUNK):
+            expected = bytes(content[start : start + _CHUNK])
+            found = _memory_at(base + start, len(expected))
+            if found != expected:
+                pairs = zip(found, expected, strict=False)
+                return start + next((i for i, (a, b) in enumerate(pairs) if a != b), len(found))
         return None
 
     def _execution_plan(self) -> tuple[int, ...]:
@@ -198,11 +230,52 @@ class NativeGraph:
         return self._context.contents.tensors[index]
 
 
-def _mapped_file(address: int) -> tuple[str, str, int] | None:
-    """Of the file that is mapped at an address: device, inode, and which byte of it is there."""
+def _memory_at(address: int, size: int) -> bytes:
+    """Bytes of this process; fewer where memory ends, and none if the address is not one."""
+    with open("/proc/self/mem", "rb", 0) as memory:
+        try:
+            return os.pread(memory.fileno(), size, address)
+        except (OSError, OverflowError, ValueError):
+            return b""
+
+
+@dataclass(frozen=True)
+class _Mapping:
+    """A part of this process's memory; `file` is its device and inode, or None."""
+
+    start: int
+    end: int
+    offset: int
+    file: tuple[str, str] | None
+    path: str
+
+
+def _mapping_of(address: int) -> _Mapping | None:
+    """The mapping of an address."""
     for line in Path("/proc/self/maps").read_text().splitlines():
-        span, _, offset, device, inode = line.split()[:5]
+        span, _, offset, device, inode, *path = line.split(maxsplit=5)
         start, end = (int(number, 16) for number in span.split("-"))
         if start <= address < end:
-            return None if inode == "0" else (device, inode, int(offset, 16) + address - start)
+            file = None if inode == "0" else (device, inode)
+            return _Mapping(start, end, int(offset, 16), file, "".join(path))
     return None
+
+
+def _mapped_content(mapping: _Mapping, address: int) -> tuple[Content, Path] | None:
+    """The bytes of the file that is mapped from this address on, and its folder."""
+    if not mapping.file or (mapping.start, mapping.offset) != (address, 0):
+        return None
+    with suppress(OSError):
+        file = Path(mapping.path)
+        content = read_content(file)
+        if content[:_CHUNK] == _memory_at(address, len(content[:_CHUNK])):  # it is still that file
+            return content, file.parent
+    return None
+
+
+def _mapped_file(address: int) -> tuple[tuple[str, str], int] | None:
+    """The file that is mapped at an address, and which byte of it is there."""
+    mapping = _mapping_of(address)
+    if mapping is None or mapping.file is None:
+        return None
+    return mapping.file, mapping.offset + address - mapping.start

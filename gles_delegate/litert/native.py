@@ -85,6 +85,45 @@ class Model(Protocol[K]):
     def drop(self, segment: K) -> None: ...
 
 
+class FixedModel:
+    """A model that is its own kernel, of tensors whose shapes never change.
+
+    Args:
+        delegated: The nodes that it takes.
+        shapes: Those of all tensors.
+    """
+
+    inputs: tuple[int, ...] = ()
+    outputs: tuple[int, ...] = ()
+    variables: tuple[int, ...] = ()
+    bound_outputs: tuple[int, ...] = ()
+    deciding: tuple[int, ...] = ()
+
+    def __init__(self, delegated: Sequence[int], shapes: Mapping[int, tuple[int, ...]]) -> None:
+        self.delegated = delegated
+        self.shapes = shapes
+
+    def warn_of_split(self) -> None: ...
+
+    def segment(self, nodes: Sequence[int]) -> FixedModel:
+        return self
+
+    def drop(self, segment: FixedModel) -> None: ...
+
+    def prepare(
+        self, shapes: Mapping[int, tuple[int, ...]], values: Mapping[int, Array] | None = None
+    ) -> Mapping[int, tuple[int, ...]]:
+        return self.shapes
+
+    def fits(self, values: Mapping[int, Array]) -> bool:
+        return True
+
+    def read_result(self, index: int) -> None: ...
+
+    def invoke_on(self, arrays: Mapping[int, Array]) -> None:
+        raise NotImplementedError
+
+
 class NativeDelegate:
     """A TfLiteDelegate whose nodes the GPU runs; LiteRT's interpreter takes it as a delegate.
 
@@ -127,7 +166,7 @@ class NativeDelegate:
         """
         graph = NativeGraph(context)
         if not self._subgraphs or self._subgraphs.get(graph.address) == 0:
-            graph.require_same(self._graph)
+            self._meet(graph)
         if not self._subgraphs:  # LiteRT begins with the first
             parts = graph.subgraphs(len(self._graph.subgraphs))
             self._subgraphs = {part.address: index for index, part in enumerate(parts)}
@@ -146,6 +185,10 @@ class NativeDelegate:
         if nodes:
             graph.replace(nodes, _registration(), pointer)
 
+    def _meet(self, graph: NativeGraph) -> None:
+        """Check that LiteRT's first subgraph is that of the model."""
+        graph.require_same(self._graph)
+
     def model(self, context: Any) -> Model[Any]:
         """The subgraph of a context that was claimed."""
         return self._models[self._subgraphs[addressof(context.contents)]]
@@ -160,6 +203,25 @@ class NativeDelegate:
             NativeGraph(context).report(f"{type(error).__name__}: {error}\n")
             return ERROR
         return OK
+
+
+class LateDelegate(NativeDelegate):
+    """A delegate that finds the model in LiteRT's memory.
+
+    Args:
+        address: Where the model's bytes are.
+        bind: Takes the first subgraph; returns, by index, those of which the GPU takes nodes.
+    """
+
+    def __init__(self, address: int, bind: Callable[[Graph], Mapping[int, Model[Any]]]) -> None:
+        super().__init__(Graph((), (), (), ()), {})
+        self._address = address
+        self._bind = bind
+
+    def _meet(self, graph: NativeGraph) -> None:
+        if not self._models:
+            self._graph = graph.read(self._address)
+            self._models = self._bind(self._graph)
 
 
 class _NativeKernel:

@@ -127,8 +127,8 @@ def _open(path: str | bytes | os.PathLike[str]) -> tuple[Content, Path | None, s
         file = Path(os.fsdecode(path))
         bundle = next((parent for parent in file.parents if parent.is_file()), None)
         if bundle is not None:
-            return _content(bundle), bundle, file.relative_to(bundle).as_posix()
-        return _content(file), file.absolute() if file.is_file() else None, None
+            return read_content(bundle), bundle, file.relative_to(bundle).as_posix()
+        return read_content(file), file.absolute() if file.is_file() else None, None
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name
         name, reason = repr(os.fspath(path)), getattr(error, "strerror", None) or error
         if len(name) > _LONGEST_NAME:
@@ -136,7 +136,7 @@ def _open(path: str | bytes | os.PathLike[str]) -> tuple[Content, Path | None, s
         raise ModelError(f"cannot read the model file {name}: {reason}") from error
 
 
-def _content(file: Path) -> Content:
+def read_content(file: Path) -> Content:
     """The bytes of a file.
 
     Raises:

@@ -21,7 +21,7 @@ LEVELS = (
     {"ops", "shaders"},
     {"planning"},
     {"runtime"},
-    {"delegate", "interpreter", "compatibility", "__init__", "cli", "__main__"},
+    {"delegate", "interpreter", "environment", "compatibility", "__init__", "cli", "__main__"},
 )
 """Each part imports from lower levels and from itself; in the highest, not in a circle either."""
 
@@ -147,5 +147,6 @@ def test_public_names() -> None:
         "WrongThreadError",
         "import_dmabuf",
         "list_devices",
+        "litert_environment",
     ]
     assert all(hasattr(gd, name) for name in gd.__all__)

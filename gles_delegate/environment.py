@@ -1,0 +1,213 @@
+"""LiteRT 2's CompiledModel with this package as its GPU."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from gles_delegate.delegate import GpuDelegate
+from gles_delegate.errors import LiteRtError
+from gles_delegate.litert.accelerator import Accelerator
+from gles_delegate.litert.check import TESTED, require_known_layout, trial_model
+from gles_delegate.litert.native import FixedModel, LateDelegate, Model
+from gles_delegate.model.graph import Array, Graph
+from gles_delegate.options import GpuDelegateOptions
+from gles_delegate.planning.inlining import called_by
+from gles_delegate.runtime.programs import Progress
+
+_TRIAL = """
+from gles_delegate.environment import try_accelerator
+try:
+    try_accelerator()
+except Exception as error:
+    raise SystemExit(print(error) or 1)
+"""
+
+FIRST = "2.2"
+"""LiteRT's first version that takes an accelerator of this kind."""
+
+
+@contextmanager
+def litert_environment(
+    options: GpuDelegateOptions | None = None, *, progress: Progress | None = None
+) -> Iterator[Any]:
+    """An environment in which LiteRT's `CompiledModel` runs models on this package's GPU::
+
+        with litert_environment() as environment:
+            model = CompiledModel.from_file(
+                path, hardware_accel=HardwareAccelerator.GPU, environment=environment
+            )
+
+    Each compiled model has a `GpuDelegate` with a thread of its own, so any thread may compile, run
+    and release models. The list `environment.delegates` has those of the models that exist, in the
+    order in which they were compiled. A model may outlive the with block.
+
+    Args:
+        options: See `GpuDelegateOptions`; `own_thread` is always set.
+        progress: See `GpuDelegate`.
+
+    Yields:
+        An `ai_edge_litert.environment.Environment`.
+
+    Raises:
+        LiteRtError: LiteRT is not installed, or too old, or has another binary interface. Or
+            LiteRT's RuntimeError ends the with block, and a failure in a delegate caused it.
+    """
+    if not isinstance(options, GpuDelegateOptions | None):
+        raise TypeError(f"options must be a GpuDelegateOptions, not a {type(options).__name__}")
+    require_accelerator()
+    with _environment(options or GpuDelegateOptions(), progress) as environment:
+        yield environment
+
+
+@cache
+def require_accelerator() -> None:
+    """Check that the installed LiteRT takes an accelerator.
+
+    A version that is newer than the tested ones is tried in a separate process.
+
+    Raises:
+        LiteRtError: It is not installed, too old, or has another binary interface.
+    """
+    require_known_layout()
+    from importlib import metadata
+
+    version = metadata.version("ai-edge-litert")
+    first, newest, found = (tuple(map(int, v.split(".")[:2])) for v in (FIRST, TESTED[1], version))
+    if found < first or find_spec("ai_edge_litert.compiled_model") is None:
+        raise LiteRtError(
+            f"ai-edge-litert {version} takes no GPU accelerator: install {FIRST} or a newer one"
+        )
+    if found > newest:
+        command = [sys.executable, "-c", _TRIAL]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            reason = done.stdout.strip() or f"status {done.returncode}"
+            raise LiteRtError(
+                f"ai-edge-litert {version} takes accelerators in another way than the versions "
+                f"{FIRST} to {TESTED[1]} that gles_delegate was tested with ({reason}): install "
+                "one of these"
+            )
+
+
+def try_accelerator() -> None:
+    """Compile a model of one node with the accelerator, and run it.
+
+    Raises:
+        LiteRtError: LiteRT does not take it, or loses its result.
+        RuntimeError: LiteRT does not compile the model.
+        ContextError: There is no usable context.
+    """
+    from ai_edge_litert.compiled_model import CompiledModel
+    from ai_edge_litert.hardware_accelerator import HardwareAccelerator
+
+    given = np.arange(6, dtype=np.float32)
+    with _environment(GpuDelegateOptions()) as environment:
+        model = CompiledModel.from_buffer(
+            trial_model(), hardware_accel=HardwareAccelerator.GPU, environment=environment
+        )
+        inputs, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
+        inputs[0].write(given)
+        model.run_by_index(0, inputs, outputs)
+        if not np.array_equal(outputs[0].read(given.size, np.float32), -given):
+            raise LiteRtError("a compiled model's result was lost")
+
+
+@contextmanager
+def _environment(options: GpuDelegateOptions, progress: Progress | None = None) -> Iterator[Any]:
+    from ai_edge_litert.environment import Environment
+
+    made = _Made(replace(options, own_thread=True), progress)
+    accelerator = Accelerator(lambda address: _Compiled(made, address))
+    with TemporaryDirectory() as folder:
+        accelerator.install(Path(folder))
+        environment = Environment.create(runtime_path=folder)
+    if not accelerator.was_taken:
+        raise LiteRtError("LiteRT does not take the GPU accelerator of its environment's folder")
+    environment.delegates = made.delegates
+    try:
+        yield environment
+    except RuntimeError as error:
+        failure = accelerator.failure or made.failure
+        if failure is None or failure is error:
+            raise
+        if not isinstance(failure, Exception):
+            raise failure from error
+        what = f"{type(failure).__name__}: {failure}"
+        raise LiteRtError(f"LiteRT's GPU accelerator failed: {what}") from failure
+
+
+class _Made:
+    """What the compiled models of an environment share."""
+
+    def __init__(self, options: GpuDelegateOptions, progress: Progress | None) -> None:
+        self.options = options
+        self.progress = progress
+        self.delegates: list[GpuDelegate] = []
+        self.natives: list[LateDelegate] = []
+        self._failure: BaseException | None = None
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What a callback raised last."""
+        failures = (native.failure for native in reversed(self.natives) if native.failure)
+        return next(failures, self._failure)
+
+    def forget(self, delegate: GpuDelegate, native: LateDelegate) -> None:
+        self._failure = native.failure or self._failure
+        self.delegates.remove(delegate)
+        self.natives.remove(native)
+
+
+class _Compiled:
+    """The delegate of a compiled model, which LiteRT closes."""
+
+    def __init__(self, made: _Made, address: int) -> None:
+        self._made = made
+        self._delegate = GpuDelegate(made.options, progress=made.progress)
+        self._native = LateDelegate(address, self._bind)
+        made.delegates.append(self._delegate)
+        made.natives.append(self._native)
+
+    @property
+    def pointer(self) -> int:
+        return self._native._get_native_delegate_pointer()
+
+    def close(self) -> None:
+        self._made.forget(self._delegate, self._native)
+        self._delegate.close()
+
+    def _bind(self, graph: Graph) -> Mapping[int, Model[Any]]:
+        delegation = self._delegate.bind(graph)
+        delegation.thread.need_not_be_closed()
+        parts: dict[int, Any] = {part.graph.index: part for part in delegation.all}
+        on_cpu = [
+            called_by(part.graph, [n for n in part.graph.nodes if n.index not in part.delegated])
+            for part in delegation.all
+        ]
+        unused = set(range(len(graph.subgraphs))).difference(parts, *on_cpu)
+        return parts | {index: _Unused(graph.subgraphs[index]) for index in unused}
+
+
+class _Unused(FixedModel):
+    """A subgraph that no node on the CPU runs: those on the GPU have its nodes in their place.
+
+    LiteRT counts its nodes among those that are not accelerated unless a delegate takes them.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        shapes = {tensor.index: tensor.shape for tensor in graph.tensors}
+        super().__init__([node.index for node in graph.nodes], shapes)
+
+    def invoke_on(self, arrays: Mapping[int, Array]) -> None:
+        raise LiteRtError("expected LiteRT to leave this subgraph to the node that runs it")

@@ -1,0 +1,254 @@
+"""LiteRT 2's GPU accelerator: the library that LiteRT loads, and its callbacks.
+
+LiteRT's environment loads libLiteRtGpuAccelerator.so from its folder, and copies what the symbol
+LiteRtAcceleratorImpl has: the structure of litert/c/internal/litert_accelerator_def.h. The library
+is written here, as an ELF file that has nothing but this data; Python functions fill it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import platform
+import struct
+import sys
+from collections.abc import Callable
+from ctypes import (
+    CFUNCTYPE,
+    POINTER,
+    Structure,
+    byref,
+    c_bool,
+    c_char_p,
+    c_int,
+    c_ubyte,
+    c_uint16,
+    c_void_p,
+    sizeof,
+)
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Protocol
+
+from gles_delegate.errors import LiteRtError
+
+log = logging.getLogger("gles_delegate")
+
+LIBRARY, SYMBOL = "libLiteRtGpuAccelerator.so", "LiteRtAcceleratorImpl"
+
+NAME = b"gles_delegate"
+
+_MACHINES = {"x86_64": 62, "aarch64": 183}
+"""Numbers of processors in ELF files."""
+
+_GPU = 2
+"""Its bit in LiteRtHwAcceleratorSet."""
+
+_DISPATCH = b"dispatch_delegate"
+"""The identifier of options that say where the model is."""
+
+_OK, _RUNTIME_FAILURE = 0, 3
+
+_Name = CFUNCTYPE(c_int, c_void_p, POINTER(c_char_p))
+_Version = CFUNCTYPE(c_int, c_void_p, POINTER(c_int * 3))
+_Hardware = CFUNCTYPE(c_int, c_void_p, POINTER(c_int))
+_Compiles = CFUNCTYPE(c_int, c_void_p, POINTER(c_bool))
+_Create = CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p, c_void_p, POINTER(c_void_p))
+_Delete = CFUNCTYPE(None, c_void_p)
+
+
+class _Definition(Structure):
+    """LiteRtAcceleratorDefV1."""
+
+    _fields_ = (
+        ("struct_size", c_uint16),
+        ("major_version", c_uint16),
+        ("minor_version", c_uint16),
+        ("reserved", c_uint16),
+        ("get_name", _Name),
+        ("get_version", _Version),
+        ("get_hardware_support", _Hardware),
+        ("compiles_at_run_time", _Compiles),
+        ("create_delegate", _Create),
+        ("start_metrics", c_void_p),
+        ("stop_metrics", c_void_p),
+        ("buffer_handlers", c_ubyte * 136),
+    )
+
+
+class Delegate(Protocol):
+    """What LiteRT has of this accelerator for one compiled model."""
+
+    @property
+    def pointer(self) -> int: ...
+    def close(self) -> None: ...
+
+
+class Accelerator:
+    """The accelerator of one LiteRT environment.
+
+    Args:
+        make: Makes the delegate of a model that LiteRT compiles, whose bytes are at an address.
+            LiteRT closes it.
+
+    Attributes:
+        was_taken: Whether an environment has registered it.
+        failure: What `make` raised last.
+    """
+
+    def __init__(self, make: Callable[[int], Delegate]) -> None:
+        self.was_taken = False
+        self.failure: BaseException | None = None
+        self._make = make
+        self._definition = _Definition(
+            struct_size=sizeof(_Definition),
+            major_version=1,
+            get_name=_Name(self._get_name),
+            get_version=_GET_VERSION,
+            get_hardware_support=_GET_HARDWARE,
+            compiles_at_run_time=_COMPILES,
+            create_delegate=_Create(self._create),
+        )
+        _accelerators.append(self)
+
+    def install(self, folder: Path) -> None:
+        """Write the library into a folder, which may go once the environment is made.
+
+        Raises:
+            LiteRtError: The machine is none for which it is known how.
+        """
+        file = folder / LIBRARY
+        file.write_bytes(data_library(SYMBOL, sizeof(_Definition)))
+        # LiteRT opens this very library, and sees what is written here.
+        data = (c_ubyte * sizeof(_Definition)).in_dll(ctypes.CDLL(str(file)), SYMBOL)
+        ctypes.memmove(data, byref(self._definition), sizeof(_Definition))
+
+    def _get_name(self, accelerator: int, name: Any) -> int:
+        self.was_taken = True
+        name[0] = NAME
+        return _OK
+
+    def _create(
+        self, runtime: int, environment: int, accelerator: int, options: int, wrapper: Any
+    ) -> int:
+        try:
+            delegate = self._make(_address_of_model(options))
+            _delegates[delegate.pointer] = delegate
+            wrap = _runtime().LiteRtWrapDelegate
+            wrap.argtypes = [c_void_p, _Delete, POINTER(c_void_p)]
+            return int(wrap(delegate.pointer, _DELETE, wrapper))
+        except BaseException as error:  # LiteRT knows statuses only
+            self.failure = error
+            log.error("LiteRT gets no delegate: %s: %s", type(error).__name__, error)
+            return _RUNTIME_FAILURE
+
+
+def _get_version(accelerator: int, version: Any) -> int:
+    version[0][:] = (1, 0, 0)
+    return _OK
+
+
+def _get_hardware(accelerator: int, hardware: Any) -> int:
+    hardware[0] = _GPU
+    return _OK
+
+
+def _compiles(accelerator: int, answer: Any) -> int:
+    answer[0] = True
+    return _OK
+
+
+def _delete(pointer: int) -> None:
+    delegate = _delegates.pop(pointer, None)
+    if delegate is None or sys.is_finalizing():  # the end of the process frees everything
+        return
+    try:
+        delegate.close()
+    except Exception as error:
+        log.error("a compiled model's delegate did not close: %s", error)
+
+
+def _address_of_model(options: int) -> int:
+    """Where LiteRT keeps the model that it compiles with these options.
+
+    The first field of litert/runtime/dispatch/dispatch_opaque_options.cc's structure says so.
+
+    Raises:
+        LiteRtError: The options do not say it.
+    """
+    runtime, opaque, found = _runtime(), c_void_p(), POINTER(c_void_p)()
+    runtime.LiteRtGetOpaqueOptions.argtypes = [c_void_p, POINTER(c_void_p)]
+    runtime.LiteRtFindOpaqueOptionsData.argtypes = [c_void_p, c_char_p, c_void_p]
+    if (
+        runtime.LiteRtGetOpaqueOptions(options, byref(opaque)) != _OK
+        or runtime.LiteRtFindOpaqueOptionsData(opaque, _DISPATCH, byref(found)) != _OK
+        or not (found and found[0])
+    ):
+        raise LiteRtError("LiteRT does not tell its accelerator where the model is")
+    return int(found[0] or 0)
+
+
+def _runtime() -> ctypes.CDLL:
+    """LiteRT's library of C functions."""
+    package = find_spec("ai_edge_litert")
+    folder = Path(package.origin).parent if package and package.origin else Path()
+    return ctypes.CDLL(str(folder / "libLiteRt.so"))
+
+
+def data_library(symbol: str, size: int) -> bytes:
+    """A shared library for this machine that has `size` writable bytes by the name `symbol`.
+
+    See the System V ABI: one segment of data, and the least that a dynamic linker asks for.
+
+    Raises:
+        LiteRtError: The processor is not a known one of 64 bits.
+    """
+    machine = _MACHINES.get(platform.machine())
+    if machine is None or sys.maxsize < 1 << 32:
+        raise LiteRtError(
+            f"LiteRT's accelerators are made on {' and '.join(_MACHINES)}; this is "
+            f"{platform.machine()}"
+        )
+    header, entry = 64, 56
+    strings = b"\0" + symbol.encode() + b"\0"
+    at_symbols = header + 3 * entry
+    at_strings = at_symbols + 2 * 24
+    at_hash = _up(at_strings + len(strings), 8)
+    at_dynamic = _up(at_hash + 20, 16)
+    # DT_HASH, DT_STRTAB, DT_SYMTAB, DT_STRSZ, DT_SYMENT, DT_NULL
+    tags = (4, at_hash), (5, at_strings), (6, at_symbols), (10, len(strings)), (11, 24), (0, 0)
+    dynamic = b"".join(struct.pack("<QQ", *tag) for tag in tags)
+    at_data = _up(at_dynamic + len(dynamic), 64)
+    total = at_data + size
+    identity = b"\x7fELF" + bytes((2, 1, 1)) + bytes(9)
+    file = struct.pack("<HHIQQQIHHHHHH", 3, machine, 1, 0, header, 0, 0, header, entry, 3, 64, 0, 0)
+    parts = {
+        0: identity + file,
+        # PT_LOAD, PT_DYNAMIC and PT_GNU_STACK, all to read and write, none to execute.
+        header: struct.pack("<IIQQQQQQ", 1, 6, 0, 0, 0, total, total, 0x1000)
+        + struct.pack("<IIQQ", 2, 6, at_dynamic, at_dynamic)
+        + struct.pack("<QQQQ", at_dynamic, len(dynamic), len(dynamic), 8)
+        + struct.pack("<IIQQQQQQ", 0x6474E551, 6, 0, 0, 0, 0, 0, 16),
+        # The null symbol, and a global object.
+        at_symbols: bytes(24) + struct.pack("<IBBHQQ", 1, 0x11, 0, 1, at_data, size),
+        at_strings: strings,
+        at_hash: struct.pack("<IIIII", 1, 2, 1, 0, 0),
+        at_dynamic: dynamic,
+    }
+    content = bytearray(total)
+    for at, part in parts.items():
+        content[at : at + len(part)] = part
+    return bytes(content)
+
+
+def _up(size: int, step: int) -> int:
+    return -(-size // step) * step
+
+
+# Never freed: LiteRT may call them for as long as an environment lives.
+_accelerators: list[Accelerator] = []
+_delegates: dict[int, Delegate] = {}
+_GET_VERSION = _Version(_get_version)
+_GET_HARDWARE = _Hardware(_get_hardware)
+_COMPILES = _Compiles(_compiles)
+_DELETE = _Delete(_delete)

@@ -1,0 +1,347 @@
+"""LiteRT 2's CompiledModel with our accelerator."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import gles_delegate as gd
+from gles_delegate import environment as environments
+from gles_delegate.litert import accelerator
+from tests.support.oracle import run_gles, run_litert
+from tests.support.sketch import Sketch
+from tests.support.tflite_builder import ModelBuilder
+
+compiled_model = pytest.importorskip("ai_edge_litert.compiled_model")
+from ai_edge_litert.hardware_accelerator import HardwareAccelerator  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("gl")
+
+Arrays = Sequence[NDArray[Any]]
+GPU, CPU = HardwareAccelerator.GPU, HardwareAccelerator.CPU
+
+
+@pytest.fixture
+def environment() -> Iterator[Any]:
+    with gd.litert_environment() as made:
+        yield made
+
+
+def compiled(environment: Any, content: bytes, hardware: Any = GPU) -> Any:
+    return compiled_model.CompiledModel.from_buffer(
+        content, hardware_accel=hardware, environment=environment
+    )
+
+
+def run(model: Any, feeds: Arrays, signature: int = 0) -> list[NDArray[Any]]:
+    key = list(model.get_signature_list())[signature]
+    details = model.get_output_tensor_details(key).values()
+    inputs, outputs = model.create_input_buffers(signature), model.create_output_buffers(signature)
+    for buffer, feed in zip(inputs, feeds, strict=True):
+        buffer.write(feed)
+    model.run_by_index(signature, inputs, outputs)
+    return [
+        buffer.read(int(np.prod(detail["shape"])), np.dtype(detail["dtype"])).reshape(
+            detail["shape"]
+        )
+        for buffer, detail in zip(outputs, details, strict=True)
+    ]
+
+
+def layers(seed: int = 0, op: str = "TANH") -> tuple[bytes, Arrays]:
+    s = Sketch(np.random.default_rng(seed))
+    x = s.feed((2, 5))
+    weights = [s.constant(s.normal((6, 5))), s.constant(s.normal((6,)))]
+    y = s.op("FULLY_CONNECTED", [x, *weights], [(2, 6)])
+    return s.build([s.op(op, [y], [(2, 6)])]), s.feeds
+
+
+def split() -> tuple[bytes, Arrays]:
+    """Of three nodes the CPU runs one."""
+    s = Sketch(np.random.default_rng(0))
+    x = s.op("EXP", [s.feed((2, 6))], [(2, 6)])
+    whole = s.op("CAST", [x], [s.tensor((2, 6), "float64")])
+    return s.build([s.op("CAST", [whole], [s.tensor((2, 6))])]), s.feeds
+
+
+def check(model: Any, content: bytes, feeds: Arrays) -> None:
+    for found, expected in zip(run(model, feeds), run_litert(content, feeds), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+
+
+def test_a_model_from_memory(environment: Any) -> None:
+    content, feeds = layers()
+    model = compiled(environment, content)
+    assert model.is_fully_accelerated()
+    assert environment.delegates[0].report.fully_delegated
+    check(model, content, feeds)
+
+
+def test_a_model_from_a_file(environment: Any, tmp_path: Path) -> None:
+    content, feeds = layers()
+    path = tmp_path / "model.tflite"
+    path.write_bytes(content)
+    model = compiled_model.CompiledModel.from_file(
+        str(path), hardware_accel=GPU, environment=environment
+    )
+    check(model, content, feeds)
+
+
+def test_a_model_without_constants(environment: Any) -> None:
+    s = Sketch(np.random.default_rng(0))
+    content = s.build([s.op("NEG", [s.op("ABS", [s.feed((3, 5))], [(3, 5)])], [(3, 5)])])
+    check(compiled(environment, content), content, s.feeds)
+
+
+def test_several_models_in_one_environment(environment: Any) -> None:
+    made = [layers(seed) for seed in range(3)]
+    models = [compiled(environment, content) for content, _ in made]
+    for _ in range(2):
+        for model, (content, feeds) in zip(models, made, strict=True):
+            check(model, content, feeds)
+    assert len(environment.delegates) == 3
+    del model, models[1]
+    gc.collect()
+    assert len(environment.delegates) == 2
+    check(models[1], *made[2])
+
+
+def test_two_environments_have_options_of_their_own() -> None:
+    content, feeds = layers()
+    options = gd.GpuDelegateOptions(last_delegate_node_index=0)
+    with gd.litert_environment(options) as one, gd.litert_environment() as other:
+        part, whole = compiled(one, content, GPU | CPU), compiled(other, content, GPU | CPU)
+        assert not one.delegates[0].report.fully_delegated
+        assert other.delegates[0].report.fully_delegated
+        check(part, content, feeds)
+        check(whole, content, feeds)
+
+
+def test_nodes_on_the_cpu(environment: Any, caplog: pytest.LogCaptureFixture) -> None:
+    content, feeds = split()
+    model = compiled(environment, content, GPU | CPU)
+    assert not model.is_fully_accelerated()
+    assert "node 1 CAST" in caplog.text
+    check(model, content, feeds)
+
+
+def test_the_gpu_alone_does_not_run_nodes_on_the_cpu(environment: Any) -> None:
+    with pytest.raises(RuntimeError, match="not accelerated"):
+        compiled(environment, split()[0])
+    assert not environment.delegates
+
+
+def test_eight_bits(environment: Any, real_model: Any) -> None:
+    content = real_model("mobilenet_v1_0.25_128_quant")
+    model = compiled(environment, content)
+    feeds = [np.random.default_rng(0).integers(0, 255, (1, 128, 128, 3)).astype(np.uint8)]
+    (found,), (expected,) = run(model, feeds), run_gles(content, feeds)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_resized_inputs(environment: Any) -> None:
+    content, _ = layers()
+    model = compiled(environment, content)
+    for rows in (4, 1, 2):
+        model.resize_input_tensor(0, (rows, 5), strict=False)
+        feeds = [np.random.default_rng(rows).standard_normal((rows, 5)).astype(np.float32)]
+        inputs, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
+        inputs[0].write(feeds[0])
+        model.run_by_index(0, inputs, outputs)
+        found = outputs[0].read(rows * 6, np.float32)
+        with gd.GpuDelegate() as delegate:
+            interpreter = gd.Interpreter(model_content=content, experimental_delegates=[delegate])
+            interpreter.resize_tensor_input(0, (rows, 5))
+            interpreter.allocate_tensors()
+            (expected,) = interpreter.run({"tensor_0": feeds[0]}).values()
+        np.testing.assert_allclose(found, expected.reshape(-1), rtol=0, atol=1e-6)
+
+
+def signatures() -> bytes:
+    """`plus` adds one to x, and `times` doubles it."""
+
+    def body(op: str, constant: float) -> Any:
+        def build(b: ModelBuilder) -> list[int]:
+            x, by = b.input((2, 3), name="x"), b.constant(np.float32(constant))
+            return [b.op("ABS", [b.op(op, [x, by], [(2, 3)])], [(2, 3)])]
+
+        return build
+
+    b = ModelBuilder()
+    b.subgraph(body("MUL", 2))
+    (y,) = body("ADD", 1)(b)
+    named: Mapping[str, Any] = {
+        "plus": ({"x": 0}, {"y": y}, 0),
+        "times": ({"x": 0}, {"y": y}, 1),
+    }
+    return b.build([y], signatures=named)
+
+
+def test_signatures_of_two_subgraphs(environment: Any) -> None:
+    model = compiled(environment, signatures())
+    assert list(model.get_signature_list()) == ["plus", "times"]
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    for index, expected in ((0, x + 1), (1, 2 * x), (0, x + 1)):
+        np.testing.assert_array_equal(run(model, [x], index)[0], expected)
+
+
+@pytest.mark.parametrize(
+    "name", ["group_norm_2_groups_op", "multi_subgraphs_while", "multi_signature_model"]
+)
+def test_the_gpu_alone_runs_nodes_with_subgraphs(
+    name: str, environment: Any, real_model: Any
+) -> None:
+    """LiteRT counts the nodes of subgraphs whose place others have taken; so does it here."""
+    content = real_model(f"litert/{name}")
+    model = compiled(environment, content)
+    assert model.is_fully_accelerated()
+    rng = np.random.default_rng(0)
+    key = next(iter(model.get_signature_list()))
+    feeds = [
+        rng.random(detail["shape"]).astype(detail["dtype"])
+        for detail in model.get_input_tensor_details(key).values()
+    ]
+    on_cpu = compiled_model.CompiledModel.from_buffer(content)
+    for found, expected in zip(run(model, feeds), run(on_cpu, feeds), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+
+
+def test_compiled_run_and_released_by_different_threads(environment: Any) -> None:
+    content, feeds = layers()
+    models: list[Any] = []
+
+    def in_thread(function: Any) -> None:
+        failures: list[BaseException] = []
+
+        def call() -> None:
+            try:
+                function()
+            except BaseException as error:
+                failures.append(error)
+
+        thread = threading.Thread(target=call)
+        thread.start()
+        thread.join()
+        if failures:
+            raise failures[0]
+
+    in_thread(lambda: models.append(compiled(environment, content)))
+    in_thread(lambda: check(models[0], content, feeds))
+    check(models[0], content, feeds)
+    in_thread(models.clear)
+    gc.collect()
+    assert not environment.delegates
+
+
+def test_a_model_outlives_its_environment() -> None:
+    content, feeds = layers()
+    with gd.litert_environment() as made:
+        model = compiled(made, content)
+    delegates = made.delegates
+    del made
+    gc.collect()
+    check(model, content, feeds)
+    del model
+    gc.collect()
+    assert not delegates
+
+
+def test_a_failure_of_the_delegate_has_its_reason() -> None:
+    options = gd.GpuDelegateOptions(require_full_delegation=True)
+    with (
+        pytest.raises(gd.LiteRtError, match="require_full_delegation") as caught,
+        gd.litert_environment(options) as made,
+    ):
+        compiled(made, split()[0], GPU | CPU)
+    assert isinstance(caught.value.__cause__, gd.UnsupportedModelError)
+    assert not made.delegates
+
+
+def test_other_errors_pass() -> None:
+    with (
+        pytest.raises(RuntimeError, match="not accelerated") as caught,
+        gd.litert_environment() as e,
+    ):
+        compiled(e, split()[0])
+    assert not isinstance(caught.value, gd.LiteRtError)
+
+
+def test_inputs_and_outputs_in_gpu_buffers(environment: Any) -> None:
+    """`delegate.bind_*` works beside CompiledModel."""
+    content, feeds = layers()
+    model = compiled(environment, content)
+    (delegate,) = environment.delegates
+    expected = run(model, feeds)
+    before = delegate.memory()
+    assert before.constants
+    assert delegate.profile().dispatches
+    np.testing.assert_array_equal(run(model, feeds)[0], expected[0])
+
+
+@pytest.mark.parametrize("wanted", ["old", "new", "unknown machine"])
+def test_what_is_not_known_is_refused(wanted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    environments.require_accelerator.cache_clear()
+    try:
+        if wanted == "unknown machine":
+            monkeypatch.setattr("platform.machine", lambda: "riscv64")
+            match = "this is riscv64"
+        elif wanted == "old":
+            monkeypatch.setattr("importlib.metadata.version", lambda name: "2.1.0")
+            match = "takes no GPU accelerator: install 2.2"
+        else:
+            monkeypatch.setattr("importlib.metadata.version", lambda name: "2.9.0")
+            failed = subprocess.CompletedProcess([], 1, "the reason", "much else")
+            monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
+            monkeypatch.setattr(environments, "require_known_layout", lambda: None)
+            match = r"in another way .*\(the reason\)"
+        with pytest.raises(gd.LiteRtError, match=match), gd.litert_environment():
+            pass
+    finally:
+        environments.require_accelerator.cache_clear()
+
+
+def test_a_newer_version_is_tried_in_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    environments.require_accelerator.cache_clear()
+    monkeypatch.setattr(environments, "TESTED", ("2.1", "2.2"))
+    monkeypatch.setattr("importlib.metadata.version", lambda name: "2.3.0")
+    try:
+        with gd.litert_environment() as made:
+            content, feeds = layers()
+            check(compiled(made, content), content, feeds)
+    finally:
+        environments.require_accelerator.cache_clear()
+
+
+def test_a_library_of_data_alone(tmp_path: Path) -> None:
+    content = accelerator.data_library("Some", 200)
+    assert content[:4] == b"\x7fELF"
+    assert len(content) < 1000
+
+
+def test_a_process_ends_with_a_model_alive() -> None:
+    """At the end of a process, LiteRT releases what is left after Python's threads stopped."""
+    script = f"""
+import numpy as np, gles_delegate as gd
+from ai_edge_litert.compiled_model import CompiledModel
+from ai_edge_litert.hardware_accelerator import HardwareAccelerator
+with gd.litert_environment() as environment:
+    model = CompiledModel.from_buffer(
+        {layers()[0]!r}, hardware_accel=HardwareAccelerator.GPU, environment=environment)
+inputs, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
+model.run_by_index(0, inputs, outputs)
+print("ran")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout.strip() == "ran"
+    assert done.returncode == 0, done.stderr
