@@ -65,6 +65,7 @@ test-litert: .venv/.with-test
 		.venv/litert-$$version/bin/pip install --quiet --editable '.[test]' \
 			ai-edge-litert==$$version && \
 		.venv/litert-$$version/bin/pytest tests/litert/test_host.py tests/litert/test_mixed.py \
+			tests/litert/test_compiled_model.py \
 			|| exit 1; \
 	done
 

@@ -15,8 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from gles_delegate.closing import in_any_case
 from gles_delegate.delegate import GpuDelegate
 from gles_delegate.errors import LiteRtError
+from gles_delegate.gl.egl import EglContext
 from gles_delegate.litert.accelerator import Accelerator
 from gles_delegate.litert.check import TESTED, require_known_layout, trial_model
 from gles_delegate.litert.native import FixedModel, LateDelegate, Model
@@ -39,7 +41,10 @@ FIRST = "2.2"
 
 @contextmanager
 def litert_environment(
-    options: GpuDelegateOptions | None = None, *, progress: Progress | None = None
+    options: GpuDelegateOptions | None = None,
+    *,
+    share: EglContext | None = None,
+    progress: Progress | None = None,
 ) -> Iterator[Any]:
     """An environment in which LiteRT's `CompiledModel` runs models on this package's GPU::
 
@@ -52,8 +57,12 @@ def litert_environment(
     and release models. The list `environment.delegates` has those of the models that exist, in the
     order in which they were compiled. A model may outlive the with block.
 
+    LiteRT's TensorBuffers are in the CPU's memory: its Linux wheels make none of GL's buffers and
+    textures. `bind_buffer_to_tensor` and `bind_texture_to_tensor` of these delegates take them.
+
     Args:
         options: See `GpuDelegateOptions`; `own_thread` is always set.
+        share: A context whose buffers and textures the delegates' contexts share.
         progress: See `GpuDelegate`.
 
     Yields:
@@ -65,8 +74,11 @@ def litert_environment(
     """
     if not isinstance(options, GpuDelegateOptions | None):
         raise TypeError(f"options must be a GpuDelegateOptions, not a {type(options).__name__}")
+    if not isinstance(share, EglContext | None):
+        raise TypeError(f"share must be an EglContext, not a {type(share).__name__}")
     require_accelerator()
-    with _environment(options or GpuDelegateOptions(), progress) as environment:
+    made = _Made(replace(options or GpuDelegateOptions(), own_thread=True), share, progress)
+    with _environment(made) as environment:
         yield environment
 
 
@@ -112,7 +124,7 @@ def try_accelerator() -> None:
     from ai_edge_litert.hardware_accelerator import HardwareAccelerator
 
     given = np.arange(6, dtype=np.float32)
-    with _environment(GpuDelegateOptions()) as environment:
+    with _environment(_Made(GpuDelegateOptions(own_thread=True))) as environment:
         model = CompiledModel.from_buffer(
             trial_model(), hardware_accel=HardwareAccelerator.GPU, environment=environment
         )
@@ -124,10 +136,9 @@ def try_accelerator() -> None:
 
 
 @contextmanager
-def _environment(options: GpuDelegateOptions, progress: Progress | None = None) -> Iterator[Any]:
+def _environment(made: _Made) -> Iterator[Any]:
     from ai_edge_litert.environment import Environment
 
-    made = _Made(replace(options, own_thread=True), progress)
     accelerator = Accelerator(lambda address: _Compiled(made, address))
     with TemporaryDirectory() as folder:
         accelerator.install(Path(folder))
@@ -150,8 +161,14 @@ def _environment(options: GpuDelegateOptions, progress: Progress | None = None) 
 class _Made:
     """What the compiled models of an environment share."""
 
-    def __init__(self, options: GpuDelegateOptions, progress: Progress | None) -> None:
+    def __init__(
+        self,
+        options: GpuDelegateOptions,
+        share: EglContext | None = None,
+        progress: Progress | None = None,
+    ) -> None:
         self.options = options
+        self.share = share
         self.progress = progress
         self.delegates: list[GpuDelegate] = []
         self.natives: list[LateDelegate] = []
@@ -174,7 +191,8 @@ class _Compiled:
 
     def __init__(self, made: _Made, address: int) -> None:
         self._made = made
-        self._delegate = GpuDelegate(made.options, progress=made.progress)
+        self._context = EglContext(share=made.share) if made.share else None
+        self._delegate = GpuDelegate(made.options, context=self._context, progress=made.progress)
         self._native = LateDelegate(address, self._bind)
         made.delegates.append(self._delegate)
         made.natives.append(self._native)
@@ -185,7 +203,8 @@ class _Compiled:
 
     def close(self) -> None:
         self._made.forget(self._delegate, self._native)
-        self._delegate.close()
+        closing = [self._delegate.close, *([self._context.release] if self._context else [])]
+        in_any_case(closing)
 
     def _bind(self, graph: Graph) -> Mapping[int, Model[Any]]:
         delegation = self._delegate.bind(graph)
