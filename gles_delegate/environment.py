@@ -100,16 +100,21 @@ def require_accelerator() -> None:
         raise LiteRtError(
             f"ai-edge-litert {version} takes no GPU accelerator: install {FIRST} or a newer one"
         )
-    if found > newest:
-        command = [sys.executable, "-c", _TRIAL]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            reason = done.stdout.strip() or f"status {done.returncode}"
-            raise LiteRtError(
-                f"ai-edge-litert {version} takes accelerators in another way than the versions "
-                f"{FIRST} to {TESTED[1]} that gles_delegate was tested with ({reason}): install "
-                "one of these"
-            )
+    if found > newest and (reason := tried_apart()):
+        raise LiteRtError(
+            f"ai-edge-litert {version} takes accelerators in another way than the versions "
+            f"{FIRST} to {TESTED[1]} that gles_delegate was tested with ({reason}): install "
+            "one of these"
+        )
+
+
+def tried_apart() -> str:
+    """Why LiteRT does not run a model with the accelerator in another process; "" if it does."""
+    command = [sys.executable, "-c", _TRIAL]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if not done.returncode:
+        return ""
+    return " ".join(done.stdout.split()) or f"it ended with status {done.returncode}"
 
 
 def try_accelerator() -> None:

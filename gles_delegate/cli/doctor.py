@@ -23,6 +23,7 @@ from gles_delegate.cli.common import (
 )
 from gles_delegate.cli.speed import DeviceSpeed, measure, name_profile
 from gles_delegate.compatibility import CompatibilityList
+from gles_delegate.environment import require_accelerator, tried_apart
 from gles_delegate.errors import ContextError, DelegateError
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.egl import list_devices
@@ -93,7 +94,8 @@ def doctor(device: int | None, bench: bool, seconds: float, as_json: bool) -> No
         except DelegateError as error:
             advice.append(f"--bench ended early: {error}.")
     found["litert"], litert_advice = _litert()
-    found["advice"] = [*advice, *litert_advice]
+    found["compiled_model"], model_advice = _compiled_model() if found["litert"] else (None, [])
+    found["advice"] = [*advice, *litert_advice, *model_advice]
     if as_json:
         print_json(found)
     else:
@@ -142,6 +144,16 @@ def _litert() -> tuple[str | None, list[str]]:
     return version, []
 
 
+def _compiled_model() -> tuple[bool, list[str]]:
+    """Whether LiteRT 2's CompiledModel runs with this GPU, and what to do about it."""
+    try:
+        require_accelerator()
+        reason = tried_apart()
+    except DelegateError as error:
+        reason = str(error)
+    return not reason, [f"CompiledModel does not run on this GPU: {reason}."] if reason else []
+
+
 def _print_doctor(found: dict[str, Any]) -> None:
     table = Table("", "", show_header=False, box=None, pad_edge=False)
     table.add_row("gles_delegate", found["version"])
@@ -166,6 +178,8 @@ def _print_doctor(found: dict[str, Any]) -> None:
         detail = check["failure"] or f"off by {check['error']:.0e}, allowed {check['allowed']:.0e}"
         table.add_row(f"{check['name']}", f"{verdict}, {detail}")
     table.add_row("LiteRT", found["litert"] or "not installed")
+    if found["litert"]:
+        table.add_row("  CompiledModel", "works" if found["compiled_model"] else "does not work")
     make_console().print(table)
     for sentence in found["advice"]:
         print(sentence)

@@ -49,6 +49,7 @@ def test_doctor_on_a_healthy_machine() -> None:
     assert data["checks"]
     assert all(check["passed"] for check in data["checks"])
     assert data["litert"] in text
+    assert data["compiled_model"] == (data["litert"] >= "2.2")
 
 
 def test_doctor_without_egl() -> None:

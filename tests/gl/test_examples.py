@@ -98,12 +98,16 @@ def test_segment_finds_the_dogs(
     assert pixels(output).shape == pixels(real_picture(name)).shape
 
 
-def test_litert_s_interpreter_says_the_same_on_the_gpu(
-    tmp_path: Path, real_model: Callable[[str], bytes], real_picture: Callable[[str], Path]
+@pytest.mark.parametrize("example", ["litert_classify.py", "compiled_classify.py"])
+def test_litert_says_the_same_on_the_gpu(
+    example: str,
+    tmp_path: Path,
+    real_model: Callable[[str], bytes],
+    real_picture: Callable[[str], Path],
 ) -> None:
     model = tmp_path / "mobilenet.tflite"
     model.write_bytes(real_model("mobilenet_v2_1.0_224_quant"))
-    arguments = ("litert_classify.py", model, real_picture("cat_720p.jpg"))
+    arguments = (example, model, real_picture("cat_720p.jpg"))
     *on_gpu, report = run(*arguments).splitlines()
     assert report.startswith("66 of 66 nodes run on the GPU")
     on_cpu = run(*arguments, "--cpu").splitlines()
@@ -158,6 +162,8 @@ ENLARGING, BALL = (
         ("litert_classify.py", BALL, "expected a classifier, with the output [1, classes]"),
         ("segment.py", ENLARGING, "expected a segmentation network, with the output [1, height"),
         ("litert_classify.py", EXAMPLES, "cannot read the model file"),
+        ("compiled_classify.py", BALL, "expected a classifier, with the output [1, classes]"),
+        ("compiled_classify.py", EXAMPLES, "cannot read the model file"),
     ],
 )
 def test_models_of_another_task_are_refused(

@@ -1,0 +1,73 @@
+"""Name what is on a picture, with LiteRT 2's CompiledModel on the GPU.
+
+python examples/compiled_classify.py MODEL.tflite PICTURE.jpg --labels labels.txt [--cpu]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from ai_edge_litert.compiled_model import CompiledModel
+from ai_edge_litert.hardware_accelerator import HardwareAccelerator
+from imaging import (
+    as_input,
+    as_real,
+    ending_in_a_sentence,
+    image_parser,
+    load_labels,
+    load_picture,
+    require_classifier,
+    single,
+)
+
+import gles_delegate as gd
+from gles_delegate.image.transform import picture_transform
+
+
+@contextmanager
+def environment(on_cpu: bool) -> Iterator[Any]:
+    """LiteRT's own environment, or one with this package as its GPU."""
+    if on_cpu:
+        yield None
+    else:
+        with gd.litert_environment() as made:
+            yield made
+
+
+@ending_in_a_sentence()
+def main() -> None:
+    parser = image_parser(__doc__.splitlines()[0])
+    parser.add_argument("--cpu", action="store_true", help="LiteRT's CPU alone")
+    arguments = parser.parse_args()
+    picture = load_picture(arguments.picture)
+    with gd.Interpreter(model_path=arguments.model) as described:  # with scales and zero points
+        image, output = single(described)
+        known, dtype = described.metadata.inputs[0], np.dtype(image["dtype"]).name
+    require_classifier(image, output)
+    transform = picture_transform(
+        image["shape"].tolist(), dtype, known, arguments.mean, arguments.std
+    )
+    hardware = HardwareAccelerator.CPU
+    if not arguments.cpu:
+        hardware |= HardwareAccelerator.GPU
+    with environment(arguments.cpu) as made:
+        model = CompiledModel.from_file(
+            str(arguments.model), hardware_accel=hardware, environment=made
+        )
+        inputs, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
+        inputs[0].write(as_input(picture, image, transform))
+        model.run_by_index(0, inputs, outputs)
+        count = int(np.prod(output["shape"]))
+        scores = as_real(outputs[0].read(count, np.dtype(output["dtype"])), output)
+        labels = load_labels(arguments.model, arguments.labels, scores.size)
+        for index in np.argsort(scores)[:-6:-1]:
+            print(f"{scores[index]:8.4f}  {labels[index]}")
+        for delegate in made.delegates if made else ():
+            print(str(delegate.report).splitlines()[-1])
+
+
+if __name__ == "__main__":
+    main()
