@@ -11,6 +11,7 @@ from PIL import Image
 
 from gles_delegate.cli.common import wrong_usage
 from gles_delegate.errors import DelegateError
+from gles_delegate.image.pictures import PICTURES, as_tensor, picture_mode
 from gles_delegate.image.transform import picture_transform
 from gles_delegate.model.graph import Array, Graph, Tensor
 from gles_delegate.model.metadata import read_metadata
@@ -91,23 +92,18 @@ def load_input(
             )
         return array.astype(tensor.dtype)  # of this machine's byte order
     known = read_metadata(graph).inputs[graph.inputs.index(index)]
-    mode = _picture_mode(tensor.shape)
-    if mode is None:
+    if picture_mode(tensor.shape) is None:
         raise ValueError(
-            f"a picture suits an input {_PICTURES}; give {path} as .npy for {describe(tensor)}"
+            f"a picture suits an input {PICTURES}; give {path} as .npy for {describe(tensor)}"
         )
     transform = picture_transform(tensor.shape, tensor.dtype, known, mean, std)
-    height, width = tensor.shape[1:3]
+    pair = tensor.quantization.pair if tensor.is_quantized else (0.0, 0)
+    details = {"shape": tensor.shape, "dtype": tensor.dtype, "quantization": pair}
     try:
         with Image.open(path) as picture:
-            pixels = picture.convert(mode).resize((width, height), Image.Resampling.BILINEAR)
+            return as_tensor(picture, details, transform)
     except (OSError, SyntaxError, Image.DecompressionBombError) as error:
         raise ValueError(f"cannot read the picture {path}: {error}") from error
-    pair = tensor.quantization.pair if tensor.is_quantized else (0.0, 0)
-    array = transform.apply(
-        np.asarray(pixels), (height, width), dtype=tensor.dtype, quantization=pair
-    )
-    return array.reshape(tensor.shape)
 
 
 def _load_array(path: Path) -> Array:
@@ -119,26 +115,16 @@ def _load_array(path: Path) -> Array:
     return array
 
 
-_PICTURES = "[1, height, width] or [1, height, width, 1, 3 or 4]"
-
-
-def _picture_mode(shape: Sequence[int]) -> str | None:
-    """Pillow's mode for a tensor of this shape; None if it cannot be a picture."""
-    if len(shape) not in (3, 4) or shape[0] != 1:
-        return None
-    return {1: "L", 3: "RGB", 4: "RGBA"}.get(shape[3] if len(shape) == 4 else 1)
-
-
 def save_output(path: Path, array: Array, tensor: Tensor) -> None:
     """Write an output; as a picture, uint8 as it is and real numbers of 0 to 1."""
     if path.suffix == ".npy":
         np.save(path, array)
         return
     scales = tensor.quantization.scales
-    mode = _picture_mode(array.shape)
+    mode = picture_mode(array.shape)
     if mode is None or not (array.dtype == np.uint8 or array.dtype.kind in "fb" or scales):
         raise ValueError(
-            f"cannot make the picture {path} of {describe(tensor)}: expected {_PICTURES} of "
+            f"cannot make the picture {path} of {describe(tensor)}: expected {PICTURES} of "
             "bytes, or of numbers of 0 to 1; name a .npy file"
         )
     if array.dtype != np.uint8:

@@ -1,0 +1,40 @@
+"""Pictures of Pillow's as inputs of models. Pillow is imported when it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gles_delegate.image.transform import ImageTransform
+from gles_delegate.model.graph import Array
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+PICTURES = "[1, height, width] or [1, height, width, 1, 3 or 4]"
+"""Shapes of tensors that may be pictures."""
+
+
+def picture_mode(shape: Sequence[int]) -> str | None:
+    """Pillow's mode for a tensor of this shape; None if it cannot be a picture."""
+    if len(shape) not in (3, 4) or shape[0] != 1:
+        return None
+    return {1: "L", 3: "RGB", 4: "RGBA"}.get(shape[3] if len(shape) == 4 else 1)
+
+
+def as_tensor(picture: Image, details: dict[str, Any], transform: ImageTransform) -> Array:
+    """A picture as a model's input: stretched to its size by Pillow, then normalized.
+
+    Args:
+        details: The input's, as in `get_input_details`; of a shape in `PICTURES`.
+    """
+    from PIL.Image import Resampling
+
+    shape = tuple(int(size) for size in details["shape"])
+    mode, (height, width) = picture_mode(shape), shape[1:3]
+    pixels = picture.convert(mode).resize((width, height), Resampling.BILINEAR)
+    dtype, pair = np.dtype(details["dtype"]).name, details["quantization"]
+    array = transform.apply(np.asarray(pixels), (height, width), dtype=dtype, quantization=pair)
+    return array.reshape(shape)
