@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from gles_delegate.cli.batch import batch
 from gles_delegate.cli.benchmark import benchmark
 from gles_delegate.cli.common import JsonErrors
 from gles_delegate.cli.compare import compare
@@ -15,7 +16,7 @@ from gles_delegate.version import __version__
 
 @click.group(
     cls=JsonErrors,
-    commands=[benchmark, compare, doctor, inspect, run],
+    commands=[batch, benchmark, compare, doctor, inspect, run],
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__)

@@ -1,0 +1,571 @@
+"""Models on Ray: batch inference with Ray Data, and a service with Ray Serve.
+
+Needs the extra ``ray``. Scheduling, retries, data and shutdown are Ray's; here is what actors do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import io
+import json
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import gettempdir, mkdtemp
+from typing import IO, Any, TypeAlias
+
+import numpy as np
+import ray
+from PIL import Image
+
+from gles_delegate.delegate import GpuDelegate
+from gles_delegate.errors import DelegateError
+from gles_delegate.gl.egl import list_devices
+from gles_delegate.image.pictures import PICTURES, as_tensor, picture_mode
+from gles_delegate.image.transform import picture_transform
+from gles_delegate.interpreter import Interpreter
+from gles_delegate.model.graph import Array
+from gles_delegate.model.metadata import TensorMetadata
+from gles_delegate.options import GpuDelegateOptions
+
+log = logging.getLogger("gles_delegate")
+
+Model: TypeAlias = Any
+"""A path, bytes, an array of bytes, or Ray's reference of one of these."""
+
+Batch: TypeAlias = "dict[str, Array]"
+"""A column for each name, as Ray Data has it in batch format "numpy"."""
+
+_held: list[IO[bytes]] = []
+"""The lock files of this process's processors; closed when it ends."""
+
+
+class Predictor:
+    """Runs a model on the batches of a dataset, in an actor of Ray's::
+
+        dataset.map_batches(
+            Predictor, fn_constructor_args=(path,), concurrency=(1, 8), batch_size=32
+        )
+
+    A batch has a column for each input of the model, by its name. The only input of a model may
+    also be in a column "image", or in the only column. What the model does not take is passed on.
+    To this, a column is added for each output, by its name.
+
+    Where an input is a picture, rows may be pictures of any size [height, width] or [height, width,
+    1, 3 or 4] of uint8, or files of pictures as bytes. They are stretched to the input's size, and
+    normalized as the model's metadata says; see `ImageTransform.for_input`.
+
+    Rows are computed together if the model can be resized to the batch, otherwise in parts as
+    large as the model's own batch. A last, smaller batch is padded, so it compiles nothing. Results
+    do not depend on that.
+
+    On llvmpipe an actor uses as many processors as Ray gives it (`num_cpus`), and each actor of a
+    node others. With `num_gpus`, it takes the device of the GPU that Ray gives it. Programs
+    are compiled once on a node: see `GpuDelegateOptions.serialization_dir`, which is a folder for
+    temporary files unless it is given.
+
+    Args:
+        model: The path of a model, which each node must have; or its bytes; or a reference,
+            such as ``ray.put(path.read_bytes())``, which Ray sends once to each node.
+        signature: The signature whose names inputs and outputs have; None: those of tensors.
+        top: Instead of the only output, give the so many likeliest classes, as columns "labels" and
+            "scores".
+        labels: Names of classes; None: those in the model's metadata.
+        mean, std: See `ImageTransform`; they take precedence over the metadata.
+        options: See `GpuDelegateOptions`.
+
+    Raises:
+        ModelError: The model cannot be read.
+        UnsupportedModelError, ContextError: See `Interpreter`.
+        ValueError: `top` is asked for of a model that is no classifier.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        signature: str | None = None,
+        top: int | None = None,
+        labels: Sequence[str] | None = None,
+        mean: float | None = None,
+        std: float | None = None,
+        options: GpuDelegateOptions | None = None,
+    ) -> None:
+        _take_processors()
+        options = options or GpuDelegateOptions()
+        options = replace(
+            options,
+            own_thread=True,
+            serialization_dir=options.serialization_dir or _cache(),
+            device_index=_device() if options.device_index is None else options.device_index,
+        )
+        self._delegate = GpuDelegate(options)
+        self._interpreter = Interpreter(
+            **_arguments(model), experimental_delegates=[self._delegate]
+        )
+        runner = self._interpreter.get_signature_runner(signature) if signature else None
+        if runner is not None:
+            self._run: Any = lambda feeds: runner(**feeds)
+            self._inputs, self._outputs = runner.get_input_details(), runner.get_output_details()
+        else:
+            self._run = self._interpreter.run
+            self._inputs, self._outputs = (
+                {str(details["name"] or details["index"]): details for details in found}
+                for found in (
+                    self._interpreter.get_input_details(),
+                    self._interpreter.get_output_details(),
+                )
+            )
+        self._known = self._metadata()
+        self._mean, self._std = mean, std
+        self.top = top
+        self._labels = self._class_names(labels) if top else ()
+        self._rows = 0
+        self._resizes = True
+
+    def __call__(self, batch: Mapping[str, Any]) -> Batch:
+        """Add the results to a batch.
+
+        Raises:
+            ValueError: A column is missing, or does not suit its input.
+        """
+        taken = self._columns(batch)
+        kept = {n: np.asarray(c) for n, c in batch.items() if n not in taken.values()}
+        return kept | self.compute(self.prepare(batch))
+
+    def prepare(self, batch: Mapping[str, Any]) -> Batch:
+        """The columns of a batch as the model's inputs [rows, ...].
+
+        Raises:
+            ValueError: A column is missing, or does not suit its input.
+        """
+        columns = self._columns(batch)
+        return {name: self._feed(name, batch[column]) for name, column in columns.items()}
+
+    def compute(self, feeds: Mapping[str, Array]) -> Batch:
+        """The results for inputs [rows, ...], which `prepare` made."""
+        results = self._in_parts(feeds, len(next(iter(feeds.values()))))
+        return self._likeliest(next(iter(results.values()))) if self.top else results
+
+    def check(self) -> None:
+        """Raise ContextLostError if the driver has given up the context."""
+        self._delegate.memory()
+
+    @property
+    def inputs(self) -> Mapping[str, dict[str, Any]]:
+        """The details of each input by its name, as LiteRT describes them."""
+        return self._inputs
+
+    @property
+    def outputs(self) -> Mapping[str, dict[str, Any]]:
+        """The details of each output, likewise."""
+        return self._outputs
+
+    def close(self) -> None:
+        """Free what it has on the GPU; the end of an actor does so, too."""
+        self._delegate.close()
+
+    def _columns(self, batch: Mapping[str, Any]) -> dict[str, str]:
+        """The name of each input's column."""
+        found = {name: name for name in self._inputs if name in batch}
+        if len(self._inputs) == 1 and not found:
+            (only,) = self._inputs
+            column = next(iter(batch), "") if len(batch) == 1 else "image"
+            found = {only: column} if column in batch else {}
+        if self._inputs.keys() - found.keys():
+            raise ValueError(
+                f"expected a column for each of the inputs {sorted(self._inputs)}, found "
+                f"{sorted(batch)}"
+            )
+        return found
+
+    def _feed(self, name: str, column: Any) -> Array:
+        """A column as an array [rows, ...] of the input."""
+        details = self._inputs[name]
+        shape, dtype = tuple(details["shape"].tolist()), np.dtype(details["dtype"])
+        rows: list[Any] = [row if isinstance(row, bytes) else np.asarray(row) for row in column]
+        inner = shape[1:]
+        if not rows:
+            return np.zeros((0, *inner), dtype)
+        plain = all(
+            isinstance(row, np.ndarray) and row.dtype == dtype and row.ndim == len(inner)
+            for row in rows
+        )
+        is_picture = picture_mode((1, *inner)) is not None
+        stretches = is_picture and dtype == np.uint8 and plain and rows[0].shape != inner
+        if plain and not stretches and len({row.shape for row in rows}) == 1:
+            return np.stack(rows)
+        if not is_picture:
+            found = sorted({_described(row) for row in rows})
+            raise ValueError(
+                f"expected rows of {dtype.name} {list(inner)} for the input {name!r}, found "
+                f"{' and '.join(found)}"
+            )
+        one = {**details, "shape": (1, *inner)}
+        transform = picture_transform(
+            (1, *inner), dtype.name, self._known[name], self._mean, self._std
+        )
+        return np.concatenate([as_tensor(_picture(row), one, transform) for row in rows])
+
+    def _in_parts(self, feeds: Mapping[str, Array], rows: int) -> Batch:
+        """The outputs [rows, ...] of inputs [rows, ...]."""
+        self._rows = max(self._rows, rows, 1)
+        if self._resizes and rows:
+            try:
+                return self._part(feeds, rows, self._rows)
+            except (DelegateError, RuntimeError, _NotResized) as error:
+                log.info("rows are computed in parts, as the model has one batch size: %s", error)
+                self._resizes = False
+        size = max(int(next(iter(self._inputs.values()))["shape"][0]), 1)
+        parts = [
+            self._part({n: a[i : i + size] for n, a in feeds.items()}, min(size, rows - i), size)
+            for i in range(0, rows, size)
+        ]
+        if not parts:  # of no rows, shapes and types alone
+            one = {n: np.zeros((1, *a.shape[1:]), a.dtype) for n, a in feeds.items()}
+            parts = [{name: found[:0] for name, found in self._part(one, 1, size).items()}]
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    def _part(self, feeds: Mapping[str, Array], rows: int, size: int) -> Batch:
+        """The outputs of so many rows, computed as `size` rows."""
+        padding = size - rows
+        padded = {
+            name: np.concatenate([array, array[-1:].repeat(padding, 0)]) if padding else array
+            for name, array in feeds.items()
+        }
+        results = self._run(padded)
+        if any(not a.ndim or a.shape[0] != size for a in results.values()):
+            shapes = {name: list(array.shape) for name, array in results.items()}
+            raise _NotResized(f"outputs of shapes {shapes} for {size} rows")
+        return {str(name): array[:rows] for name, array in results.items()}
+
+    def _likeliest(self, scores: Array) -> Batch:
+        """The labels and scores of the likeliest classes."""
+        (details,) = self._outputs.values()
+        scale, zero = details["quantization"]
+        real = scores.reshape(len(scores), -1).astype(np.float32)
+        real = (real - zero) * np.float32(scale) if scale else real
+        best = np.argsort(-real, axis=1, kind="stable")[:, : self.top]
+        names = np.array(
+            [*self._labels, *(f"class {i}" for i in range(len(self._labels), real.shape[1]))]
+        )
+        return {"labels": names[best], "scores": np.take_along_axis(real, best, 1)}
+
+    def _class_names(self, labels: Sequence[str] | None) -> Sequence[str]:
+        shapes = [details["shape"].tolist() for details in self._outputs.values()]
+        if len(shapes) != 1 or int(np.prod(shapes[0][:-1])) != 1 or shapes[0][-1] < 2:
+            raise ValueError(f"top needs a classifier, with one output [1, classes], not {shapes}")
+        known = self._interpreter.metadata.outputs
+        return labels if labels is not None else known[0].labels
+
+    def _metadata(self) -> dict[str, TensorMetadata]:
+        of = {
+            details["index"]: known
+            for details, known in zip(
+                self._interpreter.get_input_details(),
+                self._interpreter.metadata.inputs,
+                strict=False,
+            )
+        }
+        return {n: of.get(d["index"], TensorMetadata()) for n, d in self._inputs.items()}
+
+
+class _NotResized(Exception):
+    """The model's outputs do not follow the batch."""
+
+
+def _described(row: Any) -> str:
+    return f"{row.dtype.name} {list(row.shape)}" if isinstance(row, np.ndarray) else "bytes"
+
+
+def _picture(row: Any) -> Image.Image:
+    """A row as a picture.
+
+    Raises:
+        ValueError: It is none.
+    """
+    try:
+        if isinstance(row, bytes):
+            return Image.open(io.BytesIO(row))
+        if row.dtype == np.uint8 and row.ndim in (2, 3):
+            return Image.fromarray(row[..., 0] if row.ndim == 3 and row.shape[2] == 1 else row)
+    except (OSError, SyntaxError, TypeError, Image.DecompressionBombError) as error:
+        raise ValueError(f"expected a picture, found {_described(row)}: {error}") from error
+    raise ValueError(f"expected a picture {PICTURES[1:]}, of uint8, found {_described(row)}")
+
+
+def _arguments(model: Model) -> dict[str, Any]:
+    """The argument of `Interpreter` for a model."""
+    if isinstance(model, ray.ObjectRef):
+        model = ray.get(model)
+    if isinstance(model, np.ndarray):
+        model = model.tobytes()
+    if isinstance(model, bytes | bytearray | memoryview):
+        return {"model_content": bytes(model)}
+    return {"model_path": os.fspath(model)}
+
+
+def _cache() -> Path:
+    """The folder of this user's compiled programs on this machine."""
+    folder = Path(gettempdir(), f"gles_delegate-{os.getuid()}")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder if folder.stat().st_uid == os.getuid() else Path(mkdtemp())
+
+
+def _is_actor() -> bool:
+    return ray.is_initialized() and ray.get_runtime_context().get_actor_id() is not None
+
+
+def _device() -> int | None:
+    """The index of the device that Ray gives the actor; None: the best of any.
+
+    GPUs are numbered as EGL lists hardware devices. An actor without a GPU takes the CPU.
+    """
+    if not _is_actor():
+        return None
+    given = ray.get_runtime_context().get_accelerator_ids().get("GPU", [])
+    nodes = (*Path("/dev").glob("dri/renderD*"), *Path("/dev").glob("nvidia[0-9]*"))
+    if not given and not nodes:  # there is the CPU alone
+        return None
+    devices = list_devices()
+    wanted = [device for device in devices if device.software != bool(given)]
+    if given and int(given[0]) < len(wanted):
+        return wanted[int(given[0])].index
+    return wanted[0].index if wanted and not given else None
+
+
+def _take_processors() -> None:
+    """Hold llvmpipe to the processors of the actor, which no other actor of this machine has.
+
+    Mesa reads LP_NUM_THREADS once, before its first context, and its threads may run where the
+    thread that starts them may.
+    """
+    if not _is_actor() or _held:
+        return
+    context: Any = ray.get_runtime_context()
+    given = context.get_assigned_resources().get("CPU", 1)
+    count = max(int(given), 1)
+    os.environ.setdefault("LP_NUM_THREADS", str(count))
+    free: list[int] = []
+    for processor in sorted(os.sched_getaffinity(0)):
+        file = (_cache() / f"processor-{processor}").open("wb")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:  # another actor's
+            file.close()
+            continue
+        _held.append(file)
+        free.append(processor)
+        if len(free) == count:
+            os.sched_setaffinity(0, free)
+            return
+    while _held:  # not enough of its own: the kernel chooses
+        _held.pop().close()
+
+
+def deployment(
+    model: Model,
+    *,
+    batch_size: int = 8,
+    wait: float = 0.01,
+    replicas: int = 1,
+    num_cpus: float = 1,
+    num_gpus: float = 0,
+    **arguments: Any,
+) -> Any:
+    """A service of a model over HTTP, for ``serve.run``.
+
+    GET tells the inputs and outputs. POST takes one row: a picture as the body, of the content type
+    image/..., or JSON with the inputs by name, ``{"x": [[1, 2], [3, 4]]}``. It answers
+    with JSON: the results of `Predictor` for that row, by name. What is wrong with a request is
+    said in ``{"error": ...}``, with the status 400, 405 or 415.
+
+    Rows that come at about the same time are computed together.
+
+    Args:
+        batch_size: The most rows that are computed together.
+        wait: The seconds for which a row waits for others.
+        replicas, num_cpus, num_gpus: How many actors Ray has, and what each of them gets.
+        **arguments: See `Predictor`.
+
+    Returns:
+        A `ray.serve.Application`.
+    """
+    from ray import serve
+
+    class Service:
+        def __init__(self) -> None:
+            self._predictor = Predictor(model, **arguments)
+
+        def check_health(self) -> None:
+            self._predictor.check()
+
+        async def __call__(self, request: Any) -> Any:
+            from starlette.responses import JSONResponse
+
+            if request.method == "GET":
+                both = {"inputs": self._predictor.inputs, "outputs": self._predictor.outputs}
+                return JSONResponse({k: _outline(details) for k, details in both.items()})
+            try:
+                if request.method != "POST":
+                    raise _Refused(405, f"expected GET or POST, found {request.method}")
+                kind = request.headers.get("content-type", "")
+                feeds = _row(self._predictor, kind, await request.body())
+            except _Refused as error:
+                return JSONResponse({"error": str(error)}, error.status)
+            results = await self._compute(feeds)
+            return JSONResponse({name: _plain(array) for name, array in results.items()})
+
+        @serve.batch(max_batch_size=batch_size, batch_wait_timeout_s=wait)  # type: ignore[untyped-decorator]
+        async def _compute(self, rows: list[Batch]) -> list[Batch]:
+            together = {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
+            results = await asyncio.to_thread(self._predictor.compute, together)
+            return [{n: array[i] for n, array in results.items()} for i in range(len(rows))]
+
+    return serve.deployment(
+        Service,
+        name=Path(os.fspath(model)).stem if isinstance(model, str | os.PathLike) else "model",
+        num_replicas=replicas,
+        ray_actor_options={"num_cpus": num_cpus, "num_gpus": num_gpus},
+    ).bind()
+
+
+class _Refused(Exception):
+    """A request that cannot be answered, and the status that says so."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def _row(predictor: Predictor, kind: str, body: bytes) -> Batch:
+    """The inputs of a request's one row.
+
+    Raises:
+        _Refused: There is none.
+    """
+    kind = kind.partition(";")[0].strip().lower()
+    if kind.startswith("image/"):
+        if len(predictor.inputs) != 1:
+            names = sorted(predictor.inputs)
+            raise _Refused(415, f"expected JSON with the inputs {names}, found a picture")
+        batch: dict[str, Any] = {"image": [body]}
+    elif kind == "application/json":
+        try:
+            given = json.loads(body)
+        except ValueError as error:
+            raise _Refused(400, f"expected JSON, found what is none: {error}") from error
+        if not isinstance(given, dict):
+            names = sorted(predictor.inputs)
+            raise _Refused(400, f"expected an object with the inputs {names}")
+        batch = {
+            name: [_typed(name, value, predictor.inputs[name]["dtype"])]
+            for name, value in given.items()
+            if name in predictor.inputs
+        }
+        unknown = given.keys() - batch.keys()
+        if unknown:
+            names = sorted(predictor.inputs)
+            raise _Refused(400, f"expected the inputs {names}, found {sorted(unknown)} as well")
+    else:
+        raise _Refused(415, f"expected image/... or application/json, found {kind!r}")
+    try:
+        feeds = predictor.prepare(batch)
+    except ValueError as error:
+        raise _Refused(400, str(error)) from error
+    for name, array in feeds.items():
+        wanted = predictor.inputs[name]["shape"][1:].tolist()
+        if list(array.shape[1:]) != wanted:
+            found = list(array.shape[1:])
+            raise _Refused(400, f"expected the shape {wanted} of the input {name!r}, found {found}")
+    return feeds
+
+
+def _typed(name: str, value: Any, dtype: Any) -> Array:
+    """A value of JSON as an array of a type that holds it."""
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind not in "biuf":
+            raise ValueError(f"elements of {array.dtype}")
+        typed = array.astype(dtype)
+        if np.dtype(dtype).kind in "biu" and (typed != array).any():
+            raise ValueError("numbers out of its range")
+        return typed
+    except (ValueError, OverflowError) as error:
+        what = f"numbers of {np.dtype(dtype).name} for the input {name!r}"
+        raise _Refused(400, f"expected {what}, found {error}") from error
+
+
+def _outline(details: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Names, types and shapes of rows."""
+    return {
+        name: {"dtype": np.dtype(d["dtype"]).name, "shape": d["shape"][1:].tolist()}
+        for name, d in details.items()
+    }
+
+
+def _plain(array: Array) -> Any:
+    """A result as JSON, which has no NaN and infinity."""
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        finite = array.astype(object)
+        finite[~np.isfinite(array)] = None
+        return finite.tolist()
+    return array.tolist()
+
+
+class PictureFiles:
+    """For Ray Data: the rows of a table for a batch of paths of pictures.
+
+    Args:
+        model, **arguments: See `Predictor`.
+    """
+
+    def __init__(self, model: Model, **arguments: Any) -> None:
+        self._predictor = Predictor(model, **arguments)
+
+    def __call__(self, batch: Mapping[str, Any]) -> Any:
+        """A table with "path", "error", which says why a picture is not read, and the results.
+
+        Results of more than one number are lists, with their shape beside them.
+        """
+        import pyarrow as pa
+
+        paths = [str(path) for path in batch["path"]]
+        pictures, errors = zip(*map(self._read, paths), strict=True)
+        good = [i for i, error in enumerate(errors) if error is None]
+        (name,) = self._predictor.inputs
+        read = np.concatenate([pictures[i] for i in good]) if good else None
+        results = self._predictor.compute({name: read}) if read is not None else {}
+        place = {row: i for i, row in enumerate(good)}
+        table: dict[str, Any] = {"path": pa.array(paths), "error": pa.array(errors, pa.string())}
+        for what in self._columns:
+            found = results.get(what)
+            rows = [
+                found[place[i]].reshape(-1).tolist() if found is not None and i in place else None
+                for i in range(len(paths))
+            ]
+            table[what] = pa.array(rows, pa.list_(self._columns[what]))
+        return pa.table(table)
+
+    @property
+    def _columns(self) -> dict[str, Any]:
+        """The types of the results."""
+        import pyarrow as pa
+
+        if self._predictor.top:
+            return {"labels": pa.string(), "scores": pa.float32()}
+        return {
+            name: pa.from_numpy_dtype(details["dtype"])
+            for name, details in self._predictor.outputs.items()
+        }
+
+    def _read(self, path: str) -> tuple[Array | None, str | None]:
+        """A picture as the model's input, or why it is none."""
+        try:
+            ((_, array),) = self._predictor.prepare({"image": [Path(path).read_bytes()]}).items()
+        except (OSError, ValueError) as error:
+            return None, str(error)
+        return array, None
