@@ -18,6 +18,7 @@ pytest := $(bin)/pytest -n auto --dist worksteal
 test: .venv/.with-test
 	tools/setup-debian "$(PYTHON)" $(windows)
 	$(pytest)
+	$(bin)/pytest tests/ray  # a cluster takes every processor
 
 # Every case of the op table inside LiteRT too, of which `test` runs a tenth, and every published model
 # with the kernels of each profile.

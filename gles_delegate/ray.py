@@ -102,7 +102,21 @@ class Predictor:
             serialization_dir=options.serialization_dir or _cache(),
             device_index=_device() if options.device_index is None else options.device_index,
         )
+        self._mean, self._std = mean, std
         self._delegate = GpuDelegate(options)
+        try:
+            self._open(model, signature, top, labels)
+        except BaseException:
+            self._delegate.close()
+            raise
+
+    def _open(
+        self,
+        model: Model,
+        signature: str | None,
+        top: int | None,
+        labels: Sequence[str] | None,
+    ) -> None:
         self._interpreter = Interpreter(
             **_arguments(model), experimental_delegates=[self._delegate]
         )
@@ -120,7 +134,6 @@ class Predictor:
                 )
             )
         self._known = self._metadata()
-        self._mean, self._std = mean, std
         self.top = top
         self._labels = self._class_names(labels) if top else ()
         self._rows = 0

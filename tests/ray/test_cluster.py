@@ -1,0 +1,261 @@
+"""Ray Data, Ray Serve and ``gles-delegate batch`` on a cluster of this machine."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+import gles_delegate as gd
+from tests.support.sketch import Sketch
+from tests.support.tflite_builder import ModelBuilder
+
+ray = pytest.importorskip("ray")
+from gles_delegate import ray as on_ray  # noqa: E402
+
+pytestmark = [
+    pytest.mark.usefixtures("gl", "cluster"),
+    pytest.mark.filterwarnings("default"),  # Ray's own
+]
+
+Array = NDArray[Any]
+ROWS = 240
+JSON = "application/json"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error")
+    yield
+    ray.shutdown()
+
+
+def network() -> bytes:
+    """Pictures to five classes."""
+    s = Sketch(np.random.default_rng(0))
+    x = s.input((1, 8, 8, 3), name="picture")
+    y = s.op("CONV_2D", [x, s.constant(s.normal((5, 3, 3, 3))), s.constant(s.normal((5,)))],
+             [(1, 8, 8, 5)], padding="SAME", stride_w=1, stride_h=1,
+             dilation_w_factor=1, dilation_h_factor=1)  # fmt: skip
+    y = s.op("MEAN", [y, s.constant(np.int32([1, 2]))], [(1, 5)])
+    return s.build([s.op("SOFTMAX", [y], [s.tensor((1, 5), name="scores")], beta=1.0)])
+
+
+def pictures(count: int = ROWS) -> Array:
+    return np.random.default_rng(1).integers(0, 256, (count, 8, 8, 3)).astype(np.uint8)
+
+
+def dataset(count: int = ROWS) -> Any:
+    items = [{"id": i, "image": picture} for i, picture in enumerate(pictures(count))]
+    return ray.data.from_items(items, override_num_blocks=12)
+
+
+def actors(most: int = 2) -> Any:
+    return ray.data.ActorPoolStrategy(min_size=1, max_size=most)
+
+
+def alone(count: int = ROWS) -> Array:
+    """The scores by one process."""
+    predictor = on_ray.Predictor(network())
+    found = predictor({"image": pictures(count)})["scores"]
+    predictor.close()
+    return found
+
+
+def check(rows: list[dict[str, Any]]) -> None:
+    """No row is lost or doubled, and each is, bit for bit, what one process computes."""
+    assert sorted(row["id"] for row in rows) == [*range(len(rows))]
+    expected = alone(len(rows))
+    for row in rows:
+        np.testing.assert_array_equal(row["scores"], expected[row["id"]])
+
+
+@pytest.mark.parametrize("how", ["bytes", "reference", "path"])
+def test_a_dataset(how: str, tmp_path: Path) -> None:
+    model: Any = network()
+    if how == "reference":
+        model = ray.put(model)
+    elif how == "path":
+        (tmp_path / "model.tflite").write_bytes(model)
+        model = tmp_path / "model.tflite"
+    rows = dataset().map_batches(
+        on_ray.Predictor, fn_constructor_args=(model,), compute=actors(), batch_size=16
+    )
+    check(rows.take_all())
+
+
+class Dying(on_ray.Predictor):
+    """Is killed once, in the middle."""
+
+    def __init__(self, model: bytes, mark: Path) -> None:
+        super().__init__(model)
+        self._mark = mark
+
+    def __call__(self, batch: Any) -> Any:
+        if 100 in batch["id"] and not self._mark.exists():
+            self._mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().__call__(batch)
+
+
+def test_an_actor_that_is_killed_loses_nothing(tmp_path: Path) -> None:
+    mark = tmp_path / "killed"
+    rows = dataset().map_batches(
+        Dying, fn_constructor_args=(network(), mark), compute=actors(), batch_size=16
+    )
+    check(rows.take_all())
+    assert mark.exists()
+
+
+class Failing(on_ray.Predictor):
+    """Has no driver."""
+
+    def __init__(self, model: bytes) -> None:
+        raise gd.ContextError("there is no libEGL")
+
+
+@pytest.mark.parametrize("fault", ["driver", "model"])
+def test_what_no_actor_can_do_is_said_once(fault: str) -> None:
+    kind, model = (Failing, network()) if fault == "driver" else (on_ray.Predictor, b"no model")
+    rows = dataset(20).map_batches(
+        kind, fn_constructor_args=(model,), compute=actors(), batch_size=16
+    )
+    with pytest.raises(ray.exceptions.RayError) as caught:
+        rows.take_all()
+    reason = "there is no libEGL" if fault == "driver" else "not a .tflite model"
+    assert reason in str(caught.value)
+
+
+@ray.remote(num_cpus=1)  # type: ignore[untyped-decorator]
+class Worker:
+    def __init__(self) -> None:
+        self._predictor = on_ray.Predictor(network())
+
+    def place(self) -> tuple[str, set[int]]:
+        return os.environ["LP_NUM_THREADS"], os.sched_getaffinity(0)
+
+
+@pytest.mark.mesa
+def test_actors_have_processors_of_their_own() -> None:
+    workers = [Worker.remote() for _ in range(min(len(os.sched_getaffinity(0)), 2))]
+    places = [ray.get(worker.place.remote()) for worker in workers]
+    assert {threads for threads, _ in places} == {"1"}
+    processors = [processor for _, found in places for processor in found]
+    assert len(processors) == len(set(processors)) == len(workers)
+    for worker in workers:
+        ray.kill(worker)
+
+
+def request(path: str, body: bytes | None = None, kind: str = JSON, **how: Any) -> Any:
+    """The status and the JSON of a request."""
+    asked = urllib.request.Request(
+        f"http://127.0.0.1:8123{path}", body, {"content-type": kind}, **how
+    )
+    try:
+        with urllib.request.urlopen(asked, timeout=60) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+def test_a_service() -> None:
+    serve = pytest.importorskip("ray.serve")
+    serve.start(http_options={"port": 8123})
+    b = ModelBuilder()
+    y = b.op(
+        "ADD", [b.input((1, 2), name="x"), b.input((1, 2), name="z")], [b.tensor((1, 2), name="y")]
+    )
+    serve.run(
+        on_ray.deployment(network(), top=2, labels=list("abcde")), name="a", route_prefix="/a"
+    )
+    serve.run(on_ray.deployment(b.build([y])), name="b", route_prefix="/b")
+    try:
+        picture = pictures(1)[0]
+        file = io.BytesIO()
+        Image.fromarray(picture).save(file, "png")
+        status, answer = request("/a", file.getvalue(), "image/png")
+        assert status == 200
+        scores = alone(1)[0]
+        assert answer["labels"] == ["abcde"[i] for i in np.argsort(-scores)[:2]]
+        np.testing.assert_allclose(answer["scores"], np.sort(scores)[:-3:-1], rtol=1e-6)
+        status, answer = request("/b", b'{"x": [1, 2], "z": [10, 20]}')
+        assert (status, answer) == (200, {"y": [11, 22]})
+        assert request("/b")[1]["inputs"] == {
+            name: {"dtype": "float32", "shape": [2]} for name in ("x", "z")
+        }
+        for path, body, kind, status, message in (
+            ("/a", b"text", "image/png", 400, "expected a picture"),
+            ("/a", b"text", "text/plain", 415, "image/... or application/json"),
+            ("/b", b"text", "image/png", 415, "found a picture"),
+            ("/b", b"{", JSON, 400, "expected JSON"),
+            ("/b", b"[1]", JSON, 400, "expected an object"),
+            ("/b", b'{"x": [1, 2]}', JSON, 400, "inputs ['x', 'z'], found ['x']"),
+            ("/b", b'{"x": [1], "z": [1, 2]}', JSON, 400, "the shape [2] of"),
+            ("/b", b'{"x": ["a", "b"], "z": [1, 2]}', JSON, 400, "numbers of float32"),
+            ("/b", b'{"x": [1, 2], "z": [1, 2], "w": 1}', JSON, 400, "['w'] as well"),
+        ):  # fmt: skip
+            found, answer = request(path, body, kind)
+            assert (found, message in answer["error"]) == (status, True), answer
+        assert request("/b", b"{}", method="PUT")[0] == 405
+    finally:
+        serve.shutdown()
+
+
+def batch(*arguments: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "gles_delegate", "batch", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_pictures_into_parquet(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    model, output = tmp_path / "model.tflite", tmp_path / "out.parquet"
+    model.write_bytes(network())
+    for i, picture in enumerate(pictures(5)):
+        Image.fromarray(picture).save(tmp_path / f"{i}.png")
+    (tmp_path / "5.png").write_bytes(b"no picture")
+    begun = batch(model, tmp_path / "[0-2].png", "--output", output)
+    assert begun.returncode == 0, begun.stderr
+    assert begun.stdout == "3 pictures, 3 of them computed now; 0 cannot be read\n"
+    done = batch(model, tmp_path / "*.png", "--output", output, "--json")
+    assert json.loads(done.stdout) == {
+        "pictures": 6, "computed": 3, "unreadable": 1, "output": str(output)
+    }  # fmt: skip
+    rows = {Path(row["path"]).name: row for row in parquet.read_table(output).to_pylist()}
+    assert sorted(rows) == [f"{i}.png" for i in range(6)]
+    assert "expected a picture" in rows["5.png"]["error"]
+    for i, expected in enumerate(alone(5)):
+        assert rows[f"{i}.png"]["error"] is None
+        np.testing.assert_array_equal(np.float32(rows[f"{i}.png"]["scores"]), expected)
+
+
+@pytest.mark.parametrize(
+    ("model", "pattern", "message"),
+    [(b"nothing", "*", "not a .tflite model"), (None, "*.jpg", "no file matches")],
+)
+def test_wrong_files_end_before_ray_begins(
+    model: bytes | None, pattern: str, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "model.tflite"
+    path.write_bytes(network() if model is None else model)
+    done = batch(path, tmp_path / pattern, "--output", tmp_path / "out")
+    assert done.returncode
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,186 @@
+"""`Predictor` in this process: columns, pictures, batches."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+import gles_delegate as gd
+from tests.support.sketch import Sketch
+from tests.support.tflite_builder import ModelBuilder
+
+pytest.importorskip("ray")
+from gles_delegate.ray import Predictor
+
+pytestmark = pytest.mark.usefixtures("gl")
+
+Array = NDArray[Any]
+
+
+def dense() -> bytes:
+    s = Sketch(np.random.default_rng(0))
+    x = s.input((1, 4), name="x")
+    weights = [s.constant(s.normal((3, 4))), s.constant(s.normal((3,)))]
+    y = s.op("FULLY_CONNECTED", [x, *weights], [s.tensor((1, 3), name="y")])
+    return s.build([y])
+
+
+def means() -> bytes:
+    """The mean colour of pictures, in sixteenths."""
+    b = ModelBuilder()
+    x = b.input((1, 4, 4, 3), name="picture")
+    y = b.tensor((1, 3), name="colour")
+    b.op("MEAN", [x, b.constant(np.int32([1, 2]))], [y])
+    return b.build([y])
+
+
+def alone(content: bytes, row: Array) -> Array:
+    with gd.Interpreter(model_content=content) as interpreter:
+        name = interpreter.get_input_details()[0]["name"]
+        (found,) = interpreter.run({name: row[np.newaxis]}).values()
+    return np.asarray(found[0])
+
+
+def test_batches_of_every_size() -> None:
+    predictor = Predictor(dense())
+    rng = np.random.default_rng(0)
+    for rows in (5, 2, 5, 0, 7, 1):
+        x = rng.standard_normal((rows, 4)).astype(np.float32)
+        found = predictor({"x": x, "id": np.arange(rows)})
+        assert found.keys() == {"id", "y"}
+        assert found["y"].shape == (rows, 3)
+        np.testing.assert_array_equal(found["id"], np.arange(rows))
+        for row, y in zip(x, found["y"], strict=True):
+            np.testing.assert_allclose(y, alone(dense(), row), rtol=0, atol=1e-6)
+    predictor.close()
+
+
+def test_a_smaller_batch_compiles_nothing() -> None:
+    predictor = Predictor(dense())
+    prepared: list[tuple[int, ...]] = []
+    run = predictor._run
+
+    def noted(feeds: dict[str, Array]) -> Any:
+        prepared.append(feeds["x"].shape)
+        return run(feeds)
+
+    predictor._run = noted
+    for rows in (8, 8, 3, 1):
+        predictor({"x": np.ones((rows, 4), np.float32)})
+    assert set(prepared) == {(8, 4)}
+    predictor.close()
+
+
+def test_a_model_of_one_batch_size() -> None:
+    """Its RESHAPE keeps it from being resized; rows are computed one by one."""
+    s = Sketch(np.random.default_rng(0))
+    x = s.input((2, 3), name="x")
+    flat = s.op("RESHAPE", [x, s.constant(np.int32([6]))], [(6,)])
+    y = s.op("RESHAPE", [flat, s.constant(np.int32([2, 3]))], [s.tensor((2, 3), name="y")])
+    predictor = Predictor(s.build([y]))
+    for rows in (4, 5, 1):
+        x_rows = np.arange(3.0 * rows, dtype=np.float32).reshape(rows, 3)
+        np.testing.assert_array_equal(predictor({"x": x_rows})["y"], x_rows)
+    predictor.close()
+
+
+def encoded(picture: Array) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(picture).save(file, "png")
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["arrays", "files"])
+def test_pictures_of_any_size(kind: str) -> None:
+    colours = [(255, 0, 0), (0, 51, 102), (255, 255, 255)]
+    sizes = [(4, 4), (9, 5), (30, 20)]
+    pictures = [
+        np.full((*size, 3), colour, np.uint8) for colour, size in zip(colours, sizes, strict=True)
+    ]
+    column = np.empty(3, object)
+    column[:] = [encoded(p) for p in pictures] if kind == "files" else pictures
+    predictor = Predictor(means())
+    found = predictor({"image": column, "name": np.array(["a", "b", "c"])})
+    assert found.keys() == {"name", "colour"}
+    np.testing.assert_allclose(found["colour"], np.array(colours) / 255, atol=1e-6)
+    predictor.close()
+
+
+def test_mean_and_std() -> None:
+    predictor = Predictor(means(), mean=127.5, std=127.5)
+    found = predictor({"image": np.full((2, 4, 4, 3), 255, np.uint8)})
+    np.testing.assert_allclose(found["colour"], 1, atol=1e-6)
+    predictor.close()
+
+
+def test_the_likeliest_classes() -> None:
+    predictor = Predictor(means(), top=2, labels=["red", "green"])
+    found = predictor({"image": np.full((1, 4, 4, 3), (50, 40, 60), np.uint8)})
+    assert found["labels"].tolist() == [["class 2", "red"]]
+    np.testing.assert_allclose(found["scores"], [[60 / 255, 50 / 255]], atol=1e-6)
+    predictor.close()
+
+
+def test_signatures_have_names_of_their_own() -> None:
+    b = ModelBuilder()
+    x, y = b.input((1, 2), name="serving_x:0"), b.tensor((1, 2), name="out:0")
+    b.op("NEG", [x], [y])
+    content = b.build([y], signatures={"go": ({"a": x}, {"b": y}, 0)})
+    predictor = Predictor(content, signature="go")
+    found = predictor({"a": np.float32([[1, 2], [3, 4]])})
+    np.testing.assert_array_equal(found["b"], [[-1, -2], [-3, -4]])
+    predictor.close()
+
+
+def test_several_inputs() -> None:
+    b = ModelBuilder()
+    x, z = b.input((1, 2), name="x"), b.input((1, 2), name="z")
+    y = b.op("ADD", [x, z], [b.tensor((1, 2), name="y")])
+    predictor = Predictor(b.build([y]))
+    batch = {"x": np.float32([[1, 2]] * 3), "z": np.float32([[10, 20]] * 3)}
+    np.testing.assert_array_equal(predictor(batch)["y"], [[11, 22]] * 3)
+    with pytest.raises(ValueError, match=r"each of the inputs \['x', 'z'\], found \['x'\]"):
+        predictor({"x": batch["x"]})
+    predictor.close()
+
+
+@pytest.mark.parametrize(
+    ("batch", "message"),
+    [
+        ({"a": np.zeros((2, 4)), "b": np.zeros(2)}, r"inputs \['x'\], found \['a', 'b'\]"),
+        ({"x": np.zeros((2, 4))}, r"float32 \[4\] for the input 'x', found float64 \[4\]"),
+        ({"x": np.zeros((2, 4, 1), np.float32)}, r"found float32 \[4, 1\]"),
+    ],
+)
+def test_wrong_batches(batch: dict[str, Array], message: str) -> None:
+    predictor = Predictor(dense())
+    with pytest.raises(ValueError, match=message):
+        predictor(batch)
+    predictor.close()
+
+
+def test_what_is_no_picture() -> None:
+    predictor = Predictor(means())
+    column = np.empty(1, object)
+    for row, message in ((b"text", "expected a picture, found bytes"), (np.zeros(3), "float64")):
+        column[0] = row
+        with pytest.raises(ValueError, match=message):
+            predictor({"image": column})
+    predictor.close()
+
+
+def test_top_of_no_classifier() -> None:
+    b = ModelBuilder()
+    y = b.op("NEG", [b.input((1, 4, 4))], [(1, 4, 4)])
+    with pytest.raises(ValueError, match="top needs a classifier"):
+        Predictor(b.build([y]), top=1)
+
+
+def test_an_unreadable_model() -> None:
+    with pytest.raises(gd.ModelError, match="expected the identifier"):
+        Predictor(b"no model at all")
