@@ -86,6 +86,15 @@ class GpuDelegate(NotPickled, Closing):
         self._bindings: dict[int, Binding] = {}
         self._closed = False
 
+    def __repr__(self) -> str:
+        if self._closed:
+            state = "closed"
+        elif self._delegation is None or self._thread is None:
+            state = "without a model"
+        else:
+            state = f"on {self._thread.gpu.renderer}: {self.report.summary}"
+        return f"<GpuDelegate {state}>"
+
     @property
     def report(self) -> DelegationReport:
         """Which nodes of the bound model run on the GPU; empty before a model is bound.

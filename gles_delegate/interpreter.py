@@ -20,6 +20,7 @@ from gles_delegate.model.bundle import model_of
 from gles_delegate.model.graph import Array, Graph, Signature
 from gles_delegate.model.metadata import Metadata, read_metadata
 from gles_delegate.model.reader import ModelFile, read_file
+from gles_delegate.report import DelegationReport
 from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.invocation import Invocation
 from gles_delegate.runtime.litert_host import OP_RESOLVERS, LiteRt, LiteRtEntry, LiteRtHost
@@ -217,6 +218,15 @@ class Interpreter(NotPickled, Closing):
                 )
             self._hosts[index] = self._new_host(parts[index])
         return self._hosts[index]
+
+    def __repr__(self) -> str:
+        name = repr(str(self._file.path)) if self._file.path else "a model from memory"
+        state = "without a delegate"
+        if self._hosts:
+            delegation = self._hosts[0].delegation
+            report = sum((part.report for part in delegation.all), DelegationReport())
+            state = "closed" if delegation.thread.is_closed else report.summary
+        return f"<Interpreter of {name}, {state}>"
 
     def close(self) -> None:
         """Close the delegate if the interpreter made it; one that was passed stays open."""

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from html import escape
 
 
 @dataclass(frozen=True)
@@ -68,17 +69,28 @@ class DelegationReport:
         return tuple((nodes[0].reason, tuple(nodes)) for nodes in found)
 
     def __str__(self) -> str:
+        return "\n".join([*_table(self._rows), f"{self.summary}, stored as {self.storage}"])
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        return _html(self._rows, f"{self.summary}, stored as {self.storage}")
+
+    @property
+    def _rows(self) -> list[tuple[str, ...]]:
         rows: list[tuple[str, ...]] = [("subgraph", "node", "op", "version", "runs on", "why")]
         for n in self.nodes:
             place = "folded" if n.folded else "GPU" if n.delegated else "CPU"
             rows.append((str(n.subgraph), str(n.index), n.op, str(n.version), place, n.reason))
         if not any(n.subgraph for n in self.nodes):
             rows = [row[1:] for row in rows]
-        lines = _table(rows)
+        return rows
+
+    @property
+    def summary(self) -> str:
+        """How many nodes run on the GPU."""
         taken = len(self.nodes) - len(self.not_delegated)
         place = f"on the GPU in {count(self.segments)}" if self.not_delegated else "on the GPU"
-        summary = f"{taken} of {len(self.nodes)} nodes run {place}, stored as {self.storage}"
-        return "\n".join([*lines, summary])
+        return f"{taken} of {len(self.nodes)} nodes run {place}"
 
     def to_json(self) -> str:
         """As JSON: an object with the list ``nodes``, ``storage`` and ``segments``."""
@@ -146,14 +158,25 @@ class ProfileReport:
         return sum(dispatch.seconds for dispatch in self)
 
     def __str__(self) -> str:
-        rows = [("node", "op", "ms", "%", "GFLOP/s", "dispatch")]
+        return "\n".join([*_table(self._rows), self._summary])
+
+    def _repr_html_(self) -> str:
+        """For notebooks; bars show the shares."""
+        return _html(self._rows, self._summary, bars=3)
+
+    @property
+    def _summary(self) -> str:
+        return f"{len(self)} dispatches, {self.seconds * 1e3:.3f} ms one by one, {self._clock}"
+
+    @property
+    def _rows(self) -> list[tuple[str, ...]]:
+        rows: list[tuple[str, ...]] = [("node", "op", "ms", "%", "GFLOP/s", "dispatch")]
         total = self.seconds
         for d in self:
             share = d.seconds / total if total else 0.0
             node, gflops = str(d.node) if d.node >= 0 else "", f"{d.gflops:.1f}" if d.flops else ""
             rows.append((node, d.op, f"{d.seconds * 1e3:.3f}", f"{share:.1%}", gflops, d.text))
-        summary = f"{len(self)} dispatches, {total * 1e3:.3f} ms one by one, {self._clock}"
-        return "\n".join([*_table(rows), summary])
+        return rows
 
     def to_json(self) -> str:
         """As JSON: an object with these attributes, and ``gflops`` of each dispatch."""
@@ -242,6 +265,24 @@ def _table(rows: Sequence[Sequence[str]]) -> list[str]:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
+
+
+def _html(rows: Sequence[Sequence[str]], summary: str, bars: int | None = None) -> str:
+    """A table for notebooks.
+
+    Args:
+        bars: The column of percentages to draw.
+    """
+
+    def cell(text: str, column: int) -> str:
+        width = text if column == bars else "0%"
+        style = f"text-align:left;background:linear-gradient(90deg,#8cf8 {width},#0000 {width})"
+        return f'<td style="{style}">{escape(text)}</td>'
+
+    head = "".join(f'<th style="text-align:left">{escape(name)}</th>' for name in rows[0])
+    lines = ("".join(cell(text, i) for i, text in enumerate(row)) for row in rows[1:])
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    return f"<table><tr>{head}</tr>{body}</table><p>{escape(summary)}</p>"
 
 
 def list_nodes(nodes: Iterable[tuple[int, str, str]]) -> str:

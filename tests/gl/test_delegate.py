@@ -649,3 +649,19 @@ def test_the_apps_default_context_stays_the_default(app: tuple[Any, moderngl.Con
         with gd.GpuDelegate() as delegate:
             check(allocated(delegate))
             assert moderngl.get_context() is default
+
+
+def test_what_prints_say(tmp_path: Path) -> None:
+    content = tiny_model()
+    path = tmp_path / "tiny.tflite"
+    path.write_bytes(content)
+    with gd.GpuDelegate() as delegate:
+        assert repr(delegate) == "<GpuDelegate without a model>"
+        interpreter = gd.Interpreter(path, experimental_delegates=[delegate])
+        assert repr(delegate).endswith("nodes run on the GPU>")
+        assert repr(interpreter).startswith(f"<Interpreter of {str(path)!r}, ")
+        other = gd.Interpreter(model_content=content)
+        assert "a model from memory" in repr(other)
+        other.close()
+        assert repr(other).endswith("closed>")
+    assert repr(delegate) == "<GpuDelegate closed>"

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from gles_delegate import DispatchTime, MemoryReport, ProfileReport
+from gles_delegate import DelegationReport, DispatchTime, MemoryReport, ProfileReport
+from gles_delegate.report import NodeReport
 
 CONV = DispatchTime(12, "CONV_2D", "conv_2d", "t1 = conv_2d(t0)", 2e-3, 6_000_000, "12 CONV_2D y")
 LEAVE = DispatchTime(-1, "", "view", "t1.outside = view(t1)", 1e-3, 0, "view y")
@@ -74,3 +75,15 @@ def test_memory_is_a_table_and_json() -> None:
     assert (data["arena"], data["total"]) == (1_234_567, 1_234_570)
     assert data["bound"] == {"5": "the texture 7"}
     assert (report + report).total == 2 * report.total
+
+
+def test_reports_are_html_for_notebooks() -> None:
+    nodes = (NodeReport(0, "ADD", 1, True), NodeReport(1, "x<y", 2, False, "a & b"))
+    html = DelegationReport(nodes, segments=1)._repr_html_()
+    assert "<td" in html
+    assert "x&lt;y" in html
+    assert "a &amp; b" in html
+    assert "1 of 2 nodes run on the GPU in 1 segment, stored as float32" in html
+    profile = ProfileReport("a GPU", True, (DispatchTime(0, "ADD", "add", "add x", 1e-3, 0),))
+    assert "#8cf8 100.0%" in profile._repr_html_()
+    assert "1 dispatches" in profile._repr_html_()
