@@ -5,13 +5,15 @@
 // describes it: from one texture of colours, or from two (NV12) or three (I420) planes.
 //
 // TRANSFORM holds the rows of the matrix from positions in the tensor to positions in the picture,
-// the first with the padding as its fourth number; then the gains and the biases of the channels.
+// the first with the padding as its fourth number, the second with how many colours are the mean of
+// a tensor pixel: along its width + 256 * along its height; then the gains and biases of the channels.
 #ifndef ASSEMBLED
 #define OUT_W 6  // columns of the tensor
 #define PLANES 1  // textures
 #define MONOCHROME 0  // 1: the only texture has one channel
 #define GRAY 0  // 1: the tensor's channels are the luma of the colours
 #define ORDER rgba  // otherwise: the order of the colours in them
+#define ANTIALIAS 0  // 1: a tensor pixel is the mean of several colours
 #define EDGE 1e-3  // pixels by which a position may miss the picture
 #define BLACK 16.0  // Y' of black, in 255ths
 #define LUMA_RANGE 219.0  // from there to white
@@ -66,20 +68,36 @@ vec4 colours(vec2 at) {
   return c * 255.0;
 }
 
+// The channels of the tensor, 0 to 255, at a position in it.
+vec4 channels(vec2 position, vec4 row0, vec4 row1) {
+  vec2 at = vec2(dot(row0.xyz, vec3(position, 1.0)), dot(row1.xyz, vec3(position, 1.0)));
+  vec2 size = vec2(textureSize(PLANE0, 0));
+  if (any(lessThan(at, vec2(-EDGE))) || any(greaterThan(at, size + EDGE))) return vec4(row0.w);
+  vec4 v = colours(at).ORDER;
+#if GRAY
+  v = vec4(dot(v.rgb, vec3(0.299, 0.587, 0.114)));
+#endif
+  return v;
+}
+
 void main() {
   int pixel = PIXEL_INVOCATION;
   if (pixel >= OUT_PIXELS) return;
-  vec3 centre = vec3(vec2(pixel % OUT_W, pixel / OUT_W) + 0.5, 1.0);
+  vec2 corner = vec2(pixel % OUT_W, pixel / OUT_W);
   vec4 row0 = LOAD(TRANSFORM, 0), row1 = LOAD(TRANSFORM, 1);
-  vec2 at = vec2(dot(row0.xyz, centre), dot(row1.xyz, centre));
-  vec2 size = vec2(textureSize(PLANE0, 0));
-  vec4 v = vec4(row0.w);
-  if (all(greaterThanEqual(at, vec2(-EDGE))) && all(lessThanEqual(at, size + EDGE))) {
-    v = colours(at).ORDER;
-#if GRAY
-    v = vec4(dot(v.rgb, vec3(0.299, 0.587, 0.114)));
-#endif
+#if ANTIALIAS
+  int along = int(row1.w) % 256, across = int(row1.w) / 256;
+  vec4 v = vec4(0.0);
+  for (int j = 0; j < across; j++) {
+    for (int i = 0; i < along; i++) {
+      vec2 inner = (vec2(i, j) + 0.5) / vec2(along, across);
+      v += channels(corner + inner, row0, row1);
+    }
   }
+  v /= float(along * across);
+#else
+  vec4 v = channels(corner + 0.5, row0, row1);
+#endif
   v = v * LOAD(TRANSFORM, 2) + LOAD(TRANSFORM, 3);
 #ifdef LOWEST
   v = clamp(floor(v + 0.5), float(LOWEST), float(HIGHEST));

@@ -1,8 +1,9 @@
-"""Pictures of Pillow's as inputs of models. Pillow is imported when it is used."""
+"""Pictures of Pillow's as inputs of models."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,16 +26,13 @@ def picture_mode(shape: Sequence[int]) -> str | None:
 
 
 def as_tensor(picture: Image, details: dict[str, Any], transform: ImageTransform) -> Array:
-    """A picture as a model's input: stretched to its size by Pillow, then normalized.
+    """A picture as a model's input: stretched to its size, with antialiasing, and normalized.
 
     Args:
         details: The input's, as in `get_input_details`; of a shape in `PICTURES`.
     """
-    from PIL.Image import Resampling
-
     shape = tuple(int(size) for size in details["shape"])
-    mode, (height, width) = picture_mode(shape), shape[1:3]
-    pixels = picture.convert(mode).resize((width, height), Resampling.BILINEAR)
+    pixels, size = np.asarray(picture.convert(picture_mode(shape))), (shape[1], shape[2])
     dtype, pair = np.dtype(details["dtype"]).name, details["quantization"]
-    array = transform.apply(np.asarray(pixels), (height, width), dtype=dtype, quantization=pair)
-    return array.reshape(shape)
+    smooth = replace(transform, antialias=True)
+    return smooth.apply(pixels, size, dtype=dtype, quantization=pair).reshape(shape)

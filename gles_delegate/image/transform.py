@@ -30,6 +30,9 @@ LUMA: dict[str, tuple[float, float, float]] = {
 EDGE = 1e-3
 """Pixels by which a position may miss the picture and still belong to it: rounding."""
 
+MOST_SAMPLES = 16
+"""Of a row or column of a tensor pixel, for its mean."""
+
 BRIGHTEST = 1.5
 """Most of a picture of floats from 0 to 1: filters that sharpen go a little beyond 1."""
 
@@ -42,7 +45,7 @@ class ImageTransform:
     in both directions, and its centre is (0.5, 0.5). The centre of each tensor pixel maps to a
     position in the picture. The colour there is interpolated between the four nearest pixel
     centres (bilinear, clamped to the picture's edge). Outside the picture it is `padding`.
-    Shrinking to less than half skips pixels, as GPU samplers do.
+    Shrinking to less than half skips pixels, as GPU samplers do, unless `antialias` is set.
 
     A picture is one texture or array of colours, or the planes of 4:2:0 video: two (Y, then
     interleaved UV: NV12) or three (Y, U, V: I420). Chroma samples are centred in their 2x2 pixels.
@@ -66,6 +69,8 @@ class ImageTransform:
         padding: The colour outside the picture, 0 to 255.
         yuv: The standard of the conversion from planes to RGB.
         full_range: Y, U and V range from 0 to 255 (JPEG), not from 16 to 235 and 240 (video).
+        antialias: Where the picture shrinks, take the mean over the area of each tensor pixel: of
+            interpolated colours a pixel or less apart, at most 16 x 16 of them.
 
     Raises:
         ValueError: Options are unknown, contradict each other, or are not finite.
@@ -83,6 +88,7 @@ class ImageTransform:
     padding: float = 0.0
     yuv: Yuv = "bt601"
     full_range: bool = False
+    antialias: bool = False
 
     def __post_init__(self) -> None:
         for name, choices in (("fit", Fit), ("channels", Channels), ("yuv", Yuv)):
@@ -177,6 +183,16 @@ class ImageTransform:
                 matrix[axis, 2] += size
         return matrix
 
+    def samples(self, picture: Size, tensor: Size) -> tuple[int, int]:
+        """How many colours of the picture are a tensor pixel's mean: along its width, and its
+        height. Sizes are (height, width).
+        """
+        if not self.antialias:
+            return 1, 1
+        widths = np.hypot(*self.affine(picture, tensor)[:, :2])
+        along, across = np.ceil(widths - EDGE).clip(1, MOST_SAMPLES).astype(int).tolist()
+        return along, across
+
     def apply(
         self,
         picture: Any,
@@ -207,22 +223,52 @@ class ImageTransform:
                 "expected one picture, planes Y and UV, or planes Y, U and V; found "
                 f"{[list(plane.shape) for plane in planes]}"
             )
-        rows, columns = planes[0].shape[:2]
-        y, x = (np.indices(size) + 0.5).reshape(2, -1)
-        at = self.affine((rows, columns), size) @ np.stack([x, y, np.ones_like(x)])
-        colours = self._rgba([_bilinear(p, at, (rows, columns)) for p in planes])
-        if self.channels == "gray":
-            colours = colours[:, :3] @ np.transpose([LUMA["bt601"]])
+        matrix = self.affine(planes[0].shape[:2], size)
+        along, across = self.samples(planes[0].shape[:2], size)
+        if len(planes) == 1 and along * across > 1 and not matrix[[0, 1], [1, 0]].any():
+            mean = self._mean_of_area(planes[0], matrix, size, (along, across))
         else:
-            colours = colours[:, ["rgba".index(channel) for channel in self.channels]]
-        inside = np.all((at >= -EDGE) & (at <= [[columns + EDGE], [rows + EDGE]]), 0)
+            mean = np.zeros((size[0] * size[1], self.depth))
+            for j, i in np.ndindex(across, along):
+                point = np.array([(i + 0.5) / along, (j + 0.5) / across])
+                mean += self._sampled(planes, matrix, size, point) / (along * across)
         gain, bias = self.scaling(dtype, quantization)
-        values = np.where(inside[:, np.newaxis], colours, self.padding) * gain + bias
-        values = values.reshape(1, *size, self.depth)
+        values = (mean * gain + bias).reshape(1, *size, self.depth)
         if np.dtype(dtype).kind in "iu":
             bounds = np.iinfo(dtype)
             values = np.floor(values + 0.5).clip(bounds.min, bounds.max)
         return values.astype(dtype)
+
+    def _sampled(self, planes: list[Array], matrix: Array, size: Size, point: Array) -> Array:
+        """Colours [pixels, channels] of 0 to 255 at one point (x, y) in each tensor pixel."""
+        rows, columns = planes[0].shape[:2]
+        y, x = np.indices(size).reshape(2, -1) + point[::-1, np.newaxis]
+        at = matrix @ np.stack([x, y, np.ones_like(x)])
+        colours = self._channels([_bilinear(p, at, (rows, columns)) for p in planes])
+        inside = np.all((at >= -EDGE) & (at <= [[columns + EDGE], [rows + EDGE]]), 0)
+        found: Array = np.where(inside[:, np.newaxis], colours, self.padding)
+        return found
+
+    def _mean_of_area(
+        self, plane: Array, matrix: Array, size: Size, samples: tuple[int, int]
+    ) -> Array:
+        """The mean of `_sampled` at all points, of a transform that turns nothing."""
+        (across, down), (x_scale, y_scale) = samples, matrix.diagonal()
+        weights = [
+            _weights(at, length)
+            for at, length in (
+                (x_scale * _points(size[1], across) + matrix[0, 2], plane.shape[1]),
+                (y_scale * _points(size[0], down) + matrix[1, 2], plane.shape[0]),
+            )
+        ]
+        rows = np.tensordot(weights[1], plane, (1, 0))
+        found = np.einsum("xc,rcn->rxn", weights[0], rows, optimize=True)
+        share = np.multiply.outer(weights[1].sum(1), weights[0].sum(1)).reshape(-1, 1)
+        # What lies outside is left out of the mean, and is the padding's share.
+        inside = np.where(share > 0, found.reshape(-1, plane.shape[2]), 0)
+        colours = self._channels([inside / np.where(share > 0, share, 1)])
+        mean: Array = colours * share + self.padding * (1 - share)
+        return mean
 
     def scaling(self, dtype: str, quantization: tuple[float, int]) -> tuple[Array, Array]:
         """Gain and bias [channels] from colours of 0 to 255 to what a tensor stores."""
@@ -237,6 +283,14 @@ class ImageTransform:
         if is_integer and scale:
             return gain / scale, bias / scale + zero_point
         return gain, bias
+
+    def _channels(self, planes: list[Array]) -> Array:
+        """Sampled planes [n, channels] of 0 to 1 -> the tensor's channels, of 0 to 255."""
+        colours = self._rgba(planes)
+        if self.channels == "gray":
+            gray: Array = colours[:, :3] @ np.transpose([LUMA["bt601"]])
+            return gray
+        return colours[:, ["rgba".index(channel) for channel in self.channels]]
 
     def _rgba(self, planes: list[Array]) -> Array:
         """Sampled planes [n, channels] of 0 to 1 -> colours [n, 4] of 0 to 255."""
@@ -327,6 +381,24 @@ def _plane(array: Any) -> Array:
             "or convert it to uint8, if its colours range from 0 to 255"
         )
     return plane.astype(np.float64)
+
+
+def _points(size: int, samples: int) -> Array:
+    """Positions [size, samples] in tensor pixels: in each, at equal distances."""
+    points: Array = (np.arange(size * samples).reshape(size, samples) + 0.5) / samples
+    return points
+
+
+def _weights(at: Array, length: int) -> Array:
+    """The shares [size, length] of pixels in means of interpolated ones, at positions [size, n]."""
+    weights = np.zeros((len(at), length))
+    share = ((at >= -EDGE) & (at <= length + EDGE)) / at.shape[1]
+    low = np.floor(at - 0.5)
+    far = at - 0.5 - low
+    for pixel, part in ((low, 1 - far), (low + 1, far)):
+        index = pixel.clip(0, length - 1).astype(np.intp)
+        np.add.at(weights, (np.arange(len(at))[:, np.newaxis], index), part * share)
+    return weights
 
 
 def _bilinear(plane: Array, at: Array, picture: Size) -> Array:

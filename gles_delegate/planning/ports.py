@@ -24,7 +24,7 @@ from gles_delegate.dispatch import (
     complex_value,
 )
 from gles_delegate.image.output import ImageOutput
-from gles_delegate.image.transform import EDGE, LUMA, ImageTransform
+from gles_delegate.image.transform import EDGE, LUMA, MOST_SAMPLES, ImageTransform
 from gles_delegate.limits import Limits
 from gles_delegate.model.dtypes import BYTE_LIMITS
 from gles_delegate.model.graph import Array, Tensor
@@ -192,6 +192,7 @@ class Picture:
         channels: See `ImageTransform`.
         yuv: See `ImageTransform`.
         full_range: See `ImageTransform`.
+        antialias: See `ImageTransform`.
     """
 
     planes: int
@@ -199,12 +200,13 @@ class Picture:
     channels: str
     yuv: str
     full_range: bool
+    antialias: bool = False
 
     @staticmethod
     def of(transform: ImageTransform, planes: int, monochrome: bool) -> Picture:
         """The port of a transform."""
         channels, yuv, full_range = transform.channels, transform.yuv, transform.full_range
-        return Picture(planes, monochrome, channels, yuv, full_range)
+        return Picture(planes, monochrome, channels, yuv, full_range, transform.antialias)
 
     def outside(self, edge: Edge) -> Value:
         return Value(edge.tensor.index, (4, 4), OUTSIDE)
@@ -226,13 +228,17 @@ class Picture:
             "CHROMA_RANGE": float(chroma),
             "LUMA_RED": red,
             "LUMA_BLUE": blue,
+            "ANTIALIAS": int(self.antialias),
             **edge.quantization(),
         }
         if edge.tensor.dtype in BYTE_LIMITS:
             defines["LOWEST"], defines["HIGHEST"] = BYTE_LIMITS[edge.tensor.dtype]
         grid = make_grid(value.pixels, value.slices, edge.limits)
         reads = (self.outside(edge),)
-        return Dispatch(-1, "image_in", reads, value, grid, defines, textures=self.planes)
+        passes = MOST_SAMPLES**2 if self.antialias else 0
+        return Dispatch(
+            *(-1, "image_in", reads, value, grid, defines), textures=self.planes, passes=passes
+        )
 
     def leave(self, edge: Edge) -> Step:
         raise ValueError(f"tensor {edge.tensor.index} does not leave through a sampler")

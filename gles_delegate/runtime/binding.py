@@ -159,6 +159,8 @@ class TextureBinding:
         parameters = np.zeros((4, 4), np.float32)
         parameters[:2, :3] = transform.affine(picture, (height, width))
         parameters[0, 3] = transform.padding
+        along, across = transform.samples(picture, (height, width))
+        parameters[1, 3] = along + across * 256
         parameters[2:, :channels] = transform.scaling(tensor.dtype, quantization)
         port = Picture.of(transform, len(levels), len(levels) == levels[0].components == 1)
         names = tuple(level.name for level in levels)

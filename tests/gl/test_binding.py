@@ -73,6 +73,8 @@ TRANSFORMS: dict[str, dict[str, Any]] = {
     "bgr": {"channels": "bgr"},
     "gray": {"channels": "gray", "mean": 10, "std": 3},
     "rgba": {"channels": "rgba"},
+    "antialias": {"antialias": True},
+    "antialias turned": {"antialias": True, "rotation": 30, "padding": 90, "fit": "letterbox"},
 }
 
 

@@ -30,6 +30,43 @@ def test_shrunk_by_two_is_the_mean_of_four() -> None:
     np.testing.assert_allclose(pixels(PICTURE, (15, 22)), fours, atol=1e-3)
 
 
+PHOTOGRAPH = np.random.default_rng(5).integers(0, 256, (60, 90, 3)).astype(np.uint8)
+
+
+def test_a_mean_is_over_the_area_of_each_pixel() -> None:
+    blocks = PHOTOGRAPH.reshape(10, 6, 18, 5, 3).mean((1, 3)) / 255
+    found = ImageTransform(antialias=True).apply(PHOTOGRAPH, (10, 18))[0]
+    np.testing.assert_allclose(found, blocks, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"fit": "letterbox", "padding": 40.0},
+        {"fit": "crop", "flip_y": True, "channels": "gray"},
+        {"roi": (-30, -20, 100, 70), "padding": 200.0, "channels": "rgba"},
+        {"roi": (10, 10, 3, 3)},
+    ],
+)
+def test_means_by_rows_and_columns_are_those_of_all_points(options: dict[str, Any]) -> None:
+    transform = ImageTransform(**options, antialias=True)
+    picture, size = PHOTOGRAPH / 255, (7, 9)
+    found = transform.apply(PHOTOGRAPH, size)[0] * 255
+    matrix = transform.affine(picture.shape[:2], size)
+    along, across = transform.samples(picture.shape[:2], size)
+    points = [
+        transform._sampled([picture], matrix, size, np.array([x, y]))
+        for y in (np.arange(across) + 0.5) / across
+        for x in (np.arange(along) + 0.5) / along
+    ]
+    np.testing.assert_allclose(found.reshape(63, -1), np.mean(points, 0), atol=1e-4)
+
+
+def test_nothing_to_smooth_where_a_picture_grows() -> None:
+    assert ImageTransform(antialias=True).samples((10, 10), (10, 30)) == (1, 1)
+    assert ImageTransform(antialias=True).samples((10000, 100), (10, 50)) == (2, 16)
+
+
 def test_a_region() -> None:
     np.testing.assert_allclose(
         pixels(PICTURE, (10, 20), roi=(7, 5, 20, 10)), PICTURE[5:15, 7:27], atol=1e-3
