@@ -70,6 +70,12 @@ class GlThread(NotPickled):
         """Whether the caller runs on the own thread, on behalf of a thread that waits for it."""
         return self._worker is not None and self._worker.is_here
 
+    @property
+    def may_call(self) -> bool:
+        """Whether `run` takes calls of this thread."""
+        own = self._worker is not None or self._held.thread == threading.get_ident()
+        return own and not self.is_closed and self._in_callback != threading.get_ident()
+
     def run(self, function: Callable[[], T]) -> T:
         """Call `function` there.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -39,11 +39,15 @@ class BoundBuffer(Allocation):
 
 @dataclass(frozen=True)
 class SampledTextures:
-    """GL names of an app's textures, and the parameters of glsl/image_in.glsl, four texels."""
+    """GL names of an app's textures, and the parameters of glsl/image_in.glsl, four texels.
+
+    `parameters_of` gives those of another transform, of the same port.
+    """
 
     names: tuple[int, ...]
     parameters: Array
     watches: tuple[Watch, ...]
+    parameters_of: Callable[[ImageTransform], Array]
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,21 @@ class TextureBinding:
             raise TypeError(f"expected an ImageTransform or ImageOutput, found {transform!r}")
         return TextureBinding(textures, transform)
 
+    def shows_the_same(self, other: Binding | None) -> bool:
+        """Whether the two differ in no more than `SampledTextures.parameters`."""
+        if not isinstance(other, TextureBinding) or len(self.textures) != len(other.textures):
+            return False
+        transforms = [binding.transform or ImageTransform() for binding in (self, other)]
+        kinds = {
+            Picture.of(t, len(self.textures), False) if isinstance(t, ImageTransform) else None
+            for t in transforms
+        }
+        same = all(
+            a is b or (isinstance(a, int) and a == b)
+            for a, b in zip(self.textures, other.textures, strict=True)
+        )
+        return same and len(kinds) == 1 and None not in kinds
+
     def resolve(self, edge: Edge, is_input: bool, gpu: GpuContext) -> tuple[Port, Resource]:
         """Check it against a tensor; return its port and GL objects.
 
@@ -156,15 +175,20 @@ class TextureBinding:
                 )
         scales, zeros = tensor.quantization.scales, tensor.quantization.zero_points
         quantization = ((*scales, 0.0)[0], (*zeros, 0)[0])
-        parameters = np.zeros((4, 4), np.float32)
-        parameters[:2, :3] = transform.affine(picture, (height, width))
-        parameters[0, 3] = transform.padding
-        along, across = transform.samples(picture, (height, width))
-        parameters[1, 3] = along + across * 256
-        parameters[2:, :channels] = transform.scaling(tensor.dtype, quantization)
+
+        def parameters_of(transform: ImageTransform) -> Array:
+            parameters = np.zeros((4, 4), np.float32)
+            parameters[:2, :3] = transform.affine(picture, (height, width))
+            parameters[0, 3] = transform.padding
+            along, across = transform.samples(picture, (height, width))
+            parameters[1, 3] = along + across * 256
+            parameters[2:, :channels] = transform.scaling(tensor.dtype, quantization)
+            return parameters
+
         port = Picture.of(transform, len(levels), len(levels) == levels[0].components == 1)
         names = tuple(level.name for level in levels)
-        return port, SampledTextures(names, parameters, self._watches(levels, edge, gpu))
+        watches = self._watches(levels, edge, gpu)
+        return port, SampledTextures(names, parameters_of(transform), watches, parameters_of)
 
     def _written(self, edge: Edge, gpu: GpuContext) -> tuple[Port, Resource]:
         output = self._transform(ImageOutput, "ImageOutput, for an output")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from gles_delegate.closing import in_any_case
 from gles_delegate.gl.thread import GlThread
+from gles_delegate.image.transform import ImageTransform
 from gles_delegate.model.graph import Array, Graph
 from gles_delegate.options import GpuDelegateOptions, InferencePreference
 from gles_delegate.planning.lowering import Lowerings, unsupported
@@ -21,7 +22,7 @@ from gles_delegate.report import (
     count,
     list_nodes,
 )
-from gles_delegate.runtime.binding import Binding
+from gles_delegate.runtime.binding import Binding, TextureBinding
 from gles_delegate.runtime.invocation import Invocation
 from gles_delegate.runtime.naming import name_dispatch
 from gles_delegate.runtime.programs import Progress
@@ -167,8 +168,20 @@ class Delegation:
             ValueError: The tensor cannot be bound, or not to this.
             OutOfGpuMemoryError, ShaderError: The driver cannot run it.
 
-        After an error, every segment runs with the old binding.
+        After an error, every segment runs with the old binding. Another region of the same textures
+        costs next to nothing.
         """
+        if (
+            isinstance(binding, TextureBinding)
+            and binding.shows_the_same(self.bindings.get(index))
+            and self.thread.may_call
+        ):
+            transform = binding.transform or ImageTransform()
+            assert isinstance(transform, ImageTransform)
+            for segment in self._segments:
+                segment.show(index, transform)
+            self.bindings[index] = binding
+            return
         bindings = {i: bound for i, bound in self.bindings.items() if i != index}
         if binding is not None:
             self._require_bindable(index)

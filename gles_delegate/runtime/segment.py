@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,12 +13,13 @@ from gles_delegate.dispatch import Dispatch, Shape
 from gles_delegate.errors import DelegateError
 from gles_delegate.gl.sync import Fence, wait_on_gpu
 from gles_delegate.gl.thread import GlThread
+from gles_delegate.image.transform import ImageTransform
 from gles_delegate.model.graph import Array, Graph
 from gles_delegate.planning.lowering import Lowered, Lowerings
 from gles_delegate.planning.plan import make_plan, results_of
 from gles_delegate.planning.ports import Edge, Port
 from gles_delegate.report import MemoryReport
-from gles_delegate.runtime.binding import Binding, Resource
+from gles_delegate.runtime.binding import Binding, Resource, SampledTextures
 from gles_delegate.runtime.invocation import Invocation
 from gles_delegate.runtime.programs import Progress
 from gles_delegate.runtime.session import Session
@@ -228,6 +229,18 @@ class Segment:
             {i: port for i, port in self._ports.items() if i != index} | ports,
             {i: found for i, found in self._resources.items() if i != index} | resources,
         )
+
+    def show(self, index: int, transform: ImageTransform) -> None:
+        """Sample a bound texture otherwise from the next run on; does nothing if it has none.
+
+        Raises:
+            ValueError: The transform does not suit the tensor.
+        """
+        resource = self._resources.get(index)
+        if self._session is not None and isinstance(resource, SampledTextures):
+            resource = replace(resource, parameters=resource.parameters_of(transform))
+            self._resources = {**self._resources, index: resource}
+            self._session.show(index, resource)
 
     def rebind(
         self, ports: Mapping[int, Port], resources: Mapping[int, Resource], undo: ExitStack

@@ -57,6 +57,7 @@ class Session:
         self._readback = _Readback(gpu, graph)
         header = ES_HEADER if gpu.is_es else DESKTOP_HEADER
         sources = [assemble(d, gpu.limits, header) for d in plan.dispatches]
+        self._shown: dict[int, Array] = {}
         self._programs = Programs(sources, gpu, store)
         try:
             self._buffers = Buffers(plan, graph, gpu, store)
@@ -111,12 +112,24 @@ class Session:
 
         def commit() -> None:
             self._resources, self._commands = resources, commands
+            self._shown.clear()
             for index, resource in resources.items():
                 if isinstance(resource, SampledTextures) and index in self._plan.inputs:
                     self._buffers.upload(self._plan.inputs[index], resource.parameters)
             self._buffers.replace(places)
 
         return commit
+
+    def show(self, index: int, resource: SampledTextures) -> None:
+        """Sample a bound texture with other parameters, from the next run on."""
+        self._resources = {**self._resources, index: resource}
+        if index in self._plan.inputs:
+            self._shown[index] = resource.parameters
+
+    def _upload_shown(self) -> None:
+        while self._shown:
+            index, parameters = self._shown.popitem()
+            self._buffers.upload(self._plan.inputs[index], parameters)
 
     @property
     def inputs(self) -> tuple[int, ...]:
@@ -155,6 +168,7 @@ class Session:
             GLError: The driver refused a call. The outputs are then invalid.
             ContextLostError: It has reset the context.
         """
+        self._upload_shown()
         for index in self.inputs:
             _require_32_bits(index, inputs[index])
             self._buffers.upload(self._plan.inputs[index], inputs[index])
@@ -169,6 +183,7 @@ class Session:
 
         Each is measured by itself, so together they take longer than a run.
         """
+        self._upload_shown()
         seconds = self._commands.profile()
         return list(zip(self._plan.dispatches, seconds, strict=True))
 

@@ -22,6 +22,7 @@ from gles_delegate.gl.functions import Functions
 from gles_delegate.model.reader import read_model
 from gles_delegate.profiles import Profile
 from gles_delegate.runtime import buffers, segment
+from gles_delegate.runtime.commands import Recorder
 from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.segment import Segment
 from tests.gl.test_delegate import fail_at
@@ -91,6 +92,31 @@ def test_a_sampled_texture_is_what_numpy_makes_of_it(
     expected = transform.apply(PICTURE, size)
     half_a_step = 0.5 / np.min(transform.std or 255)
     np.testing.assert_allclose(-interpreter.get_tensor(y), expected, atol=half_a_step / 50)
+
+
+@pytest.mark.parametrize("handle", ["object", "name"])
+def test_another_region_of_a_texture_changes_parameters_alone(
+    handle: str, app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interpreter = app.interpreter(negated((1, 9, 11, 3)))
+    x, y = ends(interpreter)
+    texture = app.texture(PICTURE)
+    bound = texture if handle == "object" else texture.glo + 0
+    app.delegate.bind_texture_to_tensor(x, bound, transform=gd.ImageTransform())
+    interpreter.invoke()
+    recorded: list[Any] = []
+    monkeypatch.setattr(Recorder, "record", lambda *arguments: recorded.append(arguments))
+    for region in ((0, 0, 20, 20), (5, 3, 12, 8), (-4, -4, 60, 40)):
+        transform = gd.ImageTransform(roi=region, rotation=region[0], padding=50, mean=9, std=40)
+        app.delegate.bind_texture_to_tensor(x, bound, transform=transform)
+        interpreter.invoke()
+        expected = transform.apply(PICTURE, (9, 11))
+        np.testing.assert_allclose(-interpreter.get_tensor(y), expected, atol=1e-3)
+    assert not recorded
+    with ThreadPoolExecutor(1) as pool, pytest.raises(gd.WrongThreadError):
+        pool.submit(
+            app.delegate.bind_texture_to_tensor, x, bound, transform=gd.ImageTransform()
+        ).result()
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "float32"])
