@@ -365,6 +365,11 @@ class Interpreter(NotPickled, Closing):
     def invoke_async(self, wait_for: Fence | int | None = None) -> Invocation:
         """Start a run. Returns at once if the GPU runs every node, otherwise when it is done.
 
+        A driver may compute in the call that starts a run, as llvmpipe does. With `own_thread`,
+        that thread makes the call, so that this returns at once on every driver; what goes wrong
+        then is raised by whatever waits for the run. ``await interpreter.invoke_async()`` waits for
+        it in a coroutine, and `Invocation.add_done_callback` has a function called.
+
         `Invocation.get_tensor` waits for that run alone, so its results can be read during the
         next run; `get_tensor` waits for the last run. Runs never overlap on the GPU.
 

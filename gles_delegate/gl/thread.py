@@ -83,10 +83,27 @@ class GlThread(NotPickled):
             DelegateError: It is closed, or the caller is a function of `callback`.
             ContextError: See `GpuContext.guard`.
         """
+        return self._call(self._guarded(function))
+
+    def start(self, function: Callable[[], T]) -> Future[T]:
+        """Have the own thread call `function`, after what it was given before, and do not wait.
+
+        Raises:
+            DelegateError: It is closed, or the caller is a function of `callback`.
+            ContextError: This is a fork.
+        """
+        assert self._worker is not None
+        return self._worker.start(self._guarded(function))
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is none of the app's threads."""
+        return self._worker is not None
+
+    def _guarded(self, function: Callable[[], T]) -> Callable[[], T]:
         self._require_open()
         self.gpu.refuse_fork()  # the own thread is not there to do it
         self._refuse_callbacks()
-
         if self._worker is None:
             _release_left()
 
@@ -95,7 +112,7 @@ class GlThread(NotPickled):
             with self.gpu.guard():
                 return function()
 
-        return self._call(guarded)
+        return guarded
 
     def callback(self, function: Callable[P, T]) -> Callable[P, T]:
         """The app's function, for `run`'s functions to call; a `run` by the app's is refused.
@@ -261,6 +278,14 @@ class _Worker:
         """Call a function there, and wait for it."""
         if self.is_here:
             return function()
+        future = self.start(function)
+        try:
+            return future.result()
+        finally:
+            del future  # an exception would keep it, and it the exception
+
+    def start(self, function: Callable[[], T]) -> Future[T]:
+        """Have a function called there, and do not wait."""
         if sys.is_finalizing():  # the process ends, and this thread has stopped
             raise DelegateError(CLOSED)
         future: Future[T] = Future()
@@ -268,10 +293,7 @@ class _Worker:
             if self._stopped:
                 raise DelegateError(CLOSED)
             self._jobs.put((future, function))
-        try:
-            return future.result()
-        finally:
-            del future  # an exception would keep it, and it the exception
+        return future
 
     def leave(self, function: Callable[[], None]) -> None:
         """Call a function there and end the thread, without waiting; nobody may call it then."""

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Generator
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from time import monotonic
 from typing import Any
 
+from gles_delegate.errors import DelegateError
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.sync import Fence
+from gles_delegate.gl.thread import GlThread
 from gles_delegate.model.graph import Array
+
+_PAUSE = 5e-4
+"""Seconds between two looks at a fence that a coroutine waits for."""
 
 
 class Invocation(Fence):
     """A run that `Interpreter.invoke_async` started: a fence, and the outputs of that run.
+
+    ``await invocation`` waits for it, and gives it back.
 
     Args:
         read: Returns an output, by tensor index, once the run is done.
@@ -35,3 +46,66 @@ class Invocation(Fence):
         """
         self.wait()
         return self._read(tensor_index)
+
+    def add_done_callback(self, function: Callable[[Invocation], object]) -> None:
+        """Have `function` called with this invocation once it is done, or has failed.
+
+        It is called on the delegate's own thread, which does nothing else in the meantime.
+
+        Raises:
+            DelegateError: The delegate has no thread of its own.
+        """
+        raise DelegateError(
+            "a callback needs a thread that waits: make the delegate with "
+            "GpuDelegateOptions(own_thread=True)"
+        )
+
+    def __await__(self) -> Generator[Any, None, Invocation]:
+        return self._reached().__await__()
+
+    async def _reached(self) -> Invocation:
+        while not self.done():
+            await asyncio.sleep(_PAUSE)
+        return self
+
+
+class QueuedInvocation(Invocation):
+    """An `Invocation` that a delegate's own thread starts, when what came before is on its way.
+
+    What keeps it from starting is raised by whatever waits for it.
+    """
+
+    def __init__(self, thread: GlThread, start: Callable[[], Invocation]) -> None:
+        self._thread = thread
+        self._started: Future[Invocation] = thread.start(start)
+
+    def done(self) -> bool:
+        return self._started.done() and self._started.result().done()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        end = None if timeout is None else monotonic() + timeout
+        try:
+            started = self._started.result(timeout)
+        except FutureTimeoutError:
+            return False
+        return started.wait(None if end is None else max(end - monotonic(), 0))
+
+    def wait_on_gpu(self) -> None:
+        self._started.result().wait_on_gpu()
+
+    def release(self) -> None:
+        self._started.result().release()
+
+    def get_tensor(self, tensor_index: int) -> Array:
+        return self._started.result().get_tensor(tensor_index)
+
+    def add_done_callback(self, function: Callable[[Invocation], object]) -> None:
+        self._in_turn().add_done_callback(lambda _: function(self))
+
+    async def _reached(self) -> Invocation:
+        await asyncio.wrap_future(self._in_turn())
+        return self
+
+    def _in_turn(self) -> Future[bool]:
+        """The own thread's waiting for it."""
+        return self._thread.start(lambda: self._started.result().wait())

@@ -20,7 +20,7 @@ from gles_delegate.planning.plan import make_plan, results_of
 from gles_delegate.planning.ports import Edge, Port
 from gles_delegate.report import MemoryReport
 from gles_delegate.runtime.binding import Binding, Resource, SampledTextures
-from gles_delegate.runtime.invocation import Invocation
+from gles_delegate.runtime.invocation import Invocation, QueuedInvocation
 from gles_delegate.runtime.programs import Progress
 from gles_delegate.runtime.session import Session
 from gles_delegate.runtime.store import Store
@@ -167,11 +167,11 @@ class Segment:
 
     def submit(self, inputs: Mapping[int, Array], wait_for: Fence | int | None) -> Invocation:
         """Start a run, on arrays as for `invoke`, after a fence; see `Interpreter.invoke_async`."""
-        # The GPU reaches them in order, so the finished ones are the oldest.
-        self._invocations = [i for i in self._invocations if not i.done()]
         thread, number = self._thread, self._started + 1
+        self._started = number
 
         def submit() -> Invocation:
+            self._invocations = [i for i in self._invocations if not i.done()]
             if wait_for is not None:
                 wait_on_gpu(thread.gpu.gl, wait_for)
             self._run_session(inputs)
@@ -179,11 +179,14 @@ class Segment:
             invocation = Invocation(
                 thread.gpu.gl, thread.run, lambda i: self._read_staged(number, i)
             )
-            self._started = number
             self._invocations.append(invocation)
             return invocation
 
-        return thread.run(submit)
+        if not thread.is_own:
+            return thread.run(submit)
+        # They may be filled anew before it starts.
+        inputs = {index: inputs[index].copy() for index in self.inputs}
+        return QueuedInvocation(thread, submit)
 
     def resolve(
         self, bindings: Mapping[int, Binding], lowered: Lowered | None = None

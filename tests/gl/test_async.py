@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ import pytest
 
 import gles_delegate as gd
 from gles_delegate.gl.context import GpuContext
+from gles_delegate.runtime.session import Session
 from tests.gl.test_binding import ends, negated
 from tests.support.app import App
 from tests.support.small import INPUT, allocated, expected
@@ -255,3 +257,98 @@ def test_a_fence_is_freed_between_the_question_and_the_wait() -> None:
         fence.wait(0)
         assert [call() for call in calls] == [True, True]
     gpu.release()
+
+
+OWN_THREAD = gd.GpuDelegateOptions(own_thread=True)
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Runs begin once this is set, as on a driver that computes in the call that starts one."""
+    event, run = threading.Event(), Session.run
+
+    def wait_and_run(session: Session, inputs: Any) -> None:
+        assert event.wait(60)
+        run(session, inputs)
+
+    monkeypatch.setattr(Session, "run", wait_and_run)
+    yield event
+    event.set()
+
+
+def test_a_run_on_an_own_thread_returns_at_once(held: threading.Event) -> None:
+    with gd.GpuDelegate(OWN_THREAD) as delegate:
+        interpreter = allocated(delegate)
+        y = ends(interpreter)[1]
+        feed(interpreter, 2)
+        first = interpreter.invoke_async()
+        feed(interpreter, 3)  # does not change what is on its way
+        second = interpreter.invoke_async()
+        assert not first.done()
+        assert not second.wait(0.01)
+        held.set()
+        close_to(first.get_tensor(y), 2)
+        close_to(second.get_tensor(y), 3)
+        assert second.done()
+        close_to(interpreter.get_tensor(y), 3)
+
+
+@pytest.mark.parametrize("own_thread", [False, True])
+def test_a_run_can_be_awaited(own_thread: bool) -> None:
+    async def run(interpreter: gd.Interpreter) -> list[Any]:
+        found = []
+        for scale in (2, 3):
+            feed(interpreter, scale)
+            invocation = await interpreter.invoke_async()
+            assert invocation.done()
+            found.append(invocation.get_tensor(ends(interpreter)[1]))
+        return found
+
+    with gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=own_thread)) as delegate:
+        for found, scale in zip(asyncio.run(run(allocated(delegate))), (2, 3), strict=True):
+            close_to(found, scale)
+
+
+def test_a_coroutine_runs_others_while_it_waits(held: threading.Event) -> None:
+    async def release() -> None:
+        held.set()
+
+    async def both(interpreter: gd.Interpreter) -> None:
+        await asyncio.gather(interpreter.invoke_async(), release())
+
+    with gd.GpuDelegate(OWN_THREAD) as delegate:
+        asyncio.run(both(allocated(delegate)))
+
+
+def test_a_function_is_called_when_a_run_is_done() -> None:
+    with gd.GpuDelegate(OWN_THREAD) as delegate:
+        interpreter = allocated(delegate)
+        y = ends(interpreter)[1]
+        feed(interpreter, 2)
+        found: list[Any] = []
+        called = threading.Event()
+
+        def note(invocation: gd.Invocation) -> None:
+            found.append((invocation.done(), invocation.get_tensor(y)))
+            called.set()
+
+        interpreter.invoke_async().add_done_callback(note)
+        assert called.wait(60)
+        ((done, result),) = found
+        assert done
+        close_to(result, 2)
+
+
+def test_a_function_needs_an_own_thread(interpreter: gd.Interpreter) -> None:
+    with pytest.raises(gd.DelegateError, match="own_thread=True"):
+        interpreter.invoke_async().add_done_callback(print)
+
+
+def test_what_keeps_a_run_from_starting_is_raised_by_who_waits() -> None:
+    with gd.GpuDelegate(OWN_THREAD) as delegate:
+        interpreter = allocated(delegate)
+        invocation = interpreter.invoke_async(wait_for=12345)
+        for wait in (invocation.wait, lambda: invocation.get_tensor(0), invocation.wait_on_gpu):
+            with pytest.raises(ValueError, match="expected a Fence or a GLsync"):
+                wait()
+        interpreter.invoke()
