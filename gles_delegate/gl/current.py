@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeGuard
 from gles_delegate.errors import ContextError
 from gles_delegate.gl.egl import current_context
 from gles_delegate.gl.libegl import libegl
-from gles_delegate.gl.libglx import GlxBinding
+from gles_delegate.gl.libglx import HOW_TO_USE_EGL, GlxBinding
 
 if TYPE_CHECKING:
     import moderngl
@@ -43,9 +43,7 @@ def current_loader() -> Callable[[str], int]:
     except ImportError as error:
         raise ContextError(
             "expected an EGL context, found a GLX context, which only glcontext can load: pip "
-            "install glcontext (Debian: apt install python3-glcontext), or have the app create "
-            "its context with EGL (GLFW: the hint CONTEXT_CREATION_API = EGL_CONTEXT_API; "
-            "Qt: QT_XCB_GL_INTEGRATION=xcb_egl; SDL: SDL_VIDEO_X11_FORCE_EGL=1)"
+            f"install glcontext (Debian: apt install python3-glcontext), or {HOW_TO_USE_EGL}"
         ) from error
     glx = GlxBinding.of_this_thread()
     detected = glcontext.default_backend()(mode="detect", libgl=glx.library if glx else None)

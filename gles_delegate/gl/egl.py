@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from types import TracebackType
+from typing import Literal
 
 from gles_delegate.gl.devices import (
     Device,
@@ -29,6 +30,7 @@ from .libegl import (
     forked,
     libegl,
 )
+from .libglx import HOW_TO_USE_EGL, GlxBinding
 
 
 def list_devices() -> list[Device]:
@@ -53,6 +55,20 @@ def current_context() -> int:
         return 0
 
 
+def _beside_current() -> NativeContext:
+    """A context that shares with the one that is current on this thread."""
+    handle = current_context()
+    if not handle:
+        glx = GlxBinding.of_this_thread()
+        raise ContextError(
+            "expected a current EGL context to share with, found "
+            + (f"a GLX context, which cannot: {HOW_TO_USE_EGL}" if glx else "none")
+        )
+    egl = libegl()
+    display = egl.initialized("default", egl.eglGetCurrentDisplay())
+    return create_context(egl, display, handle)
+
+
 class EglContext:
     """An OpenGL ES context of 3.1 or later, current only inside ``with``.
 
@@ -64,33 +80,46 @@ class EglContext:
         device_index: Index in `list_devices`. None: the first hardware device, or a software one
             if there is no other.
         share: A context to share buffers, textures and programs with, on the same device.
+            "current": the EGL context that is current, such as that of an app's window, whatever
+            library made it. A delegate with this context and `own_thread` computes beside the
+            window, which never waits for it.
 
     Raises:
-        ContextError: There is no libEGL, no such device, or no device with OpenGL ES 3.1.
+        ContextError: There is no libEGL, no such device, or no device with OpenGL ES 3.1; or there
+            is no current EGL context to share with, or its driver has no such one beside it.
         ValueError: `device_index` is negative, or is given together with `share`.
         TypeError: `share` is not an `EglContext`.
     """
 
-    def __init__(self, device_index: int | None = None, *, share: EglContext | None = None) -> None:
+    def __init__(
+        self,
+        device_index: int | None = None,
+        *,
+        share: EglContext | Literal["current"] | None = None,
+    ) -> None:
         if device_index is not None and share is not None:
             raise ValueError("device_index cannot be chosen with share: leave one of them out")
         if device_index is not None and device_index < 0:
             raise ValueError(f"device_index must be 0 or more, not {device_index}")
-        if not isinstance(share, EglContext | None):
+        if share != "current" and not isinstance(share, EglContext | None):
             raise TypeError(
-                f"share must be an EglContext, not {type(share).__name__}; a GLX context cannot "
+                'share must be an EglContext or "current", not '
+                f"{type(share).__name__}; a GLX context cannot "
                 "share with EGL: adopt the app's context, with GpuDelegate(context=ctx)"
             )
         self._entered: list[Binding | None] = []
         self._pid = os.getpid()
         self._native: NativeContext | None
-        if share is not None:
+        if share == "current":
+            self._native = _beside_current()
+            self._device = self._native.device(0)
+        elif share is not None:
             self._native = create_context(libegl(), share._usable().display, share.handle)
             self._device = share.device
         else:
             self._native = best_context() if device_index is None else nth_context(device_index)
             self._device = self._native.device(device_index or 0)
-        self._share = share
+        self._share = None if share == "current" else share
 
     def __repr__(self) -> str:
         state = f"on {self._device}" if self._native else "released"

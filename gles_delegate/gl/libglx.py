@@ -11,6 +11,12 @@ from functools import cache
 
 from ..errors import GLError
 
+HOW_TO_USE_EGL = (
+    "have the app create its context with EGL (GLFW: the hint CONTEXT_CREATION_API = "
+    "EGL_CONTEXT_API; Qt: QT_XCB_GL_INTEGRATION=xcb_egl; SDL: SDL_VIDEO_X11_FORCE_EGL=1)"
+)
+
+
 _PROTOTYPES = {  # the result's type, then the arguments'
     "glXGetCurrentContext": (c_void_p,),
     "glXGetCurrentDisplay": (c_void_p,),

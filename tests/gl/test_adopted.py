@@ -174,6 +174,8 @@ def run_in_glx() -> None:
     handle, load = current_handle(), current_loader()
     assert handle
     assert not current_context()
+    with pytest.raises(gd.ContextError, match=r"found a GLX context, .*EGL_CONTEXT_API"):
+        gd.EglContext(share="current")
     app, state = Scene(ctx, "430"), State(load)
     with gd.GpuDelegate(context=ctx) as delegate:
         interpreter = gd.Interpreter(

@@ -11,12 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import moderngl
+import numpy as np
 import pytest
 
+import gles_delegate as gd
 from gles_delegate.errors import ContextError, WrongThreadError
 from gles_delegate.gl.devices import Device
 from gles_delegate.gl.egl import EglContext, current_context, list_devices
 from gles_delegate.gl.libegl import DEBIAN_PACKAGES, Binding, Handle, LibEgl, attributes, libegl
+from tests.gl.test_binding import negated
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -200,6 +203,35 @@ def test_a_shared_context_sees_the_buffers(context: EglContext) -> None:
             other = moderngl.create_context(context=sharing, require=310)
             assert other.external_buffer(buffer.glo, buffer.size).read() == b"seen by both"
     sharing.release()
+
+
+def test_a_context_beside_the_one_that_is_current(context: EglContext) -> None:
+    """As an app's window has one; here it is not known to be one of ours."""
+    with context:
+        ctx = moderngl.create_context(context=context, require=310)
+        texture = ctx.texture((1, 1), 4, b"both")
+        ctx.finish()
+        beside = EglContext(share="current")
+        assert context.is_current
+        assert beside.share is None
+        assert beside.device.renderer == context.device.renderer
+    options = gd.GpuDelegateOptions(own_thread=True)
+    with gd.GpuDelegate(options, context=beside) as delegate:
+        interpreter = gd.Interpreter(
+            model_content=negated((1, 1, 1, 4)), experimental_delegates=[delegate]
+        )
+        interpreter.allocate_tensors()
+        transform = gd.ImageTransform(channels="rgba")
+        delegate.bind_texture_to_tensor(0, texture, transform=transform)
+        interpreter.invoke()
+        found = -interpreter.get_tensor(1).ravel() * 255
+    np.testing.assert_allclose(found, list(b"both"), atol=1e-3)
+    beside.release()
+
+
+def test_nothing_is_current_to_share_with() -> None:
+    with pytest.raises(ContextError, match="a current EGL context to share with, found none"):
+        EglContext(share="current")
 
 
 def test_share_with_a_released_context(context: EglContext) -> None:
