@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from gles_delegate.errors import ContextError
 from gles_delegate.gl.egl import current_context
+from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.libegl import libegl
 from gles_delegate.gl.libglx import HOW_TO_USE_EGL, GlxBinding
 
@@ -48,6 +49,24 @@ def current_loader() -> Callable[[str], int]:
     glx = GlxBinding.of_this_thread()
     detected = glcontext.default_backend()(mode="detect", libgl=glx.library if glx else None)
     return detected.load  # type: ignore[no-any-return]
+
+
+def current_functions() -> Functions:
+    """The functions of the current context.
+
+    Raises:
+        ContextError: None is current, or it cannot be loaded.
+    """
+    handle = current_handle()
+    if not handle:
+        raise ContextError("expected a current EGL or GLX context, found none")
+    if handle not in _functions:
+        _functions.clear()  # of one that may be gone
+        _functions[handle] = Functions(current_loader())
+    return _functions[handle]
+
+
+_functions: dict[int, Functions] = {}
 
 
 def is_current(context: moderngl.Context) -> bool:

@@ -78,6 +78,20 @@ class Fence(Closing):
             self.delete()
             raise
 
+    @staticmethod
+    def of_current_context() -> Fence:
+        """A fence after what was submitted to the EGL or GLX context that is current.
+
+        For `Interpreter.invoke_async` of a delegate whose context shares with it, such as
+        ``EglContext(share="current")``. Wait for it where that context is current.
+
+        Raises:
+            ContextError: None is current, or it cannot be loaded.
+        """
+        from gles_delegate.gl.current import current_functions
+
+        return Fence(current_functions(), lambda function: function())
+
     def done(self) -> bool:
         """Whether the GPU has reached it; does not wait."""
         return self.wait(0)

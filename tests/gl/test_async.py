@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import moderngl
 import numpy as np
 import pytest
 
@@ -352,3 +353,41 @@ def test_what_keeps_a_run_from_starting_is_raised_by_who_waits() -> None:
             with pytest.raises(ValueError, match="expected a Fence or a GLsync"):
                 wait()
         interpreter.invoke()
+
+
+def test_a_window_draws_on_while_a_network_runs(held: threading.Event) -> None:
+    """Frames of the app's context are counted while a run in a context beside it is on its way."""
+    app = gd.EglContext()
+    with app:
+        ctx = moderngl.create_context(context=app, require=310)
+        picture, mask = (ctx.buffer(reserve=64) for _ in range(2))
+        screen = ctx.simple_framebuffer((64, 64))
+        beside = gd.EglContext(share="current")
+        with gd.GpuDelegate(OWN_THREAD, context=beside) as delegate:
+            interpreter = gd.Interpreter(
+                model_content=negated((1, 2, 2, 4)), experimental_delegates=[delegate]
+            )
+            interpreter.allocate_tensors()
+            delegate.bind_buffer_to_tensor(0, picture)
+            delegate.bind_buffer_to_tensor(1, mask)
+            picture.write(np.full(16, 3, np.float32))
+            fence = gd.Fence.of_current_context()
+            run, frames = interpreter.invoke_async(wait_for=fence), 0
+            while not run.done():
+                screen.clear(frames % 2)
+                ctx.finish()
+                frames += 1
+                if frames == 50:
+                    held.set()
+            run.wait_on_gpu()
+            assert frames >= 50
+            np.testing.assert_array_equal(np.frombuffer(mask.read(), np.float32), -3)
+            assert ctx.error  # which clears that of moderngl on OpenGL ES
+            fence.release()
+    beside.release()
+    app.release()
+
+
+def test_no_context_to_fence() -> None:
+    with pytest.raises(gd.ContextError, match="found none"):
+        gd.Fence.of_current_context()
