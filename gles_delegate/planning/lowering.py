@@ -13,7 +13,7 @@ from gles_delegate import ops
 from gles_delegate.dispatch import COMPLEX, Alias, Call, Define, Dispatch, Shape, Step
 from gles_delegate.errors import ModelError, UnsupportedModelError
 from gles_delegate.limits import Limits
-from gles_delegate.model.graph import Array, Graph, Node
+from gles_delegate.model.graph import Array, Graph, Node, Quantization, Tensor
 from gles_delegate.model.schema import BUILTIN_OPERATORS, SIZED_BY
 from gles_delegate.planning.folding import BY_SHAPE, OF_SIZES, fold, folded, set_constants
 from gles_delegate.planning.inlining import INLINED, Inliner, given_tensors
@@ -25,6 +25,13 @@ MOST_DECIDING = 16
 LARGEST = float(np.finfo(np.float32).max)
 CONVERSIONS = ("QUANTIZE", "DEQUANTIZE", "CAST")
 """Builtin ops between types of real numbers."""
+WITH_BIASES = {
+    "CONV_2D": (0, 1, 2),
+    "DEPTHWISE_CONV_2D": (0, 1, 2),
+    "FULLY_CONNECTED": (0, 1, 2),
+    "TRANSPOSE_CONV": (2, 1, 3),
+}
+"""By op, which inputs are its source, its weights and its biases."""
 WITH_STATES = ("LSTM", "SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM")
 """Those that check the types of their states, which may be of more bits than the rest."""
 
@@ -135,6 +142,7 @@ def lower_graph(
             if node.op in OF_SIZES:
                 which = [i for i, t in enumerate(node.inputs) if not tensors[t].is_constant]
                 raise ops.RunTimeParameter("its numbers are computed at run time", *which)
+            view = _with_scaled_biases(view, tensors)
             lowered = _lowered(view)
             _check_types(view)
             _check_limits(lowered, limits)
@@ -287,6 +295,29 @@ def _is_sized_by_data(graph: Graph, node: Node, error: ops.Unsupported) -> bool:
         i < len(node.inputs) and not graph.tensors[node.inputs[i]].is_constant
         for i in SIZED_BY.get(node.op, ())
     )
+
+
+def _with_scaled_biases(view: ops.NodeView, tensors: list[Tensor]) -> ops.NodeView:
+    """The node with biases that have the scale of its products, which is what LiteRT adds them to.
+
+    Converters let layers share biases of equal integers, so the scale is that of one of them.
+    """
+    places = WITH_BIASES.get(view.op, ())
+    if not places or not all(view.has_input(i) for i in places):
+        return view
+    source, weights, biases = (tensors[view.inputs[i]] for i in places)
+    is_sum = source.is_quantized and weights.is_quantized and biases.dtype in ("int32", "int64")
+    if not (is_sum and biases.is_constant and len(source.quantization.scales) == 1):
+        return view
+    scales = np.multiply(source.quantization.scales, weights.quantization.scales, dtype=np.float64)
+    found = biases.quantization.scales
+    if found and np.allclose(found, scales, 1e-6, 0) and not any(biases.quantization.zero_points):
+        return view
+    scaled = replace(biases, index=len(tensors), quantization=Quantization(tuple(scales.tolist())))
+    tensors.append(scaled)
+    inputs = list(view.inputs)
+    inputs[places[2]] = scaled.index
+    return replace(view, node=replace(view.node, inputs=tuple(inputs)))
 
 
 def _lowered(node: ops.NodeView) -> list[Step]:

@@ -44,6 +44,7 @@ def eight_bit(
     stored: str = "",
     integers: tuple[Dims | int, ...] = (),
     out_scale: float = IN_SCALE,
+    bias_scale: float = 1.0,
     **options: Any,
 ) -> int:
     """`op` on a quantized input, then on the constants `integers`.
@@ -54,6 +55,7 @@ def eight_bit(
         weights: The shape of quantized weights, which come after the input and before a bias.
         per_channel: The weights have a scale for each output channel.
         stored: The type of the weights; "" for that of 8 bits.
+        bias_scale: Of the biases, in units of that of the products; 0 for none.
     """
     name = op.partition(" ")[0]
     out_scale *= FINER if kind == "int16" else 1
@@ -62,7 +64,7 @@ def eight_bit(
         inputs.append(drawn_integers(s, weights, kind))
     elif weights:
         inputs += quantized_weights(
-            s, weights, kind, 3 if "DEPTHWISE" in op else 0, per_channel, stored
+            s, weights, kind, 3 if "DEPTHWISE" in op else 0, per_channel, stored, bias_scale
         )
     inputs += [s.constant(np.array(values, np.int32)) for values in integers]
     if name == "TRANSPOSE_CONV":
@@ -86,7 +88,13 @@ def drawn_integers(s: Sketch, shape: Dims, kind: str) -> int:
 
 
 def quantized_weights(
-    s: Sketch, shape: Dims, kind: str, axis: int, per_channel: bool, stored: str = ""
+    s: Sketch,
+    shape: Dims,
+    kind: str,
+    axis: int,
+    per_channel: bool,
+    stored: str = "",
+    bias_scale: float = 1.0,
 ) -> list[int]:
     """Weights, whose output channels are the dimension `axis`, and biases."""
     zero_point = 120 if kind == "uint8" else 0
@@ -101,10 +109,8 @@ def quantized_weights(
         weights = s.constant(values, quantization=how)
     wide = np.int64 if kind == "int16" else np.int32
     biases = s.rng.integers(-500, 500, shape[axis], wide) * (256 if kind == "int16" else 1)
-    return [
-        weights,
-        s.constant(biases, quantization=quantization(scales * in_scale(kind))),
-    ]
+    how = quantization(scales * in_scale(kind) * bias_scale) if bias_scale else {}
+    return [weights, s.constant(biases, quantization=how)]
 
 
 def window(stride: Dims = (1, 1), padding: str = "SAME", **options: Any) -> Attributes:
@@ -126,6 +132,8 @@ def conv_8_bit() -> Iterator[Attributes]:
         ((1, 7, 7, 4), (4, 2, 5, 4), window((1, 2), "VALID")),
     ):
         yield from weighted(x=x, weights=weights, out_scale=0.25, **options)
+    for scale in (0.0, 3.0):
+        yield dict(x=(1, 5, 4, 3), weights=(5, 3, 3, 3), kind="int8", bias_scale=scale, **window())
 
 
 def depthwise_8_bit() -> Iterator[Attributes]:
@@ -137,6 +145,8 @@ def depthwise_8_bit() -> Iterator[Attributes]:
         weights = (1, 3, 3, x[3] * multiplier)
         rest = dict(depth_multiplier=multiplier, out_scale=0.1, **options)
         yield from weighted(x=x, weights=weights, **rest)
+    rest = dict(depth_multiplier=1, bias_scale=3.0, **window())
+    yield dict(x=(1, 5, 4, 6), weights=(1, 3, 3, 6), kind="int8", **rest)
 
 
 def transpose_conv_8_bit() -> Iterator[Attributes]:
@@ -145,6 +155,8 @@ def transpose_conv_8_bit() -> Iterator[Attributes]:
         ((2, 3, 3, 8), (4, 2, 2, 8), (2, 6, 6, 4), window((2, 2), "VALID")),
     ):
         yield from weighted(x=x, weights=weights, integers=(size,), out_scale=0.25, **options)
+    rest = dict(weights=(5, 3, 3, 3), integers=((1, 10, 8, 5),), kind="int8", **window((2, 2)))
+    yield dict(x=(1, 5, 4, 3), bias_scale=3.0, **rest)
 
 
 def fully_connected_8_bit() -> Iterator[Attributes]:

@@ -315,16 +315,12 @@ def test_a_uint8_softmax_with_a_zero_point() -> None:
 
 
 @pytest.mark.parametrize(
-    ("zeros", "error", "expected"),
-    [
-        ([0, 0], 1.0, ""),
-        ([0, 1], 1.0, "int8 weights with the zero points [0, 1]; expected 0"),
-        ([0, 0], 1.01, "biases of the scale 0.12625; expected that of the input times"),
-    ],
+    ("zeros", "expected"),
+    [([0, 0], ""), ([0, 1], "int8 weights with the zero points [0, 1]; expected 0")],
 )
 @pytest.mark.parametrize("name", ["DEPTHWISE_CONV_2D", "TRANSPOSE_CONV"])
 def test_weights_whose_quantization_litert_ignores(
-    name: str, zeros: list[int], error: float, expected: str
+    name: str, zeros: list[int], expected: str
 ) -> None:
     b = ModelBuilder()
     shape, scales, axis = (1, 2, 2, 2), np.array([0.25, 0.5]), 3
@@ -332,7 +328,7 @@ def test_weights_whose_quantization_litert_ignores(
     if name == "TRANSPOSE_CONV":
         shape, axis = (2, 1, 1, 2), 0
     ones = b.constant(np.ones(shape, np.int8), quantization=quantization(scales, zeros, axis))
-    bias = b.constant(np.ones(2, np.int32), quantization=quantization(scales * 0.5 * error))
+    bias = b.constant(np.ones(2, np.int32), quantization=quantization(scales * 0.5))
     inputs = [x, ones, bias]
     if name == "TRANSPOSE_CONV":
         inputs = [b.constant(np.array([1, 2, 2, 2], np.int32)), ones, x, bias]

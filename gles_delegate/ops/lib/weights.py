@@ -45,9 +45,6 @@ _SIZES = {
 SYMMETRIC = ("DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
 """Ops whose int8 weights LiteRT takes for symmetric, without a check."""
 
-SCALE_ERROR = 1e-3
-"""By how much the scale of biases may differ from the one that LiteRT takes it for."""
-
 WeightInputs: TypeAlias = tuple[int, int]
 """Which inputs of a node are the weights and, if it has them, the biases."""
 
@@ -240,15 +237,7 @@ def constant_weights(node: NodeView, inputs: WeightInputs) -> tuple[int, int] | 
     if not all(node.is_constant(i) for i in inputs if node.has_input(i)):
         return None
     found = node.constant(inputs[0]), node.constant(inputs[1])
-    x = node.inputs[2 if node.op == "TRANSPOSE_CONV" else 0]
-    source, weights, biases = (node.graph.tensors[i] for i in (x, *found))
-    if found[1] >= 0 and source.is_quantized and biases.is_quantized:
-        scales = np.outer(source.quantization.scales, weights.quantization.scales)
-        if not np.allclose(biases.quantization.scales, scales, SCALE_ERROR, atol=0):
-            raise Unsupported(
-                f"biases of the scale {biases.quantization.scales[0]:g}; expected that of the "
-                f"input times that of the weights, {scales[0, 0]:g}"
-            )
+    weights = node.graph.tensors[found[0]]
     zeros = weights.quantization.zero_points
     if node.op in SYMMETRIC and weights.dtype in ("int8", "int4") and any(zeros):
         raise Unsupported(f"{weights.dtype} weights with the zero points {list(zeros)}; expected 0")
