@@ -10,7 +10,7 @@ from math import ceil, prod
 
 import numpy as np
 
-from gles_delegate.dispatch import Const, Define, Step, Value
+from gles_delegate.dispatch import Const, Define, Operand, Step, Value
 from gles_delegate.model.graph import Array
 from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.registry import NodeView, Options, Unsupported, op
@@ -45,21 +45,32 @@ def rfft2d(node: NodeView, options: Options) -> list[Step]:
         steps.append(view(x, fitted, how, limits, index))
         x, columns = fitted, width
     output = node.complex_output((*batches, height, bins))
-    rows, points = batch * height, width // 2
+    result = output if height == 1 else node.scratch((2, batch, height, bins), "of_rows")
+    transform_rows(node, x, columns, width, result, steps)
+    if height > 1:
+        _transform_columns(node, result, output, (batch, height, bins), steps)
+    return steps
+
+
+def transform_rows(
+    node: NodeView, x: Operand, columns: int, width: int, result: Value, steps: list[Step]
+) -> None:
+    """Append the steps that transform the first `width` elements of each row of `columns`.
+
+    Args:
+        result: A complex value.
+    """
+    rows, points = result.pixels // 2, width // 2
     groups = ceil(rows / 4)
     work = node.scratch((groups, points, 8), "rows")
     # Of each row, the even elements are the real parts, and the odd ones the imaginary parts.
     pairs = View((groups, points, 2, 4), (4 * columns, 2, 1, columns))
-    steps.append(view(x, work, pairs, limits, index))
+    steps.append(view(x, work, pairs, node.limits, node.index))
     table = turns(width)
     work = _transform(node, work, table, width, steps)
-    result = output if height == 1 else node.scratch((2, batch, height, bins), "of_rows")
     defines: dict[str, Define] = {"POINTS": points, "ROWS": rows, "GROUPS": groups}
-    grid = make_grid(rows, result.slices, limits)
+    grid = make_grid(rows, result.slices, node.limits)
     steps.append(node.dispatch("fft_real", (work, table), result, grid, defines).sized(*defines))
-    if height > 1:
-        _transform_columns(node, result, output, (batch, height, bins), steps)
-    return steps
 
 
 def _transform_columns(

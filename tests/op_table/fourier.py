@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator
 
 import numpy as np
+from flatbuffers import flexbuffers
 
 from tests.op_table.base import EXTREMES, Attributes, Cases, Op, random_dims
 from tests.support.sketch import Dims, Sketch
@@ -64,9 +65,72 @@ def reshaped(s: Sketch, op: str, x: Dims, new: Dims) -> list[int]:
     return [result, s.op("IMAG", [result], [s.tensor()])]
 
 
+def spectrogram(s: Sketch, op: str, x: Dims, size: int, stride: int, squared: bool = True) -> int:
+    entries = dict(window_size=size, stride=stride, magnitude_squared=squared)
+    return s.op(op, [s.feed(x)], [s.tensor()], custom_options=flexbuffers.Dumps(entries))
+
+
+def spectrogram_cases() -> Iterator[Attributes]:
+    for size, stride in ((2, 1), (3, 2), (8, 8), (25, 10), (64, 70), (480, 160)):
+        yield dict(x=(500, 1), size=size, stride=stride)
+        yield dict(x=(500, 1), size=size, stride=stride, squared=False)
+    for x in ((16, 1), (17, 3), (23, 2), (40, 5)):
+        yield dict(x=x, size=16, stride=7)
+
+
+def spectrogram_random(rng: random.Random) -> Attributes:
+    x = (rng.randint(40, 200), rng.randint(1, 3))
+    rest = dict(size=rng.randint(2, 40), stride=rng.randint(1, 40), squared=rng.random() < 0.5)
+    return dict(x=x, **rest)
+
+
+def mfcc(
+    s: Sketch,
+    op: str,
+    x: Dims,
+    bands: int = 40,
+    count: int = 13,
+    low: float = 20.0,
+    high: float = 4000.0,
+    rate: int = 16000,
+    runtime: bool = False,
+) -> int:
+    squares = s.normal(x) ** 2
+    rates = np.array([rate], np.int32)
+    second = s.feed(values=rates, dtype="int32") if runtime else s.constant(rates)
+    entries = dict(
+        upper_frequency_limit=high, lower_frequency_limit=low, filterbank_channel_count=bands,
+        dct_coefficient_count=count,
+    )  # fmt: skip
+    options = flexbuffers.Dumps(entries)
+    return s.op(op, [s.feed(values=squares), second], [s.tensor()], custom_options=options)
+
+
+def mfcc_cases() -> Iterator[Attributes]:
+    for runtime in (False, True):
+        yield dict(x=(1, 9, 257), runtime=runtime)
+    for x in ((3, 5, 513), (1, 1, 257), (2, 3, 200)):
+        yield dict(x=x, count=40)
+    yield dict(x=(1, 4, 33), bands=1, count=1, low=0)
+    yield dict(x=(1, 4, 65), bands=7, count=6, low=125, high=7500.9)
+    yield dict(x=(1, 4, 257), high=4000, rate=44100)
+    for high in (7999, 8000, 8001, 8100):  # the last are above half of the rate
+        yield dict(x=(1, 4, 129), bands=23, high=high)
+    yield dict(x=(1, 4, 9), high=3900)  # bands narrower than bins
+
+
+def mfcc_random(rng: random.Random) -> Attributes:
+    bands = rng.randint(1, 50)
+    rest = dict(count=rng.randint(1, bands), low=rng.randint(0, 300), high=rng.randint(1000, 7000))
+    x = (rng.randint(1, 3), rng.randint(1, 5), rng.randint(100, 300))
+    return dict(x=x, bands=bands, runtime=rng.random() < 0.5, **rest)
+
+
 OPS: dict[str, Op] = {
     "RFFT2D": Op(rfft2d, rfft2d_cases, rfft2d_random),
     **{op: Op(part, part_cases) for op in ("REAL", "IMAG", "COMPLEX_ABS")},
+    "AudioSpectrogram": Op(spectrogram, spectrogram_cases, spectrogram_random),
+    "Mfcc": Op(mfcc, mfcc_cases, mfcc_random),
     "RESHAPE (complex)": Op(
         reshaped,
         lambda: (
@@ -85,4 +149,6 @@ LEFT_TO_LITERT: Cases = (("RFFT2D", dict(x=(2, 1, 8), length=(1, 8), runtime=Tru
 LITERT_REFUSES: Cases = (
     ("RFFT2D", dict(x=(2, 1, 8), length=(1, 6))),
     ("RFFT2D", dict(x=(8,), length=(1, 8))),
+    ("AudioSpectrogram", dict(x=(50, 1), size=1, stride=1)),
+    ("AudioSpectrogram", dict(x=(50, 1), size=4, stride=0)),
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flatbuffers import flexbuffers
 
 from gles_delegate.dispatch import Step
 from gles_delegate.errors import ModelError
@@ -48,6 +49,27 @@ def test_a_node_without_outputs(name: str, count: int) -> None:
 def test_a_node_without_inputs(name: str) -> None:
     b = ModelBuilder()
     assert reason(b.build([b.op(name, [], [(2, 2)])]))
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        dict(dct_coefficient_count=6),
+        dict(dct_coefficient_count=0),
+        dict(lower_frequency_limit=4000.0),
+        dict(lower_frequency_limit=-1.0),
+    ],
+)
+def test_coefficients_that_litert_does_not_compute(entries: dict[str, float]) -> None:
+    b = ModelBuilder()
+    x, rate = b.input((1, 4, 65)), b.constant(np.array([16000], np.int32))
+    usual = dict(
+        filterbank_channel_count=5, dct_coefficient_count=5, lower_frequency_limit=20.0,
+        upper_frequency_limit=4000.0,
+    )  # fmt: skip
+    options = flexbuffers.Dumps(usual | entries)
+    content = b.build([b.op("Mfcc", [x, rate], [(1, 4, 5)], custom_options=options)])
+    assert "no more than bands, and a range above 0" in reason(content)
 
 
 def test_a_comparison_of_three() -> None:

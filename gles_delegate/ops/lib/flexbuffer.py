@@ -42,4 +42,6 @@ def _entry(entries: Any, name: str, kind: str) -> Any:
         return tuple(int(value.AsInt) for value in values)
     if kind == "bool":
         return bool(entry.AsBool)
-    return float(entry.AsFloat) if kind == "float32" else int(entry.AsInt)
+    whole = kind != "float32" and not entry.IsFloat
+    number = entry.AsInt if whole else entry.AsFloat
+    return float(number) if kind == "float32" else int(number)

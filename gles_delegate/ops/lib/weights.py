@@ -7,8 +7,6 @@ from dataclasses import replace
 from math import ceil, prod
 from typing import TypeAlias
 
-import numpy as np
-
 from gles_delegate.dispatch import (
     TEXTURE_WIDTH,
     Alias,
