@@ -29,6 +29,7 @@ from gles_delegate.ops.lib.registry import (
     op,
 )
 from gles_delegate.ops.lib.strides import broadcast_shapes, broadcast_strides, merged
+from gles_delegate.ops.tables import interpolated
 
 TYPES = ("float32", "int32", "bool", "int8", "uint8", "int16", "int64")
 """Element types that ops take which only move or choose elements."""
@@ -66,8 +67,7 @@ def function(node: NodeView, options: Options) -> list[Step]:
 @op("RSQRT", max_version=3)
 @op("EXP", max_version=2)
 def tabulated(node: NodeView, options: Options) -> list[Step]:
-    refuse_tables(node)
-    return function(node, options)
+    return interpolated(node) if is_interpolated(node) else function(node, options)
 
 
 @op("ABS", max_version=5)
@@ -85,7 +85,8 @@ def neg(node: NodeView, options: Options) -> list[Step]:
 @op("LOG", max_version=2)
 def log(node: NodeView, options: Options) -> list[Step]:
     """Of a quantized number below 0, LiteRT takes the logarithm of 0."""
-    refuse_tables(node)
+    if is_interpolated(node):
+        return interpolated(node)
     calls = (Call("RELU"), Call("LOG")) if _quantizations(node) else (Call("LOG"),)
     return [unary(node, inputs(node, (0,)), *calls)]
 
@@ -97,8 +98,9 @@ def leaky_relu(node: NodeView, options: LeakyRelu) -> list[Step]:
 
 @op("GELU", max_version=3, options=Gelu)
 def gelu(node: NodeView, options: Gelu) -> list[Step]:
-    refuse_tables(node)
     name = "GELU_TANH" if options.approximate else "GELU"
+    if is_interpolated(node):
+        return interpolated(node, name)
     return [unary(node, inputs(node, (0,)), Call(name))]
 
 
@@ -255,12 +257,9 @@ def refuse_quantized(node: NodeView) -> None:
         raise Unsupported(f"LiteRT's {node.op} ignores the quantization")
 
 
-def refuse_tables(node: NodeView) -> None:
-    """Raise `Unsupported` for int16 tensors, of which LiteRT interpolates 513 results."""
-    if node.dtype(0) == "int16":
-        raise Unsupported(
-            f"int16, of which LiteRT computes {node.op} with a table, up to thousands of steps off"
-        )
+def is_interpolated(node: NodeView) -> bool:
+    """Whether LiteRT interpolates between few results, which is up to thousands of steps off."""
+    return node.dtype(0) == "int16" and bool(_quantizations(node))
 
 
 def refuse_rescaling(node: NodeView) -> None:

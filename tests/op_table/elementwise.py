@@ -321,8 +321,9 @@ ROWS = {
     **{f"{op} (16-bit)": Row(2, SHORT, scales=(0.0005,) * 3) for op in ("MAXIMUM", "MINIMUM")},
     **{
         f"{op} (16-bit)": Row(1, SHORT, scales=FINER)
-        for op in ("RELU", "RELU6", "LOGISTIC", "TANH", "ABS", "SQRT")
+        for op in (*("RELU", "RELU6", "LOGISTIC", "TANH", "ABS", "SQRT", "EXP", "LOG", "RSQRT"),)
     },
+    "GELU (16-bit)": Row(1, SHORT, choices=VARIANTS, scales=FINER),
     "LEAKY_RELU (16-bit)": Row(1, SHORT, choices=ALPHAS, scales=FINER),
     "MAXIMUM (int32)": Row(2, (*INTEGER, *BYTE), extreme(2, *INTEGER)),
     "MINIMUM (int32)": Row(2, (*INTEGER, *BYTE), extreme(2, *INTEGER)),
@@ -376,11 +377,6 @@ LEFT_TO_LITERT: tuple[tuple[str, Attributes], ...] = (
         )
     ),
     ("ADD (int32)", dict(x=((3, 5), (3, 5)), dtype="int32", fused_activation_function="TANH")),
-    # It interpolates between 513 values of these.
-    *(
-        (op, dict(x=((3, 5),), dtype="int16", scales=FINER))
-        for op in ("EXP (8-bit)", "LOG", "RSQRT", "GELU")
-    ),
     ("LESS", dict(x=((3, 5), (3, 5)), dtype="int16", scales=FINER)),
     # LiteRT gives these another type than the model declares.
     *((op, dict(x=((3, 5), (3, 5)), out="int32")) for op in COMPARISONS),

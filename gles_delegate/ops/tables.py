@@ -1,0 +1,94 @@
+"""Functions of 16-bit steps, which LiteRT interpolates between 513 of their results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import erfc
+
+import numpy as np
+
+from gles_delegate.dispatch import Const, Step
+from gles_delegate.model.graph import Array
+from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.packing import phwc4
+from gles_delegate.ops.lib.registry import NodeView, Unsupported
+
+LOWEST, HIGHEST = -(1 << 15), (1 << 15) - 1
+INTERVALS = 512
+
+
+def interpolated(node: NodeView, function: str = "") -> list[Step]:
+    """A function of an int16 tensor, step for step what LiteRT makes of it.
+
+    Args:
+        function: A key of `_FUNCTIONS`; "" for the op's name.
+
+    Raises:
+        Unsupported: A tensor is not quantized, or has a zero point.
+    """
+    x = node.input(0)
+    output = node.output(x.shape)
+    tensors = [node.graph.tensors[i] for i in (*node.inputs, *node.outputs)]
+    if any(t.dtype != "int16" or t.quantization.pair[1] for t in tensors):
+        raise Unsupported("int16 and another type, or a zero point; expected int16 alone and 0")
+    unit, out_unit = (tensor.quantization.pair[0] for tensor in tensors)
+    name = function or node.op
+    entries = Const(table_of, (), (INTERVALS + 1,), (name, unit, out_unit), "int")
+    grid = make_grid(output.pixels, output.slices, node.limits)
+    defines = {"STEP": unit, "RESULT_STEP": out_unit}
+    return [node.dispatch("interpolated", (x, entries), output, grid, defines)]
+
+
+def table_of(name: str, unit: float, out_unit: float) -> Array:
+    """The results at steps of -2^15, 128 apart, so that the middles between them are about right.
+
+    Computed as in `LUTPopulate` of LiteRT's kernels/internal/common.h, in float32.
+    """
+    low, high = (np.float32(unit) * np.float32(step) for step in (LOWEST, HIGHEST))
+    out_low, out_high = (np.float32(out_unit) * np.float32(step) for step in (LOWEST, HIGHEST))
+    interval = (high - low) / np.float32(INTERVALS)
+    per_unit = np.float32(HIGHEST - LOWEST + 1) / (out_high - out_low)
+    places = np.arange(INTERVALS + 1, dtype=np.float32)
+    starts = low + places * interval
+    starts[-1] = high
+
+    def steps(x: Array) -> Array:
+        real = _FUNCTIONS[name](x.astype(np.float64), out_unit).astype(np.float32)
+        scaled: Array = real * per_unit
+        return scaled
+
+    with np.errstate(all="ignore"):
+        values, nexts = steps(starts), steps(low + places[1:] * interval)
+        middles = steps(starts[:-1] + interval / np.float32(2))
+        entries = _rounded(values)
+        error = _rounded((nexts + entries[:-1]) / np.float32(2)) - _rounded(middles)
+        entries[:-1] -= _rounded(error / np.float32(2))
+    return phwc4(np.clip(np.nan_to_num(entries, posinf=HIGHEST, neginf=LOWEST), LOWEST, HIGHEST))
+
+
+def _rounded(x: Array) -> Array:
+    """To the nearest integer, halves away from zero."""
+    whole = np.trunc(x)
+    nearest: Array = np.where(np.abs(x - whole) >= 0.5, whole + np.sign(x), whole)
+    return nearest
+
+
+def _gelu(x: Array, unit: float) -> Array:
+    half = -np.float32(np.sqrt(0.5))
+    result: Array = 0.5 * x * np.array([erfc(number) for number in x * half])
+    return result
+
+
+def _gelu_tanh(x: Array, unit: float) -> Array:
+    result: Array = 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+    return result
+
+
+_FUNCTIONS: dict[str, Callable[[Array, float], Array]] = {
+    "EXP": lambda x, unit: np.exp(x),
+    "LOG": lambda x, unit: np.where(x > 0, np.log(x), LOWEST * unit),
+    "RSQRT": lambda x, unit: np.where(x > 0, 1 / np.sqrt(x), HIGHEST * unit),
+    "GELU": _gelu,
+    "GELU_TANH": _gelu_tanh,
+}
+"""By name: of real numbers, for results in steps of a unit."""
