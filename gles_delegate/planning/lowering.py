@@ -17,6 +17,7 @@ from gles_delegate.model.graph import Array, Graph, Node, Quantization, Tensor
 from gles_delegate.model.schema import BUILTIN_OPERATORS, SIZED_BY
 from gles_delegate.planning.folding import BY_SHAPE, OF_SIZES, fold, folded, set_constants
 from gles_delegate.planning.inlining import INLINED, Inliner, given_tensors
+from gles_delegate.planning.lists import Lists
 from gles_delegate.planning.variables import USERS, UseCounter, Uses
 from gles_delegate.report import list_nodes
 
@@ -91,6 +92,7 @@ def lower_graph(
     given = given_tensors(graph)
     tensors, nodes = list(graph.tensors), list(graph.nodes)
     inliner, counter = Inliner(graph, tensors), UseCounter(graph, tensors)
+    lists = Lists(tensors)
     own = graph.nodes
     graph = replace(graph, tensors=tensors)  # sees what is added and folded
     values = values or {}
@@ -121,7 +123,8 @@ def lower_graph(
             steps.setdefault(node.index, ())
             continue
         wanted = only is None or node.index in only
-        if not wanted and node.op not in INLINED:
+        is_list = lists.concerns(node)
+        if not wanted and node.op not in INLINED and not is_list:
             continue
         late = unsized.intersection(node.inputs)
         try:
@@ -129,6 +132,10 @@ def lower_graph(
                 raise ops.Unsupported(f"tensor {min(late)} has a size known only at run time")
             if node.op in INLINED:
                 pending.extendleft(reversed(inliner.expand(node)))
+                continue
+            if is_list:
+                pending.extendleft(reversed(lists.expand(node, shapes)))
+                steps.setdefault(node.index, ())
                 continue
             if node.op in USERS:
                 variable = counter.place(node)
