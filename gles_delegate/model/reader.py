@@ -239,6 +239,8 @@ class _Subgraphs(Sequence[Graph]):
             details = _blockwise(tensor.table(4))
             if details is not None:
                 tensors[i] = replace(tensors[i], quantization=_blocks(details, tensors))
+        for i in (i for i in inputs if 0 <= i < len(tensors)):
+            tensors[i] = replace(tensors[i], is_variable=False)  # the app sets it
         graph = Graph(
             tuple(tensors),
             nodes,

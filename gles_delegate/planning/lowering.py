@@ -83,11 +83,10 @@ def lower_graph(
         ModelError: The model is damaged, or its nodes wait for each other.
     """
     for tensor in (graph.tensors[index] for index in graph.inputs):
-        if tensor.is_constant or tensor.is_variable:
-            found = "has the data of a constant" if tensor.is_constant else "is a variable"
+        if tensor.is_constant:
             raise ModelError(
-                f"damaged model: its input, tensor {tensor.index}, {found}; expected neither a "
-                "constant nor a variable"
+                f"damaged model: its input, tensor {tensor.index}, has the data of a constant; "
+                "expected none"
             )
     given = given_tensors(graph)
     tensors, nodes = list(graph.tensors), list(graph.nodes)
