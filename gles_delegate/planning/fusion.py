@@ -28,7 +28,9 @@ def fuse_elementwise(
     Args:
         kept: Tensors that must exist after the run.
     """
-    writes: Counter[Operand] = Counter(d.output for d in dispatches)
+    writers: defaultdict[Operand, list[int]] = defaultdict(list)
+    for i, dispatch in enumerate(dispatches):
+        writers[dispatch.output].append(i)
     reads: Counter[Operand] = Counter(operand for d in dispatches for operand in d.operands)
     narrow: dict[Operand, Operand]
     narrow = {d.output: d.reads[0] for d in dispatches if isinstance(d, Copy) and d.is_wider}
@@ -49,7 +51,8 @@ def fuse_elementwise(
         """The dispatches whose results nothing reads once `dispatch` is fused."""
         fused = {c.operand for c in call}
         replaced = set(dispatch.reads) - set(operands) | (set(operands) & pools.keys() - fused)
-        return [d for d in dispatches if d.output in replaced and reads[d.output] == 1]
+        read_once = (operand for operand in replaced if reads[operand] == 1)
+        return [dispatches[i] for i in sorted(i for o in read_once for i in writers.get(o, ()))]
 
     result: list[Dispatch] = []
     producer_of: dict[Operand, int] = {}
@@ -65,7 +68,7 @@ def fuse_elementwise(
                 call is not None
                 and producer is not None
                 and source not in kept
-                and writes[source] == reads[source] == 1
+                and len(writers[source]) == reads[source] == 1
                 and len(result[producer].operands) + len(call)
                 <= limits.reads_for(dispatch.output.nbytes)
                 and len(epilogue := result[producer].epilogue + call + dispatch.epilogue)

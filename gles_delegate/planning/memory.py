@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from math import ceil
 from typing import TypeAlias
 
@@ -49,10 +50,11 @@ class Allocation:
 def live_bytes(ranges: LiveRanges) -> list[int]:
     """Bytes of the live values: before the run, at each dispatch, and after the run."""
     end = max((last for _, last in ranges.values()), default=-1)
-    return [
-        sum(value.nbytes for value, (first, last) in ranges.items() if first <= i <= last)
-        for i in range(-1, end + 1)
-    ]
+    changes = [0] * (end + 3)
+    for value, (first, last) in ranges.items():
+        changes[first + 1] += value.nbytes
+        changes[last + 2] -= value.nbytes
+    return list(accumulate(changes[:-1]))
 
 
 def allocate(ranges: LiveRanges) -> tuple[tuple[int, ...], dict[Value, Allocation]]:
@@ -88,15 +90,17 @@ def _pack(
         The size of the arena, and the allocations.
     """
     packed: dict[Value, Allocation] = {}
+    placed: list[tuple[int, int, Allocation]] = []
     for value in values:
         first, last = ranges[value]
         allocation = Allocation(buffer, 0, _size(value))
-        live = (a for v, a in packed.items() if ranges[v][0] <= last and first <= ranges[v][1])
+        live = (a for begin, end, a in placed if begin <= last and first <= end)
         for other in sorted(live, key=lambda other: other.offset):
             if allocation.overlaps(other):
                 offset = ceil(other.end / ALIGNMENT) * ALIGNMENT
                 allocation = replace(allocation, offset=offset)
         packed[value] = allocation
+        placed.append((first, last, allocation))
     return max((allocation.end for allocation in packed.values()), default=0), packed
 
 
