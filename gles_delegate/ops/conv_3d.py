@@ -19,6 +19,8 @@ from gles_delegate.ops.lib.registry import (
     activation,
     op,
 )
+from gles_delegate.ops.lib.views import View
+from gles_delegate.ops.lib.weights import constant_weights, packed
 from gles_delegate.ops.lib.window import SAME, VALID, span
 
 RUN = 4
@@ -43,7 +45,7 @@ def conv_3d(node: NodeView, options: Conv3DOptions) -> list[Step]:
     _check(node, x, kernel)
     sizes, padding = _windows(options, x.shape[1:4], kernel)
     shape = (x.shape[0], *sizes, kernel[4])
-    return [_convolution(node, options, x, shape, padding, (1, 2), transposed=False)]
+    return _convolution(node, options, x, shape, padding, (1, 2), transposed=False)
 
 
 @op("CONV_3D_TRANSPOSE", options=Conv3DOptions)
@@ -61,7 +63,7 @@ def conv_3d_transpose(node: NodeView, options: Conv3DOptions) -> list[Step]:
             f"an input of shape {list(x.shape)} and weights of {list(kernel)} for an output of "
             f"{list(shape)}; expected the input {list(expected)}"
         )
-    return [_convolution(node, options, x, shape, padding, (1, 3), transposed=True)]
+    return _convolution(node, options, x, shape, padding, (1, 3), transposed=True)
 
 
 def _check(node: NodeView, x: Operand, kernel: Shape) -> None:
@@ -104,14 +106,23 @@ def _convolution(
     padding: Shape,
     inputs: tuple[int, int],
     transposed: bool,
-) -> Step:
-    """The dispatch, with the weights and the biases at `inputs`."""
+) -> list[Step]:
+    """The dispatch, with the weights and the biases at `inputs`, and what packs them."""
     output = node.output(shape)
     kernel = node.shape(inputs[0])[:3]
-    tensors = (node.constant(inputs[0]), node.constant(inputs[1]))
     texels = output.slices * (1 + 4 * prod(kernel) * x.slices)
-    weights = Const(weights_3d, tensors, (texels, 4), (int(transposed),))
-    strides, dilation = _steps(options)
+    tensors = constant_weights(node, inputs)
+    weights: Operand
+    steps: list[Step] = []
+    if tensors:
+        weights = Const(weights_3d, tensors, (texels, 4), (int(transposed),))
+    else:
+        ins, outs = x.channels, output.channels
+        taps, strides = prod(kernel), (1, ins) if transposed else (outs, 1)
+        sizes = (taps, 4 * x.slices, 4 * output.slices)
+        how = View(sizes, (ins * outs, *strides), 0, (0, 0, 0), (taps, ins, outs))
+        weights, steps = packed(node, node.input(inputs[0]), inputs[1], output.slices, texels, how)
+    apart, dilation = _steps(options)
     runs = ceil(shape[3] / RUN)
     defines: dict[str, Define] = {
         "TRANSPOSED": int(transposed),
@@ -122,7 +133,7 @@ def _convolution(
         "IN_SIZES": x.shape[1:4],
         "OUT_SIZES": shape[1:4],
         "KERNEL": kernel,
-        "STRIDES": strides,
+        "STRIDES": apart,
         "PADDING": padding,
         "DILATION": dilation,
     }
@@ -130,9 +141,10 @@ def _convolution(
     passes = prod(kernel) * (x.slices + 1) + 1
     flops = 2 * prod(kernel) * x.channels * (x if transposed else output).pixels * output.channels
     epilogue = activation(options.fused_activation)
-    return node.dispatch(
+    dispatch = node.dispatch(
         "conv_3d", (x, weights), output, grid, defines, epilogue, flops=flops, passes=passes
     )
+    return [*steps, dispatch]
 
 
 def weights_3d(weights: Array, bias: Array | None, transposed: int) -> Array:

@@ -69,7 +69,10 @@ def conv_3d_cases() -> Iterator[Attributes]:
         yield dict(x=(2, 3, 4, 5, channels), out=out, kernel=(2, 2, 2))
     for act in ACTIVATIONS:
         yield dict(act=act)
-    yield dict(bias=False)
+    for bias in (False, True):
+        yield dict(bias=bias)
+        yield dict(bias=bias, runtime_weights=True)
+    yield dict(x=(2, 3, 4, 5, 8), out=4, kernel=(2, 1, 3), runtime_weights=True)
     yield dict(x=(3, 1, 1, 1, 2))
     yield dict(x=(1, 2, 3, 17, 6), out=9)
     yield dict(x=(0, 3, 4, 5, 2))
@@ -81,6 +84,7 @@ def conv_3d_random(rng: random.Random) -> Attributes:
         out=rng.randint(1, 9),
         kernel=random_dims(rng, 3, 3),
         stride=random_dims(rng, 3, 3),
+        runtime_weights=rng.random() < 0.2,
         act=random_activation(rng),
     )
 
@@ -89,7 +93,6 @@ VOLUMES = ("CONV_3D", "CONV_3D_TRANSPOSE")
 
 OPS: dict[str, Op] = {op: Op(conv_3d, conv_3d_cases, conv_3d_random) for op in VOLUMES}
 
-LEFT_TO_LITERT: Cases = tuple((op, dict(runtime_weights=True)) for op in VOLUMES)
 LITERT_REFUSES: Cases = (
     *((op, dict(stride=(0, 1, 1))) for op in VOLUMES[:1]),
     *((op, dict(dilation=(1, 0, 1))) for op in VOLUMES[:1]),
