@@ -35,10 +35,14 @@ class Lists:
         self._tensors = tensors
         self._elements: dict[int, tuple[int, ...]] = {}
 
+    def has(self, tensor: int) -> bool:
+        """Whether a tensor is a list that a node has made."""
+        return tensor in self._elements
+
     def concerns(self, node: Node) -> bool:
         """Whether `expand` replaces the node: an op of lists, or a list's IDENTITY."""
         if node.op == IDENTITY:
-            return node.inputs[0] in self._elements
+            return self.has(node.inputs[0])
         return node.op in INPUTS
 
     def expand(self, node: Node, shapes: Mapping[int, Shape]) -> list[Node]:

@@ -172,6 +172,9 @@ def lower_graph(
             if step.output.part in ("", COMPLEX):
                 shapes[step.output.tensor] = shape[1:] if step.output.part else shape
                 sized.add(step.output.tensor)
+    for node in own:
+        if any(lists.has(index) for index in {*node.outputs}.intersection(graph.outputs)):
+            reasons.setdefault(node.index, "a list of tensors as an output of the graph")
     steps = {index: found for index, found in steps.items() if index not in reasons}
     graph = replace(graph, tensors=tuple(tensors), nodes=tuple(nodes))
     return Lowered(graph, shapes, steps, reasons, counter.uses, values, parameters)

@@ -157,6 +157,14 @@ def test_ops_without_inputs(name: str) -> None:
     assert reason.startswith("0 inputs and 1 outputs")
 
 
+def test_a_list_as_an_output() -> None:
+    b = ModelBuilder()
+    values = listed(b, "SetItem", [reserved(b, 1), number(b, 0), b.input(SHAPE)])
+    lowered = lower_graph(read_model(b.build([values])), Limits())
+    assert lowered.reasons == {1: "a list of tensors as an output of the graph"}
+    assert {*choose_segments(lowered).reasons} == {0, 1}
+
+
 def test_an_index_that_a_run_decides() -> None:
     b = ModelBuilder()
     x, index = b.input(SHAPE), b.input((), np.int32)
