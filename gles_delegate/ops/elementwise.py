@@ -29,7 +29,7 @@ from gles_delegate.ops.lib.registry import (
     op,
 )
 from gles_delegate.ops.lib.strides import broadcast_shapes, broadcast_strides, merged
-from gles_delegate.ops.tables import interpolated
+from gles_delegate.ops.tables import interpolated, sigmoid
 
 TYPES = ("float32", "int32", "bool", "int8", "uint8", "int16", "int64")
 """Element types that ops take which only move or choose elements."""
@@ -56,7 +56,12 @@ class Gelu(Options):
     approximate: Bool = False
 
 
-@op("RELU", "RELU6", "LOGISTIC", "TANH", max_version=3)
+@op("LOGISTIC", "TANH", max_version=3)
+def sigmoid_function(node: NodeView, options: Options) -> list[Step]:
+    return (sigmoid(node) if is_interpolated(node) else []) or function(node, options)
+
+
+@op("RELU", "RELU6", max_version=3)
 @op("SQRT", "SIN", "COS", max_version=2)
 @op("RELU_N1_TO_1", "RELU_0_TO_1", "ELU", "HARD_SWISH", max_version=1)
 @op("SQUARE", "FLOOR", "CEIL", "ROUND", max_version=1)

@@ -1,9 +1,9 @@
-"""Functions of 16-bit steps, which LiteRT interpolates between 513 of their results."""
+"""Functions of 16-bit steps, which LiteRT interpolates between a few of their results."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import erfc
+from math import erfc, log2
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from gles_delegate.ops.lib.registry import NodeView, Unsupported
 
 LOWEST, HIGHEST = -(1 << 15), (1 << 15) - 1
 INTERVALS = 512
+SIGMOIDS = 256
 
 
 def interpolated(node: NodeView, function: str = "") -> list[Step]:
@@ -37,6 +38,40 @@ def interpolated(node: NodeView, function: str = "") -> list[Step]:
     grid = make_grid(output.pixels, output.slices, node.limits)
     defines = {"STEP": unit, "RESULT_STEP": out_unit}
     return [node.dispatch("interpolated", (x, entries), output, grid, defines)]
+
+
+def sigmoid(node: NodeView) -> list[Step]:
+    """LOGISTIC or TANH of an int16 tensor, step for step what LiteRT makes of it.
+
+    No steps if it computes them in another way, as of scales that are certain powers of two.
+    """
+    x = node.input(0)
+    output = node.output(x.shape)
+    ends = (node.inputs[0], node.outputs[0])
+    (unit, zero), out = (node.graph.tensors[i].quantization.pair for i in ends)
+    is_tanh = node.op == "TANH"
+    if out != (2.0**-15, 0) or zero or not 2.0**-28 < unit < 4:
+        return []
+    exponent = log2(unit) + 12
+    if abs(exponent - round(exponent)) < 1e-3 and 0 <= round(exponent) <= int(is_tanh):
+        return []
+    factor, shift = unit * 3 * 4096, 0
+    while factor <= HIGHEST / 2:
+        factor, shift = factor * 2, shift + 1
+    entries = Const(sigmoid_table, (), (SIGMOIDS,), (), "int")
+    grid = make_grid(output.pixels, output.slices, node.limits)
+    defines = {"STEP": unit, "FACTOR": int(factor), "SHIFT": shift, "IS_TANH": int(is_tanh)}
+    return [node.dispatch("sigmoid", (x, entries), output, grid, defines)]
+
+
+def sigmoid_table() -> Array:
+    """The logistic function at multiples of 1/24, times 2^16, so that lines between two fit it."""
+    places = np.arange(2 * SIGMOIDS + 1) / 48
+    every = 1 / (1 + np.exp(-places))
+    starts, middles = every[:-1:2], every[1::2]
+    entries = np.rint(65536 * (starts + (middles - (starts + every[2::2]) / 2) / 2))
+    entries[-1] = 65535
+    return phwc4(entries)
 
 
 def table_of(name: str, unit: float, out_unit: float) -> Array:

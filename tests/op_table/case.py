@@ -30,8 +30,8 @@ class Case:
 
     @property
     def steps(self) -> int:
-        """By how many steps quantized results may differ; LiteRT's 16-bit tables are not exact."""
-        return 3 if self.op in ("TANH (16-bit)", "SOFTMAX (16-bit)") else 1
+        """By how many steps quantized results may differ; LiteRT's 16-bit table is not exact."""
+        return 3 if self.op == "SOFTMAX (16-bit)" else 1
 
     @property
     def hash(self) -> int:
