@@ -57,6 +57,8 @@ def reduce(node: NodeView, options: ReducerOptions) -> list[Step]:
     count = prod(x.shape[axis] for axis in axes)
     if name == "MEAN" and not count:
         raise Unsupported("the mean of no elements")
+    if name == "MEAN" and x.kind == "int" and node.dtype(0) in ("int8", "uint8", "int16"):
+        raise Unsupported(f"{node.dtype(0)} without a scale, of which LiteRT's mean is 0")
     kept = reduced(x.shape, axes)
     if not options.keep_dims:
         kept = tuple(n for axis, n in enumerate(x.shape) if axis not in axes)

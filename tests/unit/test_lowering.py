@@ -360,3 +360,10 @@ def test_weights_whose_quantization_litert_ignores(
     reasons = lower_graph(read_model(content), Limits()).reasons
     assert reasons.get(0, "").startswith(expected)
     assert bool(reasons) == bool(expected)
+
+
+def test_the_mean_of_integers_without_a_scale_is_left_to_litert() -> None:
+    b = ModelBuilder()
+    axis = b.constant(np.int32([1]))
+    y = b.op("MEAN", [b.input((2, 3), np.int8), axis], [b.tensor((2,), np.int8)])
+    assert "without a scale" in lower_graph(read_model(b.build([y])), Limits()).reasons[0]
