@@ -17,6 +17,7 @@
 #define CIFG 0  // 1: there is no gate for the input, it is what is not forgotten
 #define PEEPHOLE 0  // 1: the gates see the cell state
 #define NORM 0
+#define GATES 4  // that are summed up at once, or 2
 #define PROJECTED 0
 #define ACTIVATION TANH
 #define CELL_CLIP 0.0  // 0: no limit
@@ -44,10 +45,15 @@
 #define OUTPUT_ZERO 3.0
 #define OUTPUT_LIMIT 0.0  // the largest integer of a projection, 0: any
 #endif
+#if GATES == 4
+#define SUMS_OF_GATES mat4
+#else
+#define SUMS_OF_GATES mat2x4
+#endif
 #if STAGE == 3
 #define JOINED vec4
 #else
-#define JOINED mat4
+#define JOINED SUMS_OF_GATES
 #endif
 #include "lib/recurrence.glsl"
 #if INTEGER
@@ -75,27 +81,29 @@ vec4 rounded(vec4 v, float parts) { return nearest(nearest(v * parts) / parts); 
 #endif
 
 #if STAGE != 3
-// What the inputs and the output state add up to in each gate.
-mat4 sums_of(int slice, int batch) {
-  mat4 sums = mat4(0.0);
+// What the inputs and the output state add up to in GATES gates from `first` on.
+SUMS_OF_GATES sums_of(int first, int slice, int batch) {
+  SUMS_OF_GATES sums = SUMS_OF_GATES(0.0);
   for (int k = REDUCTION_LANE; k < STATE_SLICES; k += REDUCTION_LANES) {
     vec4 v = output_state(k, batch);
-    int w = 16 * k * UNIT_SLICES + slice;
+    int w = (16 * k + 4 * first) * UNIT_SLICES + slice;
 #pragma unroll
-    for (int gate = 0; gate < 4; ++gate)
-      if (gate >= CIFG) sums[gate] += COLUMNS(W, w + 4 * gate * UNIT_SLICES, UNIT_SLICES, v);
+    for (int i = 0; i < GATES; ++i)
+      if (first + i >= CIFG) sums[i] += COLUMNS(W, w + 4 * i * UNIT_SLICES, UNIT_SLICES, v);
   }
   JOIN(sums, SUM)
 #pragma unroll
-  for (int gate = 0; gate < 4; ++gate) {
-    vec4 of_input = LOAD_STEP(X, gate * UNIT_SLICES + slice, batch);
-    of_input = ADDED(vec4(0.0), of_input, gate, INPUT_PARTS);
-    if (gate >= CIFG) sums[gate] = ADDED(of_input, sums[gate], gate, RECURRENT_PARTS);
+  for (int i = 0; i < GATES; ++i) {
+    vec4 of_input = LOAD_STEP(X, (first + i) * UNIT_SLICES + slice, batch);
+    of_input = ADDED(vec4(0.0), of_input, first + i, INPUT_PARTS);
+    if (first + i >= CIFG) sums[i] = ADDED(of_input, sums[i], first + i, RECURRENT_PARTS);
   }
 #if PEEPHOLE
-  vec4 cell = before(CELL + slice, batch);
-  sums[0] = ADDED(sums[0], PARAMETER(0, slice) * cell, 0, PEEPHOLE_PARTS);
-  sums[1] = ADDED(sums[1], PARAMETER(1, slice) * cell, 1, PEEPHOLE_PARTS);
+  if (first == 0) {
+    vec4 cell = before(CELL + slice, batch);
+    sums[0] = ADDED(sums[0], PARAMETER(0, slice) * cell, 0, PEEPHOLE_PARTS);
+    sums[1] = ADDED(sums[1], PARAMETER(1, slice) * cell, 1, PEEPHOLE_PARTS);
+  }
 #endif
   return sums;
 }
@@ -150,14 +158,15 @@ vec4 gate_of(int gate, int slice, int batch) {
 #endif
 #define GATE(gate) gate_of(gate, slice, batch)
 #else
-#define GATE(gate) sums[gate]
+#define GATE(gate) sums[gate % GATES]
 #endif
 
 #if INTEGER
-vec4 next_cell(vec4 before, vec4 input_sum, vec4 forget_sum, vec4 value) {
+#define SHARE ivec4  // how much a gate lets through, of WHOLE
+#define WHOLE 32767
+#define SHARE_OF(sum) LOGISTIC_16(ivec4(sum))
+vec4 next_cell(vec4 before, ivec4 kept, ivec4 opened, vec4 value) {
   ivec4 cell = ivec4(nearest(before / CELL_SCALE));
-  ivec4 kept = LOGISTIC_16(ivec4(forget_sum));
-  ivec4 opened = CIFG == 1 ? 32767 - kept : LOGISTIC_16(ivec4(input_sum));
   ivec4 new = divided(opened * TANH_16(ivec4(value), 3), 30 + CELL_EXPONENT);
   cell = in_16_bits(divided(kept * cell, 15) + new);
   if (CELL_LIMIT > 0) cell = clamp(cell, -CELL_LIMIT, CELL_LIMIT);
@@ -171,9 +180,10 @@ vec4 result_of(vec4 cell, vec4 sum) {
   return (clamp(result, -128.0, 127.0) - RESULT_ZERO) * RESULT_SCALE;
 }
 #else
-vec4 next_cell(vec4 before, vec4 input_sum, vec4 forget_sum, vec4 value) {
-  vec4 kept = LOGISTIC(forget_sum);
-  vec4 opened = CIFG == 1 ? 1.0 - kept : LOGISTIC(input_sum);
+#define SHARE vec4
+#define WHOLE 1.0
+#define SHARE_OF LOGISTIC
+vec4 next_cell(vec4 before, vec4 kept, vec4 opened, vec4 value) {
   return limited(kept * before + opened * ACTIVATION(value), CELL_CLIP);
 }
 
@@ -208,20 +218,27 @@ void main() {
   here = here && slice == SLICE_INVOCATION;
   FOR_ALL_STEPS(here, slice, batch) {
     BARRIER
-#if STAGE == 0 || !NORM
-    mat4 sums = sums_of(slice, batch);
-#endif
 #if STAGE == 0
-    if (here) {
+    SUMS_OF_GATES sums;
 #pragma unroll
-      for (int gate = 0; gate < 4; ++gate)
-        if (gate >= CIFG) set_after(SUMS + gate * UNIT_SLICES + slice, batch, sums[gate]);
+    for (int gate = 0; gate < 4; ++gate) {
+      if (gate % GATES == 0) sums = sums_of(gate, slice, batch);
+      if (here && gate >= CIFG)
+        set_after(SUMS + gate * UNIT_SLICES + slice, batch, sums[gate % GATES]);
     }
 #else
-    vec4 cell = STAGE == 1 ? before(CELL + slice, batch) : after(CELL + slice, batch);
 #if STAGE == 1
-    cell = next_cell(cell, CIFG == 1 ? vec4(0.0) : GATE(0), GATE(1), GATE(2));
+#if !NORM
+    SUMS_OF_GATES sums = sums_of(0, slice, batch);
+#endif
+    SHARE kept = SHARE_OF(GATE(1)), opened = CIFG == 1 ? WHOLE - kept : SHARE_OF(GATE(0));
+#if !NORM && GATES < 4
+    sums = sums_of(GATES, slice, batch);
+#endif
+    vec4 cell = next_cell(before(CELL + slice, batch), kept, opened, GATE(2));
     if (here) set_after(CELL + slice, batch, cell);
+#else
+    vec4 cell = after(CELL + slice, batch);
 #endif
 #if STAGE == 2 || !NORM
     vec4 result = result_of(cell, STAGE == 2 ? GATE(3) : output_sum(GATE(3), cell, slice));

@@ -19,12 +19,13 @@ from gles_delegate.ops.lib.registry import (
     activation,
     op,
 )
+from gles_delegate.ops.lib.tiles import option_of
 from gles_delegate.ops.lib.views import View
 from gles_delegate.ops.lib.weights import constant_weights, packed
 from gles_delegate.ops.lib.window import SAME, VALID, span
 
 RUN = 4
-"""Pixels of a row that an invocation computes."""
+"""Most pixels of a row that an invocation computes."""
 
 
 @dataclass(frozen=True)
@@ -123,10 +124,11 @@ def _convolution(
         how = View(sizes, (ins * outs, *strides), 0, (0, 0, 0), (taps, ins, outs))
         weights, steps = packed(node, node.input(inputs[0]), inputs[1], output.slices, texels, how)
     apart, dilation = _steps(options)
-    runs = ceil(shape[3] / RUN)
+    run = min(RUN, option_of(node.limits.profile.depthwise, node.choice))
+    runs = ceil(shape[3] / run)
     defines: dict[str, Define] = {
         "TRANSPOSED": int(transposed),
-        "PIXELS": RUN,
+        "PIXELS": run,
         "RUNS": runs,
         "IN_SLICES": x.slices,
         "BATCH": shape[0],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import ceil, frexp
+from math import ceil, frexp, prod
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -178,6 +178,7 @@ def lstm_layer(
         "CELL_CLIP": clips[0],
         "PROJECTION_CLIP": clips[1],
         "INTEGER": int(integer),
+        "GATES": GATES if prod(node.limits.profile.others[0]) > 4 else GATES // 2,
     }
     if integer:
         if peephole and channels != units:
@@ -255,11 +256,17 @@ def layer_step(
         if shared:
             grid = with_reduction_lanes(grid, shared, node.limits)
             passes = ceil(shared / grid.reduction_lanes) + 8
-    all_defines = {**defines, **course.defines(first), "STEPS": count}
+    shared_texels = 2 * course.batch * slices if count > 1 else 0
+    all_defines = {
+        **defines, **course.defines(first), "STEPS": count, "SHARED_TEXELS": shared_texels,
+    }  # fmt: skip
     dispatch = Dispatch(
         node.index, shader, reads, history, grid, all_defines, partial=True, passes=passes
     )
-    return dispatch.sized("ROW", "INPUT_PIXEL")
+    sizes = {"ROW", "INPUT_PIXEL"}
+    if not node.limits.profile.short_loops:
+        sizes |= {"STATE_SLICES", "UNIT_SLICES", "STEPS"}
+    return dispatch.sized(*(name for name in all_defines if name in sizes))
 
 
 def enter(

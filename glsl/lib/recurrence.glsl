@@ -6,6 +6,7 @@
 #define PARTIAL 1
 #define BATCH 3
 #define STEPS 1  // those that the dispatch makes; of several, a work group has the whole state
+#define SHARED_TEXELS 0  // twice those of the state, if the dispatch makes several steps
 #define STATE_SLICES 2  // slices of the output state
 #define ROW 2  // the number of the first step, which is that of the row it reads
 #define INPUT_PIXEL 2  // the pixel of the step's inputs to the gates, for the first of the batch
@@ -30,8 +31,8 @@ void set_after(int slice, int batch, vec4 v) {
 
 // The output state before the step, which all invocations read; it is shared before one, and
 // another half of the memory is for that after it.
-#if STEPS > 1
-shared vec4 output_states[2 * BATCH * STATE_SLICES];
+#if SHARED_TEXELS
+shared vec4 output_states[SHARED_TEXELS];
 vec4 output_state(int slice, int batch) {
   return output_states[((passed & 1) * BATCH + batch) * STATE_SLICES + slice];
 }
