@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TypeAlias
 
 Tiles: TypeAlias = tuple[tuple[int, int], ...]
@@ -107,6 +108,11 @@ class Profile:
     def tiles(self) -> tuple[Tiles | tuple[int, ...], ...]:
         """Every list of tiles."""
         return self.pointwise, self.windows, self.others, self.depthwise
+
+    @property
+    def large_tiles(self) -> bool:
+        """Whether registers suffice for more than 4 texels of results."""
+        return prod(self.others[0]) > 4
 
     @property
     def choices(self) -> int:

@@ -60,7 +60,7 @@ void main() {
       ivec4 keys = out_texels[c * BLOCKS + block];
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        best = BETTER(best, ivec3(keys[i], c, 4 * block + i));
+        if (keys[i] > best.x) best = ivec3(keys[i], c, 4 * block + i);
         number += int(keys[i] != NONE);
       }
     }
@@ -92,6 +92,7 @@ void main() {
     best = ivec3(NONE, chosen, 0);
     for (int block = lane; block < blocks; block += REDUCTION_LANES) {
       ivec4 keys = out_texels[chosen * BLOCKS + block];
+      if (keys == ivec4(NONE)) continue;
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         int other = 4 * block + i;
@@ -100,7 +101,7 @@ void main() {
 #if !SOFT
         if (other == own) keys[i] = NONE;
 #endif
-        best = BETTER(best, ivec3(keys[i], chosen, other));
+        if (keys[i] > best.x) best = ivec3(keys[i], chosen, other);
       }
       out_texels[chosen * BLOCKS + block] = keys;
     }

@@ -12,7 +12,7 @@ from gles_delegate.dispatch import Const, Define, Dispatch, Grid, Operand, Step,
 from gles_delegate.model.graph import Array
 from gles_delegate.ops.elementwise import inputs
 from gles_delegate.ops.lib.flexbuffer import FlexOptions
-from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.grid import WORK_GROUP, make_grid
 from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.registry import (
     Bool,
@@ -26,10 +26,8 @@ from gles_delegate.ops.lib.registry import (
 )
 from gles_delegate.ops.lib.views import Region, View, view
 
-LANES = 128
-"""Invocations of the work group that selects boxes."""
-JOIN_PASSES = 8
-"""Through the loop of JOIN in glsl/lib/shared.glsl, for so many."""
+MOST_LANES = 2 * WORK_GROUP
+"""Most invocations of the work group that selects boxes."""
 CORNERS, CLASS, SCORE, INDEX, COUNT = range(5)
 """FIELD in glsl/detections.glsl."""
 
@@ -219,7 +217,8 @@ def _keys(
     grid = make_grid(found.classes * found.blocks, 1, node.limits)
     reads = (found.scores, limits)
     passes = 4 * (labels + 1)
-    return node.dispatch("candidates", reads, found.state, grid, defines, passes=passes)
+    keys = node.dispatch("candidates", reads, found.state, grid, defines, passes=passes)
+    return keys if node.limits.profile.short_loops else keys.sized("LARGEST_OF")
 
 
 def _selected(
@@ -231,10 +230,15 @@ def _selected(
     soft: bool = False,
 ) -> Iterator[Dispatch]:
     """The selections, in as many dispatches as the device's loops need; `each`: of a class."""
-    grid = Grid(1, 1, 1, 1, reduction_lanes=LANES)
-    scan = ceil(found.blocks / LANES) + 1 + JOIN_PASSES
-    at_first = found.classes * (scan + 1) + 1 + JOIN_PASSES
-    once = scan + ceil(found.classes / LANES) + 2 + JOIN_PASSES
+    profile = node.limits.profile
+    lanes = MOST_LANES if profile.large_tiles else WORK_GROUP
+    if not profile.occupancy:
+        lanes = node.limits.simd_lanes
+    at_first, once = _passes(found, lanes)
+    while at_first + once > node.limits.loop_passes and lanes < MOST_LANES:
+        lanes *= 2
+        at_first, once = _passes(found, lanes)
+    grid = Grid(1, 1, 1, 1, reduction_lanes=lanes)
     fitting = max((node.limits.loop_passes - at_first) // once, 1)
     for start in range(0, max(found.most, 1), fitting):
         count = min(fitting, found.most - start)
@@ -246,6 +250,14 @@ def _selected(
             "non_max_suppression", (corners, limits), found.state, grid, defines, passes=passes
         )
         yield replace(dispatch, partial=True)
+
+
+def _passes(found: Candidates, lanes: int) -> tuple[int, int]:
+    """Passes through loops of glsl/non_max_suppression.glsl: at first, and for each selection."""
+    join = lanes.bit_length()
+    scan = ceil(found.blocks / lanes) + 1 + join
+    at_first = found.classes * (scan + 1) + 1 + join
+    return at_first, scan + ceil(found.classes / lanes) + 2 + join
 
 
 def _field(
@@ -270,4 +282,6 @@ def _field(
     depth = 2 * ranks.bit_length() + 1
     passes = 4 * (ranks + ranks // 2 * depth + labels * depth + ranks * depth + 4) if labels else 4
     grid = make_grid(output.pixels, output.slices, node.limits)
-    return node.dispatch("detections", (found.state, *reads), output, grid, defines, passes=passes)
+    reads = (found.state, *reads)
+    of_field = node.dispatch("detections", reads, output, grid, defines, passes=passes)
+    return of_field if node.limits.profile.short_loops else of_field.sized("LABELS")

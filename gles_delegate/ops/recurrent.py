@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import ceil, frexp, prod
+from math import ceil, frexp
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -178,7 +178,7 @@ def lstm_layer(
         "CELL_CLIP": clips[0],
         "PROJECTION_CLIP": clips[1],
         "INTEGER": int(integer),
-        "GATES": GATES if prod(node.limits.profile.others[0]) > 4 else GATES // 2,
+        "GATES": GATES if node.limits.profile.large_tiles else GATES // 2,
     }
     if integer:
         if peephole and channels != units:
