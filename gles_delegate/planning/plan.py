@@ -20,6 +20,7 @@ from gles_delegate.planning.fusion import (
 )
 from gles_delegate.planning.lowering import Lowered
 from gles_delegate.planning.memory import Allocation, allocate, live_bytes
+from gles_delegate.planning.normalization import fuse_normalizations
 from gles_delegate.planning.ports import OUTSIDE, Edge, Elements, Port
 
 OperandT = TypeVar("OperandT", bound=Operand)
@@ -140,6 +141,9 @@ def make_plan(
     results = {t: _root(e.value, roots) for _, e in leaving if (t := e.tensor.index) in given}
     kept = {*outside.values(), *outputs.values(), *results.values()}
     dispatches = fuse_elementwise(dispatches, kept, limits)
+    normalized = fuse_normalizations(dispatches, tensors, limits)
+    if normalized != dispatches:
+        dispatches = fuse_elementwise(eliminate_dead_code(normalized, kept), kept, limits)
     dispatches = propagate_copies(dispatches, kept, limits)
     dispatches = fuse_depthwise(eliminate_dead_code(dispatches, kept), kept, limits)
     dispatches = eliminate_dead_code(dispatches, kept)
