@@ -1,4 +1,4 @@
-"""The GPU memory of a plan: its arena, its constants, and bound buffers used in place."""
+"""The GPU memory of a plan: its arena, constants, and bound buffers used in place."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from gles_delegate.closing import Releasable, release_all
-from gles_delegate.dispatch import TEXTURE_WIDTH, Const, Kind, Operand, Value
+from gles_delegate.closing import Releasable, in_any_case, release_all
+from gles_delegate.dispatch import Const, Operand, Value
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.buffers import TexelBuffer, TexelView, read_into
 from gles_delegate.gl.context import GpuContext
@@ -21,15 +22,9 @@ from gles_delegate.planning.memory import Allocation
 from gles_delegate.planning.plan import Plan
 from gles_delegate.report import MemoryReport
 from gles_delegate.runtime.binding import BoundBuffer, Resource
-from gles_delegate.runtime.naming import name_buffer, name_constant
-from gles_delegate.runtime.store import Store, fingerprint
-
-_DTYPES: dict[Kind, type[np.generic]] = {
-    "float": np.float32,
-    "int": np.int32,
-    "half": np.float16,
-}
-"""numpy's type of a lane."""
+from gles_delegate.runtime.constants import DTYPES, Constants, Packed
+from gles_delegate.runtime.naming import name_buffer
+from gles_delegate.runtime.store import Store
 
 
 @dataclass(frozen=True)
@@ -67,25 +62,38 @@ class Buffers:
 
     Args:
         store: Packed constants are loaded from it, and new ones added.
+        constants: Those of the model.
 
     Raises:
         OutOfGpuMemoryError: The driver has no room for the constants.
     """
 
-    def __init__(self, plan: Plan, graph: Graph, gpu: GpuContext, store: Store | None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        graph: Graph,
+        gpu: GpuContext,
+        store: Store | None,
+        constants: Constants,
+    ) -> None:
         self._plan = plan
         self._graph = graph
         self._gpu = gpu
         self._with_images = max(gpu.limits.buffer_texels, gpu.limits.large_texels) > 0
         self._arena: dict[int, TexelBuffer] = {}
         self._views: dict[Allocation, TexelView] = {}
+        self._shared = constants
         self._constants: dict[Const, TexelBuffer] = {}
         self._textures: dict[Const, TexelTexture] = {}
         self.places = self._places({}, {})
         try:
             with gpu.textures() if plan.has_textures else nullcontext():
                 for const in plan.constants:
-                    self._add_constant(const, graph, store)
+                    packed = constants.take(const, graph, store)
+                    if isinstance(packed, TexelTexture):
+                        self._textures[const] = packed
+                    else:
+                        self._constants[const] = packed
         except BaseException:
             self.release()
             raise
@@ -127,17 +135,12 @@ class Buffers:
 
     @property
     def memory(self) -> MemoryReport:
-        """What it holds, and what is bound."""
+        """What it holds, the constants aside, and what is bound."""
         owners = self._plan.owners
-        constants: list[TexelBuffer | TexelTexture] = [
-            *self._constants.values(),
-            *self._textures.values(),
-        ]
         resources = self.places.resources.items()
         return MemoryReport(
             arena=sum(buffer.size for i, buffer in self._arena.items() if i not in owners),
             inputs=sum(buffer.size for i, buffer in self._arena.items() if i in owners),
-            constants=sum(constant.size for constant in constants),
             bound={i: ", ".join(w.bound for w in r.watches) for i, r in resources if r.watches},
         )
 
@@ -157,37 +160,28 @@ class Buffers:
     def texels(self, value: Value) -> Array:
         """Wait for the GPU, and return a value's lanes [slices, pixels, 4]."""
         target = self.places.view(value)
-        array = np.empty((value.slices, value.pixels, 4), _DTYPES[value.kind])
+        array = np.empty((value.slices, value.pixels, 4), DTYPES[value.kind])
         read_into(self._gpu.gl, target.name, array, array.nbytes, target.offset)
         return array
 
     def release(self) -> None:
         """Delete every GL object of ours."""
         owned: tuple[Mapping[Any, Releasable], ...] = (
-            *(self.places.bound, self._views, self._arena),
-            *(self._constants, self._textures),
-        )
+            self.places.bound, self._views, self._arena,
+        )  # fmt: skip
         objects = [made for some in owned for made in some.values()]
+        constants: list[Packed] = [*self._constants.values(), *self._textures.values()]
         self._views, self._arena, self._constants, self._textures = {}, {}, {}, {}
         self.places = self._places({}, {})
-        release_all(objects)
+        deletions = [made.release for made in objects]
+        deletions += [partial(self._shared.give_back, packed) for packed in constants]
+        in_any_case(deletions)
 
     def _places(
         self, resources: Mapping[int, Resource], bound: Mapping[Allocation, TexelView]
     ) -> Places:
         constants = self._constants, self._textures
         return Places(self._plan.allocations, *constants, resources, bound, self._views)
-
-    def _add_constant(self, const: Const, graph: Graph, store: Store | None) -> None:
-        gl, data = self._gpu.gl, _stored_or_packed(const, graph, store)
-        made: TexelBuffer | TexelTexture
-        if const.texture:
-            made = TexelTexture(gl, data, const.kind == "half", TEXTURE_WIDTH)
-            self._textures[const] = made
-        else:
-            made = self._constants[const] = TexelBuffer(gl, data, self._with_images)
-        kind = gl_names.TEXTURE_OBJECT if const.texture else gl_names.BUFFER_OBJECT
-        gl.label(kind, made.name, name_constant(const, graph))
 
     def _in_place(self, resources: Mapping[int, Resource]) -> dict[int, Value]:
         """By tensor index, the values that bound buffers can hold themselves."""
@@ -223,26 +217,3 @@ class Buffers:
         view = TexelView(gl, name, allocation.offset, allocation.size, self._with_images)
         self._views[allocation] = view
         undo.callback(lambda: self._views.pop(allocation).release())
-
-
-def _stored_or_packed(const: Const, graph: Graph, store: Store | None) -> bytes | memoryview:
-    """The bytes of a constant, from the store if it has them."""
-    function = (const.pack.__module__, const.pack.__qualname__)
-    tensors = [graph.tensors[t] for t in const.tensors if t >= 0]
-    # What planning computes depends on shapes and values.
-    made = [bytes(t.data) for t in tensors if t.is_derived and t.data is not None]
-    how = const.tensors, const.shape, const.args, const.kind
-    key = fingerprint(*function, graph.index, *how, *made)
-    known = store.get(key, const.nbytes or 16) if store else None
-    if known is not None:
-        return known
-    data = _packed(const, graph)
-    if store:
-        store.add(key, data)
-    return data
-
-
-def _packed(const: Const, graph: Graph) -> bytes:
-    arrays = [graph.tensors[t].values() if t >= 0 else None for t in const.tensors]
-    packed = np.ascontiguousarray(const.pack(*arrays, *const.args), _DTYPES[const.kind])
-    return packed.tobytes() or bytes(16)

@@ -23,6 +23,7 @@ from gles_delegate.report import (
     list_nodes,
 )
 from gles_delegate.runtime.binding import Binding, TextureBinding
+from gles_delegate.runtime.constants import Constants
 from gles_delegate.runtime.invocation import Invocation
 from gles_delegate.runtime.naming import name_dispatch
 from gles_delegate.runtime.programs import Progress
@@ -96,11 +97,12 @@ class Delegation:
             first._store if part else _store(graph, thread, options, self._half)
         )
         self._variables: Variables = first._variables if part else Variables(graph, thread)
+        self._constants: Constants = first._constants if part else Constants(thread.gpu)
         tuner = None
         if options.inference_preference == InferencePreference.SUSTAINED_SPEED:
             tuner = Tuner(lowerings, thread.gpu, self._half, self._store, progress)
         self._context = SegmentContext(
-            *(thread, lowerings, self._half, self.bindings, self._variables),
+            *(thread, lowerings, self._half, self.bindings, self._variables, self._constants),
             *(tuner, self._store, progress),
         )
         self._segments: list[Segment] = []
@@ -209,7 +211,8 @@ class Delegation:
         if not prepared:
             return MemoryReport()
         parts = self.thread.run(lambda: [segment.memory() for segment in prepared])
-        return sum(parts, MemoryReport(inputs=self._variables.nbytes))
+        shared = MemoryReport(inputs=self._variables.nbytes, constants=self._constants.nbytes)
+        return sum(parts, shared)
 
     def profile(self) -> ProfileReport:
         """Run every prepared segment once more, each dispatch by itself.

@@ -20,6 +20,7 @@ from gles_delegate.planning.plan import make_plan, results_of
 from gles_delegate.planning.ports import Edge, Port
 from gles_delegate.report import MemoryReport
 from gles_delegate.runtime.binding import Binding, Resource, SampledTextures
+from gles_delegate.runtime.constants import Constants
 from gles_delegate.runtime.invocation import Invocation, QueuedInvocation
 from gles_delegate.runtime.programs import Progress
 from gles_delegate.runtime.session import Session
@@ -39,6 +40,7 @@ class SegmentContext:
         bindings: Bound buffers and textures by tensor index; they may change later.
         tuner: Chooses register tiles by measurement; None: the cost model chooses.
         variables: The model's resource variables.
+        constants: Its packed constants.
         store: The on-disk cache of programs and packed constants.
         progress: Called as shaders compile.
     """
@@ -48,6 +50,7 @@ class SegmentContext:
     half: bool
     bindings: Mapping[int, Binding]
     variables: Variables
+    constants: Constants
     tuner: Tuner | None = None
     store: Store | None = None
     progress: Progress | None = None
@@ -387,6 +390,7 @@ class Segment:
         if context.tuner is not None:
             lowered = context.tuner.tuned(lowered, self._nodes)
         plan = make_plan(lowered, self._nodes, gpu.limits, context.half, ports)
-        session = Session(plan, lowered.graph, gpu, resources, context.store, context.progress)
+        shared = context.store, context.progress, context.constants
+        session = Session(plan, lowered.graph, gpu, resources, *shared)
         self._thread.own(session)
         return session

@@ -20,6 +20,7 @@ from gles_delegate.report import MemoryReport
 from gles_delegate.runtime.binding import Resource, SampledTextures
 from gles_delegate.runtime.buffers import Buffers
 from gles_delegate.runtime.commands import Recorder
+from gles_delegate.runtime.constants import Constants
 from gles_delegate.runtime.naming import name_dispatch, name_program, name_tensor
 from gles_delegate.runtime.programs import Programs, Progress
 from gles_delegate.runtime.store import Store
@@ -33,6 +34,7 @@ class Session:
         resources: Bound buffers and textures of inputs and outputs with a port of their own.
         store: Programs and packed constants are loaded from it, and new ones added.
         progress: Called as shaders compile.
+        constants: Those of the model, to share; None: it has its own.
 
     Attributes:
         states: Of `inputs`, those to which a run assigns.
@@ -50,6 +52,7 @@ class Session:
         resources: Mapping[int, Resource] | None = None,
         store: Store | None = None,
         progress: Progress | None = None,
+        constants: Constants | None = None,
     ) -> None:
         self.runs = np.array([0, 0, *np.frombuffer(os.urandom(8), np.int32)], np.int32)
         self._plan = plan
@@ -60,7 +63,7 @@ class Session:
         self._shown: dict[int, Array] = {}
         self._programs = Programs(sources, gpu, store)
         try:
-            self._buffers = Buffers(plan, graph, gpu, store)
+            self._buffers = Buffers(plan, graph, gpu, store, constants or Constants(gpu))
         except BaseException:
             self._programs.release()
             raise
@@ -152,7 +155,7 @@ class Session:
         return tuple(index for index in self._plan.variables if index not in self._resources)
 
     def memory(self) -> MemoryReport:
-        """The memory that it holds, and what is bound."""
+        """The memory that it holds, the constants aside, and what is bound."""
         return replace(
             self._buffers.memory, readback=self._readback.nbytes, programs=self._programs.nbytes
         )

@@ -26,7 +26,7 @@ from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.egl import current_context
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.libegl import Binding, libegl
-from gles_delegate.runtime import buffers, session
+from gles_delegate.runtime import buffers, constants, session
 from tests.support.resources import require_flat
 from tests.support.small import INPUT, allocated, check, expected, run, small_model, tiny_model
 from tests.support.state import State, objects_in
@@ -470,7 +470,9 @@ def break_shader(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
 
 def break_buffer(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     error = gd.OutOfGpuMemoryError("no room")
-    monkeypatch.setattr(buffers, "TexelBuffer", fail_at(count, TexelBuffer, error))
+    failing = fail_at(count, TexelBuffer, error)
+    for module in (buffers, constants):
+        monkeypatch.setattr(module, "TexelBuffer", failing)
 
 
 def break_function(name: str) -> Callable[[pytest.MonkeyPatch, int], None]:

@@ -16,7 +16,7 @@ import pytest
 import gles_delegate as gd
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.program import Program
-from gles_delegate.runtime import buffers, store
+from gles_delegate.runtime import constants, store
 from tests.support.small import check, small_model, tiny_model
 
 pytestmark = pytest.mark.usefixtures("gl")
@@ -28,7 +28,7 @@ class Counts:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.packed = self.compiled = 0
         self.progress: list[tuple[int, int]] = []
-        pack, start = buffers._packed, Program.start
+        pack, start = constants._packed, Program.start
 
         def counted_pack(*arguments: Any) -> bytes:
             self.packed += 1
@@ -38,7 +38,7 @@ class Counts:
             self.compiled += not program._started
             start(program)
 
-        monkeypatch.setattr(buffers, "_packed", counted_pack)
+        monkeypatch.setattr(constants, "_packed", counted_pack)
         monkeypatch.setattr(Program, "start", counted_start)
 
     def start(

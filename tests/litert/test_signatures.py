@@ -225,6 +225,31 @@ def test_memory_and_profile_have_all_subgraphs(host: Host) -> None:
         assert len(delegate.profile()) == dispatches
 
 
+@both_hosts
+def test_subgraphs_share_weights(host: Host) -> None:
+    """Of the same bytes of the file they have one buffer, until the last of them is released."""
+
+    def build(b: ModelBuilder) -> list[int]:
+        x, matrix = b.input(SHAPE, name="x"), b.constant(weights(0))
+        bias = b.constant(np.zeros(5, np.float32))
+        b.tensors[matrix]["buffer"], b.tensors[bias]["buffer"] = 1, 2
+        return [b.op("FULLY_CONNECTED", [x, matrix, bias], [SHAPE])]
+
+    b = ModelBuilder()
+    b.subgraph(build)
+    outputs = build(b)
+    signatures = {f"number {i}": ({"x": 0}, {"y": 3}, i) for i in range(2)}
+    content = b.build(outputs, signatures=signatures)
+    wide = np.concatenate([X, X])
+    with gd.GpuDelegate(model=content) as delegate:
+        interpreter = host(delegate, content)
+        sizes = []
+        for key, x in (("number 0", X), ("number 1", X), ("number 0", wide), ("number 1", wide)):
+            check(interpreter, content, key, x)
+            sizes.append(delegate.memory().constants)
+        assert sizes == sizes[:1] * 4
+
+
 def test_runners_go_on_with_another_delegate() -> None:
     content = model(1, 1)
     with gd.GpuDelegate() as delegate:

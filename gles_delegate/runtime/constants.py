@@ -1,0 +1,129 @@
+"""Packed constants on the GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from gles_delegate.dispatch import TEXTURE_WIDTH, Const, Kind
+from gles_delegate.gl import functions as gl_names
+from gles_delegate.gl.buffers import TexelBuffer
+from gles_delegate.gl.context import GpuContext
+from gles_delegate.gl.texture import TexelTexture
+from gles_delegate.model.graph import Array, Graph
+from gles_delegate.runtime.naming import name_constant
+from gles_delegate.runtime.store import Store, fingerprint
+
+DTYPES: dict[Kind, type[np.generic]] = {
+    "float": np.float32,
+    "int": np.int32,
+    "half": np.float16,
+}
+"""numpy's type of a lane."""
+
+Packed: TypeAlias = TexelBuffer | TexelTexture
+
+
+@dataclass
+class _Shared:
+    """A packed constant, how many sessions have it, and the data it was packed from.
+
+    Data that is kept has an address of its own.
+    """
+
+    packed: Packed
+    data: tuple[Array | None, ...]
+    users: int = 0
+
+
+class Constants:
+    """The packed constants of a model, which its sessions share, as long as one has them.
+
+    Subgraphs have their own tensors for weights that they share, with the same bytes of the file.
+    Every method runs on the delegate's thread, inside the guard.
+    """
+
+    def __init__(self, gpu: GpuContext) -> None:
+        self._gpu = gpu
+        self._with_images = max(gpu.limits.buffer_texels, gpu.limits.large_texels) > 0
+        self._shared: dict[Hashable, _Shared] = {}
+        self._keys: dict[int, Hashable] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all of them."""
+        return sum(shared.packed.size for shared in self._shared.values())
+
+    def take(self, const: Const, graph: Graph, store: Store | None) -> Packed:
+        """The constant; it stays until it is given back as often.
+
+        Args:
+            store: It is loaded from it, or added.
+
+        Raises:
+            OutOfGpuMemoryError: The driver has no room for it.
+        """
+        key = _key(const, graph)
+        if key not in self._shared:
+            gl, data = self._gpu.gl, _stored_or_packed(const, graph, store)
+            packed: Packed
+            if const.texture:
+                packed = TexelTexture(gl, data, const.kind == "half", TEXTURE_WIDTH)
+            else:
+                packed = TexelBuffer(gl, data, self._with_images)
+            kept = tuple(graph.tensors[t].data for t in const.tensors if t >= 0)
+            self._shared[key] = _Shared(packed, kept)
+            self._keys[id(packed)] = key
+            kind = gl_names.TEXTURE_OBJECT if const.texture else gl_names.BUFFER_OBJECT
+            gl.label(kind, packed.name, name_constant(const, graph))
+        self._shared[key].users += 1
+        return self._shared[key].packed
+
+    def give_back(self, packed: Packed) -> None:
+        """Free it unless others have it."""
+        shared = self._shared[self._keys[id(packed)]]
+        shared.users -= 1
+        if not shared.users:
+            del self._shared[self._keys.pop(id(packed))]
+            packed.release()
+
+
+def _key(const: Const, graph: Graph) -> Hashable:
+    """What the packed bytes follow from."""
+    tensors: list[Hashable] = []
+    for index in const.tensors:
+        tensor = graph.tensors[index] if index >= 0 else None
+        if tensor is None or tensor.data is None:
+            tensors.append(None)
+        else:
+            place = tensor.data.ctypes.data, tensor.data.nbytes
+            tensors.append((place, tensor.dtype, tensor.shape, tensor.quantization))
+            if tensor.sparsity is not None:
+                tensors.append((graph.index, index))
+    return replace(const, tensors=()), tuple(tensors)
+
+
+def _stored_or_packed(const: Const, graph: Graph, store: Store | None) -> bytes | memoryview:
+    """The bytes of a constant, from the store if it has them."""
+    function = (const.pack.__module__, const.pack.__qualname__)
+    tensors = [graph.tensors[t] for t in const.tensors if t >= 0]
+    # What planning computes depends on shapes and values.
+    made = [bytes(t.data) for t in tensors if t.is_derived and t.data is not None]
+    how = const.tensors, const.shape, const.args, const.kind
+    key = fingerprint(*function, graph.index, *how, *made)
+    known = store.get(key, const.nbytes or 16) if store else None
+    if known is not None:
+        return known
+    data = _packed(const, graph)
+    if store:
+        store.add(key, data)
+    return data
+
+
+def _packed(const: Const, graph: Graph) -> bytes:
+    arrays = [graph.tensors[t].values() if t >= 0 else None for t in const.tensors]
+    packed = np.ascontiguousarray(const.pack(*arrays, *const.args), DTYPES[const.kind])
+    return packed.tobytes() or bytes(16)
