@@ -73,6 +73,8 @@ class Profile:
         weight_bytes: Of results of so many pixels at most, weights of 8 bits or less are read as
             int8 from storage blocks or buffer textures, four columns at once. Those of more pixels
             are read often, and unpacking takes longer than loading.
+        weight_nibbles: Of these, those of 4 bits or less are read as int4, eight columns at once:
+            half the memory, and up to twice the instructions, where memory is what they wait for.
         stepped: Convolutions keep addresses and add to them for each input slice, instead of
             computing them from its number.
         occupancy: Invocations that keep all cores busy. Of fewer results, each is shared by several
@@ -99,6 +101,7 @@ class Profile:
     weight_textures: tuple[bool, ...] = (False,)
     weight_pairs: tuple[bool, ...] = (False,)
     weight_bytes: tuple[int, ...] = (8,)
+    weight_nibbles: bool = False
     stepped: bool = False
     occupancy: int = 4096
     half_storage: bool = True
@@ -144,6 +147,7 @@ LLVMPIPE = Profile(
     image_reads=True,
     # A work group is a loop over SIMD vectors.
     shared_pixels=(0, 512),
+    weight_nibbles=True,
     occupancy=0,
     half_storage=False,
 )
@@ -170,13 +174,24 @@ MALI_G = Profile(
     half_products=True,
 )
 _LARGE = ((4, 2), (4, 4), (8, 2), (2, 2))
-DESKTOP = Profile(_LARGE, _LARGE, _LARGE, (8, 4), columns=12, row_loops=True, occupancy=16384)
+DESKTOP = Profile(
+    *(_LARGE, _LARGE, _LARGE, (8, 4)),
+    columns=12,
+    row_loops=True,
+    weight_nibbles=True,
+    occupancy=16384,
+)
 # It reads storage blocks word by word.
 _ADRENO = replace(DESKTOP, image_reads=True, stepped=True)
 ADRENO_7XX = replace(_ADRENO, row_loops=False)
 ADRENO_6XX = replace(_ADRENO, windows=((4, 2), (4, 1)), columns=10, occupancy=4096)
 # Lanes of one slice read the same weights, which Intel then loads once.
-INTEL = Profile(((4, 2), (2, 2)), ((2, 2),), ((2, 2),), (4,), columns=6, lanes=(64, 1))
+INTEL = Profile(
+    *(((4, 2), (2, 2)), ((2, 2),), ((2, 2),), (4,)),
+    columns=6,
+    lanes=(64, 1),
+    weight_nibbles=True,
+)
 
 NAMED: Mapping[str, Profile] = {
     name: value

@@ -356,7 +356,7 @@ def _form(dispatch: Dispatch) -> str:
         "rows looped": by_rows and "KERNEL_H" in dispatch.sizes,
         "weights by texture": dispatch.defines.get("WEIGHT_TEXTURE"),
         "weights in pairs": dispatch.defines.get("WEIGHT_COLUMNS") == 2,
-        "weights in bytes": dispatch.defines.get("WEIGHT_COLUMNS") == 4,
+        "weights in bytes": dispatch.defines.get("WEIGHT_COLUMNS") in (4, 8),
         "constant sizes": not dispatch.sizes,
     }
     return ", ".join(form for form, is_so in forms.items() if is_so)

@@ -1,8 +1,8 @@
 // The product of a register tile with weights, shared by the convolutions.
 //
-// W: the biases of W_SLICES slices, in a multiple of 4 texels; if the columns are int8, the scales of
-// these slices likewise, by which the biases are divided; then for each BLOCK of slices, at each tap
-// and input slice, the 4 columns of every slice of the block, in SLICE_TEXELS texels each. An
+// W: the biases of W_SLICES slices, in a multiple of 4 texels; if the columns are int8 or int4, the
+// scales of these slices likewise, by which the biases are divided; then for each BLOCK of slices, at
+// each tap and input slice, the 4 columns of every slice of the block, in SLICE_TEXELS texels each. An
 // invocation computes PIXELS pixels of SLICES slices.
 #ifndef LIB_PRODUCT
 #define LIB_PRODUCT
@@ -19,7 +19,13 @@
 #include "lib/shared.glsl"
 #include "lib/weights.glsl"
 
+#if WEIGHT_COLUMNS == 8
+#define SLICE_TEXELS 1  // half texels
+#define FIRST_MATRIX (4 * BIAS_TEXELS)
+#else
 #define SLICE_TEXELS (4 / WEIGHT_COLUMNS)
+#define FIRST_MATRIX (WEIGHT_COLUMNS == 4 ? 2 * BIAS_TEXELS : BIAS_TEXELS)
+#endif
 #define BIAS_TEXELS ((W_SLICES + 3) / 4 * 4)
 
 WEIGHT_INPUT(W)
@@ -54,8 +60,8 @@ void start_with_biases(out vec4 sum[PIXELS][SLICES], int row) {
 // The first texel of the weights for input slice `k`, counted over all `taps`; those for the next
 // slice lie SLICE_TEXELS * BLOCK further on.
 int first_weight(int row, int taps, int k) {
-  return BIAS_TEXELS * (WEIGHT_COLUMNS == 4 ? 2 : 1) +
-         ((row / BLOCK * (taps * IN_SLICES) + k) * BLOCK + row % BLOCK) * SLICE_TEXELS;
+  int slices = (row / BLOCK * (taps * IN_SLICES) + k) * BLOCK + row % BLOCK;
+  return FIRST_MATRIX + slices * SLICE_TEXELS;
 }
 
 // Adds the product of an input slice `v` and the weights from texel `w` on.
@@ -86,7 +92,7 @@ void store_tile(vec4 sum[PIXELS][SLICES], TILE tile, int slice) {
   }
   if (REDUCTION_LANE > 0) return;
 #endif
-#if WEIGHT_COLUMNS == 4
+#if WEIGHT_COLUMNS >= 4
 #pragma unroll
   for (int s = 0; s < SLICES; ++s) {
     vec4 scale = bias_of(LOAD_WEIGHT(W, weight_place(BIAS_TEXELS + weight_row(slice) + s), 0));

@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import gles_delegate as gd
 from tests.support.oracle import (
     assert_close,
     gles_interpreter,
+    in_ours,
     litert_interpreter,
     run,
     run_gles,
@@ -115,3 +117,14 @@ def test_weights_with_a_scale_for_each_block(op: str, dtype: str) -> None:
     np.testing.assert_allclose(ours, expected, atol=1e-5)
     (theirs,) = run_litert(content, [x])
     assert np.abs(ours - theirs).max() < 0.02 * np.abs(theirs).max()
+
+
+@pytest.mark.parametrize(("dtype", "bits"), [("int8", 8), ("int4", 4), ("int2", 4)])
+def test_weights_stay_small(dtype: str, bits: int) -> None:
+    """On the GPU too, where a few rows are multiplied by them."""
+    steps, scales = np.ones((64, 5), np.int8), np.full(64, 0.1, np.float32)
+    content = model("FULLY_CONNECTED", steps, scales, 0, dtype)
+    with gd.GpuDelegate() as delegate:
+        in_ours(delegate, content)
+        # With the biases and the scales; 5 inputs take two slices.
+        assert delegate.memory().constants == 64 * 8 * bits // 8 + 2 * 64 * 4

@@ -81,6 +81,22 @@ def conv_weight_bytes(
     return np.concatenate([header.view(np.int32), columns.astype(np.int8).view(np.int32)])
 
 
+def conv_weight_nibbles(
+    weights: Array,
+    bias: Array | None,
+    groups: int,
+    slices: int,
+    block: int,
+    scales: tuple[float, ...],
+) -> Array:
+    """`conv_weight_bytes` with int4 columns, eight in a texel."""
+    packed = conv_weight_bytes(weights, bias, groups, slices, block, scales)
+    header, columns = np.split(packed, [8 * bias_texels(slices)])
+    steps = _pad(columns.view(np.uint8) & 15, 0, 32)
+    pairs = steps[::2] | steps[1::2] << 4
+    return np.concatenate([header, pairs.view(np.int32)])
+
+
 def depthwise_weights(weights: Array, bias: Array | None) -> Array:
     """[1, H, W, O], [O] -> biases [slices, 4], then [slices, H * W, 4]."""
     outputs = weights.shape[3]

@@ -168,7 +168,7 @@ def packed_constants(
 def with_small_weights(
     dispatch: DispatchT, limits: Limits, tensors: Sequence[Tensor], half: bool
 ) -> DispatchT:
-    """Read weights as float16 or int8 where they may be, and where that pays.
+    """Read weights as float16, int8 or int4 where they may be, and where that pays.
 
     Args:
         half: Precision may be lost, so all may be float16.
@@ -199,11 +199,13 @@ def with_small_weights(
         if in_bytes:
             pack: Callable[..., Array] = packing.conv_weight_bytes
             args, per_texel, header = (*read.args, weights.quantization.scales), 4, 2 * first
+            if profile.weight_nibbles and weights.dtype != "int8":
+                pack, per_texel = packing.conv_weight_nibbles, 8
         elif in_pairs and may_be_half(weights.index):
             pack, args, per_texel, header = packing.conv_weight_pairs, read.args, 2, first
         else:
             continue
-        shape = (header + columns // per_texel, 4)
+        shape = (header + ceil(columns / per_texel), 4)
         reads[i] = replace(read, pack=pack, args=args, shape=shape, kind="int", texture=False)
         defines = {**defines, "WEIGHT_COLUMNS": per_texel, "WEIGHT_TEXTURE": 0}
     return replace(dispatch, reads=tuple(reads), defines=defines)
