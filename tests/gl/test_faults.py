@@ -260,6 +260,7 @@ def test_a_lost_context_is_closed_and_a_new_delegate_runs(
     interpreter = allocated(delegate)
     check(interpreter)
     invocation = interpreter.invoke_async()
+    delegate.memory()  # by then an own thread has started the run
     destroyed = []
     destroy = libegl().eglDestroyContext
     with monkeypatch.context() as patch:

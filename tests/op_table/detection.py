@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 from flatbuffers import flexbuffers
 
-from tests.op_table.base import Attributes, Cases, Op
+from tests.op_table.base import Attributes, Op
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import quantization
 
@@ -153,7 +153,7 @@ def suppression_cases() -> Iterator[Attributes]:
         yield dict(boxes=20, least=least)
     yield dict(boxes=20, flat=True, most=8)
     yield dict(boxes=20, flat=True, most=30, least=0.8)
-    for runtime in ((3,), (4,), (3, 4)):
+    for runtime in ((2,), (3,), (4,), (3, 4)):
         yield dict(boxes=20, runtime=runtime)
 
 
@@ -177,9 +177,3 @@ OPS: dict[str, Op] = {
     SUPPRESSION[0]: Op(suppression, suppression_cases, suppression_random),
     SUPPRESSION[1]: Op(suppression, soft_cases, suppression_random),
 }
-
-LEFT_TO_LITERT: Cases = (
-    (SUPPRESSION[0], dict(boxes=5, runtime=(2,))),  # the sizes depend on data
-    (SUPPRESSION[1], dict(boxes=5, runtime=(2,))),
-)
-"""LiteRT runs these, and the delegate leaves them to it."""

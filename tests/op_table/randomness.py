@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tests.op_table.base import Attributes, Cases, Op, random_dims
+from tests.op_table.base import Attributes, Op, random_dims
 from tests.op_table.typed import scalar
 from tests.support.sketch import Dims, Sketch
 
@@ -67,9 +67,3 @@ OPS: dict[str, Op] = {
     "RANDOM_STANDARD_NORMAL": Op(numbers, numbers_cases, numbers_random),
     "MULTINOMIAL": Op(multinomial, multinomial_cases, multinomial_random),
 }
-
-LEFT_TO_LITERT: Cases = (
-    ("RANDOM_UNIFORM", dict(shape=(3, 4), runtime=True)),
-    ("MULTINOMIAL", dict(x=(3, 4), count=2, runtime=True)),
-)
-"""The sizes of these depend on data."""

@@ -138,6 +138,7 @@ def transpose(
 
 def transpose_cases() -> Iterator[Attributes]:
     yield dict(x=(3, 5, 2), perm=(2, 0, 1))
+    yield dict(x=(2, 3), perm=(1, 0), runtime=True)
     for rank in range(1, 5):
         for perm in itertools.permutations(range(rank)):
             yield dict(x=X[:rank], perm=perm)
@@ -276,6 +277,7 @@ def dilate(
 
 def dilate_cases() -> Iterator[Attributes]:
     yield dict(x=(2, 3, 5), by=(2, 1, 3))
+    yield dict(x=(2, 3), by=(1, 2), runtime=True)
     for rank, constant in itertools.product(range(1, 6), (False, True)):
         yield dict(x=X[:rank], by=(2, 1, 3, 1, 2)[:rank], constant=constant)
         yield dict(x=X[:rank], by=(1,) * (rank - 1) + (4,), constant=constant)
@@ -309,8 +311,6 @@ OPS: dict[str, Op] = {
 # Bytes that mean something else where they are moved to, and what is known only at run time.
 LEFT_TO_LITERT: Cases = (
     ("RESHAPE (other types)", dict(x=(2, 3), to=(6,), dtype="int8", scale=0.5)),
-    ("TRANSPOSE", dict(x=(2, 3), perm=(1, 0), runtime=True)),
-    ("DILATE", dict(x=(2, 3), by=(1, 2), runtime=True)),
 )
 
 

@@ -161,6 +161,7 @@ def sparse_to_dense_cases() -> Iterator[Attributes]:
     yield dict(at=(1,), shape=(6,), one=True, other=-1.5)
     yield dict(at=(1, 2), shape=(3, 8), one=True)
     yield dict(at=(0,), shape=(6,), other=2)
+    yield dict(at=(3, 1), shape=(4,), runtime_shape=True)
 
 
 def sparse_to_dense_random(rng: random.Random) -> Attributes:
@@ -181,5 +182,4 @@ OPS: dict[str, Op] = {
 LEFT_TO_LITERT: Cases = (
     ("SEGMENT_SUM", dict(x=(3, 2), ids=(0, 0, 1), runtime=True)),
     ("SCATTER_ND", dict(at=(3, 1), shape=(4, 2), runtime_shape=True)),
-    ("SPARSE_TO_DENSE", dict(at=(3, 1), shape=(4,), runtime_shape=True)),
 )
