@@ -1,21 +1,13 @@
-"""Models on Ray: batch inference with Ray Data, and a service with Ray Serve.
-
-Needs the extra ``ray``. Scheduling, retries, data and shutdown are Ray's; here is what actors do.
-"""
+"""Ray Data: a model on the batches of a dataset."""
 
 from __future__ import annotations
 
-import asyncio
-import fcntl
 import io
-import json
 import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from tempfile import gettempdir, mkdtemp
-from typing import IO, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import ray
@@ -23,13 +15,13 @@ from PIL import Image
 
 from gles_delegate.delegate import GpuDelegate
 from gles_delegate.errors import DelegateError
-from gles_delegate.gl.egl import list_devices
 from gles_delegate.image.pictures import PICTURES, as_tensor, picture_mode
 from gles_delegate.image.transform import picture_transform
 from gles_delegate.interpreter import Interpreter
 from gles_delegate.model.graph import Array
 from gles_delegate.model.metadata import TensorMetadata
 from gles_delegate.options import GpuDelegateOptions
+from gles_delegate.ray.actors import cache_folder, device_of_actor, take_processors
 
 log = logging.getLogger("gles_delegate")
 
@@ -38,9 +30,6 @@ Model: TypeAlias = Any
 
 Batch: TypeAlias = "dict[str, Array]"
 """A column for each name, as Ray Data has it in batch format "numpy"."""
-
-_held: list[IO[bytes]] = []
-"""The lock files of this process's processors; closed when it ends."""
 
 
 class Predictor:
@@ -94,13 +83,15 @@ class Predictor:
         std: float | None = None,
         options: GpuDelegateOptions | None = None,
     ) -> None:
-        _take_processors()
+        take_processors()
         options = options or GpuDelegateOptions()
         options = replace(
             options,
             own_thread=True,
-            serialization_dir=options.serialization_dir or _cache(),
-            device_index=_device() if options.device_index is None else options.device_index,
+            serialization_dir=options.serialization_dir or cache_folder(),
+            device_index=device_of_actor()
+            if options.device_index is None
+            else options.device_index,
         )
         self._mean, self._std = mean, std
         self._delegate = GpuDelegate(options)
@@ -319,266 +310,3 @@ def _arguments(model: Model) -> dict[str, Any]:
     if isinstance(model, bytes | bytearray | memoryview):
         return {"model_content": bytes(model)}
     return {"model_path": os.fspath(model)}
-
-
-def _cache() -> Path:
-    """The folder of this user's compiled programs on this machine."""
-    folder = Path(gettempdir(), f"gles_delegate-{os.getuid()}")
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return folder if folder.stat().st_uid == os.getuid() else Path(mkdtemp())
-
-
-def _is_actor() -> bool:
-    return ray.is_initialized() and ray.get_runtime_context().get_actor_id() is not None
-
-
-def _device() -> int | None:
-    """The index of the device that Ray gives the actor; None: the best of any.
-
-    GPUs are numbered as EGL lists hardware devices. An actor without a GPU takes the CPU.
-    """
-    if not _is_actor():
-        return None
-    given = ray.get_runtime_context().get_accelerator_ids().get("GPU", [])
-    nodes = (*Path("/dev").glob("dri/renderD*"), *Path("/dev").glob("nvidia[0-9]*"))
-    if not given and not nodes:  # there is the CPU alone
-        return None
-    devices = list_devices()
-    wanted = [device for device in devices if device.software != bool(given)]
-    if given and int(given[0]) < len(wanted):
-        return wanted[int(given[0])].index
-    return wanted[0].index if wanted and not given else None
-
-
-def _take_processors() -> None:
-    """Hold llvmpipe to the processors of the actor, which no other actor of this machine has.
-
-    Mesa reads LP_NUM_THREADS once, before its first context, and its threads may run where the
-    thread that starts them may.
-    """
-    if not _is_actor() or _held:
-        return
-    context: Any = ray.get_runtime_context()
-    given = context.get_assigned_resources().get("CPU", 1)
-    count = max(int(given), 1)
-    os.environ.setdefault("LP_NUM_THREADS", str(count))
-    free: list[int] = []
-    for processor in sorted(os.sched_getaffinity(0)):
-        file = (_cache() / f"processor-{processor}").open("wb")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:  # another actor's
-            file.close()
-            continue
-        _held.append(file)
-        free.append(processor)
-        if len(free) == count:
-            os.sched_setaffinity(0, free)
-            return
-    while _held:  # not enough of its own: the kernel chooses
-        _held.pop().close()
-
-
-def deployment(
-    model: Model,
-    *,
-    batch_size: int = 8,
-    wait: float = 0.01,
-    replicas: int = 1,
-    num_cpus: float = 1,
-    num_gpus: float = 0,
-    **arguments: Any,
-) -> Any:
-    """A service of a model over HTTP, for ``serve.run``.
-
-    GET tells the inputs and outputs. POST takes one row: a picture as the body, of the content type
-    image/..., or JSON with the inputs by name, ``{"x": [[1, 2], [3, 4]]}``. It answers
-    with JSON: the results of `Predictor` for that row, by name. What is wrong with a request is
-    said in ``{"error": ...}``, with the status 400, 405 or 415.
-
-    Rows that come at about the same time are computed together.
-
-    Args:
-        batch_size: The most rows that are computed together.
-        wait: The seconds for which a row waits for others.
-        replicas, num_cpus, num_gpus: How many actors Ray has, and what each of them gets.
-        **arguments: See `Predictor`.
-
-    Returns:
-        A `ray.serve.Application`.
-    """
-    from ray import serve
-
-    class Service:
-        def __init__(self) -> None:
-            self._predictor = Predictor(model, **arguments)
-
-        def check_health(self) -> None:
-            self._predictor.check()
-
-        async def __call__(self, request: Any) -> Any:
-            from starlette.responses import JSONResponse
-
-            if request.method == "GET":
-                both = {"inputs": self._predictor.inputs, "outputs": self._predictor.outputs}
-                return JSONResponse({k: _outline(details) for k, details in both.items()})
-            try:
-                if request.method != "POST":
-                    raise _Refused(405, f"expected GET or POST, found {request.method}")
-                kind = request.headers.get("content-type", "")
-                feeds = _row(self._predictor, kind, await request.body())
-            except _Refused as error:
-                return JSONResponse({"error": str(error)}, error.status)
-            results = await self._compute(feeds)
-            return JSONResponse({name: _plain(array) for name, array in results.items()})
-
-        @serve.batch(max_batch_size=batch_size, batch_wait_timeout_s=wait)  # type: ignore[untyped-decorator]
-        async def _compute(self, rows: list[Batch]) -> list[Batch]:
-            together = {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
-            results = await asyncio.to_thread(self._predictor.compute, together)
-            return [{n: array[i] for n, array in results.items()} for i in range(len(rows))]
-
-    return serve.deployment(
-        Service,
-        name=Path(os.fspath(model)).stem if isinstance(model, str | os.PathLike) else "model",
-        num_replicas=replicas,
-        ray_actor_options={"num_cpus": num_cpus, "num_gpus": num_gpus},
-    ).bind()
-
-
-class _Refused(Exception):
-    """A request that cannot be answered, and the status that says so."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-def _row(predictor: Predictor, kind: str, body: bytes) -> Batch:
-    """The inputs of a request's one row.
-
-    Raises:
-        _Refused: There is none.
-    """
-    kind = kind.partition(";")[0].strip().lower()
-    if kind.startswith("image/"):
-        if len(predictor.inputs) != 1:
-            names = sorted(predictor.inputs)
-            raise _Refused(415, f"expected JSON with the inputs {names}, found a picture")
-        batch: dict[str, Any] = {"image": [body]}
-    elif kind == "application/json":
-        try:
-            given = json.loads(body)
-        except ValueError as error:
-            raise _Refused(400, f"expected JSON, found what is none: {error}") from error
-        if not isinstance(given, dict):
-            names = sorted(predictor.inputs)
-            raise _Refused(400, f"expected an object with the inputs {names}")
-        batch = {
-            name: [_typed(name, value, predictor.inputs[name]["dtype"])]
-            for name, value in given.items()
-            if name in predictor.inputs
-        }
-        unknown = given.keys() - batch.keys()
-        if unknown:
-            names = sorted(predictor.inputs)
-            raise _Refused(400, f"expected the inputs {names}, found {sorted(unknown)} as well")
-    else:
-        raise _Refused(415, f"expected image/... or application/json, found {kind!r}")
-    try:
-        feeds = predictor.prepare(batch)
-    except ValueError as error:
-        raise _Refused(400, str(error)) from error
-    for name, array in feeds.items():
-        wanted = predictor.inputs[name]["shape"][1:].tolist()
-        if list(array.shape[1:]) != wanted:
-            found = list(array.shape[1:])
-            raise _Refused(400, f"expected the shape {wanted} of the input {name!r}, found {found}")
-    return feeds
-
-
-def _typed(name: str, value: Any, dtype: Any) -> Array:
-    """A value of JSON as an array of a type that holds it."""
-    try:
-        array = np.asarray(value)
-        if array.dtype.kind not in "biuf":
-            raise ValueError(f"elements of {array.dtype}")
-        typed = array.astype(dtype)
-        if np.dtype(dtype).kind in "biu" and (typed != array).any():
-            raise ValueError("numbers out of its range")
-        return typed
-    except (ValueError, OverflowError) as error:
-        what = f"numbers of {np.dtype(dtype).name} for the input {name!r}"
-        raise _Refused(400, f"expected {what}, found {error}") from error
-
-
-def _outline(details: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Names, types and shapes of rows."""
-    return {
-        name: {"dtype": np.dtype(d["dtype"]).name, "shape": d["shape"][1:].tolist()}
-        for name, d in details.items()
-    }
-
-
-def _plain(array: Array) -> Any:
-    """A result as JSON, which has no NaN and infinity."""
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        finite = array.astype(object)
-        finite[~np.isfinite(array)] = None
-        return finite.tolist()
-    return array.tolist()
-
-
-class PictureFiles:
-    """For Ray Data: the rows of a table for a batch of paths of pictures.
-
-    Args:
-        model, **arguments: See `Predictor`.
-    """
-
-    def __init__(self, model: Model, **arguments: Any) -> None:
-        self._predictor = Predictor(model, **arguments)
-
-    def __call__(self, batch: Mapping[str, Any]) -> Any:
-        """A table with "path", "error", which says why a picture is not read, and the results.
-
-        Results of more than one number are lists, with their shape beside them.
-        """
-        import pyarrow as pa
-
-        paths = [str(path) for path in batch["path"]]
-        pictures, errors = zip(*map(self._read, paths), strict=True)
-        good = [i for i, error in enumerate(errors) if error is None]
-        (name,) = self._predictor.inputs
-        read = np.concatenate([pictures[i] for i in good]) if good else None
-        results = self._predictor.compute({name: read}) if read is not None else {}
-        place = {row: i for i, row in enumerate(good)}
-        table: dict[str, Any] = {"path": pa.array(paths), "error": pa.array(errors, pa.string())}
-        for what in self._columns:
-            found = results.get(what)
-            rows = [
-                found[place[i]].reshape(-1).tolist() if found is not None and i in place else None
-                for i in range(len(paths))
-            ]
-            table[what] = pa.array(rows, pa.list_(self._columns[what]))
-        return pa.table(table)
-
-    @property
-    def _columns(self) -> dict[str, Any]:
-        """The types of the results."""
-        import pyarrow as pa
-
-        if self._predictor.top:
-            return {"labels": pa.string(), "scores": pa.float32()}
-        return {
-            name: pa.from_numpy_dtype(details["dtype"])
-            for name, details in self._predictor.outputs.items()
-        }
-
-    def _read(self, path: str) -> tuple[Array | None, str | None]:
-        """A picture as the model's input, or why it is none."""
-        try:
-            ((_, array),) = self._predictor.prepare({"image": [Path(path).read_bytes()]}).items()
-        except (OSError, ValueError) as error:
-            return None, str(error)
-        return array, None
