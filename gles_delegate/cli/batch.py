@@ -20,6 +20,7 @@ from gles_delegate.cli.common import (
     std_option,
     wrong_usage,
 )
+from gles_delegate.errors import DelegateError
 from gles_delegate.image.transform import picture_transform
 from gles_delegate.model.metadata import read_metadata
 from gles_delegate.model.reader import read_file
@@ -97,6 +98,11 @@ def batch(
         )
         try:
             results.write_parquet(str(output.absolute()), mode="append")
+        except ray.exceptions.RayError as error:
+            cause: BaseException = error
+            while (deeper := getattr(cause, "cause", None) or cause.__cause__) is not None:
+                cause = deeper
+            raise DelegateError(f"a worker failed: {type(cause).__name__}: {cause}") from error
         except KeyboardInterrupt:
             print(
                 f"stopped with {len(_done(output))} of {len(paths)} pictures done; the same "

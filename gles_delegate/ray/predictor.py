@@ -47,9 +47,9 @@ class Predictor:
     1, 3 or 4] of uint8, or files of pictures as bytes. They are stretched to the input's size, and
     normalized as the model's metadata says; see `ImageTransform.for_input`.
 
-    Rows are computed together if the model can be resized to the batch, otherwise in parts as
-    large as the model's own batch. A last, smaller batch is padded, so it compiles nothing. Results
-    do not depend on that.
+    Rows are computed together if the model can be resized to the batch, and gives the same results
+    then, otherwise in parts as large as the model's own batch. A last, smaller batch is padded, so
+    it compiles nothing. Rows may be whole inputs as well, of a model without a batch.
 
     On llvmpipe an actor uses as many processors as Ray gives it (`num_cpus`), and each actor of a
     node others. With `num_gpus`, it takes the device of the GPU that Ray gives it. Programs
@@ -128,7 +128,7 @@ class Predictor:
         self.top = top
         self._labels = self._class_names(labels) if top else ()
         self._rows = 0
-        self._resizes = True
+        self._resizes: bool | None = None
 
     def __call__(self, batch: Mapping[str, Any]) -> Batch:
         """Add the results to a batch.
@@ -194,6 +194,10 @@ class Predictor:
         inner = shape[1:]
         if not rows:
             return np.zeros((0, *inner), dtype)
+        if all(isinstance(row, np.ndarray) for row in rows):
+            kinds = {(row.dtype, row.shape) for row in rows}
+            if kinds == {(dtype, shape)} and shape[:1] != (1,):
+                return np.stack(rows)  # whole inputs, of a model without a batch
         plain = all(
             isinstance(row, np.ndarray) and row.dtype == dtype and row.ndim == len(inner)
             for row in rows
@@ -216,14 +220,17 @@ class Predictor:
 
     def _in_parts(self, feeds: Mapping[str, Array], rows: int) -> Batch:
         """The outputs [rows, ...] of inputs [rows, ...]."""
+        name, details = next(iter(self._inputs.items()))
+        own = tuple(details["shape"].tolist())
+        if feeds[name].ndim > len(own) or not own:  # without a dimension for rows
+            results = [self._run({n: a[i] for n, a in feeds.items()}) for i in range(rows)]
+            return {str(n): np.stack([result[n] for result in results]) for n in self._outputs}
         self._rows = max(self._rows, rows, 1)
+        size = max(own[0], 1)
+        if self._resizes is None and rows:
+            self._resizes = self._rows <= size or self._can_be_resized(feeds, rows, size)
         if self._resizes and rows:
-            try:
-                return self._part(feeds, rows, self._rows)
-            except (DelegateError, RuntimeError, _NotResized) as error:
-                log.info("rows are computed in parts, as the model has one batch size: %s", error)
-                self._resizes = False
-        size = max(int(next(iter(self._inputs.values()))["shape"][0]), 1)
+            return self._part(feeds, rows, max(self._rows, size))
         parts = [
             self._part({n: a[i : i + size] for n, a in feeds.items()}, min(size, rows - i), size)
             for i in range(0, rows, size)
@@ -233,18 +240,36 @@ class Predictor:
             parts = [{name: found[:0] for name, found in self._part(one, 1, size).items()}]
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
+    def _can_be_resized(self, feeds: Mapping[str, Array], rows: int, size: int) -> bool:
+        """Whether rows have the same results among more rows than the model's own batch has."""
+        first = min(rows, size)
+        alone = self._part({n: array[:first] for n, array in feeds.items()}, first, size)
+        try:
+            together = self._part(feeds, rows, self._rows)
+        except (DelegateError, RuntimeError, ValueError) as error:
+            log.info("rows are computed in parts, as the model has one batch size: %s", error)
+            return False
+        return all(_agree(array, together[name][:first]) for name, array in alone.items())
+
     def _part(self, feeds: Mapping[str, Array], rows: int, size: int) -> Batch:
-        """The outputs of so many rows, computed as `size` rows."""
+        """The outputs of so many rows, computed as `size` rows.
+
+        Raises:
+            ValueError: The outputs do not have as many rows.
+        """
         padding = size - rows
         padded = {
             name: np.concatenate([array, array[-1:].repeat(padding, 0)]) if padding else array
             for name, array in feeds.items()
         }
-        results = self._run(padded)
+        results = {str(name): array for name, array in self._run(padded).items()}
+        if size == 1:  # an output may lack the dimension for rows
+            own = {name: details["shape"].tolist() for name, details in self._outputs.items()}
+            return {n: a if own[n][:1] == [1] else a[np.newaxis] for n, a in results.items()}
         if any(not a.ndim or a.shape[0] != size for a in results.values()):
             shapes = {name: list(array.shape) for name, array in results.items()}
-            raise _NotResized(f"outputs of shapes {shapes} for {size} rows")
-        return {str(name): array[:rows] for name, array in results.items()}
+            raise ValueError(f"expected outputs of {size} rows, found the shapes {shapes}")
+        return {name: array[:rows] for name, array in results.items()}
 
     def _likeliest(self, scores: Array) -> Batch:
         """The labels and scores of the likeliest classes."""
@@ -277,8 +302,14 @@ class Predictor:
         return {n: of.get(d["index"], TensorMetadata()) for n, d in self._inputs.items()}
 
 
-class _NotResized(Exception):
-    """The model's outputs do not follow the batch."""
+def _agree(one: Array, other: Array) -> bool:
+    """Whether results are the same but for rounding."""
+    if one.shape != other.shape:
+        return False
+    if one.dtype.kind != "f":
+        return bool((np.abs(one.astype(np.int64) - other.astype(np.int64)) <= 1).all())
+    scale = float(np.abs(one[np.isfinite(one)]).max(initial=1))
+    return np.allclose(one, other, rtol=0, atol=1e-3 * scale, equal_nan=True)
 
 
 def _described(row: Any) -> str:
