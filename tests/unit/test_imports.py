@@ -18,7 +18,7 @@ LEVELS = (
     {"closing", "errors", "limits", "options", "report", "version"},
     {"model", "gl"},
     {"dispatch", "image", "litert"},
-    {"ops", "shaders"},
+    {"ops", "shaders", "vision"},
     {"planning"},
     {"runtime"},
     {

@@ -1,0 +1,39 @@
+"""From the tensors of a network to boxes, points and masks on a picture, in numpy.
+
+Functions are pure, and what changes from frame to frame is a frozen dataclass. Only drawing needs
+Pillow.
+"""
+
+from gles_delegate.vision.detection import (
+    FACE_DETECTOR,
+    PALM_DETECTOR,
+    POSE_DETECTOR,
+    POSE_DETECTOR_128,
+    AnchorOptions,
+    Detection,
+    Detector,
+    box_overlaps,
+    decode_boxes,
+    detect,
+    select_detections,
+    sigmoid,
+    ssd_anchors,
+    suppress,
+)
+
+__all__ = [
+    "FACE_DETECTOR",
+    "PALM_DETECTOR",
+    "POSE_DETECTOR",
+    "POSE_DETECTOR_128",
+    "AnchorOptions",
+    "Detection",
+    "Detector",
+    "box_overlaps",
+    "decode_boxes",
+    "detect",
+    "select_detections",
+    "sigmoid",
+    "ssd_anchors",
+    "suppress",
+]

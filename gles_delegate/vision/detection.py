@@ -1,0 +1,365 @@
+"""Detectors: anchors, boxes and scores from raw outputs, non-maximum suppression.
+
+Positions are (x, y) as shares of a picture, 0 to 1 from its top left corner; boxes are (left, top,
+right, bottom). Objects at a picture's edge have positions outside 0 to 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TypeAlias
+
+import numpy as np
+
+from gles_delegate.image.transform import ImageTransform, Size
+from gles_delegate.model.graph import Array
+
+Box: TypeAlias = tuple[float, float, float, float]
+"""Left, top, right and bottom."""
+Point: TypeAlias = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class AnchorOptions:
+    """The grid of boxes that an SSD predicts offsets from (Liu et al. 2016, section 2.2).
+
+    It follows MediaPipe's SsdAnchorsCalculator, without its multiscale (RetinaNet) anchors.
+
+    Attributes:
+        size: Height and width of the network's input, in pixels.
+        strides: Pixels between anchors, one a layer. Neighbouring layers of the same stride share a
+            grid.
+        min_scale: Size of anchors of the first layer, as a share of the input. Those of the layers
+            between are interpolated.
+        max_scale: The same of the last layer.
+        aspect_ratios: Width by height; an anchor for each.
+        interpolated_aspect_ratio: That of an anchor whose size is the geometric mean of this
+            layer's and the next one's. 0: no such anchor.
+        reduced_lowest_layer: The first layer has three anchors: ratio 1 of size 0.1, 2 and 0.5.
+        fixed_size: All anchors are as large as the input.
+
+    Raises:
+        ValueError: Sizes, strides or ratios are not positive, or there are no strides.
+    """
+
+    size: Size
+    strides: tuple[int, ...]
+    min_scale: float = 0.2
+    max_scale: float = 0.95
+    aspect_ratios: tuple[float, ...] = (1.0,)
+    interpolated_aspect_ratio: float = 1.0
+    reduced_lowest_layer: bool = False
+    fixed_size: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.strides or min((*self.size, *self.strides, *self.aspect_ratios)) <= 0:
+            raise ValueError(
+                f"expected strides, and a size and aspect ratios above 0, found {self!r}"
+            )
+
+
+def ssd_anchors(options: AnchorOptions) -> Array:
+    """Anchors in the order of an SSD's outputs: by layer, row, column, and shape.
+
+    Returns:
+        Float32 [anchors, 4]: x and y of the centre, width and height, as shares of the input.
+    """
+    last = len(options.strides) - 1
+    low, high = options.min_scale, options.max_scale
+    scales = (
+        [low + (high - low) * i / last for i in range(last + 1)] if last else [(low + high) / 2]
+    )
+    grids = []
+    for stride, group in groupby(range(last + 1), options.strides.__getitem__):
+        shapes: list[Point] = []  # scale, aspect ratio
+        for layer in group:
+            if layer == 0 and options.reduced_lowest_layer:
+                shapes += [(0.1, 1.0), (scales[0], 2.0), (scales[0], 0.5)]
+                continue
+            shapes += [(scales[layer], ratio) for ratio in options.aspect_ratios]
+            if options.interpolated_aspect_ratio > 0:
+                following = 1.0 if layer == last else scales[layer + 1]
+                mean = math.sqrt(scales[layer] * following)
+                shapes.append((mean, options.interpolated_aspect_ratio))
+        rows, columns = (math.ceil(length / stride) for length in options.size)
+        y, x, shape = np.mgrid[:rows, :columns, : len(shapes)].reshape(3, -1)
+        scale, ratio = np.array(shapes)[shape].T
+        width, height = scale * np.sqrt(ratio), scale / np.sqrt(ratio)
+        if options.fixed_size:
+            width, height = np.ones_like(width), np.ones_like(height)
+        grids.append(np.column_stack([(x + 0.5) / columns, (y + 0.5) / rows, width, height]))
+    return np.concatenate(grids).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Detector:
+    """What the two outputs of a detector mean, and what its input is.
+
+    The presets are those of MediaPipe's graphs: modules/face_detection, palm_detection and
+    pose_detection; options are those of its TensorsToDetectionsCalculator.
+
+    Attributes:
+        anchors: Its anchors.
+        key_points: Number of points with each box.
+        mean: Of its input, as in `ImageTransform`.
+        std: Of its input.
+        threshold: The least score of a detection.
+        overlap: The most that two boxes of different objects overlap; see `suppress`.
+        scales: By which x, y, width and height are divided; None: width and height of the input.
+        exponential: Sizes are logarithms, as in TensorFlow's Object Detection API.
+        y_first: Positions are (y, x), sizes are (height, width).
+    """
+
+    anchors: AnchorOptions
+    key_points: int = 0
+    mean: float = 127.5
+    std: float = 127.5
+    threshold: float = 0.5
+    overlap: float = 0.3
+    scales: Box | None = None
+    exponential: bool = False
+    y_first: bool = False
+
+    @property
+    def transform(self) -> ImageTransform:
+        """The whole picture in a letterbox, as its input."""
+        return ImageTransform(fit="letterbox", mean=self.mean, std=self.std, antialias=True)
+
+
+def _mediapipe(size: int, strides: tuple[int, ...]) -> AnchorOptions:
+    return AnchorOptions((size, size), strides, 0.1484375, 0.75, fixed_size=True)
+
+
+FACE_DETECTOR = Detector(_mediapipe(128, (8, 16, 16, 16)), key_points=6)
+"""BlazeFace (Bazarevsky et al. 2019), front camera and short range: 896 boxes. Points: right eye,
+left eye, nose, mouth, right ear, left ear, as the person has them."""
+
+PALM_DETECTOR = Detector(_mediapipe(192, (8, 16, 16, 16)), key_points=7, mean=0, std=255)
+"""Palms (Zhang et al. 2020): 2016 boxes. Points: wrist; index, middle, ring and little finger's
+first joint; two of the thumb's."""
+
+POSE_DETECTOR = Detector(_mediapipe(224, (8, 16, 32, 32, 32)), key_points=4)
+"""BlazePose's detector (Bazarevsky et al. 2020): 2254 boxes, around faces. Points: middle of the
+hips and a point on the circle around the whole body; the same for shoulders and upper body."""
+
+POSE_DETECTOR_128 = replace(POSE_DETECTOR, anchors=_mediapipe(128, (8, 16, 16, 16)))
+"""Its first version: 896 boxes."""
+
+
+@dataclass(frozen=True)
+class Detection:
+    """An object that was found.
+
+    Attributes:
+        box: Left, top, right and bottom, as shares of the picture (0 to 1).
+        score: 0 to 1.
+        class_index: Its class: the position of the name in the model's labels.
+        key_points: (x, y) of each, as shares of the picture.
+    """
+
+    box: Box
+    score: float
+    class_index: int = 0
+    key_points: tuple[Point, ...] = ()
+
+    def to_picture(self, transform: ImageTransform, picture: Size, tensor: Size) -> Detection:
+        """The same in the picture, of a detection in what a network saw of it.
+
+        The box is the smallest that holds the corners of this one.
+
+        Args:
+            transform: What made the network's input.
+            picture: Height and width.
+            tensor: Height and width of the network's input.
+        """
+        matrix = transform.affine(picture, tensor)
+        left, top, right, bottom = self.box
+        corners = ((left, top), (right, top), (left, bottom), (right, bottom))
+        points = np.array([*corners, *self.key_points]) * tensor[::-1]
+        points = (points @ matrix[:, :2].T + matrix[:, 2]) / picture[::-1]
+        (left, top), (right, bottom) = points[:4].min(0).tolist(), points[:4].max(0).tolist()
+        found = tuple((x, y) for x, y in points[4:].tolist())
+        return replace(self, box=(left, top, right, bottom), key_points=found)
+
+
+def sigmoid(x: Array, clip: float = 100.0) -> Array:
+    """1 / (1 + exp(-x)) of x limited to -clip .. clip, as MediaPipe's score_clipping_thresh."""
+    return np.asarray(1 / (1 + np.exp(-np.clip(np.asarray(x, np.float64), -clip, clip))))
+
+
+def decode_boxes(
+    raw: Array,
+    anchors: Array,
+    scales: Box,
+    *,
+    y_first: bool = False,
+    exponential: bool = False,
+) -> tuple[Array, Array]:
+    """Boxes and key points from offsets to anchors.
+
+    A centre is the offset / scale * the anchor's size + the anchor's centre, and so is each key
+    point. A size is the output / scale * the anchor's size; `exponential`: exp(output / scale) *
+    the anchor's size (Ren et al. 2015, equation 2; MediaPipe's TensorsToDetectionsCalculator).
+
+    Args:
+        raw: [anchors, 4 + 2 * key points]: x, y, width and height, then points.
+        anchors: [anchors, 4], as of `ssd_anchors`.
+        scales: Of x, y, width and height.
+        y_first: Pairs are (y, x) and (height, width).
+        exponential: Sizes are logarithms.
+
+    Returns:
+        Boxes [anchors, 4] (left, top, right, bottom), and key points [anchors, points, 2].
+
+    Raises:
+        ValueError: Shapes do not fit.
+    """
+    raw, anchors = np.asarray(raw, np.float64), np.asarray(anchors, np.float64)
+    if raw.ndim != 2 or anchors.shape != (len(raw), 4) or raw.shape[1] < 4 or raw.shape[1] % 2:
+        raise ValueError(
+            "expected boxes [anchors, 4 + 2 * key points] and anchors [anchors, 4], found "
+            f"{raw.shape} and {anchors.shape}"
+        )
+    pairs = raw.reshape(len(raw), raw.shape[1] // 2, 2)
+    if y_first:
+        pairs = pairs[..., ::-1]
+    centre, size = anchors[:, np.newaxis, :2], anchors[:, np.newaxis, 2:]
+    points = np.delete(pairs, 1, axis=1) / scales[:2] * size + centre
+    sizes = pairs[:, 1] / scales[2:]
+    if exponential:
+        with np.errstate(over="ignore"):  # infinite boxes are left out later
+            sizes = np.exp(sizes)
+    half = sizes * size[:, 0] / 2
+    return np.column_stack([points[:, 0] - half, points[:, 0] + half]), points[:, 1:]
+
+
+def select_detections(
+    boxes: Array, scores: Array, key_points: Array | None = None, *, threshold: float = 0.5
+) -> list[Detection]:
+    """A `Detection` for each box whose best class has at least the score `threshold`.
+
+    Boxes of negative size, and those in which a number is NaN or infinite, are left out.
+
+    Args:
+        boxes: [boxes, 4]: left, top, right and bottom.
+        scores: [boxes, classes] of 0 to 1.
+        key_points: [boxes, points, 2] or None.
+        threshold: The least score.
+    """
+    boxes, scores = np.asarray(boxes), np.asarray(scores)
+    points = np.empty((len(boxes), 0, 2)) if key_points is None else np.asarray(key_points)
+    if scores.ndim != 2 or boxes.shape != (len(scores), 4) or len(points) != len(boxes):
+        raise ValueError(
+            "expected boxes [boxes, 4], scores [boxes, classes] and points [boxes, points, 2], "
+            f"found {boxes.shape}, {scores.shape} and {points.shape}"
+        )
+    if not scores.size:
+        return []
+    good = np.isfinite(scores).all(1) & np.isfinite(boxes).all(1) & np.isfinite(points).all((1, 2))
+    good &= (boxes[:, 2:] >= boxes[:, :2]).all(1) & (scores.max(1) >= threshold)
+    found = []
+    for i in np.flatnonzero(good):
+        left, top, right, bottom = boxes[i].tolist()
+        best = int(scores[i].argmax())
+        pairs = tuple((x, y) for x, y in points[i].tolist())
+        found.append(Detection((left, top, right, bottom), float(scores[i, best]), best, pairs))
+    return found
+
+
+def detect(boxes: Array, scores: Array, detector: Detector) -> list[Detection]:
+    """What a network like MediaPipe's detectors found, best first: decoded, and suppressed by
+    weighted means.
+
+    Args:
+        boxes: Its output [1, anchors, 4 + 2 * key points].
+        scores: Its output [1, anchors, classes], before the sigmoid.
+        detector: The network's preset.
+
+    Returns:
+        Detections in what the network saw; `Detection.to_picture` maps them to the picture.
+
+    Raises:
+        ValueError: The outputs are not those of such a network.
+    """
+    anchors = ssd_anchors(detector.anchors)
+    expected = [(1, len(anchors), 4 + 2 * detector.key_points), (1, len(anchors))]
+    if [np.shape(boxes), np.shape(scores)[:2]] != expected or np.ndim(scores) != 3:
+        raise ValueError(
+            f"expected boxes {list(expected[0])} and scores [1, {len(anchors)}, classes], found "
+            f"{list(np.shape(boxes))} and {list(np.shape(scores))}"
+        )
+    height, width = detector.anchors.size
+    decoded, points = decode_boxes(
+        boxes[0],
+        anchors,
+        detector.scales or (width, height, width, height),
+        y_first=detector.y_first,
+        exponential=detector.exponential,
+    )
+    found = select_detections(decoded, sigmoid(scores[0]), points, threshold=detector.threshold)
+    return suppress(found, overlap=detector.overlap, weighted=True)
+
+
+def box_overlaps(box: Box, boxes: Array) -> Array:
+    """Intersection over union of a box with each of boxes [n, 4]; 0 where both have no area."""
+    boxes = np.asarray(boxes, np.float64).reshape(-1, 4)
+    low = np.maximum(boxes[:, :2], box[:2])
+    high = np.minimum(boxes[:, 2:], box[2:])
+    common = np.maximum(high - low, 0).prod(1)
+    union = (boxes[:, 2:] - boxes[:, :2]).prod(1) + (box[2] - box[0]) * (box[3] - box[1]) - common
+    return np.where(union > 0, common / np.where(union > 0, union, 1), 0.0)
+
+
+def suppress(
+    detections: Sequence[Detection],
+    *,
+    overlap: float = 0.3,
+    weighted: bool = False,
+    by_class: bool = False,
+    most: int | None = None,
+) -> list[Detection]:
+    """Non-maximum suppression: one detection for each group of boxes that overlap.
+
+    Args:
+        detections: In any order.
+        overlap: Boxes with a larger intersection over union are of the same object.
+        weighted: Box and key points are the means of the group, weighted by score, which makes
+            videos calmer (Bazarevsky et al. 2019, section 3.3; WEIGHTED in MediaPipe's
+            NonMaxSuppressionCalculator). Otherwise the best of the group is taken.
+        by_class: Only boxes of the same class are of the same object.
+        most: The most detections to return.
+
+    Returns:
+        Best first. Scores and classes are those of the best in each group.
+
+    Raises:
+        ValueError: A score is NaN.
+    """
+    if any(math.isnan(d.score) for d in detections):
+        raise ValueError("expected scores that are numbers, found NaN")
+    left = sorted(detections, key=lambda d: -d.score)
+    found: list[Detection] = []
+    while left and (most is None or len(found) < most):
+        best = left[0]
+        same = box_overlaps(best.box, np.array([d.box for d in left])) > overlap
+        if by_class:
+            same &= [d.class_index == best.class_index for d in left]
+        same[0] = True
+        group = [d for d, is_same in zip(left, same, strict=True) if is_same]
+        left = [d for d, is_same in zip(left, same, strict=True) if not is_same]
+        found.append(_mean(group) if weighted else best)
+    return found
+
+
+def _mean(group: list[Detection]) -> Detection:
+    weights = [d.score for d in group]
+    if not sum(weights) > 0:
+        return group[0]
+    positions = [[*d.box, *np.ravel(d.key_points)] for d in group]
+    box, points = np.split(np.average(positions, axis=0, weights=weights), [4])
+    left, top, right, bottom = box.tolist()
+    pairs = tuple((x, y) for x, y in points.reshape(-1, 2).tolist())
+    return replace(group[0], box=(left, top, right, bottom), key_points=pairs)

@@ -1,0 +1,170 @@
+"""Anchors, boxes and suppression, by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gles_delegate import ImageTransform, vision
+
+NAN, INF = float("nan"), float("inf")
+
+
+def found(left: float, score: float, class_index: int = 0) -> vision.Detection:
+    box = (left, 0.0, left + 0.4, 0.4)
+    return vision.Detection(box, score, class_index, ((left, 0.0), (left + 0.4, 0.4)))
+
+
+@pytest.mark.parametrize(
+    ("detector", "count"),
+    [
+        (vision.FACE_DETECTOR, 896),
+        (vision.PALM_DETECTOR, 2016),
+        (vision.POSE_DETECTOR, 2254),
+        (vision.POSE_DETECTOR_128, 896),
+    ],
+)
+def test_anchors_of_presets(detector: vision.Detector, count: int) -> None:
+    anchors = vision.ssd_anchors(detector.anchors)
+    assert anchors.shape == (count, 4)
+    step = 8 / detector.anchors.size[1]
+    # Two for each place of the first grid.
+    np.testing.assert_allclose(
+        anchors[:3, :2], np.array([[1, 1], [1, 1], [3, 1]]) * step / 2, atol=1e-6
+    )
+    assert (anchors[:, 2:] == 1).all()
+
+
+MOBILE_SSD = vision.AnchorOptions(
+    (300, 300),
+    (16, 32, 64, 128, 256, 512),
+    aspect_ratios=(1.0, 2.0, 0.5, 3.0, 0.3333),
+    reduced_lowest_layer=True,
+)
+
+
+def test_anchors_of_ssd_mobilenet() -> None:
+    anchors = vision.ssd_anchors(MOBILE_SSD)
+    # 19^2 places of three, then 10^2, 5^2, 3^2, 2^2 and 1 of six.
+    assert anchors.shape == (19**2 * 3 + (100 + 25 + 9 + 4 + 1) * 6, 4)
+    centre = 0.5 / 19
+    shapes = [(0.1, 0.1), (0.282843, 0.141421), (0.141421, 0.282843)]  # MediaPipe's golden file
+    np.testing.assert_allclose(anchors[:3], [(centre, centre, *s) for s in shapes], atol=1e-5)
+    last = [(0.95, 0.95), (0.95 * 2**0.5, 0.95 / 2**0.5)]
+    np.testing.assert_allclose(anchors[-6:-4, 2:], last, atol=1e-5)
+    np.testing.assert_allclose(anchors[-1], [0.5, 0.5, 0.95**0.5, 0.95**0.5], atol=1e-5)
+
+
+def test_anchors_of_an_odd_size_and_of_one_layer() -> None:
+    options = vision.AnchorOptions((17, 30), (8,), 0.2, 0.6, interpolated_aspect_ratio=0)
+    anchors = vision.ssd_anchors(options)
+    assert anchors.shape == (3 * 4, 4)
+    np.testing.assert_allclose(anchors[-1], [3.5 / 4, 2.5 / 3, 0.4, 0.4], atol=1e-6)
+
+
+@pytest.mark.parametrize("change", [{"strides": ()}, {"strides": (8, 0)}, {"size": (0, 8)}])
+def test_anchors_that_cannot_be(change: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="expected strides"):
+        replace(MOBILE_SSD, **change)
+
+
+ANCHORS = np.array([[0.5, 0.25, 0.2, 0.1]])
+
+
+def test_boxes_are_decoded() -> None:
+    raw = np.array([[10.0, 20.0, 50.0, 100.0, -10.0, 0.0]])
+    boxes, points = vision.decode_boxes(raw, ANCHORS, (100, 100, 100, 100))
+    np.testing.assert_allclose(boxes, [[0.47, 0.22, 0.57, 0.32]])
+    np.testing.assert_allclose(points, [[[0.48, 0.25]]])
+    swapped = raw[:, [1, 0, 3, 2, 5, 4]]
+    for a, b in zip(
+        vision.decode_boxes(swapped, ANCHORS, (100, 100, 100, 100), y_first=True),
+        (boxes, points),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_sizes_are_logarithms() -> None:
+    raw = np.array([[0.0, 0.0, 5 * np.log(2), 0.0]])
+    boxes, points = vision.decode_boxes(raw, ANCHORS, (10, 10, 5, 5), exponential=True)
+    np.testing.assert_allclose(boxes, [[0.3, 0.2, 0.7, 0.3]])
+    assert points.shape == (1, 0, 2)
+
+
+@pytest.mark.parametrize("shape", [(2, 4), (1, 5), (1, 2), (4,)])
+def test_boxes_of_another_shape(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="expected boxes"):
+        vision.decode_boxes(np.zeros(shape), ANCHORS, (1, 1, 1, 1))
+
+
+def test_scores_are_clipped() -> None:
+    scores = vision.sigmoid(np.array([0.0, 1e9, -1e9, np.log(3)], np.float32))
+    np.testing.assert_allclose(scores, [0.5, 1, 0, 0.75], atol=1e-7)
+
+
+def test_what_is_no_detection_is_left_out() -> None:
+    boxes = np.tile([0.1, 0.1, 0.3, 0.3], (7, 1))
+    scores = np.tile([0.2, 0.9], (7, 1))
+    points = np.zeros((7, 1, 2))
+    boxes[0, 1], boxes[1, 2], boxes[2, 0] = NAN, INF, 0.4  # the last of negative width
+    scores[3, 0], scores[4, 1], points[5] = NAN, 0.49, NAN
+    (detection,) = vision.select_detections(boxes, scores, points)
+    assert detection == vision.Detection((0.1, 0.1, 0.3, 0.3), 0.9, 1, ((0.0, 0.0),))
+    assert vision.select_detections(np.empty((0, 4)), np.empty((0, 2))) == []
+
+
+def test_overlaps() -> None:
+    boxes = np.array([[0, 0, 2, 2], [1, 1, 3, 3], [5, 5, 6, 6], [0, 0, 0, 0]])
+    np.testing.assert_allclose(vision.box_overlaps((0, 0, 2, 2), boxes), [1, 1 / 7, 0, 0])
+    assert vision.box_overlaps((1, 1, 1, 1), np.array([[1, 1, 1, 1]])) == 0
+
+
+def test_suppression_takes_the_best_of_a_group() -> None:
+    near, best, far = found(0.1, 0.5), found(0.0, 0.8), found(1.0, 0.6)
+    assert vision.suppress([near, far, best]) == [best, far]
+    assert vision.suppress([near, far, best], most=1) == [best]
+    assert vision.suppress([near, far, best], overlap=0.7) == [best, far, near]
+    assert vision.suppress([]) == []
+
+
+def test_classes_suppress_apart() -> None:
+    first, second = found(0.0, 0.8, 1), found(0.0, 0.7, 2)
+    assert vision.suppress([first, second], by_class=True) == [first, second]
+    assert vision.suppress([first, second]) == [first]
+
+
+def test_weighted_suppression_takes_means() -> None:
+    (one,) = vision.suppress([found(0.1, 0.25), found(0.0, 0.75, 3)], weighted=True)
+    assert (one.score, one.class_index) == (0.75, 3)
+    np.testing.assert_allclose(one.box, (0.025, 0, 0.425, 0.4))
+    np.testing.assert_allclose(one.key_points, ((0.025, 0), (0.425, 0.4)))
+
+
+def test_boxes_of_no_area_and_no_score_are_kept() -> None:
+    dots = [vision.Detection((x, 0, x, 0), 0.0) for x in (0.1, 0.1, 0.2)]
+    assert vision.suppress(dots, weighted=True) == dots
+
+
+def test_scores_of_nan_are_refused() -> None:
+    with pytest.raises(ValueError, match="found NaN"):
+        vision.suppress([found(0, NAN)])
+
+
+def test_a_letterbox_is_removed() -> None:
+    # 400 x 200 in a square: a band of a quarter above and below.
+    seen = vision.Detection((0.25, 0.25, 0.75, 0.5), 0.9, 0, ((0.5, 0.75),))
+    mapped = seen.to_picture(ImageTransform(fit="letterbox"), (200, 400), (100, 100))
+    np.testing.assert_allclose(mapped.box, (0.25, 0, 0.75, 0.5), atol=1e-9)
+    np.testing.assert_allclose(mapped.key_points, ((0.5, 1),), atol=1e-9)
+
+
+def test_outputs_of_another_network() -> None:
+    boxes, scores = np.zeros((1, 896, 16)), np.full((1, 896, 1), -9.0)
+    assert vision.detect(boxes, scores, vision.FACE_DETECTOR) == []
+    for wrong in ((boxes, scores[0]), (np.zeros((2, 896, 16)), scores), (boxes[..., :12], scores)):
+        with pytest.raises(ValueError, match="expected boxes"):
+            vision.detect(*wrong, vision.FACE_DETECTOR)
