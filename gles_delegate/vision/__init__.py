@@ -20,6 +20,14 @@ from gles_delegate.vision.detection import (
     ssd_anchors,
     suppress,
 )
+from gles_delegate.vision.regions import (
+    Region,
+    landmarks_in_picture,
+    region_of_detection,
+    region_of_landmarks,
+    rotation_between,
+)
+from gles_delegate.vision.smoothing import OneEuro
 
 __all__ = [
     "FACE_DETECTOR",
@@ -29,9 +37,15 @@ __all__ = [
     "AnchorOptions",
     "Detection",
     "Detector",
+    "OneEuro",
+    "Region",
     "box_overlaps",
     "decode_boxes",
     "detect",
+    "landmarks_in_picture",
+    "region_of_detection",
+    "region_of_landmarks",
+    "rotation_between",
     "select_detections",
     "sigmoid",
     "ssd_anchors",

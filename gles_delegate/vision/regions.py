@@ -1,0 +1,148 @@
+"""Regions of a picture that a second network looks at: turned rectangles around objects.
+
+They follow MediaPipe's DetectionsToRectsCalculator and RectTransformationCalculator.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gles_delegate.image.transform import ImageTransform, Size
+from gles_delegate.model.graph import Array
+from gles_delegate.vision.detection import Detection, Point
+
+
+@dataclass(frozen=True)
+class Region:
+    """A turned rectangle in a picture.
+
+    Attributes:
+        centre: (x, y) in pixels from the top left corner.
+        width: In pixels, before the turn.
+        height: Likewise.
+        rotation: Degrees clockwise.
+    """
+
+    centre: Point
+    width: float
+    height: float
+    rotation: float = 0.0
+
+    @property
+    def transform(self) -> ImageTransform:
+        """Shows the region upright; `dataclasses.replace` adds mean, std and the rest."""
+        left, top = self.centre[0] - self.width / 2, self.centre[1] - self.height / 2
+        roi = (left, top, self.width, self.height)
+        return ImageTransform(roi=roi, rotation=self.rotation)
+
+    def grown(self, scale: float, shift: Point = (0.0, 0.0), *, square: bool = True) -> Region:
+        """A larger region, as a network was trained on.
+
+        Args:
+            scale: By which its sides grow.
+            shift: By which its centre moves, in its widths and heights, along its own sides.
+            square: First make both sides as long as the longer one.
+        """
+        angle = math.radians(self.rotation)
+        x, y = shift[0] * self.width, shift[1] * self.height
+        centre = (
+            self.centre[0] + x * math.cos(angle) - y * math.sin(angle),
+            self.centre[1] + x * math.sin(angle) + y * math.cos(angle),
+        )
+        longer = max(self.width, self.height)
+        width, height = (longer, longer) if square else (self.width, self.height)
+        return replace(self, centre=centre, width=width * scale, height=height * scale)
+
+
+def rotation_between(start: Point, end: Point, target: float = 0.0) -> float:
+    """Degrees clockwise from -180 to 180 by which an object is turned.
+
+    Args:
+        start: A point (x, y) of it, in pixels.
+        end: Another one. Upright, the line from `start` to it has the angle `target`.
+        target: In degrees, anticlockwise from the positive x axis; 90 is up.
+    """
+    found = math.degrees(math.atan2(-(end[1] - start[1]), end[0] - start[0]))
+    return (target - found + 180) % 360 - 180
+
+
+def region_of_detection(
+    detection: Detection, picture: Size, *, points: tuple[int, int] | None = None, target: float = 0
+) -> Region:
+    """The box of a detection, turned as its key points say.
+
+    Args:
+        detection: In shares of the picture.
+        picture: Height and width.
+        points: Indices of the key points for `rotation_between`; None: no turn.
+        target: See `rotation_between`.
+    """
+    height, width = picture
+    left, top, right, bottom = detection.box
+    rotation = 0.0
+    if points is not None:
+        start, end = ((x * width, y * height) for x, y in (detection.key_points[i] for i in points))
+        rotation = rotation_between(start, end, target)
+    centre = ((left + right) / 2 * width, (top + bottom) / 2 * height)
+    return Region(centre, (right - left) * width, (bottom - top) * height, rotation)
+
+
+def region_of_landmarks(
+    landmarks: Array, *, points: tuple[int, int] | None = None, target: float = 0
+) -> Region:
+    """The smallest region that holds landmarks and is turned as two of them say.
+
+    With it, the next picture of a video needs no detector.
+
+    Args:
+        landmarks: [n, 2 or more] in pixels of the picture.
+        points: Indices of the landmarks for `rotation_between`; None: no turn.
+        target: See `rotation_between`.
+
+    Raises:
+        ValueError: There are no landmarks, or numbers are not finite.
+    """
+    found = np.asarray(landmarks, np.float64)
+    if found.ndim != 2 or not len(found) or found.shape[1] < 2 or not np.isfinite(found).all():
+        raise ValueError(f"expected finite landmarks [n, 2 or more], found {found.shape}")
+    pairs = found[:, :2]
+    rotation = 0.0
+    if points is not None:
+        start, end = (_pair(pairs[i]) for i in points)
+        rotation = rotation_between(start, end, target)
+    angle = math.radians(rotation)
+    turn = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
+    upright = pairs @ turn
+    low, high = upright.min(0), upright.max(0)
+    width, height = (high - low).tolist()
+    return Region(_pair(turn @ ((low + high) / 2)), width, height, rotation)
+
+
+def landmarks_in_picture(
+    landmarks: Array, transform: ImageTransform, picture: Size, tensor: Size
+) -> Array:
+    """Landmarks of a network as pixels of the picture that its input was made of.
+
+    Args:
+        landmarks: [n, 2 or more] in pixels of the network's input; from the third column on, such
+            as the depth, they are scaled as x is.
+        transform: What made the input.
+        picture: Height and width.
+        tensor: Height and width of the input.
+
+    Returns:
+        Of the same shape, float64.
+    """
+    matrix = transform.affine(picture, tensor)
+    found = np.array(landmarks, np.float64)
+    found[:, 2:] *= math.hypot(*matrix[:, 0])
+    found[:, :2] = found[:, :2] @ matrix[:, :2].T + matrix[:, 2]
+    return found
+
+
+def _pair(point: Sequence[float] | Array) -> Point:
+    return float(point[0]), float(point[1])

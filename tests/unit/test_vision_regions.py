@@ -1,0 +1,116 @@
+"""Regions around objects, and points that tremble less."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from gles_delegate.vision import (
+    Detection,
+    OneEuro,
+    Region,
+    landmarks_in_picture,
+    region_of_detection,
+    region_of_landmarks,
+    rotation_between,
+)
+
+PICTURE = (400, 600)
+
+
+@pytest.mark.parametrize(
+    ("end", "target", "rotation"),
+    [
+        ((10, 0), 0, 0),
+        ((0, 10), 0, 90),
+        ((0, -10), 90, 0),
+        ((10, 0), 90, 90),
+        ((-10, -1e-9), 0, -180),
+    ],
+)
+def test_rotation_is_clockwise(end: tuple[float, float], target: float, rotation: float) -> None:
+    assert rotation_between((0, 0), end, target) == pytest.approx(rotation)
+
+
+def test_the_region_of_a_detection() -> None:
+    eyes = ((0.4, 0.5), (0.4, 0.75))  # one below the other: turned by a quarter
+    detection = Detection((0.25, 0.25, 0.5, 0.75), 0.9, key_points=eyes)
+    upright = Region((225, 200), 150, 200)
+    assert region_of_detection(detection, PICTURE) == upright
+    turned = region_of_detection(detection, PICTURE, points=(0, 1))
+    assert turned.rotation == pytest.approx(90)
+    grown = turned.grown(1.5, (0, -0.5))
+    assert (grown.width, grown.height) == (300, 300)
+    assert grown.centre == pytest.approx((325, 200))  # up is to the right
+    assert upright.grown(2, square=False) == Region((225, 200), 300, 400)
+
+
+def test_a_region_shows_its_object_upright() -> None:
+    """A picture's corner of a turned region is a corner of what the network sees."""
+    region = Region((300, 200), 100, 60, 30)
+    matrix = region.transform.affine(PICTURE, (60, 100))
+    angle = math.radians(30)
+    x, y = (
+        -50 * math.cos(angle) + 30 * math.sin(angle),
+        -50 * math.sin(angle) - 30 * math.cos(angle),
+    )
+    np.testing.assert_allclose(matrix @ (0, 0, 1), (300 + x, 200 + y))
+
+
+def test_landmarks_and_back() -> None:
+    """Landmarks of a region lie in the region that is made of them."""
+    region = Region((300, 200), 120, 80, 25)
+    corners = np.array([[0, 0, 1.0], [60, 0, 2.0], [0, 40, 3.0], [60, 40, 4.0]])
+    found = landmarks_in_picture(corners, region.transform, PICTURE, (40, 60))
+    np.testing.assert_allclose(found[:, 2], 2 * corners[:, 2])
+    again = region_of_landmarks(found, points=(0, 1))
+    assert again.rotation == pytest.approx(25)
+    assert again.centre == pytest.approx((300, 200))
+    assert (again.width, again.height) == pytest.approx((120, 80))
+    assert region_of_landmarks(found[:1]).width == 0
+
+
+@pytest.mark.parametrize("landmarks", [np.zeros((0, 2)), [[1.0, math.nan]], [1.0, 2.0], [[1.0]]])
+def test_landmarks_that_cannot_be(landmarks: object) -> None:
+    with pytest.raises(ValueError, match="expected finite landmarks"):
+        region_of_landmarks(np.array(landmarks))
+
+
+def test_what_stands_still_trembles_less() -> None:
+    rng, state, given, found = np.random.default_rng(0), OneEuro(), [], []
+    for _ in range(200):
+        given.append(5 + rng.normal(0, 1, (3, 2)))
+        state = state.filtered(given[-1], 1 / 30)
+        found.append(state.points)
+    assert np.std(found[20:]) < 0.5 * np.std(given[20:])
+    assert np.mean(found[20:]) == pytest.approx(5, abs=0.3)
+
+
+def test_what_moves_lags_less_with_beta() -> None:
+    lags = []
+    for beta in (0.0, 1.0):
+        state = OneEuro(beta=beta)
+        for i in range(60):
+            state = state.filtered(np.array([float(i)]), 1 / 30)
+        assert state.points is not None
+        lags.append(59 - float(state.points[0]))
+    assert lags[1] < lags[0] / 5
+
+
+def test_one_step_by_hand() -> None:
+    state = OneEuro(min_cutoff=2, beta=0.5, speed_cutoff=1).filtered(np.array([1.0]), 1)
+    state = state.filtered(np.array([3.0]), 0.1)
+    share = 2 * math.pi * 0.1 / (2 * math.pi * 0.1 + 1)
+    speed = share * 20
+    ratio = 2 * math.pi * (2 + 0.5 * speed) * 0.1
+    assert state.points == pytest.approx([1 + 2 * ratio / (ratio + 1)])
+
+
+def test_a_filter_starts_anew_or_refuses() -> None:
+    state = OneEuro().filtered(np.zeros((2, 2)), 0)
+    again = state.filtered(np.ones((3, 2)), 0)
+    np.testing.assert_array_equal(again.points, np.ones((3, 2)))
+    with pytest.raises(ValueError, match="a time above 0"):
+        state.filtered(np.zeros((2, 2)), 0)
