@@ -78,7 +78,6 @@ def batch(
         raise wrong_usage(f"install the extra ray ({error}): pip install '.[ray]'") from error
     done = _done(output)
     missing = [path for path in paths if path not in done]
-    failed = 0
     if missing:
         ray.init(address=address, logging_level=logging.WARNING, log_to_driver=False)
         arguments: dict[str, Any] = {"top": top, "mean": mean, "std": std}

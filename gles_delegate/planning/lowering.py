@@ -260,24 +260,24 @@ def is_folded(graph: Graph, node: Node) -> bool:
 def _examples(lowered: Lowered) -> dict[int, Array]:
     """The inputs whose values give what some nodes need as constants, with such values."""
     graph = lowered.graph
-    makers = {index: node for node in graph.nodes for index in node.outputs}
-
-    def behind(tensor: int) -> set[int] | None:
-        """The inputs from which a tensor is made; None if one of them is no small one."""
-        found = graph.tensors[tensor] if tensor >= 0 else None
-        if found is None or found.is_constant:
-            return set()
-        if tensor in graph.inputs:
-            fits = found.type.array is not None and prod(found.shape) <= MOST_DECIDING
-            return {tensor} if fits else None
-        if tensor not in makers or makers[tensor].op in USERS:
-            return None
-        if makers[tensor].op in BY_SHAPE:
-            return set()
-        parts = [behind(index) for index in makers[tensor].inputs]
-        return None if None in parts else set().union(*(part for part in parts if part))
-
-    found = set().union(*(behind(tensor) or () for tensor in lowered.parameters))
+    # For each tensor that is made of constants, shapes and small inputs alone: these inputs.
+    behind: dict[int, set[int]] = {-1: set()}
+    for tensor in graph.tensors:
+        is_small = tensor.type.array is not None and prod(tensor.shape) <= MOST_DECIDING
+        if tensor.is_constant:
+            behind[tensor.index] = set()
+        elif tensor.index in graph.inputs and is_small:
+            behind[tensor.index] = {tensor.index}
+    for node in graph.in_order if lowered.parameters else ():
+        if node.op in BY_SHAPE:
+            made: set[int] = set()
+        elif node.op not in USERS and behind.keys() >= {*node.inputs}:
+            made = set().union(*(behind[index] for index in node.inputs))
+        else:
+            continue
+        for index in node.outputs:
+            behind.setdefault(index, made)
+    found = set().union(*(behind.get(index, ()) for index in lowered.parameters))
     return {index: _example(lowered, index) for index in found}
 
 

@@ -25,7 +25,7 @@ class PictureFiles:
     def __call__(self, batch: Mapping[str, Any]) -> Any:
         """A table with "path", "error", which says why a picture is not read, and the results.
 
-        Results of more than one number are lists, with their shape beside them.
+        The results of a picture are lists of numbers, in row-major order, or of labels.
         """
         import pyarrow as pa
 
@@ -37,13 +37,13 @@ class PictureFiles:
         results = self._predictor.compute({name: read}) if read is not None else {}
         place = {row: i for i, row in enumerate(good)}
         table: dict[str, Any] = {"path": pa.array(paths), "error": pa.array(errors, pa.string())}
-        for what in self._columns:
+        for what, kind in self._columns.items():
             found = results.get(what)
             rows = [
                 found[place[i]].reshape(-1).tolist() if found is not None and i in place else None
                 for i in range(len(paths))
             ]
-            table[what] = pa.array(rows, pa.list_(self._columns[what]))
+            table[what] = pa.array(rows, pa.list_(kind))
         return pa.table(table)
 
     @property

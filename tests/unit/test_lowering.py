@@ -15,7 +15,7 @@ from gles_delegate.limits import Limits
 from gles_delegate.model.reader import read_model
 from gles_delegate.ops import NodeView, Options, op
 from gles_delegate.ops.lib import registry
-from gles_delegate.planning.lowering import lower_graph
+from gles_delegate.planning.lowering import Lowerings, lower_graph
 from gles_delegate.profiles import SOFTWARE
 from tests.support.schema import pack_model
 from tests.support.tflite_builder import ModelBuilder, quantization
@@ -367,3 +367,14 @@ def test_the_mean_of_integers_without_a_scale_is_left_to_litert() -> None:
     axis = b.constant(np.int32([1]))
     y = b.op("MEAN", [b.input((2, 3), np.int8), axis], [b.tensor((2,), np.int8)])
     assert "without a scale" in lower_graph(read_model(b.build([y])), Limits()).reasons[0]
+
+
+def test_inputs_that_give_sizes_are_looked_for_once() -> None:
+    """Behind a size that data give, each of many residual layers doubles the ways to the input."""
+    b = ModelBuilder()
+    x = b.input((1, 3))
+    for _ in range(1500):
+        x = b.op("ADD", [x, x], [(1, 3)])
+    place = b.op("ARG_MAX", [x, b.constant(np.int32(1))], [b.tensor((1,), np.int32)])
+    y = b.op("FILL", [place, b.constant(np.float32(1))], [b.tensor((1,))])
+    assert not Lowerings(read_model(b.build([y])), Limits()).default.values
