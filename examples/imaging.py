@@ -42,7 +42,7 @@ def ending_in_a_sentence() -> Iterator[None]:
     except BrokenPipeError:  # the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None
-    except (gd.DelegateError, OSError) as error:
+    except (gd.DelegateError, OSError, ValueError) as error:
         raise SystemExit(str(error)) from error
 
 
@@ -56,16 +56,6 @@ def require_classifier(image: dict[str, Any], output: dict[str, Any]) -> None:
     shape = output["shape"].tolist()
     if len(shape) < 2 or shape[-1] < 2 or max(shape[:-1]) > 1:
         raise SystemExit(f"expected a classifier, with the output [1, classes], found {shape}")
-
-
-def require_segmenter(image: dict[str, Any], output: dict[str, Any]) -> None:
-    """The `Check` of a network that segments pictures."""
-    seen, shape = image["shape"].tolist(), output["shape"].tolist()
-    if len(shape) != 4 or min(shape[1:3]) < 2 or shape[1] > seen[1] or shape[2] > seen[2]:
-        raise SystemExit(
-            "expected a segmentation network, with the output [1, height, width, classes] no "
-            f"larger than its input, found the output {shape} of the input {seen}"
-        )
 
 
 def predict(arguments: argparse.Namespace, picture: Image.Image, check: Check) -> FloatArray:

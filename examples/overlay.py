@@ -7,29 +7,22 @@ import itertools
 import math
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
 import moderngl
 import numpy as np
-from imaging import as_input, as_real, positive, require_segmenter, single
+from imaging import as_input, as_real, positive, single
 from PIL import Image
-from segment import classes_of, palette
 
 import gles_delegate as gd
+from gles_delegate.live import Video
+from gles_delegate.live.painter import full_screen_triangle
+from gles_delegate.vision import palette
 
 MODEL = Path(__file__).parent / "models" / "ball_segmenter.tflite"
 SIZE = (1280, 720)
 """Width and height of the synthetic camera and of the windows."""
-
-TRIANGLE = """
-out vec2 uv;
-void main() {  // a triangle of which the viewport is a part
-    uv = vec2(gl_VertexID & 1, gl_VertexID >> 1) * 2.0;
-    gl_Position = vec4(uv * 2.0 - 1.0, 0.0, 1.0);
-}
-"""
 
 CAMERA = """
 uniform vec3 ball;
@@ -68,8 +61,8 @@ class Source(Protocol):
 
     texture: moderngl.Texture
 
-    def advance(self) -> bool:
-        """Put the next picture in the texture; whether there was one."""
+    def advance(self) -> None:
+        """Put the next picture in the texture."""
         ...
 
 
@@ -83,9 +76,8 @@ class SyntheticCamera:
         self._triangle.program["aspect"] = size[0] / size[1]
         self._frames = itertools.count(1)
 
-    def advance(self) -> bool:
+    def advance(self) -> None:
         self.show(next(self._frames))
-        return True
 
     def show(self, frame: float) -> None:
         self.framebuffer.use()
@@ -104,38 +96,14 @@ def ball_at(frame: float, aspect: float = SIZE[0] / SIZE[1]) -> tuple[float, flo
 
 
 class VideoFile:
-    """The pictures of a video file, decoded on the CPU and uploaded.
+    """The frames of a video file, again and again, decoded on the CPU and uploaded."""
 
-    Attributes:
-        rate: Pictures a second.
-        count: How many there are, 0 if the file does not say.
-    """
+    def __init__(self, ctx: moderngl.Context, path: Path) -> None:
+        self._video = Video(path, repeat=True)
+        self.texture = ctx.texture(self._video.size[::-1], 4)
 
-    def __init__(self, ctx: moderngl.Context, path: Path, *, repeat: bool = True) -> None:
-        import av
-
-        try:
-            self._container = av.open(path)
-            stream = self._container.streams.video[0]
-        except (av.FFmpegError, IndexError) as error:
-            raise SystemExit(f"cannot read the video {path}: {error}") from error
-        self.rate, self.count = stream.average_rate, stream.frames
-        self.texture = ctx.texture((stream.width, stream.height), 4)
-        self._pictures = self._decode(repeat)
-
-    def _decode(self, repeat: bool) -> Iterator[np.ndarray]:
-        while True:
-            for frame in self._container.decode(video=0):
-                yield frame.to_ndarray(format="rgba")
-            if not repeat:
-                return
-            self._container.seek(0)
-
-    def advance(self) -> bool:
-        picture = next(self._pictures, None)
-        if picture is not None:
-            self.texture.write(np.ascontiguousarray(picture))
-        return picture is not None
+    def advance(self) -> None:
+        self.texture.write(self._video.read())
 
 
 class Segmenter:
@@ -155,10 +123,9 @@ class Segmenter:
             model_path=model, experimental_delegates=[self._delegate]
         )
         self._image, self._scores = single(self._interpreter)
-        require_segmenter(self._image, self._scores)
         _, height, width, classes = self._scores["shape"].tolist()
-        colours = palette(max(classes, 2)).tolist()
-        self._colours = [(0, 0, 0, 0), *((*colour, 255) for colour in colours[1:])]
+        colours = [(0, 0, 0, 0), *((*colour, 255) for colour in palette(max(classes, 2))[1:])]
+        self._output = gd.ImageOutput(palette=colours)
         index = self._image["index"]
         self._transform = gd.ImageTransform.for_input(self._interpreter, index)
         self.mask = ctx.texture((width, height), 4)
@@ -168,10 +135,9 @@ class Segmenter:
         self._interpreter.allocate_tensors()
 
     def _bind(self, picture: moderngl.Texture) -> None:
-        output = gd.ImageOutput(palette=self._colours)
         bind = self._delegate.bind_texture_to_tensor
         bind(self._image["index"], picture, transform=self._transform)
-        bind(self._scores["index"], self.mask, transform=output)
+        bind(self._scores["index"], self.mask, transform=self._output)
 
     def run(self) -> None:
         """Bring the mask up to date with the picture."""
@@ -185,7 +151,7 @@ class Segmenter:
         self._interpreter.set_tensor(self._image["index"], tensor)
         self._interpreter.invoke()
         scores = as_real(self._interpreter.get_tensor(self._scores["index"]), self._scores)
-        self.mask.write(np.array(self._colours, np.uint8)[classes_of(scores[0])])
+        self.mask.write((255 * self._output.apply(scores)).round().astype(np.uint8))
 
     def close(self) -> None:
         self._delegate.close()
@@ -211,17 +177,15 @@ class Overlay:
         self._triangle.program["mask"] = 1
         self._counted, self._since = 0, time.perf_counter()
 
-    def draw(self, target: moderngl.Framebuffer) -> bool:
-        """Draw the next picture and its mask; whether there was one."""
-        if not self._source.advance():
-            return False
+    def draw(self, target: moderngl.Framebuffer) -> None:
+        """Draw the next picture and its mask."""
+        self._source.advance()
         self._segmenter.run()
         target.use()
         self._source.texture.use(0)
         self._segmenter.mask.use(1)
         self._triangle.render(moderngl.TRIANGLES, 3)
         self._count()
-        return True
 
     def _count(self) -> None:
         self._counted += 1
@@ -290,11 +254,3 @@ def read_pixels(framebuffer: moderngl.Framebuffer) -> Image.Image:
     # OpenGL ES reads framebuffers only, not textures, and four channels only.
     pixels = framebuffer.read(components=4)
     return Image.frombytes("RGBA", framebuffer.size, pixels).convert("RGB")
-
-
-def full_screen_triangle(ctx: moderngl.Context, fragment_shader: str) -> moderngl.VertexArray:
-    """Fills the framebuffer, for OpenGL and OpenGL ES."""
-    es = "OpenGL ES" in ctx.info["GL_VERSION"]
-    header = "#version 310 es\nprecision highp float;" if es else "#version 430"
-    shaders = (header + TRIANGLE, header + fragment_shader)
-    return ctx.vertex_array(ctx.program(*shaders), [])

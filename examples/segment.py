@@ -1,71 +1,71 @@
-"""Show what is where on a picture, on the GPU: the mask of a segmentation network over it.
+"""Colour what a segmentation network sees, on a picture, a video or a camera.
 
-python examples/segment.py MODEL.tflite PICTURE.jpg --labels labels.txt --output mask.png
+python examples/segment.py deeplabv3.tflite --mean 127.5 --labels pascal_voc_labels.txt --camera 0
 """
 
 from __future__ import annotations
 
+from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 
+import app
 import numpy as np
-from imaging import (
-    FloatArray,
-    ending_in_a_sentence,
-    image_parser,
-    load_labels,
-    load_picture,
-    predict,
-    require_segmenter,
-    save_picture,
-)
+from imaging import load_labels
 from numpy.typing import NDArray
-from PIL import Image
+
+import gles_delegate as gd
+from gles_delegate.live import App, Canvas, Frame, Seer
+from gles_delegate.vision import palette
+
+Pixels = NDArray[np.uint8]
+MOST = 64
+"""Classes of a network that gives their numbers, and not scores."""
+LEAST = 0.002
+"""Share of the frame from which on a class is in the legend."""
 
 
-def classes_of(scores: FloatArray) -> NDArray[np.intp]:
-    """Classes of pixels from scores [height, width, classes]; a single score splits at 0.5."""
-    return scores.argmax(-1) if scores.shape[-1] > 1 else (scores[..., 0] > 0.5).astype(np.intp)
+def segmenter(networks: App, arguments: Namespace) -> Seer:
+    """Scores [1, height, width, classes], or class numbers, as colours over the frame."""
+    network = networks.network(arguments.model)
+    if arguments.mean is not None:
+        network.transform = replace(network.transform, mean=arguments.mean, std=arguments.std)
+    output = network.outputs[0]
+    shape, dtype = output["shape"].tolist(), np.dtype(output["dtype"])
+    if len(network.outputs) != 1 or len(shape) not in (3, 4) or shape[1] > network.size[0]:
+        raise ValueError(
+            "expected a segmentation network, with one output [1, height, width, classes] no "
+            f"larger than its input, found {[d['shape'].tolist() for d in network.outputs]}"
+        )
+    scores = shape[3] if len(shape) == 4 else 1
+    are_numbers = scores == 1 and dtype in (np.int32, np.int64)
+    names = load_labels(arguments.model, arguments.labels, MOST if are_numbers else max(scores, 2))
+    colours = [(0, 0, 0, 0), *((*colour, 255) for colour in palette(len(names))[1:])]
+    network.pictures[0] = gd.ImageOutput(palette=colours)
+
+    def see(frame: Frame, canvas: Canvas) -> None:
+        (mask,) = network(frame)
+        style = {"opacity": 0.55, "edges": (0.3, 0.7)}
+        canvas.layer(network.layer(mask, network.transform, frame, **style))
+        found = classes_of(network.read(mask), colours)
+        seen = [i for i, count in enumerate(found) if i and count > LEAST * sum(found)]
+        canvas.drawing.legend([names[i] for i in seen], [colours[i] for i in seen])
+
+    return see
 
 
-def palette(count: int) -> NDArray[np.uint8]:
-    """Distinct colours [count, 3]: hues a golden section apart."""
-    hues = np.arange(count) * 255 * 0.618034 % 255
-    hsv = np.stack([hues, np.full(count, 230), np.full(count, 255)], -1).astype(np.uint8)
-    return np.asarray(Image.fromarray(hsv[np.newaxis], "HSV").convert("RGB"))[0]
-
-
-def overlay(picture: Image.Image, classes: NDArray[np.intp], count: int) -> Image.Image:
-    """The picture with the colour of its class laid over every pixel but the background's."""
-    result = picture
-    for index, colour in enumerate(palette(count)):
-        if index and (classes == index).any():
-            here = Image.fromarray((classes == index).astype(np.uint8) * 255)
-            mask = here.resize(picture.size, Image.Resampling.BICUBIC)
-            tinted = Image.blend(picture, Image.new("RGB", picture.size, tuple(colour)), 0.55)
-            result = Image.composite(tinted, result, mask)
-    return result
-
-
-@ending_in_a_sentence()
-def main() -> None:
-    parser = image_parser(__doc__.splitlines()[0])
-    parser.add_argument("--output", type=Path, default=Path("segmented.png"))
-    arguments = parser.parse_args()
-
-    picture = load_picture(arguments.picture)
-    scores = predict(arguments, picture, require_segmenter)
-
-    classes = classes_of(scores[0])
-    labels = load_labels(arguments.model, arguments.labels, scores.shape[-1])
-    if len(labels) == 1:
-        labels = ["background", *labels]
-    count = len(labels)
-    for index, pixels in enumerate(np.bincount(classes.ravel(), minlength=count)):
-        if pixels:
-            print(f"{pixels / classes.size:7.1%}  {labels[index]}")
-    save_picture(overlay(picture, classes, count), arguments.output)
-    print(f"mask over the picture: {arguments.output}")
+def classes_of(mask: Pixels, colours: list[tuple[int, ...]]) -> list[int]:
+    """How many pixels of a mask [height, width, 4] have each colour."""
+    packed, counts = np.unique(mask.view(np.uint32), return_counts=True)
+    known = dict(zip(packed.tolist(), counts.tolist(), strict=True))
+    keys = np.array(colours, np.uint8).view(np.uint32).ravel().tolist()
+    return [known.get(key, 0) for key in keys]
 
 
 if __name__ == "__main__":
-    main()
+    parser = app.parser(__doc__, model="a segmentation network")
+    parser.add_argument("--labels", type=Path, help="names of the classes, one a line")
+    parser.add_argument("--mean", type=float, help="subtracted from pixels of 0 to 255")
+    parser.add_argument("--std", type=float, default=127.5, help="divides them afterwards")
+    arguments = parser.parse_args()
+    app.run(arguments, lambda networks: segmenter(networks, arguments))

@@ -20,6 +20,7 @@ from gles_delegate.vision.detection import (
     ssd_anchors,
     suppress,
 )
+from gles_delegate.vision.drawing import Colour, Drawing, palette
 from gles_delegate.vision.regions import (
     Region,
     landmarks_in_picture,
@@ -35,14 +36,17 @@ __all__ = [
     "POSE_DETECTOR",
     "POSE_DETECTOR_128",
     "AnchorOptions",
+    "Colour",
     "Detection",
     "Detector",
+    "Drawing",
     "OneEuro",
     "Region",
     "box_overlaps",
     "decode_boxes",
     "detect",
     "landmarks_in_picture",
+    "palette",
     "region_of_detection",
     "region_of_landmarks",
     "rotation_between",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -59,17 +57,6 @@ def test_classify(tmp_path: Path, picture: Path, labels: Path) -> None:
     assert len(lines) == 3
 
 
-def test_segment(tmp_path: Path, picture: Path, labels: Path) -> None:
-    output = tmp_path / "mask.png"
-    model = colour_model(tmp_path, average=False)
-    printed = run("segment.py", model, picture, "--labels", labels, "--output", output)
-    assert "58.3%  blue" in printed  # 7 of 12 columns: the smoothed edge is a little blue
-    before, after = (pixels(path).astype(np.int16) for path in (picture, output))
-    changed = np.abs(after - before).sum(-1) > 0
-    assert changed[:, :25].all()
-    assert not changed[:, 42:].any()
-
-
 def test_classify_names_the_cat(
     tmp_path: Path, real_model: Callable[[str], bytes], real_picture: Callable[[str], Path]
 ) -> None:
@@ -77,25 +64,6 @@ def test_classify_names_the_cat(
     model.write_bytes(real_model("mobilenet_v2_1.0_224_quant"))
     printed = run("classify.py", model, real_picture("cat_720p.jpg"))
     assert printed.splitlines()[0].endswith("Egyptian cat")  # the model carries its labels
-
-
-@pytest.mark.parametrize(
-    ("name", "share"), [("pets.jpg", "14.1%"), ("dog_segmentation.bmp", "54.8%")]
-)
-def test_segment_finds_the_dogs(
-    name: str,
-    share: str,
-    tmp_path: Path,
-    real_model: Callable[[str], bytes],
-    real_picture: Callable[[str], Path],
-) -> None:
-    model, output = tmp_path / "deeplab.tflite", tmp_path / "mask.png"
-    model.write_bytes(real_model("deeplabv3_257_mv_gpu"))
-    scaled = ("--mean", 127.5, "--std", 127.5)
-    printed = run("segment.py", model, real_picture(name), "--output", output, *scaled)
-    dog = 12  # of the 21 classes of Pascal VOC
-    assert f"{share}  class {dog}" in printed
-    assert pixels(output).shape == pixels(real_picture(name)).shape
 
 
 @pytest.mark.parametrize("example", ["litert_classify.py", "compiled_classify.py"])
@@ -131,12 +99,11 @@ def test_points_on_faces(
     assert "a detector of faces" in run("face_mesh.py", *paths[::-1], source, status=1)
 
 
-@pytest.mark.parametrize("example", ["classify.py", "segment.py"])
-def test_wrong_files_end_in_a_sentence(example: str, tmp_path: Path, picture: Path) -> None:
+def test_wrong_files_end_in_a_sentence(tmp_path: Path, picture: Path) -> None:
+    example, missing = "classify.py", tmp_path / "no.tflite"
     assert "not a .tflite model" in run(example, picture, picture, status=1)
-    assert "cannot read the model file" in run(example, tmp_path / "no.tflite", picture, status=1)
-    model = colour_model(tmp_path, average=False)
-    assert "cannot read the picture" in run(example, model, model, status=1)
+    assert "cannot read the model file" in run(example, missing, picture, status=1)
+    assert "cannot read the picture" in run(example, BALL, BALL, status=1)
 
 
 def test_demo(tmp_path: Path) -> None:
@@ -175,7 +142,6 @@ ENLARGING, BALL = (
     [
         ("classify.py", BALL, "expected a classifier, with the output [1, classes], found [1, "),
         ("litert_classify.py", BALL, "expected a classifier, with the output [1, classes]"),
-        ("segment.py", ENLARGING, "expected a segmentation network, with the output [1, height"),
         ("litert_classify.py", EXAMPLES, "cannot read the model file"),
         ("compiled_classify.py", BALL, "expected a classifier, with the output [1, classes]"),
         ("compiled_classify.py", EXAMPLES, "cannot read the model file"),
@@ -187,34 +153,6 @@ def test_models_of_another_task_are_refused(
     said = run(example, model, picture, status=1)
     assert message in said
     assert len(said.strip().splitlines()[-1]) > len(message)
-
-
-@pytest.mark.parametrize(
-    ("extra", "message"),
-    [
-        (("--output", "{folder}"), "cannot write the picture"),
-        (("--output", "{folder}/missing/x.png"), "cannot write the picture"),
-        (("--output", "{folder}/x.qqq"), "unknown file extension"),
-        (("--labels", "{folder}/picture.png"), "expected names in UTF-8, one a line"),
-        (("--labels", "{folder}"), "Is a directory"),
-        (("--labels", "{folder}/missing.txt"), "No such file"),
-    ],
-)
-def test_what_cannot_be_written_or_read(
-    extra: tuple[str, ...], message: str, tmp_path: Path, picture: Path
-) -> None:
-    arguments = [argument.format(folder=tmp_path) for argument in extra]
-    assert message in run("segment.py", BALL, picture, *arguments, status=1)
-
-
-def test_a_closed_pipe_is_no_error(tmp_path: Path, picture: Path) -> None:
-    command = [sys.executable, str(EXAMPLES / "segment.py"), str(BALL), str(picture)]
-    command += ["--output", str(tmp_path / "mask.png")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout
-        assert process.stderr
-        process.stdout.close()
-        assert process.stderr.read() == b""
 
 
 def test_the_pool_of_threads(tmp_path: Path, picture: Path) -> None:

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,7 +24,7 @@ from Xlib.error import BadWindow
 from Xlib.ext import xtest
 
 from tests.conftest import Require
-from tests.support.example import EXAMPLES, pixels, run
+from tests.support.example import EXAMPLES, pixels, run, write_video
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -73,21 +73,9 @@ def video(tmp_path: Path, require: Require) -> Path:
     y, x = np.indices((180, 320))
     picture = np.full((180, 320, 3), (40, 90, 100), np.uint8)
     picture[(x - 100) ** 2 + (y - 70) ** 2 < 27**2] = (255, 140, 25)
-    return write_video(tmp_path / "disc.mp4", picture, require)
-
-
-def write_video(path: Path, picture: NDArray[np.uint8], require: Require) -> Path:
     if find_spec("av") is None:
         require("windows", "PyAV is not installed (the extra 'windows')")
-    import av
-
-    with av.open(path, "w") as container:
-        stream = container.add_stream("h264", 24)
-        stream.height, stream.width = picture.shape[:2]
-        for _ in range(3):
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
-        container.mux(stream.encode())
-    return path
+    return write_video(tmp_path / "disc.mp4", picture)
 
 
 def check_disc(picture: NDArray[np.uint8], x: float, y: float, radius: float) -> None:
@@ -193,44 +181,6 @@ def test_no_display_ends_in_a_sentence(example: str, monkeypatch: pytest.MonkeyP
     monkeypatch.delenv("DISPLAY", raising=False)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     assert run(example, status=1).startswith("no display")
-
-
-def frames_of(path: Path) -> list[NDArray[np.uint8]]:
-    import av
-
-    with av.open(path) as container:
-        return [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
-
-
-@pytest.mark.mesa
-def test_video(video: Path, tmp_path: Path) -> None:
-    output = tmp_path / "masked.mp4"
-    run("video.py", video, output)
-    frames = frames_of(output)
-    assert len(frames) == 3
-    for frame in frames:
-        check_disc(frame, 100, 70, 27)
-
-
-@pytest.mark.mesa
-def test_video_finds_the_astronaut(
-    tmp_path: Path, real_model: Callable[[str], bytes], require: Require
-) -> None:
-    import skimage.data
-
-    model, output = tmp_path / "selfie.tflite", tmp_path / "masked.mp4"
-    model.write_bytes(real_model("selfie_segmenter"))
-    picture = skimage.data.astronaut()
-    run("video.py", write_video(tmp_path / "in.mp4", picture, require), output, "--model", model)
-    red = frames_of(output)[0][..., 0].astype(int) - picture[..., 0]
-    assert red[80:170, 190:260].mean() < -50  # the face, under the blue mask
-    assert np.abs(red[:150, 340:]).mean() < 10  # the shuttle and the wall
-
-
-def test_video_s_wrong_files_end_in_a_sentence(video: Path, tmp_path: Path) -> None:
-    source = EXAMPLES / "video.py"
-    assert "cannot read the video" in run("video.py", source, tmp_path / "o.mp4", status=1)
-    assert "cannot write the video" in run("video.py", video, tmp_path / "o.what", status=1)
 
 
 def test_thread_pool_doubles_each_picture(tmp_path: Path) -> None:

@@ -25,3 +25,24 @@ def run(name: str, *arguments: object, status: int = 0) -> str:
 def pixels(path: Path) -> NDArray[np.uint8]:
     with Image.open(path) as picture:
         return np.asarray(picture.convert("RGB"))
+
+
+def write_video(path: Path, picture: NDArray[np.uint8]) -> Path:
+    """A video of three frames that are all alike."""
+    import av
+
+    with av.open(path, "w") as container:
+        stream = container.add_stream("h264", 24)
+        stream.height, stream.width = picture.shape[:2]
+        for _ in range(3):
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+        container.mux(stream.encode())
+    return path
+
+
+def read_video(path: Path) -> list[NDArray[np.uint8]]:
+    """Its frames."""
+    import av
+
+    with av.open(path) as container:
+        return [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]

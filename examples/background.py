@@ -1,0 +1,55 @@
+"""Put another background behind a person: a picture, or a colour.
+
+python examples/background.py selfie_segmenter.tflite --background beach.jpg --camera 0
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+
+import app
+import numpy as np
+from imaging import load_picture
+from PIL import ImageColor
+
+import gles_delegate as gd
+from gles_delegate.live import App, Canvas, Frame, Seer
+
+PERSON = 15
+"""The class of Pascal VOC, for networks that tell many classes."""
+
+
+def changer(networks: App, arguments: Namespace) -> Seer:
+    """The mask of a person, as soft as the network gives it, and what fills the rest."""
+    network = networks.network(arguments.model)
+    fill = filling(arguments.background)
+    *_, classes = network.outputs[0]["shape"].tolist()
+    if classes == 1:
+        network.pictures[0] = gd.ImageOutput()
+    else:
+        person = min(PERSON, classes - 1)
+        colours = [(255 * (i == person),) * 3 + (255,) for i in range(classes)]
+        network.pictures[0] = gd.ImageOutput(palette=colours)
+
+    def see(frame: Frame, canvas: Canvas) -> None:
+        (mask, *_) = network(frame)
+        style = {"fill": fill, "inverse": True, "edges": (0.2, 0.8)}
+        canvas.layer(network.layer(mask, network.transform, frame, **style))
+
+    return see
+
+
+def filling(background: str) -> tuple[int, int, int] | np.ndarray:
+    """A colour by its name or number, such as #204060, or else the picture of that name."""
+    try:
+        return ImageColor.getrgb(background)[:3]
+    except ValueError:
+        return np.asarray(load_picture(Path(background)))
+
+
+if __name__ == "__main__":
+    parser = app.parser(__doc__, model="a network that segments persons")
+    parser.add_argument("--background", default="#204060", help="a picture, or a colour")
+    arguments = parser.parse_args()
+    app.run(arguments, lambda networks: changer(networks, arguments))

@@ -1,0 +1,41 @@
+"""Dye hair.
+
+python examples/hair.py hair_segmentation.tflite --colour "#a020f0" --camera 0
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from dataclasses import replace
+
+import app
+from PIL import ImageColor
+
+import gles_delegate as gd
+from gles_delegate.live import App, Canvas, Frame, Seer
+
+
+def dyer(networks: App, arguments: Namespace) -> Seer:
+    """The network's two classes are background and hair; its fourth channel is the mask of the
+    frame before, which is left empty."""
+    network = networks.network(arguments.model)
+    if network.inputs[0]["shape"][-1] == 4:
+        empty = {"mean": (0, 0, 0, 255), "std": (255, 255, 255, 255)}
+        network.transform = replace(network.transform, **empty)
+    network.pictures[0] = gd.ImageOutput(palette=[(0, 0, 0, 0), (255, 255, 255, 255)])
+    fill = ImageColor.getrgb(arguments.colour)[:3]
+
+    def see(frame: Frame, canvas: Canvas) -> None:
+        (mask,) = network(frame)
+        style = {"fill": fill, "tint": True, "edges": (0.1, 0.9), "opacity": arguments.strength}
+        canvas.layer(network.layer(mask, network.transform, frame, **style))
+
+    return see
+
+
+if __name__ == "__main__":
+    parser = app.parser(__doc__, model="MediaPipe's hair_segmentation.tflite")
+    parser.add_argument("--colour", default="#a020f0", help="the hair's new one")
+    parser.add_argument("--strength", type=float, default=0.8, help="0 to 1")
+    arguments = parser.parse_args()
+    app.run(arguments, lambda networks: dyer(networks, arguments))

@@ -1,0 +1,61 @@
+"""Paint the live picture as a painting is painted.
+
+python examples/style.py style_predict.tflite style_transfer.tflite starry_night.jpg --camera 0
+
+Both networks are Magenta's, from Ghiasi et al. 2017: one makes 100 numbers of the painting, once;
+the other paints the frame by them.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+
+import app
+import numpy as np
+from imaging import load_picture
+from PIL import Image
+
+import gles_delegate as gd
+from gles_delegate.image.pictures import as_tensor
+from gles_delegate.live import App, Canvas, Frame, Layer, Seer
+
+
+def painter(networks: App, arguments: Namespace) -> Seer:
+    """The second network, fed with frames and with what the first one saw in the painting."""
+    transfer = networks.network(arguments.transfer)
+    style = describe(arguments.predict, load_picture(arguments.painting))
+    others = [i for i, d in enumerate(transfer.inputs) if np.prod(d["shape"]) == style.size]
+    if len(transfer.inputs) != 2 or not others:
+        found = [d["shape"].tolist() for d in transfer.inputs]
+        raise ValueError(f"expected inputs for a frame and for {style.size} numbers, found {found}")
+    feeds = {others[0]: style.reshape(transfer.inputs[others[0]]["shape"])}
+    transfer.pictures[0] = gd.ImageOutput()
+
+    def see(frame: Frame, canvas: Canvas) -> None:
+        (painted,) = transfer(frame, feeds=feeds)
+        canvas.layer(Layer(painted, opacity=arguments.strength, smooth=False))
+
+    return see
+
+
+def describe(model: Path, painting: Image.Image) -> np.ndarray:
+    """The numbers that a painting's style is."""
+    with gd.Interpreter(model_path=model) as interpreter:
+        (image,) = interpreter.get_input_details()
+        (style,) = interpreter.get_output_details()
+        transform = gd.ImageTransform.for_input(interpreter, image["index"])
+        interpreter.allocate_tensors()
+        interpreter.set_tensor(image["index"], as_tensor(painting, image, transform))
+        interpreter.invoke()
+        return interpreter.get_tensor(style["index"])
+
+
+if __name__ == "__main__":
+    parser = app.parser(
+        __doc__, predict="the network that sees the style", transfer="the network that paints"
+    )
+    parser.add_argument("painting", type=Path, help="a picture in the style")
+    parser.add_argument("--strength", type=float, default=1.0, help="0 to 1")
+    arguments = parser.parse_args()
+    app.run(arguments, lambda networks: painter(networks, arguments))

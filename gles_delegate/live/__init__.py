@@ -1,0 +1,26 @@
+"""Apps on pictures, videos and cameras, in a window or headless: what the examples are made of.
+
+It needs the packages of the extra ``windows``: av, glfw, moderngl, Pillow, tqdm.
+"""
+
+from gles_delegate.live.app import App, Canvas, Frame, Network, Timings
+from gles_delegate.live.layers import Layer
+from gles_delegate.live.show import Seer, ShowOptions, show
+from gles_delegate.live.sources import Camera, Picture, Recording, Source, Video
+
+__all__ = [
+    "App",
+    "Camera",
+    "Canvas",
+    "Frame",
+    "Layer",
+    "Network",
+    "Picture",
+    "Recording",
+    "Seer",
+    "ShowOptions",
+    "Source",
+    "Timings",
+    "Video",
+    "show",
+]

@@ -1,0 +1,90 @@
+"""What networks give as pictures - masks, coloured classes, whole frames - over a frame."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from gles_delegate.model.graph import Array
+
+LUMA = (0.299, 0.587, 0.114)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A picture that is laid over a frame.
+
+    Attributes:
+        picture: RGBA as `ImageOutput` makes it, first row first: a texture, or an array [height,
+            width, 4] of 0 to 1. Where nothing is to be seen it is (0, 0, 0, 0): colours are
+            premultiplied by alpha.
+        matrix: From positions in it to those in the frame, as `ImageTransform.affine`. None: it is
+            stretched over the frame.
+        opacity: 0 to 1.
+        fill: The picture is a mask, whose red says where this goes: a colour (0 to 255), or another
+            picture, uint8 [height, width, 3], which is stretched over the frame.
+        edges: Coverage up to the first is none, from the second on it is whole, smooth between.
+            None: as it is.
+        inverse: Cover what the mask leaves out.
+        tint: Keep the brightness of the frame, and take only the colour.
+        smooth: Enlarge without corners (cubic B-spline); otherwise bilinear, and sharper.
+    """
+
+    picture: Any
+    matrix: Array | None = None
+    opacity: float = 1.0
+    fill: tuple[int, int, int] | Array | None = None
+    edges: tuple[float, float] | None = None
+    inverse: bool = False
+    tint: bool = False
+    smooth: bool = True
+
+    def to_layer(self, frame: tuple[int, int], layer: tuple[int, int]) -> Array:
+        """The map [2, 3] from positions in the frame to those in the picture.
+
+        Args:
+            frame: Height and width.
+            layer: Those of the picture.
+        """
+        if self.matrix is None:
+            return np.array([[layer[1] / frame[1], 0, 0], [0, layer[0] / frame[0], 0]])
+        inverse = np.linalg.inv(np.vstack([self.matrix, [0, 0, 1]]))
+        found: Array = inverse[:2]
+        return found
+
+    def over(self, frame: Array) -> Array:
+        """The frame, uint8 [height, width, 3], with an array as the layer, on the CPU."""
+        height, width = frame.shape[:2]
+        mapping = self.to_layer((height, width), self.picture.shape[:2]).ravel().tolist()
+        kind = Image.Resampling.BICUBIC if self.smooth else Image.Resampling.BILINEAR
+        planes = [
+            np.asarray(
+                Image.fromarray(np.ascontiguousarray(plane, np.float32)).transform(
+                    (width, height), Image.Transform.AFFINE, mapping, kind
+                )
+            )
+            for plane in np.moveaxis(self.picture, 2, 0)
+        ]
+        found = np.stack(planes, -1).clip(0, 1)
+        below = frame / np.float32(255)
+        coverage = found[..., 3] if self.fill is None else found[..., 0]
+        share = coverage
+        if self.edges is not None:
+            low, high = self.edges
+            step = ((coverage - low) / (high - low)).clip(0, 1)
+            share = step * step * (3 - 2 * step)
+        if self.fill is None:
+            over = found[..., :3] / np.maximum(coverage, 1e-3)[..., None]
+        elif isinstance(self.fill, tuple):
+            over = np.broadcast_to(np.array(self.fill, np.float32) / 255, below.shape)
+        else:
+            over = np.asarray(Image.fromarray(self.fill).resize((width, height))) / np.float32(255)
+        if self.tint:
+            ratio = below @ LUMA / np.maximum(over @ LUMA, 0.05)
+            over = (over * ratio[..., None]).clip(0, 1)
+        share = self.opacity * (1 - share if self.inverse else share)
+        mixed: Array = below + (over - below) * share[..., None]
+        return (mixed.clip(0, 1) * 255 + 0.5).astype(np.uint8)

@@ -1,0 +1,337 @@
+"""Frames, masks and drawings on a texture, by OpenGL or OpenGL ES through moderngl."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import moderngl
+import numpy as np
+from PIL import Image, ImageDraw
+
+from gles_delegate.image.transform import Size
+from gles_delegate.live.layers import Layer
+from gles_delegate.model.graph import Array
+from gles_delegate.vision.drawing import Drawing, Rectangle, Strokes, Text, load_font
+
+ATLAS = 1024
+"""Width and height of the texture of letters."""
+
+FILL = """
+out vec2 uv;
+void main() {  // a triangle of which the viewport is a part
+    uv = vec2(gl_VertexID & 1, gl_VertexID >> 1) * 2.0;
+    gl_Position = vec4(uv * 2.0 - 1.0, 0.0, 1.0);
+}
+"""
+
+COPY = """
+uniform sampler2D picture;
+uniform bool flipped;
+in vec2 uv;
+out vec4 colour;
+void main() {
+    colour = vec4(texture(picture, flipped ? vec2(uv.x, 1.0 - uv.y) : uv).rgb, 1.0);
+}
+"""
+
+LAYER = """
+uniform sampler2D picture, layer, backdrop;
+uniform mat3x2 to_layer;  // from pixels of the picture to those of the layer
+uniform vec2 size;        // of the picture
+uniform vec2 edges;       // of the coverage
+uniform vec4 fill;        // its alpha tells whether the layer is a mask
+uniform float opacity;
+uniform bool inverse, tint, smoothed, has_backdrop;
+in vec2 uv;
+out vec4 colour;
+
+// Cubic B-spline by four bilinear samples: Sigg and Hadwiger, GPU Gems 2 (2005), chapter 20.
+vec4 spline(vec2 at, vec2 extent) {
+    vec2 base = floor(at - 0.5) + 0.5, f = at - base, g = 1.0 - f;
+    vec2 w0 = g * g * g / 6.0, w3 = f * f * f / 6.0;
+    vec2 w1 = (4.0 - 6.0 * f * f + 3.0 * f * f * f) / 6.0, w2 = 1.0 - w0 - w1 - w3;
+    vec2 low = w0 + w1, high = w2 + w3;
+    vec2 from = (base - 1.0 + w1 / low) / extent, to = (base + 1.0 + w3 / high) / extent;
+    return low.y * (low.x * texture(layer, from) + high.x * texture(layer, vec2(to.x, from.y))) +
+           high.y * (low.x * texture(layer, vec2(from.x, to.y)) + high.x * texture(layer, to));
+}
+
+void main() {
+    vec3 below = texture(picture, uv).rgb;
+    vec2 extent = vec2(textureSize(layer, 0));
+    vec2 at = to_layer * vec3(uv * size, 1.0);
+    vec4 found = smoothed ? spline(at, extent) : texture(layer, at / extent);
+    bool inside = all(greaterThanEqual(at, vec2(0.0))) && all(lessThanEqual(at, extent));
+    float coverage = inside ? (fill.a > 0.0 ? found.r : found.a) : 0.0;
+    float share = edges.y > edges.x ? smoothstep(edges.x, edges.y, coverage) : coverage;
+    vec3 own = coverage > 0.0 ? found.rgb / max(coverage, 1e-3) : found.rgb;
+    vec3 over = fill.a > 0.0 ? (has_backdrop ? texture(backdrop, uv).rgb : fill.rgb) : own;
+    if (tint) {  // the picture's brightness in the layer's colour
+        const vec3 LUMA = vec3(0.299, 0.587, 0.114);
+        over = clamp(over * (dot(below, LUMA) / max(dot(over, LUMA), 0.05)), 0.0, 1.0);
+    }
+    colour = vec4(mix(below, over, opacity * (inverse ? 1.0 - share : share)), 1.0);
+}
+"""
+
+SHAPE = """
+in vec4 ends;      // of a line, or corners of a rectangle
+in float radius;   // of a line; below 0: a rectangle
+in vec4 tint;
+in vec4 letter;    // its corners in the atlas, in pixels; a plain rectangle has none
+uniform vec2 size;
+flat out vec4 line;
+flat out float reach;
+flat out vec4 paint;
+out vec2 place, glyph;
+void main() {
+    vec2 corner = vec2(gl_VertexID & 1, gl_VertexID >> 1);
+    vec2 low = min(ends.xy, ends.zw), high = max(ends.xy, ends.zw);
+    float margin = radius < 0.0 ? 0.0 : radius + 1.0;
+    place = mix(low - margin, high + margin, corner);
+    glyph = letter.z > letter.x ? mix(letter.xy, letter.zw, corner) : vec2(-1.0);
+    line = ends;
+    reach = radius;
+    paint = tint;
+    gl_Position = vec4(place / size * 2.0 - 1.0, 0.0, 1.0);
+}
+"""
+
+PAINT = """
+uniform sampler2D letters;
+flat in vec4 line;
+flat in float reach;
+flat in vec4 paint;
+in vec2 place, glyph;
+out vec4 colour;
+void main() {
+    float coverage = 1.0;
+    if (reach >= 0.0) {
+        vec2 along = line.zw - line.xy, from = place - line.xy;
+        float share = clamp(dot(from, along) / max(dot(along, along), 1e-6), 0.0, 1.0);
+        coverage = clamp(reach + 0.5 - length(from - share * along), 0.0, 1.0);
+    } else if (glyph.x >= 0.0) {
+        coverage = texelFetch(letters, ivec2(glyph), 0).r;
+    }
+    colour = vec4(paint.rgb, paint.a * coverage);
+}
+"""
+
+
+def header(ctx: moderngl.Context) -> str:
+    """The first lines of a shader for this context."""
+    is_es = "OpenGL ES" in ctx.info["GL_VERSION"]
+    return "#version 310 es\nprecision highp float;\n" if is_es else "#version 330\n"
+
+
+def full_screen_triangle(ctx: moderngl.Context, fragment_shader: str) -> moderngl.VertexArray:
+    """Fills the framebuffer; `uv` is 0 to 1 from the framebuffer's first row."""
+    program = ctx.program(header(ctx) + FILL, header(ctx) + fragment_shader)
+    return ctx.vertex_array(program, [])
+
+
+@dataclass(frozen=True)
+class Letter:
+    """Where a letter is in the atlas, and how it lies on the line, in pixels."""
+
+    box: tuple[int, int, int, int]
+    offset: tuple[int, int]
+    advance: float
+
+
+class Letters:
+    """A texture with the letters that were drawn, by font size."""
+
+    def __init__(self, ctx: moderngl.Context) -> None:
+        self.texture = ctx.texture((ATLAS, ATLAS), 1, alignment=1)
+        self._clear()
+
+    def _clear(self) -> None:
+        self._known: dict[tuple[str, int], Letter] = {}
+        self._x = self._y = self._row = 0
+
+    def quads(self, text: Text) -> list[tuple[float, ...]]:
+        """Corners on the picture and in the atlas, eight numbers for each letter."""
+        found: list[tuple[float, ...]] = []
+        x, y = text.at
+        for character in text.text:
+            letter = self._letter(character, text.size)
+            left, top, right, bottom = letter.box
+            if right > left:
+                at_x, at_y = round(x) + letter.offset[0], round(y) + letter.offset[1]
+                corners = (at_x, at_y, at_x + right - left, at_y + bottom - top)
+                found.append((*corners, *letter.box))
+            x += letter.advance
+        return found
+
+    def make_room(self, texts: list[Text]) -> None:
+        """Forget all letters if those of a drawing may not fit."""
+        new = {(c, t.size) for t in texts for c in t.text} - self._known.keys()
+        area = sum((2 * size) ** 2 for _, size in new)
+        if area > (ATLAS - self._y - self._row) * ATLAS:
+            self._clear()
+
+    def _letter(self, character: str, size: int) -> Letter:
+        key = (character, size)
+        if key not in self._known:
+            font = load_font(size)
+            left, top, right, bottom = (int(x) for x in font.getbbox(character))
+            width, height = min(right - left, ATLAS), min(bottom - top, ATLAS)
+            if self._x + width > ATLAS:
+                self._x, self._y, self._row = 0, self._y + self._row, 0
+            if self._y + height > ATLAS:  # full: what was drawn of this text so far is lost
+                self._clear()
+            if width and height:
+                picture = Image.new("L", (width, height))
+                ImageDraw.Draw(picture).text((-left, -top), character, 255, font)
+                viewport = (self._x, self._y, width, height)
+                self.texture.write(picture.tobytes(), viewport, alignment=1)
+            box = (self._x, self._y, self._x + width, self._y + height)
+            self._known[key] = Letter(box, (left, top), font.getlength(character))
+            self._x, self._row = self._x + width, max(self._row, height)
+        return self._known[key]
+
+
+class Painter:
+    """Draws on textures of one size.
+
+    Args:
+        ctx: The app's context, current now and at every call.
+        size: Height and width of what it draws on.
+    """
+
+    def __init__(self, ctx: moderngl.Context, size: Size) -> None:
+        self._ctx, self.size = ctx, size
+        extent = size[::-1]
+        # A layer reads what is below it, so two textures take turns.
+        self._textures = [ctx.texture(extent, 4) for _ in range(2)]
+        self._framebuffers = [ctx.framebuffer([texture]) for texture in self._textures]
+        self._copy = full_screen_triangle(ctx, COPY)
+        self._layer = full_screen_triangle(ctx, LAYER)
+        self._letters = Letters(ctx)
+        program = ctx.program(header(ctx) + SHAPE, header(ctx) + PAINT)
+        program["size"] = extent
+        self._shapes = ctx.buffer(reserve=13 * 4, dynamic=True)
+        self._instances = ctx.vertex_array(
+            program, [(self._shapes, "4f 1f 4f 4f /i", "ends", "radius", "tint", "letter")]
+        )
+        self._uploads: dict[int, tuple[Array, moderngl.Texture]] = {}
+
+    @property
+    def texture(self) -> moderngl.Texture:
+        """What was drawn, first row first."""
+        return self._textures[0]
+
+    def begin(self, picture: moderngl.Texture) -> None:
+        """Start anew from a picture."""
+        self._fill(self._copy, self._framebuffers[0], picture)
+
+    def layer(self, layer: Layer) -> None:
+        """Lay a layer over what was drawn."""
+        texture = self._as_texture(layer.picture)
+        texture.repeat_x = texture.repeat_y = False
+        texture.filter = (moderngl.LINEAR, moderngl.LINEAR)
+        backdrop = isinstance(layer.fill, np.ndarray)
+        program, fill = self._layer.program, (0.0, 0.0, 0.0, 0.0)
+        if isinstance(layer.fill, tuple):
+            red, green, blue = (x / 255 for x in layer.fill)
+            fill = (red, green, blue, 1.0)
+        elif backdrop:
+            self._as_texture(layer.fill).use(2)
+            fill = (0.0, 0.0, 0.0, 1.0)
+        extent = (texture.height, texture.width)
+        program["to_layer"] = tuple(layer.to_layer(self.size, extent).T.ravel().tolist())
+        program["size"] = self.size[::-1]
+        program["edges"] = layer.edges or (0.0, 0.0)
+        program["fill"], program["has_backdrop"] = fill, backdrop
+        program["opacity"], program["inverse"] = layer.opacity, layer.inverse
+        program["tint"], program["smoothed"] = layer.tint, layer.smooth
+        program["layer"], program["backdrop"] = 1, 2
+        texture.use(1)
+        self._fill(self._layer, self._framebuffers[1], self._textures[0])
+        self._textures.reverse()
+        self._framebuffers.reverse()
+
+    def draw(self, drawing: Drawing) -> None:
+        """All shapes of a drawing, in one instanced draw."""
+        self._letters.make_room([item for item in drawing.items if isinstance(item, Text)])
+        blocks = [self._instances_of(item) for item in drawing.items]
+        data = np.concatenate([b for b in blocks if len(b)] or [np.empty((0, 13), np.float32)])
+        if not len(data):
+            return
+        if data.nbytes > self._shapes.size:
+            self._shapes.orphan(2 * data.nbytes)
+        self._shapes.write(data.tobytes())
+        self._framebuffers[0].use()
+        self._letters.texture.use(0)
+        self._ctx.enable_only(moderngl.BLEND)
+        self._ctx.blend_func = moderngl.SRC_ALPHA, moderngl.ONE_MINUS_SRC_ALPHA
+        self._instances.render(moderngl.TRIANGLE_STRIP, 4, instances=len(data))
+        self._ctx.enable_only(moderngl.NOTHING)
+
+    def show(self, target: moderngl.Framebuffer) -> None:
+        """Draw it as large as it fits into a window's framebuffer."""
+        _, _, width, height = target.viewport
+        scale = min(width / self.size[1], height / self.size[0])
+        w, h = round(self.size[1] * scale), round(self.size[0] * scale)
+        target.clear()
+        target.viewport = ((width - w) // 2, (height - h) // 2, w, h)
+        self.texture.filter = (moderngl.LINEAR, moderngl.LINEAR)
+        self._copy.program["flipped"] = True  # a window's first row is the lowest
+        self._fill(self._copy, target, self.texture)
+        self._copy.program["flipped"] = False
+        target.viewport = (0, 0, width, height)
+
+    def pixels(self) -> Array:
+        """What was drawn, uint8 [height, width, 3]."""
+        return read_texture(self.texture)[..., :3]
+
+    def _fill(
+        self, fill: moderngl.VertexArray, target: moderngl.Framebuffer, picture: moderngl.Texture
+    ) -> None:
+        target.use()
+        picture.use(0)
+        self._ctx.enable_only(moderngl.NOTHING)
+        fill.render(moderngl.TRIANGLES, 3)
+
+    def _as_texture(self, picture: Any) -> moderngl.Texture:
+        """A texture as it is; an array as a texture, which is made once for each array."""
+        if isinstance(picture, moderngl.Texture):
+            return picture
+        known = self._uploads.get(id(picture))
+        if known is None:
+            pixels = picture
+            if pixels.dtype != np.uint8:
+                pixels = (pixels.clip(0, 1) * 255 + 0.5).astype(np.uint8)
+            height, width, depth = pixels.shape
+            while len(self._uploads) >= 8:
+                self._uploads.pop(next(iter(self._uploads)))[1].release()
+            texture = self._ctx.texture(
+                (width, height), depth, np.ascontiguousarray(pixels).tobytes(), alignment=1
+            )
+            known = self._uploads[id(picture)] = (picture, texture)
+        return known[1]
+
+    def _instances_of(self, item: Strokes | Rectangle | Text) -> Array:
+        colour = np.array((*item.colour, 255)[:4], np.float32) / 255
+        letters: Array = np.zeros((1, 4), np.float32)
+        if isinstance(item, Strokes):
+            ends, radius = item.ends, item.width / 2
+        elif isinstance(item, Rectangle):
+            ends, radius = np.array([item.box], np.float32), -1.0
+        else:
+            quads = np.array(self._letters.quads(item), np.float32).reshape(-1, 8)
+            ends, radius, letters = quads[:, :4], -1.0, quads[:, 4:]
+        found = np.empty((len(ends), 13), np.float32)
+        found[:, :4], found[:, 4], found[:, 5:9], found[:, 9:] = ends, radius, colour, letters
+        return found
+
+
+def read_texture(texture: moderngl.Texture) -> Array:
+    """Its pixels, uint8 [height, width, 4], of a texture of RGBA8."""
+    # OpenGL ES reads framebuffers only, not textures.
+    framebuffer = texture.ctx.framebuffer([texture])
+    data = framebuffer.read(components=4)
+    framebuffer.release()
+    return np.frombuffer(data, np.uint8).reshape(texture.height, texture.width, 4)

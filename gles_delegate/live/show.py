@@ -1,0 +1,204 @@
+"""The loop of an app: read a frame, let it see, draw, show or write."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from tqdm import tqdm
+
+from gles_delegate.errors import ContextError
+from gles_delegate.gl.egl import EglContext
+from gles_delegate.live.app import App, Canvas, Frame
+from gles_delegate.live.sources import Recording, Source
+from gles_delegate.vision.drawing import text_extent
+
+if TYPE_CHECKING:
+    import moderngl
+
+    from gles_delegate.live.painter import Painter
+    from gles_delegate.live.window import Window
+
+logger = logging.getLogger("gles_delegate")
+
+Seer: TypeAlias = Callable[[Frame, Canvas], None]
+"""Looks at a frame, and draws on the canvas what it sees."""
+
+
+@dataclass(frozen=True)
+class ShowOptions:
+    """How an app is shown.
+
+    Attributes:
+        title: Of the window.
+        headless: No window.
+        output: A video, or a picture of the last frame; None: nothing is written.
+        cpu: Networks run on LiteRT's CPU, until the key G is pressed.
+        overlay: Show the timings, until the key T is pressed.
+        frames: End after as many; None: with the source.
+        cache: A folder for compiled shaders.
+    """
+
+    title: str = "gles_delegate"
+    headless: bool = False
+    output: Path | None = None
+    cpu: bool = False
+    overlay: bool = False
+    frames: int | None = None
+    cache: Path | None = None
+
+
+def show(make: Callable[[App], Seer], source: Source, options: ShowOptions) -> App:
+    """Run an app until its source or its user ends it. Without EGL it runs on the CPU, and says so.
+
+    Keys: Q quits, G changes between GPU and CPU, T shows or hides the timings.
+
+    Args:
+        make: Makes what sees and draws; called once, with the context current.
+        source: Frames; closed at the end.
+        options: See there.
+
+    Returns:
+        The app, closed, with its timings.
+
+    Raises:
+        ContextError: A window is wanted, and there is no display.
+        OSError: A file cannot be read or written.
+        DelegateError: A network cannot run.
+    """
+    with ExitStack() as stack:
+        stack.callback(source.close)
+        window, ctx, painter = None, None, None
+        if not options.headless:
+            from gles_delegate.live.window import Window
+
+            window = Window(options.title, source.size)
+            stack.callback(window.close)
+            ctx = window.ctx
+        else:
+            ctx = _without_window(stack)
+        if ctx is not None:
+            from gles_delegate.live.painter import Painter
+
+            painter = Painter(ctx, source.size)
+        app = App(ctx, cache=options.cache)
+        stack.callback(app.close)
+        app.on_gpu = ctx is not None and not options.cpu
+        loop = _Loop(app, source, window, painter, options)
+        app.progress = loop.compiling
+        seer = make(app)
+        if options.output is not None:
+            rate = source.rate or 30
+            loop.recording = stack.enter_context(Recording(options.output, source.size, rate))
+        loop.run(seer)
+        return app
+
+
+def _without_window(stack: ExitStack) -> moderngl.Context | None:
+    """A context of its own; None where there is none."""
+    try:
+        egl = stack.enter_context(EglContext())
+        import moderngl
+
+        return moderngl.create_context(context=cast(Any, egl), require=310)
+    except (ContextError, ImportError) as error:
+        logger.warning("no OpenGL ES, so networks run on LiteRT's CPU: %s", error)
+        return None
+
+
+class _Loop:
+    def __init__(
+        self,
+        app: App,
+        source: Source,
+        window: Window | None,
+        painter: Painter | None,
+        options: ShowOptions,
+    ) -> None:
+        self._app, self._source, self._window, self._options = app, source, window, options
+        self._painter = painter
+        height, width = source.size
+        self._texture = app.ctx.texture((width, height), 4) if app.ctx is not None else None
+        self._start = time.perf_counter()
+        self._overlay = options.overlay
+        self.recording: Recording | None = None
+
+    def compiling(self, name: str, compiled: int, total: int) -> None:
+        """Tell that a network is being prepared, on the terminal and in the window's title."""
+        text = f"compiling {name}: {compiled} of {total}"
+        if sys.stderr.isatty():
+            print(f"\r\033[K{text if compiled < total else ''}", end="", file=sys.stderr)
+        if self._window is not None:
+            self._window.retitle(f"{self._options.title}: {text}")
+
+    def run(self, seer: Seer) -> None:
+        timings = self._app.timings
+        timings.is_exact = self._overlay or self._window is None
+        # A picture stays in the window until it is closed.
+        frames = self._options.frames or (None if self._window else self._source.count)
+        with tqdm(total=frames, unit="frame", disable=True if self._window else None) as bar:
+            for _ in itertools.count() if frames is None else range(frames):
+                if not self._step(seer):
+                    return
+                bar.update()
+
+    def _step(self, seer: Seer) -> bool:
+        """One frame; whether there is to be another one."""
+        timings, start = self._app.timings, time.perf_counter()
+        with timings.measure("read"):
+            pixels = self._source.read()
+            if pixels is None:
+                return False
+            if self._texture is not None:
+                self._texture.write(pixels)
+        frame = Frame(pixels, self._texture, time.perf_counter() - self._start)
+        canvas = Canvas(frame, self._painter)
+        seer(frame, canvas)
+        if self._overlay:
+            self._draw_timings(canvas)
+        with timings.measure("draw"):
+            canvas.finish()
+        if self.recording is not None:
+            with timings.measure("write"):
+                self.recording.write(canvas.pixels())
+        again = self._present()
+        timings.add("frame", 1000 * (time.perf_counter() - start))
+        return again
+
+    def _present(self) -> bool:
+        """Show the frame; whether there is to be another one."""
+        if self._window is None or self._painter is None:
+            return True
+        self._painter.show(self._window.screen)
+        pressed = self._window.show(f"{self._options.title}: {self._rate:.0f} frames a second")
+        if "G" in pressed:
+            self._app.on_gpu = not self._app.on_gpu
+            self._app.timings.clear()
+        if "T" in pressed:
+            self._overlay = not self._overlay
+        self._app.timings.is_exact = self._overlay
+        return "Q" not in pressed
+
+    @property
+    def _rate(self) -> float:
+        """Frames a second."""
+        return 1000 / self._app.timings.milliseconds.get("frame", 1000)
+
+    def _draw_timings(self, canvas: Canvas) -> None:
+        where = "GPU" if self._app.on_gpu else "LiteRT's CPU"
+        lines = [f"{where}, {self._rate:.1f} frames a second"]
+        for stage, milliseconds in self._app.timings.milliseconds.items():
+            lines.append(f"{stage} {milliseconds:.1f} ms")
+        drawing = canvas.drawing
+        step = 1.3 * drawing.font_size
+        width = max(text_extent(line, drawing.font_size)[0] for line in lines)
+        drawing.rectangle((0, 0, width + 16, step * len(lines) + 8), (0, 0, 0, 140))
+        for row, line in enumerate(lines):
+            drawing.text((8, 4 + row * step), line)

@@ -1,0 +1,261 @@
+"""Where frames come from: a picture, a video, a camera. PyAV decodes them on the CPU."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol
+
+import av
+import numpy as np
+from PIL import Image, ImageOps
+
+from gles_delegate.image.transform import Size
+from gles_delegate.model.graph import Array
+
+PATIENCE = 10.0
+"""Seconds that a camera may take for a frame."""
+
+
+class Source(Protocol):
+    """Frames, one after the other.
+
+    Attributes:
+        size: Height and width of each.
+        rate: Frames a second; None if it is a single picture.
+        count: How many there are, or None.
+    """
+
+    size: Size
+    rate: float | None
+    count: int | None
+
+    def read(self) -> Array | None:
+        """The next frame, uint8 [height, width, 4] in RGBA; None after the last one.
+
+        Raises:
+            OSError: It cannot be decoded, or the camera is gone.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
+class Picture:
+    """A picture file, as often as it is asked for.
+
+    Args:
+        path: Any format that Pillow reads; turned as its EXIF data say.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+
+    rate = None
+    count = 1
+
+    def __init__(self, path: Path) -> None:
+        try:
+            picture = ImageOps.exif_transpose(Image.open(path)).convert("RGBA")
+        except (OSError, ValueError, Image.DecompressionBombError) as error:
+            raise OSError(f"cannot read the picture {path}: {error}") from error
+        self._pixels = np.asarray(picture)
+        self.size: Size = (picture.height, picture.width)
+
+    def read(self) -> Array:
+        return self._pixels
+
+    def close(self) -> None: ...
+
+
+class Video:
+    """The frames of a video file.
+
+    Args:
+        path: Any format that FFmpeg reads.
+        repeat: Start again at the end.
+
+    Raises:
+        OSError: It cannot be read, or shows nothing.
+    """
+
+    def __init__(self, path: Path, *, repeat: bool = False) -> None:
+        self._path = path
+        try:
+            self._container, stream = _open(str(path))
+        except (av.FFmpegError, IndexError) as error:
+            raise OSError(f"cannot read the video {path}: {error}") from error
+        self.size: Size = (stream.height, stream.width)
+        self.rate: float | None = float(stream.average_rate or 30)
+        self.count: int | None = None if repeat else stream.frames or None
+        self._frames = self._decoded(repeat)
+
+    def _decoded(self, repeat: bool) -> Iterator[Array]:
+        while True:
+            for frame in self._container.decode(video=0):
+                yield _pixels(frame, self.size)
+            if not repeat:
+                return
+            self._container.seek(0)
+
+    def read(self) -> Array | None:
+        try:
+            return next(self._frames, None)
+        except av.FFmpegError as error:
+            raise OSError(f"cannot decode the video {self._path}: {error}") from error
+
+    def close(self) -> None:
+        self._container.close()
+
+
+class Camera:
+    """The newest frame of a camera. A thread decodes; frames that nobody has read are dropped.
+
+    Args:
+        name: A number N for /dev/videoN, the device's path, or "FORMAT:NAME" for another input
+            format of FFmpeg's devices, such as "lavfi:testsrc2=size=640x480:rate=30" or
+            "x11grab::0".
+        size: Height and width to ask for; the camera chooses if it has no such mode.
+
+    Raises:
+        OSError: There is no such camera, or it gives no frames.
+    """
+
+    count = None
+
+    def __init__(self, name: str, size: Size | None = None) -> None:
+        self._name = name
+        kind, file = _device(name)
+        wanted = {"video_size": f"{size[1]}x{size[0]}"} if size and kind == "v4l2" else {}
+        try:
+            self._container, stream = _open(file, kind, wanted)
+        except (av.FFmpegError, ValueError, IndexError) as error:
+            raise OSError(
+                f"cannot open the camera {name}: {error}; ls /dev/video* shows what there is"
+            ) from error
+        self.size: Size = (stream.height, stream.width)
+        self.rate: float | None = float(stream.average_rate or 30)
+        self._newest: Array | None = None
+        self._error: Exception | None = None
+        self._changed = threading.Condition()
+        self._stopped = False
+        self._thread = threading.Thread(target=self._decode, name="camera", daemon=True)
+        self._thread.start()
+
+    def _decode(self) -> None:
+        error: Exception = OSError("it has stopped")
+        try:
+            for frame in self._container.decode(video=0):
+                pixels = _pixels(frame, self.size)
+                with self._changed:
+                    self._newest = pixels
+                    self._changed.notify()
+                    if self._stopped:
+                        return
+        except (av.FFmpegError, OSError) as failure:
+            error = failure
+        with self._changed:
+            self._error = error
+            self._changed.notify()
+
+    def read(self) -> Array:
+        with self._changed:
+            self._changed.wait_for(lambda: self._newest is not None or self._error, PATIENCE)
+            pixels, self._newest = self._newest, None
+            if pixels is None:
+                reason = self._error or f"no frame in {PATIENCE:.0f} seconds"
+                raise OSError(f"the camera {self._name} gives no frames: {reason}")
+            return pixels
+
+    def close(self) -> None:
+        with self._changed:
+            self._stopped = True
+        self._thread.join(PATIENCE)
+        self._container.close()
+
+
+def _device(name: str) -> tuple[str, str]:
+    """The format and the file of a camera's name."""
+    if name.isdecimal():
+        return "v4l2", f"/dev/video{name}"
+    if name.startswith("/"):
+        return "v4l2", name
+    kind, _, file = name.partition(":")
+    return kind, file
+
+
+def _open(
+    file: str, kind: str | None = None, options: dict[str, str] | None = None
+) -> tuple[Any, Any]:
+    """The container and its first video stream."""
+    container = av.open(file, format=kind, options=options or {})
+    stream = container.streams.video[0]
+    stream.thread_type = "AUTO"
+    return container, stream
+
+
+def _pixels(frame: av.VideoFrame, size: Size) -> Array:
+    """RGBA of the size that the first frame had."""
+    pixels: Array = frame.to_ndarray(format="rgba", height=size[0], width=size[1])
+    return np.ascontiguousarray(pixels)
+
+
+class Recording:
+    """A file that frames go to: a video, or a picture, which keeps the last frame.
+
+    Args:
+        path: Its ending says the format.
+        size: Height and width. Videos lose an odd row or column.
+        rate: Frames a second.
+
+    Raises:
+        OSError: It cannot be written, or the ending is unknown.
+    """
+
+    def __init__(self, path: Path, size: Size, rate: float) -> None:
+        self._path = path
+        self._picture: Array | None = None
+        self._container = None
+        if Image.registered_extensions().get(path.suffix.lower()) in Image.SAVE:
+            return
+        try:
+            self._container = av.open(str(path), "w")
+            self._stream: Any = self._container.add_stream(
+                "h264", Fraction(rate).limit_denominator(1001)
+            )
+        except (av.FFmpegError, ValueError) as error:
+            raise OSError(f"cannot write the video {path}: {error}") from error
+        # 4:2:0 has one chroma sample for 2x2 pixels.
+        self._stream.height, self._stream.width = (length // 2 * 2 for length in size)
+        self._stream.pix_fmt = "yuv420p"
+
+    def write(self, pixels: Array) -> None:
+        """Add a frame, uint8 [height, width, 3] in RGB."""
+        if self._container is None:
+            self._picture = pixels
+            return
+        height, width = self._stream.height, self._stream.width
+        frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(pixels[:height, :width]))
+        self._container.mux(self._stream.encode(frame))
+
+    def __enter__(self) -> Recording:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Finish the file."""
+        if self._container is not None:
+            self._container.mux(self._stream.encode())
+            self._container.close()
+        elif self._picture is not None:
+            try:
+                Image.fromarray(self._picture).save(self._path)
+            except (OSError, ValueError) as failure:
+                raise OSError(f"cannot write the picture {self._path}: {failure}") from failure

@@ -1,0 +1,84 @@
+"""A window of GLFW whose OpenGL ES context is made by EGL."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import glfw
+import moderngl
+
+from gles_delegate.errors import ContextError
+from gles_delegate.image.transform import Size
+
+LARGEST = (720, 1280)
+"""Height and width of a window when it opens."""
+
+
+class Window:
+    """A window, its context current on this thread.
+
+    Args:
+        title: Its title.
+        size: Height and width of what it shows; it opens no larger than `LARGEST`.
+
+    Attributes:
+        ctx: Its context.
+
+    Raises:
+        ContextError: There is no display, or no OpenGL ES 3.1.
+    """
+
+    def __init__(self, title: str, size: Size) -> None:
+        if not os.environ.get("DISPLAY") and not os.environ.get("WAYLAND_DISPLAY"):
+            raise ContextError(
+                "a window needs a display: start it in a desktop session, with xvfb-run, or write "
+                "a file with --headless --output FILE"
+            )
+        if not glfw.init():
+            raise ContextError("GLFW finds no display; write a file with --headless --output FILE")
+        for hint, value in (
+            (glfw.CLIENT_API, glfw.OPENGL_ES_API),
+            (glfw.CONTEXT_CREATION_API, glfw.EGL_CONTEXT_API),
+            (glfw.CONTEXT_VERSION_MAJOR, 3),
+            (glfw.CONTEXT_VERSION_MINOR, 1),
+        ):
+            glfw.window_hint(hint, value)
+        scale = min(1.0, *(most / length for most, length in zip(LARGEST, size, strict=True)))
+        width, height = round(size[1] * scale), round(size[0] * scale)
+        self._window = glfw.create_window(width, height, title, None, None)
+        if not self._window:
+            glfw.terminate()
+            raise ContextError("GLFW cannot make a window with OpenGL ES 3.1 by EGL")
+        glfw.make_context_current(self._window)
+        glfw.swap_interval(0)
+        self.ctx = moderngl.create_context(require=310)
+        self._pressed: set[str] = set()
+        glfw.set_key_callback(self._window, self._on_key)
+
+    def _on_key(self, window: Any, key: int, scancode: int, action: int, mods: int) -> None:
+        if action == glfw.PRESS and 0 < key < 128:
+            self._pressed.add(chr(key))
+
+    @property
+    def screen(self) -> moderngl.Framebuffer:
+        """What it shows next, as large as it is now."""
+        self.ctx.screen.viewport = (0, 0, *glfw.get_framebuffer_size(self._window))
+        return self.ctx.screen
+
+    def show(self, title: str) -> set[str]:
+        """Show what was drawn; the keys that were pressed since, as capitals."""
+        glfw.swap_buffers(self._window)
+        glfw.set_window_title(self._window, title)
+        glfw.poll_events()
+        pressed, self._pressed = self._pressed, set()
+        return pressed | ({"Q"} if glfw.window_should_close(self._window) else set())
+
+    def retitle(self, title: str) -> None:
+        """Change the title, while something else than drawing takes time."""
+        glfw.set_window_title(self._window, title)
+        glfw.poll_events()
+
+    def close(self) -> None:
+        glfw.destroy_window(self._window)
+        glfw.terminate()

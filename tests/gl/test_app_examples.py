@@ -1,0 +1,242 @@
+"""The examples of examples/app.py: on pictures, videos and cameras, headless and in a window."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+from tests.conftest import Require
+from tests.support.example import EXAMPLES, pixels, read_video, run, write_video
+from tests.support.tflite_builder import ModelBuilder
+
+pytestmark = pytest.mark.usefixtures("gl")
+
+BALL = EXAMPLES / "models" / "ball_segmenter.tflite"
+COLOURS = {"red": (1, -1, -1), "green": (-1, 1, -1), "blue": (-1, -1, 1)}
+FAKE_CAMERA = "lavfi:color=c=0xff8c19:size=64x48:rate=10"
+
+Model = Callable[[str], Path]
+
+
+@pytest.fixture(autouse=True)
+def _packages(require: Require) -> None:
+    for name in ("av", "glfw", "moderngl"):
+        if find_spec(name) is None:
+            require("windows", f"{name} is not installed (the extra 'windows')")
+
+
+@pytest.fixture
+def model(tmp_path: Path, real_model: Callable[[str], bytes]) -> Model:
+    """A published model's file, by its name."""
+
+    def write(name: str) -> Path:
+        path = tmp_path / f"{name}.tflite"
+        path.write_bytes(real_model(name))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def halves(tmp_path: Path) -> Path:
+    """Left half blue, right half black."""
+    picture = np.zeros((40, 60, 3), np.uint8)
+    picture[:, :30, 2] = 255
+    path = tmp_path / "halves.png"
+    Image.fromarray(picture).save(path)
+    return path
+
+
+@pytest.fixture
+def disc() -> NDArray[np.uint8]:
+    """An orange disc before a dark blue."""
+    y, x = np.indices((180, 320))
+    picture = np.full((180, 320, 3), (40, 90, 100), np.uint8)
+    picture[(x - 100) ** 2 + (y - 70) ** 2 < 27**2] = (255, 140, 25)
+    return picture
+
+
+def shown(name: str, *arguments: object, picture: Path, output: Path) -> NDArray[np.uint8]:
+    """The picture that an example makes of one."""
+    run(name, *arguments, "--picture", picture, "--headless", "--output", output)
+    return pixels(output)
+
+
+def changes(after: NDArray[np.uint8], before: Path) -> NDArray[np.int_]:
+    """The largest change of each pixel's colours."""
+    return np.abs(after.astype(int) - pixels(before)).max(-1)
+
+
+def colour_model(path: Path, *, as_numbers: bool) -> Path:
+    """Scores of three colours for each pixel, or the number of the likeliest."""
+    builder = ModelBuilder()
+    x = builder.input((1, 8, 12, 3))
+    weights = builder.constant(np.array(list(COLOURS.values()), np.float32).reshape(3, 1, 1, 3))
+    bias = builder.constant(np.zeros(3, np.float32))
+    y = builder.op("CONV_2D", [x, weights, bias], [(1, 8, 12, 3)], stride_w=1, stride_h=1)
+    if as_numbers:
+        axis = builder.constant(np.array(3, np.int32))
+        y = builder.op("ARG_MAX", [y, axis], [builder.tensor((1, 8, 12), np.int32)], output_type=2)
+    path.write_bytes(builder.build(outputs=[y]))
+    return path
+
+
+@pytest.mark.parametrize("extra", [[], ["--cpu"], ["--timings"]])
+@pytest.mark.parametrize("as_numbers", [False, True])
+def test_segment(tmp_path: Path, halves: Path, as_numbers: bool, extra: list[str]) -> None:
+    labels = tmp_path / "labels.txt"
+    labels.write_text("\n".join(COLOURS))
+    path = colour_model(tmp_path / "colours.tflite", as_numbers=as_numbers)
+    result = shown(
+        "segment.py", path, "--labels", labels, *extra, picture=halves, output=tmp_path / "o.png"
+    )
+    changed = changes(result, halves) > 0
+    assert changed[25:, :25].any()  # the legend is in the lower left corner
+    if not extra:
+        assert changed[:20, :25].all()
+        assert not changed[:20, 42:].any()
+
+
+@pytest.mark.parametrize(("name", "share"), [("pets.jpg", 0.14), ("dog_segmentation.bmp", 0.55)])
+def test_segment_finds_the_dogs(
+    name: str, share: float, tmp_path: Path, model: Model, real_picture: Callable[[str], Path]
+) -> None:
+    source = real_picture(name)
+    deeplab = model("deeplabv3_257_mv_gpu")
+    output = tmp_path / "o.png"
+    result = shown("segment.py", deeplab, "--mean", 127.5, picture=source, output=output)
+    assert (changes(result, source) > 8).mean() == pytest.approx(share, abs=0.07)
+
+
+def check_disc(picture: NDArray[np.uint8]) -> None:
+    """The mask, which is blue as nothing else, lies on the disc and nowhere else."""
+    rows, columns = np.indices(picture.shape[:2]) + 0.5
+    distance = np.hypot(columns - 100, rows - 70)
+    masked = picture[..., 2] > 130
+    assert masked[distance < 0.8 * 27].all()
+    assert not masked[(distance > 1.2 * 27) & (rows < 140)].any()
+
+
+@pytest.mark.mesa
+def test_video(disc: NDArray[np.uint8], tmp_path: Path) -> None:
+    output = tmp_path / "masked.mp4"
+    source = write_video(tmp_path / "disc.mp4", disc)
+    run("segment.py", BALL, "--video", source, "--headless", "--output", output)
+    frames = read_video(output)
+    assert len(frames) == 3
+    for frame in frames:
+        check_disc(frame)
+
+
+def test_camera(tmp_path: Path) -> None:
+    output = tmp_path / "o.mp4"
+    options = ("--camera", FAKE_CAMERA, "--frames", 3, "--headless", "--output", output)
+    run("segment.py", BALL, *options)
+    frames = read_video(output)
+    assert [frame.shape for frame in frames] == [(48, 64, 3)] * 3
+
+
+def test_a_background_behind_a_person(
+    tmp_path: Path, model: Model, real_picture: Callable[[str], Path]
+) -> None:
+    source, selfie = real_picture("face.jpg"), model("selfie_segmenter")
+    output = tmp_path / "o.png"
+    green = ("--background", "#00ff00")
+    result = shown("background.py", selfie, *green, picture=source, output=output)
+    assert (result[:40, :200] == (0, 255, 0)).all()  # the wall
+    assert np.abs(result[200:, 280:400].astype(int) - pixels(source)[200:, 280:400]).max() < 8
+    parrot = ("--background", real_picture("parrot.jpg"))
+    assert shown("background.py", selfie, *parrot, picture=source, output=output).std() > 40
+    on_cpu = shown("background.py", selfie, *green, "--cpu", picture=source, output=output)
+    assert np.abs(on_cpu.astype(int) - result).mean() < 2
+
+
+def test_dyed_hair(tmp_path: Path, model: Model, real_picture: Callable[[str], Path]) -> None:
+    source, hair = real_picture("face.jpg"), model("hair_segmentation")
+    result = shown("hair.py", hair, picture=source, output=tmp_path / "o.png")
+    changed = changes(result, source)
+    assert (changed[20:40, 270:330] > 10).mean() > 0.6
+    assert changed[220:, 280:400].max() < 8  # a shirt
+
+
+def test_a_painted_picture(
+    tmp_path: Path, model: Model, real_picture: Callable[[str], Path]
+) -> None:
+    source, painting = real_picture("face.jpg"), real_picture("parrot.jpg")
+    networks = model("style_predict_quantized_256"), model("style_transfer_f16_384")
+    result = shown("style.py", *networks, painting, picture=source, output=tmp_path / "o.png")
+    assert np.corrcoef(result.ravel(), pixels(source).ravel())[0, 1] > 0.4
+    assert changes(result, source).mean() > 20
+
+
+ENLARGING = EXAMPLES / "models" / "super_resolution_x2.tflite"
+
+
+@pytest.mark.parametrize(
+    ("network", "options", "message"),
+    [
+        (ENLARGING, (), "expected a segmentation network, with one output [1, height"),
+        (EXAMPLES, (), "cannot read the model file"),
+        (Path(__file__), (), "not a .tflite model"),
+        (BALL, ("--picture", BALL), "cannot read the picture"),
+        (BALL, ("--picture", "{folder}/no.png"), "cannot read the picture"),
+        (BALL, ("--video", BALL), "cannot read the video"),
+        (BALL, ("--camera", "/dev/nothing"), "cannot open the camera /dev/nothing"),
+        (BALL, ("--camera", "lavfi"), "cannot open the camera lavfi"),
+        (BALL, ("--output", "{folder}"), "cannot write"),
+        (BALL, ("--output", "{folder}/missing/x.png"), "cannot write the picture"),
+        (BALL, ("--output", "{folder}/x.qqq"), "cannot write the video"),
+        (BALL, ("--labels", "{folder}/halves.png"), "expected names in UTF-8, one a line"),
+        (BALL, ("--labels", "{folder}"), "Is a directory"),
+        (BALL, ("--labels", "{folder}/missing.txt"), "No such file"),
+    ],
+)
+def test_what_cannot_be_read_or_written(
+    network: Path, options: tuple[str, ...], message: str, tmp_path: Path, halves: Path
+) -> None:
+    arguments = [str(option).format(folder=tmp_path) for option in options]
+    if not {"--picture", "--video", "--camera"} & {*arguments}:
+        arguments += ["--picture", str(halves)]
+    said = run("segment.py", network, *arguments, "--headless", status=1)
+    assert message in said
+    assert len(said.strip().splitlines()) == 1
+
+
+def test_no_display(halves: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    said = run("segment.py", BALL, "--picture", halves, status=1)
+    assert "--headless --output FILE" in said
+
+
+def test_without_egl_networks_run_on_the_cpu(
+    tmp_path: Path, disc: NDArray[np.uint8], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GLES_DELEGATE_EGL", str(tmp_path / "libEGL.so"))
+    Image.fromarray(disc).save(tmp_path / "disc.png")
+    output = tmp_path / "o.png"
+    command = [sys.executable, str(EXAMPLES / "segment.py"), str(BALL), "--headless"]
+    command += ["--picture", str(tmp_path / "disc.png"), "--output", str(output)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    assert re.search("no OpenGL ES, so networks run on LiteRT's CPU", result.stderr)
+    assert "networks on LiteRT's CPU" in result.stdout
+    check_disc(pixels(output))
+
+
+def test_a_closed_pipe_is_no_error(tmp_path: Path, halves: Path) -> None:
+    command = [sys.executable, str(EXAMPLES / "segment.py"), str(BALL), "--headless"]
+    command += ["--picture", str(halves), "--output", str(tmp_path / "mask.png")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stderr
+        process.stdout.close()
+        assert process.stderr.read() == b""
