@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from gles_delegate.image.transform import ImageTransform, Size
+from gles_delegate.image.transform import Fit, ImageTransform, Size
 from gles_delegate.model.graph import Array
 
 Box: TypeAlias = tuple[float, float, float, float]
@@ -26,7 +26,7 @@ Point: TypeAlias = tuple[float, float]
 class AnchorOptions:
     """The grid of boxes that an SSD predicts offsets from (Liu et al. 2016, section 2.2).
 
-    It follows MediaPipe's SsdAnchorsCalculator, without its multiscale (RetinaNet) anchors.
+    It follows MediaPipe's SsdAnchorsCalculator.
 
     Attributes:
         size: Height and width of the network's input, in pixels.
@@ -61,12 +61,44 @@ class AnchorOptions:
             )
 
 
-def ssd_anchors(options: AnchorOptions) -> Array:
+@dataclass(frozen=True)
+class PyramidAnchorOptions:
+    """Anchors on a feature pyramid (Lin et al. 2017, "Focal Loss for Dense Object Detection",
+    section 4), as TensorFlow's multiscale_anchor_generator makes them.
+
+    Attributes:
+        size: Height and width of the network's input, in pixels.
+        levels: The first and the last; the stride of level n is 2^n pixels.
+        anchor_scale: Height and width of a level's smallest anchor, in strides.
+        aspect_ratios: Width by height.
+        scales_per_octave: Sizes of each ratio; from one to the next it grows by the same factor,
+            and would double with the next level.
+
+    Raises:
+        ValueError: Sizes or ratios are not positive, or there are no levels or scales.
+    """
+
+    size: Size
+    levels: tuple[int, int] = (3, 7)
+    anchor_scale: float = 4.0
+    aspect_ratios: tuple[float, ...] = (1.0, 2.0, 0.5)
+    scales_per_octave: int = 2
+
+    def __post_init__(self) -> None:
+        low, high = self.levels
+        sizes = (*self.size, self.anchor_scale, *self.aspect_ratios, self.scales_per_octave)
+        if not 0 <= low <= high or min(sizes) <= 0:
+            raise ValueError(f"expected rising levels, and sizes and ratios above 0, found {self}")
+
+
+def ssd_anchors(options: AnchorOptions | PyramidAnchorOptions) -> Array:
     """Anchors in the order of an SSD's outputs: by layer, row, column, and shape.
 
     Returns:
         Float32 [anchors, 4]: x and y of the centre, width and height, as shares of the input.
     """
+    if isinstance(options, PyramidAnchorOptions):
+        return np.concatenate([_pyramid_level(options, n) for n in _levels(options)])
     last = len(options.strides) - 1
     low, high = options.min_scale, options.max_scale
     scales = (
@@ -94,12 +126,32 @@ def ssd_anchors(options: AnchorOptions) -> Array:
     return np.concatenate(grids).astype(np.float32)
 
 
+def _levels(options: PyramidAnchorOptions) -> range:
+    return range(options.levels[0], options.levels[1] + 1)
+
+
+def _pyramid_level(options: PyramidAnchorOptions, level: int) -> Array:
+    stride, (height, width) = 2**level, options.size
+    # TensorFlow starts at the corner where a stride does not divide the input.
+    top, left = (stride / 2 if length % stride == 0 else 0.0 for length in options.size)
+    shapes = [
+        (2 ** (i / options.scales_per_octave) * options.anchor_scale * stride, ratio)
+        for ratio in options.aspect_ratios
+        for i in range(options.scales_per_octave)
+    ]
+    rows, columns = (math.ceil(length / stride) for length in options.size)
+    y, x, shape = np.mgrid[:rows, :columns, : len(shapes)].reshape(3, -1)
+    scale, ratio = np.array(shapes)[shape].T
+    anchors = [x * stride + left, y * stride + top, scale * np.sqrt(ratio), scale / np.sqrt(ratio)]
+    return (np.column_stack(anchors) / (width, height, width, height)).astype(np.float32)
+
+
 @dataclass(frozen=True)
 class Detector:
     """What the two outputs of a detector mean, and what its input is.
 
-    The presets are those of MediaPipe's graphs: modules/face_detection, palm_detection and
-    pose_detection; options are those of its TensorsToDetectionsCalculator.
+    Presets of faces, palms and poses are those of MediaPipe's graphs: modules/face_detection,
+    palm_detection and pose_detection. Options are those of its TensorsToDetectionsCalculator.
 
     Attributes:
         anchors: Its anchors.
@@ -111,9 +163,14 @@ class Detector:
         scales: By which x, y, width and height are divided; None: width and height of the input.
         exponential: Sizes are logarithms, as in TensorFlow's Object Detection API.
         y_first: Positions are (y, x), sizes are (height, width).
+        fit: How a picture fills the input, as in `ImageTransform`.
+        logits: Scores are those before a sigmoid; None: unless all of them are of 0 to 1, as after
+            one.
+        background: The first score is that of the background; classes count from the second.
+        weighted: Boxes of the same object are averaged; see `suppress`.
     """
 
-    anchors: AnchorOptions
+    anchors: AnchorOptions | PyramidAnchorOptions
     key_points: int = 0
     mean: float = 127.5
     std: float = 127.5
@@ -122,11 +179,15 @@ class Detector:
     scales: Box | None = None
     exponential: bool = False
     y_first: bool = False
+    fit: Fit = "letterbox"
+    logits: bool | None = True
+    background: bool = False
+    weighted: bool = True
 
     @property
     def transform(self) -> ImageTransform:
-        """The whole picture in a letterbox, as its input."""
-        return ImageTransform(fit="letterbox", mean=self.mean, std=self.std, antialias=True)
+        """The whole picture, as its input."""
+        return ImageTransform(fit=self.fit, mean=self.mean, std=self.std, antialias=True)
 
 
 def _mediapipe(size: int, strides: tuple[int, ...]) -> AnchorOptions:
@@ -147,6 +208,78 @@ hips and a point on the circle around the whole body; the same for shoulders and
 
 POSE_DETECTOR_128 = replace(POSE_DETECTOR, anchors=_mediapipe(128, (8, 16, 16, 16)))
 """Its first version: 896 boxes."""
+
+
+def ssd_mobilenet(size: Size) -> Detector:
+    """TensorFlow's SSD on MobileNet v1 or v2, without TFLite_Detection_PostProcess.
+
+    Anchors and coder are those of its ssd_mobilenet_v2_coco.config, suppression is that of
+    TFLite_Detection_PostProcess.
+
+    Args:
+        size: Height and width of its input; 300 by 300 has 1917 anchors.
+    """
+    strides, ratios = (16, 32, 64, 128, 256, 512), (1.0, 2.0, 0.5, 3.0, 0.3333)
+    return _tensorflow(
+        AnchorOptions(size, strides, aspect_ratios=ratios, reduced_lowest_layer=True)
+    )
+
+
+def ssd_mobilenet_fpn(size: Size) -> Detector:
+    """The same on a feature pyramid (FPN, FPNLite); 320 by 320 has 12804 anchors."""
+    return _tensorflow(PyramidAnchorOptions(size))
+
+
+def _tensorflow(anchors: AnchorOptions | PyramidAnchorOptions) -> Detector:
+    return Detector(
+        anchors,
+        overlap=0.6,
+        scales=(10.0, 10.0, 5.0, 5.0),
+        exponential=True,
+        y_first=True,
+        fit="stretch",
+        logits=None,
+        background=True,
+        weighted=False,
+    )
+
+
+def find_detector(
+    input_shape: Sequence[int], output_shapes: Sequence[Sequence[int]]
+) -> Detector | None:
+    """The preset for a network, by its shapes, so that a program needs no option for it.
+
+    Args:
+        input_shape: [1, height, width, 3].
+        output_shapes: Of all outputs, in any order.
+
+    Returns:
+        The preset; None for a network of four outputs, which ends in TFLite_Detection_PostProcess
+        and needs none. `read_detections` takes either.
+
+    Raises:
+        ValueError: No preset has such outputs.
+    """
+    if len(output_shapes) == 4:
+        return None
+    size = (int(input_shape[1]), int(input_shape[2])) if len(input_shape) == 4 else (0, 0)
+    presets = [FACE_DETECTOR, PALM_DETECTOR, POSE_DETECTOR, POSE_DETECTOR_128]
+    if min(size) > 0:
+        presets += [ssd_mobilenet(size), ssd_mobilenet_fpn(size)]
+    found = [math.prod(shape) for shape in output_shapes]
+    for detector in presets:
+        if detector.anchors.size != size or len(found) != 2:
+            continue
+        count = len(ssd_anchors(detector.anchors))
+        numbers = count * (4 + 2 * detector.key_points)
+        others = [n for i, n in enumerate(found) if n == numbers and found[1 - i] % count == 0]
+        if others:
+            return detector
+    raise ValueError(
+        "expected the outputs of a detector of faces, palms or poses, of TensorFlow's SSD or of "
+        f"TFLite_Detection_PostProcess, found {[list(shape) for shape in output_shapes]} for an "
+        f"input {list(input_shape)}; make a Detector for it"
+    )
 
 
 @dataclass(frozen=True)
@@ -270,12 +403,11 @@ def select_detections(
 
 
 def detect(boxes: Array, scores: Array, detector: Detector) -> list[Detection]:
-    """What a network like MediaPipe's detectors found, best first: decoded, and suppressed by
-    weighted means.
+    """What a network found, best first: decoded, and one detection for each object.
 
     Args:
         boxes: Its output [1, anchors, 4 + 2 * key points].
-        scores: Its output [1, anchors, classes], before the sigmoid.
+        scores: Its output [1, anchors, classes].
         detector: The network's preset.
 
     Returns:
@@ -299,8 +431,77 @@ def detect(boxes: Array, scores: Array, detector: Detector) -> list[Detection]:
         y_first=detector.y_first,
         exponential=detector.exponential,
     )
-    found = select_detections(decoded, sigmoid(scores[0]), points, threshold=detector.threshold)
-    return suppress(found, overlap=detector.overlap, weighted=True)
+    shares = np.asarray(scores[0])
+    if detector.logits or (detector.logits is None and not np.all((shares >= 0) & (shares <= 1))):
+        shares = sigmoid(shares)
+    shares = shares[:, 1:] if detector.background else shares
+    found = select_detections(decoded, shares, points, threshold=detector.threshold)
+    return suppress(found, overlap=detector.overlap, weighted=detector.weighted)
+
+
+def read_detections(
+    outputs: Sequence[Array], detector: Detector | None, *, threshold: float = 0.5
+) -> list[Detection]:
+    """What a network found, best first, from all its outputs in any order.
+
+    Args:
+        outputs: Boxes and scores, or the four outputs of TFLite_Detection_PostProcess: boxes
+            [1, n, 4] (top, left, bottom, right), classes [1, n], scores [1, n] and their count [1].
+            TensorFlow 1 and 2 list these in different orders. Classes are the integers, and scores
+            what is between 0 and 1; where both would fit both, TensorFlow's order decides.
+        detector: As `find_detector` gives it; None for TFLite_Detection_PostProcess.
+        threshold: The least score, without a detector.
+
+    Raises:
+        ValueError: The outputs are not those of such a network.
+    """
+    if detector is None:
+        return _postprocessed([np.asarray(a) for a in outputs], threshold)
+    count, numbers = len(ssd_anchors(detector.anchors)), 4 + 2 * detector.key_points
+    arrays = [np.reshape(a, (1, count, -1)) for a in outputs if np.size(a) % count == 0]
+    fitting = [i for i, array in enumerate(arrays) if array.shape[2] == numbers]
+    if len(outputs) != 2 or len(arrays) != 2 or len(fitting) != 1:
+        raise ValueError(
+            f"expected boxes [1, {count}, {numbers}] and scores [1, {count}, classes], found "
+            f"{[list(np.shape(a)) for a in outputs]}; if the shapes are the same, call "
+            "detect(boxes, scores, detector)"
+        )
+    return detect(arrays[fitting[0]], arrays[1 - fitting[0]], detector)
+
+
+def _postprocessed(outputs: list[Array], threshold: float) -> list[Detection]:
+    at = [i for i, array in enumerate(outputs) if array.ndim == 3]
+    counts = [array for array in outputs if array.ndim == 1]
+    pairs = [array for array in outputs if array.ndim == 2]
+    shapes = [list(array.shape) for array in outputs]
+    expected = (
+        "expected boxes [1, n, 4], classes [1, n], scores [1, n] and their count [1] from "
+        f"TFLite_Detection_PostProcess, found {shapes}"
+    )
+    if (len(at), len(counts), len(pairs)) != (1, 1, 2) or counts[0].shape != (1,):
+        raise ValueError(expected)
+    boxes, n = outputs[at[0]], outputs[at[0]].shape[1]
+    if boxes.shape != (1, n, 4) or not all(array.shape == (1, n) for array in pairs):
+        raise ValueError(expected)
+    count = int(np.clip(np.nan_to_num(counts[0][0]), 0, n))
+    first, second = (array[0, :count].astype(float) for array in pairs)
+    # TensorFlow 1 lists boxes, classes, scores; TensorFlow 2 lists scores, boxes, count, classes.
+    orders = [(first, second), (second, first)]
+    for classes, scores in orders if at[0] == 0 else orders[::-1]:
+        if np.all(classes == np.maximum(np.round(classes), 0)) and np.all(
+            (scores >= 0) & (scores <= 1)
+        ):
+            break
+    else:
+        raise ValueError(f"{expected}, in which no array has classes and another one scores")
+    found = [
+        Detection((left, top, right, bottom), score, int(label))
+        for (top, left, bottom, right), score, label in zip(
+            boxes[0, :count].tolist(), scores.tolist(), classes.tolist(), strict=True
+        )
+        if score >= threshold and np.isfinite((left, top, right, bottom)).all()
+    ]
+    return sorted(found, key=lambda d: -d.score)
 
 
 def box_overlaps(box: Box, boxes: Array) -> Array:

@@ -38,16 +38,12 @@ def test_anchors_of_presets(detector: vision.Detector, count: int) -> None:
     assert (anchors[:, 2:] == 1).all()
 
 
-MOBILE_SSD = vision.AnchorOptions(
-    (300, 300),
-    (16, 32, 64, 128, 256, 512),
-    aspect_ratios=(1.0, 2.0, 0.5, 3.0, 0.3333),
-    reduced_lowest_layer=True,
-)
+MOBILE_SSD = vision.ssd_mobilenet((300, 300))
+PYRAMID_SSD = vision.ssd_mobilenet_fpn((320, 320))
 
 
 def test_anchors_of_ssd_mobilenet() -> None:
-    anchors = vision.ssd_anchors(MOBILE_SSD)
+    anchors = vision.ssd_anchors(MOBILE_SSD.anchors)
     # 19^2 places of three, then 10^2, 5^2, 3^2, 2^2 and 1 of six.
     assert anchors.shape == (19**2 * 3 + (100 + 25 + 9 + 4 + 1) * 6, 4)
     centre = 0.5 / 19
@@ -68,7 +64,23 @@ def test_anchors_of_an_odd_size_and_of_one_layer() -> None:
 @pytest.mark.parametrize("change", [{"strides": ()}, {"strides": (8, 0)}, {"size": (0, 8)}])
 def test_anchors_that_cannot_be(change: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="expected strides"):
-        replace(MOBILE_SSD, **change)
+        replace(MOBILE_SSD.anchors, **change)
+
+
+def test_anchors_of_a_pyramid() -> None:
+    options = vision.PyramidAnchorOptions((32, 48), (4, 5), 2.0, (1.0, 4.0), 1)
+    anchors = vision.ssd_anchors(options)
+    assert anchors.shape == ((2 * 3 + 1 * 2) * 2, 4)
+    # 32 does not divide 48: the second level's anchors start at the left side.
+    by_hand = [(8, 8, 32, 32), (8, 8, 64, 16), (0, 16, 64, 64)]
+    found = anchors[[0, 1, -4]] * (48, 32, 48, 32)
+    np.testing.assert_allclose(found, by_hand, atol=1e-5)
+
+
+@pytest.mark.parametrize("change", [{"levels": (5, 4)}, {"size": (0, 8)}, {"scales_per_octave": 0}])
+def test_pyramids_that_cannot_be(change: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="expected rising levels"):
+        replace(PYRAMID_SSD.anchors, **change)
 
 
 ANCHORS = np.array([[0.5, 0.25, 0.2, 0.1]])
@@ -165,6 +177,90 @@ def test_a_letterbox_is_removed() -> None:
 def test_outputs_of_another_network() -> None:
     boxes, scores = np.zeros((1, 896, 16)), np.full((1, 896, 1), -9.0)
     assert vision.detect(boxes, scores, vision.FACE_DETECTOR) == []
-    for wrong in ((boxes, scores[0]), (np.zeros((2, 896, 16)), scores), (boxes[..., :12], scores)):
+    for a, b in ((boxes, scores[0]), (np.zeros((2, 896, 16)), scores), (boxes[..., :12], scores)):
         with pytest.raises(ValueError, match="expected boxes"):
-            vision.detect(*wrong, vision.FACE_DETECTOR)
+            vision.detect(a, b, vision.FACE_DETECTOR)
+
+
+@pytest.mark.parametrize(
+    ("detector", "scores"),
+    [
+        (vision.FACE_DETECTOR, 1),
+        (vision.PALM_DETECTOR, 1),
+        (vision.POSE_DETECTOR, 1),
+        (vision.POSE_DETECTOR_128, 1),
+        (MOBILE_SSD, 91),
+        (MOBILE_SSD, 4),
+        (PYRAMID_SSD, 9),
+    ],
+)
+def test_presets_are_found_by_shapes(detector: vision.Detector, scores: int) -> None:
+    count = len(vision.ssd_anchors(detector.anchors))
+    shapes = [(1, count, scores), (1, count, 4 + 2 * detector.key_points)]
+    for order in (shapes, shapes[::-1]):
+        assert vision.find_detector((1, *detector.anchors.size, 3), order) == detector
+
+
+def test_networks_that_need_no_preset_and_that_have_none() -> None:
+    assert vision.find_detector((1, 300, 300, 3), [(1, 10, 4), (1, 10), (1, 10), (1,)]) is None
+    for shapes in ([(1, 896, 16)], [(1, 896, 16), (1, 800, 1)], [(1, 896, 14), (1, 896, 1)]):
+        with pytest.raises(ValueError, match="expected the outputs of a detector"):
+            vision.find_detector((1, 128, 128, 3), shapes)
+
+
+def test_outputs_in_any_order() -> None:
+    """One box of a TensorFlow SSD: its place as its first anchor, its scores as logits or not."""
+    boxes, logits = np.zeros((1, 1917, 1, 4)), np.full((1, 1917, 3), -9.0)
+    logits[0, 0] = (5, 1, 2)  # the first one is the background's
+    expected = vision.ssd_anchors(MOBILE_SSD.anchors)[0]
+    for outputs in ((boxes, logits), (vision.sigmoid(logits), boxes)):
+        (one,) = vision.read_detections(outputs, replace(MOBILE_SSD, threshold=0.8))
+        assert one.class_index == 1
+        assert one.score == pytest.approx(1 / (1 + np.exp(-2)))
+        left, top, right, bottom = one.box
+        np.testing.assert_allclose(
+            ((left + right) / 2, (top + bottom) / 2, right - left, bottom - top), expected
+        )
+    for wrong in ((boxes,), (boxes, boxes), (boxes, logits[:, 1:])):
+        with pytest.raises(ValueError, match="expected boxes"):
+            vision.read_detections(wrong, MOBILE_SSD)
+
+
+BOXES = np.array([[[0.1, 0.2, 0.3, 0.4], [0.0, 0.0, 0.5, 1.0], [0.0, 0.0, 0.0, 0.0]]])
+CLASSES, SCORES = np.array([[7.0, 0.0, 0.0]]), np.array([[0.6, 0.55, 0.0]])
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (2, 0, 3, 1), (3, 2, 1, 0)])
+def test_postprocessed_outputs(order: tuple[int, ...]) -> None:
+    outputs = [BOXES, CLASSES, SCORES, np.array([2.0])]
+    first, second = vision.read_detections([outputs[i] for i in order], None)
+    assert first == vision.Detection((0.2, 0.1, 0.4, 0.3), 0.6, 7)
+    assert second == vision.Detection((0.0, 0.0, 1.0, 0.5), 0.55, 0)
+    assert vision.read_detections([outputs[i] for i in order], None, threshold=0.58) == [first]
+    outputs[3] = np.array([0.0])
+    assert vision.read_detections([outputs[i] for i in order], None) == []
+
+
+def test_classes_and_scores_that_look_alike() -> None:
+    """TensorFlow 1 lists classes first, TensorFlow 2 lists scores first."""
+    classes, scores, count = np.array([[0.0, 1.0]]), np.array([[1.0, 1.0]]), np.array([2.0])
+    for outputs in (
+        [BOXES[:, :2], classes, scores, count],
+        [scores, BOXES[:, :2], count, classes],
+    ):
+        assert [d.class_index for d in vision.read_detections(outputs, None)] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "outputs",
+    [
+        [BOXES, CLASSES, SCORES],
+        [BOXES, CLASSES, SCORES[:, :2], np.array([2.0])],
+        [BOXES, CLASSES, CLASSES, np.array([2.0])],
+        [BOXES, SCORES * 2, SCORES, np.array([2.0])],
+        [BOXES, CLASSES, SCORES, np.array([2.0, 1.0])],
+    ],
+)
+def test_outputs_that_are_not_postprocessed(outputs: list[Any]) -> None:
+    with pytest.raises(ValueError, match="expected boxes"):
+        vision.read_detections(outputs, None)
