@@ -118,3 +118,18 @@ def test_an_ssd_without_post_processing(
         assert one.class_index == other.class_index
         assert one.score == pytest.approx(other.score)
         np.testing.assert_allclose(one.box, other.box, rtol=0, atol=1e-5)
+
+
+def test_a_pose_where_the_man_is(
+    real_model: Callable[[str], bytes], real_picture: Callable[[str], Path]
+) -> None:
+    pixels = np.asarray(Image.open(real_picture("face.jpg")).convert("RGB"))
+    shown, seen, transform = pixels.shape[:2], (192, 192), vision.MOVENET_INPUT
+    with gles_interpreter(real_model("movenet_single_pose_lightning_ptq")) as gpu:
+        (output,) = run(gpu, [transform.apply(pixels, seen, dtype="uint8")])
+    (pose,) = vision.read_movenet(output)
+    points = np.multiply(pose.to_picture(transform, shown, seen).points, shown[::-1])
+    named = dict(zip(vision.COCO_KEY_POINTS, points, strict=True))
+    for name, eye in zip(("right eye", "left eye"), EYES["right man"], strict=True):
+        assert np.abs(named[name] - eye).max() < 12
+    assert named["right shoulder"][0] < named["nose"][0] < named["left shoulder"][0]

@@ -1,0 +1,224 @@
+"""Poses of people: key points from heat maps and offsets (PoseNet), and from MoveNet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gles_delegate.image.transform import ImageTransform, Size
+from gles_delegate.model.graph import Array
+from gles_delegate.vision.detection import Point, sigmoid
+
+TREE = (
+    (0, 1), (1, 3), (0, 2), (2, 4), (0, 5), (5, 7), (7, 9), (5, 11), (11, 13), (13, 15),
+    (0, 6), (6, 8), (8, 10), (6, 12), (12, 14), (14, 16),
+)  # fmt: skip
+"""PoseNet's displacements: from the first point of each pair to the second one, and back."""
+
+POSENET_INPUT = ImageTransform(fit="letterbox", mean=127.5, std=127.5, antialias=True)
+"""Colours as PoseNet on MobileNet takes them, -1 to 1."""
+
+MOVENET_INPUT = ImageTransform(fit="letterbox", mean=0, std=1, antialias=True)
+"""Colours as MoveNet takes them, 0 to 255."""
+
+
+@dataclass(frozen=True)
+class Pose:
+    """The key points of a person.
+
+    Attributes:
+        points: (x, y) of each, as shares of the picture (0 to 1).
+        scores: Of each point, 0 to 1.
+        score: Of the person, 0 to 1.
+    """
+
+    points: tuple[Point, ...]
+    scores: tuple[float, ...]
+    score: float
+
+    def to_picture(self, transform: ImageTransform, picture: Size, tensor: Size) -> Pose:
+        """The same in the picture, of a pose in what a network saw of it.
+
+        Args:
+            transform: What made the network's input.
+            picture: Height and width.
+            tensor: Height and width of the network's input.
+        """
+        matrix = transform.affine(picture, tensor)
+        at = np.array(self.points) * tensor[::-1]
+        at = (at @ matrix[:, :2].T + matrix[:, 2]) / picture[::-1]
+        return replace(self, points=_pairs(at))
+
+
+def read_movenet(output: Array) -> list[Pose]:
+    """Poses from MoveNet's output, best first, in what the network saw.
+
+    Args:
+        output: [1, 1, 17, 3] of one person (y, x and score of each point), or [1, people, 56] of
+            several ones: 17 points, then a box and the person's score.
+
+    Raises:
+        ValueError: The output has another shape.
+    """
+    found = np.asarray(output, np.float64)
+    if found.shape == (1, 1, 17, 3):
+        people, scores = found[0], found[0, :, :, 2].mean(1)
+    elif found.ndim == 3 and found.shape[::2] == (1, 56):
+        people, scores = found[0, :, :51].reshape(-1, 17, 3), found[0, :, 55]
+    else:
+        raise ValueError(
+            f"expected [1, 1, 17, 3] or [1, people, 56], as of MoveNet, found {list(found.shape)}"
+        )
+    poses = [
+        Pose(_pairs(person[:, 1::-1]), tuple(person[:, 2].tolist()), float(score))
+        for person, score in zip(people, scores, strict=True)
+    ]
+    return sorted(poses, key=lambda pose: -pose.score)
+
+
+def posenet_pose(heat: Array, offsets: Array, tensor: Size) -> Pose:
+    """The pose of the only person: of each point, the hottest place and its offset.
+
+    This is TensorFlow.js' decode_single_pose.
+
+    Args:
+        heat: [1, rows, columns, points] before the sigmoid.
+        offsets: [1, rows, columns, 2 * points] in pixels of the input: of y, then of x.
+        tensor: Height and width of the network's input.
+
+    Returns:
+        In what the network saw; the score is the mean of the points'.
+
+    Raises:
+        ValueError: Shapes do not fit.
+    """
+    maps = _Maps.of(heat, offsets, tensor)
+    _, columns, count = maps.scores.shape
+    hottest = maps.scores.reshape(-1, count).argmax(0)
+    places = [(*divmod(int(place), columns), k) for k, place in enumerate(hottest)]
+    at = np.array([maps.position(y, x, k) for y, x, k in places])
+    scores = [float(maps.scores[place]) for place in places]
+    return maps.pose(at, scores, float(np.mean(scores)))
+
+
+def posenet_poses(
+    heat: Array,
+    offsets: Array,
+    forward: Array,
+    backward: Array,
+    tensor: Size,
+    *,
+    most: int = 5,
+    threshold: float = 0.5,
+    radius: float = 20.0,
+) -> list[Pose]:
+    """Poses of several people (Papandreou et al. 2018, section 3.2).
+
+    From the hottest points on, each one that lies no nearer than `radius` to the same point of a
+    person found before is the root of another person, whose points are reached along the
+    displacements. It follows TensorFlow.js' decode_multiple_poses.
+
+    Args:
+        heat: [1, rows, columns, 17] before the sigmoid.
+        offsets: [1, rows, columns, 34] in pixels of the input: of y, then of x.
+        forward: [1, rows, columns, 32], displacements along `TREE`: of y, then of x. Of an output
+            of 64 channels these are the first 32.
+        backward: Likewise, back to its root; of 64 channels the last 32.
+        tensor: Height and width of the network's input.
+        most: The most people.
+        threshold: The least score of a root.
+        radius: In pixels of the input.
+
+    Returns:
+        In what the network saw, in the order of their roots' scores. A pose's score is the sum of
+        its points', without those within `radius` of a person before, by their number.
+
+    Raises:
+        ValueError: Shapes do not fit.
+    """
+    maps = _Maps.of(heat, offsets, tensor)
+    edges = [np.asarray(array, np.float64) for array in (forward, backward)]
+    expected = (1, *maps.scores.shape[:2], 2 * len(TREE))
+    if maps.scores.shape[2] != len(TREE) + 1 or any(a.shape != expected for a in edges):
+        raise ValueError(
+            f"expected 17 heat maps, and displacements {list(expected)}, found "
+            f"{maps.scores.shape[2]}, {list(edges[0].shape)} and {list(edges[1].shape)}"
+        )
+    steps = [(a, b, k, edges[1][0]) for k, (b, a) in reversed(list(enumerate(TREE)))]
+    steps += [(a, b, k, edges[0][0]) for k, (a, b) in enumerate(TREE)]
+    poses: list[Pose] = []
+    taken = np.empty((0, len(TREE) + 1, 2))  # people, points, y and x
+    for root in _roots(maps.scores, threshold):
+        if len(poses) == most:
+            break
+        start = maps.position(*root)
+        if (np.hypot(*(taken[:, root[2]] - start).T) <= radius).any():
+            continue
+        at, scores = np.zeros((len(TREE) + 1, 2)), np.full(len(TREE) + 1, -1.0)
+        at[root[2]], scores[root[2]] = start, maps.scores[root]
+        for source, target, k, displacements in steps:
+            if scores[source] < 0 or scores[target] >= 0:
+                continue
+            y, x = maps.near(at[source])
+            y, x = maps.near(at[source] + displacements[y, x, [k, k + len(TREE)]])
+            at[target], scores[target] = maps.position(y, x, target), maps.scores[y, x, target]
+        new = (np.linalg.norm(taken - at, axis=2) > radius).all(0)
+        poses.append(maps.pose(at, scores.tolist(), float(np.sum(scores * new) / len(scores))))
+        taken = np.concatenate([taken, at[np.newaxis]])
+    return poses
+
+
+def _roots(scores: Array, threshold: float) -> list[tuple[int, int, int]]:
+    """Row, column and point of what is not colder than its eight neighbours, hottest first."""
+    rows, columns, _ = scores.shape
+    padded = np.pad(scores, ((1, 1), (1, 1), (0, 0)))
+    around = [padded[y : y + rows, x : x + columns] for y in range(3) for x in range(3)]
+    places = np.argwhere((scores >= threshold) & (scores >= np.max(around, 0))).tolist()
+    return sorted(((y, x, k) for y, x, k in places), key=lambda place: -float(scores[place]))
+
+
+@dataclass(frozen=True, eq=False)
+class _Maps:
+    """Scores [rows, columns, points], offsets [rows, columns, 2, points], pixels a cell."""
+
+    scores: Array
+    offsets: Array
+    stride: Array
+    tensor: Size
+
+    @classmethod
+    def of(cls, heat: Array, offsets: Array, tensor: Size) -> _Maps:
+        scores, found = sigmoid(heat), np.asarray(offsets, np.float64)
+        if (
+            scores.ndim != 4
+            or len(scores) != 1
+            or found.shape != (*scores.shape[:3], 2 * scores.shape[3])
+            or min(scores.shape[1:3]) < 2
+        ):
+            raise ValueError(
+                "expected heat maps [1, rows, columns, points] and offsets [1, rows, columns, "
+                f"2 * points], found {list(scores.shape)} and {list(found.shape)}"
+            )
+        _, rows, columns, count = scores.shape
+        # The first and the last cell lie on the centres of the outermost pixels.
+        stride = (np.array(tensor) - 1) / (rows - 1, columns - 1)
+        return cls(scores[0], found.reshape(rows, columns, 2, count), stride, tensor)
+
+    def position(self, row: int, column: int, point: int) -> Array:
+        """Row and column of a point in the input, from the centre of the first pixel."""
+        found: Array = (row, column) * self.stride + self.offsets[row, column, :, point]
+        return found
+
+    def near(self, at: Array) -> tuple[int, int]:
+        last = np.array(self.scores.shape[:2]) - 1
+        row, column = np.floor(at / self.stride + 0.5).clip(0, last).astype(int).tolist()
+        return row, column
+
+    def pose(self, at: Array, scores: Sequence[float], score: float) -> Pose:
+        return Pose(_pairs((at[:, ::-1] + 0.5) / self.tensor[::-1]), tuple(scores), score)
+
+
+def _pairs(points: Array) -> tuple[Point, ...]:
+    return tuple((x, y) for x, y in points.tolist())
