@@ -14,12 +14,14 @@ import click
 from gles_delegate.cli.common import (
     command,
     json_option,
+    labels_option,
     mean_option,
     model_argument,
     print_json,
     std_option,
     wrong_usage,
 )
+from gles_delegate.cli.files import read_labels
 from gles_delegate.errors import DelegateError
 from gles_delegate.image.transform import picture_transform
 from gles_delegate.model.metadata import read_metadata
@@ -39,11 +41,7 @@ PART = 256
     help="A folder of Parquet files. What it has already is not computed again.",
 )
 @click.option("--top", type=click.IntRange(1), help="The likeliest classes, not all scores.")
-@click.option(
-    "--labels",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Names, one a line.",
-)
+@labels_option
 @mean_option
 @std_option
 @click.option("--workers", type=click.IntRange(1), help="Actors; default: one a processor.")
@@ -82,7 +80,7 @@ def batch(
         ray.init(address=address, logging_level=logging.WARNING, log_to_driver=False)
         arguments: dict[str, Any] = {"top": top, "mean": mean, "std": std}
         if labels is not None:
-            arguments["labels"] = labels.read_text("utf-8").splitlines()
+            arguments["labels"] = read_labels(labels)
         most = workers or max(int(ray.cluster_resources().get("CPU", 1)), 1)
         rows = ray.data.from_items(
             [{"path": path} for path in missing],

@@ -15,6 +15,7 @@ from gles_delegate.cli import comparison, timing
 from gles_delegate.cli.common import (
     cache_option,
     command,
+    compilation,
     device_option,
     input_option,
     json_option,
@@ -123,11 +124,12 @@ def benchmark(
         serialization_dir=cache,
     )
     profiles = 10 if profile or csv or picture or trace else 0
-    with progress_bar() as bar:
+    with progress_bar(quiet=as_json) as bar:
+        compiling = compilation(bar)
         task = bar.add_task(model.name, total=None)
         result = timing.benchmark(
             file, feeds, options, runs, warmup, against, threads, profiles,
-            lambda done, total: bar.update(task, completed=done, total=total),
+            lambda done, total: bar.update(task, completed=done, total=total), compiling,
         )  # fmt: skip
     if result.profile and csv:
         _write_csv(csv, result.profile)

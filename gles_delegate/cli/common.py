@@ -38,6 +38,12 @@ input_option = click.option(
     metavar="[NAME=]FILE",
     help="An array (.npy) or a picture for an input, by its name or index, once for each input.",
 )
+labels_option = click.option(
+    "--labels",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Names of the classes, one a line; default: those in the model's metadata.",
+)
 
 
 class Finite(click.FloatRange):
@@ -116,10 +122,21 @@ def print_json(data: Any) -> None:
     print(json.dumps(finite(data), allow_nan=False))
 
 
-def progress_bar() -> Progress:
-    """A bar on standard error, where that is a terminal."""
+def progress_bar(quiet: bool = False) -> Progress:
+    """Bars on standard error, where that is a terminal, unless `quiet`."""
     console = Console(stderr=True)
-    return Progress(console=console, transient=True, disable=not console.is_terminal)
+    return Progress(console=console, transient=True, disable=quiet or not console.is_terminal)
+
+
+def compilation(bar: Progress) -> Callable[[int, int], None]:
+    """What a delegate reports compiled shaders to: a bar that is there while they compile."""
+    task = bar.add_task("compiling shaders", total=None, visible=False)
+
+    def report(compiled: int, total: int) -> None:
+        waits = compiled < total
+        bar.update(task, completed=compiled, total=total, visible=waits, refresh=True)
+
+    return report
 
 
 def print_table(rows: Sequence[dict[str, Any]]) -> None:

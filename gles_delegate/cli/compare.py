@@ -13,6 +13,7 @@ from gles_delegate.cli import comparison
 from gles_delegate.cli.common import (
     Finite,
     command,
+    compilation,
     device_option,
     input_option,
     json_option,
@@ -71,12 +72,15 @@ def compare(
     file = read_file(model)
     graph = file.graph()
     feeds = load_inputs(graph, inputs, mean, std) if inputs else comparison.random_feeds(file, seed)
-    how = comparison.compare_nodes if per_op else comparison.compare_outputs
     limit = tolerance if tolerance is not None else 1e-5 if per_op else 1e-4
     options = GpuDelegateOptions(device_index=device)
-    with naming_new_shapes(graph, feeds), progress_bar() as bar:
-        tensors = how(file, feeds, options, limit, steps)
-        differences = list(bar.track(tensors, description=model.name))
+    how = (file, feeds, options, limit, steps)
+    with naming_new_shapes(graph, feeds), progress_bar(quiet=as_json) as bar:
+        if per_op:
+            nodes = comparison.compare_nodes(*how)
+            differences = list(bar.track(nodes, description=model.name))
+        else:
+            differences = comparison.compare_outputs(*how, compilation(bar))
     failed = [d for d in differences if not d.passed]
     rows = [{**dataclasses.asdict(d), "passed": d.passed} for d in differences]
     if as_json:

@@ -19,6 +19,7 @@ from gles_delegate.model.graph import Array, Graph, Node, Signature, Tensor
 from gles_delegate.model.reader import ModelFile
 from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.planning.lowering import MOST_DECIDING, Lowerings
+from gles_delegate.runtime.programs import Progress
 
 MARGIN = 2
 """How many times as far from LiteRT a tensor may be as LiteRT's kernels are from each other."""
@@ -69,6 +70,7 @@ def compare_outputs(
     options: GpuDelegateOptions | None = None,
     tolerance: float = 1e-4,
     steps: int = 1,
+    progress: Progress | None = None,
 ) -> list[Difference]:
     """Run a model on the GPU and on LiteRT's CPU, and compare the outputs.
 
@@ -80,12 +82,13 @@ def compare_outputs(
         feeds: The inputs by tensor index, of any size that the model can be resized to.
         tolerance: Allowed difference of real numbers, as a share of their scale.
         steps: Allowed difference of 8-bit numbers.
+        progress: See `GpuDelegate`.
 
     Raises:
         LiteRtError: LiteRT is not installed, or does not run the model.
         UnsupportedModelError, ContextError: As for `Interpreter`.
     """
-    with GpuDelegate(options) as delegate:
+    with GpuDelegate(options, progress=progress) as delegate:
         ours = GpuInterpreter(**model.arguments, experimental_delegates=[delegate])
         return compare_with(ours, model, feeds, tolerance, steps)
 
@@ -180,10 +183,10 @@ def compare_nodes(
 ) -> Iterator[Difference]:
     """Run each node that the GPU computes by itself, on LiteRT's tensors, and compare its results.
 
-    Arguments and errors are those of `compare_outputs`. LiteRT uses its builtin kernels, and
-    XNNPACK only where they do not have an op of the model. The places of maxima that MediaPipe's
-    MaxPoolingWithArgmax2D hands to MaxUnpooling2D are written otherwise there: the former's
-    maxima are compared, the latter is left to `compare_outputs`.
+    Arguments and errors are those of `compare_outputs`, but for `progress`. LiteRT uses its
+    builtin kernels, and XNNPACK only where they do not have an op of the model. The places of
+    maxima that MediaPipe's MaxPoolingWithArgmax2D hands to MaxUnpooling2D are written otherwise
+    there: the former's maxima are compared, the latter is left to `compare_outputs`.
     """
     graph = model.graph()
     try:

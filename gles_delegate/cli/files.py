@@ -115,21 +115,80 @@ def _load_array(path: Path) -> Array:
     return array
 
 
-def save_output(path: Path, array: Array, tensor: Tensor) -> None:
-    """Write an output; as a picture, uint8 as it is and real numbers of 0 to 1."""
+def read_labels(path: Path) -> tuple[str, ...]:
+    """Names of classes, one a line; an empty line ends them."""
+    return tuple(path.read_text("utf-8").strip().split("\n\n")[0].splitlines())
+
+
+def real_numbers(array: Array, tensor: Tensor) -> Array:
+    """What an output stands for, if it is quantized."""
+    if not tensor.is_quantized:
+        return array
+    scale, zero = tensor.quantization.pair
+    real: Array = (array.astype(np.float32) - zero) * np.float32(scale)
+    return real
+
+
+def class_numbers(array: Array, tensor: Tensor, labels: Sequence[str]) -> Array | None:
+    """The class of each pixel [height, width] of an output that segments; None of another.
+
+    Such an output has a score for each class, [1, height, width, classes], of so many labels or
+    of a number of channels that no picture has; or it has the numbers of the classes, as integers
+    [1, height, width] or [1, height, width, 1].
+    """
+    if array.ndim not in (3, 4) or array.shape[0] != 1 or not array.size:
+        return None
+    channels = array.shape[3] if array.ndim == 4 else 1
+    if channels > 1:
+        are_scores = channels == len(labels) or channels not in (3, 4)
+        best: Array = array[0].argmax(2)
+        return best if are_scores and array.dtype.kind in "fiu" else None
+    if tensor.is_quantized or array.dtype.kind not in "iu":
+        return None
+    if array.dtype == np.uint8 and not labels:
+        return None  # as likely a gray picture
+    numbers: Array = array.reshape(array.shape[1:3])
+    return numbers if 0 <= numbers.min() <= numbers.max() < 256 else None
+
+
+def class_palette() -> Array:
+    """A colour for each of 256 classes, uint8 [256, 3]; class 0 is black.
+
+    Three bits of the class at a time go to red, green and blue, from their highest bit down, as
+    in the PASCAL VOC development kit (VOClabelcolormap.m).
+    """
+    classes = np.arange(256)[:, None]
+    colours = np.zeros((256, 3), np.uint8)
+    for bit in range(8):
+        colours |= (((classes >> (3 * bit + np.arange(3))) & 1) << (7 - bit)).astype(np.uint8)
+    return colours
+
+
+def save_output(path: Path, array: Array, tensor: Tensor, labels: Sequence[str] = ()) -> None:
+    """Write an output; as a picture, uint8 as it is and real numbers of 0 to 1.
+
+    An output that segments becomes a picture with a colour for each class; its PNG has the numbers
+    of the classes, and a palette.
+    """
     if path.suffix == ".npy":
         np.save(path, array)
         return
-    scales = tensor.quantization.scales
+    classes = class_numbers(array, tensor, labels)
+    if classes is not None and classes.max() < 256:
+        picture = Image.fromarray(classes.astype(np.uint8), "P")
+        picture.putpalette(class_palette().tobytes())
+        (picture if path.suffix.lower() == ".png" else picture.convert("RGB")).save(path)
+        return
     mode = picture_mode(array.shape)
-    if mode is None or not (array.dtype == np.uint8 or array.dtype.kind in "fb" or scales):
+    is_real = array.dtype.kind in "fb" or tensor.is_quantized
+    if mode is None or not (array.dtype == np.uint8 or is_real):
         raise ValueError(
             f"cannot make the picture {path} of {describe(tensor)}: expected {PICTURES} of "
-            "bytes, or of numbers of 0 to 1; name a .npy file"
+            "bytes, or of numbers of 0 to 1; a score for each class, [1, height, width, classes]; "
+            "or numbers of classes, 0 to 255; name a .npy file"
         )
     if array.dtype != np.uint8:
-        zero = (*tensor.quantization.zero_points, 0)[0]
-        real = (array.astype(np.float32) - zero) * scales[0] if scales else array
+        real = real_numbers(array, tensor).astype(np.float32)
         array = (np.nan_to_num(real).clip(0, 1) * 255).round().astype(np.uint8)
     height, width = array.shape[1:3]
     sizes = (height, width) if mode == "L" else (height, width, len(mode))

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import click
 
 from gles_delegate.cli.advice import advise, count_ops
-from gles_delegate.cli.common import command, json_option, megabytes, model_argument, print_json
+from gles_delegate.cli.common import (
+    command,
+    json_option,
+    megabytes,
+    model_argument,
+    print_json,
+    wrong_usage,
+)
+from gles_delegate.cli.drawing import draw_graphs
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Graph
@@ -34,6 +43,12 @@ from gles_delegate.report import DelegationReport
 )
 @click.option("--dispatches", is_flag=True, help="List what the GPU runs, one dispatch a line.")
 @click.option("--advice", is_flag=True, help="Say what to change in the model.")
+@click.option(
+    "--graph",
+    "drawing",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Draw the graph, and what runs where, to this file (SVG).",
+)
 @json_option
 def inspect(
     model: Path,
@@ -41,6 +56,7 @@ def inspect(
     partitions: int,
     dispatches: bool,
     advice: bool,
+    drawing: Path | None,
     as_json: bool,
 ) -> None:
     """Show which nodes of MODEL run on the GPU, why others do not, and the memory they take.
@@ -57,6 +73,11 @@ def inspect(
         name: _Inspected(file.graph(), limits, partitions)
         for name, file in read_models(model).items()
     }
+    if drawing is not None:
+        if drawing.suffix != ".svg":
+            raise wrong_usage(f"--graph writes SVG: expected FILE.svg, found {drawing}")
+        drawn = [found.drawn(name or model.name) for name, found in models.items()]
+        drawing.write_text(draw_graphs(dict(chain.from_iterable(drawn))), "utf-8")
     if as_json:
         data = {
             name: {**found.data(advice), "planned_for": planned_for}
@@ -89,6 +110,14 @@ class _Inspected:
     def report(self) -> DelegationReport:
         parts = zip(self._graphs, self._partitions, strict=True)
         return sum((part.report(graph) for graph, part in parts), DelegationReport())
+
+    def drawn(self, name: str) -> list[tuple[str, tuple[Graph, DelegationReport]]]:
+        """What `draw_graphs` draws: each entry with a title."""
+        parts = zip(self._graphs, self._partitions, strict=True)
+        return [
+            (f"{name}, subgraph {g.index}" if g.index else name, (g, part.report(g)))
+            for g, part in parts
+        ]
 
     def advice(self) -> list[str]:
         parts = zip(self._graphs, self._lowered, self._partitions, self._plans, strict=True)

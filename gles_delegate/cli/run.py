@@ -14,19 +14,31 @@ from gles_delegate.cli import comparison
 from gles_delegate.cli.common import (
     cache_option,
     command,
+    compilation,
     device_option,
     input_option,
     json_option,
+    labels_option,
     mean_option,
     model_argument,
     print_json,
     print_table,
+    progress_bar,
     std_option,
 )
-from gles_delegate.cli.files import files_by_tensor, load_inputs, naming_new_shapes, save_output
+from gles_delegate.cli.files import (
+    class_numbers,
+    describe,
+    files_by_tensor,
+    load_inputs,
+    naming_new_shapes,
+    read_labels,
+    real_numbers,
+    save_output,
+)
 from gles_delegate.delegate import GpuDelegate
 from gles_delegate.interpreter import Interpreter
-from gles_delegate.model.graph import Array, Tensor
+from gles_delegate.model.graph import Array, Graph, Tensor
 from gles_delegate.model.metadata import read_metadata
 from gles_delegate.model.reader import read_file
 from gles_delegate.options import GpuDelegateOptions
@@ -43,13 +55,16 @@ ADDS_UP = 0.05
     "outputs",
     multiple=True,
     metavar="[NAME=]FILE",
-    help="Where an output goes: an array (.npy) or, of bytes or numbers of 0 to 1, a picture.",
+    help="Where an output goes: an array (.npy) or, of bytes, numbers of 0 to 1 or classes, a "
+    "picture.",
 )
 @click.option(
     "--output-dir",
     type=click.Path(file_okay=False, path_type=Path),
     help="A folder for all other outputs, as INDEX_NAME.npy.",
 )
+@labels_option
+@click.option("--top", type=click.IntRange(1), help="Show the so many likeliest classes.")
 @mean_option
 @std_option
 @cache_option
@@ -60,6 +75,8 @@ def run(
     inputs: Sequence[str],
     outputs: Sequence[str],
     output_dir: Path | None,
+    labels: Path | None,
+    top: int | None,
     mean: float | None,
     std: float | None,
     cache: Path | None,
@@ -76,56 +93,119 @@ def run(
         for index in graph.outputs:
             name = re.sub(r"[^\w.-]+", "_", graph.tensors[index].name)
             targets.setdefault(index, output_dir / f"{index}_{name}.npy")
-    known = dict(zip(graph.outputs, read_metadata(graph).outputs, strict=True))
+    names = _class_names(graph, labels)
     results: list[dict[str, Any]] = []
     options = GpuDelegateOptions(device_index=device, serialization_dir=cache)
-    with GpuDelegate(options) as delegate:
+    with (
+        progress_bar(quiet=as_json) as bar,
+        GpuDelegate(options, progress=compilation(bar)) as delegate,
+    ):
         interpreter = Interpreter(**file.arguments, experimental_delegates=[delegate])
         with naming_new_shapes(graph, feeds):
             comparison.prepare(interpreter, feeds)
         interpreter.invoke()
-        for index in graph.outputs:
-            array, tensor = interpreter.get_tensor(index), graph.tensors[index]
-            if index in targets:
-                save_output(targets[index], array, tensor)
-            results.append(
-                {
-                    "index": index,
-                    "name": tensor.name,
-                    "dtype": tensor.dtype,
-                    "shape": list(array.shape),
-                    "minimum": float(array.min()) if array.size else None,
-                    "maximum": float(array.max()) if array.size else None,
-                    "argmax": int(np.argmax(array)) if array.size else None,
-                    **_best(array, tensor, known[index].labels),
-                    "file": str(targets[index]) if index in targets else None,
-                }
-            )
+        arrays = {index: interpreter.get_tensor(index) for index in graph.outputs}
+    for index, array in arrays.items():
+        tensor, known = graph.tensors[index], names[index]
+        if index in targets:
+            save_output(targets[index], array, tensor, known)
+        is_drawn = index in targets and targets[index].suffix != ".npy"
+        best = _best(array, tensor, known, top)
+        results.append(
+            {
+                "index": index,
+                "name": tensor.name,
+                "dtype": tensor.dtype,
+                "shape": list(array.shape),
+                "minimum": float(array.min()) if array.size else None,
+                "maximum": float(array.max()) if array.size else None,
+                "argmax": int(np.argmax(array)) if array.size else None,
+                "label": best[0]["label"] if best else None,
+                "score": best[0]["score"] if best else None,
+                "file": str(targets[index]) if index in targets else None,
+                **({"top": best} if top else {}),
+                "classes": _shares(array, tensor, known) if is_drawn or known else [],
+            }
+        )
+    if top and not any(result["top"] for result in results):
+        raise ValueError(
+            "--top needs an output of one score for each class, [1, classes], found "
+            + "; ".join(describe(graph.tensors[index]) for index in graph.outputs)
+        )
     if as_json:
         print_json({"outputs": results})
-    else:
-        rows = ({**row, **_in_words(row)} for row in results)
-        print_table([{k: v for k, v in row.items() if k != "argmax"} for row in rows])
+        return
+    print_table([_in_words(row) for row in results])
+    for row in results:
+        found = row.get("top") or [
+            {**each, "share": f"{each['share']:.1%}"} for each in row["classes"]
+        ]
+        if found:
+            print(f"\n{row['name']}")
+            print_table(found)
 
 
-def _best(array: Array, tensor: Tensor, labels: Sequence[str]) -> dict[str, Any]:
-    """The class of the highest score, and that score, of an output of one score for each class.
+def _class_names(graph: Graph, path: Path | None) -> dict[int, Sequence[str]]:
+    """The labels of each output: those of a file, or else of the model's metadata."""
+    known = zip(graph.outputs, read_metadata(graph).outputs, strict=True)
+    found: dict[int, Sequence[str]] = {index: about.labels for index, about in known}
+    if path is None:
+        return found
+    labels = read_labels(path)
+    outputs = [graph.tensors[index] for index in graph.outputs]
+    scored = [t for t in outputs if t.shape[-1:] == (len(labels),)]
+    numbered = [t for t in outputs if "int" in t.dtype and not t.is_quantized]
+    if not scored and not numbered:
+        raise ValueError(
+            f"expected as many labels as an output has classes, found {len(labels)} in {path}; "
+            "the outputs are " + "; ".join(map(describe, outputs))
+        )
+    return found | {tensor.index: labels for tensor in scored or numbered}
 
-    Without labels, scores that add up to 1 are taken for such.
+
+def _best(
+    array: Array, tensor: Tensor, labels: Sequence[str], top: int | None
+) -> list[dict[str, Any]]:
+    """The likeliest classes of an output of one score for each, best first.
+
+    Without `top`, it is only the best, and of an output without labels only if its scores add up
+    to 1.
     """
     classes = array.shape[-1] if array.shape else 1
-    scores = array.reshape(-1).astype(np.float64)
-    if tensor.is_quantized:
-        scale, zero = tensor.quantization.pair
-        scores = (scores - zero) * scale
-    is_sure = len(labels) == classes or abs(scores.sum() - 1) < ADDS_UP
-    if classes < 2 or scores.size != classes or not is_sure:
-        return {"label": None, "score": None}
-    best = int(np.argmax(scores))
-    label = labels[best] if len(labels) == classes else f"class {best}"
-    return {"label": label, "score": float(scores[best])}
+    if classes < 2 or array.size != classes:
+        return []
+    scores = real_numbers(array, tensor).reshape(-1).astype(np.float64)
+    named = len(labels) == classes
+    if not (top or named or abs(scores.sum() - 1) < ADDS_UP):
+        return []
+    return [
+        {
+            "class": int(best),
+            "label": labels[best] if named else f"class {best}",
+            "score": float(scores[best]),
+        }
+        for best in np.argsort(-scores, kind="stable")[: top or 1]
+    ]
+
+
+def _shares(array: Array, tensor: Tensor, labels: Sequence[str]) -> list[dict[str, Any]]:
+    """Of an output that segments, the share of the pixels of each class, the largest first."""
+    classes = class_numbers(array, tensor, labels)
+    if classes is None or classes.size < 2:
+        return []
+    counts = np.bincount(classes.reshape(-1))
+    return [
+        {
+            "class": int(found),
+            "label": labels[found] if found < len(labels) else f"class {found}",
+            "share": float(counts[found] / classes.size),
+        }
+        for found in np.argsort(-counts, kind="stable")
+        if counts[found]
+    ]
 
 
 def _in_words(row: dict[str, Any]) -> dict[str, Any]:
     """The cells of a table, where nothing stands for what is not known."""
-    return {key: "" if row[key] is None else row[key] for key in ("label", "score", "file")}
+    hidden = ("argmax", "top", "classes")
+    return {key: "" if value is None else value for key, value in row.items() if key not in hidden}

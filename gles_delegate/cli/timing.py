@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import resource
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 from time import perf_counter
@@ -19,6 +19,7 @@ from gles_delegate.model.graph import Array
 from gles_delegate.model.reader import ModelFile
 from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.report import MemoryReport, ProfileReport
+from gles_delegate.runtime.programs import Progress
 
 PEERS = ("litert", "litert-builtin")
 """LiteRT's CPU kernels: with XNNPACK, as its interpreter is by default, and without."""
@@ -93,7 +94,8 @@ def benchmark(
     against: Sequence[str] = (),
     threads: int = 2,
     profiles: int = 0,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = lambda done, total: None,
+    compiling: Progress | None = None,
 ) -> Benchmark:
     """Measure a model.
 
@@ -103,6 +105,7 @@ def benchmark(
         threads: Of the peers' CPU kernels.
         profiles: Runs in which each dispatch is measured by itself; 0 for none.
         progress: Called with the number of runs that are done, and of all.
+        compiling: See `GpuDelegate`.
 
     Raises:
         ValueError: A peer is unknown, or there is nothing to run.
@@ -127,7 +130,7 @@ def benchmark(
         progress(done, total)
 
     begin = perf_counter()
-    with GpuDelegate(options) as delegate:
+    with GpuDelegate(options, progress=compiling) as delegate:
         ours = _Runner(Interpreter(**model.arguments, experimental_delegates=[delegate]), feeds)
         init = perf_counter() - begin
         first = ours.run()

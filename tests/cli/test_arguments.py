@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 from zipfile import ZipFile
 
 import click
@@ -269,12 +270,91 @@ def test_pictures_come_back(tensor: Tensor, back: Array, tmp_path: Path) -> None
         assert np.array_equal(np.asarray(picture), back)
 
 
-@pytest.mark.parametrize(("shape", "dtype"), [((1, 4, 6), "int32"), ((1, 4, 6, 2), "float32")])
-def test_what_is_no_picture(shape: tuple[int, ...], dtype: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("shape", "dtype", "number"),
+    [((1, 4, 6), "int32", -1), ((1, 4, 6), "int32", 256), ((1, 4, 6, 3), "int32", 0)],
+)
+def test_what_is_no_picture(
+    shape: tuple[int, ...], dtype: str, number: int, tmp_path: Path
+) -> None:
     with pytest.raises(ValueError, match=r"cannot make the picture .*out.png of 'picture'"):
         files.save_output(
-            tmp_path / "out.png", np.zeros(shape, dtype), picture_tensor(shape, dtype)
+            tmp_path / "out.png", np.full(shape, number, dtype), picture_tensor(shape, dtype)
         )
+
+
+CLASSES = np.random.default_rng(1).integers(0, 3, (4, 6))
+
+
+@pytest.mark.parametrize(
+    ("array", "labels"),
+    [
+        (CLASSES[np.newaxis].astype(np.int32), ()),
+        (CLASSES[np.newaxis, ..., np.newaxis], ()),
+        (CLASSES[np.newaxis].astype(np.uint8), ("a", "b", "c")),
+        (np.eye(5, dtype=np.float32)[CLASSES][np.newaxis] - 3, ()),
+        (np.eye(3, dtype=np.float32)[CLASSES][np.newaxis], ("a", "b", "c")),
+        (np.eye(5, dtype=np.int8)[CLASSES][np.newaxis], ()),
+    ],
+)
+def test_an_output_that_segments_becomes_a_mask(
+    array: Array, labels: tuple[str, ...], tmp_path: Path
+) -> None:
+    tensor = picture_tensor(array.shape, array.dtype.name)
+    for name in ("out.png", "out.bmp"):
+        files.save_output(tmp_path / name, array, tensor, labels)
+    with Image.open(tmp_path / "out.png") as mask, Image.open(tmp_path / "out.bmp") as colours:
+        assert np.array_equal(np.asarray(mask), CLASSES)
+        palette = np.array([(0, 0, 0), (128, 0, 0), (0, 128, 0)])  # PASCAL VOC's first
+        assert np.array_equal(np.asarray(mask.convert("RGB")), palette[CLASSES])
+        assert np.array_equal(np.asarray(colours), palette[CLASSES])
+
+
+def test_pictures_stay_pictures(tmp_path: Path) -> None:
+    for array in (PICTURE[np.newaxis, ..., :3], PICTURE[np.newaxis, ..., :1]):
+        files.save_output(tmp_path / "a.png", array, picture_tensor(array.shape, "uint8"), ("a",))
+        with Image.open(tmp_path / "a.png") as picture:
+            assert picture.mode == ("RGB" if array.shape[-1] == 3 else "P")
+    files.save_output(tmp_path / "a.png", array, picture_tensor(array.shape, "uint8"))
+    with Image.open(tmp_path / "a.png") as picture:
+        assert picture.mode == "L"
+
+
+def test_labels_end_at_an_empty_line(tmp_path: Path) -> None:
+    path = saved(tmp_path / "labels.txt", b"cat\nbig dog\n\nby nobody\n")
+    assert files.read_labels(path) == ("cat", "big dog")
+
+
+def test_inspect_draws_the_graph(tmp_path: Path, mixed: Path) -> None:
+    call("inspect", mixed, "--graph", tmp_path / "graph.svg")
+    root = ElementTree.parse(tmp_path / "graph.svg").getroot()
+    name = "{http://www.w3.org/2000/svg}"
+    texts = [element.text or "" for element in root.iter(f"{name}text")]
+    titles = [element.text or "" for element in root.iter(f"{name}title")]
+    assert texts[0] == "mixed.tflite"
+    nodes = [text for text in texts if text.split()[0].isdigit() and text.split()[1].isupper()]
+    assert [text.split()[0] for text in nodes] == list("012345")
+    (cast,) = [title for title in titles if title.startswith("2 CAST")]
+    assert cast.startswith("2 CAST, version 1, on the CPU: output 0 is float64")
+    assert len(list(root.iter(f"{name}path"))) >= 7
+    assert "--graph writes SVG" in call("inspect", mixed, "--graph", "graph.dot", status=2)
+
+
+def test_boxes_of_a_layer_keep_apart(tmp_path: Path) -> None:
+    b = ModelBuilder()
+    x = b.input((1, 4))
+    many = [b.op("EXP", [x], [(1, 4)]) for _ in range(5)]
+    total = b.op("ADD_N", many, [(1, 4)])
+    y = b.op("ADD", [total, x], [(1, 4)])  # an edge that passes two layers
+    call("inspect", saved(tmp_path / "m.tflite", b.build([y])), "--graph", tmp_path / "g.svg")
+    root = ElementTree.parse(tmp_path / "g.svg").getroot()
+    rows: dict[float, list[float]] = {}
+    for box in root.iter("{http://www.w3.org/2000/svg}rect"):
+        rows.setdefault(float(box.attrib["y"]), []).append(float(box.attrib["x"]))
+    assert [len(rows[y]) for y in sorted(rows)] == [1, 5, 1, 1, 1]
+    assert all(np.diff(sorted(places)).min(initial=999) > 176 for places in rows.values())
+    (left, *_), right = rows[max(rows)], max(max(places) for places in rows.values())
+    assert left < right
 
 
 def test_arrays_of_another_byte_order(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import subprocess
 import sys
 from collections.abc import Callable
@@ -186,3 +187,70 @@ def test_run_knows_classes_without_labels(op: str, label: str | None, tmp_path: 
     (output,) = call_json("run", model, "--input", tmp_path / "x.npy")["outputs"]
     assert output["label"] == label
     assert ("class 2" in call("run", model, "--input", tmp_path / "x.npy")) is (label is not None)
+
+
+@pytest.fixture
+def scores(tmp_path: Path) -> Path:
+    """A model that gives its input [1, 4] back, and an input with the maximum at 2."""
+    b = ModelBuilder()
+    content = b.build([b.op("NEG", [b.op("NEG", [b.input((1, 4))], [(1, 4)])], [(1, 4)])])
+    np.save(tmp_path / "x.npy", np.array([[0, 3, 7, -1]], np.float32))
+    return saved(tmp_path / "m.tflite", content)
+
+
+def test_run_shows_the_likeliest(scores: Path, tmp_path: Path) -> None:
+    saved(tmp_path / "labels.txt", b"a\nb\nc\nd\n")
+    arguments = ("run", scores, "--input", tmp_path / "x.npy", "--top")
+    named = (*arguments, 3, "--labels", tmp_path / "labels.txt")
+    (output,) = call_json(*named)["outputs"]
+    assert output["top"] == [
+        {"class": 2, "label": "c", "score": 7},
+        {"class": 1, "label": "b", "score": 3},
+        {"class": 0, "label": "a", "score": 0},
+    ]
+    assert (output["label"], output["score"]) == ("c", 7)
+    assert [line.split() for line in call(*named).splitlines()[-3:]] == [
+        ["2", "c", "7"], ["1", "b", "3"], ["0", "a", "0"],
+    ]  # fmt: skip
+    (output,) = call_json(*arguments, 9)["outputs"]
+    assert [found["label"] for found in output["top"]] == [f"class {i}" for i in (2, 1, 0, 3)]
+
+
+def test_labels_that_do_not_suit(scores: Path, model: Path, tmp_path: Path) -> None:
+    saved(tmp_path / "labels.txt", b"a\nb\nc\n")
+    labels = ("--labels", tmp_path / "labels.txt")
+    said = call("run", scores, "--input", tmp_path / "x.npy", *labels, status=1)
+    assert "expected as many labels as an output has classes, found 3 in" in said
+    np.save(tmp_path / "x.npy", INPUT)
+    said = call("run", model, "--input", tmp_path / "x.npy", "--top", 2, status=1)
+    assert "--top needs an output of one score for each class, [1, classes], found" in said
+
+
+def test_run_tells_the_share_of_each_class(
+    tmp_path: Path, real_model: Callable[[str], bytes], real_picture: Callable[[str], Path]
+) -> None:
+    model = saved(tmp_path / "m.tflite", real_model("deeplabv3_257_mv_gpu"))
+    saved(tmp_path / "labels.txt", b"background\n" + b"".join(b"x%d\n" % i for i in range(1, 21)))
+    (output,) = call_json(
+        "run", model, "--input", real_picture("pets.jpg"), "--mean", 127.5, "--std", 127.5,
+        "--labels", tmp_path / "labels.txt", "--output", tmp_path / "mask.png",
+    )["outputs"]  # fmt: skip
+    assert [found["label"] for found in output["classes"]] == ["background", "x12"]  # a dog
+    assert sum(found["share"] for found in output["classes"]) == pytest.approx(1)
+    with Image.open(tmp_path / "mask.png") as mask:
+        assert np.mean(np.asarray(mask) == 12) == pytest.approx(output["classes"][1]["share"])
+
+
+@pytest.mark.parametrize("flags", [(), ("--json",)])
+def test_a_bar_shows_that_shaders_compile(flags: tuple[str, ...], scores: Path) -> None:
+    command = ("run", scores, "--input", scores.parent / "x.npy", *flags)
+    ours, theirs = pty.openpty()
+    with os.fdopen(ours, "rb", buffering=0) as terminal, os.fdopen(theirs, "wb") as errors:
+        subprocess.run(
+            [sys.executable, "-m", "gles_delegate", *map(str, command)],
+            env={**os.environ, "TERM": "xterm"}, stdout=subprocess.DEVNULL, stderr=errors,
+            check=True, timeout=120,
+        )  # fmt: skip
+        os.set_blocking(ours, False)
+        said = terminal.read() or b""  # None where nothing was written
+    assert (b"compiling shaders" in said) == (not flags)

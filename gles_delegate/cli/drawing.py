@@ -1,0 +1,251 @@
+"""A graph as a drawing: its nodes in layers from top to bottom, coloured by where they run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from xml.etree import ElementTree as Svg
+
+from gles_delegate.model.graph import Graph, Tensor
+from gles_delegate.report import DelegationReport, NodeReport
+
+WIDTH, HEIGHT = 176.0, 34.0
+"""Of a box."""
+
+GAP, LANE, LAYER, MARGIN = 18.0, 14.0, 58.0, 24.0
+"""Between boxes, of an edge that passes between them, from layer to layer, around all."""
+
+COLOURS = {"GPU": "#c9e7cb", "CPU": "#ffcf9e", "input": "#dde6f3", "output": "#dde6f3"}
+
+SWEEPS = 12
+"""Passes down and up that order and place the boxes; more change nothing that one can see."""
+
+
+@dataclass
+class _Item:
+    """A box, or a bend of an edge where it passes a layer."""
+
+    layer: int
+    lines: tuple[str, ...] = ()
+    place: str = ""
+    about: str = ""
+    x: float = 0.0
+    above: list[_Item] = field(default_factory=list)
+    below: list[_Item] = field(default_factory=list)
+
+    @property
+    def half(self) -> float:
+        return (WIDTH + GAP if self.lines else LANE) / 2
+
+
+def draw_graphs(graphs: Mapping[str, tuple[Graph, DelegationReport]]) -> str:
+    """SVG of graphs side by side, each under its title.
+
+    A box has the node's index, op and the shapes of its outputs; the rest is its tooltip: where it
+    runs and why, the type and name of its tensors. Nodes that are computed while planning are left
+    out, and so are constants.
+    """
+    root = Svg.Element(
+        "svg",
+        {
+            "xmlns": "http://www.w3.org/2000/svg",
+            "font-family": "sans-serif",
+            "font-size": "11",
+            "text-anchor": "middle",
+        },
+    )
+    left, bottom = MARGIN, 0.0
+    for title, (graph, report) in graphs.items():
+        layers = _layers(graph, report)
+        _order(layers)
+        _place(layers)
+        items = [item for layer in layers for item in layer]
+        west = min((item.x - item.half for item in items), default=0.0)
+        east = max((item.x + item.half for item in items), default=0.0)
+        summary = f"{report.summary}; orange: on the CPU, the tooltip says why"
+        wide = max(east - west, 6.5 * len(title), 6.0 * len(summary))
+        group = Svg.SubElement(root, "g", transform=f"translate({left:g} {MARGIN:g})")
+        _text(group, wide / 2, 12, title, **{"font-size": "14", "font-weight": "bold"})
+        _text(group, wide / 2, 32, summary)
+        inner = Svg.SubElement(
+            group, "g", transform=f"translate({(wide - west - east) / 2:.1f} {46 + HEIGHT / 2:g})"
+        )
+        for item in items:
+            for lower in item.below:
+                _draw_edge(inner, item, lower)
+        for item in items:
+            if item.lines:
+                _draw_box(inner, item)
+        left += wide + 2 * MARGIN
+        bottom = max(bottom, 2 * MARGIN + 46 + LAYER * len(layers))
+    root.set("viewBox", f"0 0 {left - MARGIN:.0f} {bottom:.0f}")
+    root.set("width", f"{left - MARGIN:.0f}")
+    root.set("height", f"{bottom:.0f}")
+    Svg.indent(root)
+    return Svg.tostring(root, encoding="unicode") + "\n"
+
+
+def _layers(graph: Graph, report: DelegationReport) -> list[list[_Item]]:
+    """The boxes by layer, each below all that it reads, and the edges with their bends."""
+    known = {node.index: node for node in report.nodes}
+    sources: dict[int, _Item] = {}  # by tensor
+    for index in graph.inputs:
+        sources[index] = _boundary(graph.tensors[index], "input")
+    boxes = list(sources.values())
+    edges: list[tuple[_Item, _Item]] = []
+
+    def lead(tensors: Iterable[int], box: _Item) -> None:
+        origins = {id(item): item for item in map(sources.get, tensors) if item is not None}
+        edges.extend((origin, box) for origin in origins.values())
+        box.layer = 1 + max((origin.layer for origin in origins.values()), default=-1)
+        boxes.append(box)
+
+    for node in graph.in_order:
+        if known[node.index].folded:
+            continue
+        tensors = [graph.tensors[index] for index in node.outputs if index >= 0]
+        box = _node(known[node.index], tensors)
+        lead(node.inputs, box)
+        sources.update((tensor.index, box) for tensor in tensors)
+    for index in graph.outputs:
+        lead([index], _boundary(graph.tensors[index], "output"))
+
+    for box in boxes:  # what reads nothing comes directly above its first reader
+        readers = [below.layer for above, below in edges if above is box]
+        if readers and not any(below is box for _, below in edges):
+            box.layer = min(readers) - 1
+    layers: list[list[_Item]] = [[] for _ in range(1 + max((b.layer for b in boxes), default=-1))]
+    for box in boxes:
+        layers[box.layer].append(box)
+    for above, below in edges:
+        for layer in range(above.layer + 1, below.layer):
+            bend = _Item(layer)
+            layers[layer].append(bend)
+            _join(above, bend)
+            above = bend
+        _join(above, below)
+    return layers
+
+
+def _boundary(tensor: Tensor, place: str) -> _Item:
+    return _Item(0, (f"{place} {tensor.index}", _shape(tensor)), place, _described(tensor))
+
+
+def _node(node: NodeReport, outputs: Sequence[Tensor]) -> _Item:
+    place = "GPU" if node.delegated else "CPU"
+    head = f"{node.index} {node.op}, version {node.version}, on the {place}"
+    about = ": ".join(filter(None, (head, node.reason)))
+    lines = (f"{node.index} {node.op}", ", ".join(map(_shape, outputs)))
+    return _Item(0, lines, place, "\n".join((about, *map(_described, outputs))))
+
+
+def _shape(tensor: Tensor) -> str:
+    return " x ".join(map(str, tensor.shape)) or "[]"
+
+
+def _described(tensor: Tensor) -> str:
+    return f"{tensor.index} {tensor.name!r} {tensor.dtype} {list(tensor.shape)}"
+
+
+def _join(above: _Item, below: _Item) -> None:
+    above.below.append(below)
+    below.above.append(above)
+
+
+def _order(layers: Sequence[list[_Item]]) -> None:
+    """Order each layer by the mean place of the neighbours, which leaves few edges crossed.
+
+    Sugiyama, Tagawa, Toda: "Methods for Visual Understanding of Hierarchical System Structures"
+    (1981); the layers and bends above are its first steps.
+    """
+    for layer in layers:
+        for place, item in enumerate(layer):
+            item.x = place
+    for sweep in range(SWEEPS):
+        down = sweep % 2 == 0
+        for layer in layers if down else reversed(layers):
+            layer.sort(key=lambda item: _mean(item.above if down else item.below, item.x))
+            for place, item in enumerate(layer):
+                item.x = place
+
+
+def _mean(items: Sequence[_Item], otherwise: float) -> float:
+    return sum(item.x for item in items) / len(items) if items else otherwise
+
+
+def _place(layers: Sequence[Sequence[_Item]]) -> None:
+    """Place boxes near their neighbours, in the order of their layer and without overlap."""
+    for layer in layers:
+        _spread(layer, [0.0] * len(layer))
+    for sweep in range(2 * SWEEPS):
+        for layer in layers if sweep % 2 == 0 else reversed(layers):
+            _spread(layer, [_wanted(item) for item in layer])
+
+
+def _wanted(item: _Item) -> float:
+    """The mean of the neighbours; those of the same kind count most, so chains are straight."""
+    weights = [
+        (other.x, 16 if bool(other.lines) == bool(item.lines) else 1)
+        for other in (*item.above, *item.below)
+    ]
+    total = sum(weight for _, weight in weights)
+    return sum(x * weight for x, weight in weights) / total if total else item.x
+
+
+def _spread(layer: Sequence[_Item], wanted: Sequence[float]) -> None:
+    """The places nearest to those wanted, by least squares, that keep boxes apart.
+
+    Less the widths to the left, the places must not decrease: isotonic regression, by pooling
+    adjacent violators.
+    """
+    offsets, offset = [], 0.0
+    for item in layer:
+        offsets.append(offset + item.half)
+        offset += 2 * item.half
+    blocks: list[tuple[float, int]] = []  # sum and number
+    for place, shift in zip(wanted, offsets, strict=True):
+        blocks.append((place - shift, 1))
+        while len(blocks) > 1 and _ratio(blocks[-2]) > _ratio(blocks[-1]):
+            last = blocks.pop()
+            blocks[-1] = (blocks[-1][0] + last[0], blocks[-1][1] + last[1])
+    places = [_ratio(block) for block in blocks for _ in range(block[1])]
+    for item, place, shift in zip(layer, places, offsets, strict=True):
+        item.x = place + shift
+
+
+def _ratio(block: tuple[float, int]) -> float:
+    return block[0] / block[1]
+
+
+def _draw_edge(group: Svg.Element, above: _Item, below: _Item) -> None:
+    top, end = above.layer * LAYER + HEIGHT / 2, below.layer * LAYER - HEIGHT / 2
+    middle = (top + end) / 2
+    path = (
+        f"M{above.x:.1f} {top:g} C{above.x:.1f} {middle:g} {below.x:.1f} {middle:g} "
+        f"{below.x:.1f} {end:g}"
+    )
+    if not below.lines:
+        path += f" v{HEIGHT:g}"  # past the boxes of its layer
+    Svg.SubElement(group, "path", {"d": path, "fill": "none", "stroke": "#777"})
+
+
+def _draw_box(group: Svg.Element, item: _Item) -> None:
+    y = item.layer * LAYER
+    box = Svg.SubElement(group, "g")
+    Svg.SubElement(box, "title").text = _clean(item.about)
+    size = {"width": f"{WIDTH:g}", "height": f"{HEIGHT:g}", "rx": "5"}
+    corner = {"x": f"{item.x - WIDTH / 2:.1f}", "y": f"{y - HEIGHT / 2:g}"}
+    Svg.SubElement(box, "rect", {**corner, **size, "fill": COLOURS[item.place], "stroke": "#555"})
+    for line, text in enumerate(item.lines):
+        short = text if len(text) <= 30 else f"{text[:28]}…"
+        _text(box, item.x, y - 3 + 13 * line, short)
+
+
+def _text(group: Svg.Element, x: float, y: float, text: str, **how: str) -> None:
+    element = Svg.SubElement(group, "text", {"x": f"{x:.1f}", "y": f"{y:g}"}, **how)
+    element.text = _clean(text)
+
+
+def _clean(text: str) -> str:
+    """Without characters that XML does not allow."""
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
