@@ -1,0 +1,52 @@
+"""Commands that the documentation names exist, with their options."""
+
+from __future__ import annotations
+
+import re
+
+import click
+import pytest
+
+from gles_delegate.cli.commands import gles_delegate
+from tests.support.snippets import NOT_RUN, PAGES, PREPARED, ROOT, snippets
+
+TEXTS = {
+    str(path.relative_to(ROOT)): path.read_text("utf-8").replace("\\\n", " ")
+    for path in (
+        *(ROOT / page for page in PAGES),
+        ROOT / "CONTRIBUTING.md",
+        *(ROOT / "examples" / "container").iterdir(),
+    )
+}
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_commands_have_the_options_that_are_named(page: str) -> None:
+    text = TEXTS[page].replace('", "', " ")  # the list of a Dockerfile's CMD
+    for name, rest in re.findall(r"gles-delegate ([a-z]+)\b([^`\n|;]*)", text):
+        command = gles_delegate.commands.get(name)
+        assert command is not None, f"gles-delegate {name}"
+        with click.Context(command) as context:
+            known = {option for each in command.get_params(context) for option in each.opts}
+        assert {*re.findall(r"(?<=\s)--[a-z-]+", rest)} <= {*known, "--help"}, rest
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_targets_of_make_are_there(page: str) -> None:
+    named = re.findall(r"(?:^\$ |`)make ([a-z-]+)", TEXTS[page], re.MULTILINE)
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    assert [name for name in named if not re.search(rf"^{name}:", makefile, re.MULTILINE)] == []
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_examples_are_there(page: str) -> None:
+    named = re.findall(r"examples/[\w/]+\.(?:py|tflite|glsl)", TEXTS[page])
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_what_is_prepared_or_left_out_is_there() -> None:
+    found = [snippet for page in PAGES for snippet in snippets(page)]
+    for known in (PREPARED, NOT_RUN):
+        for page, beginning in known:
+            assert [s for s in found if s.page == page and s.code.startswith(beginning)]
+    assert len(NOT_RUN) < 6

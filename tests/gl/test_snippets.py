@@ -1,0 +1,37 @@
+"""Every block of Python in the README and in docs/ runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Require
+from tests.gl.test_live_examples import display, server  # noqa: F401
+from tests.support.snippets import ROOT, units
+
+pytestmark = pytest.mark.usefixtures("gl")
+
+
+@pytest.mark.mesa
+@pytest.mark.usefixtures("display")
+@pytest.mark.parametrize(("page", "section"), [*units()])
+def test_python(page: str, section: str, tmp_path: Path, require: Require) -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "tests.support.snippets", page, section],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    missing = re.search(r"^ModuleNotFoundError: No module named '(\w+)'", result.stderr, re.M)
+    if missing:
+        require("windows", f"{missing[1]} is not installed (the extra 'test')")
+    assert result.returncode == 0, result.stderr
+    assert "Traceback" not in result.stderr, result.stderr

@@ -1,0 +1,349 @@
+"""The Python of the README and of docs/, run as readers meet it.
+
+    python -m tests.support.snippets PAGE [SECTION]
+
+runs the blocks of a page one after the other in the same namespace, in the current folder. With a
+section, it runs those before the first section and those of this one. `PREPARED` gives them what
+readers have: files, pixels, a camera.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import CodeType
+from typing import Any
+from unittest.mock import Mock
+
+import numpy as np
+
+ROOT = Path(__file__).parents[2]
+PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in ROOT.glob("docs/*.md")))
+
+NOT_RUN = {
+    ("README.md", "import ray"): "takes every processor; tests/ray runs the same on small models",
+    ("docs/ray.md", "import ray"): "likewise",
+    ("docs/ray.md", "from ray import serve"): "likewise; it serves for ever",
+}
+"""Why a block is not run, by its page and the beginning of its text."""
+
+EACH_SECTION = ("docs/toolkits.md",)
+"""Pages whose sections have a process each: toolkits do not bear one another."""
+
+Names = dict[str, Any]
+Preparation = Callable[[Names], None]
+PREPARED: dict[tuple[str, str], Preparation] = {}
+"""What is done before a block runs, by its page and the beginning of its text."""
+
+
+@dataclass(frozen=True)
+class Snippet:
+    """A block of a page.
+
+    Attributes:
+        section: The last heading of the second level before it; "" if there is none.
+        line: Where it begins in its page.
+    """
+
+    page: str
+    section: str
+    line: int
+    code: str
+
+    def is_any_of(self, known: Any) -> Any:
+        """The entry of `known` for it, by page and beginning, or None."""
+        found = (k for k in known if k[0] == self.page and self.code.startswith(k[1]))
+        return next(found, None)
+
+    def compiled(self) -> CodeType:
+        """With the lines of the page, and ``await`` outside of functions."""
+        text = "\n" * self.line + self.code
+        flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        return compile(text, str(ROOT / self.page), "exec", flags)
+
+
+@cache
+def snippets(page: str, language: str = "python") -> tuple[Snippet, ...]:
+    """The blocks of a page in a language."""
+    found: list[Snippet] = []
+    section, block = "", None
+    for number, line in enumerate((ROOT / page).read_text("utf-8").splitlines(), 1):
+        if block is None and line.startswith("## "):
+            section = line[3:]
+        if block is None and line.strip() == f"```{language}":
+            block = (number, len(line) - len(line.lstrip()), [""][:0])
+        elif block is not None and line.strip() == "```":
+            found.append(Snippet(page, section, block[0], "\n".join(block[2])))
+            block = None
+        elif block is not None:
+            block[2].append(line[block[1] :])
+    return tuple(found)
+
+
+def units() -> Iterator[tuple[str, str]]:
+    """Pages that have something to run, each with "", or with each of its sections."""
+    for page in PAGES:
+        run = [s for s in snippets(page) if not s.is_any_of(NOT_RUN)]
+        if page in EACH_SECTION:
+            yield from (
+                (page, section) for section in dict.fromkeys(s.section for s in run) if section
+            )
+        elif run:
+            yield page, ""
+
+
+def run(page: str, section: str) -> None:
+    """Run the blocks of a page, or of a section of it and what comes before all sections."""
+    names: Names = {"__name__": "__main__"}
+    for model, make in MODELS.items():
+        Path(model).write_bytes(make())
+    for snippet in snippets(page):
+        if snippet.is_any_of(NOT_RUN) or (section and snippet.section not in ("", section)):
+            continue
+        prepare = snippet.is_any_of(PREPARED)
+        if prepare is not None:
+            PREPARED[prepare](names)
+        result = eval(snippet.compiled(), names)
+        if inspect.iscoroutine(result):
+            asyncio.run(result)
+    for check in names.get("checks", ()):
+        check()
+
+
+def before(page: str, beginning: str) -> Callable[[Preparation], Preparation]:
+    """Decorate what is done before a block."""
+
+    def keep(prepare: Preparation) -> Preparation:
+        PREPARED[page, beginning] = prepare
+        return prepare
+
+    return keep
+
+
+def classifier() -> bytes:
+    """[1, 224, 224, 3] "image" to [1, 1001] "scores", with metadata."""
+    sys.path.insert(0, str(ROOT / "examples"))
+    import tflite_writer as t
+
+    labels = [f"class {i}" for i in range(1001)]
+    labels[286] = "Egyptian cat"
+    about = t.Description("a", "b", "c", ("image", ""), ("scores", ""), 127.5, 127.5, labels)
+    w = t.TfliteWriter()
+    x = w.tensor("image", (1, 224, 224, 3))
+    axes = w.constant("axes", np.array([1, 2]))
+    weights = w.constant("weights", np.eye(1001, 3))
+    bias = w.constant("bias", np.zeros(1001))
+    mean = w.operator("MEAN", [x, axes], w.tensor("mean", (1, 3)), t.tfl.ReducerOptionsT())
+    options = t.tfl.FullyConnectedOptionsT()
+    y = w.operator("FULLY_CONNECTED", [mean, weights, bias], w.tensor("y", (1, 1001)), options)
+    softmax = t.tfl.SoftmaxOptionsT(beta=1.0)
+    scores = w.operator("SOFTMAX", [y], w.tensor("scores", (1, 1001)), softmax)
+    return bytes(w.finish(x, scores, about, ""))
+
+
+def segmenter() -> bytes:
+    """[1, 256, 256, 3] to [1, 256, 256, 1], the sigmoid of the mean."""
+    from tests.support.tflite_builder import ModelBuilder
+
+    b = ModelBuilder()
+    axes = b.constant(np.array([3], np.int32))
+    y = b.op("MEAN", [b.input((1, 256, 256, 3)), axes], [(1, 256, 256, 1)], keep_dims=True)
+    return b.build([b.op("LOGISTIC", [y], [(1, 256, 256, 1)])])
+
+
+def negative(size: tuple[int, int], channels: int) -> bytes:
+    from tests.support.tflite_builder import ModelBuilder
+
+    b = ModelBuilder()
+    shape = (1, *size, channels)
+    return b.build([b.op("NEG", [b.input(shape)], [shape])])
+
+
+MODELS = {
+    "model.tflite": classifier,
+    "mobilenet_v2.tflite": classifier,
+    "selfie_segmenter.tflite": segmenter,
+    "ball_segmenter.tflite": (ROOT / "examples/models/ball_segmenter.tflite").read_bytes,
+}
+"""The files that readers have."""
+
+
+def picture(width: int, height: int) -> Any:
+    """An orange disc before dark blue, RGBA."""
+    y, x = np.indices((height, width))
+    pixels = np.full((height, width, 4), (40, 90, 100, 255), np.uint8)
+    pixels[(x - width * 0.3) ** 2 + (y - height / 2) ** 2 < (height / 5) ** 2] = (255, 140, 25, 255)
+    return pixels
+
+
+@before("README.md", "import gles_delegate as gd\n\ndelegate")
+@before("docs/index.md", "")
+def _(names: Names) -> None:
+    names["pixels"] = np.zeros((1, 224, 224, 3), np.float32)
+
+
+@before("README.md", "import moderngl")
+@before("docs/camera.md", "import moderngl")
+def _(names: Names) -> None:
+    names["camera"] = [picture(1280, 720).tobytes()] * 2
+    names["checks"] = [lambda: check_drawn(names["ctx"].framebuffer([names["mask"]]))]
+
+
+@before("docs/camera.md", "features = ctx.buffer")
+def _(names: Names) -> None:
+    from gles_delegate import GpuDelegate, Interpreter
+
+    names |= {"pixels": 4 * 6, "channels": 7, "bottleneck": 1, "style": 0}
+    for delegate, model in (("first", "predictor"), ("second", "transfer")):
+        names[delegate] = GpuDelegate(context=names["ctx"])
+        content = negative((4, 6), 7)
+        names[model] = Interpreter(model_content=content, experimental_delegates=[names[delegate]])
+        names[model].allocate_tensors()
+    array = np.random.default_rng(0).random((1, 4, 6, 7), np.float32)
+    names["predictor"].set_tensor(0, array)
+    names["checks"].append(
+        lambda: np.testing.assert_array_equal(names["transfer"].get_tensor(1), array)
+    )
+
+
+@before("docs/camera.md", "beside = gd.EglContext")
+def _(names: Names) -> None:
+    names["run"] = None
+
+
+@before("docs/camera.md", "from contextlib import suppress")
+def _(names: Names) -> None:
+    import gles_delegate as gd
+
+    delegate = gd.GpuDelegate()
+    interpreter = gd.Interpreter("model.tflite", experimental_delegates=[delegate])
+    interpreter.invoke = lost = Mock(side_effect=gd.ContextLostError)  # type: ignore[method-assign]
+    names |= {"delegate": delegate, "interpreter": interpreter}
+    names["checks"].append(lost.assert_called_once)
+    names["checks"].append(lambda: names["delegate"].report.summary)
+
+
+@before("docs/camera.md", "class Window")
+def _(names: Names) -> None:
+    import moderngl_window
+
+    class Camera:
+        def __init__(self, ctx: Any) -> None:
+            self.texture = ctx.texture((256, 144), 4, picture(256, 144).tobytes())
+
+        def advance(self) -> None:
+            pass
+
+    def draw(frame: Any, mask: Any) -> None:
+        window = moderngl_window.window()
+        check_drawn(window.ctx.framebuffer([mask]))
+        window.close()
+
+    colours = names["gd"].ImageOutput(palette=[(0, 0, 0, 0), (0, 90, 255, 255)])
+    names |= {"moderngl_window": moderngl_window, "Camera": Camera, "draw": draw}
+    names |= {"to_the_network": NORMALIZED(names["gd"]), "to_colours": colours}
+    names["checks"].append(lambda: show(names["Window"]))
+
+
+def show(window: Any) -> None:
+    """Run a class of moderngl_window's until it closes its window."""
+    import moderngl_window
+
+    drawn: list[float] = []
+    render = window.on_render
+
+    def on_render(self: Any, *arguments: float) -> None:
+        drawn.append(arguments[0])
+        render(self, *arguments)
+
+    window.on_render = on_render
+    moderngl_window.run_window_config(window, args=("--window", "headless", "--backend", "egl"))
+    assert len(drawn) == 1
+
+
+def NORMALIZED(gd: Any) -> Any:  # noqa: N802
+    return gd.ImageTransform(mean=127.5, std=127.5)
+
+
+def check_drawn(framebuffer: Any) -> None:
+    """Part of a picture is drawn, part is not."""
+    pixels = np.frombuffer(framebuffer.read(components=4), np.uint8)
+    assert np.ptp(pixels.reshape(-1, 4), axis=0).max() > 50
+
+
+@before("docs/vision.md", "from gles_delegate.vision import FACE_DETECTOR")
+def _(names: Names) -> None:
+    results = {"detector": ((1, 896, 16), (1, 896, 1)), "landmarks": ((1, 1, 1, 1404),)}
+
+    def run(network: str, array: Any) -> Any:
+        assert array.shape[-3:] == ((128, 128, 3) if network == "detector" else (192, 192, 3))
+        found = [np.zeros(shape, np.float32) for shape in results[network]]
+        if network == "detector":
+            found[0][..., 2:4] = 40
+            found[0][..., 6] = 9  # the eyes are not in the same place
+            found[1][:] = -9
+            found[1][0, 500] = 9
+        return found if len(found) > 1 else found[0]
+
+    names |= {"run": run, "detector": "detector", "landmarks": "landmarks"}
+    names["pixels"] = np.zeros((300, 400, 3), np.uint8)
+
+
+@before("docs/threads.md", "with interpreter.exclusive")
+def _(names: Names) -> None:
+    from gles_delegate import GpuDelegate, GpuDelegateOptions, Interpreter
+
+    delegate = GpuDelegate(GpuDelegateOptions(own_thread=True))
+    interpreter = Interpreter("model.tflite", experimental_delegates=[delegate])
+    names["interpreter"] = interpreter
+    interpreter.allocate_tensors()
+    names["image"] = interpreter.get_input_details()[0]["index"]
+    names["scores"] = interpreter.get_output_details()[0]["index"]
+    names["pixels"] = np.zeros((1, 224, 224, 3), np.float32)
+    names["checks"] = [delegate.close]
+
+
+@before("docs/threads.md", "context = gd.EglContext()")
+@before("docs/guide.md", "metadata = ")
+def _(names: Names) -> None:
+    import gles_delegate
+
+    names["gd"] = gles_delegate
+
+
+@before("docs/toolkits.md", "import moderngl")
+def _(names: Names) -> None:
+    def camera() -> Iterator[Any]:
+        network = names["Network"]
+        draw = network.draw
+
+        def draw_and_check(self: Any, pixels: Any, screen: Any) -> None:
+            draw(self, pixels, screen)
+            check_drawn(screen)
+            names["drawn"] = True
+
+        network.draw = draw_and_check
+        yield from [picture(256, 144)] * 3
+        if "GL" in names:
+            gl = names["GL"]
+            drawn = gl.glReadPixels(0, 0, 256, 144, gl.GL_RGBA, gl.GL_UNSIGNED_BYTE)
+            assert np.ptp(np.frombuffer(drawn, np.uint8).reshape(-1, 4), axis=0).max() > 50
+            names["drawn"] = True
+
+    names["camera"] = camera()
+    names["checks"] = [lambda: names["drawn"]]
+
+
+@before("docs/toolkits.md", "egl = gd.EglContext()")
+def _(names: Names) -> None:
+    names["checks"] = [lambda: np.testing.assert_array_equal(names["read"], picture(256, 144))]
+
+
+if __name__ == "__main__":
+    run(sys.argv[1], *sys.argv[2:], *[""][len(sys.argv) - 2 :])
