@@ -11,11 +11,12 @@ from imaging import ending_in_a_sentence, positive
 from gles_delegate.live import App, Camera, Picture, Seer, ShowOptions, Source, Video, show
 
 
-def parser(text: str, **models: str) -> argparse.ArgumentParser:
+def parser(text: str, *, frames: bool = True, **models: str) -> argparse.ArgumentParser:
     """A command line for frames.
 
     Args:
         text: The example's docstring; its first line is the description.
+        frames: Take pictures, videos and cameras; otherwise the example has a source of its own.
         models: The example's networks, each with what it is.
     """
     result = argparse.ArgumentParser(
@@ -24,14 +25,15 @@ def parser(text: str, **models: str) -> argparse.ArgumentParser:
     )
     for name, what in models.items():
         result.add_argument(name, type=Path, help=what)
-    frames = result.add_argument_group("frames").add_mutually_exclusive_group(required=True)
-    frames.add_argument("--picture", type=Path, help="a picture file")
-    frames.add_argument("--video", type=Path, help="a video file")
-    frames.add_argument(
-        "--camera",
-        metavar="N",
-        help="/dev/videoN, or FORMAT:NAME of FFmpeg's devices, such as x11grab::0",
-    )
+    if frames:
+        group = result.add_argument_group("frames").add_mutually_exclusive_group(required=True)
+        group.add_argument("--picture", type=Path, help="a picture file")
+        group.add_argument("--video", type=Path, help="a video file")
+        group.add_argument(
+            "--camera",
+            metavar="N",
+            help="/dev/videoN, or FORMAT:NAME of FFmpeg's devices, such as x11grab::0",
+        )
     results = result.add_argument_group("results")
     results.add_argument("--headless", action="store_true", help="no window")
     results.add_argument("--output", type=Path, help="a video, or a picture of the last frame")
@@ -43,8 +45,10 @@ def parser(text: str, **models: str) -> argparse.ArgumentParser:
 
 
 @ending_in_a_sentence()
-def run(arguments: argparse.Namespace, make: Callable[[App], Seer]) -> None:
-    """Show what `make` makes, and print how long it took."""
+def run(
+    arguments: argparse.Namespace, make: Callable[[App], Seer], source: Source | None = None
+) -> None:
+    """Show what `make` makes of frames, and print how long it took."""
     options = ShowOptions(
         title="gles_delegate",
         headless=arguments.headless,
@@ -54,7 +58,7 @@ def run(arguments: argparse.Namespace, make: Callable[[App], Seer]) -> None:
         frames=arguments.frames,
         cache=arguments.cache,
     )
-    app = show(make, _source(arguments), options)
+    app = show(make, source or _source(arguments), options)
     where = "the GPU" if app.on_gpu else "LiteRT's CPU"
     stages = ", ".join(f"{name} {ms:.1f}" for name, ms in app.timings.milliseconds.items())
     print(f"networks on {where}; milliseconds: {stages}")

@@ -137,11 +137,16 @@ def as_real(output: NDArray[Any], detail: dict[str, Any]) -> FloatArray:
 
 def load_labels(model: Path, labels: Path | None, count: int) -> list[str]:
     """Names of classes, one a line, from a file or else from those packed into the model."""
-    try:
-        if labels is None:
-            lines = list(read_metadata(load_model(model)).outputs[0].labels)
-        else:
-            lines = labels.read_text("utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise SystemExit(f"expected names in UTF-8, one a line, in {labels}: {error}") from error
+    if labels is None:
+        lines = list(read_metadata(load_model(model)).outputs[0].labels)
+    else:
+        lines = read_labels(labels)
     return [lines[i] if i < len(lines) else f"class {i}" for i in range(count)]
+
+
+def read_labels(path: Path) -> list[str]:
+    """Names of classes, one a line."""
+    try:
+        return path.read_text("utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise SystemExit(f"expected names in UTF-8, one a line, in {path}: {error}") from error

@@ -7,7 +7,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -126,3 +128,26 @@ def gpu_like(monkeypatch: pytest.MonkeyPatch) -> None:
         return string(self, name).replace("llvmpipe", "a GPU")
 
     monkeypatch.setattr(Functions, "string", other)
+
+
+@pytest.fixture(scope="session")
+def server(require: Require) -> Iterator[str]:
+    """The name of an X display in memory."""
+    if shutil.which("Xvfb") is None:
+        require("windows", "Xvfb is not installed (Debian's package xvfb)")
+    answer, report = os.pipe()
+    command = ["Xvfb", "-displayfd", str(report), "-screen", "0", "1600x900x24"]
+    with subprocess.Popen(command, pass_fds=[report], stderr=subprocess.DEVNULL) as xvfb:
+        os.close(report)
+        with os.fdopen(answer) as number:
+            name = number.readline().strip()
+        if not name:
+            require("windows", "Xvfb does not start")
+        yield f":{name}"
+        xvfb.terminate()
+
+
+@pytest.fixture
+def display(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DISPLAY", server)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -140,8 +141,6 @@ class Network:
         inputs: As in `Interpreter.get_input_details`.
         outputs: As in `Interpreter.get_output_details`.
         metadata: What the file says about itself.
-        transform: How a whole frame becomes the input, as `ImageTransform.for_input`, with
-            antialiasing. May be replaced.
         pictures: Outputs, by their places, that are to be pictures: textures where it runs on the
             GPU, otherwise arrays [height, width, 4] of 0 to 1. Filled before the first frame.
     """
@@ -153,11 +152,20 @@ class Network:
         self._cpu: _OnCpu | None = None
         self.metadata: Metadata = read_metadata(load_model(path))
         self.inputs, self.outputs = self._now.inputs, self._now.outputs
-        self._picture = self._find_picture()
-        shape = self.inputs[self._picture]["shape"].tolist()
-        dtype = np.dtype(self.inputs[self._picture]["dtype"]).name
-        known = self.metadata.inputs[self._picture]
-        self.transform = replace(picture_transform(shape, dtype, known), antialias=True)
+
+    @cached_property
+    def transform(self) -> ImageTransform:
+        """How a whole frame becomes the input, as `ImageTransform.for_input`, with antialiasing.
+        May be replaced.
+        """
+        details, known = self.inputs[self._picture], self.metadata.inputs[self._picture]
+        shape, dtype = details["shape"].tolist(), np.dtype(details["dtype"]).name
+        return replace(picture_transform(shape, dtype, known), antialias=True)
+
+    @property
+    def labels(self) -> list[str]:
+        """The names of classes that are packed into the model."""
+        return next((list(known.labels) for known in self.metadata.outputs if known.labels), [])
 
     @property
     def size(self) -> Size:
@@ -182,7 +190,14 @@ class Network:
             The outputs: pictures, and arrays, quantized ones as the numbers that they stand for.
         """
         with self._app.timings.measure(self._name):
-            return self._now.run(self._picture, frame, transform or self.transform, feeds or {})
+            place = self._picture
+            self._now.look(place, frame, transform or self.transform)
+            return self._now.run(feeds or {})
+
+    def run(self, feeds: Mapping[int, Array]) -> list[Any]:
+        """The outputs for arrays, by the places of the inputs; see `__call__`."""
+        with self._app.timings.measure(self._name):
+            return self._now.run(feeds)
 
     def layer(self, picture: Any, transform: ImageTransform, frame: Frame, **style: Any) -> Layer:
         """An output picture as a layer that lies where the network has looked.
@@ -222,7 +237,8 @@ class Network:
         found: Array = (picture.clip(0, 1) * 255 + 0.5).astype(np.uint8)
         return found
 
-    def _find_picture(self) -> int:
+    @cached_property
+    def _picture(self) -> int:
         for place, details in enumerate(self.inputs):
             shape = details["shape"].tolist()
             if len(shape) == 4 and shape[0] == 1 and shape[3] in (1, 3, 4) and shape[1] > 1:
@@ -252,11 +268,11 @@ class _OnGpu:
         self.outputs = self._interpreter.get_output_details()
         self._pictures: dict[int, moderngl.Texture] = {}
 
-    def run(
-        self, picture: int, frame: Frame, transform: ImageTransform, feeds: Mapping[int, Array]
-    ) -> list[Any]:
+    def look(self, picture: int, frame: Frame, transform: ImageTransform) -> None:
         index = self.inputs[picture]["index"]
         self._delegate.bind_texture_to_tensor(index, frame.texture, transform=transform)
+
+    def run(self, feeds: Mapping[int, Array]) -> list[Any]:
         for place in self._outputs.keys() - self._pictures.keys():
             if len(self.outputs[place]["shape"]) == 4:
                 self._make_picture(place)
@@ -301,14 +317,14 @@ class _OnCpu:
         self.inputs = self._interpreter.get_input_details()
         self.outputs = self._interpreter.get_output_details()
 
-    def run(
-        self, picture: int, frame: Frame, transform: ImageTransform, feeds: Mapping[int, Array]
-    ) -> list[Any]:
+    def look(self, picture: int, frame: Frame, transform: ImageTransform) -> None:
         details = self.inputs[picture]
         shape, dtype = tuple(details["shape"].tolist()), np.dtype(details["dtype"]).name
         pair = details["quantization"]
         seen = transform.apply(frame.pixels, shape[1:3], dtype=dtype, quantization=pair)
         self._interpreter.set_tensor(details["index"], seen)
+
+    def run(self, feeds: Mapping[int, Array]) -> list[Any]:
         for place, array in feeds.items():
             self._interpreter.set_tensor(self.inputs[place]["index"], array)
         self._interpreter.invoke()

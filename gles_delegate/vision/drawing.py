@@ -218,6 +218,6 @@ def text_extent(text: str, size: int) -> tuple[float, float]:
 
 def palette(count: int) -> list[tuple[int, int, int]]:
     """Distinct colours: hues a golden section apart."""
-    hues = (0.618034 * i % 1 for i in range(count))
-    colours = (hsv_to_rgb(hue, 0.9, 1.0) for hue in hues)
+    hues = ((0.93 + 0.618034 * i) % 1 for i in range(count))
+    colours = (hsv_to_rgb(hue, 0.85, 1.0) for hue in hues)
     return [(round(255 * r), round(255 * g), round(255 * b)) for r, g, b in colours]

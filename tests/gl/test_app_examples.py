@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import wave
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,6 +18,7 @@ from PIL import Image
 from tests.conftest import Require
 from tests.support.example import EXAMPLES, pixels, read_video, run, write_video
 from tests.support.tflite_builder import ModelBuilder
+from tests.support.windows import keyboard
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -178,6 +180,57 @@ def test_a_painted_picture(
     assert changes(result, source).mean() > 20
 
 
+def test_detect(tmp_path: Path, model: Model, real_picture: Callable[[str], Path]) -> None:
+    source, output = real_picture("face.jpg"), tmp_path / "o.png"
+    result = shown("detect.py", model("face_detection_front"), picture=source, output=output)
+    changed = changes(result, source) > 30
+    assert changed[60:180, 250:352].mean() > 0.02  # the outline of the face of the man in front
+    assert changed[180:].mean() < 0.01
+    ssd = model("custom_ssd_mobilenet_v2_fpn_lite_320x320")
+    result = shown("detect.py", ssd, "--threshold", 0.3, picture=source, output=output)
+    assert 0 < (changes(result, source) > 30).mean() < 0.1
+    selfie = model("selfie_segmenter")
+    arguments = ("--picture", source, "--headless")
+    assert "expected the outputs of a detector" in run("detect.py", selfie, *arguments, status=1)
+
+
+def test_pose(tmp_path: Path, model: Model) -> None:
+    import skimage.data
+
+    source = tmp_path / "man.png"
+    Image.fromarray(skimage.data.camera()).save(source)
+    movenet = model("movenet_single_pose_lightning_ptq")
+    for extra in ([], ["--cpu"]):
+        output = tmp_path / "o.png"
+        changed = changes(shown("pose.py", movenet, *extra, picture=source, output=output), source)
+        assert (changed[160:380, 20:270] > 30).mean() > 0.01  # the man
+        assert changed[:, 300:].max() == 0  # the town behind him
+    posenet = model("posenet_mobilenet_v1_100_257_integer_quant")
+    shown("pose.py", posenet, "--threshold", 0.1, picture=source, output=tmp_path / "o.png")
+    arguments = (model("selfie_segmenter"), "--picture", source, "--headless")
+    assert "expected [1, 1, 17, 3]" in run("pose.py", *arguments, status=1)
+
+
+def test_sound(tmp_path: Path, model: Model) -> None:
+    """A dial tone, then silence."""
+    rate = 22050
+    time = np.arange(3 * rate) / rate
+    tone = np.sin(2 * np.pi * 440 * time) + np.sin(2 * np.pi * 350 * time)
+    samples = np.concatenate([tone * 8000, np.zeros(rate)]).astype("<i2")
+    source, output = tmp_path / "tone.wav", tmp_path / "o.png"
+    with wave.open(str(source), "wb") as file:
+        file.setparams((1, 2, rate, 0, "NONE", ""))
+        file.writeframes(samples.tobytes())
+    run("sound.py", model("yamnet"), "--sound", source, "--headless", "--output", output)
+    spectrogram = pixels(output)[:440].astype(int).sum(2)
+    row = round(440 * np.log(7800 / 440) / np.log(7800 / 60))
+    assert spectrogram[row - 5 : row + 5, 1100].max() > 450
+    assert spectrogram[row, 1230] < 100  # silence
+    assert spectrogram[40, 1100] < 100  # high frequencies
+    arguments = (model("yamnet"), "--sound", source.with_name("no.wav"), "--headless")
+    assert "cannot open the sound" in run("sound.py", *arguments, status=1)
+
+
 ENLARGING = EXAMPLES / "models" / "super_resolution_x2.tflite"
 
 
@@ -240,3 +293,24 @@ def test_a_closed_pipe_is_no_error(tmp_path: Path, halves: Path) -> None:
         assert process.stderr
         process.stdout.close()
         assert process.stderr.read() == b""
+
+
+@pytest.mark.mesa
+@pytest.mark.usefixtures("display")
+class TestWindow:
+    def test_keys(self, server: str, tmp_path: Path, disc: NDArray[np.uint8]) -> None:
+        """T shows the timings, G changes to the CPU, Q quits."""
+        Image.fromarray(disc).resize((640, 360)).save(tmp_path / "disc.png")
+        command = [sys.executable, EXAMPLES / "segment.py", BALL, "--picture", "disc.png"]
+        output = tmp_path / "last.png"
+        command += ["--output", output]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as app:
+            with keyboard(server, "gles_delegate: [1-9][0-9]* frames a second") as press:
+                press("t")
+                press("g")
+                press("q", until=app)
+            printed, _ = app.communicate(timeout=60)
+        assert "networks on LiteRT's CPU" in printed
+        frame = pixels(output)
+        assert np.abs(frame[:16, :60].astype(int) - (40, 90, 100)).max() > 60  # letters
+        assert frame[140, 200, 2] > 130  # the mask, now from the CPU

@@ -2,57 +2,24 @@
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from PIL import Image
-from Xlib import XK, X
-from Xlib.display import Display
-from Xlib.error import BadWindow
-from Xlib.ext import xtest
 
 from tests.conftest import Require
 from tests.support.example import EXAMPLES, pixels, run, write_video
+from tests.support.windows import keyboard
 
 pytestmark = pytest.mark.usefixtures("gl")
 
 TOOLKITS = {"moderngl_window": "moderngl_window", "glfw": "glfw", "qt": "PySide6"}
 FRAMES = 7
-
-
-@pytest.fixture(scope="session")
-def server(require: Require) -> Iterator[str]:
-    """The name of an X display in memory."""
-    if shutil.which("Xvfb") is None:
-        require("windows", "Xvfb is not installed (Debian's package xvfb)")
-    answer, report = os.pipe()
-    command = ["Xvfb", "-displayfd", str(report), "-screen", "0", "1600x900x24"]
-    with subprocess.Popen(command, pass_fds=[report], stderr=subprocess.DEVNULL) as xvfb:
-        os.close(report)
-        with os.fdopen(answer) as number:
-            name = number.readline().strip()
-        if not name:
-            require("windows", "Xvfb does not start")
-        yield f":{name}"
-        xvfb.terminate()
-
-
-@pytest.fixture
-def display(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DISPLAY", server)
-    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
 
 
 @pytest.fixture(params=TOOLKITS)
@@ -136,37 +103,15 @@ class TestWindow:
 
     def test_q_quits(self, example: str, server: str) -> None:
         with subprocess.Popen([sys.executable, EXAMPLES / example]) as app:
-            display = Display(server)
             # The title has the frames a second after the first one.
-            window = wait_for_window(display, "gles_delegate: [1-9][0-9]* frames a second")
-            key = display.keysym_to_keycode(XK.string_to_keysym("q"))
-            for _ in range(60):  # a window that is not yet in front gets no key
-                window.set_input_focus(X.RevertToParent, X.CurrentTime)
-                for event in (X.KeyPress, X.KeyRelease):
-                    xtest.fake_input(display, event, key)
-                    display.sync()
-                    time.sleep(0.2)  # GLFW's example looks at the key once a frame
-                with suppress(subprocess.TimeoutExpired):
-                    app.wait(1)
-                    break
-            display.close()
+            with keyboard(server, "gles_delegate: [1-9][0-9]* frames a second") as press:
+                press("q", until=app)
             app.kill()
             assert app.wait() == 0
 
     def test_unreadable_model_ends_in_a_sentence(self, example: str, tmp_path: Path) -> None:
         model = tmp_path / "no.tflite"
         assert "cannot read the model file" in run(example, "--model", model, status=1)
-
-
-def wait_for_window(display: Display, title: str) -> Any:
-    """The window that has the title, a regular expression."""
-    for _ in range(600):
-        for window in display.screen().root.query_tree().children:
-            with suppress(BadWindow):  # gone since
-                if re.fullmatch(title, window.get_wm_name() or ""):
-                    return window
-        time.sleep(0.1)
-    raise TimeoutError(f"no window has the title {title}")
 
 
 def script(name: str, *arguments: object) -> str:

@@ -1,0 +1,49 @@
+"""Windows on a virtual X server, and keys for them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from Xlib import XK, X
+from Xlib.display import Display
+from Xlib.error import BadWindow
+from Xlib.ext import xtest
+
+
+@contextmanager
+def keyboard(server: str, title: str) -> Iterator[Callable[..., None]]:
+    """Presses keys in the window with this title, a regular expression, once it is there."""
+    display = Display(server)
+    window = _wait_for_window(display, title)
+
+    def press(key: str, until: subprocess.Popen[Any] | None = None) -> None:
+        """Once; with `until` again and again until that process ends."""
+        code = display.keysym_to_keycode(XK.string_to_keysym(key))
+        for _ in range(60 if until else 1):  # a window that is not yet in front gets no key
+            window.set_input_focus(X.RevertToParent, X.CurrentTime)
+            for event in (X.KeyPress, X.KeyRelease):
+                xtest.fake_input(display, event, code)
+                display.sync()
+                time.sleep(0.2)  # some apps look at keys once a frame
+            if until is not None:
+                with suppress(subprocess.TimeoutExpired):
+                    until.wait(1)
+                    return
+
+    yield press
+    display.close()
+
+
+def _wait_for_window(display: Display, title: str) -> Any:
+    for _ in range(600):
+        for window in display.screen().root.query_tree().children:
+            with suppress(BadWindow):  # gone since
+                if re.fullmatch(title, window.get_wm_name() or ""):
+                    return window
+        time.sleep(0.1)
+    raise TimeoutError(f"no window has the title {title}")
