@@ -92,7 +92,11 @@ def region_of_detection(
 
 
 def region_of_landmarks(
-    landmarks: Array, *, points: tuple[int, int] | None = None, target: float = 0
+    landmarks: Array,
+    *,
+    points: tuple[int, int] | None = None,
+    target: float = 0,
+    rotation: float = 0,
 ) -> Region:
     """The smallest region that holds landmarks and is turned as two of them say.
 
@@ -100,8 +104,9 @@ def region_of_landmarks(
 
     Args:
         landmarks: [n, 2 or more] in pixels of the picture.
-        points: Indices of the landmarks for `rotation_between`; None: no turn.
+        points: Indices of the landmarks for `rotation_between`; None: `rotation` instead.
         target: See `rotation_between`.
+        rotation: Degrees clockwise.
 
     Raises:
         ValueError: There are no landmarks, or numbers are not finite.
@@ -110,7 +115,6 @@ def region_of_landmarks(
     if found.ndim != 2 or not len(found) or found.shape[1] < 2 or not np.isfinite(found).all():
         raise ValueError(f"expected finite landmarks [n, 2 or more], found {found.shape}")
     pairs = found[:, :2]
-    rotation = 0.0
     if points is not None:
         start, end = (_pair(pairs[i]) for i in points)
         rotation = rotation_between(start, end, target)

@@ -133,3 +133,98 @@ def test_a_pose_where_the_man_is(
     for name, eye in zip(("right eye", "left eye"), EYES["right man"], strict=True):
         assert np.abs(named[name] - eye).max() < 12
     assert named["right shoulder"][0] < named["nose"][0] < named["left shoulder"][0]
+
+
+def found_in(interpreter: Any, network: vision.LandmarkNetwork, fed: NDArray[Any]) -> Any:
+    return network.read(run(interpreter, [fed]))
+
+
+def mean_and_most(points: NDArray[Any], others: NDArray[Any]) -> tuple[float, float]:
+    far = np.linalg.norm(points[:, :2] - others[:, :2], axis=1)
+    return float(far.mean()), float(far.max())
+
+
+@pytest.mark.parametrize("degrees", [0, 30, 90, 170])
+def test_a_face_mesh_of_turned_heads(
+    degrees: int, real_model: Callable[[str], bytes], real_picture: Callable[[str], Path]
+) -> None:
+    """Within 2 pixels of LiteRT's on the same regions, and the same face at every turn."""
+    content = real_model("face_landmark")
+    upright = np.asarray(Image.open(real_picture("face.jpg")).convert("RGB"))
+    turn = ImageTransform(rotation=-degrees, fit="letterbox")
+    size = (700, 700)
+    turned = turn.apply(upright, size, dtype="uint8")[0].astype(np.uint8)
+    to_upright = turn.affine(upright.shape[:2], size)
+    inverse = np.linalg.inv(np.vstack([to_upright, (0, 0, 1)]))
+    face = np.array(EYES["right man"]) @ inverse[:2, :2].T + inverse[:2, 2]
+    rotation = vision.rotation_between(*face.tolist())
+    assert rotation == pytest.approx(degrees - 1.2, abs=1)
+    region = vision.Region(tuple(face.mean(0).tolist()), 180, 180, rotation).grown(1.5, (0, 0.15))
+
+    cpu = Interpreter(model_content=content)
+    cpu.allocate_tensors()
+    with gles_interpreter(content) as gpu:
+        for _ in range(2):  # the second region follows from the first landmarks
+            transform = vision.FACE.transform(region)
+            fed = transform.apply(turned, vision.FACE.size)
+            ours, expected = (
+                found_in(each, vision.FACE, fed).to_picture(transform, size, vision.FACE.size)
+                for each in (gpu, cpu)
+            )
+            assert ours.presence > 0.9
+            assert mean_and_most(ours.points, expected.points)[1] < 2
+            region = vision.FACE.next_region(ours)
+    eyes = ours.points[[[33, 133], [362, 263]], :2].mean(1) @ to_upright[:, :2].T + to_upright[:, 2]
+    assert np.abs(eyes - EYES["right man"]).max() < 8
+
+
+def test_irises_of_two_networks(
+    real_model: Callable[[str], bytes], real_picture: Callable[[str], Path]
+) -> None:
+    """face_landmark_with_attention, and face_landmark with iris_landmark, agree on the eyes."""
+    pixels = np.asarray(Image.open(real_picture("face.jpg")).convert("RGB"))
+    shown = pixels.shape[:2]
+    region = vision.Region((302, 120), 160, 160)
+    transform = vision.FACE.transform(region)
+    fed = transform.apply(pixels, vision.FACE.size)
+    faces = []
+    for name in ("face_landmark_with_attention", "face_landmark"):
+        with gles_interpreter(real_model(name)) as gpu:
+            found = found_in(gpu, vision.FACE, fed)
+            assert found.presence > 0.9
+            faces.append(found.to_picture(transform, shown, vision.FACE.size).points)
+    attentive, mesh = faces
+    eyes = []
+    with gles_interpreter(real_model("iris_landmark")) as gpu:
+        for rule, mirrored in ((vision.RIGHT_EYE_REGION, False), (vision.LEFT_EYE_REGION, True)):
+            transform = vision.EYE.transform(rule.of_landmarks(mesh), mirrored=mirrored)
+            found = found_in(gpu, vision.EYE, transform.apply(pixels, vision.EYE.size))
+            eyes.append(found.to_picture(transform, shown, vision.EYE.size).points)
+    mesh = vision.with_irises(mesh, *eyes)
+    assert mean_and_most(mesh[468:], attentive[468:])[1] < 2
+    assert np.abs(mesh[[468, 473], :2] - EYES["right man"]).max() < 6
+
+
+def test_a_body_as_on_the_cpu(
+    real_model: Callable[[str], bytes], real_picture: Callable[[str], Path]
+) -> None:
+    pixels = np.asarray(Image.open(real_picture("face.jpg")).convert("RGB"))
+    shown, detector = pixels.shape[:2], vision.POSE_DETECTOR_128
+    with gles_interpreter(real_model("pose_detection")) as gpu:
+        outputs = run(gpu, [detector.transform.apply(pixels, (128, 128))])
+    people = vision.read_detections(outputs, detector)
+    body = people[0].to_picture(detector.transform, shown, (128, 128))
+    transform = vision.POSE.transform(vision.POSE.detected.of_detection(body, shown))
+    fed, content = transform.apply(pixels, vision.POSE.size), real_model("pose_landmark_lite")
+    cpu = Interpreter(model_content=content)
+    cpu.allocate_tensors()
+    expected = found_in(cpu, vision.POSE, fed)
+    with gles_interpreter(content) as gpu:
+        ours = found_in(gpu, vision.POSE, fed)
+    assert ours.presence > 0.8
+    assert mean_and_most(ours.points, expected.points)[1] < 2
+    np.testing.assert_allclose(ours.mask, expected.mask, atol=0.01)
+    points = ours.to_picture(transform, shown, vision.POSE.size).points
+    named = dict(zip(vision.POSE_LANDMARKS, points[:, :2], strict=True))
+    eyes = np.array([named["right eye"], named["left eye"]])
+    assert min(np.abs(eyes - man).max() for man in EYES.values()) < 12

@@ -277,13 +277,18 @@ def check_drawn(framebuffer: Any) -> None:
     assert np.ptp(pixels.reshape(-1, 4), axis=0).max() > 50
 
 
-@before("docs/vision.md", "from gles_delegate.vision import FACE_DETECTOR")
+@before("docs/vision.md", "from gles_delegate.vision import FACE, FACE_DETECTOR")
 def _(names: Names) -> None:
-    results = {"detector": ((1, 896, 16), (1, 896, 1)), "landmarks": ((1, 1, 1, 1404),)}
+    shapes: dict[str, tuple[tuple[int, ...], ...]] = {
+        "detector": ((1, 896, 16), (1, 896, 1)),
+        "landmarks": ((1, 1, 1, 1404), (1, 1, 1, 1)),
+        "movenet": ((1, 1, 17, 3),),
+    }
+    sizes = {"detector": 128, "landmarks": 192, "movenet": 192}
 
     def run(network: str, array: Any) -> Any:
-        assert array.shape[-3:] == ((128, 128, 3) if network == "detector" else (192, 192, 3))
-        found = [np.zeros(shape, np.float32) for shape in results[network]]
+        assert array.shape == (1, sizes[network], sizes[network], 3)
+        found = [np.zeros(shape, np.float32) for shape in shapes[network]]
         if network == "detector":
             found[0][..., 2:4] = 40
             found[0][..., 6] = 9  # the eyes are not in the same place
@@ -291,8 +296,16 @@ def _(names: Names) -> None:
             found[1][0, 500] = 9
         return found if len(found) > 1 else found[0]
 
-    names |= {"run": run, "detector": "detector", "landmarks": "landmarks"}
+    names |= {"run": run, **{network: network for network in shapes}}
     names["pixels"] = np.zeros((300, 400, 3), np.uint8)
+
+
+@before("docs/vision.md", "from gles_delegate.vision import find_detector")
+def _(names: Names) -> None:
+    names["outputs"] = names["run"]("detector", np.zeros((1, 128, 128, 3)))
+    shapes = [{"shape": np.array(array.shape)} for array in names["outputs"]]
+    inputs = [{"shape": np.array((1, 128, 128, 3))}]
+    names["interpreter"] = Mock(get_input_details=lambda: inputs, get_output_details=lambda: shapes)
 
 
 @before("docs/threads.md", "with interpreter.exclusive")

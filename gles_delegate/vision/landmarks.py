@@ -1,0 +1,341 @@
+"""Networks that find points in a region: MediaPipe's hands, bodies, faces and eyes.
+
+Regions, outputs and their order are those of MediaPipe's graphs: modules/hand_landmark,
+pose_landmark, face_landmark and iris_landmark.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gles_delegate.image.transform import ImageTransform, Size
+from gles_delegate.model.graph import Array
+from gles_delegate.vision.detection import Detection, sigmoid
+from gles_delegate.vision.regions import (
+    Region,
+    landmarks_in_picture,
+    region_of_landmarks,
+    rotation_between,
+)
+
+
+@dataclass(frozen=True)
+class RegionRule:
+    """How a region follows from points.
+
+    Attributes:
+        start: Index of the point from which a line gives the turn.
+        ends: Indices of the points in whose mean it ends.
+        target: The line's angle where nothing is turned; see `rotation_between`.
+        scale: By which the box grows, after it was made square.
+        shift: By which it moves down, in its heights, before it grows.
+        box: Indices of the landmarks that the box holds; empty: all. A detection has its own box.
+        circle: Instead, the box is around the circle through the end, whose centre is the start
+            (MediaPipe's AlignmentPointsRectsCalculator).
+    """
+
+    start: int
+    ends: tuple[int, ...]
+    target: float = 0.0
+    scale: float = 1.5
+    shift: float = 0.0
+    box: tuple[int, ...] = ()
+    circle: bool = False
+
+    def of_detection(self, detection: Detection, picture: Size) -> Region:
+        """The region of a detection in shares of a picture of this height and width."""
+        height, width = picture
+        left, top, right, bottom = np.array(detection.box) * (width, height, width, height)
+        points = np.array(detection.key_points).reshape(-1, 2) * (width, height)
+        box = Region(((left + right) / 2, (top + bottom) / 2), right - left, bottom - top)
+        return self._grown(box, points)
+
+    def of_landmarks(self, landmarks: Array) -> Region:
+        """The region of landmarks [n, 2 or more] in pixels of the picture: where the object will be
+        in the next picture of a video.
+
+        Its box is the smallest one that is turned as the landmarks are.
+        """
+        found = np.asarray(landmarks, np.float64)[:, :2]
+        held = found[list(self.box)] if self.box else found
+        return self._grown(region_of_landmarks(held, rotation=self._rotation(found)), found)
+
+    def _rotation(self, points: Array) -> float:
+        (x, y), (to_x, to_y) = points[self.start], points[list(self.ends)].mean(0)
+        return rotation_between((x, y), (to_x, to_y), self.target)
+
+    def _grown(self, box: Region, points: Array) -> Region:
+        if self.circle:
+            (x, y), end = points[self.start].tolist(), points[list(self.ends)].mean(0)
+            side = 2 * math.dist((x, y), end)
+            box = Region((x, y), side, side)
+        turned = replace(box, rotation=self._rotation(points))
+        return turned.grown(self.scale, (0.0, self.shift))
+
+
+@dataclass(frozen=True, eq=False)
+class Landmarks:
+    """What a network found in a region.
+
+    Attributes:
+        points: [n, 3]: x, y, and depth on the scale of x; in pixels of the network's input, or of
+            the picture after `to_picture`.
+        presence: 0 to 1: whether the object is in the region.
+        visibility: [n] of 0 to 1, of bodies: whether a point is visible.
+        right_hand: 0 to 1, of hands: whether it is a right one, in a picture that is not mirrored.
+        alignment: [2, 3], of bodies: middle of the hips, and a point on the circle around the body.
+        world: [n, 3] in metres, of hands and bodies, turned as the points are.
+        mask: [height, width] of 0 to 1, of bodies, in the network's input; see `mask_in_picture`.
+    """
+
+    points: Array
+    presence: float = 1.0
+    visibility: Array | None = None
+    right_hand: float | None = None
+    alignment: Array | None = None
+    world: Array | None = None
+    mask: Array | None = None
+
+    def to_picture(self, transform: ImageTransform, picture: Size, tensor: Size) -> Landmarks:
+        """The same in pixels of the picture; the mask stays as it is.
+
+        Args:
+            transform: What made the network's input.
+            picture: Height and width.
+            tensor: Height and width of the network's input.
+        """
+
+        def mapped(points: Array) -> Array:
+            return landmarks_in_picture(points, transform, picture, tensor)
+
+        matrix, world = transform.affine(picture, tensor)[:, :2], self.world
+        if world is not None:
+            turn = matrix / np.hypot(*matrix)
+            world = np.column_stack([world[:, :2] @ turn.T, world[:, 2]])
+        alignment = None if self.alignment is None else mapped(self.alignment)
+        return replace(self, points=mapped(self.points), alignment=alignment, world=world)
+
+
+@dataclass(frozen=True)
+class LandmarkNetwork:
+    """What a network of landmarks looks at, and what its outputs mean.
+
+    Attributes:
+        size: Height and width of its input.
+        read: `Landmarks` from its outputs in their order, in pixels of the input.
+        detected: The region of a detection.
+        tracked: The region in the next picture.
+    """
+
+    size: Size
+    read: Callable[[Sequence[Array]], Landmarks]
+    detected: RegionRule
+    tracked: RegionRule
+
+    def transform(self, region: Region, *, mirrored: bool = False) -> ImageTransform:
+        """What makes the network's input of a region of the picture; colours of 0 to 1.
+
+        Args:
+            region: In pixels of the picture.
+            mirrored: The network sees it as in a mirror.
+        """
+        matrix = region.transform.affine(self.size, self.size)
+        if mirrored:
+            matrix = matrix @ [[-1, 0, self.size[1]], [0, 1, 0], [0, 0, 1]]
+        return ImageTransform(matrix=_rows(matrix), mean=0, std=255, antialias=True)
+
+    def next_region(self, found: Landmarks) -> Region:
+        """Where to look in the next picture, from landmarks in pixels of this one."""
+        points = found.points if found.alignment is None else found.alignment
+        return self.tracked.of_landmarks(points)
+
+
+def _expect(outputs: Sequence[Array], sizes: Sequence[int], what: str) -> list[Array]:
+    """The outputs as flat arrays."""
+    arrays = [np.asarray(output, np.float64).ravel() for output in outputs]
+    if [array.size for array in arrays] != list(sizes):
+        raise ValueError(
+            f"expected the outputs of {what}, of {list(sizes)} numbers in this order, found "
+            f"{[array.size for array in arrays]}"
+        )
+    return arrays
+
+
+def read_hand(outputs: Sequence[Array]) -> Landmarks:
+    """21 points from hand_landmark_full or _lite: `HAND_LANDMARKS`.
+
+    MediaPipe calls a hand left as a mirrored picture shows it; this is the other way round.
+    """
+    points, presence, right, world = _expect(outputs, (63, 1, 1, 63), "a network of hands")
+    return Landmarks(
+        points.reshape(21, 3), float(presence[0]), right_hand=float(right[0]),
+        world=world.reshape(21, 3),
+    )  # fmt: skip
+
+
+def read_pose(outputs: Sequence[Array]) -> Landmarks:
+    """33 points from pose_landmark_lite, _full or _heavy: `POSE_LANDMARKS`.
+
+    They are refined by its heat maps.
+    """
+    side, cells, count = 256, 64, 39
+    sizes = (5 * count, 1, side**2, cells**2 * count, 3 * count)
+    points, presence, mask, heat, world = _expect(outputs, sizes, "a network of bodies")
+    rows = points.reshape(count, 5)
+    found = refine_by_heat(rows[:, :3], heat.reshape(cells, cells, count), (side, side))
+    return Landmarks(
+        found[:33], float(presence[0]), visibility=sigmoid(rows[:33, 3]), alignment=found[33:35],
+        world=world.reshape(count, 3)[:33], mask=sigmoid(mask).reshape(side, side),
+    )  # fmt: skip
+
+
+def refine_by_heat(points: Array, heat: Array, tensor: Size, *, kernel: int = 7) -> Array:
+    """Points moved to the mean place of the heat around them, weighted by it.
+
+    A point stays where nothing around it reaches a score of 0.5, and outside the map
+    (MediaPipe's RefineLandmarksFromHeatmapCalculator).
+
+    Args:
+        points: [n, 2 or more] in pixels of the network's input.
+        heat: [rows, columns, n] before the sigmoid.
+        tensor: Height and width of the network's input.
+        kernel: Rows and columns around a point.
+    """
+    scores, found = sigmoid(heat), np.array(points, np.float64)
+    cells = np.array(scores.shape[1::-1]) / tensor[::-1]  # in a pixel
+    for k, (x, y) in enumerate(np.trunc(found[:, :2] * cells).astype(int).tolist()):
+        if not (0 <= y < scores.shape[0] and 0 <= x < scores.shape[1]):
+            continue
+        top, left = max(y - kernel // 2, 0), max(x - kernel // 2, 0)
+        window = scores[top : y + kernel // 2 + 1, left : x + kernel // 2 + 1, k]
+        if window.max() >= 0.5:
+            rows, columns = np.indices(window.shape)
+            at = (np.sum(columns * window), np.sum(rows * window)) / window.sum() + (left, top)
+            found[k, :2] = at / cells
+    return found
+
+
+def read_face(outputs: Sequence[Array]) -> Landmarks:
+    """468 points from face_landmark, 478 from face_landmark_with_attention.
+
+    Of the latter, lips and eyes take the places of the mesh's, and the irises follow it; their
+    depth is the mean of the eye's.
+    """
+    if len(outputs) == 2:
+        mesh, presence = _expect(outputs, (1404, 1), "a network of faces")
+        return Landmarks(mesh.reshape(468, 3), float(sigmoid(presence)[0]))
+    sizes = (1404, 160, 142, 142, 10, 10, 1)
+    *parts, presence = _expect(outputs, sizes, "a network of faces with attention")
+    mesh, lips, *eyes = (part.reshape(468, 3) if part.size == 1404 else part for part in parts)
+    mesh[list(LIPS_POINTS), :2] = lips.reshape(80, 2)
+    right, left, *irises = (part.reshape(-1, 2) for part in eyes)
+    contours = (np.concatenate([right, irises[0]]), np.concatenate([left, irises[1]]))
+    return Landmarks(_with_eyes(mesh, *contours), float(sigmoid(presence)[0]))
+
+
+def read_eye(outputs: Sequence[Array]) -> Landmarks:
+    """76 points from iris_landmark: 71 around the eye, and five of the iris, its centre first."""
+    contour, iris = _expect(outputs, (213, 15), "a network of eyes")
+    return Landmarks(np.concatenate([contour, iris]).reshape(76, 3))
+
+
+def with_irises(mesh: Array, right: Array, left: Array) -> Array:
+    """A mesh of 478 points: eyes take the places of its own ones, and the irises follow it.
+
+    Args:
+        mesh: [468, 3].
+        right: [76, 2 or more] of the person's right eye, in the same pixels, as of `read_eye`.
+        left: Of the left one, which the network saw as in a mirror. Left and right of its iris
+            change places, as face_landmark_with_attention has them.
+    """
+    return _with_eyes(mesh, right, left[[*range(71), 71, 74, 73, 72, 75]])
+
+
+def _with_eyes(mesh: Array, right: Array, left: Array) -> Array:
+    found = np.concatenate([mesh, np.zeros((10, 3))])
+    for i, (points, eye) in enumerate(((RIGHT_EYE_POINTS, right), (LEFT_EYE_POINTS, left))):
+        found[list(points), :2] = eye[:71, :2]
+        irises = slice(468 + 5 * i, 473 + 5 * i)
+        found[irises, :2] = eye[71:, :2]
+        found[irises, 2] = mesh[list(points[:16]), 2].mean()
+    return found
+
+
+def mask_in_picture(mask: Array, transform: ImageTransform, picture: Size) -> Array:
+    """The mask of a region as one of the picture, of 0 outside the region.
+
+    Args:
+        mask: [height, width] of 0 to 1, in the network's input.
+        transform: What made the input.
+        picture: Height and width.
+
+    Returns:
+        Float32 [height, width].
+    """
+    height, width = np.shape(mask)
+    whole = np.vstack([transform.affine(picture, (height, width)), (0, 0, 1)])
+    shown = ImageTransform(matrix=_rows(np.linalg.inv(whole)), channels="gray", antialias=True)
+    found: Array = shown.apply(np.asarray(mask, np.float32), picture)[0, :, :, 0]
+    return found
+
+
+def _rows(matrix: Array) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
+    (a, b, c), (d, e, f) = matrix[:2].tolist()
+    return (a, b, c), (d, e, f)
+
+
+LIPS_POINTS = (
+    61, 146, 91, 181, 84, 17, 314, 405, 321, 375, 291, 185, 40, 39, 37, 0, 267, 269, 270, 409,
+    78, 95, 88, 178, 87, 14, 317, 402, 318, 324, 308, 191, 80, 81, 82, 13, 312, 311, 310, 415,
+    76, 77, 90, 180, 85, 16, 315, 404, 320, 307, 306, 184, 74, 73, 72, 11, 302, 303, 304, 408,
+    62, 96, 89, 179, 86, 15, 316, 403, 319, 325, 292, 183, 42, 41, 38, 12, 268, 271, 272, 407,
+)  # fmt: skip
+"""The mesh's points that the lips of face_landmark_with_attention replace, in their order."""
+
+RIGHT_EYE_POINTS = (
+    33, 7, 163, 144, 145, 153, 154, 155, 133, 246, 161, 160, 159, 158, 157, 173,
+    130, 25, 110, 24, 23, 22, 26, 112, 243, 247, 30, 29, 27, 28, 56, 190,
+    226, 31, 228, 229, 230, 231, 232, 233, 244, 113, 225, 224, 223, 222, 221, 189,
+    35, 124, 46, 53, 52, 65, 143, 111, 117, 118, 119, 120, 121, 128, 245,
+    156, 70, 63, 105, 66, 107, 55, 193,
+)  # fmt: skip
+"""Those of the person's right eye, in the order of its 71 points; the first 16 are its contour."""
+
+LEFT_EYE_POINTS = (
+    263, 249, 390, 373, 374, 380, 381, 382, 362, 466, 388, 387, 386, 385, 384, 398,
+    359, 255, 339, 254, 253, 252, 256, 341, 463, 467, 260, 259, 257, 258, 286, 414,
+    446, 261, 448, 449, 450, 451, 452, 453, 464, 342, 445, 444, 443, 442, 441, 413,
+    265, 353, 276, 283, 282, 295, 372, 340, 346, 347, 348, 349, 350, 357, 465,
+    383, 300, 293, 334, 296, 336, 285, 417,
+)  # fmt: skip
+"""Those of the left one."""
+
+HAND = LandmarkNetwork(
+    (224, 224),
+    read_hand,
+    RegionRule(0, (2,), 90, scale=2.6, shift=-0.5),
+    RegionRule(
+        0, (5, 9, 9, 13), 90, scale=2.0, shift=-0.1, box=(0, 1, 2, 3, 5, 6, 9, 10, 13, 14, 17, 18)
+    ),
+)
+"""hand_landmark_full, after `PALM_DETECTOR`."""
+
+_BODY = RegionRule(0, (1,), 90, scale=1.25, circle=True)
+POSE = LandmarkNetwork((256, 256), read_pose, _BODY, _BODY)
+"""pose_landmark_lite, after `POSE_DETECTOR` or `POSE_DETECTOR_128`."""
+
+FACE = LandmarkNetwork((192, 192), read_face, RegionRule(0, (1,)), RegionRule(33, (263,)))
+"""face_landmark and face_landmark_with_attention, after `FACE_DETECTOR`."""
+
+RIGHT_EYE_REGION = RegionRule(33, (133,), scale=2.3, box=(33, 133))
+"""Of the person's right eye, from a face's landmarks."""
+
+LEFT_EYE_REGION = RegionRule(362, (263,), scale=2.3, box=(362, 263))
+"""Of the left one. iris_landmark was trained on right eyes and sees it `mirrored`."""
+
+EYE = LandmarkNetwork((64, 64), read_eye, FACE.detected, RegionRule(0, (8,), scale=2.3, box=(0, 8)))
+"""iris_landmark, on the `RIGHT_EYE_REGION` of a face, and mirrored on its `LEFT_EYE_REGION`."""
