@@ -4,6 +4,7 @@ Functions are pure, and what changes from frame to frame is a frozen dataclass. 
 Pillow.
 """
 
+from gles_delegate.vision.classes import top_classes
 from gles_delegate.vision.detection import (
     FACE_DETECTOR,
     PALM_DETECTOR,
@@ -78,6 +79,7 @@ from gles_delegate.vision.skeletons import (
     RIGHT_IRIS,
 )
 from gles_delegate.vision.smoothing import OneEuro
+from gles_delegate.vision.tracking import Track, Tracker
 
 __all__ = [
     "COCO_EDGES",
@@ -120,6 +122,8 @@ __all__ = [
     "PyramidAnchorOptions",
     "Region",
     "RegionRule",
+    "Track",
+    "Tracker",
     "box_overlaps",
     "decode_boxes",
     "detect",
@@ -145,5 +149,6 @@ __all__ = [
     "ssd_mobilenet",
     "ssd_mobilenet_fpn",
     "suppress",
+    "top_classes",
     "with_irises",
 ]

@@ -19,7 +19,7 @@ class OneEuro:
         beta: How much the cutoff grows with speed; more lags less where things move.
         speed_cutoff: Hz, of the filter of the speed.
         points: What it gave last; None before the first.
-        speed: Of each coordinate, a second.
+        speed: Of each coordinate, in sizes a second.
     """
 
     min_cutoff: float = 1.0
@@ -28,12 +28,14 @@ class OneEuro:
     points: Array | None = field(default=None, compare=False)
     speed: Array | None = field(default=None, compare=False)
 
-    def filtered(self, points: Array, seconds: float) -> OneEuro:
+    def filtered(self, points: Array, seconds: float, *, size: float = 1.0) -> OneEuro:
         """The state after these points, which its attribute `points` has smoothed.
 
         Args:
             points: Of any shape, the same each time; after another one the filter starts anew.
             seconds: Since the points before, above 0.
+            size: Of the object; the speed is in sizes a second, so that near and far objects are
+                smoothed alike.
 
         Raises:
             ValueError: No time has passed.
@@ -43,7 +45,7 @@ class OneEuro:
             return replace(self, points=found, speed=np.zeros_like(found))
         if not seconds > 0:
             raise ValueError(f"expected a time above 0 since the points before, found {seconds}")
-        speed = (found - self.points) / seconds
+        speed = (found - self.points) / seconds / size
         speed = self.speed + _share(self.speed_cutoff, seconds) * (speed - self.speed)
         cutoff = self.min_cutoff + self.beta * np.abs(speed)
         found = self.points + _share(cutoff, seconds) * (found - self.points)

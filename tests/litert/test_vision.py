@@ -228,3 +228,40 @@ def test_a_body_as_on_the_cpu(
     named = dict(zip(vision.POSE_LANDMARKS, points[:, :2], strict=True))
     eyes = np.array([named["right eye"], named["left eye"]])
     assert min(np.abs(eyes - man).max() for man in EYES.values()) < 12
+
+
+def test_a_head_is_followed_where_no_detector_finds_it(
+    real_model: Callable[[str], bytes], real_picture: Callable[[str], Path]
+) -> None:
+    """A video of a picture that turns upside down: the detector runs on its first frame only."""
+    upright = np.asarray(Image.open(real_picture("face.jpg")).convert("RGB"))
+    detector, size, detected = vision.FACE_DETECTOR, (700, 700), 0
+    tracker = vision.Tracker(vision.FACE, most=2)
+    with (
+        gles_interpreter(real_model("face_detection_short_range")) as finding,
+        gles_interpreter(real_model("face_landmark")) as landmarks,
+    ):
+        for degrees in range(0, 181, 15):
+            turn = ImageTransform(rotation=degrees, fit="letterbox")
+            frame = turn.apply(upright, size, dtype="uint8")[0].astype(np.uint8)
+            if tracker.needs_detector:
+                detected += 1
+                outputs = run(finding, [detector.transform.apply(frame, detector.anchors.size)])
+                faces = [
+                    face.to_picture(detector.transform, size, detector.anchors.size)
+                    for face in vision.read_detections(outputs, detector)
+                ]
+                tracker = tracker.with_detections(faces, size)
+            found = []
+            for track in tracker.objects:
+                transform = vision.FACE.transform(track.region)
+                fed = transform.apply(frame, vision.FACE.size)
+                seen = found_in(landmarks, vision.FACE, fed)
+                found.append(seen.to_picture(transform, size, vision.FACE.size))
+            tracker = tracker.with_landmarks(found, 1 / 30)
+            assert [track.number for track in tracker.objects] == [0, 1]
+    assert detected == 1
+    back = turn.affine(upright.shape[:2], size)
+    eyes = [face.points[[[33, 133], [362, 263]], :2].mean(1) for face in found]
+    eyes = sorted((pair @ back[:, :2].T + back[:, 2] for pair in eyes), key=lambda p: p[0, 0])
+    assert np.abs(np.array(eyes) - list(EYES.values())).max() < 10

@@ -298,6 +298,7 @@ def _(names: Names) -> None:
 
     names |= {"run": run, **{network: network for network in shapes}}
     names["pixels"] = np.zeros((300, 400, 3), np.uint8)
+    names["frames"] = [(names["pixels"], 1 / 30)] * 2
 
 
 @before("docs/vision.md", "from gles_delegate.vision import find_detector")

@@ -1,0 +1,126 @@
+"""Objects that are followed by their landmarks, so that the detector runs only when it must."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gles_delegate.image.transform import Size
+from gles_delegate.vision.detection import Box, Detection, box_overlaps
+from gles_delegate.vision.landmarks import LandmarkNetwork, Landmarks
+from gles_delegate.vision.regions import Region
+from gles_delegate.vision.smoothing import OneEuro
+
+STEADY = OneEuro(min_cutoff=0.05, beta=80.0)
+"""As MediaPipe's pose_landmark_filtering; speeds are in sizes of the object."""
+
+
+@dataclass(frozen=True, eq=False)
+class Track:
+    """An object in a video.
+
+    Attributes:
+        number: The same as long as the object is followed.
+        region: Where to look in this picture, or in the next one after `Tracker.with_landmarks`.
+        filter: Of its points.
+        landmarks: Smoothed, in pixels of the picture; None before a network looked at the region.
+    """
+
+    number: int
+    region: Region
+    filter: OneEuro
+    landmarks: Landmarks | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Tracker:
+    """The state of a video in which a network of landmarks follows objects.
+
+    For each picture: if `needs_detector`, run the detector and call `with_detections`. Then run the
+    network on the region of each of `objects`, and give `with_landmarks` what it found. It follows
+    MediaPipe's hand_landmark_tracking and face_landmark_front.
+
+    Attributes:
+        network: What looks at the regions.
+        most: The most objects; the detector runs while there are fewer.
+        overlap: Regions with a larger intersection over union, turns left aside, are of the same
+            object.
+        presence: The least presence of an object; below it is lost.
+        filter: Of points, to start from.
+        objects: Those that are followed.
+        numbers: How many objects have had a number.
+    """
+
+    network: LandmarkNetwork
+    most: int = 1
+    overlap: float = 0.5
+    presence: float = 0.5
+    filter: OneEuro = STEADY
+    objects: tuple[Track, ...] = ()
+    numbers: int = 0
+
+    @property
+    def needs_detector(self) -> bool:
+        """Whether there are fewer objects than wanted."""
+        return len(self.objects) < self.most
+
+    def with_detections(self, detections: Sequence[Detection], picture: Size) -> Tracker:
+        """The state with objects for detections where none is followed.
+
+        Args:
+            detections: In shares of the picture, best first.
+            picture: Height and width.
+        """
+        objects, numbers = list(self.objects), self.numbers
+        for detection in detections:
+            region = self.network.detected.of_detection(detection, picture)
+            if len(objects) < self.most and self._is_new(region, objects):
+                objects.append(Track(numbers, region, self.filter))
+                numbers += 1
+        return replace(self, objects=tuple(objects), numbers=numbers)
+
+    def with_landmarks(self, found: Sequence[Landmarks], seconds: float) -> Tracker:
+        """The state for the next picture.
+
+        Objects are lost whose presence is too low, whose points are all in the same place, or whose
+        next region is that of another object.
+
+        Args:
+            found: In each of `objects`, in their order, in pixels of the picture.
+            seconds: Since the picture before, above 0.
+
+        Raises:
+            ValueError: There is not one for each object, or no time has passed.
+        """
+        if len(found) != len(self.objects):
+            raise ValueError(
+                f"expected landmarks of each of {len(self.objects)} objects, found {len(found)}"
+            )
+        objects: list[Track] = []
+        for track, landmarks in zip(self.objects, found, strict=True):
+            if not (landmarks.presence >= self.presence and np.isfinite(landmarks.points).all()):
+                continue
+            region = self.network.next_region(landmarks)
+            if not self._is_new(region, objects):
+                continue
+            width, height = np.ptp(landmarks.points[:, :2], axis=0)
+            state = track.filter.filtered(
+                landmarks.points, seconds, size=max(float(width + height) / 2, 1e-6)
+            )
+            points = landmarks.points if state.points is None else state.points
+            smooth = replace(landmarks, points=points)
+            objects.append(Track(track.number, region, state, smooth))
+        return replace(self, objects=tuple(objects))
+
+    def _is_new(self, region: Region, objects: Sequence[Track]) -> bool:
+        """Whether it can be looked at, and is not that of an object."""
+        boxes = np.array([_box(track.region) for track in objects])
+        overlaps = box_overlaps(_box(region), boxes)
+        return min(region.width, region.height) > 0 and not (overlaps > self.overlap).any()
+
+
+def _box(region: Region) -> Box:
+    (x, y), width, height = region.centre, region.width / 2, region.height / 2
+    return x - width, y - height, x + width, y + height

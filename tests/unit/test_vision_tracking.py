@@ -1,0 +1,117 @@
+"""Which regions a tracker looks at, what it keeps, and what it loses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gles_delegate import vision
+
+PICTURE = (400, 600)
+
+
+def face_at(x: float, y: float, presence: float = 1.0) -> vision.Landmarks:
+    """40 pixels wide."""
+    points = np.zeros((468, 3))
+    points[:, :2] = (x, y)
+    points[33, 0], points[263, 0] = x - 20, x + 20
+    return vision.Landmarks(points, presence)
+
+
+def detected(x: float, y: float, score: float = 0.9) -> vision.Detection:
+    """60 pixels wide; its region is half as large again."""
+    box = ((x - 30) / 600, (y - 30) / 400, (x + 30) / 600, (y + 30) / 400)
+    return vision.Detection(box, score, key_points=((box[0], 0.5), (box[2], 0.5)))
+
+
+def numbers(tracker: vision.Tracker) -> list[int]:
+    return [track.number for track in tracker.objects]
+
+
+def test_the_detector_runs_only_for_objects_that_are_wanted() -> None:
+    start = vision.Tracker(vision.FACE, most=2)
+    assert start.needs_detector
+    one = start.with_detections([detected(100, 200)], PICTURE)
+    assert one.objects[0].region == vision.Region((100, 200), 90, 90)
+    assert one.objects[0].landmarks is None
+    assert one.needs_detector
+    # Another one where the first is, and two elsewhere, of which one is too many.
+    again = [detected(105, 200), detected(300, 200), detected(500, 200)]
+    two = one.with_detections(again, PICTURE)
+    assert numbers(two) == [0, 1]
+    assert two.objects[1].region.centre == pytest.approx((300, 200))
+    assert not two.needs_detector
+    assert numbers(start) == []
+
+
+def test_regions_follow_landmarks_and_lost_objects_are_replaced() -> None:
+    tracker = vision.Tracker(vision.FACE, most=2)
+    tracker = tracker.with_detections([detected(100, 200), detected(300, 200)], PICTURE)
+    tracker = tracker.with_landmarks([face_at(110, 200), face_at(300, 200, 0.4)], 0.03)
+    assert numbers(tracker) == [0]
+    assert tracker.objects[0].region.centre == pytest.approx((110, 200))
+    assert tracker.needs_detector
+    tracker = tracker.with_detections([detected(110, 200), detected(300, 200)], PICTURE)
+    assert numbers(tracker) == [0, 2]
+
+
+def test_two_tracks_of_the_same_object_become_one() -> None:
+    tracker = vision.Tracker(vision.FACE, most=2)
+    tracker = tracker.with_detections([detected(100, 200), detected(200, 200)], PICTURE)
+    tracker = tracker.with_landmarks([face_at(150, 200), face_at(152, 200)], 0.03)
+    assert numbers(tracker) == [0]
+
+
+def test_landmarks_that_are_not_finite_are_lost() -> None:
+    tracker = vision.Tracker(vision.FACE).with_detections([detected(100, 200)], PICTURE)
+    broken = face_at(float("nan"), 200)
+    assert tracker.with_landmarks([broken], 0.03).needs_detector
+    assert tracker.with_landmarks([face_at(100, 200, float("nan"))], 0.03).needs_detector
+
+
+def test_regions_of_no_size_are_not_looked_at() -> None:
+    dot = vision.Detection((0.5, 0.5, 0.5, 0.5), 0.9, key_points=((0.5, 0.5), (0.5, 0.5)))
+    tracker = vision.Tracker(vision.FACE, most=2).with_detections([dot], PICTURE)
+    assert numbers(tracker) == []
+    tracker = tracker.with_detections([detected(100, 200)], PICTURE)
+    same = vision.Landmarks(np.full((468, 3), 100.0))
+    assert numbers(tracker.with_landmarks([same], 0.03)) == []
+
+
+def test_near_and_far_objects_are_smoothed_alike() -> None:
+    """The same shake, of an object and of one twice as large."""
+    rng, shares = np.random.default_rng(0), []
+    shake = rng.normal(0, 0.002, (60, 468, 2))
+    for size in (1.0, 2.0):
+        tracker = vision.Tracker(vision.FACE)
+        tracker = tracker.with_detections([detected(300, 200)], PICTURE)
+        seen = []
+        for noise in shake:
+            face = face_at(300 * size, 200 * size)
+            face.points[:, :2] += noise * 40 * size
+            face.points[33, 0] = 300 * size - 20 * size
+            face.points[263, 0] = 300 * size + 20 * size
+            tracker = tracker.with_landmarks([face], 1 / 30)
+            (track,) = tracker.objects
+            assert track.landmarks is not None
+            seen.append(track.landmarks.points[5, :2] / size)
+        shares.append(np.array(seen))
+    near, far = shares
+    np.testing.assert_allclose(near, far)
+    assert np.std(near[10:], axis=0).max() < 0.7 * 40 * 0.002
+
+
+def test_one_result_for_each_object() -> None:
+    tracker = vision.Tracker(vision.FACE).with_detections([detected(100, 200)], PICTURE)
+    with pytest.raises(ValueError, match="of each of 1 objects, found 0"):
+        tracker.with_landmarks([], 0.03)
+
+
+def test_the_likeliest_classes() -> None:
+    scores = np.array([[10, 200, 30, 200]], np.uint8)
+    names = ["cat", "dog", "bird", "fish"]
+    assert vision.top_classes(scores, names, 3) == [("dog", 200), ("fish", 200), ("bird", 30)]
+    assert len(vision.top_classes(scores[0], names)) == 4
+    for wrong in (scores[:, :3], scores.reshape(2, 2)):
+        with pytest.raises(ValueError, match="one for each label"):
+            vision.top_classes(wrong, names)
