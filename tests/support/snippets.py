@@ -148,12 +148,13 @@ def classifier() -> bytes:
 
 
 def segmenter() -> bytes:
-    """[1, 256, 256, 3] to [1, 256, 256, 1], the sigmoid of the mean."""
+    """[1, 256, 256, 3] to [1, 256, 256, 1]: which pixels are bright."""
     from tests.support.tflite_builder import ModelBuilder
 
     b = ModelBuilder()
     axes = b.constant(np.array([3], np.int32))
     y = b.op("MEAN", [b.input((1, 256, 256, 3)), axes], [(1, 256, 256, 1)], keep_dims=True)
+    y = b.op("SUB", [y, b.constant(np.full(1, 0.4, np.float32))], [(1, 256, 256, 1)])
     return b.build([b.op("LOGISTIC", [y], [(1, 256, 256, 1)])])
 
 
@@ -165,7 +166,47 @@ def negative(size: tuple[int, int], channels: int) -> bytes:
     return b.build([b.op("NEG", [b.input(shape)], [shape])])
 
 
+def face_detector() -> bytes:
+    """[1, 128, 128, 3] to one face in the middle of the picture: boxes and scores."""
+    boxes, scores = np.zeros((896, 16)), np.full((896, 1), -9.0)
+    boxes[:, 2:4] = 40
+    boxes[:, 6] = 9  # the eyes are apart
+    scores[238] = 9  # in the middle
+    return constant_outputs((128, 128), {"regressors": boxes, "classificators": scores})
+
+
+def face_landmarks() -> bytes:
+    """[1, 192, 192, 3] to points in a square around the middle of the region."""
+    points = np.full((468, 3), 96.0)
+    points[::2, :2] -= 40
+    points[1::3, 0] += 40
+    points[33, :2], points[263, :2] = (70, 90), (120, 90)
+    return constant_outputs(
+        (192, 192), {"points": points.reshape(1, 1, -1), "flag": np.ones((1, 1))}
+    )
+
+
+def constant_outputs(size: tuple[int, int], outputs: dict[str, Any]) -> bytes:
+    """A network [1, *size, 3], "input", whose outputs [1, ...] do not depend on the picture."""
+    from tests.support.tflite_builder import ModelBuilder
+
+    b = ModelBuilder()
+    axes = b.constant(np.array([1, 2], np.int32))
+    x = b.op("MEAN", [b.input((1, *size, 3), name="input"), axes], [(1, 3)], keep_dims=False)
+    made = []
+    for name, values in outputs.items():
+        weights = b.constant(np.zeros((values.size, 3), np.float32))
+        inputs = [x, weights, b.constant(values.reshape(-1).astype(np.float32))]
+        flat = b.op("FULLY_CONNECTED", inputs, [(1, values.size)])
+        shape = (1, *values.shape)
+        to = b.constant(np.array(shape, np.int32))
+        made.append(b.op("RESHAPE", [flat, to], [b.tensor(shape, name=name)]))
+    return b.build(made)
+
+
 MODELS = {
+    "face_detection_front.tflite": face_detector,
+    "face_landmark.tflite": face_landmarks,
     "model.tflite": classifier,
     "mobilenet_v2.tflite": classifier,
     "selfie_segmenter.tflite": segmenter,
@@ -190,9 +231,52 @@ def _(names: Names) -> None:
 
 @before("README.md", "import moderngl")
 @before("docs/camera.md", "import moderngl")
+@before("docs/first-hour.md", "import moderngl")
 def _(names: Names) -> None:
     names["camera"] = [picture(1280, 720).tobytes()] * 2
-    names["checks"] = [lambda: check_drawn(names["ctx"].framebuffer([names["mask"]]))]
+    checks = names.setdefault("checks", [])
+    checks.append(lambda: check_drawn(names["ctx"].framebuffer([names["mask"]])))
+
+
+@before("docs/first-hour.md", "import numpy")
+def _(names: Names) -> None:
+    from PIL import Image
+
+    Image.fromarray(picture(320, 200)[..., :3]).save("cat.jpg")
+    names["checks"] = [lambda: check_classes(names["result"])]
+
+
+@before("docs/porting.md", "import numpy")
+def _(names: Names) -> None:
+    from PIL import Image
+
+    Image.fromarray(picture(320, 200)[..., :3]).save("cat.jpg")
+    names["checks"] = [lambda: check_porting(names)]
+
+
+def check_porting(names: Names) -> None:
+    assert len(names["best"]) == 5
+    assert len(names["found"]) == (468 if isinstance(names["found"], np.ndarray) else 1)
+    assert names["mesh"].shape == (468, 3)
+    assert np.ptp(names["mesh"][:, 0]) > 50
+
+
+@before("docs/porting.md", "from gles_delegate.vision import landmarks_in_picture")
+def _(names: Names) -> None:
+    import moderngl
+
+    (face,) = names["found"]
+    assert abs(face.box[0] + face.box[2] - 1) < 0.2
+    names["ctx"] = moderngl.create_context(standalone=True, backend="egl")
+    names["frame"] = names["ctx"].texture((1280, 720), 4)
+    names["camera"] = [picture(1280, 720).tobytes()] * 2
+    names["mesh"] = np.random.default_rng(0).random((468, 3)) * 300 + 200
+
+
+def check_classes(scores: Any) -> None:
+    assert scores.shape == (1001,)
+    assert abs(scores.sum() - 1) < 1e-3
+    assert np.ptp(scores) > 0
 
 
 @before("docs/camera.md", "features = ctx.buffer")
