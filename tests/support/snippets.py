@@ -246,6 +246,11 @@ def _(names: Names) -> None:
     names["checks"] = [lambda: check_classes(names["result"])]
 
 
+@before("docs/ci.md", "import numpy")
+def _(names: Names) -> None:
+    names["checks"] = [lambda: names["test_the_model_runs_on_the_gpu"]()]
+
+
 @before("docs/porting.md", "import numpy")
 def _(names: Names) -> None:
     from PIL import Image
@@ -383,6 +388,21 @@ def _(names: Names) -> None:
     names |= {"run": run, **{network: network for network in shapes}}
     names["pixels"] = np.zeros((300, 400, 3), np.uint8)
     names["frames"] = [(names["pixels"], 1 / 30)] * 2
+    from gles_delegate import Interpreter
+        if network == "movenet":
+            assert array.shape == (1, 192, 192, 3)
+            return np.random.default_rng(0).random((1, 1, 17, 3), np.float32)
+        content = face_detector() if network == "detector" else face_landmarks()
+        with Interpreter(model_content=content) as interpreter:
+            results = list(interpreter.run({"input": array}).values())
+        return results if network == "detector" else results[0]
+    names |= {name: name for name in ("detector", "landmarks", "movenet")}
+    names["run"] = run
+    names["checks"] = [lambda: check_vision(names)]
+def check_vision(names: Names) -> None:
+    assert names["mesh"].shape == (468, 3)
+    assert names["found"].score > 0.9
+    assert len(names["lines"]) > 10
 
 
 @before("docs/vision.md", "from gles_delegate.vision import find_detector")
@@ -391,6 +411,11 @@ def _(names: Names) -> None:
     shapes = [{"shape": np.array(array.shape)} for array in names["outputs"]]
     inputs = [{"shape": np.array((1, 128, 128, 3))}]
     names["interpreter"] = Mock(get_input_details=lambda: inputs, get_output_details=lambda: shapes)
+    from gles_delegate import Interpreter
+
+    names["interpreter"] = Interpreter("face_detection_front.tflite")
+    names["outputs"] = names["run"]("detector", np.zeros((1, 128, 128, 3), np.float32))[::-1]
+    del names["found"]
 
 
 @before("docs/threads.md", "with interpreter.exclusive")
@@ -405,6 +430,13 @@ def _(names: Names) -> None:
     names["scores"] = interpreter.get_output_details()[0]["index"]
     names["pixels"] = np.zeros((1, 224, 224, 3), np.float32)
     names["checks"] = [delegate.close]
+
+
+@before("docs/threads.md", "delegate = gd.GpuDelegate(gd")
+def _(names: Names) -> None:
+    names["pixels"] = picture(224, 224)[np.newaxis, ..., :3].astype(np.float32) / 255
+    names["checks"].append(lambda: check_classes(names["result"][0]))
+    names["checks"].append(lambda: names["delegate"].close())
 
 
 @before("docs/threads.md", "context = gd.EglContext()")
