@@ -18,6 +18,8 @@ from gles_delegate.model.graph import Array
 Shape: TypeAlias = tuple[int, ...]
 Define: TypeAlias = int | float | str | tuple[int, ...]
 Argument: TypeAlias = Define | tuple[float, ...]
+Place: TypeAlias = tuple[str, int]
+"""A number of a define: its name, and which element of a tuple, otherwise 0."""
 Kind: TypeAlias = Literal["float", "int", "half"]
 """The type of a lane: float32, int32 (which holds bool as 0 and 1), float32 stored as float16."""
 
@@ -218,6 +220,8 @@ class Dispatch:
         fused: The other nodes that it computes as well.
         sizes: Like `defines`, but passed as uniforms, together with the size of the output and
             the numbers of the epilogue. Dispatches that differ only in these share a program.
+        uniforms: Numbers among `numbers` that are passed as uniforms as well, because they differ
+            between shapes of the model's inputs.
         choice: How its register tile was chosen; see `ops.lib.tiles`.
         passes: The most passes through loops, which may be long, of one invocation. A loop that
             others precede or surround takes one more, which ends it.
@@ -236,6 +240,7 @@ class Dispatch:
     flops: int = 0
     fused: tuple[int, ...] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
+    uniforms: frozenset[Place] = frozenset()
     choice: int = 0
     passes: int = 0
 
@@ -251,6 +256,12 @@ class Dispatch:
         sizes = {name: int(str(self.defines[name])) for name in names}
         defines = {name: value for name, value in self.defines.items() if name not in sizes}
         return replace(self, defines=defines, sizes=sizes)
+
+    @property
+    def numbers(self) -> dict[str, Define]:
+        """`defines` and `sizes`, with the size of the output."""
+        size = {"OUT_CHANNELS": self.output.channels, "OUT_PIXELS": self.output.pixels}
+        return {**self.defines, **self.sizes, **size}
 
     @property
     def operands(self) -> tuple[Operand, ...]:

@@ -49,7 +49,7 @@ int mirrored(int coordinate, int lower, int upper) {
 
 // The input's element for an element of the region, -1 where there is none.
 int source(int element) {
-  const int lower[DIMS] = LOWER, upper[DIMS] = UPPER;
+  int lower[DIMS] = LOWER, upper[DIMS] = UPPER;
   int at[DIMS] = coordinates_of(element, SIZES);
   bool inside = true;
 #pragma unroll

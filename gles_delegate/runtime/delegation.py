@@ -26,7 +26,7 @@ from gles_delegate.runtime.binding import Binding, TextureBinding
 from gles_delegate.runtime.constants import Constants
 from gles_delegate.runtime.invocation import Invocation
 from gles_delegate.runtime.naming import name_dispatch
-from gles_delegate.runtime.programs import Progress
+from gles_delegate.runtime.programs import Programs, Progress
 from gles_delegate.runtime.segment import Segment, SegmentContext
 from gles_delegate.runtime.store import Store, fingerprint
 from gles_delegate.runtime.tuning import Tuner
@@ -98,12 +98,14 @@ class Delegation:
         )
         self._variables: Variables = first._variables if part else Variables(graph, thread)
         self._constants: Constants = first._constants if part else Constants(thread.gpu)
+        self._programs: Programs = first._programs if part else Programs(thread.gpu)
+        thread.own(self._programs)
         tuner = None
         if options.inference_preference == InferencePreference.SUSTAINED_SPEED:
             tuner = Tuner(lowerings, thread.gpu, self._half, self._store, progress)
         self._context = SegmentContext(
             *(thread, lowerings, self._half, self.bindings, self._variables, self._constants),
-            *(tuner, self._store, progress),
+            *(self._programs, tuner, self._store, progress),
         )
         self._segments: list[Segment] = []
         self._finished: list[Invocation] = []
@@ -211,8 +213,14 @@ class Delegation:
         if not prepared:
             return MemoryReport()
         parts = self.thread.run(lambda: [segment.memory() for segment in prepared])
-        shared = MemoryReport(inputs=self._variables.nbytes, constants=self._constants.nbytes)
-        return sum(parts, shared)
+        return sum(
+            parts,
+            MemoryReport(
+                inputs=self._variables.nbytes,
+                constants=self._constants.nbytes,
+                programs=self.thread.run(lambda: self._programs.nbytes),
+            ),
+        )
 
     def profile(self) -> ProfileReport:
         """Run every prepared segment once more, each dispatch by itself.
@@ -265,7 +273,8 @@ class Delegation:
         deletions = [other.release for other in self.others.values()]
         deletions += [invocation.delete for invocation in self._finished]
         deletions += [segment.release for segment in self._segments]
-        deletions.append(self._variables.release)
+        deletions += [self._variables.release, self._programs.release]
+        self.thread.disown(self._programs)
         self._finished, self._segments = [], []
         in_any_case(deletions)
 

@@ -1,8 +1,9 @@
-"""The compute programs of a plan: each distinct shader is compiled once, or loaded from a store."""
+"""The compute programs of a model: each shader is compiled once, or loaded from a store."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
@@ -17,75 +18,119 @@ Progress: TypeAlias = Callable[[int, int], None]
 """Called as programs compile, with the number of those that are ready, and of all."""
 
 
+@dataclass
+class _Shared:
+    """A program, and how many sessions have it."""
+
+    program: Program
+    users: int = 0
+    ready: bool = False
+
+
 class Programs:
-    """The programs of `sources`. On a GPU, the driver compiles them in the background.
+    """The programs of a model, which its sessions share.
+
+    Every method runs on the delegate's thread, inside the guard.
 
     Args:
-        store: Binaries are loaded from it, and new ones added.
+        unused: How many of those that no session has any more are kept, for other shapes of inputs.
     """
 
-    def __init__(self, sources: Sequence[Source], gpu: GpuContext, store: Store | None) -> None:
-        self._sources = sources
+    def __init__(self, gpu: GpuContext, unused: int = 256) -> None:
         self._gpu = gpu
-        self._store = store
-        self._programs: dict[str, Program] = {}
-        try:
-            for source in sources:
-                if source.text not in self._programs:
-                    binary = store.get(fingerprint(source.text)) if store else None
-                    self._programs[source.text] = Program(gpu.gl, source, binary or b"")
-            if not gpu.is_llvmpipe:
-                for program in self._programs.values():
-                    program.start()
-        except BaseException:
-            self.release()
-            raise
-
-    @property
-    def names(self) -> list[int]:
-        """The GL name of each source's program."""
-        return [self._programs[source.text].name for source in self._sources]
+        self._unused = unused
+        self._shared: dict[str, _Shared] = {}
 
     @property
     def nbytes(self) -> int:
         """Bytes of their binaries; 0 if the driver gives none."""
-        return sum(program.binary_bytes for program in self._programs.values())
+        return sum(shared.program.binary_bytes for shared in self._shared.values())
 
-    def compile(self, trials: Mapping[int, Sequence[Call]], progress: Progress | None) -> None:
-        """Wait until every program is compiled, and add new ones to the store.
+    def take(self, sources: Sequence[Source], store: Store | None) -> list[int]:
+        """The GL name of each source's program, which `compile` makes ready.
+
+        On a GPU, the driver compiles them in the background. They stay until `give_back`.
+
+        Args:
+            store: Binaries are loaded from it.
+        """
+        texts = [source.text for source in sources]
+        distinct = dict(zip(texts, sources, strict=True))
+        taken: list[str] = []
+        try:
+            for text, source in distinct.items():
+                if text not in self._shared:
+                    binary = store.get(fingerprint(text)) if store else None
+                    self._shared[text] = _Shared(Program(self._gpu.gl, source, binary or b""))
+                self._shared[text].users += 1
+                taken.append(text)
+            if not self._gpu.is_llvmpipe:
+                for text in taken:
+                    self._shared[text].program.start()
+        except BaseException:
+            self._give_back(taken)
+            raise
+        return [self._shared[text].program.name for text in texts]
+
+    def compile(
+        self,
+        sources: Iterable[Source],
+        trials: Mapping[int, Sequence[Call]],
+        store: Store | None,
+        progress: Progress | None,
+    ) -> None:
+        """Wait until those that were taken for `sources` are compiled.
 
         Args:
             trials: By program, calls that use it once. Some drivers, such as llvmpipe and V3D,
                 generate machine code at the first dispatch of a program.
+            store: New binaries are added to it.
 
         Raises:
             ShaderError: A shader does not compile or link.
         """
-        programs, report = self._programs.values(), progress or (lambda done, total: None)
-        total = len(programs)
+        taken = {source.text: self._shared[source.text] for source in sources}
+        missing = [shared for shared in taken.values() if not shared.ready]
+        report, total = progress or (lambda done, total: None), len(missing)
 
-        def try_out(program: Program) -> None:
-            program.finish()
-            for function, arguments in trials[program.name]:
+        def try_out(shared: _Shared) -> None:
+            shared.program.finish()
+            for function, arguments in trials[shared.program.name]:
                 function(*arguments)
             self._gpu.gl.check("compile")
 
-        jobs = [partial(try_out, program) for program in programs]
+        jobs = [partial(try_out, shared) for shared in missing]
         if self._gpu.is_llvmpipe:
             self._gpu.run_trials(jobs, lambda done: report(done, total))
         else:
             for done, job in enumerate(jobs):
                 report(done, total)
                 job()
-            report(total, total)
-        self._keep()
+            if jobs:
+                report(total, total)
+        for text, shared in taken.items():
+            is_new = not (shared.ready or shared.program.is_from_binary)
+            binary = shared.program.binary() if store and is_new else b""
+            if binary and store:
+                store.add(fingerprint(text), binary)
+            shared.ready = True
+
+    def give_back(self, sources: Iterable[Source]) -> None:
+        """Undo `take`."""
+        self._give_back(dict.fromkeys(source.text for source in sources))
 
     def release(self) -> None:
-        programs, self._programs = self._programs, {}
-        release_all(programs.values())
+        """Delete all of them."""
+        shared, self._shared = self._shared, {}
+        release_all(each.program for each in shared.values())
 
-    def _keep(self) -> None:
-        for text, program in self._programs.items() if self._store else ():
-            binary = b"" if program.is_from_binary else program.binary()
-            if binary and self._store:
-                self._store.add(fingerprint(text), binary)
+    def _give_back(self, texts: Iterable[str]) -> None:
+        for text in texts:
+            if text in self._shared:  # else all were released
+                shared = self._shared[text]
+                shared.users -= 1
+                self._shared[text] = self._shared.pop(text)  # the latest is the last
+        unused = [text for text, shared in self._shared.items() if not shared.users]
+        ready = [text for text in unused if self._shared[text].ready]
+        gone = {*unused}.difference(ready[max(len(ready) - self._unused, 0) :])
+        release_all(self._shared.pop(text).program for text in gone)

@@ -18,11 +18,12 @@ from gles_delegate.model.graph import Array, Graph
 from gles_delegate.planning.lowering import Lowered, Lowerings
 from gles_delegate.planning.plan import make_plan, results_of
 from gles_delegate.planning.ports import Edge, Port
+from gles_delegate.planning.resizing import Resizing
 from gles_delegate.report import MemoryReport
 from gles_delegate.runtime.binding import Binding, Resource, SampledTextures
 from gles_delegate.runtime.constants import Constants
 from gles_delegate.runtime.invocation import Invocation, QueuedInvocation
-from gles_delegate.runtime.programs import Progress
+from gles_delegate.runtime.programs import Programs, Progress
 from gles_delegate.runtime.session import Session
 from gles_delegate.runtime.store import Store
 from gles_delegate.runtime.tuning import Tuner
@@ -41,6 +42,7 @@ class SegmentContext:
         tuner: Chooses register tiles by measurement; None: the cost model chooses.
         variables: The model's resource variables.
         constants: Its packed constants.
+        programs: Its compiled programs.
         store: The on-disk cache of programs and packed constants.
         progress: Called as shaders compile.
     """
@@ -51,6 +53,7 @@ class SegmentContext:
     bindings: Mapping[int, Binding]
     variables: Variables
     constants: Constants
+    programs: Programs
     tuner: Tuner | None = None
     store: Store | None = None
     progress: Progress | None = None
@@ -77,6 +80,7 @@ class Segment:
         self._resources: Mapping[int, Resource] = {}
         self._constants: dict[int, Array] = {}
         self._names: set[str] = set()
+        self._resizing = Resizing()
         self._invocations: list[Invocation] = []
         self._started = 0
         self.made = {t for index in nodes for t in context.graph.nodes[index].outputs}
@@ -390,7 +394,9 @@ class Segment:
         if context.tuner is not None:
             lowered = context.tuner.tuned(lowered, self._nodes)
         plan = make_plan(lowered, self._nodes, gpu.limits, context.half, ports)
-        shared = context.store, context.progress, context.constants
+        if context.tuner is None and gpu.limits.size_uniforms:
+            plan = self._resizing.generalized(plan)
+        shared = context.store, context.progress, context.constants, context.programs
         session = Session(plan, lowered.graph, gpu, resources, *shared)
         self._thread.own(session)
         return session

@@ -6,10 +6,11 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from gles_delegate.closing import release_all
+from gles_delegate.closing import in_any_case, release_all
 from gles_delegate.dispatch import RUNS, Dispatch
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.buffers import Buffer
@@ -35,6 +36,7 @@ class Session:
         store: Programs and packed constants are loaded from it, and new ones added.
         progress: Called as shaders compile.
         constants: Those of the model, to share; None: it has its own.
+        programs: Likewise.
 
     Attributes:
         states: Of `inputs`, those to which a run assigns.
@@ -53,39 +55,41 @@ class Session:
         store: Store | None = None,
         progress: Progress | None = None,
         constants: Constants | None = None,
+        programs: Programs | None = None,
     ) -> None:
         self.runs = np.array([0, 0, *np.frombuffer(os.urandom(8), np.int32)], np.int32)
         self._plan = plan
         self._gpu = gpu
         self._readback = _Readback(gpu, graph)
         header = ES_HEADER if gpu.is_es else DESKTOP_HEADER
-        sources = [assemble(d, gpu.limits, header) for d in plan.dispatches]
+        sources = self._sources = [assemble(d, gpu.limits, header) for d in plan.dispatches]
         self._shown: dict[int, Array] = {}
-        self._programs = Programs(sources, gpu, store)
+        self._programs = programs or Programs(gpu, unused=0)
+        taken = self._programs.take(sources, store)
+        names = [name_dispatch(d, graph) for d in plan.dispatches]
         try:
             self._buffers = Buffers(plan, graph, gpu, store, constants or Constants(gpu))
         except BaseException:
-            self._programs.release()
+            self._programs.give_back(sources)
             raise
-        programs, names = self._programs.names, [name_dispatch(d, graph) for d in plan.dispatches]
-        self._recorder = Recorder(plan, gpu, sources, programs, names if gpu.debug_groups else None)
+        self._recorder = Recorder(plan, gpu, sources, taken, names if gpu.debug_groups else None)
         try:
             with ExitStack() as undo:
                 self.rebind(resources or {}, undo)()
                 undo.pop_all()
             self.states = tuple(index for index in self.inputs if index in plan.outputs)
-            for program in set(programs):
-                users = [i for i, other in enumerate(programs) if other == program]
+            for program in set(taken):
+                users = [i for i, other in enumerate(taken) if other == program]
                 text = name_program([names[i] for i in users], plan.dispatches[users[0]].shader)
                 gpu.gl.label(gl_names.PROGRAM_OBJECT, program, text)
-            self._compile(progress)
+            self._compile(store, progress)
             if store is not None:
                 store.save()
         except BaseException:
             self.release()
             raise
 
-    def _compile(self, progress: Progress | None) -> None:
+    def _compile(self, store: Store | None, progress: Progress | None) -> None:
         gl = self._gpu.gl
         before = gl.integer(gl_names.DISPATCH_INDIRECT_BUFFER_BINDING)
         no_groups = Buffer(gl, bytes(12))
@@ -93,7 +97,7 @@ class Session:
         try:
             trials = self._recorder.trials(self._buffers.places, no_groups.name)
             with textures:
-                self._programs.compile(trials, progress)
+                self._programs.compile(self._sources, trials, store, progress)
         finally:
             gl.unchecked("glBindBuffer")(gl_names.DISPATCH_INDIRECT_BUFFER, before)
             no_groups.release()
@@ -155,10 +159,8 @@ class Session:
         return tuple(index for index in self._plan.variables if index not in self._resources)
 
     def memory(self) -> MemoryReport:
-        """The memory that it holds, the constants aside, and what is bound."""
-        return replace(
-            self._buffers.memory, readback=self._readback.nbytes, programs=self._programs.nbytes
-        )
+        """The memory that it holds, constants and programs aside, and what is bound."""
+        return replace(self._buffers.memory, readback=self._readback.nbytes)
 
     def run(self, inputs: Mapping[int, Array]) -> None:
         """Upload `inputs`, by tensor index, and run. Bound tensors are not copied.
@@ -255,7 +257,15 @@ class Session:
 
     def release(self) -> None:
         """Delete every GL object, and none of the app's."""
-        release_all((self._buffers, self._programs, self._recorder, self._readback))
+        sources, self._sources = self._sources, []
+        in_any_case(
+            (
+                self._buffers.release,
+                partial(self._programs.give_back, sources),
+                self._recorder.release,
+                self._readback.release,
+            )
+        )
 
 
 def _require_32_bits(index: int, array: Array) -> None:

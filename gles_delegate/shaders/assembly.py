@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
-from gles_delegate.dispatch import Call, Define, Dispatch, Kind, Value
+from gles_delegate.dispatch import Call, Define, Dispatch, Kind, Place, Value
 from gles_delegate.limits import Limits
 from gles_delegate.shaders.files import read_body
 from gles_delegate.shaders.source import Source
@@ -69,14 +69,16 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sou
     unused = {*dispatch.defines, *dispatch.sizes} - body.words
     if unused:
         raise ValueError(f"{name} does not use the defines {sorted(unused)}")
-    output = dispatch.output
-    sizes = {**dispatch.sizes, "OUT_CHANNELS": output.channels, "OUT_PIXELS": output.pixels}
-    numbers = _Numbers(bool(dispatch.sizes) and limits.size_uniforms)
+    with_sizes = bool(dispatch.sizes) and limits.size_uniforms
+    numbers = _Numbers(with_sizes or bool(dispatch.uniforms))
+    sizes = {*dispatch.sizes, "OUT_CHANNELS", "OUT_PIXELS"} if with_sizes else set()
     defines: dict[str, Define] = {
         **common,
-        **dispatch.defines,
-        "SIZE_UNIFORMS": int(numbers.as_uniforms),
-        **{size: numbers.text(value) for size, value in sizes.items()},
+        "SIZE_UNIFORMS": int(with_sizes),
+        **{
+            name: _define(name, value, {(name, 0)} if name in sizes else dispatch.uniforms, numbers)
+            for name, value in dispatch.numbers.items()
+        },
     }
     tiles_only = limits.profile.tiles_unrolled
     bounds = body.tile_bounds if tiles_only else body.bounds
@@ -84,7 +86,8 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sou
     text = unrolled(body.text, known, tiles_only)
     top = _defines(defines) + _epilogue(dispatch, numbers)
     if numbers.as_uniforms:
-        header += f"layout(location = {SIZES}) uniform int sizes[{len(numbers.values)}];\n"
+        count = len(numbers.values)
+        header += f"layout(location = {SIZES}) uniform int size_uniforms[{count}];\n"
     top = header + top
     lines = (*(("defines", i + 1) for i in range(top.count("\n"))), *body.lines)
     return Source(name, top + text, lines, image_reads, image_writes, tuple(numbers.values))
@@ -100,7 +103,7 @@ def _has_half_products(dispatch: Dispatch, limits: Limits) -> bool:
 
 
 class _Numbers:
-    """Numbers of a shader, as constants or as elements of its uniform array ``sizes``.
+    """Numbers of a shader, as constants or as elements of its uniform array ``size_uniforms``.
 
     Attributes:
         values: The elements so far; a float is there by its bits.
@@ -114,7 +117,7 @@ class _Numbers:
         """What stands for the number in GLSL."""
         if not self.as_uniforms:
             return _literal(number)
-        element = f"sizes[{len(self.values)}]"
+        element = f"size_uniforms[{len(self.values)}]"
         if isinstance(number, float):
             self.values += struct.unpack("<i", struct.pack("<f", number))
             return f"intBitsToFloat({element})"
@@ -126,9 +129,23 @@ def _defines(values: Mapping[str, Define]) -> str:
     return "".join(f"#define {name} {_literal(value)}\n" for name, value in values.items())
 
 
+def _define(name: str, value: Define, uniforms: Set[Place], numbers: _Numbers) -> Define:
+    """The value of a define, with `numbers` in the places of `uniforms`."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, tuple):
+        return numbers.text(value) if (name, 0) in uniforms else value
+    texts = [numbers.text(n) if (name, i) in uniforms else n for i, n in enumerate(value)]
+    return _array(texts)
+
+
+def _array(elements: Sequence[int | str]) -> str:
+    return f"int[{len(elements)}]({', '.join(map(str, elements))})"
+
+
 def _literal(value: Define) -> str:
     if isinstance(value, tuple):
-        return f"int[{len(value)}]({', '.join(map(str, value))})"
+        return _array(value)
     if isinstance(value, float):
         return repr(value) if value >= 0 else f"({value!r})"
     return str(value)

@@ -29,6 +29,15 @@ _ENDIF = re.compile(r"\s*#endif")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
+_CONSTANT = re.compile(
+    r"#(?:if|elif)\b.*|\[[^\[\]]*\]|\bconst\b[^;]*;|\blayout\b *\([^)]*\)|\bcase\b[^:]*:"
+)
+"""Where GLSL asks for constants, and where it may: in brackets, which index or give a length."""
+
+
+_DEFINE = re.compile(r"^\s*#define (\w+)(.*)", re.MULTILINE)
+
+
 _COMMENT = re.compile(r"//[^\n]*")
 
 
@@ -39,6 +48,7 @@ class Body:
     Attributes:
         lines: Of each line of the text, the file it stands in and its number there.
         words: All identifiers.
+        constants: Macros that may have to be constants.
         bounds: Those of the marked loops.
         tile_bounds: Those of the loops over a register tile.
     """
@@ -46,6 +56,7 @@ class Body:
     text: str
     lines: tuple[tuple[str, int], ...]
     words: frozenset[str]
+    constants: frozenset[str]
     bounds: tuple[str, ...]
     tile_bounds: tuple[str, ...]
 
@@ -66,7 +77,22 @@ def read_body(name: str) -> Body:
     tile_bounds = sorted({loop["bound"] for loop in loops if not loop["gpu"]})
     lines = tuple(part[:2] for part in parts)
     words = frozenset(_WORD.findall(text))
-    return Body(text, lines, words, tuple(bounds), tuple(tile_bounds))
+    return Body(text, lines, words, _constants(text), tuple(bounds), tuple(tile_bounds))
+
+
+def _constants(text: str) -> frozenset[str]:
+    """See `Body.constants`."""
+    text = text.replace("\\\n", " ")
+    found = {word for part in _CONSTANT.findall(text) for word in _WORD.findall(part)}
+    macros = {name: {*_WORD.findall(value)} for name, value in _DEFINE.findall(text)}
+    while more := set().union(*(macros[name] for name in found & macros.keys())) - found:
+        found |= more
+    return frozenset(found)
+
+
+def is_own(shader: str) -> bool:
+    """Whether it is the name of a file in glsl/, not a path of the app's."""
+    return not Path(shader).is_absolute()
 
 
 def _expand(name: str, seen: set[str]) -> Iterator[tuple[str, int, str]]:

@@ -186,7 +186,7 @@ def test_sizes_are_uniforms_where_a_device_allows_it() -> None:
     assert len(shared) < len({assemble(d, LIMITS).sizes for d in dispatches})
     for dispatch in dispatches:
         source = assemble(dispatch, replace(LIMITS, size_uniforms=False))
-        assert "uniform int sizes" not in source.text
+        assert "uniform int size_uniforms" not in source.text
         assert source.sizes == ()
 
 

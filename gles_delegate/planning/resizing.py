@@ -1,0 +1,59 @@
+"""Uniforms for numbers that differ between shapes of the inputs, so that these share programs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from gles_delegate.dispatch import Dispatch, Place
+from gles_delegate.planning.plan import Plan
+from gles_delegate.shaders.files import is_own, read_body
+
+_Numbers: TypeAlias = Mapping[Place, float]
+
+
+@dataclass
+class _Seen:
+    """The numbers of a dispatch for the first shapes, and which of them others have changed."""
+
+    first: _Numbers
+    changed: set[Place] = field(default_factory=set)
+
+
+class Resizing:
+    """The plans that some nodes had so far, each for other shapes."""
+
+    def __init__(self) -> None:
+        self._seen: dict[Hashable, _Seen] = {}
+
+    def generalized(self, plan: Plan) -> Plan:
+        """The plan with uniforms for the numbers that differ from those of earlier plans.
+
+        The first one stays as it is, so the programs for a model's only shapes have constants.
+        """
+        counts: Counter[Hashable] = Counter()
+        dispatches: list[Dispatch] = []
+        for dispatch in plan.dispatches:
+            numbers = numbers_of(dispatch)
+            value = dispatch.output
+            kind = (dispatch.shader, dispatch.node, value.tensor, value.part, *numbers)
+            counts[kind] += 1
+            seen = self._seen.setdefault((counts[kind], kind), _Seen(numbers))
+            seen.changed |= {place for place in numbers if numbers[place] != seen.first[place]}
+            dispatches.append(replace(dispatch, uniforms=frozenset(seen.changed)))
+        return replace(plan, dispatches=tuple(dispatches))
+
+
+def numbers_of(dispatch: Dispatch) -> _Numbers:
+    """The numbers in the text of a dispatch's program that GLSL allows to be uniforms."""
+    if not is_own(dispatch.shader):
+        return {}
+    constants = read_body(f"{dispatch.shader}.glsl").constants
+    numbers: dict[Place, float] = {}
+    for name, value in dispatch.numbers.items():
+        if name not in constants and not isinstance(value, str):
+            elements = value if isinstance(value, tuple) else (value,)
+            numbers |= {(name, i): number for i, number in enumerate(elements)}
+    return numbers

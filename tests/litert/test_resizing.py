@@ -1,0 +1,142 @@
+"""Models whose inputs are resized: one program serves many sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gles_delegate as gd
+from gles_delegate.gl.functions import Functions
+from gles_delegate.gl.program import Program
+from gles_delegate.planning import resizing
+from gles_delegate.planning.plan import Plan
+from tests.litert.test_ops import INSIDE, as_param, check
+from tests.op_table import Case
+from tests.support.oracle import assert_close, litert_interpreter, run
+from tests.support.sketch import Sketch
+
+SIZES = ((48, 40), (33, 56), (40, 33), (49, 40), (41, 44), (48, 40), (33, 56))
+"""Of two that come again. All have the same register tiles."""
+
+
+@pytest.fixture(scope="module")
+def context(gl: None) -> Iterator[gd.EglContext]:
+    with gd.EglContext() as context:
+        yield context
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Program]:
+    """The programs that the driver was given to compile."""
+    programs: list[Program] = []
+    start = Program.start
+
+    def counted(program: Program) -> None:
+        if not program._started:
+            programs.append(program)
+        start(program)
+
+    monkeypatch.setattr(Program, "start", counted)
+    return programs
+
+
+def network() -> bytes:
+    """A small network of images of any size."""
+    s = Sketch(np.random.default_rng(1))
+    n, (h, w) = 1, SIZES[0]
+    x = s.input((n, h, w, 3))
+
+    def conv(x: int, size: int, channels: int, stride: int = 1) -> int:
+        n, h, w, inputs = s.tensors[x]["shape"]
+        weights = s.constant(s.normal((channels, size, size, inputs), 0.3))
+        bias = s.constant(s.normal((channels,)))
+        options = {"padding": "SAME", "stride_h": stride, "stride_w": stride}
+        shape = (n, -(-h // stride), -(-w // stride), channels)
+        return s.op("CONV_2D", [x, weights, bias], [shape], **options)
+
+    a = conv(x, 3, 8)
+    b = s.op("TANH", [conv(a, 1, 8)], [(n, h, w, 8)])
+    c = s.op("CONCATENATION", [a, b], [(n, h, w, 16)], axis=3)
+    pad = s.constant(np.array([[0, 0], [1, 2], [2, 1], [0, 0]], np.int32))
+    d = s.op("MIRROR_PAD", [c, pad], [(n, h + 3, w + 3, 16)], mode="REFLECT")
+    e = conv(d, 3, 12)
+    f = s.op("DEPTH_TO_SPACE", [e], [(n, 2 * h + 6, 2 * w + 6, 3)], block_size=2)
+    g = s.op("MEAN", [f, s.constant(np.array([1, 2], np.int32))], [(n, 1, 1, 3)], keep_dims=True)
+    y = s.op("SUB", [f, g], [(n, 2 * h + 6, 2 * w + 6, 3)])
+    return s.build([y, s.op("SOFTMAX", [a], [(n, h, w, 8)], beta=1.0)])
+
+
+def resized(interpreter: Any, size: tuple[int, int]) -> Any:
+    index = interpreter.get_input_details()[0]["index"]
+    interpreter.resize_tensor_input(index, (1, *size, 3))
+    interpreter.allocate_tensors()
+    return interpreter
+
+
+def test_sizes_after_the_second_compile_nothing(
+    context: gd.EglContext, compiled: list[Program]
+) -> None:
+    content = network()
+    counts: list[int] = []
+    reference = litert_interpreter(content)
+    with gd.GpuDelegate(context=context) as delegate:
+        interpreter = gd.Interpreter(model_content=content, experimental_delegates=[delegate])
+        for size in SIZES:
+            compiled.clear()
+            resized(interpreter, size)
+            counts.append(len(compiled))
+            image = np.random.default_rng(size).standard_normal((1, *size, 3)).astype(np.float32)
+            assert_close(run(interpreter, [image]), run(resized(reference, size), [image]))
+        shares = delegate.gpu.limits.size_uniforms
+    assert counts[0] > counts[1] > 0
+    assert not any(counts[2 if shares else 5 :])
+
+
+def test_programs_of_other_sizes_count_and_go(context: gd.EglContext) -> None:
+    with gd.GpuDelegate(context=context) as delegate:
+        interpreter = gd.Interpreter(model_content=network(), experimental_delegates=[delegate])
+        resized(interpreter, SIZES[0])
+        before = delegate.memory().programs
+        resized(interpreter, SIZES[1])
+        assert delegate.memory().programs > before or not before
+        programs = [p.program for p in delegate.delegation._programs._shared.values()]
+        delegate.close()
+    with context:
+        gl = Functions(context.load)
+        assert not any(gl.glIsProgram(program.name) for program in programs)
+
+
+def test_a_program_that_failed_is_not_kept(
+    context: gd.EglContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(program: Program) -> None:
+        raise gd.ShaderError("not today")
+
+    with gd.GpuDelegate(context=context) as delegate:
+        interpreter = gd.Interpreter(model_content=network(), experimental_delegates=[delegate])
+        with monkeypatch.context() as patch:
+            patch.setattr(Program, "finish", fail)
+            with pytest.raises(gd.ShaderError, match="not today"):
+                resized(interpreter, SIZES[0])
+        assert not delegate.delegation._programs._shared
+        image = np.ones((1, *SIZES[0], 3), np.float32)
+        ours = run(resized(interpreter, SIZES[0]), [image])
+    assert_close(ours, run(litert_interpreter(network()), [image]))
+
+
+@pytest.mark.parametrize("case", list(map(as_param, INSIDE)))
+def test_every_number_may_be_a_uniform(
+    case: Case, context: gd.EglContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def generalized(self: resizing.Resizing, plan: Plan) -> Plan:
+        dispatches = (
+            replace(d, uniforms=frozenset(resizing.numbers_of(d))) for d in plan.dispatches
+        )
+        return replace(plan, dispatches=tuple(dispatches))
+
+    monkeypatch.setattr(resizing.Resizing, "generalized", generalized)
+    check(case, context)

@@ -1,0 +1,92 @@
+"""Numbers that differ between shapes of the inputs become uniforms."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gles_delegate.dispatch import Dispatch
+from gles_delegate.limits import Limits
+from gles_delegate.model.reader import read_model
+from gles_delegate.planning.lowering import lower_graph
+from gles_delegate.planning.plan import Plan, make_plan
+from gles_delegate.planning.resizing import Resizing, numbers_of
+from gles_delegate.shaders.assembly import assemble
+from gles_delegate.shaders.files import read_body
+from tests.unit.test_fusion import Net
+
+LIMITS = Limits()
+
+
+def plan_for(height: int, width: int) -> Plan:
+    """DEPTH_TO_SPACE of an image of that size."""
+    net = Net()
+    content = net.build([net.op("DEPTH_TO_SPACE", [net.x], block_size=2)])
+    lowered = lower_graph(read_model(content), LIMITS, {net.x: (1, height, width, 4)})
+    return make_plan(lowered, lowered.steps, LIMITS)
+
+
+def texts(plan: Plan) -> list[str]:
+    return [assemble(dispatch, LIMITS).text for dispatch in plan.dispatches]
+
+
+def test_the_first_plan_stays_as_it_is() -> None:
+    plan, resizing = plan_for(60, 80), Resizing()
+    for _ in range(2):
+        assert resizing.generalized(plan) == plan
+
+
+def test_later_sizes_share_programs() -> None:
+    resizing, plans = Resizing(), [plan_for(60, 80), plan_for(70, 88), plan_for(61, 64)]
+    first, *others = (texts(resizing.generalized(plan)) for plan in plans)
+    assert others[0] == others[1]
+    assert all(text != other for text, other in zip(first, others[0], strict=True))
+    assert texts(resizing.generalized(plans[0])) == others[0]
+
+
+def test_what_does_not_change_stays_a_constant() -> None:
+    resizing = Resizing()
+    resizing.generalized(plan_for(60, 80))
+    dispatch = resizing.generalized(plan_for(70, 80)).dispatches[0]
+    assert dispatch.defines["SIZES"] == (70, 2, 80, 2, 1)
+    assert ("SIZES", 0) in dispatch.uniforms
+    assert not dispatch.uniforms & {("SIZES", i) for i in range(1, 5)}
+    source = assemble(dispatch, LIMITS)
+    assert "#define SIZES int[5](size_uniforms[" in source.text
+    assert "], 2, 80, 2, 1)" in source.text
+    assert 70 in source.sizes
+
+
+@pytest.mark.parametrize(
+    ("shader", "constants", "others"),
+    [
+        ("view", {"MIRROR", "DIMS", "WHOLE_TEXELS"}, {"SIZES", "LOWER", "IN_PIXELS", "OUT_PIXELS"}),
+        ("conv_2d", {"PIXELS", "COLUMNS", "KERNEL_W", "IN_LANES"}, {"IN_W", "IN_SLICES"}),
+        ("softmax", {"LOGARITHM", "OUT_CHANNELS"}, {"OUT_PIXELS", "BETA"}),
+    ],
+)
+def test_what_glsl_needs_as_constants(shader: str, constants: set[str], others: set[str]) -> None:
+    found = read_body(f"{shader}.glsl").constants
+    assert found >= constants
+    assert not found & others
+
+
+def test_shaders_of_an_app_keep_their_constants() -> None:
+    (dispatch, *_) = plan_for(60, 80).dispatches
+    assert numbers_of(dispatch)
+    assert not numbers_of(replace(dispatch, shader="/an/app's/shader"))
+
+
+def test_dispatches_are_told_apart() -> None:
+    """Two that write parts of one tensor differ in their sizes, and keep constants."""
+    plan, resizing = plan_for(60, 80), Resizing()
+
+    def twice(plan: Plan) -> Plan:
+        def part(dispatch: Dispatch, start: int) -> Dispatch:
+            return replace(dispatch, defines={**dispatch.defines, "OUT_PIXEL": start}, partial=True)
+
+        parts = tuple(part(plan.dispatches[0], start) for start in (0, 5))
+        return replace(plan, dispatches=parts)
+
+    assert resizing.generalized(twice(plan)) == twice(plan)
