@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Require
-from tests.gl.test_live_examples import display, server  # noqa: F401
 from tests.support.snippets import ROOT, units
 
 pytestmark = pytest.mark.usefixtures("gl")
