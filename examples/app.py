@@ -1,4 +1,4 @@
-"""The command line of the examples: where frames come from, and where pictures go."""
+"""What the examples share: their command line, and objects that are followed by two networks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from pathlib import Path
 
 from imaging import ending_in_a_sentence, positive
 
-from gles_delegate.live import App, Camera, Picture, Seer, ShowOptions, Source, Video, show
+from gles_delegate.live import App, Camera, Frame, Picture, Seer, ShowOptions, Source, Video, show
+from gles_delegate.vision import (
+    LandmarkNetwork,
+    Landmarks,
+    Tracker,
+    find_detector,
+    read_detections,
+)
 
 
 def parser(text: str, *, frames: bool = True, **models: str) -> argparse.ArgumentParser:
@@ -72,3 +79,48 @@ def _source(arguments: argparse.Namespace) -> Source:
     if arguments.video:
         return Video(arguments.video, repeat=not arguments.headless)
     return Camera(arguments.camera)
+
+
+class Follower:
+    """Objects that a detector finds, and a network of landmarks then follows.
+
+    Args:
+        networks: The app.
+        detector: A file of one of MediaPipe's detectors.
+        landmarks: A file of the network that looks at what the detector found.
+        kind: What this network's outputs mean.
+        most: The most objects. The detector runs while there are fewer.
+    """
+
+    def __init__(
+        self, networks: App, detector: Path, landmarks: Path, kind: LandmarkNetwork, most: int
+    ) -> None:
+        self._detector, self._landmarks = networks.network(detector), networks.network(landmarks)
+        outputs = [details["shape"].tolist() for details in self._detector.outputs]
+        found = find_detector(self._detector.inputs[0]["shape"].tolist(), outputs)
+        if found is None or self._landmarks.size != kind.size:
+            raise ValueError(
+                f"expected a detector of MediaPipe's and a network of landmarks that sees "
+                f"{kind.size[1]}x{kind.size[0]} pixels, found {detector} with outputs {outputs} "
+                f"and {landmarks}, which sees {self._landmarks.size[1]}x{self._landmarks.size[0]}"
+            )
+        self._preset, self._kind = found, kind
+        self._detector.transform = found.transform
+        self._tracker = Tracker(kind, most)
+        self._seconds = 0.0
+
+    def __call__(self, frame: Frame) -> list[Landmarks]:
+        """What is in a frame, in pixels of it."""
+        if self._tracker.needs_detector:
+            seen = read_detections(self._detector(frame), self._preset)
+            transform, size = self._preset.transform, self._detector.size
+            seen = [detection.to_picture(transform, frame.size, size) for detection in seen]
+            self._tracker = self._tracker.with_detections(seen, frame.size)
+        found = []
+        for track in self._tracker.objects:
+            transform = self._kind.transform(track.region)
+            landmarks = self._kind.read(self._landmarks(frame, transform))
+            found.append(landmarks.to_picture(transform, frame.size, self._kind.size))
+        passed, self._seconds = frame.seconds - self._seconds, frame.seconds
+        self._tracker = self._tracker.with_landmarks(found, max(passed, 1e-3))
+        return [track.landmarks for track in self._tracker.objects if track.landmarks]

@@ -1,12 +1,14 @@
-"""Draw the skeletons of people, by PoseNet or MoveNet.
+"""Draw the skeletons of people, by PoseNet, MoveNet, or MediaPipe's two networks.
 
 python examples/pose.py movenet_single_pose_lightning.tflite --camera 0
+python examples/pose.py pose_landmark_lite.tflite --detector pose_detection.tflite --camera 0
 """
 
 from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable
+from pathlib import Path
 
 import app
 import numpy as np
@@ -15,14 +17,32 @@ from gles_delegate.live import App, Canvas, Frame, Network, Seer
 from gles_delegate.vision import (
     COCO_EDGES,
     MOVENET_INPUT,
+    POSE,
+    POSE_EDGES,
     POSENET_INPUT,
+    Colour,
+    Drawing,
     Pose,
     palette,
     posenet_poses,
     read_movenet,
 )
 
-COLOURS = palette(8)
+COLOURS = palette(9)[1:]
+Edges = tuple[tuple[int, int], ...]
+
+
+def bodies(networks: App, arguments: Namespace) -> Seer:
+    """MediaPipe's: 33 points, and a mask."""
+    people = app.Follower(networks, arguments.detector, arguments.model, POSE, most=1)
+
+    def see(frame: Frame, canvas: Canvas) -> None:
+        for body in people(frame):
+            points = body.points[:, :2].copy()
+            points[body.visibility < 0.5] = np.nan
+            draw(canvas.drawing, points, POSE_EDGES, COLOURS[0])
+
+    return see
 
 
 def skeletons(networks: App, arguments: Namespace) -> Seer:
@@ -31,16 +51,20 @@ def skeletons(networks: App, arguments: Namespace) -> Seer:
     read = reader(network, arguments.threshold)
 
     def see(frame: Frame, canvas: Canvas) -> None:
-        drawing = canvas.drawing
         height, width = frame.size
         for person, colour in zip(read(network(frame)), COLOURS, strict=False):
             pose = person.to_picture(network.transform, frame.size, network.size)
             points = np.multiply(pose.points, (width, height))
             points[np.array(pose.scores) < arguments.threshold] = np.nan
-            drawing.lines(points, COCO_EDGES, colour, 2 * drawing.unit)
-            drawing.points(points, (255, 255, 255), 3 * drawing.unit)
+            draw(canvas.drawing, points, COCO_EDGES, colour)
 
     return see
+
+
+def draw(drawing: Drawing, points: np.ndarray, edges: Edges, colour: Colour) -> None:
+    """A skeleton; points that are not finite are left out."""
+    drawing.lines(points, edges, colour, 2.5 * drawing.unit)
+    drawing.points(points, (255, 255, 255), 4 * drawing.unit)
 
 
 def reader(network: Network, threshold: float) -> Callable[[list[np.ndarray]], list[Pose]]:
@@ -68,9 +92,11 @@ def reader(network: Network, threshold: float) -> Callable[[list[np.ndarray]], l
 
 
 if __name__ == "__main__":
-    parser = app.parser(__doc__, model="PoseNet or MoveNet")
+    parser = app.parser(__doc__, model="PoseNet, MoveNet, or pose_landmark_lite")
+    parser.add_argument("--detector", type=Path, help="pose_detection, for pose_landmark_lite")
     parser.add_argument(
         "--threshold", type=float, default=0.3, help="the least score of a point, 0 to 1"
     )
     arguments = parser.parse_args()
-    app.run(arguments, lambda networks: skeletons(networks, arguments))
+    make = bodies if arguments.detector else skeletons
+    app.run(arguments, lambda networks: make(networks, arguments))
