@@ -122,19 +122,15 @@ class Landmarks:
 
 @dataclass(frozen=True)
 class LandmarkNetwork:
-    """What a network of landmarks looks at, and what its outputs mean.
+    """The input of a network of landmarks, and what its outputs mean.
 
     Attributes:
         size: Height and width of its input.
         read: `Landmarks` from its outputs in their order, in pixels of the input.
-        detected: The region of a detection.
-        tracked: The region in the next picture.
     """
 
     size: Size
     read: Callable[[Sequence[Array]], Landmarks]
-    detected: RegionRule
-    tracked: RegionRule
 
     def transform(self, region: Region, *, mirrored: bool = False) -> ImageTransform:
         """What makes the network's input of a region of the picture; colours of 0 to 1.
@@ -147,6 +143,19 @@ class LandmarkNetwork:
         if mirrored:
             matrix = matrix @ [[-1, 0, self.size[1]], [0, 1, 0], [0, 0, 1]]
         return ImageTransform(matrix=_rows(matrix), mean=0, std=255, antialias=True)
+
+
+@dataclass(frozen=True)
+class TrackedNetwork(LandmarkNetwork):
+    """A network of landmarks that follows a detector, and itself in a video.
+
+    Attributes:
+        detected: The region of a detection.
+        tracked: The region in the next picture.
+    """
+
+    detected: RegionRule
+    tracked: RegionRule
 
     def next_region(self, found: Landmarks) -> Region:
         """Where to look in the next picture, from landmarks in pixels of this one."""
@@ -314,7 +323,7 @@ LEFT_EYE_POINTS = (
 )  # fmt: skip
 """Those of the left one."""
 
-HAND = LandmarkNetwork(
+HAND = TrackedNetwork(
     (224, 224),
     read_hand,
     RegionRule(0, (2,), 90, scale=2.6, shift=-0.5),
@@ -325,17 +334,17 @@ HAND = LandmarkNetwork(
 """hand_landmark_full, after `PALM_DETECTOR`."""
 
 _BODY = RegionRule(0, (1,), 90, scale=1.25, circle=True)
-POSE = LandmarkNetwork((256, 256), read_pose, _BODY, _BODY)
+POSE = TrackedNetwork((256, 256), read_pose, _BODY, _BODY)
 """pose_landmark_lite, after `POSE_DETECTOR` or `POSE_DETECTOR_128`."""
 
-FACE = LandmarkNetwork((192, 192), read_face, RegionRule(0, (1,)), RegionRule(33, (263,)))
+FACE = TrackedNetwork((192, 192), read_face, RegionRule(0, (1,)), RegionRule(33, (263,)))
 """face_landmark and face_landmark_with_attention, after `FACE_DETECTOR`."""
 
 RIGHT_EYE_REGION = RegionRule(33, (133,), scale=2.3, box=(33, 133))
 """Of the person's right eye, from a face's landmarks."""
 
 LEFT_EYE_REGION = RegionRule(362, (263,), scale=2.3, box=(362, 263))
-"""Of the left one. iris_landmark was trained on right eyes and sees it `mirrored`."""
+"""Of the left one, which iris_landmark sees `mirrored`."""
 
-EYE = LandmarkNetwork((64, 64), read_eye, FACE.detected, RegionRule(0, (8,), scale=2.3, box=(0, 8)))
+EYE = LandmarkNetwork((64, 64), read_eye)
 """iris_landmark, on the `RIGHT_EYE_REGION` of a face, and mirrored on its `LEFT_EYE_REGION`."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from gles_delegate.image.transform import Size
 from gles_delegate.vision.detection import Box, Detection, box_overlaps
-from gles_delegate.vision.landmarks import LandmarkNetwork, Landmarks
+from gles_delegate.vision.landmarks import Landmarks, TrackedNetwork
 from gles_delegate.vision.regions import Region
 from gles_delegate.vision.smoothing import OneEuro
 
@@ -53,7 +53,7 @@ class Tracker:
         numbers: How many objects have had a number.
     """
 
-    network: LandmarkNetwork
+    network: TrackedNetwork
     most: int = 1
     overlap: float = 0.5
     presence: float = 0.5
