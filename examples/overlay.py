@@ -112,13 +112,13 @@ class Segmenter:
     Args:
         ctx: The app's context, current now and at every call.
         picture: What it looks at; the whole of it is stretched to the network's input.
-        through_numpy: Instead, read the picture back, prepare it on the CPU, and upload the mask.
+
+    Attributes:
+        mask: What it saw.
     """
 
-    def __init__(
-        self, ctx: moderngl.Context, model: Path, picture: moderngl.Texture, through_numpy: bool
-    ) -> None:
-        self._delegate = gd.GpuDelegate(context=ctx)
+    def __init__(self, ctx: moderngl.Context, model: Path, picture: moderngl.Texture) -> None:
+        self._delegate = self._make_delegate(ctx)
         self._interpreter = gd.Interpreter(
             model_path=model, experimental_delegates=[self._delegate]
         )
@@ -129,32 +129,79 @@ class Segmenter:
         index = self._image["index"]
         self._transform = gd.ImageTransform.for_input(self._interpreter, index)
         self.mask = ctx.texture((width, height), 4)
-        self._seen = ctx.framebuffer([picture]) if through_numpy else None
-        if not through_numpy:
-            self._bind(picture)
+        self._prepare(ctx, picture)
         self._interpreter.allocate_tensors()
 
-    def _bind(self, picture: moderngl.Texture) -> None:
+    def _make_delegate(self, ctx: moderngl.Context) -> gd.GpuDelegate:
+        return gd.GpuDelegate(context=ctx)
+
+    def _prepare(self, ctx: moderngl.Context, picture: moderngl.Texture) -> None:
+        self._bind(picture, self.mask)
+
+    def _bind(self, picture: moderngl.Texture, mask: moderngl.Texture) -> None:
         bind = self._delegate.bind_texture_to_tensor
         bind(self._image["index"], picture, transform=self._transform)
-        bind(self._scores["index"], self.mask, transform=self._output)
+        bind(self._scores["index"], mask, transform=self._output)
 
     def run(self) -> None:
         """Bring the mask up to date with the picture."""
-        if self._seen:
-            self._run_through_numpy()
-        else:
-            self._interpreter.invoke()
+        self._interpreter.invoke()
 
-    def _run_through_numpy(self) -> None:
+    def close(self) -> None:
+        """The context must be current."""
+        self._delegate.close()
+
+
+class SegmenterThroughNumpy(Segmenter):
+    """The same by the CPU: it reads the picture back, prepares it, and uploads the mask."""
+
+    def _prepare(self, ctx: moderngl.Context, picture: moderngl.Texture) -> None:
+        self._seen = ctx.framebuffer([picture])
+
+    def run(self) -> None:
         tensor = as_input(read_pixels(self._seen), self._image, self._transform)
         self._interpreter.set_tensor(self._image["index"], tensor)
         self._interpreter.invoke()
         scores = as_real(self._interpreter.get_tensor(self._scores["index"]), self._scores)
         self.mask.write((255 * self._output.apply(scores)).round().astype(np.uint8))
 
-    def close(self) -> None:
-        self._delegate.close()
+
+class SegmenterBeside(Segmenter):
+    """The same in a context and a thread of its own, for which the app's window never waits.
+
+    The network reads a copy of the picture and writes to a mask of its own, as the app goes on
+    drawing both.
+    """
+
+    def _make_delegate(self, ctx: moderngl.Context) -> gd.GpuDelegate:
+        beside = gd.EglContext(share="current")
+        return gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=True), context=beside)
+
+    def _prepare(self, ctx: moderngl.Context, picture: moderngl.Texture) -> None:
+        textures = (
+            picture,
+            ctx.texture(picture.size, 4),
+            ctx.texture(self.mask.size, 4),
+            self.mask,
+        )
+        self._ctx, self._buffers = ctx, [ctx.framebuffer([texture]) for texture in textures]
+        self._bind(*textures[1:3])
+        self._invocation: gd.Invocation | None = None
+
+    def run(self) -> None:
+        """Show the newest mask that is ready, and let the network look again."""
+        seen, copied, made, shown = self._buffers
+        if self._invocation is not None:
+            if not self._invocation.done():
+                return
+            self._copy(made, shown)
+        self._copy(seen, copied)
+        self._invocation = self._interpreter.invoke_async(wait_for=gd.Fence.of_current_context())
+
+    def _copy(self, source: moderngl.Framebuffer, target: moderngl.Framebuffer) -> None:
+        # moderngl restores what is in use with state that a window's framebuffer does not take.
+        target.use()
+        self._ctx.copy_framebuffer(target, source)
 
 
 class Overlay:
@@ -165,12 +212,16 @@ class Overlay:
     """
 
     def __init__(
-        self, ctx: moderngl.Context, source: Source, model: Path, through_numpy: bool = False
+        self,
+        ctx: moderngl.Context,
+        source: Source,
+        model: Path,
+        segmenter: type[Segmenter] = Segmenter,
     ) -> None:
         self.fps = 0.0
         self._source = source
         try:
-            self._segmenter = Segmenter(ctx, model, source.texture, through_numpy)
+            self._segmenter = segmenter(ctx, model, source.texture)
         except (gd.DelegateError, ValueError) as error:
             raise SystemExit(str(error)) from error
         self._triangle = full_screen_triangle(ctx, BLEND)
@@ -209,7 +260,7 @@ class Live:
     def __init__(self, ctx: moderngl.Context, arguments: argparse.Namespace) -> None:
         video = arguments.video
         source = VideoFile(ctx, video) if video else SyntheticCamera(ctx)
-        self._overlay = Overlay(ctx, source, arguments.model, arguments.through_numpy)
+        self._overlay = Overlay(ctx, source, arguments.model, arguments.segmenter)
         self._arguments = arguments
         self._drawn = 0
 
@@ -238,7 +289,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--model", type=Path, default=MODEL, help="a segmentation network, the ball's by default")
     add("--video", type=Path, help="a video file instead of the synthetic camera")
-    add("--through-numpy", action="store_true", help="feed it from the CPU, to compare")
+    ways = parser.add_mutually_exclusive_group()
+    for option, segmenter, what in (
+        ("--through-numpy", SegmenterThroughNumpy, "feed the network from the CPU, to compare"),
+        ("--beside", SegmenterBeside, "do not wait for the network; not for GLX"),
+    ):
+        ways.add_argument(
+            option, dest="segmenter", action="store_const", const=segmenter, help=what
+        )
+    parser.set_defaults(segmenter=Segmenter)
     add("--frames", type=positive, help="quit after as many")
     add("--screenshot", type=Path, metavar="FILE", help="keep the last of them")
 

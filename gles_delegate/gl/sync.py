@@ -90,7 +90,9 @@ class Fence(Closing):
         """
         from gles_delegate.gl.current import current_functions
 
-        return Fence(current_functions(), lambda function: function())
+        functions = current_functions()
+        functions.forget_errors()  # those of the app's calls before
+        return Fence(functions, lambda function: function())
 
     def done(self) -> bool:
         """Whether the GPU has reached it; does not wait."""

@@ -211,6 +211,57 @@ def test_pose(tmp_path: Path, model: Model) -> None:
     assert "expected [1, 1, 17, 3]" in run("pose.py", *arguments, status=1)
 
 
+def test_face_mesh(tmp_path: Path, model: Model, real_picture: Callable[[str], Path]) -> None:
+    source, output = real_picture("face.jpg"), tmp_path / "o.png"
+    detector, iris = model("face_detection_front"), ("--iris", model("iris_landmark"))
+    for landmarks, extra in (
+        ("face_landmark", ()),
+        ("face_landmark", iris),
+        ("face_landmark_with_attention", ()),
+    ):
+        networks = (detector, model(landmarks))
+        result = shown("face_mesh.py", *networks, *extra, picture=source, output=output)
+        changed = changes(result, source) > 30
+        assert changed[60:170, 250:350].mean() > 0.05  # the face of the man in front
+        assert not changed[:20].any()
+    wrong = (*networks[::-1], "--picture", source, "--headless")
+    assert "expected the outputs of a detector" in run("face_mesh.py", *wrong, status=1)
+
+
+def test_face_mesh_in_a_video(
+    tmp_path: Path, model: Model, real_picture: Callable[[str], Path]
+) -> None:
+    """The faces are followed: the detector has nothing to do after the first frame."""
+    source, output = tmp_path / "face.mp4", tmp_path / "o.mp4"
+    write_video(source, pixels(real_picture("face.jpg"))[:354, 220:440])
+    networks = (model("face_detection_front"), model("face_landmark"))
+    options = ("--most", 1, "--video", source, "--headless", "--output", output)
+    run("face_mesh.py", *networks, *options)
+    for frame in read_video(output):
+        changed = np.abs(frame.astype(int) - read_video(source)[0]).max(-1) > 40
+        assert changed[60:170, 30:130].mean() > 0.05
+
+
+@pytest.mark.parametrize(
+    ("example", "detector", "landmarks"),
+    [
+        ("hands.py", "palm_detection_full", "hand_landmark_full"),
+        ("pose.py", "pose_detection", "pose_landmark_lite"),
+    ],
+)
+def test_bodies(example: str, detector: str, landmarks: str, tmp_path: Path, model: Model) -> None:
+    import skimage.data
+
+    source, output = tmp_path / "man.png", tmp_path / "o.png"
+    Image.fromarray(skimage.data.camera()).save(source)
+    networks = (model(detector), model(landmarks))
+    if example == "pose.py":
+        networks = (networks[1], "--detector", networks[0])
+    changed = changes(shown(example, *networks, picture=source, output=output), source) > 30
+    assert changed.any() == (example == "pose.py")  # his hands are too small
+    assert not changed[:, 400:].any()
+
+
 def test_sound(tmp_path: Path, model: Model) -> None:
     """A dial tone, then silence."""
     rate = 22050

@@ -84,21 +84,6 @@ def test_litert_says_the_same_on_the_gpu(
     assert len(on_gpu) == len(on_cpu)
 
 
-def test_points_on_faces(
-    tmp_path: Path, real_model: Callable[[str], bytes], real_picture: Callable[[str], Path]
-) -> None:
-    paths = []
-    for name in ("face_detection_front", "face_landmark"):
-        paths.append(tmp_path / f"{name}.tflite")
-        paths[-1].write_bytes(real_model(name))
-    source, output = real_picture("face.jpg"), tmp_path / "mesh.png"
-    assert "4 faces" in run("face_mesh.py", *paths, source, "--output", output)
-    changed = (pixels(output) != pixels(source)).any(2)
-    assert changed[60:170, 250:350].mean() > 0.05  # the face of the man in front
-    assert not changed[:40].any()
-    assert "a detector of faces" in run("face_mesh.py", *paths[::-1], source, status=1)
-
-
 def test_wrong_files_end_in_a_sentence(tmp_path: Path, picture: Path) -> None:
     example, missing = "classify.py", tmp_path / "no.tflite"
     assert "not a .tflite model" in run(example, picture, picture, status=1)

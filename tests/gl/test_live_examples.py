@@ -83,6 +83,16 @@ class TestWindow:
         run(example, "--video", video, "--frames", 5, "--screenshot", picture)
         check_disc(pixels(picture), 400, 280, 108)
 
+    def test_a_window_that_never_waits(self, video: Path, tmp_path: Path, require: Require) -> None:
+        picture = tmp_path / "screenshot.png"
+        options = ("--frames", 60, "--screenshot", picture, "--beside")
+        run(live("glfw", require), "--video", video, *options)
+        check_disc(pixels(picture), 400, 280, 108)
+
+    def test_glx_cannot_be_shared_with(self, require: Require) -> None:
+        said = run(live("moderngl_window", require), "--frames", 3, "--beside", status=1)
+        assert "EGL" in said
+
     @pytest.mark.parametrize("platform", ["xcb_glx", "xcb_egl"])
     def test_qt_s_next_context_gets_a_delegate_of_its_own(
         self,
