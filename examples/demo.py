@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -19,6 +20,7 @@ from ai_edge_litert.interpreter import Interpreter as LiteRt
 from imaging import FloatArray, ending_in_a_sentence, load_picture
 from PIL import Image, ImageDraw, ImageFont
 from skimage.metrics import peak_signal_noise_ratio
+from tiles import doubled
 
 import gles_delegate as gd
 
@@ -27,12 +29,6 @@ RUNS = 10
 DETAILS = {"astronaut": (190, 70), "chelsea": (150, 90)}
 """Held-out photographs, and the top left corner (x, y) of the detail to show."""
 DETAIL = 96
-
-TILE = 1024
-"""Pixels of a picture's side that the network takes at once: a photograph of 12 megapixels would
-take gigabytes of memory."""
-REACH = 8
-"""How many pixels away the network sees: a convolution of 5x5 and six of 3x3."""
 
 
 @ending_in_a_sentence()
@@ -55,7 +51,7 @@ def main() -> None:
 
 def double(interpreter: gd.Interpreter, picture: Image.Image, folder: Path) -> None:
     """Write the picture at twice its size."""
-    result = as_picture(run_in_tiles(interpreter, as_array(picture)))
+    result = as_picture(doubled(partial(run, interpreter), as_array(picture)))
     path = folder / "doubled.png"
     result.save(path)
     print(f"{picture.width}x{picture.height} -> {result.width}x{result.height}: {path}")
@@ -102,20 +98,6 @@ def run(interpreter: gd.Interpreter | LiteRt, image: FloatArray) -> FloatArray:
     interpreter.set_tensor(index, image)
     interpreter.invoke()
     return interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
-
-
-def run_in_tiles(interpreter: gd.Interpreter, image: FloatArray) -> FloatArray:
-    """The same as `run`, in tiles that overlap by as much as the network sees."""
-    height, width = image.shape[1:3]
-    result = np.empty((1, 2 * height, 2 * width, 3), np.float32)
-    for top in range(0, height, TILE):
-        for left in range(0, width, TILE):
-            above, before = max(top - REACH, 0), max(left - REACH, 0)
-            tile = image[:, above : top + TILE + REACH, before : left + TILE + REACH]
-            doubled = run(interpreter, tile)[:, 2 * (top - above) :, 2 * (left - before) :]
-            target = result[:, 2 * top : 2 * (top + TILE), 2 * left : 2 * (left + TILE)]
-            target[...] = doubled[:, : target.shape[1], : target.shape[2]]
-    return result
 
 
 def milliseconds(interpreter: gd.Interpreter | LiteRt) -> float:

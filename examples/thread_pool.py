@@ -19,8 +19,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-from imaging import ending_in_a_sentence, load_picture, positive
+from imaging import FloatArray, ending_in_a_sentence, load_picture, positive
 from PIL import Image
+from tiles import doubled
 
 import gles_delegate as gd
 
@@ -39,10 +40,12 @@ class Doubler:
 
     def __call__(self, picture: Image.Image) -> Image.Image:
         """The picture at twice its size."""
-        pixels = np.asarray(picture, np.float32)[np.newaxis] / 255
-        # `run` is one call, so no other request's can come between its steps.
-        enlarged = self._interpreter.run({"image": pixels})["image_x2"]
+        enlarged = doubled(self._run, np.asarray(picture, np.float32)[np.newaxis] / 255)
         return Image.fromarray((enlarged[0].clip(0, 1) * 255).round().astype(np.uint8))
+
+    def _run(self, tile: FloatArray) -> FloatArray:
+        # One call, so no other request's can come between its steps.
+        return self._interpreter.run({"image": tile})["image_x2"]
 
     def close(self) -> None:
         self._delegate.close()

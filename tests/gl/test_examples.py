@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from PIL import Image
 
+import gles_delegate as gd
 from tests.support.example import EXAMPLES, pixels, run
 from tests.support.tflite_builder import ModelBuilder
 
 pytestmark = pytest.mark.usefixtures("gl")
 
+ENLARGING, BALL = (
+    EXAMPLES / "models" / f"{name}.tflite" for name in ("super_resolution_x2", "ball_segmenter")
+)
 COLOURS = {"red": (1, -1, -1), "green": (-1, 1, -1), "blue": (-1, -1, 1)}
 
 
@@ -103,6 +109,23 @@ def test_demo_doubles_a_picture(tmp_path: Path, picture: Path) -> None:
     assert pixels(tmp_path / "doubled.png").shape == (80, 120, 3)
 
 
+@pytest.mark.parametrize("size", [(70, 93), (40, 40), (33, 41), (12, 90)])
+def test_tiles_are_the_whole(size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(EXAMPLES)
+    tiles = importlib.import_module("tiles")
+    image = np.random.default_rng(0).random((1, *size, 3)).astype(np.float32)
+    shapes = set()
+    with gd.Interpreter(model_path=ENLARGING) as interpreter:
+
+        def enlarged(x: NDArray[np.float32]) -> NDArray[np.float32]:
+            shapes.add(x.shape)
+            return np.asarray(interpreter.run({"image": x})["image_x2"])
+
+        parts = tiles.run_in_tiles(enlarged, image, tile=40, reach=tiles.REACH, scale=2)
+        assert len(shapes) == 1
+        np.testing.assert_allclose(parts, enlarged(image), atol=1e-6)
+
+
 def test_custom_op(tmp_path: Path, picture: Path) -> None:
     with Image.open(picture) as original:
         ramp = original.resize((256, 8))
@@ -115,11 +138,6 @@ def test_custom_op(tmp_path: Path, picture: Path) -> None:
 
 def test_custom_op_refuses_one_level(picture: Path) -> None:
     assert "invalid choice" in run("custom_op.py", picture, "--levels", 1, status=2)
-
-
-ENLARGING, BALL = (
-    EXAMPLES / "models" / f"{name}.tflite" for name in ("super_resolution_x2", "ball_segmenter")
-)
 
 
 @pytest.mark.parametrize(
