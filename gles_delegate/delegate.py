@@ -210,6 +210,8 @@ class GpuDelegate(NotPickled, Closing):
         texture: Any,
         *,
         transform: ImageTransform | ImageOutput | None = None,
+        region: moderngl.Buffer | int | None = None,
+        region_offset: int = 0,
     ) -> None:
         """Sample an input from a texture, or write an output to one, on the GPU.
 
@@ -223,12 +225,18 @@ class GpuDelegate(NotPickled, Closing):
                 linear light), or the sequence of the planes of NV12 or I420. For an output RGBA8,
                 RGBA16F or R32F, as wide and high as the tensor.
             transform: An `ImageTransform` for an input, an `ImageOutput` for an output.
+            region: For an input: a buffer, such as one that another model's output is bound to,
+                with 2 x 3 float32: what would be the `matrix` of `transform`, which then has no
+                region of its own. Each run reads it on the GPU, so a crop needs no read-back.
+                Where a position is not in the picture, or no number, the tensor has the padding.
+            region_offset: Where in that buffer, in bytes, a multiple of 4.
 
         Raises:
-            ValueError, WrongContextError, WrongThreadError: As `bind_buffer_to_tensor`.
+            ValueError: As `bind_buffer_to_tensor`; or the transform has a region beside `region`.
+            WrongContextError, WrongThreadError: As `bind_buffer_to_tensor`.
             TypeError: `texture` or `transform` is something else.
         """
-        self._bind(tensor_index, TextureBinding.of(texture, transform))
+        self._bind(tensor_index, TextureBinding.of(texture, transform, region, region_offset))
 
     def read_tensor(self, tensor_index: int) -> Array:
         """Wait for the last run, and read an output that is bound to a buffer or texture.

@@ -5,8 +5,8 @@
 // describes it: from one texture of colours, or from two (NV12) or three (I420) planes.
 //
 // TRANSFORM holds the rows of the matrix from positions in the tensor to positions in the picture,
-// the first with the padding as its fourth number, the second with how many colours are the mean of
-// a tensor pixel: along its width + 256 * along its height; then the gains and biases of the channels.
+// the first with the padding as its fourth number; then the gains and biases of the channels. The
+// matrix may be of another network's making, and then anything.
 #ifndef ASSEMBLED
 #define OUT_W 6  // columns of the tensor
 #define PLANES 1  // textures
@@ -14,6 +14,7 @@
 #define GRAY 0  // 1: the tensor's channels are the luma of the colours
 #define ORDER rgba  // otherwise: the order of the colours in them
 #define ANTIALIAS 0  // 1: a tensor pixel is the mean of several colours
+#define MOST_SAMPLES 16  // of these along its width or height
 #define EDGE 1e-3  // pixels by which a position may miss the picture
 #define BLACK 16.0  // Y' of black, in 255ths
 #define LUMA_RANGE 219.0  // from there to white
@@ -72,7 +73,8 @@ vec4 colours(vec2 at) {
 vec4 channels(vec2 position, vec4 row0, vec4 row1) {
   vec2 at = vec2(dot(row0.xyz, vec3(position, 1.0)), dot(row1.xyz, vec3(position, 1.0)));
   vec2 size = vec2(textureSize(PLANE0, 0));
-  if (any(lessThan(at, vec2(-EDGE))) || any(greaterThan(at, size + EDGE))) return vec4(row0.w);
+  bool inside = all(greaterThanEqual(at, vec2(-EDGE))) && all(lessThanEqual(at, vec2(size + EDGE)));
+  if (!inside) return vec4(row0.w);  // so is what is no number
   vec4 v = colours(at).ORDER;
 #if GRAY
   v = vec4(dot(v.rgb, vec3(0.299, 0.587, 0.114)));
@@ -80,13 +82,21 @@ vec4 channels(vec2 position, vec4 row0, vec4 row1) {
   return v;
 }
 
+#if ANTIALIAS
+// How many colours are needed along a tensor pixel's side, by the vector from one to the next.
+int samples(vec2 side) {
+  float count = ceil(length(side) - EDGE);
+  return count <= float(MOST_SAMPLES) ? max(int(count), 1) : MOST_SAMPLES;
+}
+#endif
+
 void main() {
   int pixel = PIXEL_INVOCATION;
   if (pixel >= OUT_PIXELS) return;
   vec2 corner = vec2(pixel % OUT_W, pixel / OUT_W);
   vec4 row0 = LOAD(TRANSFORM, 0), row1 = LOAD(TRANSFORM, 1);
 #if ANTIALIAS
-  int along = int(row1.w) % 256, across = int(row1.w) / 256;
+  int along = samples(vec2(row0.x, row1.x)), across = samples(vec2(row0.y, row1.y));
   vec4 v = vec4(0.0);
   for (int j = 0; j < across; j++) {
     for (int i = 0; i < along; i++) {

@@ -145,6 +145,12 @@ class ImageTransform:
         return picture_transform(shape, dtype.name, interpreter.metadata.inputs[place])
 
     @property
+    def has_region(self) -> bool:
+        """Whether it shows something else than the whole picture, stretched."""
+        where = self.roi, self.rotation, self.fit, self.matrix, self.flip_x, self.flip_y
+        return where != (None, 0, "stretch", None, False, False)
+
+    @property
     def depth(self) -> int:
         """The number of the tensor's channels."""
         return CHANNELS[self.channels]

@@ -229,6 +229,7 @@ class Picture:
             "LUMA_RED": red,
             "LUMA_BLUE": blue,
             "ANTIALIAS": int(self.antialias),
+            "MOST_SAMPLES": MOST_SAMPLES,
             **edge.quantization(),
         }
         if edge.tensor.dtype in BYTE_LIMITS:

@@ -27,6 +27,9 @@ from gles_delegate.planning.ports import Edge, Elements, Picture, Pixels, Port
 
 Layout: TypeAlias = Literal["bhwc", "phwc4"]
 
+REGION_BYTES = 24
+"""Of the matrix of a region."""
+
 _FORMATS = {gl_names.RGBA8: "RGBA8", gl_names.R32F: "R32F", gl_names.RGBA16F: "RGBA16F"}
 
 
@@ -41,13 +44,15 @@ class BoundBuffer(Allocation):
 class SampledTextures:
     """GL names of an app's textures, and the parameters of glsl/image_in.glsl, four texels.
 
-    `parameters_of` gives those of another transform, of the same port.
+    `parameters_of` gives those of another transform, of the same port. `region` holds the matrix
+    that takes the place of theirs, two rows of three float32.
     """
 
     names: tuple[int, ...]
     parameters: Array
     watches: tuple[Watch, ...]
     parameters_of: Callable[[ImageTransform], Array]
+    region: BoundBuffer | None
 
 
 @dataclass(frozen=True)
@@ -111,20 +116,44 @@ class BufferBinding:
 
 @dataclass(frozen=True)
 class TextureBinding:
-    """Textures to sample an input from, or one to write an output to."""
+    """Textures to sample an input from, or one to write an output to.
+
+    Attributes:
+        region: A buffer with the matrix of the transform, or None; from `region_offset` on.
+    """
 
     textures: tuple[Any, ...]
     transform: ImageTransform | ImageOutput | None
+    region: Any = None
+    region_offset: int = 0
 
     @staticmethod
-    def of(texture: Any, transform: ImageTransform | ImageOutput | None) -> TextureBinding:
+    def of(
+        texture: Any,
+        transform: ImageTransform | ImageOutput | None,
+        region: Any = None,
+        region_offset: int = 0,
+    ) -> TextureBinding:
         """Make it from one texture or a sequence of planes."""
         textures = tuple(texture) if isinstance(texture, Sequence) else (texture,)
         if not 1 <= len(textures) <= MAX_TEXTURES:
             raise ValueError(f"expected a texture, or two or three planes, found {len(textures)}")
         if not isinstance(transform, ImageTransform | ImageOutput | None):
             raise TypeError(f"expected an ImageTransform or ImageOutput, found {transform!r}")
-        return TextureBinding(textures, transform)
+        if region is not None and transform is not None:
+            if not isinstance(transform, ImageTransform):
+                raise ValueError(f"a region is for an input, found {transform} for an output")
+            if transform.has_region:
+                raise ValueError(
+                    "region takes the place of roi, rotation, fit, matrix, flip_x and flip_y: "
+                    f"leave them out of the transform, found {transform}"
+                )
+        if region_offset < 0 or region_offset % 4 or (region_offset and region is None):
+            raise ValueError(
+                "region_offset must be a multiple of 4 and not negative, and comes with a region, "
+                f"found {region_offset}"
+            )
+        return TextureBinding(textures, transform, region, region_offset)
 
     def shows_the_same(self, other: Binding | None) -> bool:
         """Whether the two differ in no more than `SampledTextures.parameters`."""
@@ -135,9 +164,11 @@ class TextureBinding:
             Picture.of(t, len(self.textures), False) if isinstance(t, ImageTransform) else None
             for t in transforms
         }
-        same = all(
+        same = self.region_offset == other.region_offset and all(
             a is b or (isinstance(a, int) and a == b)
-            for a, b in zip(self.textures, other.textures, strict=True)
+            for a, b in zip(
+                (*self.textures, self.region), (*other.textures, other.region), strict=True
+            )
         )
         return same and len(kinds) == 1 and None not in kinds
 
@@ -180,17 +211,32 @@ class TextureBinding:
             parameters = np.zeros((4, 4), np.float32)
             parameters[:2, :3] = transform.affine(picture, (height, width))
             parameters[0, 3] = transform.padding
-            along, across = transform.samples(picture, (height, width))
-            parameters[1, 3] = along + across * 256
             parameters[2:, :channels] = transform.scaling(tensor.dtype, quantization)
             return parameters
 
         port = Picture.of(transform, len(levels), len(levels) == levels[0].components == 1)
         names = tuple(level.name for level in levels)
-        watches = self._watches(levels, edge, gpu)
-        return port, SampledTextures(names, parameters_of(transform), watches, parameters_of)
+        region = None if self.region is None else self._region(edge, gpu)
+        watches = self._watches(levels, edge, gpu) + (region.watches if region else ())
+        parameters = parameters_of(transform)
+        return port, SampledTextures(names, parameters, watches, parameters_of, region)
+
+    def _region(self, edge: Edge, gpu: GpuContext) -> BoundBuffer:
+        name, size = buffer_size(gpu, self.region)
+        end = self.region_offset + REGION_BYTES
+        if size < end:
+            raise ValueError(
+                f"cannot take the region of {_described(edge)} from a buffer: expected "
+                f"{REGION_BYTES} bytes (2 x 3 of float32) from byte {self.region_offset} on, found "
+                f"{max(size - self.region_offset, 0)}"
+            )
+        to = f"the region of {_described(edge)}"
+        watch = BufferWatch(gpu, self.region, name, end, to)
+        return BoundBuffer(name, self.region_offset, REGION_BYTES, (watch,))
 
     def _written(self, edge: Edge, gpu: GpuContext) -> tuple[Port, Resource]:
+        if self.region is not None:
+            raise ValueError(f"a region is for an input, found the output {_described(edge)}")
         output = self._transform(ImageOutput, "ImageOutput, for an output")
         if len(self.textures) != 1:
             raise ValueError(f"expected one texture for an output, found {len(self.textures)}")

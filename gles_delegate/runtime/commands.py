@@ -24,7 +24,13 @@ from gles_delegate.gl.sync import Stopwatch
 from gles_delegate.gl.texture import TexelTexture
 from gles_delegate.planning.memory import Allocation
 from gles_delegate.planning.plan import Plan
-from gles_delegate.runtime.binding import BoundBuffer, Resource, SampledTextures, WrittenTexture
+from gles_delegate.runtime.binding import (
+    REGION_BYTES,
+    BoundBuffer,
+    Resource,
+    SampledTextures,
+    WrittenTexture,
+)
 from gles_delegate.runtime.buffers import Places
 from gles_delegate.shaders.assembly import SIZES
 from gles_delegate.shaders.source import Source
@@ -193,6 +199,11 @@ class Recorder:
                 target = places.view(value)
                 source = (resource.buffer, resource.offset)
                 yield from self.copy(*source, target.name, target.offset, resource.size)
+            elif isinstance(resource, SampledTextures) and (region := resource.region):
+                parameters, row = places.view(value), REGION_BYTES // 2
+                for i in range(2):
+                    start, at = region.offset + i * row, parameters.offset + i * 16
+                    yield from self.copy(region.buffer, start, parameters.name, at, row)
 
     def _dispatch(self, places: Places) -> Iterator[Call]:
         allocations = self._plan.allocations

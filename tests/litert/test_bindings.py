@@ -10,6 +10,7 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 
 import gles_delegate as gd
+from tests.gl.test_binding import PICTURE, negated
 from tests.litert.test_mixed import ALL
 from tests.litert.test_variables import cells
 from tests.support.app import App
@@ -49,6 +50,19 @@ def test_in_litert_s_own_interpreter(app: App) -> None:
     interpreter.resize_tensor_input(0, (4, 5))
     with pytest.raises(RuntimeError, match=r"expected 80 bytes .* found 60"):
         interpreter.allocate_tensors()
+
+
+def test_a_region_from_a_buffer_in_litert(app: App) -> None:
+    content = negated((1, 9, 11, 3))
+    closed(app, gd.GpuDelegate(context=app.egl, model=content))
+    matrix = np.array([[1.2, 0.3, -4], [-0.2, 0.9, 6]], np.float32)
+    texture, region = app.texture(PICTURE), app.buffer(matrix)
+    app.delegate.bind_texture_to_tensor(0, texture, region=region)
+    interpreter = LiteRt(model_content=content, experimental_delegates=[app.delegate])
+    interpreter.allocate_tensors()
+    interpreter.invoke()
+    expected = -gd.ImageTransform(matrix=matrix.tolist()).apply(PICTURE, (9, 11))
+    np.testing.assert_allclose(interpreter.get_tensor(1), expected, atol=1e-4)
 
 
 def test_litert_never_shows_an_earlier_result(app: App) -> None:
