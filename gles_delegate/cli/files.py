@@ -15,6 +15,7 @@ from gles_delegate.image.pictures import PICTURES, as_tensor, picture_mode
 from gles_delegate.image.transform import picture_transform
 from gles_delegate.model.graph import Array, Graph, Tensor
 from gles_delegate.model.metadata import read_metadata
+from gles_delegate.vision import palette
 
 
 def load_inputs(
@@ -151,24 +152,11 @@ def class_numbers(array: Array, tensor: Tensor, labels: Sequence[str]) -> Array 
     return numbers if 0 <= numbers.min() <= numbers.max() < 256 else None
 
 
-def class_palette() -> Array:
-    """A colour for each of 256 classes, uint8 [256, 3]; class 0 is black.
-
-    Three bits of the class at a time go to red, green and blue, from their highest bit down, as
-    in the PASCAL VOC development kit (VOClabelcolormap.m).
-    """
-    classes = np.arange(256)[:, None]
-    colours = np.zeros((256, 3), np.uint8)
-    for bit in range(8):
-        colours |= (((classes >> (3 * bit + np.arange(3))) & 1) << (7 - bit)).astype(np.uint8)
-    return colours
-
-
 def save_output(path: Path, array: Array, tensor: Tensor, labels: Sequence[str] = ()) -> None:
     """Write an output; as a picture, uint8 as it is and real numbers of 0 to 1.
 
-    An output that segments becomes a picture with a colour for each class; its PNG has the numbers
-    of the classes, and a palette.
+    An output that segments becomes a picture with a colour for each class, black for the first;
+    its PNG has the numbers of the classes, and a palette.
     """
     if path.suffix == ".npy":
         np.save(path, array)
@@ -176,7 +164,7 @@ def save_output(path: Path, array: Array, tensor: Tensor, labels: Sequence[str] 
     classes = class_numbers(array, tensor, labels)
     if classes is not None and classes.max() < 256:
         picture = Image.fromarray(classes.astype(np.uint8), "P")
-        picture.putpalette(class_palette().tobytes())
+        picture.putpalette(np.array([(0, 0, 0), *palette(256)[1:]], np.uint8).tobytes())
         (picture if path.suffix.lower() == ".png" else picture.convert("RGB")).save(path)
         return
     mode = picture_mode(array.shape)

@@ -18,6 +18,7 @@ from PIL import Image
 from gles_delegate.cli import common, files
 from gles_delegate.model.dtypes import SCHEMA_NUMBERS
 from gles_delegate.model.graph import Array, Graph, Quantization, Tensor
+from gles_delegate.vision import palette
 from tests.support.command import call, call_json, picture_model, saved
 from tests.support.example import EXAMPLES
 from tests.support.small import small_model, with_a_detour
@@ -305,9 +306,9 @@ def test_an_output_that_segments_becomes_a_mask(
         files.save_output(tmp_path / name, array, tensor, labels)
     with Image.open(tmp_path / "out.png") as mask, Image.open(tmp_path / "out.bmp") as colours:
         assert np.array_equal(np.asarray(mask), CLASSES)
-        palette = np.array([(0, 0, 0), (128, 0, 0), (0, 128, 0)])  # PASCAL VOC's first
-        assert np.array_equal(np.asarray(mask.convert("RGB")), palette[CLASSES])
-        assert np.array_equal(np.asarray(colours), palette[CLASSES])
+        expected = np.array([(0, 0, 0), *palette(3)[1:]])[CLASSES]
+        assert np.array_equal(np.asarray(mask.convert("RGB")), expected)
+        assert np.array_equal(np.asarray(colours), expected)
 
 
 def test_pictures_stay_pictures(tmp_path: Path) -> None:
