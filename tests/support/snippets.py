@@ -280,21 +280,22 @@ def _(names: Names) -> None:
 
 def check_porting(names: Names) -> None:
     assert len(names["best"]) == 5
-    assert len(names["found"]) == (468 if isinstance(names["found"], np.ndarray) else 1)
-    assert names["mesh"].shape == (468, 3)
-    assert np.ptp(names["mesh"][:, 0]) > 50
+    assert names["mesh"].points.shape == (468, 3)
+    assert np.ptp(names["mesh"].points[:, 0]) > 50
 
 
-@before("docs/porting.md", "from gles_delegate.vision import landmarks_in_picture")
+@before("docs/porting.md", "from gles_delegate.vision import FACE\n")
 def _(names: Names) -> None:
     import moderngl
+
+    from gles_delegate.vision import FACE
 
     (face,) = names["found"]
     assert abs(face.box[0] + face.box[2] - 1) < 0.2
     names["ctx"] = moderngl.create_context(standalone=True, backend="egl")
     names["frame"] = names["ctx"].texture((1280, 720), 4)
     names["camera"] = [picture(1280, 720).tobytes()] * 2
-    names["mesh"] = np.random.default_rng(0).random((468, 3)) * 300 + 200
+    names["region"] = FACE.detected.of_detection(face, (720, 1280))
 
 
 def check_classes(scores: Any) -> None:

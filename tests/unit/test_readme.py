@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import gles_delegate as gd
+from gles_delegate import vision
 from gles_delegate.gl.libegl import DEBIAN_PACKAGES
 
 ROOT = Path(__file__).parents[2]
@@ -52,3 +53,13 @@ def test_the_debian_packages_are_those_of_setup_and_errors() -> None:
 def test_the_debian_packages_are_those_of_the_container(name: str) -> None:
     text = (ROOT / "examples" / "container" / name).read_text("utf-8")
     assert DEBIAN_PACKAGES in " ".join(text.split())
+
+
+def test_what_programs_are_ported_to_is_there() -> None:
+    table = re.findall(r"^\|[^|]+\|([^|]+)\|$", (ROOT / "docs/porting.md").read_text("utf-8"), re.M)
+    named = {name for cell in table for name in re.findall(r"`([A-Za-z_]{4,})`", cell)}
+    places = (gd, vision, gd.Interpreter, gd.Invocation, vision.Detector, vision.Landmarks)
+    there = {name for place in places for name in dir(place)}
+    there |= {field.name for kind in (vision.Detector, vision.Tracker) for field in fields(kind)}
+    assert len(named) > 25
+    assert named - there - {"await", "refine_landmarks"} == set()
