@@ -62,7 +62,8 @@ def draw_graphs(graphs: Mapping[str, tuple[Graph, DelegationReport]]) -> str:
         items = [item for layer in layers for item in layer]
         west = min((item.x - item.half for item in items), default=0.0)
         east = max((item.x + item.half for item in items), default=0.0)
-        summary = f"{report.summary}; orange: on the CPU, the tooltip says why"
+        cpu = "" if report.fully_delegated else "; orange: on the CPU, the tooltip says why"
+        summary = report.summary + cpu
         wide = max(east - west, 6.5 * len(title), 6.0 * len(summary))
         group = Svg.SubElement(root, "g", transform=f"translate({left:g} {MARGIN:g})")
         _text(group, wide / 2, 12, title, **{"font-size": "14", "font-weight": "bold"})
