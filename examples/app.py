@@ -53,9 +53,12 @@ def parser(text: str, *, frames: bool = True, **models: str) -> argparse.Argumen
 
 @ending_in_a_sentence()
 def run(
-    arguments: argparse.Namespace, make: Callable[[App], Seer], source: Source | None = None
+    arguments: argparse.Namespace,
+    make: Callable[[App], Seer],
+    source: Source | None = None,
+    scale: int = 1,
 ) -> None:
-    """Show what `make` makes of frames, and print how long it took."""
+    """Show what `make` makes of frames, `scale` times as large, and print how long it took."""
     options = ShowOptions(
         title="gles_delegate",
         headless=arguments.headless,
@@ -64,6 +67,7 @@ def run(
         overlay=arguments.timings,
         frames=arguments.frames,
         cache=arguments.cache,
+        scale=scale,
     )
     app = show(make, source or _source(arguments), options)
     where = "the GPU" if app.on_gpu else "LiteRT's CPU"

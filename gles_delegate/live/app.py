@@ -148,6 +148,7 @@ class Network:
     def __init__(self, app: App, path: Path, name: str) -> None:
         self._app, self._path, self._name = app, path, name
         self.pictures: dict[int, ImageOutput] = {}
+        self._resized: Size | None = None
         self._gpu: _OnGpu | None = None
         self._cpu: _OnCpu | None = None
         self.metadata: Metadata = read_metadata(load_model(path))
@@ -172,6 +173,14 @@ class Network:
         """Height and width of the input."""
         _, height, width, *_ = self.inputs[self._picture]["shape"].tolist()
         return height, width
+
+    def resize(self, size: Size) -> None:
+        """Have the input take pictures of this height and width; changes `inputs` and `outputs`."""
+        if size == self.size:
+            return
+        self._resized = size
+        self._now.resize(self._picture, size)
+        self.inputs, self.outputs = self._now.inputs, self._now.outputs
 
     def __call__(
         self,
@@ -219,22 +228,16 @@ class Network:
     @property
     def _now(self) -> _OnGpu | _OnCpu:
         """Where it runs, made when it first does."""
+        is_new = (self._gpu if self._app.on_gpu else self._cpu) is None
+        found: _OnGpu | _OnCpu
         if self._app.on_gpu:
-            if self._gpu is None:
-                self._gpu = _OnGpu(self._app, self._path, self._name, self.pictures)
-            return self._gpu
-        if self._cpu is None:
-            self._cpu = _OnCpu(self._path, self.pictures)
-        return self._cpu
-
-    @staticmethod
-    def read(picture: Any) -> Array:
-        """An output picture as uint8 [height, width, 4], wherever it is."""
-        if not isinstance(picture, np.ndarray):
-            from gles_delegate.live.painter import read_texture
-
-            return read_texture(picture)
-        found: Array = (picture.clip(0, 1) * 255 + 0.5).astype(np.uint8)
+            self._gpu = self._gpu or _OnGpu(self._app, self._path, self._name, self.pictures)
+            found = self._gpu
+        else:
+            self._cpu = self._cpu or _OnCpu(self._path, self.pictures)
+            found = self._cpu
+        if is_new and self._resized is not None:
+            found.resize(self._picture, self._resized)
         return found
 
     @cached_property
@@ -267,6 +270,16 @@ class _OnGpu:
         self.inputs = self._interpreter.get_input_details()
         self.outputs = self._interpreter.get_output_details()
         self._pictures: dict[int, moderngl.Texture] = {}
+
+    def resize(self, picture: int, size: Size) -> None:
+        self._interpreter.resize_tensor_input(*_resized(self.inputs[picture], size))
+        for place, texture in self._pictures.items():
+            self._delegate.unbind(self.outputs[place]["index"])
+            texture.release()
+        self._pictures.clear()
+        self._interpreter.allocate_tensors()
+        self.inputs = self._interpreter.get_input_details()
+        self.outputs = self._interpreter.get_output_details()
 
     def look(self, picture: int, frame: Frame, transform: ImageTransform) -> None:
         index = self.inputs[picture]["index"]
@@ -317,6 +330,12 @@ class _OnCpu:
         self.inputs = self._interpreter.get_input_details()
         self.outputs = self._interpreter.get_output_details()
 
+    def resize(self, picture: int, size: Size) -> None:
+        self._interpreter.resize_tensor_input(*_resized(self.inputs[picture], size))
+        self._interpreter.allocate_tensors()
+        self.inputs = self._interpreter.get_input_details()
+        self.outputs = self._interpreter.get_output_details()
+
     def look(self, picture: int, frame: Frame, transform: ImageTransform) -> None:
         details = self.inputs[picture]
         shape, dtype = tuple(details["shape"].tolist()), np.dtype(details["dtype"]).name
@@ -334,6 +353,12 @@ class _OnCpu:
         ]
 
 
+def _resized(details: Mapping[str, Any], size: Size) -> tuple[int, list[int]]:
+    """The index of an input, and its shape for pictures of this height and width."""
+    batch, _, _, *depth = details["shape"].tolist()
+    return details["index"], [batch, *size, *depth]
+
+
 def _found(array: Array, details: Mapping[str, Any], output: ImageOutput | None) -> Array:
     """The numbers that an output stands for, or the picture of them."""
     scale, zero_point = details["quantization"]
@@ -348,13 +373,16 @@ class Canvas:
         drawing: Shapes and text; see there.
     """
 
-    def __init__(self, frame: Frame, painter: Painter | None) -> None:
-        self.drawing = Drawing(frame.size)
+    def __init__(self, frame: Frame, painter: Painter | None, size: Size) -> None:
+        self.drawing = Drawing(size)
         self._painter = painter
         if painter is not None and frame.texture is not None:
             painter.begin(frame.texture)
-        else:
+        elif size == frame.size:
             self._pixels = frame.pixels[..., :3]
+        else:
+            picture = Image.fromarray(frame.pixels).convert("RGB")
+            self._pixels = np.asarray(picture.resize(size[::-1]))
 
     def layer(self, layer: Layer) -> None:
         """Lay it over the frame and what lies there."""

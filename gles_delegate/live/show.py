@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from gles_delegate.errors import ContextError
 from gles_delegate.gl.egl import EglContext
+from gles_delegate.image.transform import Size
 from gles_delegate.live.app import App, Canvas, Frame
 from gles_delegate.live.sources import Recording, Source
 from gles_delegate.vision.drawing import text_extent
@@ -44,6 +45,7 @@ class ShowOptions:
         overlay: Show the timings, until the key T is pressed.
         frames: End after as many; None: with the source.
         cache: A folder for compiled shaders.
+        scale: Times the size of the frames at which they are drawn, shown and written.
     """
 
     title: str = "gles_delegate"
@@ -53,6 +55,7 @@ class ShowOptions:
     overlay: bool = False
     frames: int | None = None
     cache: Path | None = None
+    scale: int = 1
 
 
 def show(make: Callable[[App], Seer], source: Source, options: ShowOptions) -> App:
@@ -76,10 +79,11 @@ def show(make: Callable[[App], Seer], source: Source, options: ShowOptions) -> A
     with ExitStack() as stack:
         stack.callback(source.close)
         window, ctx, painter = None, None, None
+        size = (options.scale * source.size[0], options.scale * source.size[1])
         if not options.headless:
             from gles_delegate.live.window import Window
 
-            window = Window(options.title, source.size)
+            window = Window(options.title, size)
             stack.callback(window.close)
             ctx = window.ctx
         else:
@@ -87,16 +91,16 @@ def show(make: Callable[[App], Seer], source: Source, options: ShowOptions) -> A
         if ctx is not None:
             from gles_delegate.live.painter import Painter
 
-            painter = Painter(ctx, source.size)
+            painter = Painter(ctx, size)
         app = App(ctx, cache=options.cache)
         stack.callback(app.close)
         app.on_gpu = ctx is not None and not options.cpu
-        loop = _Loop(app, source, window, painter, options)
+        loop = _Loop(app, source, size, window, painter, options)
         app.progress = loop.compiling
         seer = make(app)
         if options.output is not None:
             rate = source.rate or 30
-            loop.recording = stack.enter_context(Recording(options.output, source.size, rate))
+            loop.recording = stack.enter_context(Recording(options.output, size, rate))
         loop.run(seer)
         return app
 
@@ -118,12 +122,13 @@ class _Loop:
         self,
         app: App,
         source: Source,
+        size: Size,
         window: Window | None,
         painter: Painter | None,
         options: ShowOptions,
     ) -> None:
         self._app, self._source, self._window, self._options = app, source, window, options
-        self._painter = painter
+        self._size, self._painter = size, painter
         height, width = source.size
         self._texture = app.ctx.texture((width, height), 4) if app.ctx is not None else None
         self._start = time.perf_counter()
@@ -159,7 +164,7 @@ class _Loop:
             if self._texture is not None:
                 self._texture.write(pixels)
         frame = Frame(pixels, self._texture, time.perf_counter() - self._start)
-        canvas = Canvas(frame, self._painter)
+        canvas = Canvas(frame, self._painter, self._size)
         seer(frame, canvas)
         if self._overlay:
             self._draw_timings(canvas)

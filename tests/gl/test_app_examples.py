@@ -262,6 +262,34 @@ def test_bodies(example: str, detector: str, landmarks: str, tmp_path: Path, mod
     assert not changed[:, 400:].any()
 
 
+@pytest.mark.parametrize("extra", [[], ["--cpu"]])
+def test_upscale(extra: list[str], tmp_path: Path, real_picture: Callable[[str], Path]) -> None:
+    """In one piece and in tiles the same as the picture that was halved."""
+    with Image.open(real_picture("parrot.jpg")) as picture:
+        truth = picture.convert("RGB").crop((0, 0, 360, 480))
+    small, output = tmp_path / "small.png", tmp_path / "o.png"
+    truth.resize((180, 240), Image.Resampling.BICUBIC).save(small)
+    result = shown("upscale.py", *extra, picture=small, output=output).astype(int)
+    bicubic = Image.open(small).resize(truth.size, Image.Resampling.BICUBIC)
+    errors = [((a - np.asarray(truth).astype(int)) ** 2).mean() for a in (result, bicubic)]
+    assert errors[0] < 0.9 * errors[1]
+
+
+def test_large_pictures_are_doubled_in_tiles(tmp_path: Path) -> None:
+    import skimage.data
+
+    cat = skimage.data.chelsea()
+    large = np.tile(cat, (4, 3, 1))[:1100, :1000]
+    Image.fromarray(large).save(tmp_path / "large.png")
+    Image.fromarray(large[:300, :451]).save(tmp_path / "small.png")
+    in_tiles, whole = (
+        shown("upscale.py", picture=tmp_path / f"{name}.png", output=tmp_path / "o.png")
+        for name in ("large", "small")
+    )
+    assert in_tiles.shape == (2200, 2000, 3)
+    assert np.abs(in_tiles[:580, :880].astype(int) - whole[:580, :880]).max() <= 1
+
+
 def test_sound(tmp_path: Path, model: Model) -> None:
     """A dial tone, then silence."""
     rate = 22050
