@@ -6,11 +6,17 @@ bin := .venv/bin
 windows := xauth xvfb libdbus-1-3 libfontconfig1 libharfbuzz0b libxcb-cursor0 libxcb-icccm4 \
 	libxcb-keysyms1 libxcb-shape0 libxkbcommon-x11-0
 
-.PHONY: demo test test-all fuzz attack test-drivers test-gpus test-litert test-systems benchmark lint \
+.PHONY: demo gallery test test-all fuzz attack test-drivers test-gpus test-litert test-systems benchmark lint \
 	docs wheel clean debian
 
 demo: .venv/.with-examples
 	$(bin)/python examples/demo.py
+
+# The pictures of docs/gallery.md: make gallery MODELS=FOLDER PICTURES=FOLDER
+MODELS = ../shared/models
+PICTURES = ../shared/images
+gallery: .venv/.with-test
+	$(bin)/python tools/gallery $(MODELS) $(PICTURES)
 
 # One process for each processor, each with tests that follow one another in a module.
 pytest := $(bin)/pytest -n auto --dist worksteal

@@ -21,14 +21,13 @@ from gles_delegate.vision import (
     FACE,
     FACE_EDGES,
     LEFT_EYE_REGION,
-    LEFT_IRIS,
     RIGHT_EYE_REGION,
-    RIGHT_IRIS,
     RegionRule,
     with_irises,
 )
 
-POINTS, LINES, IRIS = (90, 220, 255), (255, 255, 255), (255, 220, 0)
+POINTS, LINES, IRIS = (0, 255, 200), (255, 255, 255), (255, 220, 0)
+CIRCLE = [(i, (i + 1) % 32) for i in range(32)]
 
 
 def mesher(networks: App, arguments: Namespace) -> Seer:
@@ -47,12 +46,21 @@ def mesher(networks: App, arguments: Namespace) -> Seer:
                 left = eye(iris, frame, mesh, LEFT_EYE_REGION, mirrored=True)
                 mesh = with_irises(mesh[:468], right, left)
             unit = max(0.6, np.ptp(mesh[:, 0]) / 200)
-            drawing.points(mesh[:468], POINTS, 1.5 * unit)
-            drawing.lines(mesh, FACE_EDGES, LINES, unit)
-            if len(mesh) > 468:
-                drawing.lines(mesh, RIGHT_IRIS + LEFT_IRIS, IRIS, 1.5 * unit)
+            drawing.points(mesh[:468], POINTS, 2.5 * unit)
+            drawing.lines(mesh, FACE_EDGES, LINES, 1.3 * unit)
+            for iris_points in (mesh[468:473], mesh[473:478]):
+                if len(iris_points):
+                    drawing.lines(circle(iris_points), CIRCLE, IRIS, 1.5 * unit)
 
     return see
+
+
+def circle(iris: np.ndarray) -> np.ndarray:
+    """32 points around the centre of an iris, which is its first point of five."""
+    centre, rim = iris[0, :2], iris[1:, :2]
+    angles = np.linspace(0, 2 * np.pi, len(CIRCLE), endpoint=False)
+    radius = np.linalg.norm(rim - centre, axis=1).mean()
+    return centre + radius * np.column_stack([np.cos(angles), np.sin(angles)])
 
 
 def eye(

@@ -240,6 +240,16 @@ class Network:
             found.resize(self._picture, self._resized)
         return found
 
+    @staticmethod
+    def read(picture: Any) -> Array:
+        """An output picture as uint8 [height, width, 4], wherever it is."""
+        if not isinstance(picture, np.ndarray):
+            from gles_delegate.live.painter import read_texture
+
+            return read_texture(picture)
+        found: Array = (picture.clip(0, 1) * 255 + 0.5).astype(np.uint8)
+        return found
+
     @cached_property
     def _picture(self) -> int:
         for place, details in enumerate(self.inputs):
