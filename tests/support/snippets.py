@@ -239,6 +239,23 @@ def _(names: Names) -> None:
     checks.append(lambda: check_drawn(names["ctx"].framebuffer([names["mask"]])))
 
 
+@before("docs/camera-app.md", "from pathlib import Path")
+def _(names: Names) -> None:
+    from tests.support.example import read_video, write_video
+
+    write_video(Path("video.mp4"), picture(320, 200)[..., :3])
+
+    def check() -> None:
+        assert [*names["app"].timings.milliseconds] == [
+            "read", "selfie_segmenter", "draw", "write", "frame",
+        ]  # fmt: skip
+        frames = read_video(Path("out.mp4"))
+        assert len(frames) == 3
+        assert np.ptp(frames[0], axis=(0, 1)).max() > 50
+
+    names["checks"] = [check]
+
+
 @before("docs/first-hour.md", "import numpy")
 def _(names: Names) -> None:
     from PIL import Image
