@@ -338,6 +338,28 @@ def _(names: Names) -> None:
     )
 
 
+@before("docs/camera.md", "region = ctx.buffer")
+def _(names: Names) -> None:
+    from gles_delegate import GpuDelegate, ImageTransform, Interpreter
+    from tests.gl.test_regions import detector
+
+    names |= {"seen": 1, "matrix": 6, "crop": 0}
+    models = ("detector", "find", detector()), ("landmarks", "track", negative((9, 11), 3))
+    for delegate, model, content in models:
+        names[delegate] = GpuDelegate(context=names["ctx"])
+        names[model] = Interpreter(model_content=content, experimental_delegates=[names[delegate]])
+        names[model].allocate_tensors()
+
+    def check() -> None:
+        rows = names["find"].get_tensor(names["matrix"]).reshape(2, 3).tolist()
+        transform = ImageTransform(matrix=rows, antialias=True)
+        expected = -transform.apply(picture(1280, 720), (9, 11))
+        np.testing.assert_allclose(names["track"].get_tensor(1), expected, atol=1e-4)
+        assert np.ptp(expected) > 0.1
+
+    names["checks"].append(check)
+
+
 @before("docs/camera.md", "beside = gd.EglContext")
 def _(names: Names) -> None:
     names["run"] = None
