@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -14,13 +15,16 @@ from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.program import Program
 from gles_delegate.planning import resizing
 from gles_delegate.planning.plan import Plan
-from tests.litert.test_ops import INSIDE, as_param, check
-from tests.op_table import Case
+from tests.litert.test_ops import as_param, check
+from tests.op_table import CASES, Case, sample
 from tests.support.oracle import assert_close, litert_interpreter, run
 from tests.support.sketch import Sketch
 
 SIZES = ((48, 40), (33, 56), (40, 33), (49, 40), (41, 44), (48, 40), (33, 56))
 """Of two that come again. All have the same register tiles."""
+
+
+SAMPLE = CASES if os.environ.get("GLES_DELEGATE_ALL") else sample(CASES, one_in=50)
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +96,8 @@ def test_sizes_after_the_second_compile_nothing(
             image = np.random.default_rng(size).standard_normal((1, *size, 3)).astype(np.float32)
             assert_close(run(interpreter, [image]), run(resized(reference, size), [image]))
         shares = delegate.gpu.limits.size_uniforms
-    assert counts[0] > counts[1] > 0
+    assert min(counts[:2]) > 0
+    assert counts[0] > counts[1] or not shares
     assert not any(counts[2 if shares else 5 :])
 
 
@@ -128,7 +133,7 @@ def test_a_program_that_failed_is_not_kept(
     assert_close(ours, run(litert_interpreter(network()), [image]))
 
 
-@pytest.mark.parametrize("case", list(map(as_param, INSIDE)))
+@pytest.mark.parametrize("case", list(map(as_param, SAMPLE)))
 def test_every_number_may_be_a_uniform(
     case: Case, context: gd.EglContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
