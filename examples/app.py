@@ -10,11 +10,13 @@ from imaging import ending_in_a_sentence, positive
 
 from gles_delegate.live import App, Camera, Frame, Picture, Seer, ShowOptions, Source, Video, show
 from gles_delegate.vision import (
+    Detector,
     LandmarkNetwork,
     Landmarks,
     Tracker,
     find_detector,
     read_detections,
+    ssd_anchors,
 )
 
 
@@ -93,21 +95,30 @@ class Follower:
         detector: A file of one of MediaPipe's detectors.
         landmarks: A file of the network that looks at what the detector found.
         kind: What this network's outputs mean.
+        finders: What the detector may be.
         most: The most objects. The detector runs while there are fewer.
     """
 
     def __init__(
-        self, networks: App, detector: Path, landmarks: Path, kind: LandmarkNetwork, most: int
+        self,
+        networks: App,
+        detector: Path,
+        landmarks: Path,
+        kind: LandmarkNetwork,
+        finders: tuple[Detector, ...],
+        most: int,
     ) -> None:
         self._detector, self._landmarks = networks.network(detector), networks.network(landmarks)
         outputs = [details["shape"].tolist() for details in self._detector.outputs]
         found = find_detector(self._detector.inputs[0]["shape"].tolist(), outputs)
-        if found is None or self._landmarks.size != kind.size:
+        if found not in finders or self._landmarks.size != kind.size:
+            wanted = " or ".join(str(_outputs(finder)) for finder in finders)
             raise ValueError(
-                f"expected a detector of MediaPipe's and a network of landmarks that sees "
+                f"expected a detector with outputs {wanted} and a network of landmarks that sees "
                 f"{kind.size[1]}x{kind.size[0]} pixels, found {detector} with outputs {outputs} "
                 f"and {landmarks}, which sees {self._landmarks.size[1]}x{self._landmarks.size[0]}"
             )
+        assert found is not None
         self._preset, self._kind = found, kind
         self._detector.transform = found.transform
         self._tracker = Tracker(kind, most)
@@ -128,3 +139,9 @@ class Follower:
         passed, self._seconds = frame.seconds - self._seconds, frame.seconds
         self._tracker = self._tracker.with_landmarks(found, max(passed, 1e-3))
         return [track.landmarks for track in self._tracker.objects if track.landmarks]
+
+
+def _outputs(detector: Detector) -> list[list[int]]:
+    """The shapes of a detector's outputs."""
+    count = len(ssd_anchors(detector.anchors))
+    return [[1, count, 4 + 2 * detector.key_points], [1, count, 1]]

@@ -19,6 +19,7 @@ from gles_delegate.live import App, Canvas, Frame, Network, Seer
 from gles_delegate.vision import (
     EYE,
     FACE,
+    FACE_DETECTOR,
     FACE_EDGES,
     LEFT_EYE_REGION,
     RIGHT_EYE_REGION,
@@ -33,7 +34,12 @@ CIRCLE = [(i, (i + 1) % 32) for i in range(32)]
 def mesher(networks: App, arguments: Namespace) -> Seer:
     """Points, contours and irises of each face."""
     faces = app.Follower(
-        networks, arguments.detector, arguments.landmarks, FACE, most=arguments.most
+        networks,
+        arguments.detector,
+        arguments.landmarks,
+        FACE,
+        (FACE_DETECTOR,),
+        most=arguments.most,
     )
     iris = networks.network(arguments.iris) if arguments.iris else None
 

@@ -12,7 +12,7 @@ import numpy as np
 from imaging import positive
 
 from gles_delegate.live import App, Canvas, Frame, Seer
-from gles_delegate.vision import HAND, HAND_EDGES
+from gles_delegate.vision import HAND, HAND_EDGES, PALM_DETECTOR
 
 COLOURS = {"left": (255, 140, 60), "right": (60, 220, 140)}
 
@@ -20,7 +20,12 @@ COLOURS = {"left": (255, 140, 60), "right": (60, 220, 140)}
 def fingers(networks: App, arguments: Namespace) -> Seer:
     """Lines along the fingers of each hand."""
     hands = app.Follower(
-        networks, arguments.detector, arguments.landmarks, HAND, most=arguments.most
+        networks,
+        arguments.detector,
+        arguments.landmarks,
+        HAND,
+        (PALM_DETECTOR,),
+        most=arguments.most,
     )
 
     def see(frame: Frame, canvas: Canvas) -> None:

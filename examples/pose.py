@@ -18,6 +18,8 @@ from gles_delegate.vision import (
     COCO_EDGES,
     MOVENET_INPUT,
     POSE,
+    POSE_DETECTOR,
+    POSE_DETECTOR_128,
     POSE_EDGES,
     POSENET_INPUT,
     Colour,
@@ -34,7 +36,14 @@ Edges = tuple[tuple[int, int], ...]
 
 def bodies(networks: App, arguments: Namespace) -> Seer:
     """MediaPipe's: 33 points, and a mask."""
-    people = app.Follower(networks, arguments.detector, arguments.model, POSE, most=1)
+    people = app.Follower(
+        networks,
+        arguments.detector,
+        arguments.model,
+        POSE,
+        (POSE_DETECTOR, POSE_DETECTOR_128),
+        most=1,
+    )
 
     def see(frame: Frame, canvas: Canvas) -> None:
         for body in people(frame):

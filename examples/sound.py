@@ -8,6 +8,7 @@ The network is YAMNet, or another one from 16 000 samples a second to scores of 
 
 from __future__ import annotations
 
+import os
 from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,6 +40,7 @@ HERTZ = (60, 7800)
 DECIBELS = 70
 """From black to the brightest colour."""
 GRADIENT = np.array([(4, 4, 20), (80, 18, 110), (215, 60, 80), (252, 170, 60), (252, 250, 190)])
+ALSA = "/usr/share/alsa/alsa.conf"
 
 
 class Sound:
@@ -51,6 +53,9 @@ class Sound:
     size, rate, count = SIZE, RATE / (COLUMNS * STEP), None
 
     def __init__(self, name: str, *, microphone: bool) -> None:
+        # PyAV's wheels have an ALSA that does not know where its settings are.
+        if microphone and Path(ALSA).exists():
+            os.environ.setdefault("ALSA_CONFIG_PATH", ALSA)
         kind, _, file = name.partition(":") if microphone else (None, "", name)
         try:
             self._container = av.open(file, format=kind)
@@ -104,12 +109,15 @@ def columns_of(samples: np.ndarray) -> np.ndarray:
 def listener(networks: App, arguments: Namespace, sound: Sound) -> Seer:
     """Scores of the last second for each frame, and the classes that were heard most."""
     network = networks.network(arguments.model)
-    length = int(np.prod(network.inputs[0]["shape"]))
+    shape = network.inputs[0]["shape"].tolist()
+    if len(network.inputs) != 1 or len(shape) > 2 or max(shape) < STEP:
+        raise ValueError(f"expected a network with one input, [samples], found {shape}")
+    length = max(shape)
     names = read_labels(arguments.labels) if arguments.labels else network.labels
     colours, history = palette(SHOWN), []
 
     def see(frame: Frame, canvas: Canvas) -> None:
-        waveform = sound.samples[-length:].reshape(network.inputs[0]["shape"])
+        waveform = sound.samples[-length:].reshape(shape)
         history.append(network.run({0: waveform})[0].reshape(-1))
         shown = np.array(history[-SIZE[1] // COLUMNS :])
         best = np.argsort(-shown.max(0), kind="stable")[:SHOWN]

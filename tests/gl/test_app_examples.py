@@ -226,6 +226,8 @@ def test_face_mesh(tmp_path: Path, model: Model, real_picture: Callable[[str], P
         assert not changed[:20].any()
     wrong = (*networks[::-1], "--picture", source, "--headless")
     assert "expected the outputs of a detector" in run("face_mesh.py", *wrong, status=1)
+    hands = (detector, model("hand_landmark_full"), "--picture", source, "--headless")
+    assert "expected a detector with outputs [[1, 2016, 18]" in run("hands.py", *hands, status=1)
 
 
 def test_face_mesh_in_a_video(
@@ -308,6 +310,8 @@ def test_sound(tmp_path: Path, model: Model) -> None:
     assert spectrogram[40, 1100] < 100  # high frequencies
     arguments = (model("yamnet"), "--sound", source.with_name("no.wav"), "--headless")
     assert "cannot open the sound" in run("sound.py", *arguments, status=1)
+    wrong = (model("selfie_segmenter"), "--sound", source, "--headless")
+    assert "expected a network with one input, [samples]" in run("sound.py", *wrong, status=1)
 
 
 ENLARGING = EXAMPLES / "models" / "super_resolution_x2.tflite"
