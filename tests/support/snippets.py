@@ -449,6 +449,21 @@ def _(names: Names) -> None:
     names["frames"] = [(names["pixels"], 1 / 30)] * 2
 
 
+@before("docs/vision.md", "from PIL import Image")
+def _(names: Names) -> None:
+    names["hand"] = np.random.default_rng(0).random((21, 3)) * (640, 480, 1)
+
+    def check() -> None:
+        from PIL import Image
+
+        drawn = names["painter"].pixels().astype(int)
+        assert np.ptp(drawn, axis=(0, 1)).min() > 200
+        with Image.open("hand.png") as picture:
+            assert np.abs(drawn - np.asarray(picture)).mean() < 3
+
+    names.setdefault("checks", []).append(check)
+
+
 @before("docs/vision.md", "from gles_delegate.vision import find_detector")
 def _(names: Names) -> None:
     names["outputs"] = names["run"]("detector", np.zeros((1, 128, 128, 3)))
