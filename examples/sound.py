@@ -18,7 +18,6 @@ import av
 import numpy as np
 from imaging import ending_in_a_sentence, read_labels
 
-from gles_delegate.image.transform import Size
 from gles_delegate.live import App, Canvas, Frame, Seer
 from gles_delegate.vision import palette
 
@@ -30,7 +29,7 @@ WINDOW = 1024
 """Samples of which a column is the spectrum."""
 COLUMNS = 30
 """Of the spectrogram that a frame adds: 0.48 seconds."""
-SIZE: Size = (720, 1260)
+SIZE = (720, 1260)
 ROWS = 440
 """Of the picture, for the spectrogram; the classes are below."""
 SHOWN = 7

@@ -7,14 +7,14 @@ import logging
 import sys
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from tqdm import tqdm
 
-from gles_delegate.errors import ContextError
+from gles_delegate.errors import ContextError, LiteRtError
 from gles_delegate.gl.egl import EglContext
 from gles_delegate.image.transform import Size
 from gles_delegate.live.app import App, Canvas, Frame
@@ -61,7 +61,8 @@ class ShowOptions:
 def show(make: Callable[[App], Seer], source: Source, options: ShowOptions) -> App:
     """Run an app until its source or its user ends it. Without EGL it runs on the CPU, and says so.
 
-    Keys: Q quits, G changes between GPU and CPU, T shows or hides the timings.
+    Keys: Q quits, G changes between GPU and CPU, T shows or hides the timings. Ctrl-C ends it, too,
+    and completes the file that is written.
 
     Args:
         make: Makes what sees and draws; called once, with the context current.
@@ -148,7 +149,8 @@ class _Loop:
         timings.is_exact = self._overlay or self._window is None
         # A picture stays in the window until it is closed.
         frames = self._options.frames or (None if self._window else self._source.count)
-        with tqdm(total=frames, unit="frame", disable=True if self._window else None) as bar:
+        bar = tqdm(total=frames, unit="frame", disable=True if self._window else None)
+        with bar, suppress(KeyboardInterrupt):
             for _ in itertools.count() if frames is None else range(frames):
                 if not self._step(seer):
                     return
@@ -164,8 +166,7 @@ class _Loop:
             if self._texture is not None:
                 self._texture.write(pixels)
         frame = Frame(pixels, self._texture, time.perf_counter() - self._start)
-        canvas = Canvas(frame, self._painter, self._size)
-        seer(frame, canvas)
+        canvas = self._seen(seer, frame)
         if self._overlay:
             self._draw_timings(canvas)
         with timings.measure("draw"):
@@ -176,6 +177,18 @@ class _Loop:
         again = self._present()
         timings.add("frame", 1000 * (time.perf_counter() - start))
         return again
+
+    def _seen(self, seer: Seer, frame: Frame) -> Canvas:
+        canvas = Canvas(frame, self._painter, self._size)
+        try:
+            seer(frame, canvas)
+        except LiteRtError as error:
+            if self._painter is None or self._app.on_gpu or self._options.cpu:
+                raise
+            logger.warning("networks stay on the GPU: %s", error)
+            self._app.on_gpu = True
+            return self._seen(seer, frame)
+        return canvas
 
     def _present(self) -> bool:
         """Show the frame; whether there is to be another one."""

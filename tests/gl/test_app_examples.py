@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
+import time
 import wave
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -145,6 +147,23 @@ def test_camera(tmp_path: Path) -> None:
     run("segment.py", BALL, *options)
     frames = read_video(output)
     assert [frame.shape for frame in frames] == [(48, 64, 3)] * 3
+
+
+def test_an_interrupt_completes_the_video(tmp_path: Path) -> None:
+    output = tmp_path / "o.mp4"
+    command = [sys.executable, str(EXAMPLES / "segment.py"), str(BALL), "--headless"]
+    command += ["--camera", FAKE_CAMERA + ",realtime", "--output", str(output)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as app:
+        while not output.exists() or not output.stat().st_size:
+            time.sleep(0.1)
+        time.sleep(1)
+        app.send_signal(signal.SIGINT)
+        printed, said = app.communicate(timeout=60)
+    assert app.returncode == 0, said
+    assert "networks on the GPU" in printed
+    assert read_video(output)
 
 
 def test_a_background_behind_a_person(
@@ -295,8 +314,8 @@ def test_large_pictures_are_doubled_in_tiles(tmp_path: Path) -> None:
 def test_sound(tmp_path: Path, model: Model) -> None:
     """A dial tone, then silence."""
     rate = 22050
-    time = np.arange(3 * rate) / rate
-    tone = np.sin(2 * np.pi * 440 * time) + np.sin(2 * np.pi * 350 * time)
+    seconds = np.arange(3 * rate) / rate
+    tone = np.sin(2 * np.pi * 440 * seconds) + np.sin(2 * np.pi * 350 * seconds)
     samples = np.concatenate([tone * 8000, np.zeros(rate)]).astype("<i2")
     source, output = tmp_path / "tone.wav", tmp_path / "o.png"
     with wave.open(str(source), "wb") as file:
@@ -397,3 +416,19 @@ class TestWindow:
         frame = pixels(output)
         assert np.abs(frame[:16, :60].astype(int) - (40, 90, 100)).max() > 60  # letters
         assert frame[140, 200, 2] > 130  # the mask, now from the CPU
+
+    def test_what_the_cpu_cannot_run_stays_on_the_gpu(
+        self, server: str, model: Model, real_picture: Callable[[str], Path]
+    ) -> None:
+        networks = (model("face_detection_front"), model("face_landmark_with_attention"))
+        command = [sys.executable, EXAMPLES / "face_mesh.py", *networks]
+        command += ["--picture", real_picture("face.jpg")]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        with subprocess.Popen(command, **pipes) as app:
+            with keyboard(server, "gles_delegate: [1-9][0-9]* frames a second") as press:
+                for _ in range(5):  # until the window has the focus
+                    press("g")
+                press("q", until=app)
+            printed, said = app.communicate(timeout=60)
+        assert "networks stay on the GPU: LiteRT's CPU kernels do not run" in said
+        assert "networks on the GPU" in printed
