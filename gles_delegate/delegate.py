@@ -48,9 +48,9 @@ class GpuDelegate(NotPickled, Closing):
             context that is current when a model is bound, whatever library made it; a GLX
             context needs glcontext.
         model: The path or the bytes of the model that LiteRT's interpreter is given.
-        progress: Called while the model is prepared, with the number of compiled programs and
-            that of all. Its calls of the delegate or the interpreter raise DelegateError, where
-            they need the GPU.
+        progress: Called while programs compile, with the number of those that are ready, and of
+            all that were missing. Its calls of the delegate or the interpreter raise
+            DelegateError, where they need the GPU.
 
     Raises:
         ValueError: The options and the context exclude each other.

@@ -91,6 +91,8 @@ class Programs:
         """
         taken = {source.text: self._shared[source.text] for source in sources}
         missing = [shared for shared in taken.values() if not shared.ready]
+        if not missing:
+            return
         report, total = progress or (lambda done, total: None), len(missing)
 
         def try_out(shared: _Shared) -> None:
@@ -106,8 +108,7 @@ class Programs:
             for done, job in enumerate(jobs):
                 report(done, total)
                 job()
-            if jobs:
-                report(total, total)
+            report(total, total)
         for text, shared in taken.items():
             is_new = not (shared.ready or shared.program.is_from_binary)
             binary = shared.program.binary() if store and is_new else b""

@@ -86,13 +86,16 @@ def test_sizes_after_the_second_compile_nothing(
 ) -> None:
     content = network()
     counts: list[int] = []
+    told: list[tuple[int, int]] = []
     reference = litert_interpreter(content)
-    with gd.GpuDelegate(context=context) as delegate:
+    with gd.GpuDelegate(context=context, progress=lambda *now: told.append(now)) as delegate:
         interpreter = gd.Interpreter(model_content=content, experimental_delegates=[delegate])
         for size in SIZES:
             compiled.clear()
+            told.clear()
             resized(interpreter, size)
             counts.append(len(compiled))
+            assert told[-1:] == [(counts[-1], counts[-1])] * (counts[-1] > 0)
             image = np.random.default_rng(size).standard_normal((1, *size, 3)).astype(np.float32)
             assert_close(run(interpreter, [image]), run(resized(reference, size), [image]))
         shares = delegate.gpu.limits.size_uniforms
