@@ -123,9 +123,8 @@ def posenet_poses(
     Args:
         heat: [1, rows, columns, 17] before the sigmoid.
         offsets: [1, rows, columns, 34] in pixels of the input: of y, then of x.
-        forward: [1, rows, columns, 32], displacements along `TREE`: of y, then of x. Of an output
-            of 64 channels these are the first 32.
-        backward: Likewise, back to its root; of 64 channels the last 32.
+        forward: [1, rows, columns, 32], displacements along `TREE`: of y, then of x.
+        backward: Likewise, back to its root.
         tensor: Height and width of the network's input.
         most: The most people.
         threshold: The least score of a root.
