@@ -14,33 +14,13 @@ from pathlib import Path
 import app
 from imaging import read_labels
 
-from gles_delegate.live import App, Canvas, Frame, Seer
-from gles_delegate.vision import find_detector, palette, read_detections
-
-COLOURS = palette(20)
+from gles_delegate.live import App, Seer, detect
 
 
 def finder(networks: App, arguments: Namespace) -> Seer:
     """Detections of a network, whose kind its shapes tell."""
-    network = networks.network(arguments.model)
-    outputs = [details["shape"].tolist() for details in network.outputs]
-    detector = find_detector(network.inputs[0]["shape"].tolist(), outputs)
-    names = read_labels(arguments.labels) if arguments.labels else network.labels
-    if detector is not None:
-        network.transform = detector.transform
-
-    def see(frame: Frame, canvas: Canvas) -> None:
-        found = read_detections(network(frame), detector, threshold=arguments.threshold)
-        for detection in found:
-            number = detection.class_index
-            name = names[number] if number < len(names) else f"class {number}"
-            canvas.drawing.detection(
-                detection.to_picture(network.transform, frame.size, network.size),
-                name if names or detector is None else "",
-                COLOURS[number % len(COLOURS)],
-            )
-
-    return see
+    labels = read_labels(arguments.labels) if arguments.labels else None
+    return detect(networks.network(arguments.model), labels, threshold=arguments.threshold)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from PIL import Image
 
 import gles_delegate as gd
 from gles_delegate.image.pictures import as_tensor
-from gles_delegate.live import App, Canvas, Frame, Layer, Seer
+from gles_delegate.live import App, Seer, repaint
 
 
 def painter(networks: App, arguments: Namespace) -> Seer:
@@ -30,13 +30,7 @@ def painter(networks: App, arguments: Namespace) -> Seer:
         found = [d["shape"].tolist() for d in transfer.inputs]
         raise ValueError(f"expected inputs for a frame and for {style.size} numbers, found {found}")
     feeds = {others[0]: style.reshape(transfer.inputs[others[0]]["shape"])}
-    transfer.pictures[0] = gd.ImageOutput()
-
-    def see(frame: Frame, canvas: Canvas) -> None:
-        (painted,) = transfer(frame, feeds=feeds)
-        canvas.layer(Layer(painted, opacity=arguments.strength, smooth=False))
-
-    return see
+    return repaint(transfer, feeds=feeds, opacity=arguments.strength)
 
 
 def describe(model: Path, painting: Image.Image) -> np.ndarray:

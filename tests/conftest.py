@@ -30,6 +30,7 @@ TIERS = {
     "ai_edge_litert": "litert",
     "hypothesis": "fuzz",
     **dict.fromkeys(("click", "matplotlib", "PIL", "rich"), "cli"),
+    **dict.fromkeys(("av", "glfw", "moderngl", "tqdm"), "windows"),
 }
 """The tier of each library without which a test module is skipped."""
 

@@ -11,12 +11,13 @@ from gles_delegate.cli.compare import compare
 from gles_delegate.cli.doctor import doctor
 from gles_delegate.cli.inspect import inspect
 from gles_delegate.cli.run import run
+from gles_delegate.cli.watch import watch
 from gles_delegate.version import __version__
 
 
 @click.group(
     cls=JsonErrors,
-    commands=[batch, benchmark, compare, doctor, inspect, run],
+    commands=[batch, benchmark, compare, doctor, inspect, run, watch],
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__)

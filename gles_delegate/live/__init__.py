@@ -7,8 +7,19 @@ from gles_delegate.live.app import App, Canvas, Frame, Network, Timings
 from gles_delegate.live.layers import Layer
 from gles_delegate.live.show import Seer, ShowOptions, show
 from gles_delegate.live.sources import Camera, Picture, Recording, Source, Video
+from gles_delegate.live.tasks import (
+    TASKS,
+    classify,
+    detect,
+    find_task,
+    pose,
+    repaint,
+    seer_for,
+    segment,
+)
 
 __all__ = [
+    "TASKS",
     "App",
     "Camera",
     "Canvas",
@@ -22,5 +33,12 @@ __all__ = [
     "Source",
     "Timings",
     "Video",
+    "classify",
+    "detect",
+    "find_task",
+    "pose",
+    "repaint",
+    "seer_for",
+    "segment",
     "show",
 ]

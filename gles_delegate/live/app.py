@@ -117,14 +117,19 @@ class App:
         self.progress: Callable[[str, int, int], None] = lambda name, compiled, total: None
         self._networks: list[Network] = []
 
-    def network(self, path: Path, name: str = "") -> Network:
+    def network(
+        self, path: Path, name: str = "", *, mean: float | None = None, std: float | None = None
+    ) -> Network:
         """A model of the app; closed with it.
 
         Args:
             path: A .tflite file.
             name: Of its stage; default: that of the file.
+            mean: Its input gets (colour - mean) / std, with colours of 0 to 255; default: what the
+                metadata say.
+            std: See `mean`.
         """
-        network = Network(self, path, name or path.stem)
+        network = Network(self, path, name or path.stem, mean, std)
         self._networks.append(network)
         return network
 
@@ -145,8 +150,11 @@ class Network:
             GPU, otherwise arrays [height, width, 4] of 0 to 1. Filled before the first frame.
     """
 
-    def __init__(self, app: App, path: Path, name: str) -> None:
+    def __init__(
+        self, app: App, path: Path, name: str, mean: float | None, std: float | None
+    ) -> None:
         self._app, self._path, self._name = app, path, name
+        self._mean, self._std = mean, std
         self.pictures: dict[int, ImageOutput] = {}
         self._resized: Size | None = None
         self._gpu: _OnGpu | None = None
@@ -161,7 +169,8 @@ class Network:
         """
         details, known = self.inputs[self._picture], self.metadata.inputs[self._picture]
         shape, dtype = details["shape"].tolist(), np.dtype(details["dtype"]).name
-        return replace(picture_transform(shape, dtype, known), antialias=True)
+        transform = picture_transform(shape, dtype, known, self._mean, self._std)
+        return replace(transform, antialias=True)
 
     @property
     def labels(self) -> list[str]:

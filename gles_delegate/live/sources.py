@@ -54,8 +54,8 @@ class Picture:
         OSError: It cannot be read.
     """
 
-    rate = None
-    count = 1
+    rate: float | None = None
+    count: int | None = 1
 
     def __init__(self, path: Path) -> None:
         try:
@@ -124,7 +124,7 @@ class Camera:
         OSError: There is no such camera, or it gives no frames.
     """
 
-    count = None
+    count: int | None = None
 
     def __init__(self, name: str, size: Size | None = None) -> None:
         self._name = name

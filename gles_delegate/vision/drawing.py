@@ -142,19 +142,42 @@ class Drawing:
         above = (left, high if high > 0 else top)
         self.label(above, f"{label} {found.score:.0%}".strip(), colour)
 
+    def skeleton(self, points: Array, edges: Sequence[tuple[int, int]], colour: Colour) -> None:
+        """Points [n, 2 or more] and lines between them; those that are not finite are left out."""
+        self.lines(points, edges, colour, 2.5 * self.unit)
+        self.points(points, (255, 255, 255), 4 * self.unit)
+
     def legend(self, names: Sequence[str], colours: Sequence[Colour]) -> None:
         """Names of classes beside their colours, in the lower left corner."""
-        line, pad = 1.4 * self.font_size, 0.5 * self.font_size
-        top = self.size[0] - line * len(names) - 2 * pad
-        widest = max((text_extent(name, self.font_size)[0] for name in names), default=0)
-        if names:
-            right = 3 * pad + self.font_size + widest
-            self.rectangle((0, top, right, self.size[0]), (0, 0, 0, 140))
-        for row, (name, colour) in enumerate(zip(names, colours, strict=True)):
-            y = top + pad + row * line
+        pad, indent = self.font_size / 2, 2 * self.font_size
+        _, rows = self._panel(names, indent)
+        for y, name, colour in zip(rows, names, colours, strict=True):
             square = (pad, y, pad + self.font_size, y + self.font_size)
             self.rectangle(square, (*colour[:3], 255))
-            self.text((2 * pad + self.font_size, y), name)
+            self.text((indent, y), name)
+
+    def bars(
+        self, names: Sequence[str], shares: Sequence[float], colour: Colour = (40, 130, 230)
+    ) -> None:
+        """Names and shares (0 to 1) over bars as long as these, in the lower left corner."""
+        texts = [f"{share:.0%} {name}" for name, share in zip(names, shares, strict=True)]
+        width, rows = self._panel(texts, self.font_size / 2, least=self.size[1] / 3)
+        for y, text, share in zip(rows, texts, shares, strict=True):
+            self.rectangle((0, y, width * share, y + 1.2 * self.font_size), colour)
+            self.text((self.font_size / 2, y), text)
+
+    def _panel(
+        self, texts: Sequence[str], indent: float, least: float = 0
+    ) -> tuple[float, list[float]]:
+        """A dark rectangle for lines of text; its width, and where each line begins."""
+        if not texts:
+            return 0.0, []
+        line, pad = 1.4 * self.font_size, self.font_size / 2
+        top = self.size[0] - line * len(texts) - 2 * pad
+        widest = max(text_extent(text, self.font_size)[0] for text in texts)
+        width = max(indent + widest + pad, least)
+        self.rectangle((0, top, width, self.size[0]), (0, 0, 0, 140))
+        return width, [top + pad + row * line for row in range(len(texts))]
 
     def on_picture(self, picture: Image) -> Image:
         """The picture with the shapes over it, by Pillow, in RGB."""

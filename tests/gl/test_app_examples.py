@@ -19,13 +19,12 @@ from PIL import Image
 
 from tests.conftest import Require
 from tests.support.example import EXAMPLES, pixels, read_video, run, write_video
-from tests.support.tflite_builder import ModelBuilder
+from tests.support.live import COLOURS, colour_model
 from tests.support.windows import keyboard
 
 pytestmark = pytest.mark.usefixtures("gl")
 
 BALL = EXAMPLES / "models" / "ball_segmenter.tflite"
-COLOURS = {"red": (1, -1, -1), "green": (-1, 1, -1), "blue": (-1, -1, 1)}
 FAKE_CAMERA = "lavfi:color=c=0xff8c19:size=64x48:rate=10"
 
 Model = Callable[[str], Path]
@@ -78,20 +77,6 @@ def shown(name: str, *arguments: object, picture: Path, output: Path) -> NDArray
 def changes(after: NDArray[np.uint8], before: Path) -> NDArray[np.int_]:
     """The largest change of each pixel's colours."""
     return np.abs(after.astype(int) - pixels(before)).max(-1)
-
-
-def colour_model(path: Path, *, as_numbers: bool) -> Path:
-    """Scores of three colours for each pixel, or the number of the likeliest."""
-    builder = ModelBuilder()
-    x = builder.input((1, 8, 12, 3))
-    weights = builder.constant(np.array(list(COLOURS.values()), np.float32).reshape(3, 1, 1, 3))
-    bias = builder.constant(np.zeros(3, np.float32))
-    y = builder.op("CONV_2D", [x, weights, bias], [(1, 8, 12, 3)], stride_w=1, stride_h=1)
-    if as_numbers:
-        axis = builder.constant(np.array(3, np.int32))
-        y = builder.op("ARG_MAX", [y, axis], [builder.tensor((1, 8, 12), np.int32)], output_type=2)
-    path.write_bytes(builder.build(outputs=[y]))
-    return path
 
 
 @pytest.mark.parametrize("extra", [[], ["--cpu"], ["--timings"]])

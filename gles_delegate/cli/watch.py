@@ -1,0 +1,131 @@
+"""``gles-delegate watch``: a model on a camera, a video or a picture, in a window."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gles_delegate.cli.common import (
+    cache_option,
+    command,
+    json_option,
+    labels_option,
+    mean_option,
+    model_argument,
+    print_json,
+    std_option,
+    wrong_usage,
+)
+from gles_delegate.cli.files import read_labels
+
+if TYPE_CHECKING:
+    from gles_delegate.live import App, Seer, Source
+
+TASKS = ("classify", "detect", "pose", "repaint", "segment")
+"""Keys of `gles_delegate.live.TASKS`, which needs the packages of the extra ``windows``."""
+
+
+@command
+@model_argument
+@click.option(
+    "--camera",
+    metavar="N",
+    help="/dev/videoN, or FORMAT:NAME of FFmpeg's devices, such as x11grab::0.",
+)
+@click.option("--video", type=click.Path(path_type=Path), metavar="FILE", help="A video file.")
+@click.option("--picture", type=click.Path(path_type=Path), metavar="FILE", help="A picture file.")
+@click.option(
+    "--task",
+    type=click.Choice(TASKS),
+    help="What the network does; default: what its metadata or its outputs tell.",
+)
+@labels_option
+@mean_option
+@std_option
+@click.option("--headless", is_flag=True, help="No window.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A video, or a picture of the last frame.",
+)
+@click.option("--cpu", is_flag=True, help="Run the network on LiteRT's CPU.")
+@click.option("--frames", type=click.IntRange(1), help="End after as many.")
+@click.option("--timings", is_flag=True, help="Show how long each stage takes.")
+@cache_option
+@json_option
+def watch(
+    model: Path,
+    camera: str | None,
+    video: Path | None,
+    picture: Path | None,
+    task: str | None,
+    labels: Path | None,
+    mean: float | None,
+    std: float | None,
+    headless: bool,
+    output: Path | None,
+    cpu: bool,
+    frames: int | None,
+    timings: bool,
+    cache: Path | None,
+    as_json: bool,
+) -> None:
+    """Show what MODEL sees in the frames of a camera, a video or a picture.
+
+    Keys in the window: Q quits, G changes between GPU and CPU, T shows the timings.
+    """
+    if sum(given is not None for given in (camera, video, picture)) != 1:
+        raise wrong_usage("expected one of --camera, --video and --picture")
+    names = None if labels is None else read_labels(labels)
+    try:
+        from gles_delegate.live import ShowOptions, find_task, seer_for, show
+
+        def make(app: App) -> Seer:
+            nonlocal task
+            network = app.network(model, mean=mean, std=std)
+            task = task or find_task(network)
+            return seer_for(network, names, task)
+
+        options = ShowOptions(
+            title=f"gles-delegate watch {model.name}",
+            headless=headless,
+            output=output,
+            cpu=cpu,
+            overlay=timings,
+            frames=frames,
+            cache=cache,
+        )
+        app = show(make, _source(camera, video, picture, repeat=not headless), options)
+    except ImportError as error:
+        raise wrong_usage(
+            f"install the extra windows ({error}): pip install '.[windows]'"
+        ) from error
+    milliseconds = app.timings.milliseconds
+    if as_json:
+        print_json(
+            {
+                "task": task,
+                "on_gpu": app.on_gpu,
+                "milliseconds": milliseconds,
+                "output": str(output) if output else None,
+            }
+        )
+        return
+    where = "the GPU" if app.on_gpu else "LiteRT's CPU"
+    stages = ", ".join(f"{name} {ms:.1f}" for name, ms in milliseconds.items())
+    print(f"{task} on {where}; milliseconds: {stages}")
+    if output:
+        print(output)
+
+
+def _source(
+    camera: str | None, video: Path | None, picture: Path | None, *, repeat: bool
+) -> Source:
+    from gles_delegate.live import Camera, Picture, Video
+
+    if picture is not None:
+        return Picture(picture)
+    return Video(video, repeat=repeat) if video is not None else Camera(str(camera))

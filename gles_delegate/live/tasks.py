@@ -1,0 +1,323 @@
+"""What networks of common tasks see in a frame, drawn on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from gles_delegate.image.output import ImageOutput
+from gles_delegate.live.app import Canvas, Frame, Network
+from gles_delegate.live.show import Seer
+from gles_delegate.model.graph import Array
+from gles_delegate.vision.classes import top_classes
+from gles_delegate.vision.detection import find_detector, read_detections
+from gles_delegate.vision.drawing import Colour, palette
+from gles_delegate.vision.poses import (
+    MOVENET_INPUT,
+    POSENET_INPUT,
+    Pose,
+    posenet_poses,
+    read_movenet,
+)
+from gles_delegate.vision.skeletons import COCO_EDGES
+
+Labels: TypeAlias = Sequence[str] | None
+"""Names of the classes; None: those that are packed into the model."""
+
+MOST = 64
+"""Classes of a network that gives their numbers, and not scores."""
+LEAST = 0.002
+"""Share of the frame from which on a class is in the legend."""
+COLOURS = palette(20)
+NAMED = {"ImageClassifier": "classify", "ImageSegmenter": "segment", "ObjectDetector": "detect"}
+"""Tasks by the names that TensorFlow Lite's metadata writers give to models."""
+
+
+def classify(network: Network, labels: Labels = None, *, count: int = 5) -> Seer:
+    """Names and scores of the likeliest classes, as bars.
+
+    Args:
+        network: Its output has a score for each class, [1, classes]; where scores are not of 0 to
+            1, their softmax is shown.
+        labels: A name for each class.
+        count: The most classes.
+
+    Raises:
+        ValueError: The network is no classifier, or has another number of classes.
+    """
+    shapes = _shapes(network)
+    if len(shapes) != 1 or len(shapes[0]) < 2 or np.prod(shapes[0]) != shapes[0][-1]:
+        raise ValueError(f"expected a classifier, with one output [1, classes], found {shapes}")
+    classes = shapes[0][-1]
+    names = network.labels if labels is None else labels
+    if names and len(names) != classes:
+        raise ValueError(f"expected a label for each of {classes} classes, found {len(names)}")
+    names = names or [f"class {i}" for i in range(classes)]
+
+    def see(frame: Frame, canvas: Canvas) -> None:
+        (scores,) = network(frame)
+        best = top_classes(_shares(scores.reshape(-1)), names, count)
+        canvas.drawing.bars([name for name, _ in best], [share for _, share in best])
+
+    return see
+
+
+def detect(network: Network, labels: Labels = None, *, threshold: float = 0.5) -> Seer:
+    """Boxes around what a detector finds, with names and scores.
+
+    Args:
+        network: A network that `find_detector` knows by its shapes.
+        labels: Names of the classes.
+        threshold: The least score, of a network that ends in TFLite_Detection_PostProcess.
+
+    Raises:
+        ValueError: The network is no such detector.
+    """
+    detector = find_detector(network.inputs[0]["shape"].tolist(), _shapes(network))
+    names = network.labels if labels is None else labels
+    if detector is not None:
+        network.transform = detector.transform
+
+    def see(frame: Frame, canvas: Canvas) -> None:
+        found = read_detections(network(frame), detector, threshold=threshold)
+        for detection in found:
+            number = detection.class_index
+            name = names[number] if number < len(names) else f"class {number}"
+            canvas.drawing.detection(
+                detection.to_picture(network.transform, frame.size, network.size),
+                name if names or detector is None else "",
+                COLOURS[number % len(COLOURS)],
+            )
+
+    return see
+
+
+def pose(network: Network, *, threshold: float = 0.3) -> Seer:
+    """Skeletons of people, by PoseNet or MoveNet.
+
+    Args:
+        network: PoseNet, which its outputs' names tell, or MoveNet.
+        threshold: The least score of a point that is drawn.
+
+    Raises:
+        ValueError: The network is neither.
+    """
+    read = _pose_reader(network, threshold)
+
+    def see(frame: Frame, canvas: Canvas) -> None:
+        height, width = frame.size
+        for person, colour in zip(read(network(frame)), COLOURS[1:], strict=False):
+            found = person.to_picture(network.transform, frame.size, network.size)
+            points = np.multiply(found.points, (width, height))
+            points[np.array(found.scores) < threshold] = np.nan
+            canvas.drawing.skeleton(points, COCO_EDGES, colour)
+
+    return see
+
+
+def _pose_reader(network: Network, threshold: float) -> Callable[[list[Array]], list[Pose]]:
+    """What makes poses of the network's outputs."""
+    shapes = _shapes(network)
+    if len(shapes) == 1:
+        network.transform = MOVENET_INPUT
+        return lambda outputs: read_movenet(outputs[0])
+    if len(shapes) != 4:
+        raise ValueError(f"expected PoseNet or MoveNet, found outputs {shapes}")
+    network.transform = POSENET_INPUT
+    # Both kinds of displacements have the same shape: only names tell them apart.
+    names = [details["name"] for details in network.outputs]
+    wanted = ("heatmap", "offset", "displacement_fwd", "displacement_bwd")
+    places = [[i for i, name in enumerate(names) if word in name] for word in wanted]
+    if any(len(found) != 1 for found in places):
+        raise ValueError(f"expected outputs named {wanted}, as of PoseNet, found {names}")
+
+    def read(outputs: list[Array]) -> list[Pose]:
+        heat, offset, forward, backward = (outputs[place] for (place,) in places)
+        return posenet_poses(heat, offset, forward, backward, network.size, threshold=threshold)
+
+    return read
+
+
+def repaint(
+    network: Network, *, feeds: Mapping[int, Array] | None = None, opacity: float = 1.0
+) -> Seer:
+    """What a network makes of the frame: another style, more detail, other colours.
+
+    Args:
+        network: Its first output is a picture [1, height, width, 1, 3 or 4]: real numbers of 0 to
+            1, or as the model's metadata says; or bytes.
+        feeds: Arrays for its other inputs, by their places.
+        opacity: 0 to 1; below 1 the frame is seen through it.
+
+    Raises:
+        ValueError: The output is no picture.
+    """
+    shape, known = _shapes(network)[0], network.metadata.outputs[0]
+    if len(shape) != 4 or shape[0] != 1 or shape[3] not in (1, 3, 4):
+        raise ValueError(
+            f"expected a picture, an output [1, height, width, 1, 3 or 4], found {shape}"
+        )
+    low, high = 0.0, 1.0
+    if _is_integer(network):
+        high = 255.0
+    elif known.minimum and known.maximum and max(known.maximum) > min(known.minimum):
+        low, high = min(known.minimum), max(known.maximum)
+    network.pictures[0] = ImageOutput(scale=1 / (high - low), offset=-low / (high - low))
+
+    def see(frame: Frame, canvas: Canvas) -> None:
+        made, *_ = network(frame, feeds=feeds)
+        style = {"opacity": opacity, "smooth": False}
+        canvas.layer(network.layer(made, network.transform, frame, **style))
+
+    return see
+
+
+def segment(network: Network, labels: Labels = None) -> Seer:
+    """A colour on each pixel for its class, and a legend; nothing on the first class.
+
+    Args:
+        network: Its output has a score for each class, [1, height, width, classes], or one score
+            of what is there, or the classes' numbers, as int32 or int64 also [1, height, width].
+        labels: Names of the classes.
+
+    Raises:
+        ValueError: The network does not segment.
+    """
+    shapes, are_numbers = _shapes(network), _is_integer(network)
+    if len(shapes) != 1 or len(shapes[0]) not in (3, 4) or shapes[0][1] > network.size[0]:
+        raise ValueError(
+            "expected a segmentation network, with one output [1, height, width, classes] no "
+            f"larger than its input, found {shapes}"
+        )
+    scores = shapes[0][3] if len(shapes[0]) == 4 else 1
+    known = list(network.labels if labels is None else labels)
+    if scores == 1 and not are_numbers and len(known) == 1:
+        known = ["", *known]
+    classes = MOST if are_numbers and scores == 1 else max(scores, 2)
+    names = [known[i] if i < len(known) else f"class {i}" for i in range(classes)]
+    colours: list[tuple[int, int, int, int]] = [(0, 0, 0, 0)]
+    colours += [(*colour, 255) for colour in palette(classes)[1:]]
+    network.pictures[0] = ImageOutput(palette=colours)
+
+    def see(frame: Frame, canvas: Canvas) -> None:
+        (mask,) = network(frame)
+        style = {"opacity": 0.55, "edges": (0.3, 0.7)}
+        canvas.layer(network.layer(mask, network.transform, frame, **style))
+        found = _pixels_of(network.read(mask), colours)
+        seen = [i for i, count in enumerate(found) if i and count > LEAST * sum(found)]
+        canvas.drawing.legend([names[i] for i in seen], [colours[i] for i in seen])
+
+    return see
+
+
+def _pixels_of(mask: Array, colours: Sequence[Colour]) -> list[int]:
+    """How many pixels of a mask [height, width, 4] have each colour."""
+    packed, counts = np.unique(mask.view(np.uint32), return_counts=True)
+    known = dict(zip(packed.tolist(), counts.tolist(), strict=True))
+    keys = np.array(colours, np.uint8).view(np.uint32).ravel().tolist()
+    return [known.get(key, 0) for key in keys]
+
+
+TASKS: Mapping[str, Callable[[Network, Labels], Seer]] = {
+    "classify": classify,
+    "detect": detect,
+    "pose": lambda network, _: pose(network),
+    "repaint": lambda network, _: repaint(network),
+    "segment": segment,
+}
+"""What sees and draws, by task."""
+
+
+def seer_for(network: Network, labels: Labels = None, task: str | None = None) -> Seer:
+    """What sees and draws, for a network that needs nothing but frames.
+
+    Args:
+        network: Its only input is a gray or coloured picture.
+        labels: Names of the classes, for tasks that have some.
+        task: A key of `TASKS`; None: what `find_task` finds.
+
+    Raises:
+        ValueError: The task cannot be told, is not one of `TASKS`, or is not that of the network.
+    """
+    if task not in (None, *TASKS):
+        raise ValueError(f"expected a task, one of {', '.join(TASKS)}, found {task!r}")
+    shapes = [details["shape"].tolist() for details in network.inputs]
+    if len(shapes) != 1 or shapes[0][3] == 4:
+        raise ValueError(
+            "expected a network whose only input is a frame, [1, height, width, 1 or 3], found "
+            f"inputs {shapes}"
+        )
+    return TASKS[task or find_task(network)](network, labels)
+
+
+def find_task(network: Network) -> str:
+    """The task that a network's metadata name, or else the one that has such outputs.
+
+    Returns:
+        A key of `TASKS`.
+
+    Raises:
+        ValueError: None of them has such outputs.
+    """
+    found = NAMED.get(network.metadata.name) or _task_of(network, _shapes(network))
+    if found is None:
+        raise ValueError(
+            f"expected a network whose outputs tell its task, one of {', '.join(TASKS)}, found "
+            f"outputs {_shapes(network)}; name the task, or write a Seer for the network"
+        )
+    return found
+
+
+def _task_of(network: Network, shapes: list[list[int]]) -> str | None:
+    ranks = sorted(map(len, shapes))
+    # TFLite_Detection_PostProcess; converters leave its shapes out.
+    if ranks in ([1, 2, 2, 3], [0, 0, 0, 0]):
+        return "detect"
+    if len(shapes) == 4:
+        return "pose" if any("heatmap" in d["name"] for d in network.outputs) else None
+    if len(shapes) == 2:
+        try:
+            find_detector(network.inputs[0]["shape"].tolist(), shapes)
+        except ValueError:
+            return None
+        return "detect"
+    return _task_of_output(network, shapes[0]) if len(shapes) == 1 else None
+
+
+def _task_of_output(network: Network, shape: Sequence[int]) -> str | None:
+    named = len(network.labels)
+    match shape:
+        case [1, 1, 17, 3] | [1, _, 56]:
+            return "pose"
+        case [1, classes] if classes > 1:
+            return "classify"
+        case [1, 1, 1, classes] if classes == named > 1:
+            return "classify"
+        case [1, height, width] if min(height, width) > 1 and _is_integer(network):
+            return "segment"
+        case [1, height, width, channels] if min(height, width) > 1:
+            is_picture = channels in (3, 4) and channels != named
+            is_larger = height > network.size[0]
+            return "repaint" if is_picture or is_larger else "segment"
+    return None
+
+
+def _shapes(network: Network) -> list[list[int]]:
+    return [details["shape"].tolist() for details in network.outputs]
+
+
+def _is_integer(network: Network) -> bool:
+    """Whether the first output has integers that stand for themselves."""
+    details = network.outputs[0]
+    return np.dtype(details["dtype"]).kind in "iu" and not details["quantization"][0]
+
+
+def _shares(scores: Array) -> Array:
+    """Scores of 0 to 1 as they are, and the softmax of others."""
+    if scores.min() >= 0 and scores.max() <= 1:
+        return scores
+    powers = np.exp(scores - scores.max())
+    shares: Array = powers / powers.sum()
+    return shares

@@ -1,0 +1,259 @@
+"""What networks of common tasks see and draw; ``gles-delegate watch``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+from gles_delegate.cli import watch
+from gles_delegate.live import TASKS, App, Canvas, classify, find_task, repaint, seer_for, segment
+from gles_delegate.model.metadata import Metadata, TensorMetadata
+from gles_delegate.vision.drawing import Rectangle, Text
+from tests.support.command import call, call_json
+from tests.support.example import EXAMPLES, pixels, read_video
+from tests.support.live import (
+    COLOURS,
+    colour_model,
+    frame_of,
+    live_app,
+    mean_model,
+    negative_model,
+    one_colour,
+)
+from tests.support.windows import keyboard
+
+pytestmark = pytest.mark.usefixtures("gl")
+
+BALL = EXAMPLES / "models" / "ball_segmenter.tflite"
+
+
+@pytest.fixture
+def app() -> Iterator[App]:
+    with live_app() as app:
+        yield app
+
+
+def seen(app: App, seer: Any, picture: NDArray[np.uint8]) -> Canvas:
+    """A canvas on which a seer has drawn; without a painter, as its drawing is looked at."""
+    frame = frame_of(app, picture)
+    canvas = Canvas(frame, None, frame.size)
+    seer(frame, canvas)
+    return canvas
+
+
+def texts(canvas: Canvas) -> list[str]:
+    return [item.text for item in canvas.drawing.items if isinstance(item, Text)]
+
+
+@pytest.mark.parametrize(
+    ("factor", "expected"), [(1, ["80% blue", "40% green"]), (50, ["100% blue", "0% green"])]
+)
+def test_classify(factor: float, expected: list[str], app: App, tmp_path: Path) -> None:
+    network = app.network(mean_model(tmp_path / "m.tflite", factor))
+    canvas = seen(app, classify(network, list(COLOURS), count=2), one_colour((0, 102, 204), 30, 90))
+    assert texts(canvas) == expected
+    panel, *bars = [item for item in canvas.drawing.items if isinstance(item, Rectangle)]
+    shares = [bar.box[2] / panel.box[2] for bar in bars]
+    assert shares == pytest.approx([int(text.split("%")[0]) / 100 for text in expected], abs=0.01)
+    assert texts(seen(app, classify(network), one_colour((255, 0, 0), 9, 9)))[0].endswith("class 0")
+
+
+def test_classify_refuses_labels_of_another_network(app: App, tmp_path: Path) -> None:
+    network = app.network(mean_model(tmp_path / "m.tflite"))
+    with pytest.raises(ValueError, match="expected a label for each of 3 classes, found 2"):
+        classify(network, ["red", "green"])
+    with pytest.raises(ValueError, match="expected a classifier, with one output"):
+        classify(app.network(colour_model(tmp_path / "c.tflite")))
+
+
+def test_a_single_label_names_what_a_mask_shows(app: App) -> None:
+    app.on_gpu = False
+    ball = one_colour((255, 140, 25), 144, 256)
+    assert texts(seen(app, segment(app.network(BALL)), ball)) == ["ball"]
+
+
+@pytest.mark.parametrize(("opacity", "expected"), [(1.0, (225, 155, 55)), (0.5, (128, 128, 128))])
+def test_repaint(opacity: float, expected: tuple[int, ...], app: App, tmp_path: Path) -> None:
+    app.on_gpu = False
+    network = app.network(negative_model(tmp_path / "n.tflite"))
+    canvas = seen(app, repaint(network, opacity=opacity), one_colour((30, 100, 200), 8, 12))
+    assert np.abs(canvas.pixels().astype(int) - expected).max() <= 1
+
+
+def test_repaint_takes_the_range_from_the_metadata(app: App, tmp_path: Path) -> None:
+    network = app.network(negative_model(tmp_path / "n.tflite"))
+    about = TensorMetadata(minimum=(-1.0,), maximum=(1.0,))
+    network.metadata = Metadata(inputs=network.metadata.inputs, outputs=(about,))
+    repaint(network)
+    assert (network.pictures[0].scale, network.pictures[0].offset) == (0.5, 0.5)
+
+
+def stub(
+    *outputs: list[int],
+    dtype: str = "float32",
+    labels: int = 0,
+    name: str = "",
+    names: str = "",
+    inputs: tuple[list[int], ...] = ([1, 128, 128, 3],),
+) -> Any:
+    """What `find_task` asks of a network."""
+    return SimpleNamespace(
+        metadata=Metadata(name=name, outputs=(TensorMetadata(),) * len(outputs)),
+        labels=["x"] * labels,
+        size=tuple(inputs[0][1:3]),
+        inputs=[{"shape": np.array(shape)} for shape in inputs],
+        outputs=[
+            {"shape": np.array(shape, int), "dtype": dtype, "quantization": (0.0, 0), "name": names}
+            for shape in outputs
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    ("network", "task"),
+    [
+        (stub([1, 1001]), "classify"),
+        (stub([1, 1, 1, 7], labels=7), "classify"),
+        (stub([1, 1, 1, 7], name="ImageClassifier"), "classify"),
+        (stub([1, 10, 4], [1, 10], [1, 10], [1]), "detect"),
+        (stub([1, 10], [1, 10, 4], [1], [1, 10]), "detect"),
+        (stub([], [], [], []), "detect"),
+        (stub([1, 896, 16], [1, 896, 1]), "detect"),
+        (stub([1, 1, 17, 3]), "pose"),
+        (stub([1, 6, 56]), "pose"),
+        (stub(*[[1, 9, 9, 17]] * 4, names="heatmap"), "pose"),
+        (stub([1, 128, 128, 3]), "repaint"),
+        (stub([1, 256, 256, 1]), "repaint"),
+        (stub([1, 128, 128, 3], labels=3), "segment"),
+        (stub([1, 128, 128, 3], name="ImageSegmenter"), "segment"),
+        (stub([1, 64, 64, 1]), "segment"),
+        (stub([1, 64, 64, 21]), "segment"),
+        (stub([1, 64, 64], dtype="int64"), "segment"),
+    ],
+)
+def test_the_task_of_a_network(network: Any, task: str) -> None:
+    assert find_task(network) == task
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        stub([1, 1, 1, 100]),  # a style
+        stub([1, 213], [1, 15]),  # an eye
+        stub(*[[1, 63], [1, 1]] * 2),  # a hand
+        stub(*[[1, 9, 9, 17]] * 4),
+        stub([1, 64, 64]),
+        stub([2, 64, 64, 3]),
+    ],
+)
+def test_outputs_that_tell_no_task(network: Any) -> None:
+    with pytest.raises(ValueError, match=r"outputs tell its task, one of classify, .* name"):
+        find_task(network)
+
+
+@pytest.mark.parametrize(
+    ("network", "task", "message"),
+    [
+        (stub([1, 9]), "sing", "expected a task, one of classify, detect, .* found 'sing'"),
+        (stub([1, 9], inputs=([1, 8, 8, 4],)), None, "only input is a frame, .* 1 or 3"),
+        (stub([1, 9], inputs=([1, 8, 8, 3], [1, 9])), None, "only input is a frame, .*1, 9"),
+        (stub([1, 9], [1, 9]), "pose", "expected PoseNet or MoveNet, found outputs"),
+        (stub([1, 9]), "repaint", "expected a picture, an output"),
+        (stub([1, 9]), "segment", "expected a segmentation network"),
+        (stub([1, 9]), "detect", "expected the outputs of a detector"),
+    ],
+)
+def test_networks_that_do_not_suit(network: Any, task: str | None, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        seer_for(network, None, task)
+
+
+def test_the_command_line_knows_the_tasks() -> None:
+    assert [*watch.TASKS] == [*TASKS]
+
+
+@pytest.fixture
+def picture(tmp_path: Path) -> Path:
+    path = tmp_path / "picture.png"
+    Image.fromarray(one_colour((20, 40, 250), 60, 90)).save(path)
+    return path
+
+
+@pytest.mark.parametrize("flags", [(), ("--cpu",)])
+def test_watch_a_picture(flags: tuple[str, ...], picture: Path, tmp_path: Path) -> None:
+    output = tmp_path / "o.png"
+    options = ("--picture", picture, "--headless", "--output", output, *flags)
+    model = negative_model(tmp_path / "n.tflite")
+    where = "LiteRT's CPU" if flags else "the GPU"
+    assert call("watch", model, *options).startswith(f"repaint on {where}; milliseconds: read ")
+    assert np.abs(pixels(output).astype(int) - (235, 215, 5)).max() <= 1
+    data = call_json("watch", model, *options, "--mean", 255, "--std", 255)
+    assert (data["task"], data["on_gpu"], data["output"]) == ("repaint", not flags, str(output))
+    assert {"read", "n", "draw", "write", "frame"} <= data["milliseconds"].keys()
+    assert pixels(output).min() == 255  # 1 - (x - 255) / 255 is 1 or more
+
+
+def test_watch_with_labels_and_a_task(picture: Path, tmp_path: Path) -> None:
+    labels = tmp_path / "labels.txt"
+    labels.write_text("\n".join(COLOURS))
+    model, output = colour_model(tmp_path / "c.tflite"), tmp_path / "o.png"
+    options = ("--picture", picture, "--headless", "--output", output, "--timings")
+    assert call("watch", model, *options, "--labels", labels).startswith("repaint")
+    found = call("watch", model, *options, "--labels", labels, "--task", "segment")
+    assert found.startswith("segment")
+
+
+def test_watch_a_camera_and_a_video(tmp_path: Path) -> None:
+    camera = "lavfi:color=c=0xff8c19:size=64x48:rate=10"
+    first, second, cache = tmp_path / "a.mp4", tmp_path / "b.mp4", tmp_path / "cache"
+    call("watch", BALL, "--camera", camera, "--frames", 3, "--headless", "--output", first)
+    assert len(read_video(first)) == 3
+    call("watch", BALL, "--video", first, "--headless", "--output", second, "--cache", cache)
+    assert [frame.shape for frame in read_video(second)] == [(48, 64, 3)] * 3
+    assert [*cache.iterdir()]
+
+
+def test_watch_what_is_wrong(picture: Path, tmp_path: Path, monkeypatch: Any) -> None:
+    model = negative_model(tmp_path / "n.tflite")
+    assert "one of --camera, --video and --picture" in call("watch", model, status=2)
+    twice = ("--picture", picture, "--camera", "0")
+    assert "one of --camera, --video and --picture" in call("watch", model, *twice, status=2)
+    no = ("--picture", tmp_path / "no.png", "--headless")
+    assert "cannot read the picture" in call("watch", model, *no, status=1)
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    said = call("watch", model, "--picture", picture, status=1)
+    assert "--headless --output FILE" in said
+
+
+@pytest.mark.parametrize("missing", ["av", "moderngl", "tqdm"])
+def test_watch_says_what_to_install(missing: str, picture: Path) -> None:
+    code = (
+        f"import sys\nsys.modules[{missing!r}] = None\nfrom gles_delegate.cli import main\nmain()"
+    )
+    command = [sys.executable, "-c", code, "watch", str(BALL), "--picture", str(picture)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 2
+    assert f"install the extra windows (import of {missing} halted" in result.stderr
+    assert "pip install '.[windows]'" in result.stderr
+
+
+@pytest.mark.mesa
+@pytest.mark.usefixtures("display")
+def test_watch_in_a_window(server: str, picture: Path) -> None:
+    command = [sys.executable, "-m", "gles_delegate", "watch", BALL, "--picture", picture]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        title = f"gles-delegate watch {BALL.name}: [1-9][0-9]* frames a second"
+        with keyboard(server, title) as press:
+            press("q", until=process)
+        printed, _ = process.communicate(timeout=60)
+    assert printed.startswith("segment on the GPU")

@@ -1,0 +1,74 @@
+"""Frames, and small networks that look at them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import moderngl
+import numpy as np
+from numpy.typing import NDArray
+
+from gles_delegate import EglContext
+from gles_delegate.live import App, Frame
+from tests.support.tflite_builder import ModelBuilder
+
+COLOURS = {"red": (1, -1, -1), "green": (-1, 1, -1), "blue": (-1, -1, 1)}
+
+
+@contextmanager
+def live_app() -> Iterator[App]:
+    """An app with a context, which is current."""
+    with EglContext() as egl:
+        app = App(moderngl.create_context(context=cast(Any, egl), require=310))
+        yield app
+        app.close()
+        egl.release()
+
+
+def frame_of(app: App, pixels: NDArray[np.uint8]) -> Frame:
+    """A frame of RGB [height, width, 3] or RGBA."""
+    height, width, depth = pixels.shape
+    rgba = np.dstack([pixels, np.full((height, width, 4 - depth), 255, np.uint8)])
+    texture = app.ctx.texture((width, height), 4, rgba.tobytes()) if app.ctx else None
+    return Frame(rgba, texture, 0.0)
+
+
+def one_colour(colour: tuple[int, int, int], height: int, width: int) -> NDArray[np.uint8]:
+    return np.full((height, width, 3), colour, np.uint8)
+
+
+def colour_model(path: Path, *, as_numbers: bool = False) -> Path:
+    """Scores of three colours for each pixel [1, 8, 12, 3], or the number of the likeliest."""
+    builder = ModelBuilder()
+    x = builder.input((1, 8, 12, 3))
+    weights = builder.constant(np.array(list(COLOURS.values()), np.float32).reshape(3, 1, 1, 3))
+    bias = builder.constant(np.zeros(3, np.float32))
+    y = builder.op("CONV_2D", [x, weights, bias], [(1, 8, 12, 3)], stride_w=1, stride_h=1)
+    if as_numbers:
+        axis = builder.constant(np.array(3, np.int32))
+        y = builder.op("ARG_MAX", [y, axis], [builder.tensor((1, 8, 12), np.int32)], output_type=2)
+    path.write_bytes(builder.build(outputs=[y]))
+    return path
+
+
+def mean_model(path: Path, factor: float = 1.0) -> Path:
+    """The mean of each colour times a factor, [1, 3]: a classifier of red, green, blue."""
+    builder = ModelBuilder()
+    x = builder.input((1, 4, 6, 3))
+    axes = builder.constant(np.array([1, 2], np.int32))
+    y = builder.op("MEAN", [x, axes], [(1, 3)])
+    y = builder.op("MUL", [y, builder.constant(np.array([factor], np.float32))], [(1, 3)])
+    path.write_bytes(builder.build(outputs=[y]))
+    return path
+
+
+def negative_model(path: Path) -> Path:
+    """1 - the picture, [1, 4, 6, 3]."""
+    builder = ModelBuilder()
+    x = builder.input((1, 4, 6, 3))
+    one = builder.constant(np.array([1], np.float32))
+    path.write_bytes(builder.build(outputs=[builder.op("SUB", [one, x], [(1, 4, 6, 3)])]))
+    return path
