@@ -244,7 +244,7 @@ def seer_for(network: Network, labels: Labels = None, task: str | None = None) -
     if task not in (None, *TASKS):
         raise ValueError(f"expected a task, one of {', '.join(TASKS)}, found {task!r}")
     shapes = [details["shape"].tolist() for details in network.inputs]
-    if len(shapes) != 1 or shapes[0][3] == 4:
+    if len(shapes) != 1 or len(shapes[0]) != 4 or shapes[0][3] == 4:
         raise ValueError(
             "expected a network whose only input is a frame, [1, height, width, 1 or 3], found "
             f"inputs {shapes}"

@@ -166,6 +166,7 @@ def test_outputs_that_tell_no_task(network: Any) -> None:
         (stub([1, 9]), "sing", "expected a task, one of classify, detect, .* found 'sing'"),
         (stub([1, 9], inputs=([1, 8, 8, 4],)), None, "only input is a frame, .* 1 or 3"),
         (stub([1, 9], inputs=([1, 8, 8, 3], [1, 9])), None, "only input is a frame, .*1, 9"),
+        (stub([1, 521], inputs=([15600],)), None, r"only input is a frame, .*\[15600\]"),
         (stub([1, 9], [1, 9]), "pose", "expected PoseNet or MoveNet, found outputs"),
         (stub([1, 9]), "repaint", "expected a picture, an output"),
         (stub([1, 9]), "segment", "expected a segmentation network"),
