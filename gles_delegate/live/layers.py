@@ -60,13 +60,14 @@ class Layer:
         height, width = frame.shape[:2]
         mapping = self.to_layer((height, width), self.picture.shape[:2]).ravel().tolist()
         kind = Image.Resampling.BICUBIC if self.smooth else Image.Resampling.BILINEAR
+        picture = _spline(self.picture) if self.smooth else self.picture
         planes = [
             np.asarray(
                 Image.fromarray(np.ascontiguousarray(plane, np.float32)).transform(
                     (width, height), Image.Transform.AFFINE, mapping, kind
                 )
             )
-            for plane in np.moveaxis(self.picture, 2, 0)
+            for plane in np.moveaxis(picture, 2, 0)
         ]
         found = np.stack(planes, -1).clip(0, 1)
         below = frame / np.float32(255)
@@ -88,3 +89,11 @@ class Layer:
         share = self.opacity * (1 - share if self.inverse else share)
         mixed: Array = below + (over - below) * share[..., None]
         return (mixed.clip(0, 1) * 255 + 0.5).astype(np.uint8)
+
+
+def _spline(picture: Array) -> Array:
+    """The uniform cubic B-spline with these control points, at the pixels' centres."""
+    padded = np.pad(picture, ((1, 1), (1, 1), (0, 0)), "edge")
+    rows = (padded[:-2] + 4 * padded[1:-1] + padded[2:]) / 6
+    found: Array = (rows[:, :-2] + 4 * rows[:, 1:-1] + rows[:, 2:]) / 6
+    return found

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
 from typing import Any
 
 import moderngl
 import numpy as np
-from PIL import Image, ImageDraw
+from PIL import Image
 
 from gles_delegate.image.transform import Size
 from gles_delegate.live.layers import Layer
 from gles_delegate.model.graph import Array
-from gles_delegate.vision.drawing import Drawing, Rectangle, Strokes, Text, load_font
+from gles_delegate.vision.drawing import Drawing, Glyph, Rectangle, Strokes, Text, place_glyphs
 
 ATLAS = 1024
 """Width and height of the texture of letters."""
@@ -36,18 +36,24 @@ void main() {
 """
 
 LAYER = """
-uniform sampler2D picture, layer, backdrop;
+// SMOOTH, TINT: as in Layer. MASK: its red says where `fill`, or with BACKDROP that, goes.
+uniform sampler2D picture, layer;
 uniform mat3x2 to_layer;  // from pixels of the picture to those of the layer
 uniform vec2 size;        // of the picture
 uniform vec2 edges;       // of the coverage
-uniform vec4 fill;        // its alpha tells whether the layer is a mask
 uniform float opacity;
-uniform bool inverse, tint, smoothed, has_backdrop;
+uniform bool inverse;
+#ifdef BACKDROP
+uniform sampler2D backdrop;
+#else
+uniform vec3 fill;
+#endif
 in vec2 uv;
 out vec4 colour;
 
+#ifdef SMOOTH
 // Cubic B-spline by four bilinear samples: Sigg and Hadwiger, GPU Gems 2 (2005), chapter 20.
-vec4 spline(vec2 at, vec2 extent) {
+vec4 sampled(vec2 at, vec2 extent) {
     vec2 base = floor(at - 0.5) + 0.5, f = at - base, g = 1.0 - f;
     vec2 w0 = g * g * g / 6.0, w3 = f * f * f / 6.0;
     vec2 w1 = (4.0 - 6.0 * f * f + 3.0 * f * f * f) / 6.0, w2 = 1.0 - w0 - w1 - w3;
@@ -56,21 +62,34 @@ vec4 spline(vec2 at, vec2 extent) {
     return low.y * (low.x * texture(layer, from) + high.x * texture(layer, vec2(to.x, from.y))) +
            high.y * (low.x * texture(layer, vec2(from.x, to.y)) + high.x * texture(layer, to));
 }
+#else
+vec4 sampled(vec2 at, vec2 extent) {
+    return texture(layer, at / extent);
+}
+#endif
 
 void main() {
-    vec3 below = texture(picture, uv).rgb;
+    vec3 below = texelFetch(picture, ivec2(gl_FragCoord.xy), 0).rgb;
     vec2 extent = vec2(textureSize(layer, 0));
     vec2 at = to_layer * vec3(uv * size, 1.0);
-    vec4 found = smoothed ? spline(at, extent) : texture(layer, at / extent);
     bool inside = all(greaterThanEqual(at, vec2(0.0))) && all(lessThanEqual(at, extent));
-    float coverage = inside ? (fill.a > 0.0 ? found.r : found.a) : 0.0;
+    vec4 found = inside ? sampled(at, extent) : vec4(0.0);
+#ifdef MASK
+    float coverage = found.r;
+#ifdef BACKDROP
+    vec3 over = texelFetch(backdrop, ivec2(gl_FragCoord.xy), 0).rgb;
+#else
+    vec3 over = fill;
+#endif
+#else
+    float coverage = found.a;
+    vec3 over = found.rgb / max(coverage, 1e-3);
+#endif
+#ifdef TINT
+    const vec3 LUMA = vec3(0.299, 0.587, 0.114);
+    over = clamp(over * (dot(below, LUMA) / max(dot(over, LUMA), 0.05)), 0.0, 1.0);
+#endif
     float share = edges.y > edges.x ? smoothstep(edges.x, edges.y, coverage) : coverage;
-    vec3 own = coverage > 0.0 ? found.rgb / max(coverage, 1e-3) : found.rgb;
-    vec3 over = fill.a > 0.0 ? (has_backdrop ? texture(backdrop, uv).rgb : fill.rgb) : own;
-    if (tint) {  // the picture's brightness in the layer's colour
-        const vec3 LUMA = vec3(0.299, 0.587, 0.114);
-        over = clamp(over * (dot(below, LUMA) / max(dot(over, LUMA), 0.05)), 0.0, 1.0);
-    }
     colour = vec4(mix(below, over, opacity * (inverse ? 1.0 - share : share)), 1.0);
 }
 """
@@ -125,72 +144,61 @@ def header(ctx: moderngl.Context) -> str:
     return "#version 310 es\nprecision highp float;\n" if is_es else "#version 330\n"
 
 
-def full_screen_triangle(ctx: moderngl.Context, fragment_shader: str) -> moderngl.VertexArray:
+def full_screen_triangle(
+    ctx: moderngl.Context, fragment_shader: str, *defines: str
+) -> moderngl.VertexArray:
     """Fills the framebuffer; `uv` is 0 to 1 from the framebuffer's first row."""
-    program = ctx.program(header(ctx) + FILL, header(ctx) + fragment_shader)
+    lines = "".join(f"#define {name}\n" for name in defines)
+    program = ctx.program(header(ctx) + FILL, header(ctx) + lines + fragment_shader)
     return ctx.vertex_array(program, [])
 
 
-@dataclass(frozen=True)
-class Letter:
-    """Where a letter is in the atlas, and how it lies on the line, in pixels."""
-
-    box: tuple[int, int, int, int]
-    offset: tuple[int, int]
-    advance: float
-
-
 class Letters:
-    """A texture with the letters that were drawn, by font size."""
+    """A texture with the letters that were drawn."""
 
     def __init__(self, ctx: moderngl.Context) -> None:
         self.texture = ctx.texture((ATLAS, ATLAS), 1, alignment=1)
         self._clear()
 
     def _clear(self) -> None:
-        self._known: dict[tuple[str, int], Letter] = {}
+        self._boxes: dict[int, tuple[Glyph, tuple[int, int, int, int]]] = {}
         self._x = self._y = self._row = 0
 
     def quads(self, text: Text) -> list[tuple[float, ...]]:
         """Corners on the picture and in the atlas, eight numbers for each letter."""
         found: list[tuple[float, ...]] = []
-        x, y = text.at
-        for character in text.text:
-            letter = self._letter(character, text.size)
-            left, top, right, bottom = letter.box
-            if right > left:
-                at_x, at_y = round(x) + letter.offset[0], round(y) + letter.offset[1]
-                corners = (at_x, at_y, at_x + right - left, at_y + bottom - top)
-                found.append((*corners, *letter.box))
-            x += letter.advance
+        for glyph, left, top in place_glyphs(text):
+            if glyph.mask.size:
+                box = self._box(glyph)
+                found.append((left, top, left + box[2] - box[0], top + box[3] - box[1], *box))
         return found
 
     def make_room(self, texts: list[Text]) -> None:
         """Forget all letters if those of a drawing may not fit."""
-        new = {(c, t.size) for t in texts for c in t.text} - self._known.keys()
-        area = sum((2 * size) ** 2 for _, size in new)
-        if area > (ATLAS - self._y - self._row) * ATLAS:
+        glyphs = {id(glyph): glyph for text in texts for glyph, _, _ in place_glyphs(text)}
+        new = [glyph.mask.shape for key, glyph in glyphs.items() if key not in self._boxes]
+        if not new:
+            return
+        # Rows lose less than the widest letter at their end, and are as high as the highest one.
+        height, width = np.max(new, axis=0).tolist()
+        rows = math.ceil(sum(width for _, width in new) / max(ATLAS - width, 1))
+        if self._y + self._row + (rows + 1) * height > ATLAS:
             self._clear()
 
-    def _letter(self, character: str, size: int) -> Letter:
-        key = (character, size)
-        if key not in self._known:
-            font = load_font(size)
-            left, top, right, bottom = (int(x) for x in font.getbbox(character))
-            width, height = min(right - left, ATLAS), min(bottom - top, ATLAS)
+    def _box(self, glyph: Glyph) -> tuple[int, int, int, int]:
+        """Left, top, right and bottom in the atlas."""
+        if id(glyph) not in self._boxes:
+            height, width = (min(length, ATLAS) for length in glyph.mask.shape)
             if self._x + width > ATLAS:
                 self._x, self._y, self._row = 0, self._y + self._row, 0
             if self._y + height > ATLAS:  # full: what was drawn of this text so far is lost
                 self._clear()
-            if width and height:
-                picture = Image.new("L", (width, height))
-                ImageDraw.Draw(picture).text((-left, -top), character, 255, font)
-                viewport = (self._x, self._y, width, height)
-                self.texture.write(picture.tobytes(), viewport, alignment=1)
+            mask = np.ascontiguousarray(glyph.mask[:height, :width])
+            self.texture.write(mask, (self._x, self._y, width, height), alignment=1)
             box = (self._x, self._y, self._x + width, self._y + height)
-            self._known[key] = Letter(box, (left, top), font.getlength(character))
+            self._boxes[id(glyph)] = (glyph, box)
             self._x, self._row = self._x + width, max(self._row, height)
-        return self._known[key]
+        return self._boxes[id(glyph)][1]
 
 
 class Painter:
@@ -208,7 +216,7 @@ class Painter:
         self._textures = [ctx.texture(extent, 4) for _ in range(2)]
         self._framebuffers = [ctx.framebuffer([texture]) for texture in self._textures]
         self._copy = full_screen_triangle(ctx, COPY)
-        self._layer = full_screen_triangle(ctx, LAYER)
+        self._layers: dict[tuple[str, ...], moderngl.VertexArray] = {}
         self._letters = Letters(ctx)
         program = ctx.program(header(ctx) + SHAPE, header(ctx) + PAINT)
         program["size"] = extent
@@ -225,33 +233,50 @@ class Painter:
 
     def begin(self, picture: moderngl.Texture) -> None:
         """Start anew from a picture."""
-        self._fill(self._copy, self._framebuffers[0], picture)
+        if picture.size == self.texture.size:
+            source = self._ctx.framebuffer([picture])
+            self._ctx.copy_framebuffer(self._framebuffers[0], source)
+            source.release()
+        else:
+            picture.repeat_x = picture.repeat_y = False
+            self._fill(self._copy, self._framebuffers[0], picture)
 
     def layer(self, layer: Layer) -> None:
         """Lay a layer over what was drawn."""
-        texture = self._as_texture(layer.picture)
-        texture.repeat_x = texture.repeat_y = False
-        texture.filter = (moderngl.LINEAR, moderngl.LINEAR)
-        backdrop = isinstance(layer.fill, np.ndarray)
-        program, fill = self._layer.program, (0.0, 0.0, 0.0, 0.0)
-        if isinstance(layer.fill, tuple):
-            red, green, blue = (x / 255 for x in layer.fill)
-            fill = (red, green, blue, 1.0)
-        elif backdrop:
-            self._as_texture(layer.fill).use(2)
-            fill = (0.0, 0.0, 0.0, 1.0)
-        extent = (texture.height, texture.width)
+        textures = [self._as_texture(layer.picture)]
+        if isinstance(layer.fill, np.ndarray):
+            textures.append(self._as_texture(layer.fill, self.size))
+        for place, texture in enumerate(textures, 1):
+            texture.repeat_x = texture.repeat_y = False
+            texture.filter = (moderngl.LINEAR, moderngl.LINEAR)
+            texture.use(place)
+        variant = self._variant(layer)
+        program, extent = variant.program, (textures[0].height, textures[0].width)
         program["to_layer"] = tuple(layer.to_layer(self.size, extent).T.ravel().tolist())
         program["size"] = self.size[::-1]
         program["edges"] = layer.edges or (0.0, 0.0)
-        program["fill"], program["has_backdrop"] = fill, backdrop
         program["opacity"], program["inverse"] = layer.opacity, layer.inverse
-        program["tint"], program["smoothed"] = layer.tint, layer.smooth
-        program["layer"], program["backdrop"] = 1, 2
-        texture.use(1)
-        self._fill(self._layer, self._framebuffers[1], self._textures[0])
+        program["layer"] = 1
+        if isinstance(layer.fill, np.ndarray):
+            program["backdrop"] = 2
+        elif layer.fill is not None:
+            program["fill"] = tuple(x / 255 for x in layer.fill)
+        self._fill(variant, self._framebuffers[1], self._textures[0])
         self._textures.reverse()
         self._framebuffers.reverse()
+
+    def _variant(self, layer: Layer) -> moderngl.VertexArray:
+        """The program for such layers. It has no branches, which llvmpipe would run both ways."""
+        wanted = {
+            "SMOOTH": layer.smooth,
+            "TINT": layer.tint,
+            "MASK": layer.fill is not None,
+            "BACKDROP": isinstance(layer.fill, np.ndarray),
+        }
+        key = tuple(name for name, is_wanted in wanted.items() if is_wanted)
+        if key not in self._layers:
+            self._layers[key] = full_screen_triangle(self._ctx, LAYER, *key)
+        return self._layers[key]
 
     def draw(self, drawing: Drawing) -> None:
         """All shapes of a drawing, in one instanced draw."""
@@ -295,22 +320,25 @@ class Painter:
         self._ctx.enable_only(moderngl.NOTHING)
         fill.render(moderngl.TRIANGLES, 3)
 
-    def _as_texture(self, picture: Any) -> moderngl.Texture:
-        """A texture as it is; an array as a texture, which is made once for each array."""
+    def _as_texture(self, picture: Any, size: Size | None = None) -> moderngl.Texture:
+        """A texture as it is; an array, of that size, as one that is made once for each array."""
         if isinstance(picture, moderngl.Texture):
             return picture
-        known = self._uploads.get(id(picture))
+        known = self._uploads.pop(id(picture), None)  # and back, as the latest that was used
         if known is None:
             pixels = picture
             if pixels.dtype != np.uint8:
                 pixels = (pixels.clip(0, 1) * 255 + 0.5).astype(np.uint8)
+            if size is not None and pixels.shape[:2] != size:
+                pixels = np.asarray(Image.fromarray(pixels).resize(size[::-1]))
             height, width, depth = pixels.shape
             while len(self._uploads) >= 8:
                 self._uploads.pop(next(iter(self._uploads)))[1].release()
             texture = self._ctx.texture(
                 (width, height), depth, np.ascontiguousarray(pixels).tobytes(), alignment=1
             )
-            known = self._uploads[id(picture)] = (picture, texture)
+            known = (picture, texture)
+        self._uploads[id(picture)] = known
         return known[1]
 
     def _instances_of(self, item: Strokes | Rectangle | Text) -> Array:

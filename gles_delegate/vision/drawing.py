@@ -1,8 +1,9 @@
-"""Shapes and text over a picture: a list that Pillow draws, or one instanced draw of OpenGL."""
+"""Shapes and text over a picture: a list that numpy draws, or one instanced draw of OpenGL."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from colorsys import hsv_to_rgb
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -21,9 +22,8 @@ Colour: TypeAlias = tuple[int, int, int] | tuple[int, int, int, int]
 """Red, green, blue, and alpha if it is not 255."""
 Extent: TypeAlias = tuple[int, int]
 """Height and width, as `gles_delegate.image.transform.Size`."""
-
-SMOOTH = 2
-"""Times the resolution at which Pillow draws, to have smooth edges."""
+Place: TypeAlias = tuple[slice | Array, slice | Array]
+"""Rows and columns of pixels."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,8 @@ class Text:
 class Drawing:
     """What is to be drawn over a picture, the first item lowest. Positions are in its pixels.
 
+    What lies outside the picture is cut off, and what lies at NaN is left out.
+
     Attributes:
         size: Height and width of the picture.
         items: See above.
@@ -112,13 +114,15 @@ class Drawing:
 
     def rectangle(self, box: Box, colour: Colour) -> None:
         """A filled rectangle."""
-        self.items.append(Rectangle(box, colour))
+        if not np.isnan(box).any():
+            self.items.append(Rectangle(box, colour))
 
     def text(
         self, at: Point, text: str, colour: Colour = (255, 255, 255), size: int | None = None
     ) -> None:
         """A line of text, by its top left corner."""
-        self.items.append(Text(at, text, size or self.font_size, colour))
+        if not np.isnan(at).any():
+            self.items.append(Text(at, text, size or self.font_size, colour))
 
     def label(self, at: Point, text: str, background: Colour, size: int | None = None) -> None:
         """A line of text on a filled rectangle, moved into the picture where it would leave it."""
@@ -180,43 +184,131 @@ class Drawing:
         return width, [top + pad + row * line for row in range(len(texts))]
 
     def on_picture(self, picture: Image) -> Image:
-        """The picture with the shapes over it, by Pillow, in RGB."""
+        """The picture with the shapes over it, in RGB, on the CPU.
+
+        Raises:
+            ValueError: The picture has another size.
+        """
         from PIL import Image as Pictures
-        from PIL import ImageDraw
 
         if picture.size != self.size[::-1]:
             raise ValueError(
                 f"expected a picture of {self.size[1]}x{self.size[0]}, found "
                 f"{picture.width}x{picture.height}"
             )
-        if not self.items:
-            return picture.convert("RGB")
-        # Pixels doubled are exactly themselves when they are halved again.
-        doubled = (SMOOTH * picture.width, SMOOTH * picture.height)
-        whole = picture.convert("RGB").resize(doubled, Pictures.Resampling.NEAREST)
-        draw = ImageDraw.Draw(whole, "RGBA")
+        pixels = np.array(picture.convert("RGB"))
         for item in self.items:
-            colour = (*item.colour, 255)[:4]
-            if isinstance(item, Text):
-                at = (SMOOTH * item.at[0], SMOOTH * item.at[1])
-                draw.text(at, item.text, colour, load_font(SMOOTH * item.size))
-            elif isinstance(item, Rectangle):
-                left, top, right, bottom = (SMOOTH * x for x in item.box)
-                if right > left and bottom > top:
-                    draw.rectangle((left, top, right - 1, bottom - 1), colour)
-            else:
-                radius = SMOOTH * item.width / 2
-                for x, y, to_x, to_y in (SMOOTH * item.ends).tolist():
-                    if (x, y) != (to_x, to_y):
-                        draw.line((x, y, to_x, to_y), colour, max(1, round(2 * radius)))
-                    elif radius > 0:
-                        draw.ellipse((x - radius, y - radius, x + radius, y + radius), colour)
-        return whole.reduce(SMOOTH)
+            colour = np.array(item.colour[:3], np.float32)
+            for where, share in _shares(item, self.size):
+                below = pixels[where].astype(np.float32)
+                mixed = below + (colour - below) * share[..., np.newaxis]
+                pixels[where] = (mixed + 0.5).astype(np.uint8)
+        return Pictures.fromarray(pixels)
 
     def _strokes(self, ends: Array, colour: Colour, width: float) -> None:
         ends = ends[np.isfinite(ends).all(1)]
         if len(ends):
             self.items.append(Strokes(ends.astype(np.float32), float(width), colour))
+
+
+def _shares(item: Strokes | Rectangle | Text, size: Extent) -> Iterator[tuple[Place, Array]]:
+    """Rows and columns of pixels, and the share of its colour there, float32 of 0 to 1.
+
+    The shaders of `gles_delegate.live.painter` have the same formulas.
+    """
+    alpha = np.float32((*item.colour, 255)[3] / 255)
+    if isinstance(item, Text):
+        for glyph, left, top in place_glyphs(item):
+            height, width = glyph.mask.shape
+            x, y, to_x, to_y = _inside((left, top, left + width, top + height), size)
+            mask = glyph.mask[y - top : to_y - top, x - left : to_x - left]
+            yield (slice(y, to_y), slice(x, to_x)), mask * (alpha / 255)
+    elif isinstance(item, Rectangle):
+        x, y, to_x, to_y = _inside(np.ceil(np.array(item.box) - 0.5), size)
+        yield (slice(y, to_y), slice(x, to_x)), np.full((to_y - y, to_x - x), alpha)
+    else:
+        yield _stroke_shares(item, size, alpha)
+
+
+def _stroke_shares(item: Strokes, size: Extent, alpha: float) -> tuple[Place, Array]:
+    """Each stroke covers its share of what the ones before have left."""
+    starts, along, reach = item.ends[:, :2], item.ends[:, 2:] - item.ends[:, :2], item.width / 2 + 1
+    # Step by step along the axis in which a stroke is longer, a few pixels across it.
+    axis = np.abs(along).argmax(1)[:, np.newaxis]
+    start, run, across, rise = (
+        np.take_along_axis(pairs, places, 1)[:, 0]
+        for places in (axis, 1 - axis)
+        for pairs in (starts, along)
+    )
+    limit = np.array(size)[1 - axis[:, 0]]
+    first = np.floor(np.minimum(start, start + run) - reach).clip(0, limit).astype(int)
+    last = np.ceil(np.maximum(start, start + run) + reach).clip(0, limit).astype(int)
+    count = last - first
+    which = np.repeat(np.arange(len(count)), count)
+    step = first[which] + np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)
+    share = ((step + 0.5 - start[which]) / np.where(run == 0, 1, run)[which]).clip(0, 1)
+    widest = math.sqrt(2) * reach  # of a stroke at 45 degrees
+    nearby = np.floor(across[which] + share * rise[which] - widest)[:, np.newaxis]
+    others = (nearby + np.arange(math.ceil(2 * widest) + 1)).clip(-1, max(size)).astype(int)
+    steps = np.broadcast_to(step[:, np.newaxis], others.shape)
+    x, y = np.where(axis[which] == 0, (steps, others), (others, steps))
+    inside = (x >= 0) & (x < size[1]) & (y >= 0) & (y < size[0])
+    which = np.broadcast_to(which[:, np.newaxis], inside.shape)[inside]
+    x, y = x[inside], y[inside]
+
+    (from_x, from_y), (dx, dy) = (np.array((x, y)) + 0.5 - starts[which].T), along[which].T
+    share = ((from_x * dx + from_y * dy) / np.maximum(dx * dx + dy * dy, 1e-6)).clip(0, 1)
+    distance = np.hypot(from_x - share * dx, from_y - share * dy)
+    covered = (item.width / 2 + 0.5 - distance).clip(0, 1) * alpha
+    y, x, covered = y[covered > 0], x[covered > 0], covered[covered > 0]
+    kept = np.ones(size, np.float32)
+    np.multiply.at(kept, (y, x), (1 - covered).astype(np.float32))
+    return (y, x), 1 - kept[y, x]
+
+
+def _inside(box: Sequence[float] | Array, size: Extent) -> tuple[int, int, int, int]:
+    """The part of a box of whole pixels that is in the picture; it may be empty."""
+    left, top, right, bottom = box
+    x, y = int(np.clip(left, 0, size[1])), int(np.clip(top, 0, size[0]))
+    return x, y, int(np.clip(right, x, size[1])), int(np.clip(bottom, y, size[0]))
+
+
+@dataclass(frozen=True)
+class Glyph:
+    """A letter.
+
+    Attributes:
+        mask: Its coverage, uint8 [height, width].
+        offset: Where the mask lies, from the line's top at the letter's place, in pixels.
+        advance: To the next letter's place, in pixels.
+    """
+
+    mask: Array
+    offset: tuple[int, int]
+    advance: float
+
+
+@lru_cache(maxsize=4096)
+def load_glyph(character: str, size: int) -> Glyph:
+    """A letter of Pillow's own font; `size` in pixels."""
+    from PIL import Image as Pictures
+    from PIL import ImageDraw
+
+    font = load_font(size)
+    left, top, right, bottom = (int(x) for x in font.getbbox(character))
+    picture = Pictures.new("L", (max(right - left, 0), max(bottom - top, 0)))
+    ImageDraw.Draw(picture).text((-left, -top), character, 255, font)
+    mask = np.asarray(picture).reshape(picture.height, picture.width)
+    return Glyph(mask, (left, top), font.getlength(character))
+
+
+def place_glyphs(text: Text) -> Iterator[tuple[Glyph, int, int]]:
+    """The letters of a line, and the left and the top of each mask, in whole pixels."""
+    x, y = text.at
+    for character in text.text:
+        glyph = load_glyph(character, text.size)
+        yield glyph, round(x) + glyph.offset[0], round(y) + glyph.offset[1]
+        x += glyph.advance
 
 
 @lru_cache(maxsize=8)
@@ -236,7 +328,7 @@ def load_font(size: int) -> FreeTypeFont:
 
 def text_extent(text: str, size: int) -> tuple[float, float]:
     """Width and height in pixels of a line of text."""
-    return float(load_font(size).getlength(text)), 1.2 * size
+    return sum(load_glyph(character, size).advance for character in text), 1.2 * size
 
 
 def palette(count: int) -> list[tuple[int, int, int]]:
