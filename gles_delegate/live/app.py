@@ -188,7 +188,6 @@ class Network:
         if size == self.size:
             return
         self._resized = size
-        self._now.resize(self._picture, size)
         self.inputs, self.outputs = self._now.inputs, self._now.outputs
 
     def __call__(
@@ -236,8 +235,7 @@ class Network:
 
     @property
     def _now(self) -> _OnGpu | _OnCpu:
-        """Where it runs, made when it first does."""
-        is_new = (self._gpu if self._app.on_gpu else self._cpu) is None
+        """Where it runs, made when it first does, and as large as on the other side."""
         found: _OnGpu | _OnCpu
         if self._app.on_gpu:
             self._gpu = self._gpu or _OnGpu(self._app, self._path, self._name, self.pictures)
@@ -245,8 +243,9 @@ class Network:
         else:
             self._cpu = self._cpu or _OnCpu(self._path, self.pictures)
             found = self._cpu
-        if is_new and self._resized is not None:
-            found.resize(self._picture, self._resized)
+        size = self._resized
+        if size and found.inputs[self._picture]["shape"][1:3].tolist() != [*size]:
+            found.resize(self._picture, size)
         return found
 
     @staticmethod
@@ -395,6 +394,7 @@ class Canvas:
     def __init__(self, frame: Frame, painter: Painter | None, size: Size) -> None:
         self.drawing = Drawing(size)
         self._painter = painter
+        self._scale = (size[1] / frame.size[1], size[0] / frame.size[0])
         if painter is not None and frame.texture is not None:
             painter.begin(frame.texture)
         elif size == frame.size:
@@ -405,6 +405,8 @@ class Canvas:
 
     def layer(self, layer: Layer) -> None:
         """Lay it over the frame and what lies there."""
+        if layer.matrix is not None and self._scale != (1, 1):
+            layer = replace(layer, matrix=layer.matrix * np.array(self._scale)[:, np.newaxis])
         if self._painter is not None:
             self._painter.layer(layer)
         else:

@@ -107,7 +107,7 @@ def pose(network: Network, *, threshold: float = 0.3) -> Seer:
     read = _pose_reader(network, threshold)
 
     def see(frame: Frame, canvas: Canvas) -> None:
-        height, width = frame.size
+        height, width = canvas.drawing.size
         for person, colour in zip(read(network(frame)), COLOURS[1:], strict=False):
             found = person.to_picture(network.transform, frame.size, network.size)
             points = np.multiply(found.points, (width, height))

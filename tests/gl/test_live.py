@@ -1,0 +1,444 @@
+"""Frames, layers, drawings and networks of apps: on the GPU, on the CPU, and alike."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import moderngl
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+import gles_delegate as gd
+from gles_delegate.live import (
+    App,
+    Camera,
+    Canvas,
+    Frame,
+    Layer,
+    Network,
+    Picture,
+    Recording,
+    ShowOptions,
+    Timings,
+    Video,
+    show,
+)
+from gles_delegate.live.painter import ATLAS, Painter
+from gles_delegate.vision.drawing import load_glyph
+from tests.support.example import pixels, read_video, write_video
+from tests.support.live import colour_model, frame_of, live_app, mean_model, one_colour
+from tests.support.tflite_builder import ModelBuilder, quantization
+
+pytestmark = pytest.mark.usefixtures("gl")
+
+RNG = np.random.default_rng(0)
+WHITE = (255, 255, 255)
+
+
+@pytest.fixture
+def app() -> Iterator[App]:
+    with live_app() as app:
+        yield app
+
+
+def context(app: App) -> moderngl.Context:
+    assert app.ctx is not None
+    return app.ctx
+
+
+def noise(height: int, width: int) -> NDArray[np.uint8]:
+    return RNG.integers(0, 256, (height, width, 3), np.uint8)
+
+
+def difference(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> NDArray[np.int_]:
+    assert a.shape == b.shape
+    return np.abs(a.astype(int) - b)
+
+
+def on_both(app: App, picture: NDArray[np.uint8], draw: Callable[[Canvas], None]) -> list[Any]:
+    """What is drawn on a picture on the GPU, and on the CPU."""
+    frame, found = frame_of(app, picture), []
+    for painter in (Painter(context(app), frame.size), None):
+        canvas = Canvas(frame, painter, frame.size)
+        draw(canvas)
+        canvas.finish()
+        found.append(canvas.pixels())
+    return found
+
+
+@pytest.mark.parametrize("size", [(61, 83), (40, 60), (1, 1)])
+def test_drawings_are_the_same_on_gpu_and_cpu(size: tuple[int, int], app: App) -> None:
+    height, width = size
+
+    def draw(canvas: Canvas) -> None:
+        drawing = canvas.drawing
+        points = RNG.uniform(-10, 90, (30, 2))
+        points[3] = np.nan
+        edges = [(i, i + 1) for i in range(29)]
+        drawing.rectangle((3.3, 4.7, 50.2, 30.9), (90, 200, 10, 90))
+        drawing.lines(points, edges, (255, 0, 90, 120), 2.3)
+        drawing.points(points, (0, 220, 255), 7)
+        drawing.box((-4, 5, 40, 70), (255, 255, 0), 1)
+        drawing.label((30, 20), "Käse 猫\u0301 99%", (20, 30, 200))
+        drawing.legend(["cat", "dog"], [(255, 0, 0), (0, 255, 0)])
+        drawing.bars(["one", "two"], [0.9, 0.1])
+
+    state = RNG.bit_generator.state
+    picture = noise(height, width)
+
+    def again(canvas: Canvas) -> None:
+        RNG.bit_generator.state = state
+        draw(canvas)
+
+    gpu, cpu = on_both(app, picture, again)
+    assert difference(gpu, cpu).max() <= 3
+    assert difference(gpu, picture).max() > 50
+
+
+def test_letters_beyond_the_atlas(app: App) -> None:
+    """The letters of each drawing fit into the texture of letters, and those of all do not."""
+    frame = frame_of(app, one_colour((0, 0, 0), 180, 1700))
+    painter = Painter(context(app), frame.size)
+    area = 0
+    for size in range(20, 125, 5):
+        canvas = Canvas(frame, painter, frame.size)
+        canvas.drawing.text((5, 150), "first letters", size=20)
+        canvas.drawing.text((5, 5), "ABCDEFGHIJKLMNOPQRSTUVWXY", size=size)
+        canvas.finish()
+        expected = np.asarray(canvas.drawing.on_picture(Image.fromarray(frame.pixels)))
+        assert difference(canvas.pixels(), expected).max() <= 1
+        area += sum(load_glyph(letter, size).mask.size for letter in "ABCDEFGHIJKLMNOPQRSTUVWXY")
+    assert area > ATLAS**2
+
+
+MASK = np.zeros((23, 31, 4), np.float32)
+MASK[5:16, 8:20] = (0.2, 0.7, 0.4, 0.8)
+MASK[12:, 15:] = 1
+TURNED = np.array([[2.1, 0.6, 3.0], [-0.5, 1.9, 14.0]])
+BACKDROP = noise(50, 40)
+
+
+@pytest.mark.parametrize(
+    "style",
+    [
+        {},
+        {"smooth": False},
+        {"opacity": 0.3},
+        {"matrix": TURNED},
+        {"matrix": TURNED, "smooth": False, "inverse": True},
+        {"fill": (255, 30, 80)},
+        {"fill": (255, 30, 80), "inverse": True, "matrix": TURNED},
+        {"fill": BACKDROP},
+        {"fill": noise(57, 71), "smooth": False, "inverse": True},
+        {"edges": (0.3, 0.7)},
+        {"edges": (0.3, 0.7), "fill": (0, 0, 0), "smooth": False},
+        {"tint": True},
+        {"tint": True, "fill": (160, 32, 240), "edges": (0.1, 0.9), "opacity": 0.8},
+        {"tint": True, "fill": BACKDROP, "inverse": True},
+    ],
+    ids=lambda style: "-".join(style) or "plain",
+)
+@pytest.mark.parametrize("is_texture", [False, True])
+def test_layers_are_the_same_on_gpu_and_cpu(
+    style: dict[str, Any], is_texture: bool, app: App
+) -> None:
+    picture = noise(57, 71)
+    frame = frame_of(app, picture)
+    painter = Painter(context(app), frame.size)
+    canvas = Canvas(frame, painter, frame.size)
+    data = (MASK * 255 + 0.5).astype(np.uint8)
+    texture = context(app).texture((31, 23), 4, data.tobytes(), alignment=1)
+    canvas.layer(Layer(texture if is_texture else MASK, **style))
+    expected = Layer(data / np.float32(255), **style).over(picture)
+    found = difference(canvas.pixels(), expected)
+    assert found.mean() < 0.8
+    # At the border of the layer, what is inside depends on the last bit.
+    assert np.percentile(found, 99) <= 8
+    assert difference(expected, picture).max() > 30
+
+
+def test_a_smooth_layer_has_no_corners(app: App) -> None:
+    """An edge that is not along the pixels, enlarged: the border is straight to half a pixel."""
+    rows, columns = np.indices((32, 32)) + 0.5
+    mask = np.repeat((columns + rows / 4 < 20)[..., None], 4, 2).astype(np.float32)
+    layer = Layer(mask, fill=WHITE, edges=(0.3, 0.7))
+    for found in on_both(app, one_colour((0, 0, 0), 320, 320), lambda canvas: canvas.layer(layer)):
+        border = (found[40:280, :, 0] / 255).sum(1)
+        straight = np.polyval(np.polyfit(np.arange(240), border, 1), np.arange(240))
+        assert np.abs(border - straight).max() < 3.5  # a pixel of the mask is 10
+
+
+def test_a_backdrop_does_not_bleed_over_the_edges(app: App) -> None:
+    backdrop = one_colour((0, 0, 0), 9, 9)
+    backdrop[0] = backdrop[:, 0] = 255
+    empty = np.zeros((4, 4, 4), np.float32)
+    layer = Layer(empty, fill=backdrop, inverse=True)
+    gpu, cpu = on_both(app, noise(60, 60), lambda canvas: canvas.layer(layer))
+    assert difference(gpu, cpu).max() <= 1
+    assert gpu[-1, 10:].max() == 0
+
+
+def test_pictures_that_are_layered_again_and_again(app: App) -> None:
+    frame = frame_of(app, noise(20, 20))
+    painter = Painter(context(app), frame.size)
+    whole = np.ones((4, 4, 4), np.float32)
+    for i in range(20):
+        fill = one_colour((i, 2 * i, 3 * i), 20, 20)
+        painter.begin(frame.texture)  # type: ignore[arg-type]
+        painter.layer(Layer(whole, fill=fill))
+        assert (painter.pixels() == fill).all()
+
+
+def test_a_picture_of_another_size_is_stretched(app: App) -> None:
+    frame = frame_of(app, np.repeat(np.arange(0, 200, 20, np.uint8), 30).reshape(10, 10, 3))
+    for painter in (Painter(context(app), (40, 30)), None):
+        canvas = Canvas(frame, painter, (40, 30))
+        canvas.drawing.rectangle((0, 0, 1, 1), WHITE)
+        canvas.finish()
+        found = canvas.pixels()
+        assert found.shape == (40, 30, 3)
+        assert found[0, 0].tolist() == [*WHITE]
+        assert np.ptp(found[:, 5:], axis=1).max() <= 1
+        assert [int(found[row, 5, 0]) for row in (0, -1)] == pytest.approx([0, 180], abs=4)
+
+
+def quantized_model(path: Path) -> Path:
+    """2 x - 1 of a picture [1, 6, 8, 3] in int8, to uint8."""
+    builder = ModelBuilder()
+    x = builder.input((1, 6, 8, 3), np.int8, quantization=quantization(1 / 255, -128))
+    y = builder.tensor((1, 6, 8, 3), np.uint8, quantization=quantization(2 / 255, 128))
+    builder.op("QUANTIZE", [x], [y])
+    path.write_bytes(builder.build(outputs=[y]))
+    return path
+
+
+def fed_model(path: Path) -> Path:
+    """A picture [1, 6, 8, 3] plus three numbers, which come first."""
+    builder = ModelBuilder()
+    numbers, x = builder.input((1, 3)), builder.input((1, 6, 8, 3))
+    path.write_bytes(builder.build(outputs=[builder.op("ADD", [x, numbers], [(1, 6, 8, 3)])]))
+    return path
+
+
+def looked(app: App, network: Network, frame: Frame, **options: Any) -> list[Any]:
+    """The first output on the GPU, and on the CPU."""
+    found = []
+    for app.on_gpu in (True, False):
+        output = network(frame, **options)[0]
+        found.append(network.read(output) if 0 in network.pictures else output)
+    return found
+
+
+@pytest.mark.parametrize("as_picture", [False, True])
+@pytest.mark.parametrize("size", [(6, 8), (61, 45)])
+def test_networks_that_are_toggled(
+    as_picture: bool, size: tuple[int, int], app: App, tmp_path: Path
+) -> None:
+    frame = frame_of(app, noise(*size))
+    network = app.network(colour_model(tmp_path / "c.tflite"))
+    if as_picture:
+        network.pictures[0] = gd.ImageOutput(scale=0.5, offset=0.5)
+    assert network.transform.antialias
+    gpu, cpu = looked(app, network, frame)
+    assert np.abs(gpu.astype(float) - cpu).max() <= (2 if as_picture else 0.02)
+    assert (looked(app, network, frame)[0] == gpu).all()
+
+
+def test_a_palette_of_numbers(app: App, tmp_path: Path) -> None:
+    frame = frame_of(app, noise(8, 12))
+    network = app.network(colour_model(tmp_path / "c.tflite", as_numbers=True))
+    network.pictures[0] = gd.ImageOutput(palette=[(0, 0, 0, 0), (1, 2, 3, 255), (9, 9, 9, 9)])
+    gpu, cpu = looked(app, network, frame)
+    assert gpu.shape == (8, 12, 4)
+    assert (gpu == cpu).all(-1).mean() > 0.97  # colours that are nearly alike
+
+
+def test_quantized_outputs_are_real_numbers(app: App, tmp_path: Path) -> None:
+    picture = noise(6, 8)
+    network = app.network(quantized_model(tmp_path / "q.tflite"))
+    for found in looked(app, network, frame_of(app, picture)):
+        assert found.dtype == np.float32
+        assert np.abs(found[0] - picture / 255).max() <= 2 / 255
+
+
+def test_feeds(app: App, tmp_path: Path) -> None:
+    picture, numbers = noise(6, 8), np.array([[0.5, 1, 2]], np.float32)
+    network = app.network(fed_model(tmp_path / "f.tflite"))
+    assert network.size == (6, 8)
+    for found in looked(app, network, frame_of(app, picture), feeds={0: numbers}):
+        assert np.abs(found[0] - (picture / 255 + numbers)).max() < 0.01
+
+
+@pytest.mark.parametrize("scale", [1, 2])
+def test_a_network_sees_the_region_it_is_shown_and_its_layer_lies_there(
+    scale: int, app: App, tmp_path: Path
+) -> None:
+    picture = one_colour((0, 0, 0), 40, 60)
+    picture[10:18, 20:32] = (255, 0, 0)
+    network = app.network(colour_model(tmp_path / "c.tflite"))
+    network.pictures[0] = gd.ImageOutput(palette=[(0, 255, 0, 255), (0, 0, 0, 0), (0, 0, 0, 0)])
+    frame, size = frame_of(app, picture), (scale * 40, scale * 60)
+    transform = gd.ImageTransform(roi=(20, 10, 12, 8))
+    for app.on_gpu in (True, False):
+        for painter in (Painter(context(app), size), *([] if app.on_gpu else [None])):
+            canvas = Canvas(frame, painter, size)
+            (mask,) = network(frame, transform)
+            canvas.layer(network.layer(mask, transform, frame))
+            green = (canvas.pixels() == (0, 255, 0)).all(-1)
+            rows, columns = np.nonzero(green)
+            assert green.sum() == scale**2 * 12 * 8
+            assert [rows.min(), columns.min()] == [scale * 10, scale * 20]
+
+
+def test_a_network_that_is_resized_on_either_side(app: App, tmp_path: Path) -> None:
+    network = app.network(colour_model(tmp_path / "c.tflite"))
+    frame = frame_of(app, noise(20, 20))
+    for app.on_gpu, size in ((True, (4, 6)), (False, (8, 8)), (True, (8, 8)), (False, (8, 8))):
+        network.resize(size)
+        assert network.size == size
+        assert network(frame)[0].shape == (1, *size, 3)
+        assert network.outputs[0]["shape"].tolist() == [1, *size, 3]
+    network.resize((5, 7))
+    for app.on_gpu in (True, False):
+        assert network(frame)[0].shape == (1, 5, 7, 3)
+
+
+def test_models_that_are_no_networks_for_frames(
+    app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(gd.ModelError, match="cannot read the model file"):
+        app.network(tmp_path / "missing.tflite")
+    builder = ModelBuilder()
+    x = builder.input((1, 9))
+    (tmp_path / "x.tflite").write_bytes(builder.build([builder.op("NEG", [x], [(1, 9)])]))
+    with pytest.raises(ValueError, match=r"expected a network with an input .* found \[\[1, 9\]\]"):
+        app.network(tmp_path / "x.tflite").transform  # noqa: B018
+    network = app.network(colour_model(tmp_path / "c.tflite"))
+    monkeypatch.setitem(sys.modules, "ai_edge_litert.interpreter", None)
+    app.on_gpu = False
+    with pytest.raises(gd.LiteRtError, match="LiteRT, which is not installed: pip install ai-"):
+        network(frame_of(app, noise(8, 8)))
+
+
+def test_ops_that_litert_does_not_have(
+    app: App, tmp_path: Path, real_model: Callable[[str], bytes]
+) -> None:
+    path = tmp_path / "face.tflite"
+    path.write_bytes(real_model("face_landmark_with_attention"))
+    network = app.network(path)
+    app.on_gpu = False
+    with pytest.raises(
+        gd.LiteRtError, match=r"LiteRT's CPU kernels do not run .*face.tflite: .*op"
+    ):
+        network(frame_of(app, noise(20, 20)))
+
+
+def test_a_camera_gives_its_newest_frame() -> None:
+    """Frames, each a little brighter, that have come since the last one was read are dropped."""
+    camera = Camera("lavfi:color=size=64x48:rate=50,geq=lum=min(16+N/4\\,235):cb=128:cr=128")
+    assert (camera.size, camera.rate, camera.count) == ((48, 64), 50, None)
+    first = camera.read()
+    assert first.shape == (48, 64, 4)
+    assert first[..., 3].min() == 255
+    time.sleep(0.3)
+    assert int(camera.read()[0, 0, 0]) > int(first[0, 0, 0]) + 4
+    camera.close()
+
+
+def test_a_camera_that_ends() -> None:
+    camera = Camera("lavfi:color=c=red:size=64x48:rate=10:duration=0.3")
+    assert np.abs(camera.read()[..., :3].astype(int) - (254, 0, 0)).max() < 4
+    with pytest.raises(OSError, match=r"the camera lavfi:.* gives no frames: it has stopped"):
+        [camera.read() for _ in range(5)]
+    camera.close()
+
+
+@pytest.mark.parametrize("name", ["/dev/none", "99", "lavfi:nonsense", "nonsense:0", "nonsense"])
+def test_a_camera_that_is_not_there(name: str) -> None:
+    with pytest.raises(OSError, match=f"cannot open the camera {name}: .*ls /dev/video"):
+        Camera(name)
+
+
+def test_a_video_once_and_again_and_again(tmp_path: Path) -> None:
+    path = write_video(tmp_path / "v.mp4", one_colour((200, 0, 0), 32, 48))
+    once, always = Video(path), Video(path, repeat=True)
+    assert (once.size, once.rate, once.count, always.count) == ((32, 48), 24, 3, None)
+    assert [once.read() is not None for _ in range(5)] == [True, True, True, False, False]
+    assert all(
+        (found := always.read()) is not None and found.shape == (32, 48, 4) for _ in range(8)
+    )
+    once.close()
+    always.close()
+
+
+@pytest.mark.parametrize("size", [(31, 45), (32, 45), (2, 3)])
+def test_recordings_of_odd_sizes(size: tuple[int, int], tmp_path: Path) -> None:
+    picture = one_colour((0, 180, 60), *size)
+    with Recording(tmp_path / "v.mp4", size, 29.97) as recording:
+        recording.write(picture)
+        recording.write(picture)
+    even = tuple(length // 2 * 2 for length in size)
+    assert [frame.shape[:2] for frame in read_video(tmp_path / "v.mp4")] == [even] * 2
+    with Recording(tmp_path / "p.png", size, 30) as recording:
+        recording.write(0 * picture)
+        recording.write(picture)
+    assert (pixels(tmp_path / "p.png") == picture).all()
+
+
+def test_a_picture_that_the_camera_turned(tmp_path: Path) -> None:
+    picture = noise(20, 30)
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned clockwise
+    Image.fromarray(picture).save(tmp_path / "t.png", exif=exif)
+    found = Picture(tmp_path / "t.png")
+    assert found.size == (30, 20)
+    assert (found.read()[..., :3] == np.rot90(picture, -1)).all()
+
+
+def test_timings_leave_out_the_first_time() -> None:
+    finished: list[bool] = []
+    timings = Timings(lambda: finished.append(True))
+    timings.add("stage", 1000)
+    assert timings.milliseconds == {"stage": 1000}
+    timings.add("stage", 20)
+    assert timings.milliseconds == {"stage": 20}
+    timings.add("stage", 30)
+    assert timings.milliseconds == {"stage": pytest.approx(21)}
+    with timings.measure("other"):
+        time.sleep(0.01)
+    assert 10 <= timings.milliseconds["other"] < 500
+    assert not finished
+    timings.is_exact = True
+    with timings.measure("other"):
+        pass
+    assert finished
+    timings.clear()
+    assert timings.milliseconds == {}
+    timings.add("stage", 7)
+    timings.add("stage", 5)
+    assert timings.milliseconds == {"stage": 5}
+
+
+def test_show_closes_what_it_has_opened(tmp_path: Path) -> None:
+    class Failing(Picture):
+        closed = False
+
+        def close(self) -> None:
+            self.closed = True
+
+    Image.fromarray(noise(8, 8)).save(tmp_path / "p.png")
+    source = Failing(tmp_path / "p.png")
+
+    def make(app: App) -> Any:
+        app.network(mean_model(tmp_path / "m.tflite"))
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        show(make, source, ShowOptions(headless=True))
+    assert source.closed
