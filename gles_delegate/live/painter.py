@@ -235,6 +235,8 @@ class Painter:
         """Start anew from a picture."""
         if picture.size == self.texture.size:
             source = self._ctx.framebuffer([picture])
+            # moderngl restores what is in use with state that a window's framebuffer does not take.
+            self._framebuffers[0].use()
             self._ctx.copy_framebuffer(self._framebuffers[0], source)
             source.release()
         else:

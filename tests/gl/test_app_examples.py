@@ -20,7 +20,7 @@ from PIL import Image
 from tests.conftest import Require
 from tests.support.example import EXAMPLES, pixels, read_video, run, write_video
 from tests.support.live import COLOURS, colour_model
-from tests.support.windows import keyboard
+from tests.support.windows import keyboard, screenshot
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -393,6 +393,8 @@ class TestWindow:
         command += ["--output", output]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as app:
             with keyboard(server, "gles_delegate: [1-9][0-9]* frames a second") as press:
+                shown = screenshot(server).reshape(-1, 3).astype(int)
+                assert (np.abs(shown - (40, 90, 100)).max(1) < 8).sum() > 100_000  # the frame
                 press("t")
                 press("g")
                 press("q", until=app)

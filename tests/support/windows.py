@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from Xlib import XK, X
 from Xlib.display import Display
 from Xlib.error import BadWindow
@@ -37,6 +39,17 @@ def keyboard(server: str, title: str) -> Iterator[Callable[..., None]]:
 
     yield press
     display.close()
+
+
+def screenshot(server: str) -> NDArray[np.uint8]:
+    """What the display shows, [height, width, 3]."""
+    display = Display(server)
+    root = display.screen().root
+    size = root.get_geometry()
+    image = root.get_image(0, 0, size.width, size.height, X.ZPixmap, 0xFFFFFFFF)
+    display.close()
+    pixels = np.frombuffer(image.data, np.uint8).reshape(size.height, size.width, 4)
+    return pixels[..., 2::-1]
 
 
 def _wait_for_window(display: Display, title: str) -> Any:
