@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -15,6 +15,17 @@ from Xlib import XK, X
 from Xlib.display import Display
 from Xlib.error import BadWindow
 from Xlib.ext import xtest
+
+
+@contextmanager
+def started(command: Sequence[object], **options: Any) -> Iterator[subprocess.Popen[str]]:
+    """A process that does not outlive the block; its output is piped."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([*map(str, command)], **pipes, **options) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 @contextmanager
@@ -37,8 +48,10 @@ def keyboard(server: str, title: str) -> Iterator[Callable[..., None]]:
                     until.wait(1)
                     return
 
-    yield press
-    display.close()
+    try:
+        yield press
+    finally:
+        display.close()
 
 
 def screenshot(server: str) -> NDArray[np.uint8]:
