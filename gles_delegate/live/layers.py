@@ -60,7 +60,8 @@ class Layer:
         height, width = frame.shape[:2]
         mapping = self.to_layer((height, width), self.picture.shape[:2]).ravel().tolist()
         kind = Image.Resampling.BICUBIC if self.smooth else Image.Resampling.BILINEAR
-        picture = _spline(self.picture) if self.smooth else self.picture
+        picture = self.picture if self.fill is None else self.picture[..., :1]
+        picture = _spline(picture) if self.smooth else picture
         planes = [
             np.asarray(
                 Image.fromarray(np.ascontiguousarray(plane, np.float32)).transform(
@@ -71,7 +72,7 @@ class Layer:
         ]
         found = np.stack(planes, -1).clip(0, 1)
         below = frame / np.float32(255)
-        coverage = found[..., 3] if self.fill is None else found[..., 0]
+        coverage = found[..., -1]  # alpha, or the mask
         share = coverage
         if self.edges is not None:
             low, high = self.edges
