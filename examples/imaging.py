@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import gles_delegate as gd
+from gles_delegate.image.pictures import converted
 from gles_delegate.image.transform import picture_transform
 from gles_delegate.model.metadata import read_metadata
 from gles_delegate.model.reader import load_model
@@ -111,8 +112,8 @@ def positive(text: str) -> int:
 def load_picture(path: Path) -> Image.Image:
     """An RGB picture from a file; exits with a sentence when it cannot be read."""
     try:
-        return Image.open(path).convert("RGB")
-    except OSError as error:
+        return converted(Image.open(path), "RGB")
+    except (OSError, SyntaxError, Image.DecompressionBombError) as error:
         raise SystemExit(f"cannot read the picture {path}: {error}") from error
 
 

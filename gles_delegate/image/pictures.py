@@ -25,14 +25,39 @@ def picture_mode(shape: Sequence[int]) -> str | None:
     return {1: "L", 3: "RGB", 4: "RGBA"}.get(shape[3] if len(shape) == 4 else 1)
 
 
+def converted(picture: Image, mode: str) -> Image:
+    """A picture in one of Pillow's modes of 8 bits, with the upper 8 bits of 16.
+
+    Pillow itself takes all above 255 for white in gray pictures of 16 bits.
+
+    Raises:
+        OSError: It has integers of 32 bits, or floats, of no known range.
+    """
+    if picture.mode.startswith("I;16"):
+        from PIL import Image as Pictures
+
+        picture = Pictures.fromarray((np.asarray(picture) >> 8).astype(np.uint8))
+    elif picture.mode in ("I", "F"):
+        found = "integers of 32 bits" if picture.mode == "I" else "floats"
+        raise OSError(
+            f"expected a picture of 8 or 16 bits a channel, found {found}; save it as one of 8 bits"
+        )
+    return picture.convert(mode)
+
+
 def as_tensor(picture: Image, details: dict[str, Any], transform: ImageTransform) -> Array:
     """A picture as a model's input: stretched to its size, with antialiasing, and normalized.
 
     Args:
         details: The input's, as in `get_input_details`; of a shape in `PICTURES`.
+
+    Raises:
+        OSError: See `converted`.
     """
     shape = tuple(int(size) for size in details["shape"])
-    pixels, size = np.asarray(picture.convert(picture_mode(shape))), (shape[1], shape[2])
+    mode = picture_mode(shape)
+    assert mode is not None
+    pixels, size = np.asarray(converted(picture, mode)), (shape[1], shape[2])
     dtype, pair = np.dtype(details["dtype"]).name, details["quantization"]
     smooth = replace(transform, antialias=True)
     return smooth.apply(pixels, size, dtype=dtype, quantization=pair).reshape(shape)
