@@ -73,7 +73,7 @@ def show(make: Callable[[App], Seer], source: Source, options: ShowOptions) -> A
         The app, closed, with its timings.
 
     Raises:
-        ContextError: A window is wanted, and there is no display.
+        ContextError: A window is wanted, and there is no display, or glfw or moderngl is missing.
         OSError: A file cannot be read or written.
         DelegateError: A network cannot run.
     """
@@ -82,8 +82,13 @@ def show(make: Callable[[App], Seer], source: Source, options: ShowOptions) -> A
         window, ctx, painter = None, None, None
         size = (options.scale * source.size[0], options.scale * source.size[1])
         if not options.headless:
-            from gles_delegate.live.window import Window
-
+            try:
+                from gles_delegate.live.window import Window
+            except ImportError as error:
+                raise ContextError(
+                    f"a window needs glfw and moderngl ({error}): pip install glfw moderngl, or "
+                    "write a file with --headless --output FILE"
+                ) from error
             window = Window(options.title, size)
             stack.callback(window.close)
             ctx = window.ctx
@@ -109,11 +114,14 @@ def show(make: Callable[[App], Seer], source: Source, options: ShowOptions) -> A
 def _without_window(stack: ExitStack) -> moderngl.Context | None:
     """A context of its own; None where there is none."""
     try:
-        egl = stack.enter_context(EglContext())
         import moderngl
-
+    except ImportError as error:
+        logger.warning("networks run on LiteRT's CPU: %s; pip install moderngl", error)
+        return None
+    try:
+        egl = stack.enter_context(EglContext())
         return moderngl.create_context(context=cast(Any, egl), require=310)
-    except (ContextError, ImportError) as error:
+    except ContextError as error:
         logger.warning("no OpenGL ES, so networks run on LiteRT's CPU: %s", error)
         return None
 

@@ -13,6 +13,7 @@ import av
 import numpy as np
 from PIL import Image, ImageOps
 
+from gles_delegate.image.pictures import converted
 from gles_delegate.image.transform import Size
 from gles_delegate.model.graph import Array
 
@@ -59,7 +60,7 @@ class Picture:
 
     def __init__(self, path: Path) -> None:
         try:
-            picture = ImageOps.exif_transpose(Image.open(path)).convert("RGBA")
+            picture = converted(ImageOps.exif_transpose(Image.open(path)), "RGBA")
         except (OSError, ValueError, Image.DecompressionBombError) as error:
             raise OSError(f"cannot read the picture {path}: {error}") from error
         self._pixels = np.asarray(picture)
@@ -86,7 +87,7 @@ class Video:
         self._path = path
         try:
             self._container, stream = _open(str(path))
-        except (av.FFmpegError, IndexError) as error:
+        except (av.FFmpegError, ValueError) as error:
             raise OSError(f"cannot read the video {path}: {error}") from error
         self.size: Size = (stream.height, stream.width)
         self.rate: float | None = float(stream.average_rate or 30)
@@ -94,9 +95,13 @@ class Video:
         self._frames = self._decoded(repeat)
 
     def _decoded(self, repeat: bool) -> Iterator[Array]:
+        count = 0
         while True:
             for frame in self._container.decode(video=0):
+                count += 1
                 yield _pixels(frame, self.size)
+            if not count:
+                raise OSError(f"expected a video with frames, found none in {self._path}")
             if not repeat:
                 return
             self._container.seek(0)
@@ -132,7 +137,7 @@ class Camera:
         wanted = {"video_size": f"{size[1]}x{size[0]}"} if size and kind == "v4l2" else {}
         try:
             self._container, stream = _open(file, kind, wanted)
-        except (av.FFmpegError, ValueError, IndexError) as error:
+        except (av.FFmpegError, ValueError) as error:
             raise OSError(
                 f"cannot open the camera {name}: {error}; ls /dev/video* shows what there is"
             ) from error
@@ -192,7 +197,11 @@ def _open(
 ) -> tuple[Any, Any]:
     """The container and its first video stream."""
     container = av.open(file, format=kind, options=options or {})
-    stream = container.streams.video[0]
+    streams = container.streams.video
+    if not streams or not streams[0].width:
+        container.close()
+        raise ValueError("expected a stream of pictures, found none")
+    stream = streams[0]
     stream.thread_type = "AUTO"
     return container, stream
 
@@ -227,7 +236,15 @@ class Recording:
                 "h264", Fraction(rate).limit_denominator(1001)
             )
         except (av.FFmpegError, ValueError) as error:
-            raise OSError(f"cannot write the video {path}: {error}") from error
+            raise OSError(
+                f"cannot write the video {path}: {error}; expected the ending of a picture "
+                "or of a video in H.264, such as .png or .mp4"
+            ) from error
+        if min(size) < 2:
+            raise OSError(
+                f"expected 2x2 pixels or more for the video {path}, found {size[1]}x{size[0]}; "
+                "write a picture, such as .png"
+            )
         # 4:2:0 has one chroma sample for 2x2 pixels.
         self._stream.height, self._stream.width = (length // 2 * 2 for length in size)
         self._stream.pix_fmt = "yuv420p"
@@ -238,8 +255,17 @@ class Recording:
             self._picture = pixels
             return
         height, width = self._stream.height, self._stream.width
-        frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(pixels[:height, :width]))
-        self._container.mux(self._stream.encode(frame))
+        self._encode(av.VideoFrame.from_ndarray(np.ascontiguousarray(pixels[:height, :width])))
+
+    def _encode(self, frame: av.VideoFrame | None) -> None:
+        """Add a frame; None: complete the file."""
+        assert self._container is not None
+        try:
+            self._container.mux(self._stream.encode(frame))
+            if frame is None:
+                self._container.close()
+        except av.FFmpegError as error:
+            raise OSError(f"cannot write the video {self._path}: {error}") from error
 
     def __enter__(self) -> Recording:
         return self
@@ -252,8 +278,7 @@ class Recording:
     ) -> None:
         """Finish the file."""
         if self._container is not None:
-            self._container.mux(self._stream.encode())
-            self._container.close()
+            self._encode(None)
         elif self._picture is not None:
             try:
                 Image.fromarray(self._picture).save(self._path)

@@ -1,0 +1,123 @@
+"""Where frames of apps come from and go to, and what an app needs."""
+
+from __future__ import annotations
+
+import sys
+import wave
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from gles_delegate import ContextError
+from tests.conftest import Require
+
+
+@pytest.fixture(autouse=True)
+def _packages(require: Require) -> None:
+    for name in ("av", "tqdm"):
+        if find_spec(name) is None:
+            require("windows", f"{name} is not installed (the extra 'windows')")
+
+
+def silence(path: Path) -> None:
+    with wave.open(str(path), "wb") as file:
+        file.setparams((1, 2, 16000, 0, "NONE", ""))
+        file.writeframes(bytes(3200))
+
+
+def header(path: Path) -> None:
+    import av
+
+    with av.open(path, "w", format="avi") as container:
+        stream = container.add_stream("mpeg4", 10)
+        stream.height, stream.width = 48, 64
+        container.start_encoding()
+
+
+@pytest.mark.parametrize(
+    ("write", "message"),
+    [(silence, "expected a stream of pictures, found none"), (header, "expected a video with")],
+)
+@pytest.mark.parametrize("repeat", [False, True])
+def test_videos_without_frames(
+    write: Callable[[Path], None], message: str, repeat: bool, tmp_path: Path
+) -> None:
+    from gles_delegate.live import Video
+
+    path = tmp_path / "video"
+    write(path)
+    with pytest.raises(OSError, match=message) as caught:
+        Video(path, repeat=repeat).read()
+    assert str(path) in str(caught.value)
+
+
+def test_pictures_of_16_bits(tmp_path: Path) -> None:
+    """Their upper 8 bits."""
+    from gles_delegate.live import Picture
+
+    gray = np.array([[0, 1000, 40000, 65535]], np.uint16)
+    Image.fromarray(gray).save(tmp_path / "gray.png")
+    assert Picture(tmp_path / "gray.png").read()[0, :, 1].tolist() == [0, 3, 156, 255]
+
+
+@pytest.mark.parametrize(("dtype", "found"), [("float32", "floats"), ("int32", "integers of 32")])
+def test_pictures_of_no_known_range(dtype: str, found: str, tmp_path: Path) -> None:
+    from gles_delegate.live import Picture
+
+    Image.fromarray(np.ones((2, 3), dtype)).save(tmp_path / "gray.tiff")
+    with pytest.raises(OSError, match=f"8 or 16 bits a channel, found {found}.* 8 bits"):
+        Picture(tmp_path / "gray.tiff")
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "message"),
+    [
+        ("x.mp4", (1, 7), "expected 2x2 pixels or more for the video .*, found 7x1"),
+        ("x.webm", (8, 8), "cannot write the video .* such as .png or .mp4"),
+        ("missing/x.mp4", (8, 8), "cannot write the video .*x.mp4"),
+    ],
+)
+def test_what_cannot_be_recorded(
+    name: str, size: tuple[int, int], message: str, tmp_path: Path
+) -> None:
+    from gles_delegate.live import Recording
+
+    with pytest.raises(OSError, match=message), Recording(tmp_path / name, size, 30) as recording:
+        recording.write(np.zeros((*size, 3), np.uint8))
+
+
+def nothing(frame: object, canvas: object) -> None:
+    """See nothing."""
+
+
+@pytest.fixture
+def picture(tmp_path: Path) -> Path:
+    Image.new("RGB", (6, 4)).save(tmp_path / "picture.png")
+    return tmp_path / "picture.png"
+
+
+def test_without_glfw(picture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from gles_delegate.live import Picture, ShowOptions, show
+
+    monkeypatch.setitem(sys.modules, "glfw", None)
+    monkeypatch.delitem(sys.modules, "gles_delegate.live.window", raising=False)
+    with pytest.raises(ContextError, match=r"pip install glfw moderngl, or .*--headless"):
+        show(lambda app: nothing, Picture(picture), ShowOptions())
+
+
+def test_without_moderngl(
+    picture: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from gles_delegate.live import Picture, ShowOptions, show
+
+    monkeypatch.setitem(sys.modules, "moderngl", None)
+    output = picture.with_name("output.png")
+    app = show(lambda app: nothing, Picture(picture), ShowOptions(headless=True, output=output))
+    assert not app.on_gpu
+    assert "networks run on LiteRT's CPU" in caplog.text
+    assert "pip install moderngl" in caplog.text
+    assert output.exists()
