@@ -58,9 +58,11 @@ class Sound:
         kind, _, file = name.partition(":") if microphone else (None, "", name)
         try:
             self._container = av.open(file, format=kind)
-            self._frames = self._container.decode(self._container.streams.audio[0])
-        except (av.FFmpegError, ValueError, IndexError) as error:
+        except (av.FFmpegError, ValueError) as error:
             raise OSError(f"cannot open the sound {name}: {error}") from error
+        if not self._container.streams.audio:
+            raise OSError(f"expected a stream of sound, found none in {name}")
+        self._frames = self._container.decode(audio=0)
         self._resampler = av.AudioResampler(format="fltp", layout="mono", rate=RATE)
         self._chunks = self._cut()
         self.samples = np.zeros(SIZE[1] * STEP + WINDOW, np.float32)

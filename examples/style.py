@@ -13,7 +13,7 @@ from pathlib import Path
 
 import app
 import numpy as np
-from imaging import load_picture
+from imaging import load_picture, single
 from PIL import Image
 
 import gles_delegate as gd
@@ -36,8 +36,7 @@ def painter(networks: App, arguments: Namespace) -> Seer:
 def describe(model: Path, painting: Image.Image) -> np.ndarray:
     """The numbers that a painting's style is."""
     with gd.Interpreter(model_path=model) as interpreter:
-        (image,) = interpreter.get_input_details()
-        (style,) = interpreter.get_output_details()
+        image, style = single(interpreter)
         transform = gd.ImageTransform.for_input(interpreter, image["index"])
         interpreter.allocate_tensors()
         interpreter.set_tensor(image["index"], as_tensor(painting, image, transform))

@@ -182,6 +182,8 @@ def test_a_painted_picture(
     result = shown("style.py", *networks, painting, picture=source, output=tmp_path / "o.png")
     assert np.corrcoef(result.ravel(), pixels(source).ravel())[0, 1] > 0.4
     assert changes(result, source).mean() > 20
+    swapped = (*networks[::-1], painting, "--picture", source, "--headless")
+    assert "expected a model of one input" in run("style.py", *swapped, status=1)
 
 
 def test_detect(tmp_path: Path, model: Model, real_picture: Callable[[str], Path]) -> None:
@@ -296,7 +298,7 @@ def test_large_pictures_are_doubled_in_tiles(tmp_path: Path) -> None:
     assert np.abs(in_tiles[:580, :880].astype(int) - whole[:580, :880]).max() <= 1
 
 
-def test_sound(tmp_path: Path, model: Model) -> None:
+def test_sound(tmp_path: Path, model: Model, halves: Path) -> None:
     """A dial tone, then silence."""
     rate = 22050
     seconds = np.arange(3 * rate) / rate
@@ -314,6 +316,8 @@ def test_sound(tmp_path: Path, model: Model) -> None:
     assert spectrogram[40, 1100] < 100  # high frequencies
     arguments = (model("yamnet"), "--sound", source.with_name("no.wav"), "--headless")
     assert "cannot open the sound" in run("sound.py", *arguments, status=1)
+    arguments = (model("yamnet"), "--sound", halves, "--headless")
+    assert "expected a stream of sound, found none" in run("sound.py", *arguments, status=1)
     wrong = (model("selfie_segmenter"), "--sound", source, "--headless")
     assert "expected a network with one input, [samples]" in run("sound.py", *wrong, status=1)
 
