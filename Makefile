@@ -53,7 +53,8 @@ test-drivers: .venv/.with-test
 	command -v npm >/dev/null || tools/setup-debian "$(PYTHON)" npm
 	$(bin)/python tools/fetch-angle .venv/angle
 	LIBGL_ALWAYS_SOFTWARE=1 GALLIUM_DRIVER=zink $(bin)/pytest $(on_drivers)
-	LD_LIBRARY_PATH=$(CURDIR)/.venv/angle GLES_DELEGATE_EGL=$(CURDIR)/.venv/angle/libEGL.so \
+	VK_ICD_FILENAMES=$(CURDIR)/.venv/angle/vk_swiftshader_icd.json \
+		LD_LIBRARY_PATH=$(CURDIR)/.venv/angle GLES_DELEGATE_EGL=$(CURDIR)/.venv/angle/libEGL.so \
 		$(bin)/pytest $(on_drivers)
 
 # What the compilers of GPUs make of the kernels, against the table in tools/gpu-lab/figures.csv;

@@ -9,7 +9,18 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from contextlib import suppress
-from ctypes import POINTER, c_char_p, c_int, c_int64, c_ssize_t, c_ubyte, c_uint, c_uint64, c_void_p
+from ctypes import (
+    POINTER,
+    c_char_p,
+    c_float,
+    c_int,
+    c_int64,
+    c_ssize_t,
+    c_ubyte,
+    c_uint,
+    c_uint64,
+    c_void_p,
+)
 from typing import Any, TypeAlias
 
 from gles_delegate.errors import (
@@ -50,6 +61,7 @@ UNPACK_STATE = {0x0CF5: 4, 0x0CF2: 0, 0x0CF3: 0, 0x0CF4: 0}
 """Alignment, row length, skipped rows and skipped pixels of what is uploaded to a texture."""
 RGBA8, RGBA16F, R32F, RED, RGBA = 0x8058, 0x881A, 0x822E, 0x1903, 0x1908
 UNSIGNED_BYTE, FLOAT, HALF_FLOAT = 0x1401, 0x1406, 0x140B
+COLOR_BUFFER_BIT = 0x4000
 TIME_ELAPSED, QUERY_RESULT, QUERY_COUNTER_BITS = 0x88BF, 0x8866, 0x8864
 GPU_DISJOINT = 0x8FBB
 BUFFER_OBJECT, PROGRAM_OBJECT, TEXTURE_OBJECT = 0x82E0, 0x82E2, 0x1702
@@ -128,6 +140,9 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {  # the result's type, then the argum
         *(None, c_uint, c_int, c_int, c_int, c_int, c_int, c_uint, c_uint),
         c_void_p,
     ),
+    "glClearColor": (None, c_float, c_float, c_float, c_float),
+    "glClear": (None, c_uint),
+    "glReadPixels": (None, c_int, c_int, c_int, c_int, c_uint, c_uint, c_void_p),
     "glTexStorage2D": (None, c_uint, c_int, c_uint, c_int, c_int),
     "glTexParameteri": (None, c_uint, c_uint, c_int),
     "glPixelStorei": (None, c_uint, c_int),

@@ -9,6 +9,8 @@ import moderngl
 import numpy as np
 from PIL import Image
 
+from gles_delegate.gl.current import current_functions
+from gles_delegate.gl.functions import COLOR_BUFFER_BIT, RGBA, UNSIGNED_BYTE
 from gles_delegate.image.transform import Size
 from gles_delegate.live.layers import Layer
 from gles_delegate.model.graph import Array
@@ -302,7 +304,12 @@ class Painter:
         _, _, width, height = target.viewport
         scale = min(width / self.size[1], height / self.size[0])
         w, h = round(self.size[1] * scale), round(self.size[0] * scale)
-        target.clear()
+        target.use()
+        # moderngl's own clear calls glClearDepth, which drivers of OpenGL ES may lack.
+        gl = current_functions()
+        gl.forget_errors()
+        gl.glClearColor(0, 0, 0, 0)
+        gl.glClear(COLOR_BUFFER_BIT)
         target.viewport = ((width - w) // 2, (height - h) // 2, w, h)
         self.texture.filter = (moderngl.LINEAR, moderngl.LINEAR)
         self._copy.program["flipped"] = True  # a window's first row is the lowest
@@ -360,8 +367,14 @@ class Painter:
 
 def read_texture(texture: moderngl.Texture) -> Array:
     """Its pixels, uint8 [height, width, 4], of a texture of RGBA8."""
-    # OpenGL ES reads framebuffers only, not textures.
-    framebuffer = texture.ctx.framebuffer([texture])
-    data = framebuffer.read(components=4)
+    # OpenGL ES reads framebuffers only, not textures. moderngl's own read calls glClampColor, which
+    # drivers of OpenGL ES may lack: it then crashes.
+    ctx, pixels = texture.ctx, np.empty((texture.height, texture.width, 4), np.uint8)
+    framebuffer, before = ctx.framebuffer([texture]), ctx.fbo
+    framebuffer.use()
+    gl = current_functions()
+    gl.forget_errors()
+    gl.glReadPixels(0, 0, *texture.size, RGBA, UNSIGNED_BYTE, pixels.ctypes.data)
+    before.use()
     framebuffer.release()
-    return np.frombuffer(data, np.uint8).reshape(texture.height, texture.width, 4)
+    return pixels

@@ -355,6 +355,7 @@ def test_what_keeps_a_run_from_starting_is_raised_by_who_waits() -> None:
         interpreter.invoke()
 
 
+@pytest.mark.mesa  # moderngl's clear needs glClearDepth, which ANGLE lacks
 def test_a_window_draws_on_while_a_network_runs(held: threading.Event) -> None:
     """Frames of the app's context are counted while a run in a context beside it is on its way."""
     app = gd.EglContext()
