@@ -17,7 +17,7 @@ from PIL import Image
 
 import gles_delegate as gd
 from gles_delegate.live import Video
-from gles_delegate.live.painter import full_screen_triangle
+from gles_delegate.live.painter import copy_texture, full_screen_triangle
 from gles_delegate.vision import palette
 
 MODEL = Path(__file__).parent / "models" / "ball_segmenter.tflite"
@@ -178,30 +178,19 @@ class SegmenterBeside(Segmenter):
         return gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=True), context=beside)
 
     def _prepare(self, ctx: moderngl.Context, picture: moderngl.Texture) -> None:
-        textures = (
-            picture,
-            ctx.texture(picture.size, 4),
-            ctx.texture(self.mask.size, 4),
-            self.mask,
-        )
-        self._ctx, self._buffers = ctx, [ctx.framebuffer([texture]) for texture in textures]
-        self._bind(*textures[1:3])
+        self._picture = picture
+        self._copied, self._made = (ctx.texture(t.size, 4) for t in (picture, self.mask))
+        self._bind(self._copied, self._made)
         self._invocation: gd.Invocation | None = None
 
     def run(self) -> None:
         """Show the newest mask that is ready, and let the network look again."""
-        seen, copied, made, shown = self._buffers
         if self._invocation is not None:
             if not self._invocation.done():
                 return
-            self._copy(made, shown)
-        self._copy(seen, copied)
+            copy_texture(self._made, self.mask)
+        copy_texture(self._picture, self._copied)
         self._invocation = self._interpreter.invoke_async(wait_for=gd.Fence.of_current_context())
-
-    def _copy(self, source: moderngl.Framebuffer, target: moderngl.Framebuffer) -> None:
-        # moderngl restores what is in use with state that a window's framebuffer does not take.
-        target.use()
-        self._ctx.copy_framebuffer(target, source)
 
 
 class Overlay:

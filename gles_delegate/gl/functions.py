@@ -140,6 +140,7 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {  # the result's type, then the argum
         *(None, c_uint, c_int, c_int, c_int, c_int, c_int, c_uint, c_uint),
         c_void_p,
     ),
+    "glCopyTexSubImage2D": (None, c_uint, *[c_int] * 7),
     "glClearColor": (None, c_float, c_float, c_float, c_float),
     "glClear": (None, c_uint),
     "glReadPixels": (None, c_int, c_int, c_int, c_int, c_uint, c_uint, c_void_p),

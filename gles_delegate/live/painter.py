@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from gles_delegate.gl.current import current_functions
-from gles_delegate.gl.functions import COLOR_BUFFER_BIT, RGBA, UNSIGNED_BYTE
+from gles_delegate.gl.functions import COLOR_BUFFER_BIT, RGBA, TEXTURE_2D, UNSIGNED_BYTE
 from gles_delegate.image.transform import Size
 from gles_delegate.live.layers import Layer
 from gles_delegate.model.graph import Array
@@ -236,11 +236,7 @@ class Painter:
     def begin(self, picture: moderngl.Texture) -> None:
         """Start anew from a picture."""
         if picture.size == self.texture.size:
-            source = self._ctx.framebuffer([picture])
-            # moderngl restores what is in use with state that a window's framebuffer does not take.
-            self._framebuffers[0].use()
-            self._ctx.copy_framebuffer(self._framebuffers[0], source)
-            source.release()
+            copy_texture(picture, self.texture)
         else:
             picture.repeat_x = picture.repeat_y = False
             self._fill(self._copy, self._framebuffers[0], picture)
@@ -363,6 +359,20 @@ class Painter:
         found = np.empty((len(ends), 13), np.float32)
         found[:, :4], found[:, 4], found[:, 5:9], found[:, 9:] = ends, radius, colour, letters
         return found
+
+
+def copy_texture(source: moderngl.Texture, target: moderngl.Texture) -> None:
+    """Copy all pixels to a texture of the same size, both of RGBA8."""
+    # moderngl's own copy calls glDrawBuffer, which OpenGL ES lacks.
+    ctx = source.ctx
+    framebuffer, before = ctx.framebuffer([source]), ctx.fbo
+    framebuffer.use()
+    target.use(0)
+    gl = current_functions()
+    gl.forget_errors()
+    gl.glCopyTexSubImage2D(TEXTURE_2D, 0, 0, 0, 0, 0, *source.size)
+    before.use()
+    framebuffer.release()
 
 
 def read_texture(texture: moderngl.Texture) -> Array:
