@@ -20,7 +20,7 @@ from PIL import Image
 from tests.conftest import Require
 from tests.support.example import EXAMPLES, pixels, read_video, run, write_video
 from tests.support.live import COLOURS, colour_model
-from tests.support.windows import keyboard, screenshot
+from tests.support.windows import keyboard, screenshot, started
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -138,9 +138,7 @@ def test_an_interrupt_completes_the_video(tmp_path: Path) -> None:
     output = tmp_path / "o.mp4"
     command = [sys.executable, str(EXAMPLES / "segment.py"), str(BALL), "--headless"]
     command += ["--camera", FAKE_CAMERA + ",realtime", "--output", str(output)]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as app:
+    with started(command) as app:
         while not output.exists() or not output.stat().st_size:
             time.sleep(0.1)
         time.sleep(1)
@@ -395,7 +393,7 @@ class TestWindow:
         command = [sys.executable, EXAMPLES / "segment.py", BALL, "--picture", "disc.png"]
         output = tmp_path / "last.png"
         command += ["--output", output]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as app:
+        with started(command, cwd=tmp_path) as app:
             with keyboard(server, "gles_delegate: [1-9][0-9]* frames a second") as press:
                 shown = screenshot(server).reshape(-1, 3).astype(int)
                 assert (np.abs(shown - (40, 90, 100)).max(1) < 8).sum() > 100_000  # the frame
@@ -414,11 +412,11 @@ class TestWindow:
         networks = (model("face_detection_front"), model("face_landmark_with_attention"))
         command = [sys.executable, EXAMPLES / "face_mesh.py", *networks]
         command += ["--picture", real_picture("face.jpg")]
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        with subprocess.Popen(command, **pipes) as app:
+        with started(command) as app:
             with keyboard(server, "gles_delegate: [1-9][0-9]* frames a second") as press:
                 for _ in range(5):  # until the window has the focus
                     press("g")
+                time.sleep(2)  # a frame that sees both keys would end on the CPU
                 press("q", until=app)
             printed, said = app.communicate(timeout=60)
         assert "networks stay on the GPU: LiteRT's CPU kernels do not run" in said

@@ -14,7 +14,7 @@ from PIL import Image
 
 from tests.conftest import Require
 from tests.support.example import EXAMPLES, pixels, run, write_video
-from tests.support.windows import keyboard
+from tests.support.windows import keyboard, started
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -112,12 +112,11 @@ class TestWindow:
         assert printed.splitlines() == ["changed: nothing"] * 3
 
     def test_q_quits(self, example: str, server: str) -> None:
-        with subprocess.Popen([sys.executable, EXAMPLES / example]) as app:
+        with started([sys.executable, EXAMPLES / example]) as app:
             # The title has the frames a second after the first one.
             with keyboard(server, "gles_delegate: [1-9][0-9]* frames a second") as press:
                 press("q", until=app)
-            app.kill()
-            assert app.wait() == 0
+            assert app.wait(60) == 0
 
     def test_unreadable_model_ends_in_a_sentence(self, example: str, tmp_path: Path) -> None:
         model = tmp_path / "no.tflite"
