@@ -124,7 +124,10 @@ def _pose_reader(network: Network, threshold: float) -> Callable[[list[Array]], 
         network.transform = MOVENET_INPUT
         return lambda outputs: read_movenet(outputs[0])
     if len(shapes) != 4:
-        raise ValueError(f"expected PoseNet or MoveNet, found outputs {shapes}")
+        raise ValueError(
+            f"expected PoseNet or MoveNet, found outputs {shapes}; a network of landmarks needs a "
+            "detector before it"
+        )
     network.transform = POSENET_INPUT
     # Both kinds of displacements have the same shape: only names tell them apart.
     names = [details["name"] for details in network.outputs]

@@ -49,7 +49,10 @@ class Window:
         self._window = glfw.create_window(width, height, title, None, None)
         if not self._window:
             glfw.terminate()
-            raise ContextError("GLFW cannot make a window with OpenGL ES 3.1 by EGL")
+            raise ContextError(
+                "GLFW cannot make a window with OpenGL ES 3.1 by EGL; write a file with --headless "
+                "--output FILE"
+            )
         glfw.make_context_current(self._window)
         glfw.swap_interval(0)
         self.ctx = moderngl.create_context(require=310)
