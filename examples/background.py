@@ -18,16 +18,21 @@ from gles_delegate.live import App, Canvas, Frame, Seer
 
 PERSON = 15
 """The class of Pascal VOC, for networks that tell many classes."""
+MOST = 64
+"""Classes of a network that gives their numbers, and not scores."""
 
 
 def changer(networks: App, arguments: Namespace) -> Seer:
     """The mask of a person, as soft as the network gives it, and what fills the rest."""
     network = networks.network(arguments.model)
     fill = filling(arguments.background)
-    *_, classes = network.outputs[0]["shape"].tolist()
-    if classes == 1:
+    output = network.outputs[0]
+    shape, are_numbers = output["shape"].tolist(), np.dtype(output["dtype"]).kind == "i"
+    scores = shape[3] if len(shape) == 4 else 1
+    if scores == 1 and not are_numbers:
         network.pictures[0] = gd.ImageOutput()
     else:
+        classes = MOST if are_numbers else scores
         person = min(PERSON, classes - 1)
         colours = [(255 * (i == person),) * 3 + (255,) for i in range(classes)]
         network.pictures[0] = gd.ImageOutput(palette=colours)

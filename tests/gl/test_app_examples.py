@@ -164,6 +164,20 @@ def test_a_background_behind_a_person(
     assert np.abs(on_cpu.astype(int) - result).mean() < 2
 
 
+@pytest.mark.parametrize("extra", [[], ["--cpu"]])
+@pytest.mark.parametrize("as_numbers", [False, True])
+def test_a_background_behind_a_class(
+    tmp_path: Path, halves: Path, as_numbers: bool, extra: list[str]
+) -> None:
+    """Of three classes the last one, blue, is taken for the person."""
+    path = colour_model(tmp_path / "colours.tflite", as_numbers=as_numbers)
+    options = ("--background", "#00ff00", *extra)
+    result = shown("background.py", path, *options, picture=halves, output=tmp_path / "o.png")
+    assert (result[:, 45:] == (0, 255, 0)).all()
+    if not as_numbers:  # the number of a person is another one
+        assert (result[:, :20] == (0, 0, 255)).all()
+
+
 def test_dyed_hair(tmp_path: Path, model: Model, real_picture: Callable[[str], Path]) -> None:
     source, hair = real_picture("face.jpg"), model("hair_segmentation")
     result = shown("hair.py", hair, picture=source, output=tmp_path / "o.png")
