@@ -17,6 +17,9 @@ TREE = (
 )  # fmt: skip
 """PoseNet's displacements: from the first point of each pair to the second one, and back."""
 
+REFINEMENTS = 2
+"""How often a point that a displacement leads to is moved along the offset there."""
+
 POSENET_INPUT = ImageTransform(fit="letterbox", mean=127.5, std=127.5, antialias=True)
 """Colours as PoseNet on MobileNet takes them, -1 to 1."""
 
@@ -161,8 +164,10 @@ def posenet_poses(
             if scores[source] < 0 or scores[target] >= 0:
                 continue
             y, x = maps.near(at[source])
-            y, x = maps.near(at[source] + displacements[y, x, [k, k + len(TREE)]])
-            at[target], scores[target] = maps.position(y, x, target), maps.scores[y, x, target]
+            there = at[source] + displacements[y, x, [k, k + len(TREE)]]
+            for _ in range(REFINEMENTS):
+                there = maps.position(*maps.near(there), target)
+            at[target], scores[target] = there, maps.scores[(*maps.near(there), target)]
         new = (np.linalg.norm(taken - at, axis=2) > radius).all(0)
         poses.append(maps.pose(at, scores.tolist(), float(np.sum(scores * new) / len(scores))))
         taken = np.concatenate([taken, at[np.newaxis]])

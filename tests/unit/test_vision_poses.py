@@ -108,11 +108,11 @@ def by_hand(
                 if source in points and target not in points:
                     row, column = cell(points[source])
                     move = moves[direction][0, row, column]
-                    near = cell(
-                        (points[source][0] + move[edge], points[source][1] + move[16 + edge])
-                    )
-                    points[target] = at(*near, target)
-                    heats[target] = scores[near[0], near[1], target]
+                    there = points[source][0] + move[edge], points[source][1] + move[16 + edge]
+                    for _ in range(2):  # offsetRefineStep
+                        there = at(*cell(there), target)
+                    row, column = cell(there)
+                    points[target], heats[target] = there, scores[row, column, target]
         total = sum(h for j, h in heats.items() if not close(points[j], j)) / 17
         found.append((points, total))
     return found
