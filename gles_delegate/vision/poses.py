@@ -167,7 +167,8 @@ def posenet_poses(
             there = at[source] + displacements[y, x, [k, k + len(TREE)]]
             for _ in range(REFINEMENTS):
                 there = maps.position(*maps.near(there), target)
-            at[target], scores[target] = there, maps.scores[(*maps.near(there), target)]
+            y, x = maps.near(there)
+            at[target], scores[target] = there, maps.scores[y, x, target]
         new = (np.linalg.norm(taken - at, axis=2) > radius).all(0)
         poses.append(maps.pose(at, scores.tolist(), float(np.sum(scores * new) / len(scores))))
         taken = np.concatenate([taken, at[np.newaxis]])
