@@ -19,6 +19,7 @@ from gles_delegate.cli.common import (
     wrong_usage,
 )
 from gles_delegate.cli.files import read_labels
+from gles_delegate.errors import DelegateError
 
 if TYPE_CHECKING:
     from gles_delegate.live import App, Seer, Source
@@ -100,8 +101,8 @@ def watch(
         )
         app = show(make, _source(camera, video, picture, repeat=not headless), options)
     except ImportError as error:
-        raise wrong_usage(
-            f"install the extra windows ({error}): pip install '.[windows]'"
+        raise DelegateError(
+            f"watch needs the extra windows ({error}): pip install '.[windows]'"
         ) from error
     milliseconds = app.timings.milliseconds
     if as_json:

@@ -371,7 +371,8 @@ def copy_texture(source: moderngl.Texture, target: moderngl.Texture) -> None:
     gl = current_functions()
     gl.forget_errors()
     gl.glCopyTexSubImage2D(TEXTURE_2D, 0, 0, 0, 0, 0, *source.size)
-    before.use()
+    if before is not None:
+        before.use()
     framebuffer.release()
 
 
@@ -385,6 +386,7 @@ def read_texture(texture: moderngl.Texture) -> Array:
     gl = current_functions()
     gl.forget_errors()
     gl.glReadPixels(0, 0, *texture.size, RGBA, UNSIGNED_BYTE, pixels.ctypes.data)
-    before.use()
+    if before is not None:
+        before.use()
     framebuffer.release()
     return pixels

@@ -29,7 +29,7 @@ from tests.support.live import (
     negative_model,
     one_colour,
 )
-from tests.support.windows import keyboard
+from tests.support.windows import keyboard, started
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -236,23 +236,30 @@ def test_watch_what_is_wrong(picture: Path, tmp_path: Path, monkeypatch: Any) ->
     assert "--headless --output FILE" in said
 
 
-@pytest.mark.parametrize("missing", ["av", "moderngl", "tqdm"])
-def test_watch_says_what_to_install(missing: str, picture: Path) -> None:
+@pytest.mark.parametrize(
+    ("missing", "needing"),
+    [
+        ("av", "watch needs the extra windows"),
+        ("moderngl", "a window needs glfw and moderngl"),
+        ("tqdm", "watch needs the extra windows"),
+    ],
+)
+def test_watch_says_what_to_install(missing: str, needing: str, picture: Path) -> None:
     code = (
         f"import sys\nsys.modules[{missing!r}] = None\nfrom gles_delegate.cli import main\nmain()"
     )
     command = [sys.executable, "-c", code, "watch", str(BALL), "--picture", str(picture)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert result.returncode == 2
-    assert f"install the extra windows (import of {missing} halted" in result.stderr
-    assert "pip install '.[windows]'" in result.stderr
+    assert result.returncode == 1
+    assert f"{needing} (import of {missing} halted" in result.stderr
+    assert "pip install " in result.stderr
 
 
 @pytest.mark.mesa
 @pytest.mark.usefixtures("display")
 def test_watch_in_a_window(server: str, picture: Path) -> None:
     command = [sys.executable, "-m", "gles_delegate", "watch", BALL, "--picture", picture]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with started(command) as process:
         title = f"gles-delegate watch {BALL.name}: [1-9][0-9]* frames a second"
         with keyboard(server, title) as press:
             press("q", until=process)
