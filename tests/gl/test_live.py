@@ -97,7 +97,7 @@ def test_drawings_are_the_same_on_gpu_and_cpu(size: tuple[int, int], app: App) -
         draw(canvas)
 
     gpu, cpu = on_both(app, picture, again)
-    assert difference(gpu, cpu).max() <= 3
+    assert difference(gpu, cpu).max() <= 8  # 3 on Mesa, 6 on SwiftShader
     assert difference(gpu, picture).max() > 50
 
 
