@@ -8,7 +8,7 @@ from pathlib import Path
 
 from imaging import ending_in_a_sentence, positive
 
-from gles_delegate.live import App, Camera, Frame, Picture, Seer, ShowOptions, Source, Video, show
+from gles_delegate.live import App, Frame, Seer, ShowOptions, Source, open_source, show
 from gles_delegate.vision import (
     Detector,
     LandmarkNetwork,
@@ -71,20 +71,14 @@ def run(
         cache=arguments.cache,
         scale=scale,
     )
-    app = show(make, source or _source(arguments), options)
+    if source is None:
+        picture, video, camera = arguments.picture, arguments.video, arguments.camera
+        source = open_source(picture, video, camera, repeat=not arguments.headless)
+    app = show(make, source, options)
     where = "the GPU" if app.on_gpu else "LiteRT's CPU"
-    stages = ", ".join(f"{name} {ms:.1f}" for name, ms in app.timings.milliseconds.items())
-    print(f"networks on {where}; milliseconds: {stages}")
+    print(f"networks on {where}; milliseconds: {app.timings}")
     if arguments.output:
         print(arguments.output)
-
-
-def _source(arguments: argparse.Namespace) -> Source:
-    if arguments.picture:
-        return Picture(arguments.picture)
-    if arguments.video:
-        return Video(arguments.video, repeat=not arguments.headless)
-    return Camera(arguments.camera)
 
 
 class Follower:

@@ -22,7 +22,7 @@ from gles_delegate.cli.files import read_labels
 from gles_delegate.errors import DelegateError
 
 if TYPE_CHECKING:
-    from gles_delegate.live import App, Seer, Source
+    from gles_delegate.live import App, Seer
 
 TASKS = ("classify", "detect", "pose", "repaint", "segment")
 """Keys of `gles_delegate.live.TASKS`, which needs the packages of the extra ``windows``."""
@@ -82,7 +82,7 @@ def watch(
         raise wrong_usage("expected one of --camera, --video and --picture")
     names = None if labels is None else read_labels(labels)
     try:
-        from gles_delegate.live import ShowOptions, find_task, seer_for, show
+        from gles_delegate.live import ShowOptions, find_task, open_source, seer_for, show
 
         def make(app: App) -> Seer:
             nonlocal task
@@ -99,34 +99,23 @@ def watch(
             frames=frames,
             cache=cache,
         )
-        app = show(make, _source(camera, video, picture, repeat=not headless), options)
+        source = open_source(picture, video, camera, repeat=not headless)
+        app = show(make, source, options)
     except ImportError as error:
         raise DelegateError(
             f"watch needs the extra windows ({error}): pip install '.[windows]'"
         ) from error
-    milliseconds = app.timings.milliseconds
     if as_json:
         print_json(
             {
                 "task": task,
                 "on_gpu": app.on_gpu,
-                "milliseconds": milliseconds,
+                "milliseconds": app.timings.milliseconds,
                 "output": str(output) if output else None,
             }
         )
         return
     where = "the GPU" if app.on_gpu else "LiteRT's CPU"
-    stages = ", ".join(f"{name} {ms:.1f}" for name, ms in milliseconds.items())
-    print(f"{task} on {where}; milliseconds: {stages}")
+    print(f"{task} on {where}; milliseconds: {app.timings}")
     if output:
         print(output)
-
-
-def _source(
-    camera: str | None, video: Path | None, picture: Path | None, *, repeat: bool
-) -> Source:
-    from gles_delegate.live import Camera, Picture, Video
-
-    if picture is not None:
-        return Picture(picture)
-    return Video(video, repeat=repeat) if video is not None else Camera(str(camera))

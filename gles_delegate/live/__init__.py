@@ -6,7 +6,7 @@ It needs the packages of the extra ``windows``: av, glfw, moderngl, Pillow, tqdm
 from gles_delegate.live.app import App, Canvas, Frame, Network, Timings
 from gles_delegate.live.layers import Layer
 from gles_delegate.live.show import Seer, ShowOptions, show
-from gles_delegate.live.sources import Camera, Picture, Recording, Source, Video
+from gles_delegate.live.sources import Camera, Picture, Recording, Source, Video, open_source
 from gles_delegate.live.tasks import (
     TASKS,
     classify,
@@ -36,6 +36,7 @@ __all__ = [
     "classify",
     "detect",
     "find_task",
+    "open_source",
     "pose",
     "repaint",
     "seer_for",

@@ -66,6 +66,9 @@ class Timings:
             known = milliseconds
         self.milliseconds[stage] = known + LATEST * (milliseconds - known)
 
+    def __str__(self) -> str:
+        return ", ".join(f"{stage} {ms:.1f}" for stage, ms in self.milliseconds.items())
+
     def clear(self) -> None:
         """Start anew."""
         self.milliseconds.clear()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import moderngl
@@ -10,7 +12,13 @@ import numpy as np
 from PIL import Image
 
 from gles_delegate.gl.current import current_functions
-from gles_delegate.gl.functions import COLOR_BUFFER_BIT, RGBA, TEXTURE_2D, UNSIGNED_BYTE
+from gles_delegate.gl.functions import (
+    COLOR_BUFFER_BIT,
+    RGBA,
+    TEXTURE_2D,
+    UNSIGNED_BYTE,
+    Functions,
+)
 from gles_delegate.image.transform import Size
 from gles_delegate.live.layers import Layer
 from gles_delegate.model.graph import Array
@@ -364,29 +372,32 @@ class Painter:
 def copy_texture(source: moderngl.Texture, target: moderngl.Texture) -> None:
     """Copy all pixels to a texture of the same size, both of RGBA8."""
     # moderngl's own copy calls glDrawBuffer, which OpenGL ES lacks.
-    ctx = source.ctx
-    framebuffer, before = ctx.framebuffer([source]), ctx.fbo
-    framebuffer.use()
-    target.use(0)
-    gl = current_functions()
-    gl.forget_errors()
-    gl.glCopyTexSubImage2D(TEXTURE_2D, 0, 0, 0, 0, 0, *source.size)
-    if before is not None:
-        before.use()
-    framebuffer.release()
+    with _framebuffer_of(source) as gl:
+        target.use(0)
+        gl.glCopyTexSubImage2D(TEXTURE_2D, 0, 0, 0, 0, 0, *source.size)
 
 
 def read_texture(texture: moderngl.Texture) -> Array:
     """Its pixels, uint8 [height, width, 4], of a texture of RGBA8."""
     # OpenGL ES reads framebuffers only, not textures. moderngl's own read calls glClampColor, which
     # drivers of OpenGL ES may lack: it then crashes.
-    ctx, pixels = texture.ctx, np.empty((texture.height, texture.width, 4), np.uint8)
+    pixels = np.empty((texture.height, texture.width, 4), np.uint8)
+    with _framebuffer_of(texture) as gl:
+        gl.glReadPixels(0, 0, *texture.size, RGBA, UNSIGNED_BYTE, pixels.ctypes.data)
+    return pixels
+
+
+@contextmanager
+def _framebuffer_of(texture: moderngl.Texture) -> Iterator[Functions]:
+    """A framebuffer of the texture is in use inside; then what was in use before is again."""
+    ctx = texture.ctx
     framebuffer, before = ctx.framebuffer([texture]), ctx.fbo
     framebuffer.use()
-    gl = current_functions()
-    gl.forget_errors()
-    gl.glReadPixels(0, 0, *texture.size, RGBA, UNSIGNED_BYTE, pixels.ctypes.data)
-    if before is not None:
-        before.use()
-    framebuffer.release()
-    return pixels
+    try:
+        gl = current_functions()
+        gl.forget_errors()
+        yield gl
+    finally:
+        if before is not None:
+            before.use()
+        framebuffer.release()

@@ -6,13 +6,13 @@ import threading
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol
 
 import av
 import numpy as np
 from PIL import Image, ImageOps
 
+from gles_delegate.closing import Closing
 from gles_delegate.image.pictures import converted
 from gles_delegate.image.transform import Size
 from gles_delegate.model.graph import Array
@@ -182,6 +182,32 @@ class Camera:
         self._container.close()
 
 
+def open_source(
+    picture: Path | None = None,
+    video: Path | None = None,
+    camera: str | None = None,
+    *,
+    repeat: bool = False,
+) -> Source:
+    """The one that is given, as a command line names it.
+
+    Args:
+        picture: See `Picture`.
+        video: See `Video`.
+        camera: See `Camera`.
+        repeat: Of a video.
+
+    Raises:
+        ValueError: None is given, or several.
+        OSError: It cannot be read.
+    """
+    if sum(given is not None for given in (picture, video, camera)) != 1:
+        raise ValueError("expected one of a picture, a video and a camera")
+    if picture is not None:
+        return Picture(picture)
+    return Video(video, repeat=repeat) if video is not None else Camera(str(camera))
+
+
 def _device(name: str) -> tuple[str, str]:
     """The format and the file of a camera's name."""
     if name.isdecimal():
@@ -212,7 +238,7 @@ def _pixels(frame: av.VideoFrame, size: Size) -> Array:
     return np.ascontiguousarray(pixels)
 
 
-class Recording:
+class Recording(Closing):
     """A file that frames go to: a video, or a picture, which keeps the last frame.
 
     Args:
@@ -267,20 +293,18 @@ class Recording:
         except av.FFmpegError as error:
             raise OSError(f"cannot write the video {self._path}: {error}") from error
 
-    def __enter__(self) -> Recording:
-        return self
+    def close(self) -> None:
+        """Finish the file. A second call does nothing.
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Finish the file."""
+        Raises:
+            OSError: It cannot be written.
+        """
+        picture, self._picture = self._picture, None
         if self._container is not None:
             self._encode(None)
-        elif self._picture is not None:
+            self._container = None
+        elif picture is not None:
             try:
-                Image.fromarray(self._picture).save(self._path)
+                Image.fromarray(picture).save(self._path)
             except (OSError, ValueError) as failure:
                 raise OSError(f"cannot write the picture {self._path}: {failure}") from failure
