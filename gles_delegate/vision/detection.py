@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import groupby
 from typing import TypeAlias
 
@@ -189,6 +190,11 @@ class Detector:
         """The whole picture, as its input."""
         return ImageTransform(fit=self.fit, mean=self.mean, std=self.std, antialias=True)
 
+    @cached_property
+    def _anchors(self) -> Array:
+        """See `ssd_anchors`; made once, as each frame needs them."""
+        return ssd_anchors(self.anchors)
+
 
 def _mediapipe(size: int, strides: tuple[int, ...]) -> AnchorOptions:
     return AnchorOptions((size, size), strides, 0.1484375, 0.75, fixed_size=True)
@@ -270,7 +276,7 @@ def find_detector(
     for detector in presets:
         if detector.anchors.size != size or len(found) != 2:
             continue
-        count = len(ssd_anchors(detector.anchors))
+        count = len(detector._anchors)
         numbers = count * (4 + 2 * detector.key_points)
         others = [n for i, n in enumerate(found) if n == numbers and found[1 - i] % count == 0]
         if others:
@@ -416,7 +422,7 @@ def detect(boxes: Array, scores: Array, detector: Detector) -> list[Detection]:
     Raises:
         ValueError: The outputs are not those of such a network.
     """
-    anchors = ssd_anchors(detector.anchors)
+    anchors = detector._anchors
     expected = [(1, len(anchors), 4 + 2 * detector.key_points), (1, len(anchors))]
     if [np.shape(boxes), np.shape(scores)[:2]] != expected or np.ndim(scores) != 3:
         raise ValueError(
@@ -457,7 +463,7 @@ def read_detections(
     """
     if detector is None:
         return _postprocessed([np.asarray(a) for a in outputs], threshold)
-    count, numbers = len(ssd_anchors(detector.anchors)), 4 + 2 * detector.key_points
+    count, numbers = len(detector._anchors), 4 + 2 * detector.key_points
     arrays = [np.reshape(a, (1, count, -1)) for a in outputs if np.size(a) % count == 0]
     fitting = [i for i, array in enumerate(arrays) if array.shape[2] == numbers]
     if len(outputs) != 2 or len(arrays) != 2 or len(fitting) != 1:
