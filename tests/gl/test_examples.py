@@ -40,25 +40,22 @@ def labels(tmp_path: Path) -> Path:
     return path
 
 
-def colour_model(tmp_path: Path, *, average: bool) -> Path:
-    """Scores of three colours: of the whole picture, or of each pixel."""
+def colour_model(tmp_path: Path) -> Path:
+    """Scores of three colours."""
     builder = ModelBuilder()
     x = builder.input((1, 8, 12, 3))
     weights = builder.constant(np.array(list(COLOURS.values()), np.float32).reshape(3, 1, 1, 3))
     bias = builder.constant(np.zeros(3, np.float32))
     y = builder.op("CONV_2D", [x, weights, bias], [(1, 8, 12, 3)], stride_w=1, stride_h=1)
-    if average:
-        axes = builder.constant(np.array([1, 2], np.int32))
-        y = builder.op("MEAN", [y, axes], [(1, 3)])
+    axes = builder.constant(np.array([1, 2], np.int32))
+    y = builder.op("MEAN", [y, axes], [(1, 3)])
     path = tmp_path / "colours.tflite"
     path.write_bytes(builder.build(outputs=[y]))
     return path
 
 
 def test_classify(tmp_path: Path, picture: Path, labels: Path) -> None:
-    lines = run(
-        "classify.py", colour_model(tmp_path, average=True), picture, "--labels", labels
-    ).splitlines()
+    lines = run("classify.py", colour_model(tmp_path), picture, "--labels", labels).splitlines()
     assert lines[0].endswith("blue")
     assert len(lines) == 3
 
