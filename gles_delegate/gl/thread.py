@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import sys
 import threading
 import warnings
@@ -11,7 +12,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, NoReturn, ParamSpec, TypeAlias, TypeVar
 from weakref import WeakSet, finalize
@@ -28,6 +29,8 @@ from gles_delegate.gl.libegl import MAKE_ANOTHER
 
 P = ParamSpec("P")
 T = TypeVar("T")
+log = logging.getLogger("gles_delegate")
+
 CLOSED = "the delegate is closed: " + MAKE_ANOTHER
 _Job: TypeAlias = "tuple[Future[Any], Callable[[], Any]] | None"
 
@@ -85,15 +88,21 @@ class GlThread(NotPickled):
         """
         return self._call(self._guarded(function))
 
-    def start(self, function: Callable[[], T]) -> Future[T]:
+    def start(
+        self, function: Callable[[], T], when_done: Callable[[Future[T]], object] | None = None
+    ) -> Future[T]:
         """Have the own thread call `function`, after what it was given before, and do not wait.
+
+        Args:
+            when_done: Called on the own thread with the future once it has its result. Its errors
+                are logged.
 
         Raises:
             DelegateError: It is closed, or the caller is a function of `callback`.
             ContextError: This is a fork.
         """
         assert self._worker is not None
-        return self._worker.start(self._guarded(function))
+        return self._worker.start(self._guarded(function), when_done)
 
     @property
     def is_own(self) -> bool:
@@ -179,8 +188,9 @@ class GlThread(NotPickled):
         try:
             self._call(release_all)
         except DelegateError:
-            if not self.is_closed or self._worker is None or not self._worker.is_stopped:
+            if self._worker is None or not self._worker.is_stopped:
                 raise
+            self._end()  # its thread has ended: nobody can release anything any more
         finally:
             if self.is_closed:
                 self._stop()
@@ -260,9 +270,7 @@ class _Worker:
         self._jobs: SimpleQueue[_Job] = SimpleQueue()
         self._stopped = False
         self._lock = threading.Lock()
-        self._thread = threading.Thread(
-            target=_work, args=(self._jobs,), name="gles_delegate", daemon=True
-        )
+        self._thread = threading.Thread(target=self._work, name="gles_delegate", daemon=True)
         self._thread.start()
         _workers.add(self)
 
@@ -284,11 +292,15 @@ class _Worker:
         finally:
             del future  # an exception would keep it, and it the exception
 
-    def start(self, function: Callable[[], T]) -> Future[T]:
-        """Have a function called there, and do not wait."""
+    def start(
+        self, function: Callable[[], T], when_done: Callable[[Future[T]], object] | None = None
+    ) -> Future[T]:
+        """Have a function called there, and do not wait; see `GlThread.start`."""
         if sys.is_finalizing():  # the process ends, and this thread has stopped
             raise DelegateError(CLOSED)
         future: Future[T] = Future()
+        if when_done is not None:
+            future.add_done_callback(when_done)
         with self._lock:
             if self._stopped:
                 raise DelegateError(CLOSED)
@@ -315,15 +327,45 @@ class _Worker:
         if not self._stopped and self._thread.is_alive():  # a fork does not copy it
             self.call(lambda: None)
 
-
-def _work(jobs: SimpleQueue[_Job]) -> None:
-    while (job := jobs.get()) is not None:
-        future, function = job
+    def _work(self) -> None:
         try:
-            future.set_result(function())
-        except BaseException as error:
-            future.set_exception(error)
-        del job, future, function  # what they hold must not live until the next call
+            while (job := self._jobs.get()) is not None:
+                _do(*job)
+                del job  # what it holds must not live until the next call
+        finally:
+            self._fail_queued()
+
+    def _fail_queued(self) -> None:
+        """Have whoever waits for a job that is left see that the thread has ended."""
+        with self._lock:
+            self._stopped = True
+        with suppress(Empty):
+            while True:
+                job = self._jobs.get_nowait()
+                if job is not None and job[0].set_running_or_notify_cancel():
+                    _settle(job[0].set_exception, DelegateError(CLOSED))
+
+
+def _do(future: Future[T], function: Callable[[], T]) -> None:
+    """Do a job, unless whoever asked for it has cancelled it."""
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        result = function()
+    except BaseException as error:
+        _settle(future.set_exception, error)
+    else:
+        _settle(future.set_result, result)
+    finally:
+        del future, function  # an exception would keep them by its traceback
+
+
+def _settle(settle: Callable[[Any], None], outcome: object) -> None:
+    """Set the result or the exception of a future, which calls functions of the app."""
+    try:
+        settle(outcome)
+    except BaseException:  # such as SystemExit, which the future lets pass
+        log.exception("a function that is called when a run is done failed")
 
 
 _workers: WeakSet[_Worker] = WeakSet()

@@ -50,7 +50,8 @@ class Invocation(Fence):
     def add_done_callback(self, function: Callable[[Invocation], object]) -> None:
         """Have `function` called with this invocation once it is done, or has failed.
 
-        It is called on the delegate's own thread, which does nothing else in the meantime.
+        It is called on the delegate's own thread, which does nothing else in the meantime. An
+        exception that it raises is logged.
 
         Raises:
             DelegateError: The delegate has no thread of its own.
@@ -100,12 +101,13 @@ class QueuedInvocation(Invocation):
         return self._started.result().get_tensor(tensor_index)
 
     def add_done_callback(self, function: Callable[[Invocation], object]) -> None:
-        self._in_turn().add_done_callback(lambda _: function(self))
+        self._in_turn(lambda _: function(self))
 
     async def _reached(self) -> Invocation:
+        # Who stops waiting cancels this job, which waits for the run, and not the run.
         await asyncio.wrap_future(self._in_turn())
         return self
 
-    def _in_turn(self) -> Future[bool]:
+    def _in_turn(self, when_done: Callable[[Future[bool]], object] | None = None) -> Future[bool]:
         """The own thread's waiting for it."""
-        return self._thread.start(lambda: self._started.result().wait())
+        return self._thread.start(lambda: self._started.result().wait(), when_done)

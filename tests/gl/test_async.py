@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import gles_delegate as gd
+from gles_delegate.gl import thread as thread_module
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.runtime.session import Session
 from tests.gl.test_binding import ends, negated
@@ -338,6 +339,184 @@ def test_a_function_is_called_when_a_run_is_done() -> None:
         ((done, result),) = found
         assert done
         close_to(result, 2)
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), ValueError()], ids=repr)
+def test_what_a_called_function_raises_is_logged(
+    error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: gd.Invocation) -> None:
+        raise error
+
+    with gd.GpuDelegate(OWN_THREAD) as delegate:
+        interpreter = allocated(delegate)
+        feed(interpreter, 2)
+        interpreter.invoke_async().add_done_callback(fail)
+        interpreter.invoke()
+        close_to(interpreter.get_tensor(ends(interpreter)[1]), 2)
+    assert caplog.records[0].exc_info is not None
+    assert caplog.records[0].exc_info[1] is error
+
+
+def test_a_function_is_called_on_the_own_thread_even_if_the_run_is_done_long_since() -> None:
+    with gd.GpuDelegate(OWN_THREAD) as delegate:
+        interpreter = allocated(delegate)
+        threads: list[threading.Thread] = []
+        for _ in range(20):
+            invocation = interpreter.invoke_async()
+            invocation.wait()
+            invocation.add_done_callback(lambda _: threads.append(threading.current_thread()))
+            interpreter.invoke()
+        assert len(threads) == 20
+        assert {thread.name for thread in threads} == {"gles_delegate"}
+
+
+def usable(interpreter: gd.Interpreter) -> None:
+    """Another run has its own result, on the own thread."""
+    feed(interpreter, 7)
+    interpreter.invoke()
+    close_to(interpreter.get_tensor(ends(interpreter)[1]), 7)
+
+
+def test_waiting_for_a_run_is_cancelled_before_it_begins(held: threading.Event) -> None:
+    async def wait(interpreter: gd.Interpreter) -> None:
+        first = interpreter.invoke_async()
+        for _ in range(3):
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(first, 0.01)
+        tasks = [asyncio.ensure_future(as_coroutine(first)) for _ in range(3)]
+        await asyncio.sleep(0)
+        for task in tasks:
+            task.cancel()
+        held.set()
+        assert await first is first
+
+    with gd.GpuDelegate(OWN_THREAD) as delegate:
+        interpreter = allocated(delegate)
+        asyncio.run(wait(interpreter))
+        usable(interpreter)
+
+
+async def as_coroutine(invocation: gd.Invocation) -> gd.Invocation:
+    return await invocation
+
+
+def test_waiting_for_a_run_is_cancelled_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits, reached = threading.Event(), threading.Event()
+    wait = gd.Fence._wait
+
+    def wait_long(fence: gd.Fence, timeout: float | None) -> bool:
+        waits.set()
+        assert reached.wait(60)
+        return wait(fence, timeout)
+
+    async def cancel(interpreter: gd.Interpreter) -> None:
+        task = asyncio.ensure_future(as_coroutine(interpreter.invoke_async()))
+        await asyncio.to_thread(waits.wait, 60)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    with gd.GpuDelegate(OWN_THREAD) as delegate:
+        interpreter = allocated(delegate)
+        with monkeypatch.context() as patch:
+            patch.setattr(gd.Fence, "_wait", wait_long)
+            asyncio.run(cancel(interpreter))
+            reached.set()
+        usable(interpreter)
+
+
+def test_a_run_that_is_done_is_cancelled_in_vain() -> None:
+    async def cancel(interpreter: gd.Interpreter) -> None:
+        invocation = interpreter.invoke_async()
+        task = asyncio.ensure_future(as_coroutine(invocation))
+        assert await task is invocation
+        assert not task.cancel()
+
+    with gd.GpuDelegate(OWN_THREAD) as delegate:
+        interpreter = allocated(delegate)
+        asyncio.run(cancel(interpreter))
+        usable(interpreter)
+
+
+def test_the_end_of_a_loop_cancels_who_waits(held: threading.Event) -> None:
+    async def begin(interpreter: gd.Interpreter) -> None:
+        tasks.append(asyncio.ensure_future(as_coroutine(interpreter.invoke_async())))
+        await asyncio.sleep(0.01)
+
+    tasks: list[Any] = []
+    with gd.GpuDelegate(OWN_THREAD) as delegate:
+        interpreter = allocated(delegate)
+        asyncio.run(begin(interpreter))
+        assert tasks[0].cancelled()
+        held.set()
+        usable(interpreter)
+
+
+def test_loops_of_two_threads_wait_and_cancel(held: threading.Event) -> None:
+    async def some(interpreter: gd.Interpreter) -> None:
+        for i in range(20):
+            invocation = interpreter.invoke_async()
+            tasks = [asyncio.ensure_future(as_coroutine(invocation)) for _ in range(3)]
+            await asyncio.sleep(0.001 * (i % 3))
+            tasks[i % 3].cancel()
+            held.set()
+            assert await tasks[(i + 1) % 3] is invocation
+
+    with gd.GpuDelegate(OWN_THREAD) as delegate:
+        interpreter = allocated(delegate)
+        with ThreadPoolExecutor(2) as pool:
+            for loop in [pool.submit(asyncio.run, some(interpreter)) for _ in range(2)]:
+                loop.result(60)
+        usable(interpreter)
+
+
+def test_a_delegate_is_closed_while_coroutines_wait(held: threading.Event) -> None:
+    async def close(delegate: gd.GpuDelegate, interpreter: gd.Interpreter) -> list[Any]:
+        waiting = [as_coroutine(interpreter.invoke_async()) for _ in range(3)]
+        task = asyncio.gather(*waiting, return_exceptions=True)
+        await asyncio.sleep(0.01)
+        closing = asyncio.to_thread(delegate.close)
+        held.set()
+        await closing
+        return await task
+
+    with gd.GpuDelegate(OWN_THREAD) as delegate:
+        results = asyncio.run(close(delegate, allocated(delegate)))
+    for result in results:
+        assert isinstance(result, gd.Invocation | gd.DelegateError)
+
+
+def test_a_thread_that_ends_fails_what_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch, held: threading.Event
+) -> None:
+    """Whatever ends it: nobody may wait for ever."""
+    do, ends_at = thread_module._do, 1
+
+    def end(*job: Any) -> None:
+        nonlocal ends_at
+        ends_at -= 1
+        do(*job)
+        if not ends_at:
+            raise SystemExit  # which ends a thread without a word
+
+    delegate = gd.GpuDelegate(OWN_THREAD)
+    interpreter = allocated(delegate)
+    with monkeypatch.context() as patch:
+        patch.setattr(thread_module, "_do", end)
+        patch.setattr(threading, "excepthook", lambda _: None)
+        first, second = interpreter.invoke_async(), interpreter.invoke_async()
+        assert not first.wait(0.01)
+        held.set()
+        with pytest.raises(gd.DelegateError, match="closed"):
+            second.wait(60)
+        for thread in threading.enumerate():
+            if thread.name == "gles_delegate":
+                thread.join(60)
+    with pytest.raises(gd.DelegateError, match="closed"):
+        interpreter.invoke()
+    delegate.close()
+    delegate.close()
 
 
 def test_a_function_needs_an_own_thread(interpreter: gd.Interpreter) -> None:
