@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -19,6 +21,7 @@ from gles_delegate.closing import in_any_case
 from gles_delegate.delegate import GpuDelegate
 from gles_delegate.errors import LiteRtError
 from gles_delegate.gl.egl import EglContext
+from gles_delegate.gl.mesa import processor_has
 from gles_delegate.litert.accelerator import Accelerator
 from gles_delegate.litert.check import TESTED, require_known_layout, trial_model
 from gles_delegate.litert.native import FixedModel, LateDelegate, Model
@@ -114,7 +117,18 @@ def tried_apart() -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if not done.returncode:
         return ""
-    return " ".join(done.stdout.split()) or f"it ended with status {done.returncode}"
+    return " ".join(done.stdout.split()) or _ending(done.returncode)
+
+
+def _ending(status: int) -> str:
+    """Why a process without a message ended, as far as its status tells."""
+    if status == -signal.SIGILL:
+        lse = platform.machine() == "aarch64" and not processor_has("atomics")
+        lacking = "ARMv8.1's atomic instructions (LSE)" if lse else "an instruction"
+        return f"this processor lacks {lacking} that LiteRT was built with: use Interpreter instead"
+    if status < 0:
+        return f"it ended with {signal.Signals(-status).name}"
+    return f"it ended with status {status}"
 
 
 def try_accelerator() -> None:

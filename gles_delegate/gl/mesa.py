@@ -48,7 +48,7 @@ def vector_bits(bits: int) -> dict[str, str]:
 
     Empty if the processor has no AVX-512 for 512 bits: LLVM would use two vectors of 256.
     """
-    if bits > 256 and not _has_avx512():
+    if bits > 256 and not processor_has("avx512f"):
         log.warning(
             "software_vector_bits=%d needs a processor with AVX-512, which this one lacks", bits
         )
@@ -56,9 +56,10 @@ def vector_bits(bits: int) -> dict[str, str]:
     return {_VECTOR_BITS: str(bits)}
 
 
-def _has_avx512() -> bool:
+def processor_has(feature: str) -> bool:
+    """Whether Linux lists a feature, such as "avx512f" or ARM's "atomics", of the processor."""
     try:
-        return "avx512f" in Path("/proc/cpuinfo").read_text().split()
+        return feature in Path("/proc/cpuinfo").read_text().split()
     except OSError:
         return False
 

@@ -3,6 +3,11 @@
 LiteRT's environment loads libLiteRtGpuAccelerator.so from its folder, and copies what the symbol
 LiteRtAcceleratorImpl has: the structure of litert/c/internal/litert_accelerator_def.h. The library
 is written here, as an ELF file that has nothing but this data; Python functions fill it.
+
+While it compiles, LiteRT makes a second environment, without a folder, which loads its own WebGPU
+accelerator: 17 MB that nothing uses, built with instructions that processors before ARMv8.1 lack.
+The dynamic linker takes a loaded library for one of the same DT_SONAME, so an empty one by that
+name is loaded first. Environments that name LiteRT's folder still load LiteRT's.
 """
 
 from __future__ import annotations
@@ -26,15 +31,32 @@ from ctypes import (
     c_void_p,
     sizeof,
 )
+from functools import cache, wraps
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from tempfile import TemporaryDirectory
+from threading import Lock
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 from gles_delegate.errors import LiteRtError
 
+P = ParamSpec("P")
+T = TypeVar("T")
 log = logging.getLogger("gles_delegate")
 
 LIBRARY, SYMBOL = "libLiteRtGpuAccelerator.so", "LiteRtAcceleratorImpl"
+
+WEBGPU_LIBRARY = "libLiteRtWebGpuAccelerator.so"
+
+_CREATING = {
+    "_pywrap_litert_compiled_model_wrapper": (
+        "CreateCompiledModelFromFile",
+        "CreateCompiledModelFromBuffer",
+    ),
+    "_pywrap_litert_environment_wrapper": ("CreateEnvironment",),
+}
+"""The functions of LiteRT's modules that call the accelerator under a mutex of the process."""
 
 NAME = b"gles_delegate"
 
@@ -115,8 +137,11 @@ class Accelerator:
         """Write the library into a folder, which may go once the environment is made.
 
         Raises:
-            LiteRtError: The machine is none for which it is known how.
+            LiteRtError: The machine is none for which it is known how, or LiteRT creates models in
+                another way.
         """
+        create_in_turn()
+        _keep_webgpu_away()
         file = folder / LIBRARY
         file.write_bytes(data_library(SYMBOL, sizeof(_Definition)))
         # LiteRT opens this very library, and sees what is written here.
@@ -195,28 +220,70 @@ def _runtime() -> ctypes.CDLL:
     return ctypes.CDLL(str(folder / "libLiteRt.so"))
 
 
-def data_library(symbol: str, size: int) -> bytes:
+@cache
+def create_in_turn() -> None:
+    """Have LiteRT create one model or environment at a time in this process.
+
+    It does so under mutexes of the process, and with Python's GIL, which the accelerator's
+    callbacks give away. A second thread that entered LiteRT would wait for the mutex with the GIL
+    in hand, for ever; so it waits in Python before that.
+
+    Raises:
+        LiteRtError: The functions that create them are not where they are in the tested versions.
+    """
+    lock = Lock()
+    for module_name, names in _CREATING.items():
+        module = import_module(f"ai_edge_litert.{module_name}")
+        for name in names:
+            if not hasattr(module, name):
+                raise LiteRtError(f"expected {name} in LiteRT's module {module_name}, found none")
+            setattr(module, name, _in_turn(lock, getattr(module, name)))
+
+
+def _in_turn(lock: Lock, function: Callable[P, T]) -> Callable[P, T]:
+    @wraps(function)
+    def call(*arguments: P.args, **named: P.kwargs) -> T:
+        with lock:
+            return function(*arguments, **named)
+
+    return call
+
+
+@cache
+def _keep_webgpu_away() -> None:
+    """Load an empty library by the name of LiteRT's WebGPU accelerator; see the module."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder, WEBGPU_LIBRARY)
+        file.write_bytes(data_library("nothing", 8, WEBGPU_LIBRARY))
+        ctypes.CDLL(str(file))
+
+
+def data_library(symbol: str, size: int, soname: str = "") -> bytes:
     """A shared library for this machine that has `size` writable bytes by the name `symbol`.
 
     See the System V ABI: one segment of data, and the least that a dynamic linker asks for.
 
+    Args:
+        soname: Its DT_SONAME, if it needs one.
+
     Raises:
         LiteRtError: The processor is not a known one of 64 bits.
     """
-    machine = _MACHINES.get(platform.machine())
-    if machine is None or sys.maxsize < 1 << 32:
+    machine, is_32_bit = _MACHINES.get(platform.machine()), sys.maxsize < 1 << 32
+    if machine is None or is_32_bit:
         raise LiteRtError(
-            f"LiteRT's accelerators are made on {' and '.join(_MACHINES)}; this is "
-            f"{platform.machine()}"
+            f"LiteRT's accelerators are made on {' and '.join(_MACHINES)} by a Python of 64 bits; "
+            f"this is {platform.machine()}" + " with a Python of 32 bits" * is_32_bit
         )
     header, entry = 64, 56
-    strings = b"\0" + symbol.encode() + b"\0"
+    strings = b"\0" + symbol.encode() + b"\0" + soname.encode() + b"\0"
     at_symbols = header + 3 * entry
     at_strings = at_symbols + 2 * 24
     at_hash = _up(at_strings + len(strings), 8)
     at_dynamic = _up(at_hash + 20, 16)
-    # DT_HASH, DT_STRTAB, DT_SYMTAB, DT_STRSZ, DT_SYMENT, DT_NULL
-    tags = (4, at_hash), (5, at_strings), (6, at_symbols), (10, len(strings)), (11, 24), (0, 0)
+    # DT_HASH, DT_STRTAB, DT_SYMTAB, DT_STRSZ, DT_SYMENT, DT_SONAME, DT_NULL
+    tags = [(4, at_hash), (5, at_strings), (6, at_symbols), (10, len(strings)), (11, 24)]
+    tags += [(14, strings.index(soname.encode(), 1)), (0, 0)] if soname else [(0, 0)]
     dynamic = b"".join(struct.pack("<QQ", *tag) for tag in tags)
     at_data = _up(at_dynamic + len(dynamic), 64)
     total = at_data + size
@@ -224,8 +291,9 @@ def data_library(symbol: str, size: int) -> bytes:
     file = struct.pack("<HHIQQQIHHHHHH", 3, machine, 1, 0, header, 0, 0, header, entry, 3, 64, 0, 0)
     parts = {
         0: identity + file,
-        # PT_LOAD, PT_DYNAMIC and PT_GNU_STACK, all to read and write, none to execute.
-        header: struct.pack("<IIQQQQQQ", 1, 6, 0, 0, 0, total, total, 0x1000)
+        # PT_LOAD, PT_DYNAMIC and PT_GNU_STACK, all to read and write, none to execute. Pages may
+        # have 64 KB, and older dynamic linkers refuse segments that are aligned to less.
+        header: struct.pack("<IIQQQQQQ", 1, 6, 0, 0, 0, total, total, 0x10000)
         + struct.pack("<IIQQ", 2, 6, at_dynamic, at_dynamic)
         + struct.pack("<QQQQ", at_dynamic, len(dynamic), len(dynamic), 8)
         + struct.pack("<IIQQQQQQ", 0x6474E551, 6, 0, 0, 0, 0, 0, 16),

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
+from tests.attack.asynchronous import run_cancelled
 from tests.attack.cache import run_damaged
 from tests.attack.compare import Finding, Found, compare
+from tests.attack.environments import run_environments
 from tests.attack.faults import cases, run_fault
 from tests.attack.graphs import drawn
 from tests.attack.mutation import damaged
@@ -60,5 +62,7 @@ PARTS = {
         "faults of GL and EGL", partial(_alone, run_fault, 120), 0.2, lambda: len(cases())
     ),
     "cache": Part("damage to the cache", partial(_alone, run_damaged, 20), 0.1),
+    "async": Part("cancelled and failing runs", partial(_alone, run_cancelled, 30), 0.05),
+    "environments": Part("LiteRT 2 in threads", partial(_alone, run_environments, 60), 0.05),
     "soak": Part("soaks", partial(_alone, run_soak, 600), 0.1, lambda: len(SOAKS)),
 }

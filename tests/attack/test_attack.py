@@ -46,6 +46,14 @@ def test_damage_to_the_cache() -> None:
     attacked("cache", 40)
 
 
+def test_cancelled_and_failing_runs() -> None:
+    attacked("async", 40)
+
+
+def test_litert_2_in_threads() -> None:
+    attacked("environments", 8)
+
+
 @pytest.mark.parametrize("path", sorted(KEPT.glob("*.tflite")), ids=lambda path: path.stem)
 def test_what_was_found(path: Path) -> None:
     findings: list[Finding] = []

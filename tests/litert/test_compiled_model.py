@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import re
+import struct
 import subprocess
 import sys
 import threading
@@ -336,27 +338,109 @@ def test_a_newer_version_is_tried_in_a_process_of_its_own(monkeypatch: pytest.Mo
         environments.require_accelerator.cache_clear()
 
 
-def test_a_library_of_data_alone(tmp_path: Path) -> None:
+def test_a_library_of_data_alone() -> None:
     content = accelerator.data_library("Some", 200)
     assert content[:4] == b"\x7fELF"
     assert len(content) < 1000
+    (alignment,) = struct.unpack_from("<Q", content, 64 + 48)  # of its first segment
+    assert alignment == 64 << 10
+
+
+@pytest.mark.parametrize(
+    ("status", "machine", "features", "reason"),
+    [
+        (
+            -4,
+            "aarch64",
+            "fp asimd crc32",
+            r"lacks ARMv8.1.s atomic instructions .* use Int",
+        ),
+        (-4, "aarch64", "fp asimd atomics", "lacks an instruction that LiteRT was built with"),
+        (-4, "x86_64", "sse2", "lacks an instruction that LiteRT was built with"),
+        (-11, "x86_64", "sse2", "it ended with SIGSEGV"),
+        (3, "x86_64", "sse2", "it ended with status 3"),
+    ],
+)
+def test_why_the_trial_ended(
+    status: int, machine: str, features: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = subprocess.CompletedProcess([], status, "", "")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: ended)
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    monkeypatch.setattr(Path, "read_text", lambda _: f"Features : {features}")
+    assert re.search(reason, environments.tried_apart())
+
+
+SCRIPT = """
+import sys, threading
+import gles_delegate as gd
+from ai_edge_litert.compiled_model import CompiledModel
+from ai_edge_litert.hardware_accelerator import HardwareAccelerator
+from tests.litert.test_compiled_model import layers
+
+def compile_and_run(environment, hardware=HardwareAccelerator.GPU):
+    model = CompiledModel.from_buffer(
+        layers()[0], hardware_accel=hardware, environment=environment)
+    inputs, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
+    model.run_by_index(0, inputs, outputs)
+    return model
+
+"""
+
+
+def run_apart(script: str) -> None:
+    """Run a script after `SCRIPT`, in a process that may crash or hang, to "ran" and status 0."""
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT + script],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.strip() == "ran", done.stderr
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_process_ends_with_a_model_alive() -> None:
     """At the end of a process, LiteRT releases what is left after Python's threads stopped."""
-    script = f"""
-import numpy as np, gles_delegate as gd
-from ai_edge_litert.compiled_model import CompiledModel
-from ai_edge_litert.hardware_accelerator import HardwareAccelerator
+    run_apart("""
 with gd.litert_environment() as environment:
-    model = CompiledModel.from_buffer(
-        {layers()[0]!r}, hardware_accel=HardwareAccelerator.GPU, environment=environment)
-inputs, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
-model.run_by_index(0, inputs, outputs)
+    model = compile_and_run(environment)
 print("ran")
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.stdout.strip() == "ran"
-    assert done.returncode == 0, done.stderr
+""")
+
+
+def test_the_webgpu_library_of_litert_is_not_loaded() -> None:
+    """It kills the process on processors before ARMv8.1."""
+    run_apart("""
+with gd.litert_environment() as environment:
+    compile_and_run(environment)
+assert "/ai_edge_litert/libLiteRtWebGpuAccelerator.so" not in open("/proc/self/maps").read()
+print("ran")
+""")
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        "compile_and_run(shared)",
+        "compile_and_run(None, HardwareAccelerator.CPU) if number else compile_and_run(shared)",
+        "with gd.litert_environment() as own: compile_and_run(own)",
+    ],
+    ids=["one environment", "one thread on the CPU", "an environment each"],
+)
+def test_threads_compile_at_the_same_time(way: str) -> None:
+    run_apart(f"""
+def work(number):
+    for _ in range(5):
+        {way}
+
+sys.setswitchinterval(1e-6)
+with gd.litert_environment() as shared:
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+print("ran")
+""")
