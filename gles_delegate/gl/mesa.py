@@ -21,13 +21,16 @@ _CACHE_SETTINGS = (
     *("MESA_SHADER_CACHE_DISABLE", "MESA_GLSL_CACHE_DISABLE"),
 )
 _CACHE_SIZE = {"MESA_SHADER_CACHE_MAX_SIZE": "256M"}
+_INDEX = Path("mesa_shader_cache", "index")
+_INDEX_BYTES = 8 + 20 * 2**16
+"""Mesa's src/util/disk_cache_os.c: the size of the cache, and a key for each of 2**16 places."""
 
 
 def shader_cache(folder: str | os.PathLike[str]) -> dict[str, str]:
     """The variables that keep Mesa's shader cache in a folder of `folder`, which only we can read.
 
-    Empty if the user has chosen another place, or if the folder cannot be made or others can write
-    there: Mesa runs the machine code that it finds.
+    Empty if the user has chosen another place, if the folder cannot be made or the disk is full, or
+    if others can write there: Mesa runs the machine code that it finds.
     """
     if any(name in os.environ for name in _CACHE_SETTINGS):
         return {}
@@ -37,10 +40,26 @@ def shader_cache(folder: str | os.PathLike[str]) -> dict[str, str]:
         state = path.stat()
         if state.st_uid != os.getuid() or state.st_mode & 0o022:
             raise PermissionError("other users can write there")
+        _allocate(path / _INDEX, _INDEX_BYTES)
     except OSError as error:
         log.warning("the driver's shaders cannot be kept in %s: %s", path, error)
         return {}
     return {_CACHE: str(path), **_CACHE_SIZE}
+
+
+def _allocate(path: Path, size: int) -> None:
+    """Make sure of the disk's room for a file that Mesa maps: to write there would be SIGBUS.
+
+    Raises:
+        OSError: There is no room, or the file cannot be written.
+    """
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    descriptor = os.open(path, flags, 0o600)
+    try:
+        os.posix_fallocate(descriptor, 0, size)
+    finally:
+        os.close(descriptor)
 
 
 def vector_bits(bits: int) -> dict[str, str]:

@@ -10,6 +10,7 @@ from functools import partial
 from tests.attack.asynchronous import run_cancelled
 from tests.attack.cache import run_damaged
 from tests.attack.compare import Finding, Found, compare
+from tests.attack.disks import run_on_small_disk
 from tests.attack.environments import run_environments
 from tests.attack.faults import cases, run_fault
 from tests.attack.graphs import drawn
@@ -62,6 +63,7 @@ PARTS = {
         "faults of GL and EGL", partial(_alone, run_fault, 120), 0.2, lambda: len(cases())
     ),
     "cache": Part("damage to the cache", partial(_alone, run_damaged, 20), 0.1),
+    "disks": Part("full and read-only disks", partial(_alone, run_on_small_disk, 60), 0.05),
     "async": Part("cancelled and failing runs", partial(_alone, run_cancelled, 30), 0.05),
     "environments": Part("LiteRT 2 in threads", partial(_alone, run_environments, 60), 0.05),
     "soak": Part("soaks", partial(_alone, run_soak, 600), 0.1, lambda: len(SOAKS)),

@@ -46,6 +46,10 @@ def test_damage_to_the_cache() -> None:
     attacked("cache", 40)
 
 
+def test_full_and_read_only_disks() -> None:
+    attacked("disks", 4)
+
+
 def test_cancelled_and_failing_runs() -> None:
     attacked("async", 40)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gles_delegate.gl import mesa
+from tests.support.disks import NoMount, fill, small_disk
 
 pytestmark = [pytest.mark.usefixtures("gl"), pytest.mark.mesa]
 
@@ -67,6 +68,44 @@ def test_a_shader_cache_that_others_can_write_is_not_used(tmp_path: Path) -> Non
     _, log = run({"serialization_dir": str(tmp_path)})
     assert "other users can write there" in log
     assert not files(tmp_path / "mesa")
+
+
+@pytest.mark.parametrize("kilobytes", [64, 1000, 1400])
+def test_a_shader_cache_for_which_the_disk_lacks_room_is_not_used(
+    kilobytes: int, tmp_path: Path
+) -> None:
+    """Mesa would map its index there, and the kernel end the process."""
+    try:
+        with small_disk(tmp_path / "disk", kilobytes) as disk:
+            _, first = run({"serialization_dir": str(disk)})
+            fill(disk)
+            _, second = run({"serialization_dir": str(disk)})
+            assert ("No space left" in first) == (kilobytes < 1400)
+            assert ("shaders cannot be kept" in second) == (kilobytes < 1400)
+    except NoMount:
+        pytest.skip("mounting a small disk takes privileges")
+
+
+def test_a_shader_cache_on_a_full_disk_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", fail)
+    assert mesa.shader_cache(tmp_path) == {}
+    assert "No space left on device" in caplog.text
+
+
+def test_a_sparse_index_of_the_shader_cache_gets_its_room(tmp_path: Path) -> None:
+    index = tmp_path / "mesa" / mesa._INDEX
+    index.parent.mkdir(parents=True, mode=0o700)
+    (tmp_path / "mesa").chmod(0o700)
+    index.write_bytes(b"kept")
+    os.truncate(index, mesa._INDEX_BYTES)
+    assert mesa.shader_cache(tmp_path)
+    assert index.stat().st_blocks * 512 >= mesa._INDEX_BYTES
+    assert index.read_bytes() == b"kept".ljust(mesa._INDEX_BYTES, b"\0")
 
 
 def test_a_start_that_is_too_late_is_told(tmp_path: Path) -> None:

@@ -1,0 +1,47 @@
+"""Disks that are small, full or read-only."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+class NoMount(Exception):
+    """Mounting a file system is not permitted here."""
+
+
+@contextmanager
+def small_disk(folder: Path, kilobytes: int) -> Iterator[Path]:
+    """A file system in memory, mounted at `folder`.
+
+    Args:
+        kilobytes: At least 1, as 0 stands for no limit.
+
+    Raises:
+        NoMount: It takes privileges that this process lacks.
+    """
+    folder.mkdir(exist_ok=True)
+    options = f"size={kilobytes}k,mode=700"
+    command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+    try:
+        subprocess.run(command, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise NoMount from error
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def make_read_only(folder: Path) -> None:
+    """Have a `small_disk` refuse every write from now on."""
+    subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
+
+
+def fill(folder: Path) -> None:
+    """Leave no room on the disk of a folder."""
+    with suppress(OSError), open(folder / "filling", "wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
