@@ -8,6 +8,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
+_MOST_KILOBYTES = 1 << 16
+
+
 class NoMount(Exception):
     """Mounting a file system is not permitted here."""
 
@@ -17,11 +20,12 @@ def small_disk(folder: Path, kilobytes: int) -> Iterator[Path]:
     """A file system in memory, mounted at `folder`.
 
     Args:
-        kilobytes: At least 1, as 0 stands for no limit.
+        kilobytes: From 4 to 65536.
 
     Raises:
         NoMount: It takes privileges that this process lacks.
     """
+    assert 4 <= kilobytes <= _MOST_KILOBYTES  # 0 stands for no limit
     folder.mkdir(exist_ok=True)
     options = f"size={kilobytes}k,mode=700"
     command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
@@ -41,7 +45,7 @@ def make_read_only(folder: Path) -> None:
 
 
 def fill(folder: Path) -> None:
-    """Leave no room on the disk of a folder."""
+    """Leave no room on a `small_disk`."""
     with suppress(OSError), open(folder / "filling", "wb", buffering=0) as file:
-        while True:
+        for _ in range(_MOST_KILOBYTES // 4):
             file.write(bytes(4096))
