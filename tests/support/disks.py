@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-
 _MOST_KILOBYTES = 1 << 16
 
 
