@@ -193,8 +193,10 @@ class GpuDelegate(NotPickled, Closing):
             layout: "bhwc", the tensor's row-major order; or "phwc4", the GPU's own: for each four
                 channels all pixels, four numbers each, zero past the last channel. Nothing is
                 converted for float32 "phwc4", nor for float32 "bhwc" of four channels.
-            dtype: float32 or float16 for real numbers; otherwise the tensor's own, which is the
-                default. With "phwc4", quantized tensors are the real numbers that they stand for.
+            dtype: float32 or float16 for real numbers and quantized tensors, which then are the
+                real numbers that they stand for; those of an input are neither rounded to its steps
+                nor limited to its range. Otherwise the tensor's own, which is the default; with
+                "phwc4", float32 is the default of quantized tensors.
 
         Raises:
             ValueError: The tensor is no input or output, or has another type or size than the

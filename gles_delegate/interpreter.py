@@ -345,6 +345,7 @@ class Interpreter(NotPickled, Closing):
             WrongThreadError, WrongContextError, GLError: See `GpuDelegate`.
         """
         with self._lock:
+            self._host.delegation.thread.require()
             self._host.allocate_tensors()
 
     def invoke(self) -> None:

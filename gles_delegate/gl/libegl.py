@@ -304,9 +304,15 @@ def libegl() -> LibEgl:
     chosen = os.environ.get("GLES_DELEGATE_EGL")
     if chosen:
         try:
-            return LibEgl(ctypes.CDLL(chosen))
+            library = ctypes.CDLL(chosen)
         except OSError as error:
             raise ContextError(f"GLES_DELEGATE_EGL={chosen} cannot be loaded: {error}") from error
+        if not hasattr(library, "eglGetProcAddress"):
+            raise ContextError(
+                f"GLES_DELEGATE_EGL={chosen} is another library: expected a libEGL, with "
+                "eglGetProcAddress"
+            )
+        return LibEgl(library)
     with suppress(OSError):
         return LibEgl(ctypes.CDLL("libEGL.so.1"))
     with suppress(OSError):

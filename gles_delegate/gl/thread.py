@@ -104,6 +104,12 @@ class GlThread(NotPickled):
         assert self._worker is not None
         return self._worker.start(self._guarded(function), when_done)
 
+    def require(self) -> None:
+        """Raise what `run` would raise before its call, without waiting for an own thread."""
+        guarded = self._guarded(lambda: None)
+        if self._worker is None:
+            guarded()
+
     @property
     def is_own(self) -> bool:
         """Whether it is none of the app's threads."""

@@ -108,10 +108,12 @@ class Elements:
         packed: PHWC4 texels of float32 or int32, dequantized for a quantized tensor; otherwise
             row-major elements.
         half: Real numbers are float16 outside.
+        real: Row-major elements of a quantized tensor are the real numbers that they stand for.
     """
 
     packed: bool = False
     half: bool = False
+    real: bool = False
 
     def outside(self, edge: Edge) -> Value:
         """Row-major elements: four lanes per texel, or 128 bits of integers of another size."""
@@ -157,6 +159,7 @@ class Elements:
         tensor = edge.tensor
         return (
             not self.packed
+            and not self.real
             and not edge.is_complex
             and tensor.dtype != "float16"
             and tensor.type.bits != 32

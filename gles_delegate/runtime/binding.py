@@ -94,14 +94,15 @@ class BufferBinding:
         _refuse_complex(edge)
         tensor, packed = edge.tensor, self.layout == "phwc4"
         own = ("int32" if edge.value.kind == "int" else "float32") if packed else tensor.dtype
-        allowed = {"float32": ("float32", "float16")}.get(own, (own,))
+        real = own == "float32" or tensor.is_quantized
+        allowed = tuple(dict.fromkeys((own, *(("float32", "float16") if real else ()))))
         dtype = self.dtype or own
         if dtype not in allowed:
             raise ValueError(
                 f"cannot bind a buffer to {_described(edge)}: expected the dtype "
                 f"{' or '.join(allowed)}, found {dtype}"
             )
-        port = Elements(packed, half=dtype == "float16")
+        port = Elements(packed, dtype == "float16", tensor.is_quantized and dtype != own)
         lanes = 4 * edge.value.texels if packed else edge.value.elements
         size = lanes * np.dtype(dtype).itemsize
         name, found = buffer_size(gpu, self.buffer)

@@ -318,6 +318,37 @@ def test_buffers_of_integers(shape: tuple[int, ...], dtype: str, layout: Any, ap
     np.testing.assert_array_equal(interpreter.get_tensor(y), value)
 
 
+@pytest.mark.parametrize("offset", [0, 4, 256])
+@pytest.mark.parametrize("outside", ["float32", "float16"])
+@pytest.mark.parametrize("layout", ["bhwc", "phwc4"])
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16"])
+@pytest.mark.parametrize("shape", [(1, 3, 5, 3), (1, 4, 4, 4), (1, 1, 1, 5), (2, 0, 3)], ids=str)
+def test_quantized_tensors_as_real_numbers(
+    shape: tuple[int, ...], dtype: str, layout: Any, outside: str, offset: int, app: App
+) -> None:
+    interpreter = app.interpreter(negated(shape, dtype, 0.25))
+    x, y = ends(interpreter)
+    value = RNG.integers(0, 120, shape).astype(dtype)
+    zero = 128 if dtype == "uint8" else 0
+    given = laid_out((value.astype(int) - zero) * 0.25, layout, outside)
+    margin = np.full(offset, 255, np.uint8)
+    source = app.buffer(
+        np.concatenate([margin, given.ravel().view(np.uint8), np.full(4, 255, np.uint8)])
+    )
+    target = app.buffer(given.nbytes + 2 * offset + 4)
+    for index, buffer in ((x, source), (y, target)):
+        app.delegate.bind_buffer_to_tensor(
+            index, buffer, offset=offset, layout=layout, dtype=outside
+        )
+    interpreter.invoke()
+    found = app.read(target, "u1")
+    lanes = found[offset : offset + given.nbytes].view(outside).reshape(given.shape)
+    np.testing.assert_array_equal(lanes, given)
+    assert (found[:offset] == 255).all()
+    assert (found[offset + given.nbytes :] == 255).all()
+    np.testing.assert_array_equal(interpreter.get_tensor(y), value)
+
+
 @pytest.mark.usefixtures("floor")
 @pytest.mark.parametrize("half", [False, True])
 def test_on_devices_that_have_no_more_than_they_must(

@@ -53,12 +53,16 @@ def test_doctor_on_a_healthy_machine() -> None:
     assert data["compiled_model"] == (data["litert"] >= "2.2")
 
 
-def test_doctor_without_egl() -> None:
-    status, text, data = doctor(GLES_DELEGATE_EGL="/missing/libEGL.so")
+@pytest.mark.parametrize(
+    ("library", "reason"),
+    [("/missing/libEGL.so", "cannot be loaded"), ("libc.so.6", "is another library: expected")],
+)
+def test_doctor_without_egl(library: str, reason: str) -> None:
+    status, text, data = doctor(GLES_DELEGATE_EGL=library)
     assert (status, data["healthy"], data["devices"], data["egl"]) == (1, False, [], None)
     assert "not found" in text
-    assert "Not usable: GLES_DELEGATE_EGL=/missing/libEGL.so cannot be loaded" in text
-    assert "GLES_DELEGATE_EGL=/missing/libEGL.so is set: try without it." in text
+    assert f"Not usable: GLES_DELEGATE_EGL={library} {reason}" in text
+    assert f"GLES_DELEGATE_EGL={library} is set: try without it." in text
 
 
 @pytest.mark.mesa

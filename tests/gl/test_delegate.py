@@ -79,7 +79,7 @@ def test_another_thread_is_refused_before_any_gl_call(monkeypatch: pytest.Monkey
         interpreter = allocated(delegate)
         with monkeypatch.context() as patch:
             patch.setattr(delegate.gpu, "_current", lambda: pytest.fail("the context was entered"))
-            for call in (interpreter.invoke, delegate.close):
+            for call in (interpreter.invoke, interpreter.allocate_tensors, delegate.close):
                 with pytest.raises(gd.WrongThreadError, match="own_thread=True"):
                     on_another_thread(call)
             interpreter.resize_tensor_input(0, (1, 5))
@@ -109,7 +109,7 @@ def test_an_adopted_context_must_be_current(app: tuple[Any, moderngl.Context]) -
     with glcontext:
         interpreter = allocated(delegate)
         check(interpreter)
-    for call in (interpreter.invoke, delegate.close):
+    for call in (interpreter.invoke, interpreter.allocate_tensors, delegate.close):
         with pytest.raises(gd.WrongContextError, match="must be current"):
             call()
     with gd.EglContext(), pytest.raises(gd.WrongContextError, match="must be current"):
@@ -144,7 +144,7 @@ def test_whatever_context_is_current_is_adopted(
         interpreter = allocated(delegate)
         check(interpreter)
         assert Binding.of_this_thread(libegl()) == before
-    for call in (interpreter.invoke, delegate.close):
+    for call in (interpreter.invoke, interpreter.allocate_tensors, delegate.close):
         with pytest.raises(gd.WrongContextError, match="must be current"):
             call()
     with egl, pytest.raises(gd.WrongContextError, match="must be current"):
