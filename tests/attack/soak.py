@@ -1,10 +1,13 @@
-"""Many runs, lives and bindings: memory, descriptors, threads, GL objects stay what they were."""
+"""Many runs, lives, bindings, cancellations: memory, descriptors, threads, GL objects stay."""
 
 from __future__ import annotations
 
+import itertools
 import os
+import random
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import gles_delegate as gd
+from tests.attack.asynchronous import Case
 from tests.attack.workers import Outcome
 from tests.support.app import App
 from tests.support.oracle import in_litert, in_ours
@@ -89,11 +93,26 @@ def rebinds(make: Make) -> Iterator[Callable[[], None]]:
     app.close()
 
 
+@contextmanager
+def cancellations(_: Make) -> Iterator[Callable[[], None]]:
+    """Eight threads, each with a loop whose tasks are cancelled and whose callbacks raise."""
+    case, seeds = Case(closes=False), itertools.count()
+    with ThreadPoolExecutor(8) as pool:
+
+        def round_() -> None:
+            list(pool.map(case.loop, [random.Random(next(seeds)) for _ in range(8)]))
+            assert not case.faults, case.faults
+            _check(case.interpreter)
+
+        yield round_
+    case.delegate.close()
+
+
 SOAKS = [
     (count, rounds, make)
     for make in (in_ours, in_litert)
     for count, rounds in ((5000, runs), (500, lives), (500, rebinds))
-]
+] + [(500, cancellations, in_ours)]
 
 
 def _check(interpreter: Any) -> None:
