@@ -75,7 +75,8 @@ def detect(network: Network, labels: Labels = None, *, threshold: float = 0.5) -
     Raises:
         ValueError: The network is no such detector.
     """
-    detector = find_detector(network.inputs[0]["shape"].tolist(), _shapes(network))
+    shape, known = network.inputs[0]["shape"].tolist(), network.metadata.outputs
+    detector = find_detector(shape, _shapes(network), known)
     names = network.labels if labels is None else labels
     if detector is not None:
         network.transform = detector.transform

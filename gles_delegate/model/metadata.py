@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 from zipfile import BadZipFile, ZipFile
@@ -12,7 +12,7 @@ from zipfile import BadZipFile, ZipFile
 from gles_delegate.errors import ModelError
 from gles_delegate.model.bundle import BytesFile
 from gles_delegate.model.flatbuffer import Content, FlatTable
-from gles_delegate.model.graph import Graph
+from gles_delegate.model.graph import Graph, Node
 
 CONTENTS = ("", "feature", "image", "bounding box", "audio")
 """Names by their number in ``union ContentProperties``."""
@@ -25,6 +25,18 @@ NORMALIZATION, THRESHOLDING = 1, 3
 
 LABELS = (2, 3)
 """Numbers of the labels of an axis, and of those of values, in ``enum AssociatedFileType``."""
+
+SHARES = ("LOGISTIC", "SOFTMAX")
+"""Ops whose results are of 0 to 1."""
+
+SUMS = ("ADD", "BATCH_MATMUL", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV")
+"""Ops whose results have no bounds."""
+
+MOVES = {
+    "CONCATENATION", "DEQUANTIZE", "EXPAND_DIMS", "PACK", "QUANTIZE", "RESHAPE", "SLICE", "SPLIT",
+    "SQUEEZE", "STRIDED_SLICE", "TRANSPOSE",
+}  # fmt: skip
+"""Ops whose results are numbers of their inputs."""
 
 LONGEST = 1 << 24
 """Bytes that are read of a file of labels."""
@@ -46,6 +58,8 @@ class TensorMetadata:
         maximum: The largest.
         labels: Names of classes, by their index along the last axis, or by their number.
         threshold: The score from which on a result counts; None if nothing says so.
+        is_share: Whether an output is of 0 to 1, as after a sigmoid, and not as before it; None
+            if neither the metadata nor the op that makes it says so.
         dimensions: Names of the axes.
         sample_rate: Of audio, in Hz; 0 if nothing says so.
         channels: Of audio.
@@ -61,6 +75,7 @@ class TensorMetadata:
     maximum: tuple[float, ...] = ()
     labels: tuple[str, ...] = field(default=(), repr=False)
     threshold: float | None = None
+    is_share: bool | None = None
     dimensions: tuple[str, ...] = ()
     sample_rate: int = 0
     channels: int = 0
@@ -121,6 +136,9 @@ def read_metadata(graph: Graph) -> Metadata:
     def text(slot: int) -> str:
         return model.string(slot) if model else ""
 
+    outputs = zip(tensors(3, len(graph.outputs)), graph.outputs, strict=True)
+    makers = {tensor: node for node in graph.nodes for tensor in node.outputs}
+
     return Metadata(
         text(0),
         text(1) or graph.description,
@@ -128,9 +146,27 @@ def read_metadata(graph: Graph) -> Metadata:
         text(4),
         text(5),
         tensors(2, len(graph.inputs)),
-        tensors(3, len(graph.outputs)),
+        tuple(replace(o, is_share=_is_share(o, graph, makers, index)) for o, index in outputs),
         tuple(files),
     )
+
+
+def _is_share(
+    known: TensorMetadata, graph: Graph, makers: Mapping[int, Node], index: int
+) -> bool | None:
+    """Whether an output is of 0 to 1, by its metadata or the ops that make its numbers."""
+    if known.minimum and known.maximum:
+        return min(known.minimum) >= 0 and max(known.maximum) <= 1
+    reached, ops = [index], set()
+    for tensor in reached:
+        node = makers.get(tensor)
+        if node is None or node.op not in MOVES:
+            ops.add(node.op if node is not None else "")
+            continue
+        sources = [i for i in node.inputs if i >= 0 and not graph.tensors[i].is_constant]
+        reached += [i for i in sources if i not in reached]
+    kinds = {True if op in SHARES else False if op in SUMS else None for op in ops}
+    return kinds.pop() if len(kinds) == 1 else None
 
 
 def _tensor(table: FlatTable, files: Mapping[str, Callable[[], bytes]]) -> TensorMetadata:

@@ -10,17 +10,26 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TypeAlias
 
 import numpy as np
 
 from gles_delegate.image.transform import Fit, ImageTransform, Size
 from gles_delegate.model.graph import Array
+from gles_delegate.model.metadata import TensorMetadata
 
 Box: TypeAlias = tuple[float, float, float, float]
 """Left, top, right and bottom."""
 Point: TypeAlias = tuple[float, float]
+
+ROUNDING = 0.01
+"""How far a score may be outside 0 to 1 and still be one of these."""
+OUTSIDE = 0.01
+"""Share of the scores of a picture that are outside 0 to 1, from which on they are logits: nearly
+all are, of classes that are not there."""
+CANDIDATES = 5000
+"""Boxes that may be suppressed or kept, as pre_nms_top_k of TensorFlow's Model Garden."""
 
 
 @dataclass(frozen=True)
@@ -165,8 +174,9 @@ class Detector:
         exponential: Sizes are logarithms, as in TensorFlow's Object Detection API.
         y_first: Positions are (y, x), sizes are (height, width).
         fit: How a picture fills the input, as in `ImageTransform`.
-        logits: Scores are those before a sigmoid; None: unless all of them are of 0 to 1, as after
-            one.
+        logits: Scores are those before a sigmoid; None: as the first of them say, which are if more
+            than `OUTSIDE` of them are not of 0 to 1. All later ones of the same `Detector` are
+            read likewise, so make one for each network.
         background: The first score is that of the background; classes count from the second.
         weighted: Boxes of the same object are averaged; see `suppress`.
     """
@@ -189,6 +199,18 @@ class Detector:
     def transform(self) -> ImageTransform:
         """The whole picture, as its input."""
         return ImageTransform(fit=self.fit, mean=self.mean, std=self.std, antialias=True)
+
+    def shares(self, scores: Array) -> Array:
+        """Scores of 0 to 1, of a network's; see `logits`. What is NaN stays so."""
+        finite = np.isfinite(scores)
+        is_logit = self.logits
+        if is_logit is None and finite.any():
+            outside = finite & ((scores < -ROUNDING) | (scores > 1 + ROUNDING))
+            # Kept as functools.cached_property keeps what it has computed.
+            is_logit = self.__dict__.setdefault(
+                "_found_logits", outside.sum() > OUTSIDE * finite.sum()
+            )
+        return sigmoid(scores) if is_logit else np.where(finite, scores.clip(0, 1), np.nan)
 
     @cached_property
     def _anchors(self) -> Array:
@@ -251,13 +273,17 @@ def _tensorflow(anchors: AnchorOptions | PyramidAnchorOptions) -> Detector:
 
 
 def find_detector(
-    input_shape: Sequence[int], output_shapes: Sequence[Sequence[int]]
+    input_shape: Sequence[int],
+    output_shapes: Sequence[Sequence[int]],
+    metadata: Sequence[TensorMetadata] = (),
 ) -> Detector | None:
     """The preset for a network, by its shapes, so that a program needs no option for it.
 
     Args:
         input_shape: [1, height, width, 3].
         output_shapes: Of all outputs, in any order.
+        metadata: Of the outputs in the same order, as `Interpreter.metadata` has it: whether an
+            SSD's scores are logits. Without it, its first scores say so; see `Detector.logits`.
 
     Returns:
         The preset; None for a network of four outputs, which ends in TFLite_Detection_PostProcess
@@ -278,8 +304,11 @@ def find_detector(
             continue
         count = len(detector._anchors)
         numbers = count * (4 + 2 * detector.key_points)
-        others = [n for i, n in enumerate(found) if n == numbers and found[1 - i] % count == 0]
-        if others:
+        places = [i for i, n in enumerate(found) if n == numbers and found[1 - i] % count == 0]
+        if places:
+            is_share = metadata[1 - places[0]].is_share if metadata else None
+            if detector.logits is None and is_share is not None:
+                return replace(detector, logits=not is_share)
             return detector
     raise ValueError(
         "expected the outputs of a detector of faces, palms or poses, of TensorFlow's SSD or of "
@@ -303,6 +332,11 @@ class Detection:
     score: float
     class_index: int = 0
     key_points: tuple[Point, ...] = ()
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether no position of it is NaN or infinite."""
+        return all(map(math.isfinite, chain(self.box, *self.key_points)))
 
     def to_picture(self, transform: ImageTransform, picture: Size, tensor: Size) -> Detection:
         """The same in the picture, of a detection in what a network saw of it.
@@ -437,9 +471,7 @@ def detect(boxes: Array, scores: Array, detector: Detector) -> list[Detection]:
         y_first=detector.y_first,
         exponential=detector.exponential,
     )
-    shares = np.asarray(scores[0])
-    if detector.logits or (detector.logits is None and not np.all((shares >= 0) & (shares <= 1))):
-        shares = sigmoid(shares)
+    shares = detector.shares(np.asarray(scores[0]))
     shares = shares[:, 1:] if detector.background else shares
     found = select_detections(decoded, shares, points, threshold=detector.threshold)
     return suppress(found, overlap=detector.overlap, weighted=detector.weighted)
@@ -494,30 +526,37 @@ def _postprocessed(outputs: list[Array], threshold: float) -> list[Detection]:
     # TensorFlow 1 lists boxes, classes, scores; TensorFlow 2 lists scores, boxes, count, classes.
     orders = [(first, second), (second, first)]
     for classes, scores in orders if at[0] == 0 else orders[::-1]:
-        if np.all(classes == np.maximum(np.round(classes), 0)) and np.all(
-            (scores >= 0) & (scores <= 1)
-        ):
+        # What is no number is no detection; the others say what is what.
+        good = np.isfinite(classes) & np.isfinite(scores)
+        numbers, shares = classes[good], scores[good]
+        are_shares = (shares >= -ROUNDING) & (shares <= 1 + ROUNDING)
+        if np.all(numbers == np.maximum(np.round(numbers), 0)) and np.all(are_shares):
             break
     else:
         raise ValueError(f"{expected}, in which no array has classes and another one scores")
+    ready = zip(
+        boxes[0, :count][good].tolist(), shares.clip(0, 1).tolist(), numbers.tolist(), strict=True
+    )
     found = [
         Detection((left, top, right, bottom), score, int(label))
-        for (top, left, bottom, right), score, label in zip(
-            boxes[0, :count].tolist(), scores.tolist(), classes.tolist(), strict=True
-        )
-        if score >= threshold and np.isfinite((left, top, right, bottom)).all()
+        for (top, left, bottom, right), score, label in ready
+        if score >= threshold
     ]
-    return sorted(found, key=lambda d: -d.score)
+    return sorted((d for d in found if d.is_finite), key=lambda d: -d.score)
 
 
 def box_overlaps(box: Box, boxes: Array) -> Array:
-    """Intersection over union of a box with each of boxes [n, 4]; 0 where both have no area."""
-    boxes = np.asarray(boxes, np.float64).reshape(-1, 4)
-    low = np.maximum(boxes[:, :2], box[:2])
-    high = np.minimum(boxes[:, 2:], box[2:])
-    common = np.maximum(high - low, 0).prod(1)
-    union = (boxes[:, 2:] - boxes[:, :2]).prod(1) + (box[2] - box[0]) * (box[3] - box[1]) - common
-    return np.where(union > 0, common / np.where(union > 0, union, 1), 0.0)
+    """Intersection over union of a box with each of boxes [n, 4].
+
+    It is 0 where both have no area, or where an area is no finite number.
+    """
+    boxes, one = np.asarray(boxes, np.float64).reshape(-1, 4), np.asarray(box, np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        low, high = np.maximum(boxes[:, :2], one[:2]), np.minimum(boxes[:, 2:], one[2:])
+        common = np.maximum(high - low, 0).prod(1)
+        union = (boxes[:, 2:] - boxes[:, :2]).prod(1) + (one[2:] - one[:2]).prod() - common
+    good = np.isfinite(union) & (union > 0)
+    return np.where(good, common, 0) / np.where(good, union, 1)
 
 
 def suppress(
@@ -527,6 +566,7 @@ def suppress(
     weighted: bool = False,
     by_class: bool = False,
     most: int | None = None,
+    candidates: int = CANDIDATES,
 ) -> list[Detection]:
     """Non-maximum suppression: one detection for each group of boxes that overlap.
 
@@ -538,6 +578,7 @@ def suppress(
             NonMaxSuppressionCalculator). Otherwise the best of the group is taken.
         by_class: Only boxes of the same class are of the same object.
         most: The most detections to return.
+        candidates: Boxes that are looked at, those with the highest scores; a bound on the time.
 
     Returns:
         Best first. Scores and classes are those of the best in each group.
@@ -547,17 +588,18 @@ def suppress(
     """
     if any(math.isnan(d.score) for d in detections):
         raise ValueError("expected scores that are numbers, found NaN")
-    left = sorted(detections, key=lambda d: -d.score)
-    found: list[Detection] = []
-    while left and (most is None or len(found) < most):
-        best = left[0]
-        same = box_overlaps(best.box, np.array([d.box for d in left])) > overlap
+    ranked = sorted(detections, key=lambda d: -d.score)[:candidates]
+    boxes = np.array([d.box for d in ranked], np.float64).reshape(-1, 4)
+    classes = np.array([d.class_index for d in ranked])
+    left, found = np.arange(len(ranked)), list[Detection]()
+    while left.size and (most is None or len(found) < most):
+        best = ranked[left[0]]
+        same = box_overlaps(best.box, boxes[left]) > overlap
         if by_class:
-            same &= [d.class_index == best.class_index for d in left]
+            same &= classes[left] == best.class_index
         same[0] = True
-        group = [d for d, is_same in zip(left, same, strict=True) if is_same]
-        left = [d for d, is_same in zip(left, same, strict=True) if not is_same]
-        found.append(_mean(group) if weighted else best)
+        found.append(_mean([ranked[i] for i in left[same]]) if weighted else best)
+        left = left[~same]
     return found
 
 

@@ -46,8 +46,12 @@ class RegionRule:
     box: tuple[int, ...] = ()
     circle: bool = False
 
+    @np.errstate(over="ignore", invalid="ignore")
     def of_detection(self, detection: Detection, picture: Size) -> Region:
-        """The region of a detection in shares of a picture of this height and width."""
+        """The region of a detection in shares of a picture of this height and width.
+
+        It is not finite where the detection is not, or is too large to compute with.
+        """
         height, width = picture
         left, top, right, bottom = np.array(detection.box) * (width, height, width, height)
         points = np.array(detection.key_points).reshape(-1, 2) * (width, height)
@@ -99,6 +103,11 @@ class Landmarks:
     alignment: Array | None = None
     world: Array | None = None
     mask: Array | None = None
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether no point, or point of `alignment`, is NaN or infinite."""
+        return all(np.isfinite(a).all() for a in (self.points, self.alignment) if a is not None)
 
     def to_picture(self, transform: ImageTransform, picture: Size, tensor: Size) -> Landmarks:
         """The same in pixels of the picture; the mask stays as it is.

@@ -33,6 +33,11 @@ class Region:
     rotation: float = 0.0
 
     @property
+    def is_finite(self) -> bool:
+        """Whether no number of it is NaN or infinite."""
+        return all(map(math.isfinite, (*self.centre, self.width, self.height, self.rotation)))
+
+    @property
     def transform(self) -> ImageTransform:
         """Shows the region upright; `dataclasses.replace` adds mean, std and the rest."""
         left, top = self.centre[0] - self.width / 2, self.centre[1] - self.height / 2

@@ -76,7 +76,8 @@ class Tracker:
         objects, numbers = list(self.objects), self.numbers
         for detection in detections:
             region = self.network.detected.of_detection(detection, picture)
-            if len(objects) < self.most and self._is_new(region, objects):
+            wanted = len(objects) < self.most and detection.is_finite
+            if wanted and self._is_new(region, objects):
                 objects.append(Track(numbers, region, self.filter))
                 numbers += 1
         return replace(self, objects=tuple(objects), numbers=numbers)
@@ -84,8 +85,8 @@ class Tracker:
     def with_landmarks(self, found: Sequence[Landmarks], seconds: float) -> Tracker:
         """The state for the next picture.
 
-        Objects are lost whose presence is too low, whose points are all in the same place, or whose
-        next region is that of another object.
+        Objects are lost whose presence is too low, whose points are all in the same place or not
+        finite, or whose next region is that of another object.
 
         Args:
             found: In each of `objects`, in their order, in pixels of the picture.
@@ -100,7 +101,7 @@ class Tracker:
             )
         objects: list[Track] = []
         for track, landmarks in zip(self.objects, found, strict=True):
-            if not (landmarks.presence >= self.presence and np.isfinite(landmarks.points).all()):
+            if not (landmarks.presence >= self.presence and landmarks.is_finite):
                 continue
             region = self.network.next_region(landmarks)
             if not self._is_new(region, objects):
@@ -116,9 +117,10 @@ class Tracker:
 
     def _is_new(self, region: Region, objects: Sequence[Track]) -> bool:
         """Whether it can be looked at, and is not that of an object."""
+        if not (region.is_finite and min(region.width, region.height) > 0):
+            return False
         boxes = np.array([_box(track.region) for track in objects])
-        overlaps = box_overlaps(_box(region), boxes)
-        return min(region.width, region.height) > 0 and not (overlaps > self.overlap).any()
+        return not (box_overlaps(_box(region), boxes) > self.overlap).any()
 
 
 def _box(region: Region) -> Box:

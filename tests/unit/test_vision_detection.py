@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,9 @@ import numpy as np
 import pytest
 
 from gles_delegate import ImageTransform, vision
+from gles_delegate.model.metadata import TensorMetadata, read_metadata
+from gles_delegate.model.reader import read_model
+from tests.support.tflite_builder import ModelBuilder
 
 NAN, INF = float("nan"), float("inf")
 
@@ -224,6 +228,84 @@ def test_outputs_in_any_order() -> None:
     for wrong in ((boxes,), (boxes, boxes), (boxes, logits[:, 1:])):
         with pytest.raises(ValueError, match="expected boxes"):
             vision.read_detections(wrong, MOBILE_SSD)
+
+
+def one_box(scores: Any) -> list[Any]:
+    """The outputs of an SSD of 1917 anchors, of which the first has these scores, others none."""
+    all_scores = np.zeros((1, 1917, 3), np.float32)
+    all_scores[0, 0] = scores
+    return [np.zeros((1, 1917, 4), np.float32), all_scores]
+
+
+@pytest.mark.parametrize("odd", [1.0000001, -1e-9, 1.005, NAN, INF, -INF])
+def test_one_odd_score_makes_no_logits_of_all(odd: float) -> None:
+    outputs = one_box((0, 0.9, 0))
+    outputs[1][0, 7, 2] = odd
+    found = vision.read_detections(outputs, vision.ssd_mobilenet((300, 300)))
+    assert [d.score for d in found if d.class_index == 0] == [pytest.approx(0.9)]
+    assert [d.score for d in found if d.class_index == 1] == ([1.0] if 1 < odd < 2 else [])
+
+
+@pytest.mark.parametrize("are_logits", [False, True])
+def test_scores_are_read_as_those_of_the_first_picture(are_logits: bool) -> None:
+    """A later picture, of no number or with scores that look otherwise, changes nothing."""
+    detector = vision.ssd_mobilenet((300, 300))
+    nothing = one_box((NAN, NAN, NAN))
+    nothing[1][:] = NAN
+    assert vision.read_detections(nothing, detector) == []
+    first = one_box((0, 0.9, 0.1))
+    first[1][0, 1:] = -9 if are_logits else 0
+    (one,) = vision.read_detections(first, detector)
+    assert one.score == pytest.approx(1 / (1 + np.exp(-0.9)) if are_logits else 0.9)
+    later = one_box((0, 0.9, 0.1))
+    later[1][0, 1:] = 0.1 if are_logits else -9
+    assert vision.read_detections(later, detector)[0].score == one.score
+
+
+def scores_made_by(*ops: str) -> bool | None:
+    builder = ModelBuilder()
+    x = builder.input((1, 4, 3))
+    for op in ops:
+        inputs = [x, x] if op in ("ADD", "CONCATENATION", "MUL") else [x]
+        x = builder.op(op, inputs, [(1, 4 * len(inputs) if op == "CONCATENATION" else 4, 3)])
+    return read_metadata(read_model(builder.build([x]))).outputs[0].is_share
+
+
+def test_the_op_that_makes_scores_says_what_they_are() -> None:
+    assert scores_made_by("ADD", "LOGISTIC", "SQUEEZE") is True
+    assert scores_made_by("SOFTMAX", "RESHAPE", "CONCATENATION") is True
+    assert scores_made_by("LOGISTIC", "ADD", "RESHAPE", "CONCATENATION") is False
+    assert scores_made_by("LOGISTIC", "MUL") is None
+    assert scores_made_by("RESHAPE") is None
+    shapes = [(1, 1917, 4), (1, 1917, 91)]
+    for is_share in (True, False, None):
+        known = (TensorMetadata(), TensorMetadata(is_share=is_share))
+        detector = vision.find_detector((1, 300, 300, 3), shapes, known)
+        assert detector is not None
+        assert detector.logits == (None if is_share is None else not is_share)
+
+
+def test_postprocessed_scores_that_round_or_are_no_numbers() -> None:
+    scores = np.array([[1.0000001, 0.6, NAN]])
+    outputs = [BOXES, CLASSES, scores, np.array([3.0])]
+    assert [d.score for d in vision.read_detections(outputs, None)] == [1.0, 0.6]
+
+
+def test_thousands_of_boxes_are_suppressed_in_reasonable_time() -> None:
+    """Boxes that do not overlap, all with scores: 12 804 of them took half a minute."""
+    boxes = [vision.Detection((i, 0, i + 0.9, 1), 0.5 + i / 30000) for i in range(12804)]
+    start = time.process_time()
+    kept = vision.suppress(boxes)
+    assert time.process_time() - start < 15
+    assert kept == boxes[:-5001:-1]
+    assert len(vision.suppress(boxes, candidates=7)) == 7
+
+
+@pytest.mark.parametrize("box", [(-1e200, -1e200, 1e200, 1e200), (0, 0, INF, INF), (NAN, 0, 1, 1)])
+def test_boxes_of_no_finite_area_overlap_nothing(box: Any) -> None:
+    others = np.array([(0, 0, 1, 1), box])
+    np.testing.assert_array_equal(vision.box_overlaps(box, others), [0, 0])
+    np.testing.assert_array_equal(vision.box_overlaps((0, 0, 1, 1), others), [1, 0])
 
 
 BOXES = np.array([[[0.1, 0.2, 0.3, 0.4], [0.0, 0.0, 0.5, 1.0], [0.0, 0.0, 0.0, 0.0]]])

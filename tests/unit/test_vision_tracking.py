@@ -69,6 +69,24 @@ def test_landmarks_that_are_not_finite_are_lost() -> None:
     assert tracker.with_landmarks([face_at(100, 200, float("nan"))], 0.03).needs_detector
 
 
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_what_is_not_finite_gets_into_no_tracker(number: float) -> None:
+    """A box, the key points that give the turn, and the points that give the next region."""
+    box, points = (0.4, 0.4, 0.6, 0.6), ((0.4, 0.5), (0.6, 0.5))
+    tracker = vision.Tracker(vision.FACE, most=9)
+    for broken in (
+        vision.Detection((0.4, number, 0.6, 0.6), 0.9, key_points=points),
+        vision.Detection((0.4, 0.4, 0.6, number), 0.9, key_points=points),
+        vision.Detection(box, 0.9, key_points=((0.4, number), (0.6, 0.5))),
+    ):
+        assert numbers(tracker.with_detections([broken], PICTURE)) == []
+    body = vision.Tracker(vision.POSE).with_detections(
+        [vision.Detection(box, 0.9, key_points=points)], PICTURE
+    )
+    found = vision.Landmarks(np.ones((33, 3)), alignment=np.full((2, 3), number))
+    assert numbers(body.with_landmarks([found], 0.03)) == []
+
+
 def test_regions_of_no_size_are_not_looked_at() -> None:
     dot = vision.Detection((0.5, 0.5, 0.5, 0.5), 0.9, key_points=((0.5, 0.5), (0.5, 0.5)))
     tracker = vision.Tracker(vision.FACE, most=2).with_detections([dot], PICTURE)
