@@ -59,7 +59,7 @@ class TensorMetadata:
         labels: Names of classes, by their index along the last axis, or by their number.
         threshold: The score from which on a result counts; None if nothing says so.
         is_share: Whether an output is of 0 to 1, as after a sigmoid, and not as before it; None
-            if neither the metadata nor the op that makes it says so.
+            if neither the op that makes it nor the metadata say so.
         dimensions: Names of the axes.
         sample_rate: Of audio, in Hz; 0 if nothing says so.
         channels: Of audio.
@@ -154,9 +154,10 @@ def read_metadata(graph: Graph) -> Metadata:
 def _is_share(
     known: TensorMetadata, graph: Graph, makers: Mapping[int, Node], index: int
 ) -> bool | None:
-    """Whether an output is of 0 to 1, by its metadata or the ops that make its numbers."""
-    if known.minimum and known.maximum:
-        return min(known.minimum) >= 0 and max(known.maximum) <= 1
+    """Whether an output is of 0 to 1, by the ops that make its numbers, or else its metadata.
+
+    The metadata of published detectors call logits numbers of 0 to 1.
+    """
     reached, ops = [index], set()
     for tensor in reached:
         node = makers.get(tensor)
@@ -166,7 +167,11 @@ def _is_share(
         sources = [i for i in node.inputs if i >= 0 and not graph.tensors[i].is_constant]
         reached += [i for i in sources if i not in reached]
     kinds = {True if op in SHARES else False if op in SUMS else None for op in ops}
-    return kinds.pop() if len(kinds) == 1 else None
+    if len(kinds) == 1 and None not in kinds:
+        return kinds.pop()
+    if known.minimum and known.maximum:
+        return min(known.minimum) >= 0 and max(known.maximum) <= 1
+    return None
 
 
 def _tensor(table: FlatTable, files: Mapping[str, Callable[[], bytes]]) -> TensorMetadata:
