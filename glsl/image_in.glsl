@@ -15,7 +15,8 @@
 #define ORDER rgba  // otherwise: the order of the colours in them
 #define ANTIALIAS 0  // 1: a tensor pixel is the mean of several colours
 #define MOST_SAMPLES 16  // of these along its width or height
-#define EDGE 1e-3  // pixels by which a position may miss the picture
+#define EDGE 1e-3  // pixels that are rounding
+#define REACH 1e-3  // pixels by which a position may miss the picture
 #define BLACK 16.0  // Y' of black, in 255ths
 #define LUMA_RANGE 219.0  // from there to white
 #define CHROMA_RANGE 224.0  // the range of U and V
@@ -73,7 +74,8 @@ vec4 colours(vec2 at) {
 vec4 channels(vec2 position, vec4 row0, vec4 row1) {
   vec2 at = vec2(dot(row0.xyz, vec3(position, 1.0)), dot(row1.xyz, vec3(position, 1.0)));
   vec2 size = vec2(textureSize(PLANE0, 0));
-  bool inside = all(greaterThanEqual(at, vec2(-EDGE))) && all(lessThanEqual(at, vec2(size + EDGE)));
+  bool inside =
+      all(greaterThanEqual(at, vec2(-REACH))) && all(lessThanEqual(at, vec2(size + REACH)));
   if (!inside) return vec4(row0.w);  // so is what is no number
   vec4 v = colours(at).ORDER;
 #if GRAY

@@ -16,6 +16,7 @@ from gles_delegate.model.metadata import Metadata, TensorMetadata
 Fit: TypeAlias = Literal["stretch", "letterbox", "crop"]
 Channels: TypeAlias = Literal["rgb", "bgr", "gray", "rgba"]
 Yuv: TypeAlias = Literal["bt601", "bt709"]
+Border: TypeAlias = Literal["padding", "replicate"]
 Size: TypeAlias = tuple[int, int]
 """Height and width."""
 
@@ -29,6 +30,9 @@ LUMA: dict[str, tuple[float, float, float]] = {
 
 EDGE = 1e-3
 """Pixels by which a position may miss the picture and still belong to it: rounding."""
+
+REACH: dict[str, float] = {"padding": EDGE, "replicate": 1e9}
+"""By border: pixels by which a position may miss the picture and still get a colour of it."""
 
 MOST_SAMPLES = 16
 """Of a row or column of a tensor pixel, for its mean."""
@@ -44,7 +48,7 @@ class ImageTransform:
     Positions are in pixels from the top left corner: the pixel (column 0, row 0) covers [0, 1)
     in both directions, and its centre is (0.5, 0.5). The centre of each tensor pixel maps to a
     position in the picture. The colour there is interpolated between the four nearest pixel
-    centres (bilinear, clamped to the picture's edge). Outside the picture it is `padding`.
+    centres (bilinear, clamped to the picture's edge). What is outside it is up to `border`.
     Shrinking to less than half skips pixels, as GPU samplers do, unless `antialias` is set.
 
     A picture is one texture or array of colours, or the planes of 4:2:0 video: two (Y, then
@@ -66,7 +70,10 @@ class ImageTransform:
             channel. Without mean and std: 0 to 1 in tensors of real numbers, quantized ones of 16
             bits included; in other integers the colour itself, and in int8 the colour less 128.
         std: See `mean`.
-        padding: The colour outside the picture, 0 to 255.
+        border: What is outside the picture: "padding", or "replicate": the colour of the nearest
+            pixel of its edge, as MediaPipe's networks of landmarks are trained with.
+        padding: The colour outside the picture, 0 to 255; with "replicate", only more than 1e9
+            pixels away from it.
         yuv: The standard of the conversion from planes to RGB.
         full_range: Y, U and V range from 0 to 255 (JPEG), not from 16 to 235 and 240 (video).
         antialias: Where the picture shrinks, take the mean over the area of each tensor pixel: of
@@ -85,13 +92,15 @@ class ImageTransform:
     channels: Channels = "rgb"
     mean: float | Sequence[float] | None = None
     std: float | Sequence[float] | None = None
+    border: Border = "padding"
     padding: float = 0.0
     yuv: Yuv = "bt601"
     full_range: bool = False
     antialias: bool = False
 
     def __post_init__(self) -> None:
-        for name, choices in (("fit", Fit), ("channels", Channels), ("yuv", Yuv)):
+        choices_of = (("fit", Fit), ("channels", Channels), ("yuv", Yuv), ("border", Border))
+        for name, choices in choices_of:
             if getattr(self, name) not in get_args(choices):
                 raise ValueError(
                     f"{name} must be one of {get_args(choices)}, not {getattr(self, name)!r}"
@@ -249,9 +258,10 @@ class ImageTransform:
         """Colours [pixels, channels] of 0 to 255 at one point (x, y) in each tensor pixel."""
         rows, columns = planes[0].shape[:2]
         y, x = np.indices(size).reshape(2, -1) + point[::-1, np.newaxis]
-        at = matrix @ np.stack([x, y, np.ones_like(x)])
+        at, reach = matrix @ np.stack([x, y, np.ones_like(x)]), REACH[self.border]
+        inside = np.all((at >= -reach) & (at <= [[columns + reach], [rows + reach]]), 0)
+        at = np.where(inside, at, 0)
         colours = self._channels([_bilinear(p, at, (rows, columns)) for p in planes])
-        inside = np.all((at >= -EDGE) & (at <= [[columns + EDGE], [rows + EDGE]]), 0)
         found: Array = np.where(inside[:, np.newaxis], colours, self.padding)
         return found
 
@@ -261,7 +271,7 @@ class ImageTransform:
         """The mean of `_sampled` at all points, of a transform that turns nothing."""
         (across, down), (x_scale, y_scale) = samples, matrix.diagonal()
         weights = [
-            _weights(at, length)
+            _weights(at, length, REACH[self.border])
             for at, length in (
                 (x_scale * _points(size[1], across) + matrix[0, 2], plane.shape[1]),
                 (y_scale * _points(size[0], down) + matrix[1, 2], plane.shape[0]),
@@ -395,10 +405,10 @@ def _points(size: int, samples: int) -> Array:
     return points
 
 
-def _weights(at: Array, length: int) -> Array:
+def _weights(at: Array, length: int, reach: float) -> Array:
     """The shares [size, length] of pixels in means of interpolated ones, at positions [size, n]."""
     weights = np.zeros((len(at), length))
-    share = ((at >= -EDGE) & (at <= length + EDGE)) / at.shape[1]
+    share = ((at >= -reach) & (at <= length + reach)) / at.shape[1]
     low = np.floor(at - 0.5)
     far = at - 0.5 - low
     for pixel, part in ((low, 1 - far), (low + 1, far)):

@@ -24,7 +24,7 @@ from gles_delegate.dispatch import (
     complex_value,
 )
 from gles_delegate.image.output import ImageOutput
-from gles_delegate.image.transform import EDGE, LUMA, MOST_SAMPLES, ImageTransform
+from gles_delegate.image.transform import EDGE, LUMA, MOST_SAMPLES, REACH, ImageTransform
 from gles_delegate.limits import Limits
 from gles_delegate.model.dtypes import BYTE_LIMITS
 from gles_delegate.model.graph import Array, Tensor
@@ -196,6 +196,7 @@ class Picture:
         yuv: See `ImageTransform`.
         full_range: See `ImageTransform`.
         antialias: See `ImageTransform`.
+        border: See `ImageTransform`.
     """
 
     planes: int
@@ -203,13 +204,14 @@ class Picture:
     channels: str
     yuv: str
     full_range: bool
-    antialias: bool = False
+    antialias: bool
+    border: str
 
     @staticmethod
     def of(transform: ImageTransform, planes: int, monochrome: bool) -> Picture:
         """The port of a transform."""
-        channels, yuv, full_range = transform.channels, transform.yuv, transform.full_range
-        return Picture(planes, monochrome, channels, yuv, full_range, transform.antialias)
+        names = ("channels", "yuv", "full_range", "antialias", "border")
+        return Picture(planes, monochrome, *(getattr(transform, name) for name in names))
 
     def outside(self, edge: Edge) -> Value:
         return Value(edge.tensor.index, (4, 4), OUTSIDE)
@@ -226,6 +228,7 @@ class Picture:
             "GRAY": int(gray),
             "ORDER": "rgba" if gray else (self.channels + "a")[:4],
             "EDGE": EDGE,
+            "REACH": REACH[self.border],
             "BLACK": float(black),
             "LUMA_RANGE": float(luma),
             "CHROMA_RANGE": float(chroma),

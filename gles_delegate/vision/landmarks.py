@@ -144,6 +144,8 @@ class LandmarkNetwork:
     def transform(self, region: Region, *, mirrored: bool = False) -> ImageTransform:
         """What makes the network's input of a region of the picture; colours of 0 to 1.
 
+        Outside the picture are the colours of its edge, as MediaPipe's networks are trained.
+
         Args:
             region: In pixels of the picture.
             mirrored: The network sees it as in a mirror.
@@ -151,7 +153,8 @@ class LandmarkNetwork:
         matrix = region.transform.affine(self.size, self.size)
         if mirrored:
             matrix = matrix @ [[-1, 0, self.size[1]], [0, 1, 0], [0, 0, 1]]
-        return ImageTransform(matrix=_rows(matrix), mean=0, std=255, antialias=True)
+        rows = _rows(matrix)
+        return ImageTransform(matrix=rows, mean=0, std=255, antialias=True, border="replicate")
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,10 @@ TRANSFORMS: dict[str, dict[str, Any]] = {
     "bgr": {"channels": "bgr"},
     "gray": {"channels": "gray", "mean": 10, "std": 3},
     "rgba": {"channels": "rgba"},
+    "replicated": {"roi": (-9.5, 4.25, 20, 60), "border": "replicate", "padding": 9},
+    "replicated turned": {"rotation": 33.0, "border": "replicate"},
+    "replicated far away": {"roi": (3000, -5000, 20, 4000), "border": "replicate"},
+    "replicated antialias": {"fit": "letterbox", "border": "replicate", "antialias": True},
     "antialias": {"antialias": True},
     "antialias turned": {"antialias": True, "rotation": 30, "padding": 90, "fit": "letterbox"},
 }
@@ -152,6 +156,7 @@ def test_the_textures_own_filter_does_not_matter(app: App) -> None:
         {},
         {"yuv": "bt709", "mean": 127.5, "std": 127.5, "rotation": 12, "padding": 9},
         {"full_range": True, "channels": "gray"},
+        {"roi": (-9, 5, 50, 30), "border": "replicate"},
     ],
 )
 @pytest.mark.parametrize("size", [(20, 30), (21, 31)])

@@ -39,7 +39,12 @@ def app(request: pytest.FixtureRequest) -> Iterator[App]:
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"antialias": True, "padding": 90}, {"mean": 120, "std": 60, "channels": "bgr"}],
+    [
+        {},
+        {"antialias": True, "padding": 90},
+        {"mean": 120, "std": 60, "channels": "bgr"},
+        {"border": "replicate", "antialias": True},
+    ],
     ids=str,
 )
 def test_a_region_in_a_buffer_is_a_matrix(options: dict[str, Any], app: App) -> None:
@@ -88,13 +93,14 @@ def test_each_run_reads_it_anew(app: App, monkeypatch: pytest.MonkeyPatch) -> No
     np.testing.assert_allclose(-interpreter.get_tensor(y), expected, atol=1e-4)
 
 
+@pytest.mark.parametrize("border", ["padding", "replicate"])
 @pytest.mark.parametrize("antialias", [False, True])
 @pytest.mark.parametrize("number", [np.nan, np.inf, -1e38, 1e30])
-def test_no_region_is_padding(number: float, antialias: bool, app: App) -> None:
+def test_no_region_is_padding(number: float, antialias: bool, border: Any, app: App) -> None:
     interpreter = app.interpreter(negated((1, *SIZE, 3)))
     x, y = ends(interpreter)
     region = app.buffer(np.full(6, number, np.float32))
-    transform = gd.ImageTransform(padding=51, antialias=antialias)
+    transform = gd.ImageTransform(padding=51, antialias=antialias, border=border)
     app.delegate.bind_texture_to_tensor(x, app.texture(PICTURE), transform=transform, region=region)
     interpreter.invoke()
     np.testing.assert_allclose(-interpreter.get_tensor(y), 0.2, atol=1e-6)

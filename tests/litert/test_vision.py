@@ -221,13 +221,15 @@ def test_a_body_as_on_the_cpu(
     expected = found_in(cpu, vision.POSE, fed)
     with gles_interpreter(content) as gpu:
         ours = found_in(gpu, vision.POSE, fed)
-    assert ours.presence > 0.8
+    assert ours.presence == pytest.approx(expected.presence, abs=0.01)
+    assert ours.presence > 0.5
     assert mean_and_most(ours.points, expected.points)[1] < 2
     np.testing.assert_allclose(ours.mask, expected.mask, atol=0.01)
     points = ours.to_picture(transform, shown, vision.POSE.size).points
     named = dict(zip(vision.POSE_LANDMARKS, points[:, :2], strict=True))
     eyes = np.array([named["right eye"], named["left eye"]])
-    assert min(np.abs(eyes - man).max() for man in EYES.values()) < 12
+    pixel = np.hypot(*transform.affine(shown, vision.POSE.size)[:, 0])  # of the network's input
+    assert min(np.abs(eyes - man).max() for man in EYES.values()) < 6 * pixel
 
 
 def test_a_head_is_followed_where_no_detector_finds_it(

@@ -107,6 +107,34 @@ def test_letterbox_and_crop() -> None:
     np.testing.assert_allclose(pixels(PICTURE, (30, 30), fit="crop"), PICTURE[:, 7:37], atol=1e-3)
 
 
+@pytest.mark.parametrize("antialias", [False, True])
+def test_a_replicated_border_is_that_of_a_padded_picture(antialias: bool) -> None:
+    """As np.pad makes it, in a box, turned, and in planes of video."""
+    padded = np.pad(PICTURE, ((40, 40), (40, 40), (0, 0)), "edge")
+    for roi, rotation in (((-20, -15, 70, 50), 0.0), ((-5, 10, 60, 28), 30.0)):
+        left, top, *extent = roi
+        edge = {"rotation": rotation, "antialias": antialias}
+        found = pixels(PICTURE, (9, 13), roi=roi, border="replicate", padding=99, **edge)
+        moved = pixels(padded, (9, 13), roi=(left + 40, top + 40, *extent), **edge)
+        np.testing.assert_allclose(found, moved, atol=1e-3)
+    luma, chroma = PICTURE[..., 0], PICTURE[::2, ::2, 1:]
+    planes = (
+        [luma, chroma],
+        [np.pad(luma, 40, "edge"), np.pad(chroma, ((20,) * 2,) * 2 + ((0,) * 2,), "edge")],
+    )
+    found, moved = (
+        pixels(p, (9, 13), roi=(x - 20, x - 15, 70, 50), border="replicate", antialias=antialias)
+        for p, x in zip(planes, (0, 40), strict=True)
+    )
+    np.testing.assert_allclose(found, moved, atol=1e-3)
+
+
+@pytest.mark.parametrize("border", ["padding", "replicate"])
+def test_what_is_too_far_away_is_padding(border: Any) -> None:
+    found = pixels(PICTURE, (2, 2), matrix=((1, 0, 1e30), (0, 1, 0)), border=border, padding=7)
+    assert (found == 7).all()
+
+
 def test_a_letterboxed_region_shows_its_surroundings() -> None:
     boxed = pixels(PICTURE, (20, 20), roi=(10, 10, 20, 10), fit="letterbox")
     np.testing.assert_allclose(boxed, PICTURE[5:25, 10:30], atol=1e-3)

@@ -53,6 +53,18 @@ def test_the_regions_of_a_body() -> None:
     assert vision.POSE.next_region(found) == region
 
 
+def test_networks_of_landmarks_see_the_colours_of_the_edge_beyond_it() -> None:
+    """At the border of a picture they see what they see in one that goes on with its edge."""
+    picture = RNG.integers(0, 256, (40, 60, 3), np.uint8)
+    larger = np.pad(picture, ((50, 50), (50, 50), (0, 0)), "edge")
+    for network in (vision.HAND, vision.POSE, vision.FACE, vision.EYE):
+        seen, expected = (
+            network.transform(vision.Region((x, x + 5), 70, 70, 20)).apply(pixels, (16, 16))
+            for pixels, x in ((picture, 10), (larger, 60))
+        )
+        np.testing.assert_allclose(seen, expected, atol=1e-6)
+
+
 def test_the_region_of_a_turned_face_holds_it() -> None:
     points = np.zeros((468, 3))
     points[:, :2] = (300, 200)
