@@ -13,7 +13,6 @@ import numpy as np
 from ai_edge_litert.compiled_model import CompiledModel
 from ai_edge_litert.hardware_accelerator import HardwareAccelerator
 from imaging import (
-    as_input,
     as_real,
     ending_in_a_sentence,
     image_parser,
@@ -24,6 +23,7 @@ from imaging import (
 )
 
 import gles_delegate as gd
+from gles_delegate.image.pictures import as_tensor
 from gles_delegate.image.transform import picture_transform
 
 
@@ -58,7 +58,7 @@ def main() -> None:
             str(arguments.model), hardware_accel=hardware, environment=made
         )
         inputs, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
-        inputs[0].write(as_input(picture, image, transform))
+        inputs[0].write(as_tensor(picture, image, transform))
         model.run_by_index(0, inputs, outputs)
         count = int(np.prod(output["shape"]))
         scores = as_real(outputs[0].read(count, np.dtype(output["dtype"])), output)

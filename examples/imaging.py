@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import gles_delegate as gd
-from gles_delegate.image.pictures import converted
+from gles_delegate.image.pictures import as_tensor, converted
 from gles_delegate.image.transform import picture_transform
 from gles_delegate.model.metadata import read_metadata
 from gles_delegate.model.reader import load_model
@@ -75,7 +75,7 @@ def show(
     known = read_metadata(load_model(arguments.model)).inputs[0]
     shape, dtype = image["shape"].tolist(), np.dtype(image["dtype"]).name
     transform = picture_transform(shape, dtype, known, arguments.mean, arguments.std)
-    interpreter.set_tensor(image["index"], as_input(picture, image, transform))
+    interpreter.set_tensor(image["index"], as_tensor(picture, image, transform))
     interpreter.invoke()
     return as_real(interpreter.get_tensor(output["index"]), output)
 
@@ -115,19 +115,6 @@ def load_picture(path: Path) -> Image.Image:
         return converted(Image.open(path), "RGB")
     except (OSError, SyntaxError, Image.DecompressionBombError) as error:
         raise SystemExit(f"cannot read the picture {path}: {error}") from error
-
-
-def as_input(
-    picture: Image.Image, detail: dict[str, Any], transform: gd.ImageTransform
-) -> NDArray[Any]:
-    """The picture as a model's input: stretched to its size, and normalized.
-
-    `detail` is the input's entry in `get_input_details`.
-    """
-    _, height, width, _ = detail["shape"].tolist()
-    pixels = np.asarray(picture.resize((width, height), Image.Resampling.BILINEAR))
-    dtype, quantization = np.dtype(detail["dtype"]).name, detail["quantization"]
-    return transform.apply(pixels, (height, width), dtype=dtype, quantization=quantization)
 
 
 def as_real(output: NDArray[Any], detail: dict[str, Any]) -> FloatArray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,16 +25,18 @@ def picture_mode(shape: Sequence[int]) -> str | None:
 
 
 def converted(picture: Image, mode: str) -> Image:
-    """A picture in one of Pillow's modes of 8 bits, with the upper 8 bits of 16.
+    """A picture in one of Pillow's modes of 8 bits, turned as its EXIF data say.
 
-    Pillow itself takes all above 255 for white in gray pictures of 16 bits.
+    Of 16 bits it has the upper 8: Pillow itself takes all above 255 for white in gray pictures.
 
     Raises:
         OSError: It has integers of 32 bits, or floats, of no known range.
     """
-    if picture.mode.startswith("I;16"):
-        from PIL import Image as Pictures
+    from PIL import Image as Pictures
+    from PIL import ImageOps
 
+    picture = ImageOps.exif_transpose(picture)
+    if picture.mode.startswith("I;16"):
         picture = Pictures.fromarray((np.asarray(picture) >> 8).astype(np.uint8))
     elif picture.mode in ("I", "F"):
         found = "integers of 32 bits" if picture.mode == "I" else "floats"
@@ -46,7 +47,7 @@ def converted(picture: Image, mode: str) -> Image:
 
 
 def as_tensor(picture: Image, details: dict[str, Any], transform: ImageTransform) -> Array:
-    """A picture as a model's input: stretched to its size, with antialiasing, and normalized.
+    """A picture as a model's input, by a transform.
 
     Args:
         details: The input's, as in `get_input_details`; of a shape in `PICTURES`.
@@ -59,5 +60,4 @@ def as_tensor(picture: Image, details: dict[str, Any], transform: ImageTransform
     assert mode is not None
     pixels, size = np.asarray(converted(picture, mode)), (shape[1], shape[2])
     dtype, pair = np.dtype(details["dtype"]).name, details["quantization"]
-    smooth = replace(transform, antialias=True)
-    return smooth.apply(pixels, size, dtype=dtype, quantization=pair).reshape(shape)
+    return transform.apply(pixels, size, dtype=dtype, quantization=pair).reshape(shape)

@@ -49,7 +49,7 @@ class ImageTransform:
     in both directions, and its centre is (0.5, 0.5). The centre of each tensor pixel maps to a
     position in the picture. The colour there is interpolated between the four nearest pixel
     centres (bilinear, clamped to the picture's edge). What is outside it is up to `border`.
-    Shrinking to less than half skips pixels, as GPU samplers do, unless `antialias` is set.
+    Where the picture shrinks, the mean over the area of each tensor pixel is taken.
 
     A picture is one texture or array of colours, or the planes of 4:2:0 video: two (Y, then
     interleaved UV: NV12) or three (Y, U, V: I420). Chroma samples are centred in their 2x2 pixels.
@@ -77,7 +77,8 @@ class ImageTransform:
         yuv: The standard of the conversion from planes to RGB.
         full_range: Y, U and V range from 0 to 255 (JPEG), not from 16 to 235 and 240 (video).
         antialias: Where the picture shrinks, take the mean over the area of each tensor pixel: of
-            interpolated colours a pixel or less apart, at most 16 x 16 of them.
+            interpolated colours a pixel or less apart, at most 16 x 16 of them. False: one
+            colour at its centre, as GPU samplers do, which skips pixels and is faster.
 
     Raises:
         ValueError: Options are unknown, contradict each other, or are not finite.
@@ -96,7 +97,7 @@ class ImageTransform:
     padding: float = 0.0
     yuv: Yuv = "bt601"
     full_range: bool = False
-    antialias: bool = False
+    antialias: bool = True
 
     def __post_init__(self) -> None:
         choices_of = (("fit", Fit), ("channels", Channels), ("yuv", Yuv), ("border", Border))
@@ -217,6 +218,8 @@ class ImageTransform:
         quantization: tuple[float, int] = (0.0, 0),
     ) -> Array:
         """Apply the transform on the CPU, in numpy. The GPU agrees to half a colour step.
+
+        Only at the border of a turned picture, rounding may say of a sample that it is outside.
 
         Args:
             picture: Colours [height, width], [height, width, 1, 3 or 4], or a sequence of planes;

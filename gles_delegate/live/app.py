@@ -167,13 +167,10 @@ class Network:
 
     @cached_property
     def transform(self) -> ImageTransform:
-        """How a whole frame becomes the input, as `ImageTransform.for_input`, with antialiasing.
-        May be replaced.
-        """
+        """How a whole frame becomes the input, as `ImageTransform.for_input`. May be replaced."""
         details, known = self.inputs[self._picture], self.metadata.inputs[self._picture]
         shape, dtype = details["shape"].tolist(), np.dtype(details["dtype"]).name
-        transform = picture_transform(shape, dtype, known, self._mean, self._std)
-        return replace(transform, antialias=True)
+        return picture_transform(shape, dtype, known, self._mean, self._std)
 
     @property
     def labels(self) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import av
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image
 
 from gles_delegate.closing import Closing
 from gles_delegate.image.pictures import converted
@@ -60,7 +60,7 @@ class Picture:
 
     def __init__(self, path: Path) -> None:
         try:
-            picture = converted(ImageOps.exif_transpose(Image.open(path)), "RGBA")
+            picture = converted(Image.open(path), "RGBA")
         except (OSError, ValueError, Image.DecompressionBombError) as error:
             raise OSError(f"cannot read the picture {path}: {error}") from error
         self._pixels = np.asarray(picture)

@@ -198,7 +198,7 @@ class Detector:
     @property
     def transform(self) -> ImageTransform:
         """The whole picture, as its input."""
-        return ImageTransform(fit=self.fit, mean=self.mean, std=self.std, antialias=True)
+        return ImageTransform(fit=self.fit, mean=self.mean, std=self.std)
 
     def shares(self, scores: Array) -> Array:
         """Scores of 0 to 1, of a network's; see `logits`. What is NaN stays so."""

@@ -154,7 +154,7 @@ class LandmarkNetwork:
         if mirrored:
             matrix = matrix @ [[-1, 0, self.size[1]], [0, 1, 0], [0, 0, 1]]
         rows = _rows(matrix)
-        return ImageTransform(matrix=rows, mean=0, std=255, antialias=True, border="replicate")
+        return ImageTransform(matrix=rows, mean=0, std=255, border="replicate")
 
 
 @dataclass(frozen=True)
@@ -299,7 +299,7 @@ def mask_in_picture(mask: Array, transform: ImageTransform, picture: Size) -> Ar
     """
     height, width = np.shape(mask)
     whole = np.vstack([transform.affine(picture, (height, width)), (0, 0, 1)])
-    shown = ImageTransform(matrix=_rows(np.linalg.inv(whole)), channels="gray", antialias=True)
+    shown = ImageTransform(matrix=_rows(np.linalg.inv(whole)), channels="gray")
     found: Array = shown.apply(np.asarray(mask, np.float32), picture)[0, :, :, 0]
     return found
 

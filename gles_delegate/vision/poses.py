@@ -20,10 +20,10 @@ TREE = (
 REFINEMENTS = 2
 """How often a point that a displacement leads to is moved along the offset there."""
 
-POSENET_INPUT = ImageTransform(fit="letterbox", mean=127.5, std=127.5, antialias=True)
+POSENET_INPUT = ImageTransform(fit="letterbox", mean=127.5, std=127.5)
 """Colours as PoseNet on MobileNet takes them, -1 to 1."""
 
-MOVENET_INPUT = ImageTransform(fit="letterbox", mean=0, std=1, antialias=True)
+MOVENET_INPUT = ImageTransform(fit="letterbox", mean=0, std=1)
 """Colours as MoveNet takes them, 0 to 255."""
 
 

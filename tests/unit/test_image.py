@@ -35,7 +35,7 @@ PHOTOGRAPH = np.random.default_rng(5).integers(0, 256, (60, 90, 3)).astype(np.ui
 
 def test_a_mean_is_over_the_area_of_each_pixel() -> None:
     blocks = PHOTOGRAPH.reshape(10, 6, 18, 5, 3).mean((1, 3)) / 255
-    found = ImageTransform(antialias=True).apply(PHOTOGRAPH, (10, 18))[0]
+    found = ImageTransform().apply(PHOTOGRAPH, (10, 18))[0]
     np.testing.assert_allclose(found, blocks, atol=1e-6)
 
 
@@ -49,7 +49,7 @@ def test_a_mean_is_over_the_area_of_each_pixel() -> None:
     ],
 )
 def test_means_by_rows_and_columns_are_those_of_all_points(options: dict[str, Any]) -> None:
-    transform = ImageTransform(**options, antialias=True)
+    transform = ImageTransform(**options)
     picture, size = PHOTOGRAPH / 255, (7, 9)
     found = transform.apply(PHOTOGRAPH, size)[0] * 255
     matrix = transform.affine(picture.shape[:2], size)
@@ -63,8 +63,8 @@ def test_means_by_rows_and_columns_are_those_of_all_points(options: dict[str, An
 
 
 def test_nothing_to_smooth_where_a_picture_grows() -> None:
-    assert ImageTransform(antialias=True).samples((10, 10), (10, 30)) == (1, 1)
-    assert ImageTransform(antialias=True).samples((10000, 100), (10, 50)) == (2, 16)
+    assert ImageTransform().samples((10, 10), (10, 30)) == (1, 1)
+    assert ImageTransform().samples((10000, 100), (10, 50)) == (2, 16)
 
 
 def test_a_region() -> None:
