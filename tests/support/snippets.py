@@ -23,6 +23,8 @@ from unittest.mock import Mock
 
 import numpy as np
 
+from gles_delegate.model.metadata import Metadata, TensorMetadata
+
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in ROOT.glob("docs/*.md")))
 
@@ -469,7 +471,11 @@ def _(names: Names) -> None:
     names["outputs"] = names["run"]("detector", np.zeros((1, 128, 128, 3)))
     shapes = [{"shape": np.array(array.shape)} for array in names["outputs"]]
     inputs = [{"shape": np.array((1, 128, 128, 3))}]
-    names["interpreter"] = Mock(get_input_details=lambda: inputs, get_output_details=lambda: shapes)
+    names["interpreter"] = Mock(
+        get_input_details=lambda: inputs,
+        get_output_details=lambda: shapes,
+        metadata=Metadata(outputs=(TensorMetadata(),) * 2),
+    )
 
 
 @before("docs/threads.md", "with interpreter.exclusive")
