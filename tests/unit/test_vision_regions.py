@@ -16,6 +16,7 @@ from gles_delegate.vision import (
     region_of_landmarks,
     rotation_between,
 )
+from gles_delegate.vision.tracking import STEADY
 
 PICTURE = (400, 600)
 
@@ -106,6 +107,49 @@ def test_one_step_by_hand() -> None:
     speed = share * 20
     ratio = 2 * math.pi * (2 + 0.5 * speed) * 0.1
     assert state.points == pytest.approx([1 + 2 * ratio / (ratio + 1)])
+
+
+@pytest.mark.parametrize("rate", [10, 20, 30])
+def test_a_turning_face_keeps_its_shape(rate: int) -> None:
+    """At each moment the points are those of the face, turned and moved in some way: an affine map
+    of it in space.
+    """
+    rng = np.random.default_rng(0)
+    face = rng.standard_normal((468, 3))
+    face *= (127, 160, 90) / np.linalg.norm(face, axis=1, keepdims=True)
+    known = np.column_stack([face, np.ones(468)])
+    state, worst, moved = STEADY, 0.0, 0.0
+    for i in range(4 * rate):
+        time = i / rate
+        yaw, roll = 0.9 * math.sin(5 * time), 0.6 * math.sin(3 * time + 1)
+        turn = np.array([[math.cos(yaw), 0, math.sin(yaw)], [0, 1, 0]])
+        tilt = np.array([[math.cos(roll), -math.sin(roll)], [math.sin(roll), math.cos(roll)]])
+        points = face @ (tilt @ turn).T + (60 * math.sin(4 * time), 0)
+        state = state.filtered(points, 1 / rate, size=270)
+        assert state.points is not None
+        fitted, *_ = np.linalg.lstsq(known, state.points, rcond=None)
+        worst = max(worst, float(np.abs(known @ fitted - state.points).max()))
+        moved = max(moved, float(np.abs(state.points - points).max()))
+    assert worst < 0.01  # pixels of a face of 254
+    assert 1 < moved < 25  # it lags, though
+
+
+def test_depth_makes_no_speed() -> None:
+    state, other = OneEuro(beta=9), OneEuro(beta=9)
+    for i in range(9):
+        state = state.filtered(np.array([[i / 9, 0.0]]), 0.1)
+        other = other.filtered(np.array([[i / 9, 0.0, 100.0 * (i % 2)]]), 0.1)
+    assert state.points is not None
+    assert other.points is not None
+    np.testing.assert_array_equal(state.points, other.points[:, :2])
+
+
+def test_speeds_are_those_of_what_was_seen() -> None:
+    """A jump, and then no motion: nothing of the way that is left is taken for speed."""
+    state = OneEuro(min_cutoff=0.1, beta=0.1, speed_cutoff=1e9)
+    for x in (0.0, 1.0, 1.0):
+        state = state.filtered(np.array([x]), 0.1)
+    np.testing.assert_allclose(state.speed, 0, atol=1e-6)
 
 
 def test_a_filter_starts_anew_or_refuses() -> None:
