@@ -9,11 +9,17 @@ from functools import partial
 from io import SEEK_CUR, SEEK_END, SEEK_SET, RawIOBase
 from struct import Struct
 from typing import Any
-from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
+from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo, is_zipfile
 
 from gles_delegate.errors import ModelError
 from gles_delegate.model.flatbuffer import Content
 from gles_delegate.model.schema import FILE_IDENTIFIER
+
+MOST_INFLATED = 1 << 29
+"""Bytes that the compressed members of a bundle may have; stored ones are parts of its file."""
+
+MOST_FOLDED = 8
+"""Bundles in bundles."""
 
 _ZIP = b"PK\x03\x04"
 _NAME_LENGTHS = Struct("<HH")
@@ -27,7 +33,7 @@ def model_of(content: Content, member: str | None) -> Content:
     Raises:
         ModelError: There is no such model, or the bundle is damaged.
     """
-    if content[:4] != _ZIP and member is not None:
+    if member is not None and not _is_bundle(content):
         raise ModelError(
             f"expected a bundle of models (.task), of which {member!r} is one, found another "
             "file; a .tflite file has no members"
@@ -47,12 +53,12 @@ def models_in(content: Content) -> Mapping[str, Callable[[], Content]]:
     """What reads each model of a bundle, by its name; of a model by itself, the name is "".
 
     Raises:
-        ModelError: There is none, or the bundle is damaged.
+        ModelError: There is none, or the bundle is damaged, or too large when inflated.
     """
-    if content[:4] != _ZIP:
+    if not _is_bundle(content):
         return {"": lambda: content}
     with _intact():
-        models = dict(_models(content))
+        models = dict(_Walk().models(content))
     if not models:
         raise ModelError("expected a bundle of models (.task), found a zip file without a model")
     return models
@@ -67,16 +73,46 @@ def _intact() -> Iterator[None]:
         raise ModelError(f"damaged bundle of models: {error}") from error
 
 
-def _models(content: Content, folder: str = "") -> Iterator[tuple[str, Callable[[], Content]]]:
-    """The models of a bundle: their names, and what reads them."""
-    bundle = ZipFile(BytesFile(content))
-    for info in bundle.infolist():
-        with bundle.open(info) as file:
-            start = file.read(8)
-        if start[4:] == FILE_IDENTIFIER:
-            yield folder + info.filename, partial(_read, bundle, info, content)
-        elif start[:4] == _ZIP:
-            yield from _models(_read(bundle, info, content), f"{folder}{info.filename}/")
+def _is_bundle(content: Content) -> bool:
+    """Whether it is a zip file. MediaPipe's have zeros before each header, to align the members.
+
+    A model may end in a zip file of labels, and is none for that.
+    """
+    start = bytes(content[:8])
+    return start[4:] != FILE_IDENTIFIER and (
+        start.lstrip(b"\0").startswith(_ZIP) or is_zipfile(BytesFile(content))
+    )
+
+
+class _Walk:
+    """A way through a bundle and the bundles in it."""
+
+    def __init__(self) -> None:
+        self._inflated = 0
+
+    def models(
+        self, content: Content, folder: str = "", depth: int = 0
+    ) -> Iterator[tuple[str, Callable[[], Content]]]:
+        """The models of a bundle: their names, and what reads them."""
+        bundle = ZipFile(BytesFile(content))
+        members = bundle.infolist()
+        packed = (member for member in members if member.compress_type != ZIP_STORED)
+        self._inflated += sum(member.file_size for member in packed)
+        if self._inflated > MOST_INFLATED or depth > MOST_FOLDED:
+            raise ModelError(
+                f"this bundle of models has compressed members of {self._inflated} bytes, in "
+                f"bundles {depth + 1} deep: expected {MOST_INFLATED} bytes and {MOST_FOLDED} deep "
+                "at most; store its members without compression"
+            )
+        for info in members:
+            with bundle.open(info) as file:
+                start = file.read(8)
+                is_bundle = start[4:] != FILE_IDENTIFIER and is_zipfile(file)
+            if is_bundle:
+                inner = f"{folder}{info.filename}/"
+                yield from self.models(_read(bundle, info, content), inner, depth + 1)
+            elif start[4:] == FILE_IDENTIFIER:
+                yield folder + info.filename, partial(_read, bundle, info, content)
 
 
 def _read(bundle: ZipFile, info: ZipInfo, content: Content) -> Content:

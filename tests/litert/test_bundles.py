@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 
 import gles_delegate as gd
 from gles_delegate.model.bundle import model_of
+from gles_delegate.model.reader import read_models
+from tests.support.bundles import aligned_bundle
 from tests.support.command import call
 from tests.support.oracle import in_litert
 from tests.support.small import INPUT, expected, run, small_model, tiny_model
@@ -56,6 +59,51 @@ def test_an_error_lists_the_models(member: str | None) -> None:
     found = "nothing" if member is None else repr(member)
     with pytest.raises(gd.ModelError, match=f"{NAMES} {found}$"):
         model_of(bundle(), member)
+
+
+@pytest.mark.parametrize("compression", [ZIP_STORED, ZIP_DEFLATED])
+@pytest.mark.parametrize("name", ["a", "ab", "abc", "abcd"])
+def test_bundles_of_mediapipes_writer(compression: int, name: str) -> None:
+    """It aligns members with zeros before their headers, in bundles inside too."""
+    inner = aligned_bundle(compression, **{f"{name}.tflite": small_model(), "x": b"1"})
+    content = aligned_bundle(compression, **{name: inner, "tiny": tiny_model(), "l.txt": b"a\nb"})
+    assert content[:1] == b"\0"
+    for mapped in (content, memoryview(content)):
+        assert bytes(model_of(mapped, f"{name}/{name}.tflite")) == small_model()
+        assert bytes(model_of(mapped, "tiny")) == tiny_model()
+        with pytest.raises(gd.ModelError, match=r"expected member=\.\.\., one of"):
+            model_of(mapped, None)
+
+
+@pytest.mark.parametrize("name", ["face", "hand", "pose"])
+def test_published_bundles(name: str, real_picture: Callable[[str], Path]) -> None:
+    folder = real_picture("face.jpg").parents[1] / "mediapipe-oracle" / "bundles"
+    files = sorted(folder.glob(f"{name}_landmarker*.task"))
+    if not files:
+        pytest.skip(f"{folder} has no bundles of MediaPipe's")
+    for file in files:
+        models = read_models(file)
+        assert len(models) >= 2
+        assert all(model.graph().nodes for model in models.values())
+
+
+def test_a_zip_is_known_by_its_end() -> None:
+    assert model_of(b"#!/bin/sh\n" * 9 + zipped(model=tiny_model()), None) == tiny_model()
+    labelled = tiny_model() + zipped(labels=b"a\nb")
+    assert model_of(labelled, None) == labelled
+
+
+def test_bundles_that_inflate_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of zeros, of zeros in several bundles inside, and of bundles in bundles."""
+    monkeypatch.setattr("gles_delegate.model.bundle.MOST_INFLATED", 1 << 18)
+    zeros = zipped(ZIP_DEFLATED, **{f"{i}": bytes(1 << 16) for i in range(3)})
+    with pytest.raises(gd.ModelError, match=r"compressed members of \d+ bytes.*store its members"):
+        model_of(zipped(ZIP_DEFLATED, a=zeros, b=zeros), "x")
+    nested = zipped(model=tiny_model())
+    for _ in range(300):
+        nested = zipped(inside=nested)
+    with pytest.raises(gd.ModelError, match="8 deep at most"):
+        model_of(nested, None)
 
 
 def test_damaged_bundles() -> None:
