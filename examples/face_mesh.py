@@ -20,6 +20,7 @@ from gles_delegate.vision import (
     EYE,
     FACE,
     FACE_DETECTOR,
+    FACE_DETECTOR_FULL_RANGE,
     FACE_EDGES,
     LEFT_EYE_REGION,
     RIGHT_EYE_REGION,
@@ -38,7 +39,7 @@ def mesher(networks: App, arguments: Namespace) -> Seer:
         arguments.detector,
         arguments.landmarks,
         FACE,
-        (FACE_DETECTOR,),
+        (FACE_DETECTOR, FACE_DETECTOR_FULL_RANGE),
         most=arguments.most,
     )
     iris = networks.network(arguments.iris) if arguments.iris else None
@@ -80,7 +81,9 @@ def eye(
 
 if __name__ == "__main__":
     parser = app.parser(
-        __doc__, detector="face_detection_short_range or _front", landmarks="face_landmark"
+        __doc__,
+        detector="face_detection_short_range, _front or _full_range",
+        landmarks="face_landmark",
     )
     parser.add_argument("--iris", type=Path, help="iris_landmark")
     parser.add_argument("--most", type=positive, default=4, help="the most faces")

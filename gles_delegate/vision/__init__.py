@@ -7,6 +7,7 @@ Pillow.
 from gles_delegate.vision.classes import top_classes
 from gles_delegate.vision.detection import (
     FACE_DETECTOR,
+    FACE_DETECTOR_FULL_RANGE,
     PALM_DETECTOR,
     POSE_DETECTOR,
     POSE_DETECTOR_128,
@@ -88,6 +89,7 @@ __all__ = [
     "EYE",
     "FACE",
     "FACE_DETECTOR",
+    "FACE_DETECTOR_FULL_RANGE",
     "FACE_EDGES",
     "FACE_OVAL",
     "HAND",

@@ -226,6 +226,12 @@ FACE_DETECTOR = Detector(_mediapipe(128, (8, 16, 16, 16)), key_points=6)
 """BlazeFace (Bazarevsky et al. 2019), front camera and short range: 896 boxes. Points: right eye,
 left eye, nose, mouth, right ear, left ear, as the person has them."""
 
+FACE_DETECTOR_FULL_RANGE = Detector(
+    replace(_mediapipe(192, (4,)), interpolated_aspect_ratio=0.0), key_points=6, threshold=0.6
+)
+"""BlazeFace, full range, for faces that are farther away: 2304 boxes, as in MediaPipe's
+modules/face_detection/face_detection_full_range.pbtxt. Points as those of `FACE_DETECTOR`."""
+
 PALM_DETECTOR = Detector(_mediapipe(192, (8, 16, 16, 16)), key_points=7, mean=0, std=255)
 """Palms (Zhang et al. 2020): 2016 boxes. Points: wrist; index, middle, ring and little finger's
 first joint; two of the thumb's."""
@@ -295,7 +301,9 @@ def find_detector(
     if len(output_shapes) == 4:
         return None
     size = (int(input_shape[1]), int(input_shape[2])) if len(input_shape) == 4 else (0, 0)
-    presets = [FACE_DETECTOR, PALM_DETECTOR, POSE_DETECTOR, POSE_DETECTOR_128]
+    presets = [
+        FACE_DETECTOR, FACE_DETECTOR_FULL_RANGE, PALM_DETECTOR, POSE_DETECTOR, POSE_DETECTOR_128,
+    ]  # fmt: skip
     if min(size) > 0:
         presets += [ssd_mobilenet(size), ssd_mobilenet_fpn(size)]
     found = [math.prod(shape) for shape in output_shapes]

@@ -42,6 +42,13 @@ def test_anchors_of_presets(detector: vision.Detector, count: int) -> None:
     assert (anchors[:, 2:] == 1).all()
 
 
+def test_anchors_of_the_full_range_face_detector() -> None:
+    """One in the middle of each square of 4x4 pixels, as large as the picture."""
+    anchors = vision.ssd_anchors(vision.FACE_DETECTOR_FULL_RANGE.anchors)
+    y, x = (np.indices((48, 48)).reshape(2, -1) + 0.5) / 48
+    np.testing.assert_allclose(anchors, np.stack([x, y, x * 0 + 1, x * 0 + 1], 1), atol=1e-6)
+
+
 MOBILE_SSD = vision.ssd_mobilenet((300, 300))
 PYRAMID_SSD = vision.ssd_mobilenet_fpn((320, 320))
 
@@ -190,6 +197,7 @@ def test_outputs_of_another_network() -> None:
     ("detector", "scores"),
     [
         (vision.FACE_DETECTOR, 1),
+        (vision.FACE_DETECTOR_FULL_RANGE, 1),
         (vision.PALM_DETECTOR, 1),
         (vision.POSE_DETECTOR, 1),
         (vision.POSE_DETECTOR_128, 1),
