@@ -75,6 +75,8 @@ def run(
         picture, video, camera = arguments.picture, arguments.video, arguments.camera
         source = open_source(picture, video, camera, repeat=not arguments.headless)
     app = show(make, source, options)
+    if app.findings.most:
+        print(app.findings)
     where = "the GPU" if app.on_gpu else "LiteRT's CPU"
     print(f"networks on {where}; milliseconds: {app.timings}")
     if arguments.output:

@@ -46,7 +46,9 @@ def mesher(networks: App, arguments: Namespace) -> Seer:
 
     def see(frame: Frame, canvas: Canvas) -> None:
         drawing = canvas.drawing
-        for face in faces(frame):
+        found = faces(frame)
+        canvas.count("face", len(found))
+        for face in found:
             mesh = face.points
             if iris is not None:
                 right = eye(iris, frame, mesh, RIGHT_EYE_REGION, mirrored=False)

@@ -30,7 +30,9 @@ def bodies(networks: App, arguments: Namespace) -> Seer:
     )
 
     def see(frame: Frame, canvas: Canvas) -> None:
-        for body in people(frame):
+        found = people(frame)
+        canvas.count("pose", len(found))
+        for body in found:
             points = body.points[:, :2].copy()
             points[body.visibility < 0.5] = np.nan
             canvas.drawing.skeleton(points, POSE_EDGES, COLOUR)

@@ -110,11 +110,18 @@ def watch(
             {
                 "task": task,
                 "on_gpu": app.on_gpu,
+                "frames": app.findings.seen,
+                "found": {
+                    kind: {"most": most, "frames": app.findings.frames[kind]}
+                    for kind, most in app.findings.most.items()
+                },
                 "milliseconds": app.timings.milliseconds,
                 "output": str(output) if output else None,
             }
         )
         return
+    if app.findings.most:
+        print(app.findings)
     where = "the GPU" if app.on_gpu else "LiteRT's CPU"
     print(f"{task} on {where}; milliseconds: {app.timings}")
     if output:

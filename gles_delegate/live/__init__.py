@@ -3,7 +3,7 @@
 It needs the packages of the extra ``windows``: av, glfw, moderngl, Pillow, tqdm.
 """
 
-from gles_delegate.live.app import App, Canvas, Frame, Network, Timings
+from gles_delegate.live.app import App, Canvas, Findings, Frame, Network, Timings
 from gles_delegate.live.layers import Layer
 from gles_delegate.live.show import Seer, ShowOptions, show
 from gles_delegate.live.sources import Camera, Picture, Recording, Source, Video, open_source
@@ -23,6 +23,7 @@ __all__ = [
     "App",
     "Camera",
     "Canvas",
+    "Findings",
     "Frame",
     "Layer",
     "Network",

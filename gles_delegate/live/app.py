@@ -75,6 +75,38 @@ class Timings:
         self._first.clear()
 
 
+class Findings:
+    """How many things of each kind were found in frames; its text is one line for each kind.
+
+    Attributes:
+        most: The most of a kind in one frame.
+        frames: In how many frames any were found.
+        seen: How many frames were looked at.
+    """
+
+    def __init__(self) -> None:
+        self.most: dict[str, int] = {}
+        self.frames: dict[str, int] = {}
+        self.seen = 0
+
+    def add(self, counts: Mapping[str, int]) -> None:
+        """Take what was found in a frame, as many as there are by the name of one."""
+        self.seen += 1
+        for kind, count in counts.items():
+            self.most[kind] = max(self.most.get(kind, 0), count)
+            self.frames[kind] = self.frames.get(kind, 0) + (count > 0)
+
+    def __str__(self) -> str:
+        lines = []
+        for kind, most in self.most.items():
+            plural = kind + ("es" if kind.endswith("s") else "s")
+            line = f"{most} {kind if most == 1 else plural}"
+            if most and self.seen > 1:
+                line += f" at most, in {self.frames[kind]} of {self.seen} frames"
+            lines.append(line)
+        return "\n".join(lines)
+
+
 @dataclass(frozen=True)
 class Frame:
     """A picture that networks look at.
@@ -108,6 +140,7 @@ class App:
         on_gpu: Whether networks run on the GPU, or on LiteRT's CPU kernels; may be changed between
             frames.
         timings: Of the stages of a frame.
+        findings: What was found in frames, as `Canvas.count` has it.
         progress: Called while a network is prepared: its name, the number of compiled programs,
             and of all.
     """
@@ -117,6 +150,7 @@ class App:
         self.on_gpu = ctx is not None
         self.cache = cache
         self.timings = Timings(ctx.finish if ctx is not None else lambda: None)
+        self.findings = Findings()
         self.progress: Callable[[str, int, int], None] = lambda name, compiled, total: None
         self._networks: list[Network] = []
 
@@ -389,10 +423,12 @@ class Canvas:
 
     Attributes:
         drawing: Shapes and text; see there.
+        counts: How many things were found, by the name of one.
     """
 
     def __init__(self, frame: Frame, painter: Painter | None, size: Size) -> None:
         self.drawing = Drawing(size)
+        self.counts: dict[str, int] = {}
         self._painter = painter
         self._scale = (size[1] / frame.size[1], size[0] / frame.size[0])
         if painter is not None and frame.texture is not None:
@@ -411,6 +447,10 @@ class Canvas:
             self._painter.layer(layer)
         else:
             self._pixels = layer.over(self._pixels)
+
+    def count(self, kind: str, number: int) -> None:
+        """Note how many things of a kind, such as "hand", are in the frame; 0 counts too."""
+        self.counts[kind] = number
 
     def finish(self) -> None:
         """Draw the drawing."""

@@ -175,6 +175,7 @@ class _Loop:
                 self._texture.write(pixels)
         frame = Frame(pixels, self._texture, time.perf_counter() - self._start)
         canvas = self._seen(seer, frame)
+        self._app.findings.add(canvas.counts)
         if self._overlay:
             self._draw_timings(canvas)
         with timings.measure("draw"):

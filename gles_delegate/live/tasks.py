@@ -83,6 +83,7 @@ def detect(network: Network, labels: Labels = None, *, threshold: float = 0.5) -
 
     def see(frame: Frame, canvas: Canvas) -> None:
         found = read_detections(network(frame), detector, threshold=threshold)
+        canvas.count("object", len(found))
         for detection in found:
             number = detection.class_index
             name = names[number] if number < len(names) else f"class {number}"
@@ -109,10 +110,16 @@ def pose(network: Network, *, threshold: float = 0.3) -> Seer:
 
     def see(frame: Frame, canvas: Canvas) -> None:
         height, width = canvas.drawing.size
-        for person, colour in zip(read(network(frame)), COLOURS[1:], strict=False):
+        people = [
+            (person, shown)
+            for person in read(network(frame))
+            if (shown := np.array(person.scores) >= threshold).any()
+        ]
+        canvas.count("pose", len(people))
+        for (person, shown), colour in zip(people, COLOURS[1:], strict=False):
             found = person.to_picture(network.transform, frame.size, network.size)
             points = np.multiply(found.points, (width, height))
-            points[np.array(found.scores) < threshold] = np.nan
+            points[~shown] = np.nan
             canvas.drawing.skeleton(points, COCO_EDGES, colour)
 
     return see
@@ -211,6 +218,7 @@ def segment(network: Network, labels: Labels = None) -> Seer:
         canvas.layer(network.layer(mask, network.transform, frame, **style))
         found = _pixels_of(network.read(mask), colours)
         seen = [i for i, count in enumerate(found) if i and count > LEAST * sum(found)]
+        canvas.count("class", len(seen))
         canvas.drawing.legend([names[i] for i in seen], [colours[i] for i in seen])
 
     return see

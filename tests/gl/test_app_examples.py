@@ -200,6 +200,8 @@ def test_a_painted_picture(
 
 def test_detect(tmp_path: Path, model: Model, real_picture: Callable[[str], Path]) -> None:
     source, output = real_picture("face.jpg"), tmp_path / "o.png"
+    said = run("detect.py", model("face_detection_front"), "--picture", source, "--headless")
+    assert said.startswith("4 objects\n")
     result = shown("detect.py", model("face_detection_front"), picture=source, output=output)
     changed = changes(result, source) > 30
     assert changed[60:180, 250:352].mean() > 0.02  # the outline of the face of the man in front
@@ -277,8 +279,10 @@ def test_bodies(example: str, detector: str, landmarks: str, tmp_path: Path, mod
     networks = (model(detector), model(landmarks))
     if example == "pose.py":
         networks = (networks[1], "--detector", networks[0])
-    changed = changes(shown(example, *networks, picture=source, output=output), source) > 30
+    said = run(example, *networks, "--picture", source, "--headless", "--output", output)
+    changed = changes(pixels(output), source) > 30
     assert changed.any() == (example == "pose.py")  # his hands are too small
+    assert said.startswith("1 pose\n" if example == "pose.py" else "0 hands\n")
     assert not changed[:, 400:].any()
 
 

@@ -15,7 +15,17 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from gles_delegate.cli import watch
-from gles_delegate.live import TASKS, App, Canvas, classify, find_task, repaint, seer_for, segment
+from gles_delegate.live import (
+    TASKS,
+    App,
+    Canvas,
+    Findings,
+    classify,
+    find_task,
+    repaint,
+    seer_for,
+    segment,
+)
 from gles_delegate.model.metadata import Metadata, TensorMetadata
 from gles_delegate.vision.drawing import Rectangle, Text
 from tests.support.command import call, call_json
@@ -210,7 +220,19 @@ def test_watch_with_labels_and_a_task(picture: Path, tmp_path: Path) -> None:
     options = ("--picture", picture, "--headless", "--output", output, "--timings")
     assert call("watch", model, *options, "--labels", labels).startswith("repaint")
     found = call("watch", model, *options, "--labels", labels, "--task", "segment")
-    assert found.startswith("segment")
+    assert found.startswith("1 class\nsegment on")
+
+
+def test_watch_says_how_much_it_found(picture: Path, tmp_path: Path) -> None:
+    """On a picture without a ball nothing is drawn, and a line says so; then a ball rolls in."""
+    options = ("--headless", "--cpu")
+    assert call("watch", BALL, "--picture", picture, *options).startswith("0 classes\nsegment on")
+    data = call_json("watch", BALL, "--picture", picture, *options)
+    assert (data["frames"], data["found"]) == (1, {"class": {"most": 0, "frames": 0}})
+    findings = Findings()
+    for count in (0, 2, 1):
+        findings.add({"hand": count, "face": 0})
+    assert str(findings) == "2 hands at most, in 2 of 3 frames\n0 faces"
 
 
 def test_watch_a_camera_and_a_video(tmp_path: Path) -> None:
