@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import gles_delegate as gd
+from gles_delegate.errors import reason_of, sentence_of
 from gles_delegate.image.pictures import as_tensor, converted
 from gles_delegate.image.transform import picture_transform
 from gles_delegate.model.metadata import read_metadata
@@ -44,7 +45,7 @@ def ending_in_a_sentence() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None
     except (gd.DelegateError, OSError, ValueError) as error:
-        raise SystemExit(str(error)) from error
+        raise SystemExit(sentence_of(error)) from error
 
 
 Check = Callable[[dict[str, Any], dict[str, Any]], None]
@@ -99,7 +100,7 @@ def save_picture(picture: Image.Image, path: Path) -> None:
     try:
         picture.save(path)
     except (OSError, ValueError) as error:  # ValueError: an unknown ending
-        raise SystemExit(f"cannot write the picture {path}: {error}") from error
+        raise SystemExit(f"cannot write the picture {path}: {reason_of(error)}") from error
 
 
 def positive(text: str) -> int:
@@ -114,7 +115,7 @@ def load_picture(path: Path) -> Image.Image:
     try:
         return converted(Image.open(path), "RGB")
     except (OSError, SyntaxError, Image.DecompressionBombError) as error:
-        raise SystemExit(f"cannot read the picture {path}: {error}") from error
+        raise SystemExit(f"cannot read the picture {path}: {reason_of(error)}") from error
 
 
 def as_real(output: NDArray[Any], detail: dict[str, Any]) -> FloatArray:

@@ -18,6 +18,7 @@ import av
 import numpy as np
 from imaging import ending_in_a_sentence, read_labels
 
+from gles_delegate.errors import reason_of
 from gles_delegate.live import App, Canvas, Frame, Seer
 from gles_delegate.vision import palette
 
@@ -59,7 +60,7 @@ class Sound:
         try:
             self._container = av.open(file, format=kind)
         except (av.FFmpegError, ValueError) as error:
-            raise OSError(f"cannot open the sound {name}: {error}") from error
+            raise OSError(f"cannot open the sound {name}: {reason_of(error)}") from error
         if not self._container.streams.audio:
             raise OSError(f"expected a stream of sound, found none in {name}")
         self._frames = self._container.decode(audio=0)

@@ -76,3 +76,16 @@ class OutOfGpuMemoryError(GLError, MemoryError):
 
 class LiteRtError(DelegateError):
     """LiteRT refused the delegate, disagrees with the model's bytes, or failed to run its nodes."""
+
+
+def reason_of(error: Exception) -> str:
+    """The text of an error, without the number and the file that an OSError's has."""
+    return str(getattr(error, "strerror", None) or error)
+
+
+def sentence_of(error: Exception) -> str:
+    """The text of an error for people: of an OSError, which file cannot be used, and why."""
+    if isinstance(error, OSError) and error.strerror:
+        file = "" if error.filename is None else f"cannot open {error.filename}: "
+        return file + error.strerror
+    return str(error)

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from gles_delegate.errors import DelegateError
+from gles_delegate.errors import DelegateError, sentence_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -101,9 +101,9 @@ def command(function: F) -> F:
             raise
         except (DelegateError, ValueError, OSError) as error:
             if options.get("as_json"):
-                print_json({"error": str(error)})
+                print_json({"error": sentence_of(error)})
             else:
-                print(f"gles-delegate: {error}", file=sys.stderr)
+                print(f"gles-delegate: {sentence_of(error)}", file=sys.stderr)
             sys.exit(1)
 
     return click.command()(run)  # type: ignore[return-value]

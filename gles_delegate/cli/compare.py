@@ -96,5 +96,5 @@ def compare(
                 f"allowed {first.most:.2g}"
             )
         else:
-            print(f"all {len(rows)} tensors agree")
+            print("the tensor agrees" if len(rows) == 1 else f"all {len(rows)} tensors agree")
     sys.exit(bool(failed))

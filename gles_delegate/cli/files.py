@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from gles_delegate.cli.common import wrong_usage
-from gles_delegate.errors import DelegateError
+from gles_delegate.errors import DelegateError, reason_of
 from gles_delegate.image.pictures import PICTURES, as_tensor, picture_mode
 from gles_delegate.image.transform import picture_transform
 from gles_delegate.model.graph import Array, Graph, Tensor
@@ -104,7 +104,7 @@ def load_input(
         with Image.open(path) as picture:
             return as_tensor(picture, details, transform)
     except (OSError, SyntaxError, Image.DecompressionBombError) as error:
-        raise ValueError(f"cannot read the picture {path}: {error}") from error
+        raise ValueError(f"cannot read the picture {path}: {reason_of(error)}") from error
 
 
 def _load_array(path: Path) -> Array:
@@ -118,7 +118,11 @@ def _load_array(path: Path) -> Array:
 
 def read_labels(path: Path) -> tuple[str, ...]:
     """Names of classes, one a line; an empty line ends them."""
-    return tuple(path.read_text("utf-8").strip().split("\n\n")[0].splitlines())
+    try:
+        text = path.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"expected names in UTF-8, one a line, in {path}: {error}") from error
+    return tuple(text.strip().split("\n\n")[0].splitlines())
 
 
 def real_numbers(array: Array, tensor: Tensor) -> Array:

@@ -13,6 +13,7 @@ import numpy as np
 from PIL import Image
 
 from gles_delegate.closing import Closing
+from gles_delegate.errors import reason_of
 from gles_delegate.image.pictures import converted
 from gles_delegate.image.transform import Size
 from gles_delegate.model.graph import Array
@@ -62,7 +63,7 @@ class Picture:
         try:
             picture = converted(Image.open(path), "RGBA")
         except (OSError, ValueError, Image.DecompressionBombError) as error:
-            raise OSError(f"cannot read the picture {path}: {error}") from error
+            raise OSError(f"cannot read the picture {path}: {reason_of(error)}") from error
         self._pixels = np.asarray(picture)
         self.size: Size = (picture.height, picture.width)
 
@@ -88,7 +89,7 @@ class Video:
         try:
             self._container, stream = _open(str(path))
         except (av.FFmpegError, ValueError) as error:
-            raise OSError(f"cannot read the video {path}: {error}") from error
+            raise OSError(f"cannot read the video {path}: {reason_of(error)}") from error
         self.size: Size = (stream.height, stream.width)
         self.rate: float | None = float(stream.average_rate or 30)
         self.count: int | None = None if repeat else stream.frames or None
@@ -110,7 +111,7 @@ class Video:
         try:
             return next(self._frames, None)
         except av.FFmpegError as error:
-            raise OSError(f"cannot decode the video {self._path}: {error}") from error
+            raise OSError(f"cannot decode the video {self._path}: {reason_of(error)}") from error
 
     def close(self) -> None:
         self._container.close()
@@ -139,7 +140,8 @@ class Camera:
             self._container, stream = _open(file, kind, wanted)
         except (av.FFmpegError, ValueError) as error:
             raise OSError(
-                f"cannot open the camera {name}: {error}; ls /dev/video* shows what there is"
+                f"cannot open the camera {name}: {reason_of(error)}; ls /dev/video* shows what "
+                "there is"
             ) from error
         self.size: Size = (stream.height, stream.width)
         self.rate: float | None = float(stream.average_rate or 30)
@@ -263,8 +265,8 @@ class Recording(Closing):
             )
         except (av.FFmpegError, ValueError) as error:
             raise OSError(
-                f"cannot write the video {path}: {error}; expected the ending of a picture "
-                "or of a video in H.264, such as .png or .mp4"
+                f"cannot write the video {path}: {reason_of(error)}; expected the ending of a "
+                "picture or of a video in H.264, such as .png or .mp4"
             ) from error
         if min(size) < 2:
             raise OSError(
@@ -291,7 +293,7 @@ class Recording(Closing):
             if frame is None:
                 self._container.close()
         except av.FFmpegError as error:
-            raise OSError(f"cannot write the video {self._path}: {error}") from error
+            raise OSError(f"cannot write the video {self._path}: {reason_of(error)}") from error
 
     def close(self) -> None:
         """Finish the file. A second call does nothing.
@@ -307,4 +309,6 @@ class Recording(Closing):
             try:
                 Image.fromarray(picture).save(self._path)
             except (OSError, ValueError) as failure:
-                raise OSError(f"cannot write the picture {self._path}: {failure}") from failure
+                raise OSError(
+                    f"cannot write the picture {self._path}: {reason_of(failure)}"
+                ) from failure

@@ -166,7 +166,8 @@ WRONG = (
     (["run", "{model}", "--input", "{folder}/empty.npy"], "cannot read the array"),
     (["run", "{model}", "--input", "{folder}/zip.npy"], "cannot read the array"),
     (["run", "{model}", "--input", "{folder}/objects.npy"], "cannot read the array"),
-    (["run", "{model}", "--input", "{folder}/missing.npy"], "No such file"),
+    (["run", "{model}", "--input", "{folder}/missing.npy"], "cannot open {folder}/missing.npy: No"),
+    (["inspect", "{model}", "--graph", "{folder}/no/a.svg"], "cannot open {folder}/no/a.svg: No"),
     (["run", "{model}", "--input", "{folder}/a.png"], "a picture suits an input [1, height"),
     (["run", "{model}", "--input", "x=a", "--input", "0=b"], "input 0 is given twice: a and b"),
     (["run", "{pictures}", "--input", "a.png"], "found 'a.png'; the model's inputs are 'real' (in"),
@@ -188,10 +189,12 @@ def test_what_is_wrong_ends_in_a_sentence(
     saved(tmp_path / "cut.tflite", small_model()[:-20])
     pictures = saved(tmp_path / "pictures.tflite", picture_model())
     filled = [a.format(folder=tmp_path, model=model, pictures=pictures) for a in arguments]
+    message = message.format(folder=tmp_path)
     usage = any(text in message for text in ("missing: ", "inputs are", "is given twice"))
     said = call(*filled, status=2 if usage else 1)
     assert said.startswith("Usage: " if usage else "gles-delegate: ")
     assert message in said
+    assert "[Errno" not in said
     error = json.loads(call(*filled, "--json", status=2 if usage else 1, errors_at="stdout"))
     assert list(error) == ["error"]
     assert message in error["error"]

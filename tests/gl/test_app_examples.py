@@ -368,6 +368,7 @@ def test_what_cannot_be_read_or_written(
         arguments += ["--picture", str(halves)]
     said = run("segment.py", network, *arguments, "--headless", status=1)
     assert message in said
+    assert "[Errno" not in said
     assert len(said.strip().splitlines()) == 1
 
 
