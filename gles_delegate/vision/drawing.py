@@ -22,6 +22,9 @@ Colour: TypeAlias = tuple[int, int, int] | tuple[int, int, int, int]
 """Red, green, blue, and alpha if it is not 255."""
 Extent: TypeAlias = tuple[int, int]
 """Height and width, as `gles_delegate.image.transform.Size`."""
+SPACE = 0.33
+"""Width of a space, in sizes of the font: its own, 0.22, is lost between letters that lie on
+whole pixels."""
 Place: TypeAlias = tuple[slice | Array, slice | Array]
 """Rows and columns of pixels."""
 
@@ -299,7 +302,8 @@ def load_glyph(character: str, size: int) -> Glyph:
     picture = Pictures.new("L", (max(right - left, 0), max(bottom - top, 0)))
     ImageDraw.Draw(picture).text((-left, -top), character, 255, font)
     mask = np.asarray(picture).reshape(picture.height, picture.width)
-    return Glyph(mask, (left, top), font.getlength(character))
+    advance = font.getlength(character)
+    return Glyph(mask, (left, top), math.ceil(SPACE * size) if character == " " else advance)
 
 
 def place_glyphs(text: Text) -> Iterator[tuple[Glyph, int, int]]:
