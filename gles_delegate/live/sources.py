@@ -19,7 +19,9 @@ from gles_delegate.image.transform import Size
 from gles_delegate.model.graph import Array
 
 PATIENCE = 10.0
-"""Seconds that a camera may take for a frame."""
+"""Seconds that a camera may take to open, and for a frame."""
+FAREWELL = 2.0
+"""Seconds that a camera may take for its last frame."""
 
 
 class Source(Protocol):
@@ -127,61 +129,75 @@ class Camera:
         size: Height and width to ask for; the camera chooses if it has no such mode.
 
     Raises:
-        OSError: There is no such camera, or it gives no frames.
+        OSError: There is no such camera, or it does not answer within `PATIENCE`.
     """
 
     count: int | None = None
 
     def __init__(self, name: str, size: Size | None = None) -> None:
         self._name = name
-        kind, file = _device(name)
-        wanted = {"video_size": f"{size[1]}x{size[0]}"} if size and kind == "v4l2" else {}
-        try:
-            self._container, stream = _open(file, kind, wanted)
-        except (av.FFmpegError, ValueError) as error:
-            raise OSError(
-                f"cannot open the camera {name}: {reason_of(error)}; ls /dev/video* shows what "
-                "there is"
-            ) from error
-        self.size: Size = (stream.height, stream.width)
-        self.rate: float | None = float(stream.average_rate or 30)
+        self.size: Size = (0, 0)
+        self.rate: float | None = None
         self._newest: Array | None = None
         self._error: Exception | None = None
         self._changed = threading.Condition()
         self._stopped = False
-        self._thread = threading.Thread(target=self._decode, name="camera", daemon=True)
+        # Drivers may wait for a device for ever, in calls that nothing interrupts.
+        self._thread = threading.Thread(target=self._run, args=(size,), name="camera", daemon=True)
         self._thread.start()
+        with self._changed:
+            self._changed.wait_for(lambda: self.rate or self._error, PATIENCE)
+            if self.rate:
+                return
+            self._stopped = True
+            reason = reason_of(self._error) if self._error else f"no answer in {PATIENCE:g} seconds"
+        raise OSError(
+            f"cannot open the camera {name}: {reason}; ls /dev/video* shows what there is"
+        ) from self._error
 
-    def _decode(self) -> None:
+    def _run(self, size: Size | None) -> None:
+        """Open it and decode; the thread alone uses the container."""
+        kind, file = _device(self._name)
+        wanted = {"video_size": f"{size[1]}x{size[0]}"} if size and kind == "v4l2" else {}
         error: Exception = OSError("it has stopped")
         try:
-            for frame in self._container.decode(video=0):
-                pixels = _pixels(frame, self.size)
+            container, stream = _open(file, kind, wanted, PATIENCE)
+            with container:
                 with self._changed:
-                    self._newest = pixels
+                    self.size = (stream.height, stream.width)
+                    self.rate = float(stream.average_rate or 30)
                     self._changed.notify()
-                    if self._stopped:
-                        return
-        except (av.FFmpegError, OSError) as failure:
+                self._decode(container)
+        except Exception as failure:  # `read` raises it, on the thread that waits
             error = failure
         with self._changed:
             self._error = error
             self._changed.notify()
+
+    def _decode(self, container: Any) -> None:
+        for frame in container.decode(video=0):
+            pixels = _pixels(frame, self.size)
+            with self._changed:
+                self._newest = pixels
+                self._changed.notify()
+                if self._stopped:
+                    return
 
     def read(self) -> Array:
         with self._changed:
             self._changed.wait_for(lambda: self._newest is not None or self._error, PATIENCE)
             pixels, self._newest = self._newest, None
             if pixels is None:
-                reason = self._error or f"no frame in {PATIENCE:.0f} seconds"
+                no_frame = f"no frame in {PATIENCE:g} seconds"
+                reason = reason_of(self._error) if self._error else no_frame
                 raise OSError(f"the camera {self._name} gives no frames: {reason}")
             return pixels
 
     def close(self) -> None:
+        """Stop it; a thread that still waits for the device ends with it, or with the process."""
         with self._changed:
             self._stopped = True
-        self._thread.join(PATIENCE)
-        self._container.close()
+        self._thread.join(FAREWELL)
 
 
 def open_source(
@@ -221,10 +237,13 @@ def _device(name: str) -> tuple[str, str]:
 
 
 def _open(
-    file: str, kind: str | None = None, options: dict[str, str] | None = None
+    file: str,
+    kind: str | None = None,
+    options: dict[str, str] | None = None,
+    seconds: float | None = None,
 ) -> tuple[Any, Any]:
-    """The container and its first video stream."""
-    container = av.open(file, format=kind, options=options or {})
+    """The container and its first video stream; FFmpeg gives up after so many seconds."""
+    container = av.open(file, format=kind, options=options or {}, timeout=seconds)
     streams = container.streams.video
     if not streams or not streams[0].width:
         container.close()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 import wave
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -53,6 +56,56 @@ def test_videos_without_frames(
     with pytest.raises(OSError, match=message) as caught:
         Video(path, repeat=repeat).read()
     assert str(path) in str(caught.value)
+
+
+@pytest.fixture
+def mute(tmp_path: Path) -> Iterator[Path]:
+    """A device that never answers: a pipe that nobody writes to, until the test ends."""
+    path = tmp_path / "mute"
+    os.mkfifo(path)
+    yield path
+    with suppress(OSError):  # nobody reads it
+        os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
+
+
+def test_a_camera_that_never_answers(mute: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from gles_delegate.live import Camera
+
+    monkeypatch.setattr("gles_delegate.live.sources.PATIENCE", 0.3)
+    with pytest.raises(
+        OSError, match=r"cannot open the camera mjpeg:.*: no answer in 0\.3 seconds"
+    ):
+        Camera(f"mjpeg:{mute}")
+
+
+def test_a_camera_that_answers_no_more(
+    mute: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its frames are read, then an error says that there are none; it closes nevertheless."""
+    from gles_delegate.live import Camera
+
+    monkeypatch.setattr("gles_delegate.live.sources.PATIENCE", 3.0)
+    monkeypatch.setattr("gles_delegate.live.sources.FAREWELL", 0.1)
+    Image.new("RGB", (64, 48), "red").save(tmp_path / "a.jpg")
+
+    def feed() -> None:
+        with mute.open("wb") as pipe:
+            pipe.write((tmp_path / "a.jpg").read_bytes() * 200)
+            pipe.flush()
+            done.wait(60)
+
+    done = threading.Event()
+    feeder = threading.Thread(target=feed)
+    feeder.start()
+    try:
+        camera = Camera(f"mjpeg:{mute}")
+        assert camera.size == (48, 64)
+        with pytest.raises(OSError, match="no frame in 3 seconds"):
+            [camera.read() for _ in range(300)]
+        camera.close()
+    finally:
+        done.set()
+        feeder.join()
 
 
 def test_pictures_of_16_bits(tmp_path: Path) -> None:
