@@ -70,8 +70,6 @@ class ImageTransform:
             channel. Without mean and std: 0 to 1 in tensors of real numbers, quantized ones of 16
             bits included; in other integers the colour itself, and in int8 the colour less 128.
         std: See `mean`.
-        border: What is outside the picture: "padding", or "replicate": the colour of the nearest
-            pixel of its edge, as MediaPipe's networks of landmarks are trained with.
         padding: The colour outside the picture, 0 to 255; with "replicate", only more than 1e9
             pixels away from it.
         yuv: The standard of the conversion from planes to RGB.
@@ -79,6 +77,8 @@ class ImageTransform:
         antialias: Where the picture shrinks, take the mean over the area of each tensor pixel: of
             interpolated colours a pixel or less apart, at most 16 x 16 of them. False: one
             colour at its centre, as GPU samplers do, which skips pixels and is faster.
+        border: What is outside the picture: "padding", or "replicate": the colour of the nearest
+            pixel of its edge, as MediaPipe's networks of landmarks are trained with.
 
     Raises:
         ValueError: Options are unknown, contradict each other, or are not finite.
@@ -93,11 +93,11 @@ class ImageTransform:
     channels: Channels = "rgb"
     mean: float | Sequence[float] | None = None
     std: float | Sequence[float] | None = None
-    border: Border = "padding"
     padding: float = 0.0
     yuv: Yuv = "bt601"
     full_range: bool = False
     antialias: bool = True
+    border: Border = "padding"
 
     def __post_init__(self) -> None:
         choices_of = (("fit", Fit), ("channels", Channels), ("yuv", Yuv), ("border", Border))

@@ -63,7 +63,8 @@ class Picture:
 
     def __init__(self, path: Path) -> None:
         try:
-            picture = converted(Image.open(path), "RGBA")
+            with Image.open(path) as file:
+                picture = converted(file, "RGBA")
         except (OSError, ValueError, Image.DecompressionBombError) as error:
             raise OSError(f"cannot read the picture {path}: {reason_of(error)}") from error
         self._pixels = np.asarray(picture)
@@ -98,8 +99,8 @@ class Video:
         self._frames = self._decoded(repeat)
 
     def _decoded(self, repeat: bool) -> Iterator[Array]:
-        count = 0
         while True:
+            count = 0
             for frame in self._container.decode(video=0):
                 count += 1
                 yield _pixels(frame, self.size)
@@ -107,12 +108,14 @@ class Video:
                 raise OSError(f"expected a video with frames, found none in {self._path}")
             if not repeat:
                 return
-            self._container.seek(0)
+            # Not all formats can be sought in, such as pictures.
+            self._container.close()
+            self._container, _ = _open(str(self._path))
 
     def read(self) -> Array | None:
         try:
             return next(self._frames, None)
-        except av.FFmpegError as error:
+        except (av.FFmpegError, ValueError) as error:
             raise OSError(f"cannot decode the video {self._path}: {reason_of(error)}") from error
 
     def close(self) -> None:

@@ -25,7 +25,7 @@ Point: TypeAlias = tuple[float, float]
 
 ROUNDING = 0.01
 """How far a score may be outside 0 to 1 and still be one of these."""
-OUTSIDE = 0.01
+OUTSIDE = 0.5
 """Share of the scores of a picture that are outside 0 to 1, from which on they are logits: nearly
 all are, of classes that are not there."""
 CANDIDATES = 5000
@@ -346,6 +346,7 @@ class Detection:
         """Whether no position of it is NaN or infinite."""
         return all(map(math.isfinite, chain(self.box, *self.key_points)))
 
+    @np.errstate(over="ignore", invalid="ignore")
     def to_picture(self, transform: ImageTransform, picture: Size, tensor: Size) -> Detection:
         """The same in the picture, of a detection in what a network saw of it.
 
@@ -408,13 +409,14 @@ def decode_boxes(
     if y_first:
         pairs = pairs[..., ::-1]
     centre, size = anchors[:, np.newaxis, :2], anchors[:, np.newaxis, 2:]
-    points = np.delete(pairs, 1, axis=1) / scales[:2] * size + centre
-    sizes = pairs[:, 1] / scales[2:]
-    if exponential:
-        with np.errstate(over="ignore"):  # infinite boxes are left out later
-            sizes = np.exp(sizes)
-    half = sizes * size[:, 0] / 2
-    return np.column_stack([points[:, 0] - half, points[:, 0] + half]), points[:, 1:]
+    with np.errstate(
+        over="ignore", invalid="ignore"
+    ):  # boxes that are not finite are left out later
+        points = np.delete(pairs, 1, axis=1) / scales[:2] * size + centre
+        sizes = pairs[:, 1] / scales[2:]
+        half = (np.exp(sizes) if exponential else sizes) * size[:, 0] / 2
+        corners = np.column_stack([points[:, 0] - half, points[:, 0] + half])
+    return corners, points[:, 1:]
 
 
 def select_detections(
@@ -558,11 +560,14 @@ def box_overlaps(box: Box, boxes: Array) -> Array:
 
     It is 0 where both have no area, or where an area is no finite number.
     """
-    boxes, one = np.asarray(boxes, np.float64).reshape(-1, 4), np.asarray(box, np.float64)
+    lefts, tops, rights, bottoms = np.asarray(boxes, np.float64).reshape(-1, 4).T
+    left, top, right, bottom = np.asarray(box, np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
-        low, high = np.maximum(boxes[:, :2], one[:2]), np.minimum(boxes[:, 2:], one[2:])
-        common = np.maximum(high - low, 0).prod(1)
-        union = (boxes[:, 2:] - boxes[:, :2]).prod(1) + (one[2:] - one[:2]).prod() - common
+        width = np.minimum(rights, right) - np.maximum(lefts, left)
+        height = np.minimum(bottoms, bottom) - np.maximum(tops, top)
+        common = np.maximum(width, 0) * np.maximum(height, 0)
+        areas, area = (rights - lefts) * (bottoms - tops), (right - left) * (bottom - top)
+        union = areas + area - common
     good = np.isfinite(union) & (union > 0)
     return np.where(good, common, 0) / np.where(good, union, 1)
 
@@ -613,7 +618,7 @@ def suppress(
 
 def _mean(group: list[Detection]) -> Detection:
     weights = [d.score for d in group]
-    if not sum(weights) > 0:
+    if len(group) == 1 or not sum(weights) > 0:
         return group[0]
     positions = [[*d.box, *np.ravel(d.key_points)] for d in group]
     box, points = np.split(np.average(positions, axis=0, weights=weights), [4])

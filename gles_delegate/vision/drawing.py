@@ -25,6 +25,8 @@ Extent: TypeAlias = tuple[int, int]
 SPACE = 0.33
 """Width of a space, in sizes of the font: its own, 0.22, is lost between letters that lie on
 whole pixels."""
+FAR = 1e6
+"""Pixels from a picture's corner; what is farther away is drawn as if it were here."""
 Place: TypeAlias = tuple[slice | Array, slice | Array]
 """Rows and columns of pixels."""
 
@@ -95,7 +97,7 @@ class Drawing:
 
     def points(self, points: Array, colour: Colour, width: float | None = None) -> None:
         """Discs around points [n, 2 or more]; those that are not finite are left out."""
-        pairs = np.asarray(points, np.float32)[:, :2]
+        pairs = np.asarray(points, np.float64)[:, :2]
         self._strokes(np.hstack([pairs, pairs]), colour, 2 * self.unit if width is None else width)
 
     def lines(
@@ -106,7 +108,7 @@ class Drawing:
         width: float | None = None,
     ) -> None:
         """Lines between points [n, 2 or more], as `edges` name their indices."""
-        pairs, ends = np.asarray(points, np.float32)[:, :2], np.asarray(edges, int).reshape(-1, 2)
+        pairs, ends = np.asarray(points, np.float64)[:, :2], np.asarray(edges, int).reshape(-1, 2)
         self._strokes(pairs[ends].reshape(-1, 4), colour, self.unit if width is None else width)
 
     def box(self, box: Box, colour: Colour, width: float | None = None) -> None:
@@ -124,7 +126,7 @@ class Drawing:
         self, at: Point, text: str, colour: Colour = (255, 255, 255), size: int | None = None
     ) -> None:
         """A line of text, by its top left corner."""
-        if not np.isnan(at).any():
+        if np.isfinite(at).all():
             self.items.append(Text(at, text, size or self.font_size, colour))
 
     def label(self, at: Point, text: str, background: Colour, size: int | None = None) -> None:
@@ -209,7 +211,7 @@ class Drawing:
         return Pictures.fromarray(pixels)
 
     def _strokes(self, ends: Array, colour: Colour, width: float) -> None:
-        ends = ends[np.isfinite(ends).all(1)]
+        ends = ends[np.isfinite(ends).all(1)].clip(-FAR, FAR)
         if len(ends):
             self.items.append(Strokes(ends.astype(np.float32), float(width), colour))
 

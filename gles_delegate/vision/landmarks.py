@@ -109,6 +109,7 @@ class Landmarks:
         """Whether no point, or point of `alignment`, is NaN or infinite."""
         return all(np.isfinite(a).all() for a in (self.points, self.alignment) if a is not None)
 
+    @np.errstate(over="ignore", invalid="ignore")
     def to_picture(self, transform: ImageTransform, picture: Size, tensor: Size) -> Landmarks:
         """The same in pixels of the picture; the mask stays as it is.
 
@@ -228,9 +229,10 @@ def refine_by_heat(points: Array, heat: Array, tensor: Size, *, kernel: int = 7)
     """
     scores, found = sigmoid(heat), np.array(points, np.float64)
     cells = np.array(scores.shape[1::-1]) / tensor[::-1]  # in a pixel
-    for k, (x, y) in enumerate(np.trunc(found[:, :2] * cells).astype(int).tolist()):
-        if not (0 <= y < scores.shape[0] and 0 <= x < scores.shape[1]):
+    for k, place in enumerate(np.trunc(found[:, :2] * cells)):
+        if not ((place >= 0) & (place < scores.shape[1::-1])).all():  # or not finite
             continue
+        x, y = place.astype(int).tolist()
         top, left = max(y - kernel // 2, 0), max(x - kernel // 2, 0)
         window = scores[top : y + kernel // 2 + 1, left : x + kernel // 2 + 1, k]
         if window.max() >= 0.5:
@@ -276,6 +278,7 @@ def with_irises(mesh: Array, right: Array, left: Array) -> Array:
     return _with_eyes(mesh, right, left[[*range(71), 71, 74, 73, 72, 75]])
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def _with_eyes(mesh: Array, right: Array, left: Array) -> Array:
     found = np.concatenate([mesh, np.zeros((10, 3))])
     for i, (points, eye) in enumerate(((RIGHT_EYE_POINTS, right), (LEFT_EYE_POINTS, left))):

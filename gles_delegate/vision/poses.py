@@ -67,7 +67,7 @@ def read_movenet(output: Array) -> list[Pose]:
     """
     found = np.asarray(output, np.float64)
     if found.shape == (1, 1, 17, 3):
-        people, scores = found[0], found[0, :, :, 2].mean(1)
+        people, scores = found[0], _shares(found[0, :, :, 2]).mean(1)
     elif found.ndim == 3 and found.shape[::2] == (1, 56):
         people, scores = found[0, :, :51].reshape(-1, 17, 3), found[0, :, 55]
     else:
@@ -75,8 +75,8 @@ def read_movenet(output: Array) -> list[Pose]:
             f"expected [1, 1, 17, 3] or [1, people, 56], as of MoveNet, found {list(found.shape)}"
         )
     poses = [
-        Pose(_pairs(person[:, 1::-1]), tuple(person[:, 2].tolist()), float(score))
-        for person, score in zip(people, scores, strict=True)
+        Pose(_pairs(person[:, 1::-1]), tuple(_shares(person[:, 2]).tolist()), float(score))
+        for person, score in zip(people, _shares(scores), strict=True)
     ]
     return sorted(poses, key=lambda pose: -pose.score)
 
@@ -134,7 +134,8 @@ def posenet_poses(
         radius: In pixels of the input.
 
     Returns:
-        In what the network saw, in the order of their roots' scores. A pose's score is the sum of
+        In what the network saw, in the order of their roots' scores. Points that displacements of
+        no finite numbers lead to are NaN, with the score 0. A pose's score is the sum of
         its points', without those within `radius` of a person before, by their number.
 
     Raises:
@@ -156,9 +157,11 @@ def posenet_poses(
         if len(poses) == most:
             break
         start = maps.position(*root)
+        if not np.isfinite(start).all():
+            continue
         if (np.hypot(*(taken[:, root[2]] - start).T) <= radius).any():
             continue
-        at, scores = np.zeros((len(TREE) + 1, 2)), np.full(len(TREE) + 1, -1.0)
+        at, scores = np.full((len(TREE) + 1, 2), np.nan), np.full(len(TREE) + 1, -1.0)
         at[root[2]], scores[root[2]] = start, maps.scores[root]
         for source, target, k, displacements in steps:
             if scores[source] < 0 or scores[target] >= 0:
@@ -166,9 +169,13 @@ def posenet_poses(
             y, x = maps.near(at[source])
             there = at[source] + displacements[y, x, [k, k + len(TREE)]]
             for _ in range(REFINEMENTS):
-                there = maps.position(*maps.near(there), target)
+                if np.isfinite(there).all():
+                    there = maps.position(*maps.near(there), target)
+            if not np.isfinite(there).all():
+                continue
             y, x = maps.near(there)
             at[target], scores[target] = there, maps.scores[y, x, target]
+        scores = np.maximum(scores, 0)  # of what was not reached
         new = (np.linalg.norm(taken - at, axis=2) > radius).all(0)
         poses.append(maps.pose(at, scores.tolist(), float(np.sum(scores * new) / len(scores))))
         taken = np.concatenate([taken, at[np.newaxis]])
@@ -195,7 +202,7 @@ class _Maps:
 
     @classmethod
     def of(cls, heat: Array, offsets: Array, tensor: Size) -> _Maps:
-        scores, found = sigmoid(heat), np.asarray(offsets, np.float64)
+        scores, found = _shares(sigmoid(heat)), np.asarray(offsets, np.float64)
         if (
             scores.ndim != 4
             or len(scores) != 1
@@ -217,12 +224,18 @@ class _Maps:
         return found
 
     def near(self, at: Array) -> tuple[int, int]:
+        """Row and column of the cell that is nearest to a finite position."""
         last = np.array(self.scores.shape[:2]) - 1
         row, column = np.floor(at / self.stride + 0.5).clip(0, last).astype(int).tolist()
         return row, column
 
     def pose(self, at: Array, scores: Sequence[float], score: float) -> Pose:
         return Pose(_pairs((at[:, ::-1] + 0.5) / self.tensor[::-1]), tuple(scores), score)
+
+
+def _shares(scores: Array) -> Array:
+    """Scores of 0 to 1; 0 is that of what is no number."""
+    return np.nan_to_num(scores).clip(0, 1)
 
 
 def _pairs(points: Array) -> tuple[Point, ...]:

@@ -148,8 +148,9 @@ def landmarks_in_picture(
     """
     matrix = transform.affine(picture, tensor)
     found = np.array(landmarks, np.float64)
-    found[:, 2:] *= math.hypot(*matrix[:, 0])
-    found[:, :2] = found[:, :2] @ matrix[:, :2].T + matrix[:, 2]
+    with np.errstate(over="ignore", invalid="ignore"):
+        found[:, 2:] *= math.hypot(*matrix[:, 0])
+        found[:, :2] = found[:, :2] @ matrix[:, :2].T + matrix[:, 2]
     return found
 
 

@@ -10,12 +10,14 @@ from functools import partial
 from tests.attack.asynchronous import run_cancelled
 from tests.attack.cache import run_damaged
 from tests.attack.compare import Finding, Found, compare
+from tests.attack.decoders import run_decoders
 from tests.attack.disks import run_on_small_disk
 from tests.attack.environments import run_environments
 from tests.attack.faults import cases, run_fault
 from tests.attack.graphs import drawn
 from tests.attack.mutation import damaged
 from tests.attack.soak import SOAKS, run_soak
+from tests.attack.sources import run_source
 from tests.attack.trial import Trial
 from tests.attack.workers import Outcome, Worker
 
@@ -66,5 +68,7 @@ PARTS = {
     "disks": Part("full and read-only disks", partial(_alone, run_on_small_disk, 60), 0.05),
     "async": Part("cancelled and failing runs", partial(_alone, run_cancelled, 30), 0.05),
     "environments": Part("LiteRT 2 in threads", partial(_alone, run_environments, 60), 0.05),
+    "vision": Part("hard values for vision", partial(_alone, run_decoders, 60), 0.1),
+    "sources": Part("videos, pictures, cameras", partial(_alone, run_source, 60), 0.1),
     "soak": Part("soaks", partial(_alone, run_soak, 600), 0.1, lambda: len(SOAKS)),
 }

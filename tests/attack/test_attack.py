@@ -50,6 +50,15 @@ def test_full_and_read_only_disks() -> None:
     attacked("disks", 4)
 
 
+def test_hard_values_for_vision() -> None:
+    attacked("vision", 80)
+
+
+def test_videos_pictures_and_cameras() -> None:
+    pytest.importorskip("av")
+    attacked("sources", 30)
+
+
 def test_cancelled_and_failing_runs() -> None:
     attacked("async", 40)
 

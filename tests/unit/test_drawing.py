@@ -192,6 +192,15 @@ def test_words_are_apart(size: int) -> None:
         assert gaps[1] >= size / 3 > gaps[2]
 
 
+def test_what_is_far_away_is_drawn_as_far_as_it_is_seen() -> None:
+    drawing = Drawing((40, 60))
+    drawing.lines(np.array([[10, 20], [1e300, 20], [np.inf, 0]]), [(0, 1), (1, 2)], (255, 0, 0), 3)
+    drawing.text((float("inf"), 3), "x")
+    drawing.text((1e30, 3), "x")
+    assert (drawn(drawing)[20, 12:, 0] > 200).all()
+    assert drawn(drawing)[:, :5].max() == 0
+
+
 def test_a_detection_and_its_label_above() -> None:
     drawing = Drawing((200, 300))
     drawing.detection(

@@ -58,6 +58,25 @@ def test_videos_without_frames(
     assert str(path) in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["a.jpg", "a.png", "a.gif", "a.avi"])
+def test_what_repeats_starts_again(name: str, tmp_path: Path) -> None:
+    """A picture that is given as a video too, which cannot be sought in."""
+    from gles_delegate.live import Video
+    from tests.support.example import write_video
+
+    path, red = tmp_path / name, np.full((48, 64, 3), (250, 0, 0), np.uint8)
+    if name == "a.avi":
+        write_video(path, red)
+    else:
+        Image.fromarray(red).save(path)
+    video = Video(path, repeat=True)
+    for _ in range(9):
+        pixels = video.read()
+        assert pixels is not None
+        assert np.abs(pixels[..., :3].astype(int) - red).max() < 16
+    video.close()
+
+
 @pytest.fixture
 def mute(tmp_path: Path) -> Iterator[Path]:
     """A device that never answers: a pipe that nobody writes to, until the test ends."""

@@ -124,6 +124,16 @@ def test_boxes_of_another_shape(shape: tuple[int, ...]) -> None:
         vision.decode_boxes(np.zeros(shape), ANCHORS, (1, 1, 1, 1))
 
 
+def test_boxes_that_are_not_finite_are_left_out() -> None:
+    boxes, scores = np.zeros((1, 896, 16), np.float32), np.full((1, 896, 1), -9, np.float32)
+    boxes[..., 2:4], scores[0, :3] = 20, 9
+    boxes[0, 1, 0], boxes[0, 1, 2], boxes[0, 2, 5] = INF, INF, -INF
+    (one,) = vision.detect(boxes, scores, vision.FACE_DETECTOR)
+    assert one.is_finite
+    mapped = vision.Detection((0, 0, 1e308, 1), 0.5).to_picture(ImageTransform(), (9, 9), (99, 99))
+    assert not mapped.is_finite
+
+
 def test_scores_are_clipped() -> None:
     scores = vision.sigmoid(np.array([0.0, 1e9, -1e9, np.log(3)], np.float32))
     np.testing.assert_allclose(scores, [0.5, 1, 0, 0.75], atol=1e-7)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gles_delegate import vision
+from gles_delegate import ImageTransform, vision
 from gles_delegate.vision import landmarks as module
 
 Floats = NDArray[np.floating[Any]]
@@ -51,6 +51,16 @@ def test_the_regions_of_a_body() -> None:
     circle = np.array([[300, 200, 0], [300, 300, 0.0]])
     found = vision.Landmarks(np.zeros((33, 3)), alignment=circle)
     assert vision.POSE.next_region(found) == region
+
+
+def test_points_that_are_not_finite_stay_where_they_are() -> None:
+    points = np.array([[np.nan, 3, 0], [np.inf, 3, 0], [1e30, 3, 0], [4, 4, 0]])
+    found = vision.refine_by_heat(points, np.full((8, 8, 4), 9.0), (8, 8))
+    np.testing.assert_array_equal(found[:3], points[:3])
+    outputs = [np.full(size, np.inf) for size in (1404, 160, 142, 142, 10, 10, 1)]
+    assert not vision.read_face(outputs).is_finite
+    transform = ImageTransform()
+    assert not vision.read_face(outputs).to_picture(transform, PICTURE, (192, 192)).is_finite
 
 
 def test_networks_of_landmarks_see_the_colours_of_the_edge_beyond_it() -> None:

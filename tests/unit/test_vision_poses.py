@@ -155,6 +155,25 @@ def test_movenet() -> None:
             vision.read_movenet(np.zeros(shape))
 
 
+def test_numbers_that_are_none_make_no_points() -> None:
+    """A heat that is no number is no score, and a displacement to nowhere leads to NaN."""
+    heat, offsets, forward, backward = maps_of([LEFT])
+    heat[0, 0, 0] = np.nan
+    forward[..., 0] = np.nan
+    pose = vision.posenet_pose(heat, offsets, SIZE)
+    np.testing.assert_allclose(pixels_of(pose), LEFT)
+    found, *_ = vision.posenet_poses(heat, offsets, forward, backward * np.nan, SIZE)
+    known = np.isfinite(found.points).all(1)
+    assert 0 < known.sum() < 17
+    np.testing.assert_allclose(pixels_of(found)[known], LEFT[known])
+    assert all(
+        score == 0 for score, is_known in zip(found.scores, known, strict=True) if not is_known
+    )
+    people = np.full((1, 2, 56), np.nan)
+    people[0, 1] = 0.5
+    assert [person.score for person in vision.read_movenet(people)] == [0.5, 0]
+
+
 def test_poses_in_the_picture() -> None:
     """400 x 200 in a square: a band of a quarter above and below."""
     pose = vision.Pose(((0.25, 0.25), (0.5, 0.75)), (1, 1), 1)

@@ -1,0 +1,238 @@
+"""Hard values for vision: decoders, suppression, regions, trackers, filters and drawings.
+
+A decoder may raise ValueError, which it documents. What it returns is finite and in range, best
+first. An object that is there, among hard values elsewhere, is found as it is without them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from gles_delegate import vision
+from tests.attack.workers import Outcome
+
+Array = NDArray[Any]
+
+HARD = np.float32(
+    [
+        np.nan,
+        np.inf,
+        -np.inf,
+        0.0,
+        -0.0,
+        1e-40,
+        -1e-40,
+        3.4e38,
+        -3.4e38,
+        1e-30,
+        1e9,
+        -1e9,
+        1.0000001,
+    ]
+)
+PICTURES = ((480, 640), (1, 1), (3, 4000))
+
+
+def hardened(rng: Generator, array: Array, share: float) -> Array:
+    """An array with hard values in a share of its places."""
+    places = rng.random(array.shape) < share
+    return np.where(places, rng.choice(HARD, array.shape), array).astype(array.dtype)
+
+
+def detectors() -> list[vision.Detector]:
+    return [
+        vision.FACE_DETECTOR, vision.FACE_DETECTOR_FULL_RANGE, vision.PALM_DETECTOR,
+        vision.POSE_DETECTOR, vision.POSE_DETECTOR_128, vision.ssd_mobilenet((300, 300)),
+        vision.ssd_mobilenet_fpn((320, 320)),
+    ]  # fmt: skip
+
+
+def check_detections(found: list[vision.Detection], classes: int) -> None:
+    scores = [d.score for d in found]
+    assert all(0 <= score <= 1 for score in scores), scores
+    assert scores == sorted(scores, reverse=True)
+    assert all(d.is_finite for d in found)
+    assert all(0 <= d.class_index < classes for d in found)
+
+
+def attack_detector(rng: Generator) -> None:
+    """One object in the last anchor, and hard values in the others."""
+    presets = detectors()
+    detector = presets[rng.integers(len(presets))]
+    count = len(vision.ssd_anchors(detector.anchors))
+    classes = 5 if detector.background else 1
+    as_logits = bool(detector.logits) or rng.random() < 0.5
+    scores = np.full((1, count, classes), -9 if as_logits else 0, np.float32)
+    boxes = np.zeros((1, count, 4 + 2 * detector.key_points), np.float32)
+    boxes[..., 2:4] = 0 if detector.exponential else 4
+    clean_scores, clean_boxes = scores.copy(), boxes.copy()
+    share = rng.choice([0, 1e-3, 0.05, 1])
+    scores, boxes = hardened(rng, scores, share), hardened(rng, boxes, share)
+    # Hard values that are good scores are detections too, and may be of the same object.
+    good = scores[0, :-1] > (-1 if as_logits else 0.1)
+    scores[0, :-1] = np.where(good, np.float32(np.nan), scores[0, :-1])
+    for target in (scores, clean_scores):
+        target[0, -1] = -9 if as_logits else 0
+        target[0, -1, -1] = 3 if as_logits else 0.9
+    boxes[0, -1] = clean_boxes[0, -1]
+    if detector.logits is None:
+        detector = replace(detector, logits=as_logits if share == 1 else None)
+    found = vision.read_detections([boxes, scores], detector)
+    expected = vision.read_detections([clean_boxes, clean_scores], replace(detector))
+    check_detections(found, classes)
+    assert len(expected) == 1
+    assert expected[0] in found, (len(found), expected)
+
+
+def attack_postprocessed(rng: Generator) -> None:
+    n = int(rng.integers(0, 20))
+    boxes = hardened(rng, rng.random((1, n, 4)).astype(np.float32), 0.3)
+    classes = rng.integers(0, 9, (1, n)).astype(np.float32)
+    scores = rng.random((1, n)).astype(np.float32)
+    if rng.random() < 0.5:
+        classes, scores = hardened(rng, classes, 0.1), hardened(rng, scores, 0.1)
+    count = rng.choice([n, 0, n + 5, -1, np.nan, np.inf])
+    outputs = [boxes, classes, scores, np.float32([count])]
+    if rng.random() < 0.3:
+        outputs[rng.integers(3)] = np.zeros((1, n + 1), np.float32)
+    order = [(0, 1, 2, 3), (2, 0, 3, 1)][rng.integers(2)]
+    check_detections(vision.read_detections([outputs[i] for i in order], None), 2**31)
+
+
+def attack_suppression(rng: Generator) -> None:
+    """Boxes of all sizes, in groups and not, with ties, and thousands of them."""
+    n = int(rng.choice([0, 1, 2, 50, 3000]))
+    corners = np.sort(rng.random((n, 2, 2)) * rng.choice([1, 1e-20, 1e30]), axis=1)
+    corners[rng.random(n) < 0.2] = 0
+    scores = rng.choice([0.0, 0.5, 0.5, 1.0, 1e-40], n)
+    boxes = [
+        vision.Detection((*low, *high), float(score), int(rng.integers(3)), (tuple(low),))
+        for (low, high), score in zip(corners.tolist(), scores, strict=True)
+    ]
+    options: dict[str, Any] = {
+        "overlap": float(rng.choice([0, 0.3, 1])),
+        "weighted": bool(rng.integers(2)),
+        "by_class": bool(rng.integers(2)),
+    }
+    kept = vision.suppress(boxes, **options)
+    check_detections(kept, 3)
+    assert len(kept) <= n
+    assert bool(kept) == bool(n)
+    assert [d.score for d in vision.suppress(boxes[::-1], **options)][:1] == [
+        d.score for d in kept
+    ][:1]
+
+
+def attack_landmarks(rng: Generator) -> None:
+    """A tracker that follows objects of hard numbers keeps none that is not finite."""
+    kind, sizes = [
+        (vision.HAND, (63, 1, 1, 63)),
+        (vision.FACE, (1404, 1)),
+        (vision.FACE, (1404, 160, 142, 142, 10, 10, 1)),
+        (vision.POSE, (195, 1, 256 * 256, 64 * 64 * 39, 117)),
+    ][rng.integers(4)]
+    picture = PICTURES[rng.integers(len(PICTURES))]
+    tracker = vision.Tracker(kind, most=3)
+    share = rng.choice([0, 1e-3, 0.3])
+    for _ in range(3):
+        points = hardened(rng, rng.random((7, 2)), share).tolist()
+        box = hardened(rng, np.sort(rng.random((2, 2)), axis=0).ravel(), share).tolist()
+        pairs = tuple((x, y) for x, y in points)
+        tracker = tracker.with_detections([vision.Detection(tuple(box), 0.9, 0, pairs)], picture)
+        found = []
+        for track in tracker.objects:
+            transform = kind.transform(track.region)
+            outputs = [
+                hardened(rng, (rng.random(size) * 200).astype(np.float32), share) for size in sizes
+            ]
+            found.append(kind.read(outputs).to_picture(transform, picture, kind.size))
+        tracker = tracker.with_landmarks(found, float(rng.choice([1e-9, 0.03, 1e9])))
+        for track in tracker.objects:
+            assert track.region.is_finite
+            assert track.landmarks is not None
+            assert track.landmarks.is_finite
+            kind.transform(track.region)
+
+
+def attack_poses(rng: Generator) -> None:
+    share = rng.choice([0, 0.01, 0.5, 1])
+    rows, columns = rng.integers(2, 12, 2)
+    shape = (1, int(rows), int(columns))
+    maps = [
+        hardened(rng, rng.normal(0, 30, (*shape, depth)).astype(np.float32), share)
+        for depth in (17, 34, 32, 32)
+    ]
+    poses = vision.posenet_poses(*maps, (257, 257), most=5)
+    assert len(poses) <= 5
+    poses.append(vision.posenet_pose(maps[0], maps[1], (257, 257)))
+    people = hardened(rng, rng.random((1, 6, 56)).astype(np.float32), share)
+    poses += vision.read_movenet(people)
+    drawing = vision.Drawing((90, 120))
+    for pose in poses:
+        drawing.skeleton(np.multiply(pose.points, (120, 90)), vision.COCO_EDGES, (1, 2, 3))
+    draw(drawing)
+
+
+def attack_drawing(rng: Generator) -> None:
+    """Shapes at hard positions over a picture."""
+    drawing = vision.Drawing((40, 60))
+    points = hardened(rng, rng.normal(20, 60, (30, 2)), 0.3)
+    drawing.points(points, (255, 0, 0), float(rng.choice([0.5, 3, 500])))
+    drawing.lines(points, [(i, i + 1) for i in range(29)], (0, 255, 0))
+    for box in hardened(rng, rng.normal(20, 60, (5, 4)), 0.3).tolist():
+        drawing.box(tuple(box), (0, 0, 255))
+        drawing.rectangle(tuple(box), (9, 9, 9, 90))
+        drawing.label((box[0], box[1]), "label", (200, 200, 200))
+    draw(drawing)
+
+
+def draw(drawing: vision.Drawing) -> None:
+    from PIL import Image
+
+    picture = Image.new("RGB", drawing.size[::-1])
+    assert drawing.on_picture(picture).size == picture.size
+
+
+def attack_scores(rng: Generator) -> None:
+    """The likeliest classes: numbers before what is none."""
+    scores = hardened(rng, rng.random(20).astype(np.float32), rng.choice([0, 0.2, 1]))
+    best = vision.top_classes(scores, [str(i) for i in range(20)], 20)
+    values = np.array([score for _, score in best])
+    finite = values[~np.isnan(values)]
+    assert (finite[1:] <= finite[:-1]).all()
+    assert not np.isnan(values[: len(finite)]).any()
+
+
+ATTACKS: tuple[Callable[[Generator], None], ...] = (
+    attack_detector,
+    attack_detector,
+    attack_postprocessed,
+    attack_suppression,
+    attack_landmarks,
+    attack_poses,
+    attack_drawing,
+    attack_scores,
+)
+
+
+def run_decoders(_: bytes, seed: int) -> Outcome:
+    """One of `ATTACKS`; a warning is as bad as a wrong result."""
+    rng = np.random.default_rng(seed)
+    attack = ATTACKS[seed % len(ATTACKS)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            attack(rng)
+        except ValueError as error:
+            if not str(error).startswith("expected"):
+                return Outcome("foreign error", text=f"{attack.__name__}: {error!r}")
+        except Exception as error:
+            return Outcome("finding", text=f"{attack.__name__}: {error!r:.500}")
+    return Outcome("result")

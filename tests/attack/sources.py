@@ -1,0 +1,192 @@
+"""Videos, pictures and cameras that are damaged, cut off, of another kind, or never answer.
+
+Each is read to its end, or closed in the middle. It gives frames of one size, or raises OSError, in
+one sentence that names the file; and leaves neither threads nor open files behind.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import time
+import warnings
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from PIL import Image
+
+from gles_delegate.live import Camera, sources
+from gles_delegate.live.sources import Source, open_source
+from tests.attack.workers import Outcome
+
+KINDS = (".mp4", ".avi", ".mkv", ".png", ".jpg", ".gif", ".webp", ".tiff")
+SIZE = (48, 64)
+FRAMES = 12
+MOST = 60
+"""Frames that are read of a video that repeats."""
+
+
+@cache
+def intact(kind: str) -> bytes:
+    """A video or a picture of this ending."""
+    import av
+
+    rng = np.random.default_rng(0)
+    with TemporaryDirectory() as folder:
+        path = Path(folder, f"x{kind}")
+        frames = rng.integers(0, 256, (FRAMES, *SIZE, 3), np.uint8)
+        if kind not in KINDS[:3]:
+            exif = Image.Exif()
+            exif[0x0112] = 6
+            Image.fromarray(frames[0]).save(path, exif=exif)
+            return path.read_bytes()
+        with av.open(path, "w") as container:
+            stream = container.add_stream("mpeg4", 10)
+            stream.height, stream.width = SIZE
+            for frame in frames:
+                container.mux(stream.encode(av.VideoFrame.from_ndarray(frame)))
+            container.mux(stream.encode())
+        return path.read_bytes()
+
+
+def damaged(rng: Generator, kind: str) -> bytes:
+    """Bytes of a file of this kind: with other bytes, cut off, zero, or of another one."""
+    content = bytearray(intact(kind))
+    match rng.integers(7):
+        case 0:
+            for at in rng.integers(0, len(content), int(rng.choice([1, 4, 40, 400]))):
+                content[at] = rng.integers(256)
+        case 1:
+            del content[int(rng.integers(len(content))) :]
+        case 2:
+            at, size = rng.integers(0, len(content), 2)
+            content[at : at + size] = bytes(size)
+        case 3:
+            at, to = sorted(rng.integers(0, len(content), 2))
+            del content[at:to]
+        case 4:
+            content = bytearray(intact(KINDS[rng.integers(len(KINDS))]))
+        case 5:
+            content = bytearray(rng.choice([b"", b"\0" * 999, b"text\n" * 99, b"RIFF", b"GIF89a"]))
+    return bytes(content)
+
+
+def opened(rng: Generator, path: Path) -> Source:
+    """A source of the file: a picture, a video, or a camera of one of FFmpeg's formats."""
+    way = rng.integers(4)
+    if way == 0:
+        return open_source(picture=path)
+    if way < 3:
+        return open_source(video=path, repeat=bool(rng.integers(2)))
+    formats = {".mp4": "mov", ".avi": "avi", ".mkv": "matroska", ".gif": "gif", ".jpg": "mjpeg"}
+    return open_source(camera=f"{formats.get(path.suffix, 'image2')}:{path}")
+
+
+def read(source: Source, most: int) -> None:
+    """Its frames, at most so many, each of the source's size."""
+    height, width = source.size
+    for _ in range(most):
+        pixels = source.read()
+        if pixels is None:
+            break
+        assert pixels.shape == (height, width, 4), (pixels.shape, source.size)
+        assert pixels.dtype == np.uint8
+
+
+def attack_file(rng: Generator, folder: Path) -> None:
+    """A file, damaged or not; or a folder, or none."""
+    path = folder / f"x{KINDS[rng.integers(len(KINDS))]}"
+    fate = rng.integers(12)
+    if fate == 0:
+        path.mkdir()
+    elif fate > 1:
+        path.write_bytes(damaged(rng, path.suffix))
+    try:
+        source = opened(rng, path)
+        try:
+            read(source, int(rng.choice([0, 1, 3, MOST])))
+        finally:
+            source.close()
+            source.close()
+    except OSError as error:
+        said = str(error)
+        assert str(path) in said, said
+        assert "[Errno" not in said, said
+        assert len(said.splitlines()) == 1, said
+
+
+def attack_silence(rng: Generator, folder: Path) -> None:
+    """A camera that never answers, or stops in the middle of a frame."""
+    path, frames = folder / "mute", int(rng.choice([0, 0, 1, 40]))
+    os.mkfifo(path)
+    end = threading.Event()
+
+    def feed() -> None:
+        picture = intact(".jpg")
+        with suppress(BrokenPipeError), path.open("wb") as pipe:
+            pipe.write(picture * frames + picture[: int(rng.integers(len(picture)))])
+            pipe.flush()
+            end.wait(30)
+
+    feeder = threading.Thread(target=feed)
+    if frames:
+        feeder.start()
+    start, said = time.monotonic(), ""
+    try:
+        camera = Camera(f"mjpeg:{path}")
+        try:
+            read(camera, MOST)
+        finally:
+            camera.close()
+    except OSError as error:
+        said = str(error)
+    finally:
+        end.set()
+        if frames:
+            feeder.join()
+        else:
+            with suppress(OSError):  # nobody reads it
+                os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
+    assert str(path) in said, said
+    assert time.monotonic() - start < 15
+
+
+def left_behind(before: tuple[int, int]) -> str:
+    """What was opened and is not closed, as soon as all threads had the time to end."""
+    for _ in range(50):
+        gc.collect()
+        after = open_things()
+        if all(a <= b for a, b in zip(after, before, strict=True)):
+            return ""
+        time.sleep(0.1)
+    return f"threads and files: {after}, were {before}"
+
+
+def open_things() -> tuple[int, int]:
+    cameras = [thread for thread in threading.enumerate() if thread.name == "camera"]
+    return len(cameras), len(os.listdir("/proc/self/fd"))
+
+
+def run_source(_: bytes, seed: int) -> Outcome:
+    """A file, or each eighth time a camera that stops."""
+    rng = np.random.default_rng(seed)
+    attack: Any = attack_file if seed % 8 else attack_silence
+    patience = sources.PATIENCE, sources.FAREWELL
+    sources.PATIENCE, sources.FAREWELL = 1.0, 0.5
+    before = open_things()
+    try:
+        with TemporaryDirectory() as folder, warnings.catch_warnings():
+            warnings.simplefilter("error")
+            attack(rng, Path(folder))
+    except Exception as error:
+        return Outcome("finding", text=f"{attack.__name__}: {error!r:.500}")
+    finally:
+        sources.PATIENCE, sources.FAREWELL = patience
+    wrong = left_behind(before)
+    return Outcome("finding", text=f"{attack.__name__}: {wrong}") if wrong else Outcome("result")
