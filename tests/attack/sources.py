@@ -15,15 +15,16 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.random import Generator
 from PIL import Image
 
-from gles_delegate.live import Camera, sources
-from gles_delegate.live.sources import Source, open_source
 from tests.attack.workers import Outcome
+
+if TYPE_CHECKING:  # the other attacks need no PyAV
+    from gles_delegate.live import Source
 
 KINDS = (".mp4", ".avi", ".mkv", ".png", ".jpg", ".gif", ".webp", ".tiff")
 SIZE = (48, 64)
@@ -79,6 +80,8 @@ def damaged(rng: Generator, kind: str) -> bytes:
 
 def opened(rng: Generator, path: Path) -> Source:
     """A source of the file: a picture, a video, or a camera of one of FFmpeg's formats."""
+    from gles_delegate.live import open_source
+
     way = rng.integers(4)
     if way == 0:
         return open_source(picture=path)
@@ -123,6 +126,8 @@ def attack_file(rng: Generator, folder: Path) -> None:
 
 def attack_silence(rng: Generator, folder: Path) -> None:
     """A camera that never answers, or stops in the middle of a frame."""
+    from gles_delegate.live import Camera
+
     path, frames = folder / "mute", int(rng.choice([0, 0, 1, 40]))
     os.mkfifo(path)
     end = threading.Event()
@@ -175,6 +180,8 @@ def open_things() -> tuple[int, int]:
 
 def run_source(_: bytes, seed: int) -> Outcome:
     """A file, or each eighth time a camera that stops."""
+    from gles_delegate.live import sources
+
     rng = np.random.default_rng(seed)
     attack: Any = attack_file if seed % 8 else attack_silence
     patience = sources.PATIENCE, sources.FAREWELL
