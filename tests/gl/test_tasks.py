@@ -286,4 +286,4 @@ def test_watch_in_a_window(server: str, picture: Path) -> None:
         with keyboard(server, title) as press:
             press("q", until=process)
         printed, _ = process.communicate(timeout=60)
-    assert printed.startswith("segment on the GPU")
+    assert printed.startswith("0 classes\nsegment on the GPU")
