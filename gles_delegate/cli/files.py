@@ -61,8 +61,8 @@ def files_by_tensor(
         else:
             described = "; ".join(describe(graph.tensors[i]) for i in tensors)
             raise wrong_usage(
-                f"expected --{what} NAME=FILE, found {argument!r}; the model's {what}s are "
-                + described
+                f"expected --{what} NAME=FILE with the name or index of one of the model's {what}s, "
+                f"{described}; found {argument!r}"
             )
         if index in files:
             raise wrong_usage(f"{what} {index} is given twice: {files[index]} and {file}")
