@@ -143,7 +143,7 @@ class BytesFile(RawIOBase):
     def seek(self, offset: int, whence: int = SEEK_SET) -> int:
         base = {SEEK_SET: 0, SEEK_CUR: self._position, SEEK_END: len(self._content)}[whence]
         if base + offset < 0:
-            raise ValueError(f"byte {base + offset}")
+            raise OSError(f"expected a byte of the file, found {base + offset}")  # as of files
         self._position = base + offset
         return self._position
 
