@@ -2,4 +2,5 @@
 
 from gles_delegate.cli import main
 
-main()
+if __name__ == "__main__":  # processes that it spawns import it, too
+    main()

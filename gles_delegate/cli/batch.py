@@ -1,16 +1,18 @@
-"""``gles-delegate batch``: a model on many pictures, by Ray, into Parquet files."""
+"""``gles-delegate batch``: a model on many pictures, into a table."""
 
 from __future__ import annotations
 
 import glob
-import logging
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from gles_delegate.batch.predictor import by_name
+from gles_delegate.batch.results import Results, Row, columns_of, digest, open_results
 from gles_delegate.cli.common import (
     command,
     json_option,
@@ -18,17 +20,16 @@ from gles_delegate.cli.common import (
     mean_option,
     model_argument,
     print_json,
+    progress_bar,
     std_option,
     wrong_usage,
 )
 from gles_delegate.cli.files import read_labels
 from gles_delegate.errors import DelegateError
 from gles_delegate.image.transform import picture_transform
+from gles_delegate.model.graph import Graph
 from gles_delegate.model.metadata import read_metadata
-from gles_delegate.model.reader import read_file
-
-PART = 256
-"""Pictures whose results are written together, and so are not lost where a run ends early."""
+from gles_delegate.model.reader import ModelFile, read_file
 
 
 @command
@@ -37,14 +38,16 @@ PART = 256
 @click.option(
     "--output",
     required=True,
-    type=click.Path(file_okay=False, path_type=Path),
-    help="A folder of Parquet files. What it has already is not computed again.",
+    type=click.Path(path_type=Path),
+    help="A folder for Parquet files, or a file results.csv. What it has is not computed again.",
 )
 @click.option("--top", type=click.IntRange(1), help="The likeliest classes, not all scores.")
 @labels_option
 @mean_option
 @std_option
-@click.option("--workers", type=click.IntRange(1), help="Actors; default: one a processor.")
+@click.option(
+    "--workers", type=click.IntRange(1), help="Processes; default: one a processor, two on a GPU."
+)
 @click.option("--batch-size", type=click.IntRange(1), default=16, show_default=True)
 @click.option("--address", help="A Ray cluster, such as ray://head:10001; default: this machine.")
 @json_option
@@ -61,54 +64,30 @@ def batch(
     address: str | None,
     as_json: bool,
 ) -> None:
-    """Run MODEL on PICTURES, files or patterns such as 'pictures/*.jpg', with Ray."""
-    graph = read_file(model).graph()
-    if len(graph.inputs) != 1:
-        raise wrong_usage(f"expected a model of one input, a picture, found {len(graph.inputs)}")
-    tensor = graph.tensors[graph.inputs[0]]
-    picture_transform(tensor.shape, tensor.dtype, read_metadata(graph).inputs[0], mean, std)
+    """Run MODEL on PICTURES, files or patterns such as 'pictures/*.jpg'."""
+    file = read_file(model)
+    graph = file.graph()
+    arguments: dict[str, Any] = {"top": top, "mean": mean, "std": std}
+    if labels is not None:
+        arguments["labels"] = read_labels(labels)
+    outputs = _check(graph, mean, std)
     paths = sorted({path for pattern in pictures for path in _matching(pattern)})
+    results = open_results(output, _name(file, graph, arguments), columns_of(outputs, top))
     try:
-        import ray
-
-        from gles_delegate.ray import PictureFiles
-    except ImportError as error:
-        raise wrong_usage(f"install the extra ray ({error}): pip install '.[ray]'") from error
-    done = _done(output)
-    missing = [path for path in paths if path not in done]
-    if missing:
-        ray.init(address=address, logging_level=logging.WARNING, log_to_driver=False)
-        arguments: dict[str, Any] = {"top": top, "mean": mean, "std": std}
-        if labels is not None:
-            arguments["labels"] = read_labels(labels)
-        most = workers or max(int(ray.cluster_resources().get("CPU", 1)), 1)
-        rows = ray.data.from_items(
-            [{"path": path} for path in missing],
-            override_num_blocks=max(-(-len(missing) // PART), min(most, len(missing))),
-        )
-        results = rows.map_batches(
-            PictureFiles,
-            fn_constructor_args=(ray.put(model.read_bytes()),),
-            fn_constructor_kwargs=arguments,
-            batch_size=batch_size,
-            compute=ray.data.ActorPoolStrategy(min_size=1, max_size=most),
-        )
-        try:
-            results.write_parquet(str(output.absolute()), mode="append")
-        except ray.exceptions.RayError as error:
-            cause: BaseException = error
-            while (deeper := getattr(cause, "cause", None) or cause.__cause__) is not None:
-                cause = deeper
-            raise DelegateError(f"a worker failed: {type(cause).__name__}: {cause}") from error
-        except KeyboardInterrupt:
-            print(
-                f"stopped with {len(_done(output))} of {len(paths)} pictures done; the same "
-                "command goes on with the others",
-                file=sys.stderr,
-            )
-            sys.exit(130)
-    found = _done(output)
-    failed = sum(1 for path in paths if found.get(path))
+        results.forget(_outdated(results, paths))
+        missing = [path for path in paths if path not in results.rows]
+        chunks = [missing[i : i + batch_size] for i in range(0, len(missing), batch_size)]
+        with progress_bar(quiet=as_json) as bar:
+            task = bar.add_task("pictures", total=len(missing))
+            for rows in _computed(file, arguments, chunks, workers, address) if missing else ():
+                results.add(rows)
+                bar.update(task, advance=len(rows))
+        results.flush()
+    except (DelegateError, KeyboardInterrupt) as error:
+        _end_early(results, paths, error)
+    finally:
+        results.close()
+    failed = sum(1 for path in paths if results.rows[path][1])
     summary = {"pictures": len(paths), "computed": len(missing), "unreadable": failed}
     if as_json:
         print_json({**summary, "output": str(output)})
@@ -118,25 +97,99 @@ def batch(
         )
 
 
-def _matching(pattern: str) -> list[str]:
+def _check(graph: Graph, mean: float | None, std: float | None) -> Mapping[str, dict[str, Any]]:
+    """The outputs of a model that takes a picture, by name.
+
+    Raises:
+        click.UsageError, ValueError: It does not.
+    """
+    if len(graph.inputs) != 1:
+        raise wrong_usage(f"expected a model of one input, a picture, found {len(graph.inputs)}")
+    tensor = graph.tensors[graph.inputs[0]]
+    picture_transform(tensor.shape, tensor.dtype, read_metadata(graph).inputs[0], mean, std)
+    tensors = [graph.tensors[index] for index in graph.outputs]
+    return by_name(
+        [
+            {"name": t.name, "index": t.index, "dtype": t.type.array, "shape": t.shape}
+            for t in tensors
+        ]
+    )
+
+
+def _name(file: ModelFile, graph: Graph, arguments: Mapping[str, Any]) -> str:
+    """What the results depend on beside the pictures, for those who read an error."""
+    model = digest(file.content, *graph.weights)[:16]
+    given = {name: value for name, value in arguments.items() if value is not None}
+    if "labels" in given:
+        given["labels"] = digest(*given["labels"])[:16]
+    return ", ".join([f"model {model}", *(f"{name} {value}" for name, value in given.items())])
+
+
+def _matching(pattern: str) -> Iterator[str]:
     """The files of a pattern, as absolute paths."""
-    found = [pattern] if Path(pattern).is_file() else glob.glob(pattern, recursive=True)
-    if not found:
+    matching = [pattern] if Path(pattern).is_file() else glob.glob(pattern, recursive=True)
+    if not matching:
         raise wrong_usage(f"no file matches {pattern!r}")
-    return [str(Path(path).absolute()) for path in found]
+    for path in map(Path, matching):
+        if "\n" in str(path) or os.fsencode(path) != str(path).encode("utf-8", "replace"):
+            found = repr(str(path))
+            raise wrong_usage(f"expected names of files of one line of UTF-8, found {found}")
+        yield str(path.absolute())
 
 
-def _done(output: Path) -> dict[str, str | None]:
-    """The paths that the folder's files have, each with its error."""
-    import pyarrow.parquet as pq
-    from pyarrow import ArrowInvalid
+def _outdated(results: Results, paths: Sequence[str]) -> set[str]:
+    """The paths whose rows are of other pictures, or have an error."""
 
-    done: dict[str, str | None] = {}
-    for file in sorted(output.glob("*.parquet")):
+    def is_of(path: str, picture: str) -> bool:
         try:
-            table = pq.read_table(file, columns=["path", "error"])
-        except ArrowInvalid:  # of a run that was stopped as it wrote
-            file.unlink()
-            continue
-        done |= dict(zip(*(table[name].to_pylist() for name in ("path", "error")), strict=True))
-    return done
+            return digest(Path(path).read_bytes()) == picture
+        except OSError:
+            return False
+
+    known = {path: results.rows[path] for path in paths if path in results.rows}
+    return {path for path, (picture, error) in known.items() if error or not is_of(path, picture)}
+
+
+def _computed(
+    file: ModelFile,
+    arguments: Mapping[str, Any],
+    chunks: Sequence[list[str]],
+    workers: int | None,
+    address: str | None,
+) -> Iterator[list[Row]]:
+    """Rows by processes of this machine, or by Ray's actors."""
+    if address is None:
+        from gles_delegate.batch import pool
+
+        (model,) = file.arguments.values()
+        workers = min(workers or pool.workers_for(len(chunks)), len(chunks))
+        return pool.compute(model, arguments, chunks, workers, _notice)
+    try:
+        from gles_delegate.ray import pictures
+    except ImportError as error:
+        raise wrong_usage(f"install the extra ray ({error}): pip install '.[ray]'") from error
+    return pictures.compute(bytes(file.content), arguments, chunks, workers, address)
+
+
+def _notice(sentence: str) -> None:
+    print(f"gles-delegate: {sentence}", file=sys.stderr)
+
+
+def _end_early(results: Results, paths: Sequence[str], error: BaseException) -> None:
+    """Write what is computed, and say how much that is.
+
+    Raises:
+        DelegateError: The error, with that.
+        SystemExit: It was Ctrl-C.
+    """
+    reason = str(error)
+    try:
+        results.flush()
+    except DelegateError as another:
+        reason = reason or str(another)
+    done = sum(1 for path in paths if path in results.rows)
+    progress = f"{done} of {len(paths)} pictures are done; the same command computes the others"
+    if isinstance(error, KeyboardInterrupt):
+        print(f"stopped: {f'{reason}; ' if reason else ''}{progress}", file=sys.stderr)
+        sys.exit(130)
+    raise DelegateError(f"{reason}; {progress}") from error

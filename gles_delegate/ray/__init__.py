@@ -3,8 +3,7 @@
 Needs the extra ``ray``. Scheduling, retries, data and shutdown are Ray's; here is what actors do.
 """
 
-from gles_delegate.ray.files import PictureFiles
 from gles_delegate.ray.predictor import Predictor
 from gles_delegate.ray.service import deployment
 
-__all__ = ["PictureFiles", "Predictor", "deployment"]
+__all__ = ["Predictor", "deployment"]

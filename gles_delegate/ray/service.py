@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from gles_delegate.batch.predictor import Batch, Model
 from gles_delegate.model.graph import Array
-from gles_delegate.ray.predictor import Batch, Model, Predictor
+from gles_delegate.ray.predictor import Predictor
 
 
 def deployment(

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from gles_delegate.closing import in_any_case
+from gles_delegate.dispatch import Shape
 from gles_delegate.gl.thread import GlThread
 from gles_delegate.image.transform import ImageTransform
 from gles_delegate.model.graph import Array, Graph
 from gles_delegate.options import GpuDelegateOptions, InferencePreference
 from gles_delegate.planning.lowering import Lowerings, unsupported
 from gles_delegate.planning.partition import Partition, choose_partitions
+from gles_delegate.planning.rows import rows_are_independent
 from gles_delegate.report import (
     DelegationReport,
     DispatchTime,
@@ -151,6 +153,10 @@ class Delegation:
                 count(report.segments),
                 list_nodes(report.not_delegated),
             )
+
+    def rows_are_independent(self, shapes: Mapping[int, Shape]) -> bool:
+        """Whether no row of a batch changes another's results; see `planning.rows`."""
+        return rows_are_independent(self._context.lowerings, shapes)
 
     def segment(self, nodes: Sequence[int]) -> Segment:
         """Make a segment of these nodes; release it with `drop`."""

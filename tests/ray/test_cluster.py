@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import os
@@ -214,48 +215,24 @@ def test_a_service() -> None:
         serve.shutdown()
 
 
-def batch(*arguments: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "gles_delegate", "batch", *map(str, arguments)],
+def test_pictures_on_a_cluster(tmp_path: Path) -> None:
+    """It prints its result, and nothing of Ray's."""
+    model, output = tmp_path / "model.tflite", tmp_path / "results.csv"
+    model.write_bytes(network())
+    for i, picture in enumerate(pictures(5)):
+        Image.fromarray(picture).save(tmp_path / f"{i}.png")
+    command = [sys.executable, "-m", "gles_delegate", "batch", "--address", "local"]
+    done = subprocess.run(
+        [*command, model, tmp_path / "*.png", "--output", output, "--batch-size", "2"],
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
-
-
-def test_pictures_into_parquet(tmp_path: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
-    model, output = tmp_path / "model.tflite", tmp_path / "out.parquet"
-    model.write_bytes(network())
-    for i, picture in enumerate(pictures(5)):
-        Image.fromarray(picture).save(tmp_path / f"{i}.png")
-    (tmp_path / "5.png").write_bytes(b"no picture")
-    begun = batch(model, tmp_path / "[0-2].png", "--output", output)
-    assert begun.returncode == 0, begun.stderr
-    assert begun.stdout == "3 pictures, 3 of them computed now; 0 cannot be read\n"
-    done = batch(model, tmp_path / "*.png", "--output", output, "--json")
-    assert json.loads(done.stdout) == {
-        "pictures": 6, "computed": 3, "unreadable": 1, "output": str(output)
-    }  # fmt: skip
-    rows = {Path(row["path"]).name: row for row in parquet.read_table(output).to_pylist()}
-    assert sorted(rows) == [f"{i}.png" for i in range(6)]
-    assert "expected a picture" in rows["5.png"]["error"]
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "5 pictures, 5 of them computed now; 0 cannot be read\n"
+    with output.open(newline="") as file:
+        rows = {Path(row["path"]).name: row for row in csv.DictReader(file)}
     for i, expected in enumerate(alone(5)):
-        assert rows[f"{i}.png"]["error"] is None
-        np.testing.assert_array_equal(np.float32(rows[f"{i}.png"]["scores"]), expected)
-
-
-@pytest.mark.parametrize(
-    ("model", "pattern", "message"),
-    [(b"nothing", "*", "not a .tflite model"), (None, "*.jpg", "no file matches")],
-)
-def test_wrong_files_end_before_ray_begins(
-    model: bytes | None, pattern: str, message: str, tmp_path: Path
-) -> None:
-    path = tmp_path / "model.tflite"
-    path.write_bytes(network() if model is None else model)
-    done = batch(path, tmp_path / pattern, "--output", tmp_path / "out")
-    assert done.returncode
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
+        found = [rows[f"{i}.png"][f"scores_{k}"] for k in range(5)]
+        np.testing.assert_array_equal(np.float32(found), expected)

@@ -25,6 +25,7 @@ LEVELS = (
         "delegate",
         "interpreter",
         "environment",
+        "batch",
         "ray",
         "compatibility",
         "__init__",

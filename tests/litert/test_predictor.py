@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import gles_delegate as gd
+from gles_delegate.batch import Predictor
+from tests.support.chained import KINDS, chained, expected_of, row_of
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import ModelBuilder
-
-pytest.importorskip("ray")
-from gles_delegate.ray import Predictor
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -72,8 +71,8 @@ def test_a_smaller_batch_compiles_nothing() -> None:
     predictor._run = noted
     for rows in (8, 8, 3, 1):
         predictor({"x": np.ones((rows, 4), np.float32)})
-    assert prepared[:2] == [(1, 4), (8, 4)]  # the two are compared once
-    assert set(prepared[2:]) == {(8, 4)}
+    assert prepared[:9] == [(1, 4)] * 8 + [(8, 4)]  # every row is compared once
+    assert set(prepared[9:]) == {(8, 4)}
     predictor.close()
 
 
@@ -100,6 +99,32 @@ def test_rows_that_depend_on_each_other_are_computed_one_by_one() -> None:
     predictor = Predictor(s.build([y]))
     rows = np.arange(12, dtype=np.float32).reshape(4, 3)
     np.testing.assert_allclose(predictor({"x": rows})["y"], rows / 2)
+    predictor.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("sizes", [(1, 5, 3), (4, 4, 1)])
+def test_no_row_reaches_another(kind: str, sizes: tuple[int, ...]) -> None:
+    predictor = Predictor(chained(kind))
+    number = 0
+    for size in sizes:
+        rows = [row_of(kind, number + i) for i in range(size)]
+        (found,) = predictor({"x": np.stack(rows)}).values()
+        expected = [expected_of(kind, row) for row in rows]
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+        number += size
+    predictor.close()
+
+
+def test_a_batch_whose_rows_differ_together_is_computed_row_by_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Even if the graph seemed to keep rows apart: here only the last row differs."""
+    monkeypatch.setattr("gles_delegate.runtime.delegation.rows_are_independent", lambda *_: True)
+    predictor = Predictor(chained("sum"))
+    rows = np.float32([[0, 0, 0], [0, 0, 0], [1, 2, 3], [4, 5, 6]])
+    (found,) = predictor({"x": rows}).values()
+    np.testing.assert_array_equal(found, rows)
     predictor.close()
 
 

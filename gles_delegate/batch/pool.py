@@ -1,0 +1,133 @@
+"""A pool of processes on this machine, each with a model on its own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from gles_delegate.batch.machine import take_processors
+from gles_delegate.batch.predictor import Model, Predictor
+from gles_delegate.batch.results import Row
+from gles_delegate.errors import DelegateError
+from gles_delegate.gl.egl import list_devices
+
+MOST_DEATHS = 2
+"""Of the workers that had the same pictures, or none yet."""
+
+
+def workers_for(count: int) -> int:
+    """How many workers suit this machine, and so many pieces of work.
+
+    One for each processor if llvmpipe computes. On a GPU, one reads pictures while one computes.
+    """
+    is_gpu = any(not device.software for device in list_devices())
+    return min(2 if is_gpu else len(os.sched_getaffinity(0)), count)
+
+
+class _Worker:
+    """A process, and the paths that it computes; None before it is ready."""
+
+    def __init__(self, model: Model, arguments: Mapping[str, Any], processors: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.pipe, other = context.Pipe()
+        self.paths: list[str] | None = None
+        self.process = context.Process(
+            target=_serve, args=(other, model, arguments, processors), daemon=True
+        )
+        self.process.start()
+        other.close()
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.pipe.close()
+
+
+def compute(
+    model: Model,
+    arguments: Mapping[str, Any],
+    chunks: Sequence[list[str]],
+    workers: int,
+    notice: Callable[[str], None],
+) -> Iterator[list[Row]]:
+    """The rows of each chunk of paths of pictures, in any order.
+
+    A worker that is killed is replaced, and its chunk is computed again.
+
+    Args:
+        arguments: Those of `Predictor`.
+        notice: Called with a sentence if a worker is replaced.
+
+    Raises:
+        DelegateError: The model does not run, or workers die on the same pictures.
+    """
+    processors = max(len(os.sched_getaffinity(0)) // workers, 1)
+    pending, deaths = deque(chunks), dict[str, int]()
+    running: list[_Worker] = []
+    left = len(pending)
+    try:
+        running += [_Worker(model, arguments, processors) for _ in range(workers)]
+        while left:
+            by_pipe: dict[Any, _Worker] = {worker.pipe: worker for worker in running}
+            for pipe in wait(by_pipe):
+                worker = by_pipe[pipe]
+                try:
+                    rows = worker.pipe.recv()
+                except (EOFError, ConnectionResetError):
+                    worker.stop()
+                    _count_death(worker, deaths, notice)
+                    pending.extendleft([worker.paths] if worker.paths else [])
+                    running[running.index(worker)] = _Worker(model, arguments, processors)
+                    continue
+                if isinstance(rows, str):
+                    raise DelegateError(rows)
+                if worker.paths is not None:
+                    left -= 1
+                    yield rows
+                worker.paths = pending.popleft() if pending else []
+                with suppress(BrokenPipeError, ConnectionResetError):  # `recv` sees it, too
+                    worker.pipe.send(worker.paths)
+    finally:
+        for worker in running:
+            worker.stop()
+
+
+def _count_death(worker: _Worker, deaths: dict[str, int], notice: Callable[[str], None]) -> None:
+    """Raise DelegateError if it is the second on the same pictures."""
+    first, *_ = worker.paths or [""]
+    deaths[first] = deaths.get(first, 0) + 1
+    code = worker.process.exitcode or 0
+    how = signal.Signals(-code).name if code < 0 else f"status {code}"
+    where = f"on {first} or one of those behind it" if first else "as it started"
+    if deaths[first] == MOST_DEATHS:
+        raise DelegateError(
+            f"a worker ended with {how} {where}, twice; if memory is short, give fewer --workers "
+            "or a smaller --batch-size"
+        )
+    notice(f"a worker ended with {how} {where}; another one takes its place")
+
+
+def _serve(pipe: Connection, model: Model, arguments: Mapping[str, Any], processors: int) -> None:
+    """The work of a process: rows for lists of paths, or a message if it cannot."""
+    from gles_delegate.batch.pictures import picture_rows
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one that started it ends it
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError):  # nobody is left to ask
+        try:
+            take_processors(processors)
+            predictor = Predictor(model, **arguments)
+            pipe.send([])
+            while True:
+                paths = pipe.recv()
+                if paths:
+                    pipe.send(picture_rows(predictor, paths))
+        except (DelegateError, ValueError, RuntimeError, MemoryError, OSError) as error:
+            if isinstance(error, BrokenPipeError | ConnectionResetError):
+                raise
+            pipe.send(str(error) or type(error).__name__)

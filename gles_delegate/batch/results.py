@@ -1,0 +1,478 @@
+"""The results of pictures: a folder of Parquet files, or a CSV file.
+
+A run opens them, which locks them for it alone, and adds rows. Rows of earlier runs stay, and are
+known by their paths. Results name the model and the options that they are of, and each row the
+picture's content.
+"""
+
+from __future__ import annotations
+
+import csv
+import fcntl
+import io
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import blake2b
+from math import prod
+from pathlib import Path
+from typing import IO, Any, Protocol, TypeAlias
+
+import numpy as np
+
+from gles_delegate.errors import DelegateError
+from gles_delegate.model.graph import Array
+
+Row: TypeAlias = "dict[str, Any]"
+"""A picture: its "path", the digest of its content in "picture", in "error" why it cannot be read
+or None, and the results by name, each an array of one axis or a list of labels."""
+
+ABOUT = ("path", "picture", "error")
+MOST_ROWS = 256
+MOST_BYTES = 64 << 20
+MOST_SECONDS = 20
+"""Rows are written when there are so many, or so many bytes of results, or after so long."""
+MOST_CELLS = 16384
+"""Columns of a CSV file, which is what spreadsheets read."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """The type of one result.
+
+    Attributes:
+        dtype: Its numbers' type, or "str".
+        count: How many there are for each picture.
+    """
+
+    dtype: str
+    count: int
+
+
+def columns_of(outputs: Mapping[str, Mapping[str, Any]], top: int | None) -> dict[str, Column]:
+    """The results of a picture: the outputs' numbers or, with `top`, labels and scores.
+
+    Args:
+        outputs: "dtype" and "shape" of each output by its name.
+    """
+    if not top:
+        return {
+            column_name(name): Column(np.dtype(each["dtype"]).name, prod(map(int, each["shape"])))
+            for name, each in outputs.items()
+        }
+    classes = max((int(each["shape"][-1]) for each in outputs.values()), default=0)
+    return {
+        "labels": Column("str", min(top, classes)),
+        "scores": Column("float32", min(top, classes)),
+    }
+
+
+def column_name(output: str) -> str:
+    """The name of an output's results."""
+    return f"{output} (output)" if output in (*ABOUT, "row") else output
+
+
+def digest(*contents: bytes | memoryview | str) -> str:
+    """32 hexadecimal digits for contents, each with its length."""
+    found = blake2b(digest_size=16)
+    for content in contents:
+        data = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
+        found.update(len(data).to_bytes(8, "little"))
+        found.update(data)
+    return found.hexdigest()
+
+
+class Results(Protocol):
+    """Results that are open.
+
+    Attributes:
+        rows: The rows that are kept, by path: the picture's digest, and the error.
+    """
+
+    rows: dict[str, tuple[str, str | None]]
+
+    def forget(self, paths: Set[str]) -> None:
+        """Take rows out."""
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Add rows, which are written some time later."""
+
+    def flush(self) -> None:
+        """Write what was added."""
+
+    def close(self) -> None:
+        """Let others write; what was not written is lost."""
+
+
+def open_results(output: Path, model: str, columns: Mapping[str, Column]) -> Results:
+    """Open the results in a file whose name ends in ``.csv``, or else in a folder.
+
+    Args:
+        model: Names the model and the options.
+
+    Raises:
+        DelegateError: Another run has them open, or they are of another model or options, or are
+            damaged, or nothing can be written there, or pyarrow is not installed.
+    """
+    kind = CsvFile if output.suffix.lower() == ".csv" else ParquetFolder
+    return kind(output, model, columns)
+
+
+class _Pending:
+    """Rows that wait for being written together."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self._bytes, self._since = 0, 0.0
+
+    def add(self, rows: Iterable[Row]) -> bool:
+        """Take rows; whether it is time to write."""
+        if not self.rows:
+            self._since = time.monotonic()
+        for row in rows:
+            self.rows.append(row)
+            self._bytes += sum(value.nbytes for value in row.values() if hasattr(value, "nbytes"))
+        return (
+            len(self.rows) >= MOST_ROWS
+            or self._bytes >= MOST_BYTES
+            or (bool(self.rows) and time.monotonic() - self._since > MOST_SECONDS)
+        )
+
+    def clear(self) -> None:
+        self.rows, self._bytes = [], 0
+
+
+class ParquetFolder:
+    """Files that are each named after the digest of their bytes.
+
+    No file is changed in place, and no other file of the folder is touched.
+    """
+
+    KEY = b"gles_delegate"
+    NAME = re.compile(r"results-[0-9a-f]{32}\.parquet")
+
+    def __init__(self, folder: Path, model: str, columns: Mapping[str, Column]) -> None:
+        try:
+            import pyarrow as pa
+        except ImportError as error:
+            raise DelegateError(
+                f"Parquet files need pyarrow ({error}): pip install pyarrow, or name a file "
+                "results.csv as the output"
+            ) from error
+        self._folder, self._model = folder, model
+        self._columns = columns
+        self._schema = pa.schema(
+            [(name, pa.string()) for name in ABOUT]
+            + [(name, pa.list_(_type(column))) for name, column in columns.items()],
+            {self.KEY: model.encode()},
+        )
+        self._pending = _Pending()
+        self.rows: dict[str, tuple[str, str | None]] = {}
+        self._files: dict[Path, list[str]] = {}
+        with ExitStack() as undo:
+            with _naming(folder):
+                folder.mkdir(parents=True, exist_ok=True)
+                self._lock = undo.enter_context((folder / ".gles_delegate.lock").open("ab"))
+                _lock(self._lock, folder)
+                files = sorted(f for f in folder.iterdir() if self.NAME.fullmatch(f.name))
+            doubled = {file: self._read(file) for file in files}
+            for file, paths in doubled.items():
+                if paths:  # a run was killed as it rewrote a file
+                    self._rewrite(file, paths)
+            undo.pop_all()
+
+    def _read(self, file: Path) -> set[str]:
+        """Take over the rows of a file; the paths that were in another one before."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        with _naming(self._folder, "read"):
+            data = file.read_bytes()
+        damaged = DelegateError(
+            f"the results {file} are not as they were written: move the file away, and the same "
+            "command computes its pictures again"
+        )
+        if file.name != _named(data):
+            raise damaged
+        try:
+            table = pq.ParquetFile(io.BytesIO(data))
+            found = (table.schema_arrow.metadata or {}).get(self.KEY)
+            if found is None:
+                return set()  # of another program
+            if found.decode() != self._model:
+                raise DelegateError(_of_another(self._folder, found.decode(), self._model))
+            columns = [table.read(ABOUT)[name].to_pylist() for name in ABOUT]
+        except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+            raise damaged from error
+        doubled = set()
+        self._files[file] = columns[0]
+        for path, picture, reason in zip(*columns, strict=True):
+            if path in self.rows:
+                doubled.add(path)
+            self.rows.setdefault(path, (picture, reason))
+        return doubled
+
+    def forget(self, paths: Set[str]) -> None:
+        for file, own in list(self._files.items()):
+            if not paths.isdisjoint(own):
+                self._rewrite(file, paths)
+        for path in paths:
+            self.rows.pop(path, None)
+
+    def _rewrite(self, file: Path, without: Set[str]) -> None:
+        """Put a file with the other rows in the place of one."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        kept = [path not in without for path in self._files.pop(file)]
+        if any(kept):
+            with _naming(self._folder, "read"):
+                table = pq.ParquetFile(io.BytesIO(file.read_bytes())).read()
+            self._write(table.filter(pa.array(kept)))
+        with _naming(self._folder):
+            file.unlink()
+
+    def add(self, rows: Iterable[Row]) -> None:
+        if self._pending.add(rows):
+            self.flush()
+
+    def flush(self) -> None:
+        import pyarrow as pa
+
+        rows = self._pending.rows
+        if rows:
+            data = [pa.array([row.get(n) for row in rows], t.type) for n, t in self._fields()]
+            self._write(pa.table(data, schema=self._schema))
+            self.rows |= {row["path"]: (row["picture"], row["error"]) for row in rows}
+            self._pending.clear()
+
+    def _fields(self) -> Iterator[tuple[str, Any]]:
+        return zip(self._schema.names, self._schema, strict=True)
+
+    def _write(self, table: Any) -> None:
+        import pyarrow.parquet as pq
+
+        buffer = io.BytesIO()
+        pq.write_table(table, buffer)
+        data = buffer.getvalue()
+        file = self._folder / _named(data)
+        with _naming(self._folder):
+            _replace(file, self._folder / ".gles_delegate.tmp", data)
+        self._files[file] = table["path"].to_pylist()
+
+    def close(self) -> None:
+        self._lock.close()
+
+
+class CsvFile:
+    """One line for each picture, with its numbers in columns.
+
+    The last cell of each line is a digest of the others, of the model and of the options.
+    """
+
+    def __init__(self, file: Path, model: str, columns: Mapping[str, Column]) -> None:
+        self._file, self._model, self._columns = file, model, columns
+        cells = sum(column.count for column in columns.values())
+        if cells > MOST_CELLS:
+            raise DelegateError(
+                f"a CSV file has at most {MOST_CELLS} columns, and the model's outputs are {cells} "
+                "numbers: name a folder as the output, for Parquet files, or give --top"
+            )
+        names = [
+            f"{name}_{i}" if column.count > 1 else name
+            for name, column in columns.items()
+            for i in range(column.count)
+        ]
+        self._header = ["path", "error", *names, "picture", "row"]
+        self._pending = _Pending()
+        self.rows: dict[str, tuple[str, str | None]] = {}
+        with ExitStack() as undo:
+            with _naming(file):
+                file.parent.mkdir(parents=True, exist_ok=True)
+                self._opened: IO[bytes] = undo.enter_context(file.open("a+b", buffering=0))
+                _lock(self._opened, file)
+                if not os.path.samestat(os.fstat(self._opened.fileno()), file.stat()):
+                    raise _in_use(file)  # and has just replaced it
+                self._opened.seek(0)
+                data = self._opened.read()
+            lines = self._read(data)
+            self._lines = dict(lines)
+            whole = b"".join([_line(self._header), *self._lines.values()])
+            with _naming(file):
+                if data != whole:  # new, or of a run that was killed as it wrote
+                    self._replace(whole)
+            undo.pop_all()
+
+    def _read(self, data: bytes) -> Iterator[tuple[str, bytes]]:
+        """The lines by path."""
+        *lines, _ = data.split(b"\n")  # what is behind the last one was cut off
+        try:
+            texts = [line.decode("utf-8") for line in lines]
+            found = [next(csv.reader([text], strict=True), []) for text in texts]
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise self._damaged(str(error)) from error
+        if not found and _line(self._header).startswith(data):
+            return
+        if not found or found[0][-2:] != ["picture", "row"] or found[0][:2] != ["path", "error"]:
+            raise DelegateError(f"{self._file} is no file of results: give another --output")
+        if found[0] != self._header:
+            few = ", ".join(self._header[:8])
+            raise DelegateError(
+                _of_another(self._file, "other columns", f"a table with {few}, ...")
+            )
+        for number, cells in enumerate(found[1:], 2):
+            if len(cells) != len(self._header) or cells[-1] != self._check(cells[:-1]):
+                raise self._damaged(f"row {number}")
+            self.rows[cells[0]] = cells[-2], cells[1] or None
+            yield cells[0], _line(cells)
+
+    def _damaged(self, where: str) -> DelegateError:
+        return DelegateError(
+            f"the results {self._file} are of another model or other options, or were changed "
+            f"({where}): give another --output, or move the file away"
+        )
+
+    def _check(self, cells: Sequence[str]) -> str:
+        return digest(self._model, *cells)[:16]
+
+    def forget(self, paths: Set[str]) -> None:
+        if paths.isdisjoint(self.rows):
+            return
+        for path in paths & self.rows.keys():
+            del self.rows[path], self._lines[path]
+        with _naming(self._file):
+            self._replace(b"".join([_line(self._header), *self._lines.values()]))
+
+    def _replace(self, data: bytes) -> None:
+        """Put a file with these bytes in the place of the one that is open, and lock it as well."""
+        temporary = self._file.with_name(f".{self._file.name}.tmp")
+        old = self._opened
+        new = _replace(self._file, temporary, data, keep=True)
+        assert new is not None
+        self._opened = new
+        old.close()
+
+    def add(self, rows: Iterable[Row]) -> None:
+        if self._pending.add(rows):
+            self.flush()
+
+    def flush(self) -> None:
+        rows = self._pending.rows
+        if not rows:
+            return
+        lines = {row["path"]: self._line_of(row) for row in rows}
+        with _naming(self._file):
+            size = os.fstat(self._opened.fileno()).st_size
+            try:
+                _write(self._opened, b"".join(lines.values()))
+            except OSError:
+                with suppress(OSError):
+                    self._opened.truncate(size)
+                self._opened.seek(size)
+                raise
+        self._lines |= lines
+        self.rows |= {row["path"]: (row["picture"], row["error"]) for row in rows}
+        self._pending.clear()
+
+    def _line_of(self, row: Row) -> bytes:
+        cells = [row["path"], row["error"] or ""]
+        for name, column in self._columns.items():
+            cells += map(str, _values(row.get(name), column))
+        cells = [cell.replace("\n", " ") for cell in (*cells, row["picture"])]
+        return _line([*cells, self._check(cells)])
+
+    def close(self) -> None:
+        self._opened.close()
+
+
+def _named(data: bytes) -> str:
+    """The name of a file of a folder."""
+    return f"results-{digest(data)}.parquet"
+
+
+def _type(column: Column) -> Any:
+    import pyarrow as pa
+
+    if column.dtype == "str":
+        return pa.string()
+    try:
+        return pa.from_numpy_dtype(np.dtype(column.dtype))
+    except pa.ArrowException as error:
+        raise DelegateError(f"Parquet files have no numbers of {column.dtype}") from error
+
+
+def _values(values: Array | Sequence[str] | None, column: Column) -> Sequence[Any]:
+    """The values of a result, or as many empty ones."""
+    values = [""] * column.count if values is None else list(values)
+    if len(values) != column.count:
+        raise DelegateError(
+            f"the model gave {len(values)} numbers in place of {column.count}, for which a CSV "
+            "file has no columns: name a folder as the output, for Parquet files"
+        )
+    return values
+
+
+def _line(cells: Sequence[str]) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerow(cells)
+    return text.getvalue().encode("utf-8")
+
+
+def _of_another(output: Path, found: str, expected: str) -> str:
+    return (
+        f"{output} has the results of {found}, found now is {expected}: give another --output, or "
+        "the same model and options"
+    )
+
+
+@contextmanager
+def _naming(output: Path, verb: str = "write") -> Iterator[None]:
+    """Make the errors of the system a sentence."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise DelegateError(f"cannot {verb} the results {output}: {reason}") from error
+
+
+def _lock(file: IO[bytes], output: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise _in_use(output) from error
+
+
+def _in_use(output: Path) -> DelegateError:
+    return DelegateError(
+        f"another run writes to {output}: wait for its end, or give another --output"
+    )
+
+
+def _write(file: IO[bytes], data: bytes) -> None:
+    """All of it, and onto the disk."""
+    left = memoryview(data)
+    while left:
+        left = left[file.write(left) :]
+    os.fsync(file.fileno())
+
+
+def _replace(file: Path, temporary: Path, data: bytes, keep: bool = False) -> IO[bytes] | None:
+    """Write a file under another name, and give it its own when it is whole.
+
+    Args:
+        keep: Return the file, open and locked.
+    """
+    with ExitStack() as undo:
+        opened = undo.enter_context(temporary.open("w+b", buffering=0))
+        undo.callback(temporary.unlink, missing_ok=True)
+        if keep:
+            _lock(opened, file)
+        _write(opened, data)
+        os.replace(temporary, file)
+        if keep:
+            undo.pop_all()
+            return opened
+    return None

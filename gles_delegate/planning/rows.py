@@ -1,0 +1,62 @@
+"""Whether the rows of a batch have results of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gles_delegate.dispatch import Shape
+from gles_delegate.limits import Limits
+from gles_delegate.model.graph import Graph
+from gles_delegate.ops.lib.registry import NodeView, Unsupported
+from gles_delegate.ops.rows import keeps_rows
+from gles_delegate.planning.inlining import called_by
+from gles_delegate.planning.lowering import Lowerings, is_folded
+
+
+def rows_are_independent(lowerings: Lowerings, shapes: Mapping[int, Shape]) -> bool:
+    """Whether it is certain that each row of a batch has the results that it has alone.
+
+    Rows lie along axis 0 of every input and output. It is not certain of ops that `ops.rows` does
+    not know, nor of any that the GPU does not support.
+
+    Args:
+        shapes: Those of the inputs, by tensor index, with the rows of the batch.
+
+    Raises:
+        ModelError: The model is damaged.
+    """
+    graph = lowerings.graph
+    sizes = {shapes.get(index, graph.tensors[index].shape)[:1] for index in graph.inputs}
+    if len(sizes) != 1 or sizes <= {(), (0,)}:
+        return False
+    ((rows,),) = sizes
+    lowered = lowerings.lower(shapes)
+    graph, having = lowered.graph, {*graph.inputs}
+    for node in graph.in_order:
+        if having.isdisjoint(node.inputs) or is_folded(graph, node):
+            continue
+        if node.index in lowered.reasons:
+            return False
+        try:
+            if not keeps_rows(NodeView(graph, node, lowered.shapes, Limits()), having, rows):
+                return False
+        except Unsupported:  # numbers that are no constants
+            return False
+        having.update(node.outputs)
+    return all(i in having and lowered.shapes[i][:1] == (rows,) for i in graph.outputs)
+
+
+def keeps_states(graph: Graph) -> bool:
+    """Whether a run starts with tensors that the last one left, such as the state of an LSTM."""
+    return any(tensor.is_variable for part in _run_with(graph) for tensor in part.tensors)
+
+
+def keeps_resources(graph: Graph) -> bool:
+    """Whether a run may change resource variables, which the next one reads."""
+    return any(node.op == "ASSIGN_VARIABLE" for part in _run_with(graph) for node in part.nodes)
+
+
+def _run_with(graph: Graph) -> list[Graph]:
+    """The graph, and the subgraphs that each of its runs may run."""
+    nodes = [node for node in graph.nodes if node.op != "CALL_ONCE"]
+    return [graph, *(graph.subgraphs[index] for index in called_by(graph, nodes))]

@@ -1,0 +1,71 @@
+"""Pictures on the actors of a cluster."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import ray
+from ray.util import ActorPool
+
+from gles_delegate.batch.pictures import picture_rows
+from gles_delegate.batch.results import Row
+from gles_delegate.errors import DelegateError
+from gles_delegate.ray.predictor import Predictor
+
+
+class _Pictures:
+    """An actor: the results of a model for lists of paths.
+
+    It takes the model with each call, as Ray warns of models that actors are made with.
+    """
+
+    def __init__(self) -> None:
+        self._predictor: Predictor | None = None
+
+    def rows(self, model: Any, arguments: Mapping[str, Any], paths: list[str]) -> list[Row]:
+        """Of a list, Ray passes the reference of a model on as it is."""
+        if self._predictor is None:
+            self._predictor = Predictor(model[0], **arguments)
+        return picture_rows(self._predictor, paths)
+
+
+def compute(
+    model: bytes,
+    arguments: Mapping[str, Any],
+    chunks: Sequence[list[str]],
+    workers: int | None,
+    address: str,
+) -> Iterator[list[Row]]:
+    """The rows of each chunk of paths of pictures, in any order.
+
+    Ray replaces actors that are killed, and repeats their chunks.
+
+    Args:
+        arguments: Those of `Predictor`.
+        workers: The most actors; None: one for each processor of the cluster.
+        address: The cluster's, as for `ray.init`.
+
+    Raises:
+        DelegateError: There is no such cluster, or an actor failed.
+    """
+    try:
+        ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
+        most = max(int(ray.cluster_resources().get("CPU", 1)), 1)
+        actor = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=3)(_Pictures)
+        shared = [ray.put(model)]
+        count = min(workers or most, most, len(chunks))
+        pool = ActorPool([actor.remote() for _ in range(count)])
+
+        def rows(actor: Any, paths: list[str]) -> Any:
+            return actor.rows.remote(shared, arguments, paths)
+
+        yield from pool.map_unordered(rows, chunks)
+    except (ray.exceptions.RayError, ConnectionError) as error:
+        cause: BaseException = error
+        while (deeper := getattr(cause, "cause", None) or cause.__cause__) is not None:
+            cause = deeper
+        raise DelegateError(f"Ray: {type(cause).__name__}: {cause}") from error
+    finally:
+        ray.shutdown()

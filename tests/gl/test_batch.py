@@ -1,0 +1,293 @@
+"""``gles-delegate batch``: a run that is stopped or killed loses nothing, and no row is stale."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+from gles_delegate.batch import Predictor
+from tests.support.sketch import Sketch
+
+pytestmark = pytest.mark.usefixtures("gl")
+
+PATIENCE = 120
+"""Seconds that a process may take."""
+
+
+def network(seed: int = 0) -> bytes:
+    """Pictures to five classes."""
+    s = Sketch(np.random.default_rng(seed))
+    x = s.input((1, 8, 8, 3), name="picture")
+    y = s.op("CONV_2D", [x, s.constant(s.normal((5, 3, 3, 3))), s.constant(s.normal((5,)))],
+             [(1, 8, 8, 5)], padding="SAME", stride_w=1, stride_h=1,
+             dilation_w_factor=1, dilation_h_factor=1)  # fmt: skip
+    y = s.op("MEAN", [y, s.constant(np.int32([1, 2]))], [(1, 5)])
+    return s.build([s.op("SOFTMAX", [y], [s.tensor((1, 5), name="scores")], beta=1.0)])
+
+
+def save(path: Path, seed: int) -> NDArray[np.uint8]:
+    picture = np.random.default_rng(seed).integers(0, 256, (8, 8, 3)).astype(np.uint8)
+    Image.fromarray(picture).save(path, "png")
+    return picture
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A model and three pictures, 0.png to 2.png."""
+    (tmp_path / "model.tflite").write_bytes(network())
+    for i in range(3):
+        save(tmp_path / f"{i}.png", i)
+    return tmp_path
+
+
+def start(*arguments: Any) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "gles_delegate", "batch", *map(str, arguments)]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, text=True, stdout=pipe, stderr=pipe, start_new_session=True)
+
+
+def batch(*arguments: Any, status: int = 0) -> str:
+    """What it prints; on standard error, if it is to fail."""
+    with start(*arguments) as process:
+        out, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == status, errors
+    assert "Traceback" not in errors
+    return errors if status else out
+
+
+def read(output: Path) -> dict[str, dict[str, Any]]:
+    """Rows by the names of their files."""
+    if output.suffix != ".csv":
+        parquet = pytest.importorskip("pyarrow.parquet")
+        rows = parquet.read_table(output).to_pylist()
+        return {Path(row["path"]).name: row for row in rows}
+    with output.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        cells = [row[f"scores_{i}"] for i in range(5)]
+        row |= {"scores": [*map(float, cells)] if all(cells) else None}
+        row |= {"error": row["error"] or None}
+    assert len({row["path"] for row in rows}) == len(rows)
+    return {Path(row["path"]).name: row for row in rows}
+
+
+def scores(pictures: list[NDArray[np.uint8]], content: bytes) -> NDArray[Any]:
+    predictor = Predictor(content)
+    found = predictor({"image": np.stack(pictures)})["scores"]
+    predictor.close()
+    return found
+
+
+@pytest.mark.parametrize("name", ["results.csv", "results"])
+def test_pictures_are_computed_once_and_again_when_they_change(name: str, folder: Path) -> None:
+    if name == "results":
+        pytest.importorskip("pyarrow")
+    model, output = folder / "model.tflite", folder / name
+    (folder / "3.png").write_bytes(b"no picture")
+    said = batch(model, folder / "[01].png", "--output", output)
+    assert said == "2 pictures, 2 of them computed now; 0 cannot be read\n"
+    said = batch(model, folder / "*.png", "--output", output, "--json")
+    assert json.loads(said) == {
+        "pictures": 4, "computed": 2, "unreadable": 1, "output": str(output)
+    }  # fmt: skip
+    rows = read(output)
+    assert sorted(rows) == [f"{i}.png" for i in range(4)]
+    assert rows["3.png"]["error"] == "expected a picture, found bytes of another kind"
+    assert rows["3.png"]["scores"] is None
+    pictures = [save(folder / f"{i}.png", i + 9 * (i == 1)) for i in range(4)]
+    said = batch(model, folder / "*.png", "--output", output)
+    assert said == "4 pictures, 2 of them computed now; 0 cannot be read\n"
+    rows = read(output)
+    for i, expected in enumerate(scores(pictures, network())):
+        assert rows[f"{i}.png"]["error"] is None
+        np.testing.assert_array_equal(np.float32(rows[f"{i}.png"]["scores"]), expected)
+
+
+def test_another_model_and_other_options_are_refused(folder: Path) -> None:
+    model, other, output = folder / "model.tflite", folder / "other.tflite", folder / "r.csv"
+    other.write_bytes(network(1))
+    batch(model, folder / "0.png", "--output", output)
+    before = output.read_bytes()
+    for arguments in ((other,), (model, "--mean", 1, "--std", 2), (model, "--top", 2)):
+        said = batch(*arguments, folder / "*.png", "--output", output, status=1)
+        assert "give another --output" in said
+        assert said.count("\n") == 1
+    assert output.read_bytes() == before
+
+
+@dataclass
+class Waiting:
+    """A run that has computed 0.png and 1.png, and waits for what a fifo, 2.png, gives it."""
+
+    process: subprocess.Popen[str]
+    fifo: Path
+    writer: int
+
+    @property
+    def worker(self) -> int | None:
+        """The process that reads the fifo."""
+        for tasks in Path(f"/proc/{self.process.pid}/task").glob("*/children"):
+            for child in tasks.read_text().split():
+                with suppress(OSError):
+                    files = [link.readlink() for link in Path(f"/proc/{child}/fd").iterdir()]
+                    if self.fifo in files:
+                        return int(child)
+        return None
+
+    def kill_worker(self) -> None:
+        worker = self.worker
+        assert worker is not None
+        os.kill(worker, signal.SIGKILL)
+        until(lambda: self.process.poll() is not None or self.worker not in (worker, None))
+
+    def feed(self) -> None:
+        """Give it a picture, which the fifo is from then on."""
+        picture = self.fifo.with_suffix(".new")
+        save(picture, 2)
+        os.write(self.writer, picture.read_bytes())
+        os.close(self.writer)
+        self.writer = -1
+        picture.replace(self.fifo)
+
+    def end(self) -> tuple[str, str]:
+        return self.process.communicate(timeout=PATIENCE)
+
+
+def until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def waiting(folder: Path) -> Iterator[Waiting]:
+    (folder / "2.png").unlink()
+    os.mkfifo(folder / "2.png")
+    writer = os.open(folder / "2.png", os.O_RDWR)
+    process = start(
+        *(folder / "model.tflite", folder / "*.png", "--output", folder / "r.csv"),
+        *("--batch-size", 1, "--workers", 1),
+    )
+    run = Waiting(process, folder / "2.png", writer)
+    with process:
+        until(lambda: run.worker is not None or process.poll() is not None)
+        yield run
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    if run.writer >= 0:
+        os.close(run.writer)
+
+
+def assert_complete(folder: Path) -> None:
+    rows = read(folder / "r.csv")
+    pictures = [np.asarray(Image.open(folder / f"{i}.png")) for i in range(3)]
+    for i, expected in enumerate(scores(pictures, network())):
+        np.testing.assert_array_equal(np.float32(rows[f"{i}.png"]["scores"]), expected)
+
+
+def test_ctrl_c_keeps_what_is_computed(waiting: Waiting, folder: Path) -> None:
+    waiting.process.send_signal(signal.SIGINT)
+    _, errors = waiting.end()
+    assert waiting.process.returncode == 130
+    assert errors == "stopped: 2 of 3 pictures are done; the same command computes the others\n"
+    assert sorted(read(folder / "r.csv")) == ["0.png", "1.png"]
+    waiting.fifo.unlink()
+    save(waiting.fifo, 2)
+    said = batch(folder / "model.tflite", folder / "*.png", "--output", folder / "r.csv")
+    assert said == "3 pictures, 1 of them computed now; 0 cannot be read\n"
+    assert_complete(folder)
+
+
+def test_a_worker_that_is_killed_is_replaced(waiting: Waiting, folder: Path) -> None:
+    waiting.kill_worker()
+    waiting.feed()
+    out, errors = waiting.end()
+    assert out == "3 pictures, 3 of them computed now; 0 cannot be read\n"
+    assert "a worker ended with SIGKILL on " in errors
+    assert errors.count("\n") == 1
+    assert_complete(folder)
+
+
+def test_a_picture_that_kills_its_workers_is_named(waiting: Waiting, folder: Path) -> None:
+    waiting.kill_worker()
+    waiting.kill_worker()
+    _, errors = waiting.end()
+    assert waiting.process.returncode == 1
+    _, error = errors.splitlines()
+    assert f"SIGKILL on {waiting.fifo} or one of those behind it, twice" in error
+    assert "2 of 3 pictures are done; the same command computes the others" in error
+    assert sorted(read(folder / "r.csv")) == ["0.png", "1.png"]
+
+
+def test_a_run_that_is_killed_leaves_no_worker_and_can_be_repeated(
+    waiting: Waiting, folder: Path
+) -> None:
+    worker = waiting.worker
+    waiting.process.kill()
+    waiting.process.wait()
+    waiting.feed()
+    until(lambda: has_ended(worker))
+    said = batch(folder / "model.tflite", folder / "*.png", "--output", folder / "r.csv")
+    assert said == "3 pictures, 3 of them computed now; 0 cannot be read\n"
+    assert_complete(folder)
+
+
+def has_ended(process: int | None) -> bool:
+    """Whether it is gone, or only waits for being reaped."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def test_of_two_runs_at_once_the_second_is_refused(waiting: Waiting, folder: Path) -> None:
+    arguments = (folder / "model.tflite", folder / "0.png", "--output", folder / "r.csv")
+    assert "another run writes to" in batch(*arguments, status=1)
+    waiting.feed()
+    waiting.end()
+    assert waiting.process.returncode == 0
+    assert_complete(folder)
+
+
+@pytest.mark.parametrize(
+    ("model", "pattern", "message"),
+    [(b"nothing", "*.png", "not a .tflite model"), (None, "*.jpg", "no file matches")],
+)
+def test_wrong_files_end_before_workers_begin(
+    model: bytes | None, pattern: str, message: str, folder: Path
+) -> None:
+    if model is not None:
+        (folder / "model.tflite").write_bytes(model)
+    status = 2 if model is None else 1
+    output = folder / "r.csv"
+    said = batch(folder / "model.tflite", folder / pattern, "--output", output, status=status)
+    assert message in said
+    assert not output.exists()
+
+
+def test_workers_that_cannot_begin_say_why_once(folder: Path) -> None:
+    s = Sketch(np.random.default_rng(0))
+    x = s.input((1, 8, 8, 3), name="picture")
+    (folder / "model.tflite").write_bytes(s.build([s.op("NEG", [x], [(1, 8, 8, 3)])]))
+    output = folder / "r.csv"
+    said = batch(
+        folder / "model.tflite", folder / "*.png", "--top", 1, "--output", output, status=1
+    )
+    assert said.startswith("gles-delegate: top needs a classifier")
+    assert said.count("\n") == 1

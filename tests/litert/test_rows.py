@@ -1,0 +1,94 @@
+"""Rows that `planning.rows` calls independent are independent in LiteRT's kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from gles_delegate.limits import Limits
+from gles_delegate.model.reader import read_model
+from gles_delegate.ops import rows as facts
+from gles_delegate.ops import supported_ops
+from gles_delegate.planning.lowering import Lowerings
+from gles_delegate.planning.rows import rows_are_independent
+from tests.op_table import CASES
+from tests.op_table.case import Case
+from tests.support.oracle import litert_interpreter, run
+
+Arrays = list[NDArray[Any]]
+LIMITS = Limits(storage_blocks=16, invocations=1024)
+NAMES = (
+    *(facts.RESHAPING | facts.ELEMENTWISE | facts.OF_IMAGES | facts.OF_LAST_AXIS | facts.REDUCING),
+    *("BATCH_MATMUL", "CONCATENATION", "FULLY_CONNECTED", "GATHER", "MIRROR_PAD", "PACK", "PAD"),
+    *("PADV2", "SLICE", "SPLIT", "SPLIT_V", "STRIDED_SLICE", "TILE", "TRANSPOSE", "UNPACK"),
+)
+UNCHECKED = {
+    *("Convolution2DTransposeBias", "DEQUANTIZE", "LiteRtMaxUnpooling2D"),
+    *("MaxPoolingWithArgmax2D", "MaxUnpooling2D", "QUANTIZE"),
+}
+"""Those that LiteRT does not run by itself, or that no case has alone."""
+checked: set[str] = set()
+
+
+def batched(case: Case) -> tuple[bytes, Arrays] | None:
+    """The case's model and inputs with two rows or more, or None if it cannot have them."""
+    sketch, outputs = case.sketch()
+    feeds = sketch.feeds
+    if not feeds or any(array.ndim == 0 for array in feeds):
+        return None
+    sizes = {len(array) for array in feeds}
+    if len(sizes) > 1 or sizes == {0}:
+        return None
+    if sizes == {1}:
+        feeds = [np.concatenate([array, array[..., ::-1], array]) for array in feeds]
+    return sketch.build(outputs), feeds
+
+
+def results(interpreter: Any, feeds: Arrays) -> Arrays:
+    return [array.copy() for array in run(interpreter, feeds)]
+
+
+def assert_same(found: NDArray[Any], expected: NDArray[Any], case: str) -> None:
+    """The same but for rounding: LiteRT's kernels compute the last elements of a loop otherwise."""
+    if found.dtype.kind == "f":
+        np.testing.assert_allclose(found, expected, 1e-5, 1e-6, err_msg=case)
+    else:
+        np.testing.assert_array_equal(found, expected, case)
+
+
+@pytest.mark.parametrize("op", sorted({case.op for case in CASES}))
+def test_rows_that_are_called_independent_are(op: str) -> None:
+    for case in (each for each in CASES if each.op == op):
+        found = batched(case)
+        if found is None:
+            continue
+        content, feeds = found
+        graph = read_model(content)
+        rows = len(feeds[0])
+        shapes = {i: array.shape for i, array in zip(graph.inputs, feeds, strict=True)}
+        if not rows_are_independent(Lowerings(graph, LIMITS), shapes):
+            continue
+        try:
+            interpreter = litert_interpreter(content)
+        except (RuntimeError, ValueError):  # of ops that LiteRT lacks
+            continue
+        for index, array in zip(graph.inputs, feeds, strict=True):
+            interpreter.resize_tensor_input(index, array.shape)
+        interpreter.allocate_tensors()
+        checked.update(node.op for node in graph.nodes)
+        expected = results(interpreter, feeds)
+        rolled = results(interpreter, [np.roll(array, 1, 0) for array in feeds])
+        changed = results(interpreter, [np.concatenate([a[-1:], a[1:]]) for a in feeds])
+        for before, after, without in zip(expected, rolled, changed, strict=True):
+            assert len(before) == rows, case.id
+            assert_same(after, np.roll(before, 1, 0), case.id)
+            assert_same(without[1:], before[1:], case.id)
+
+
+def test_every_op_that_is_known_was_checked() -> None:
+    assert {*NAMES} <= supported_ops().keys()
+    if len(checked) > 10:  # else the tests before this one ran elsewhere
+        assert {*NAMES} - checked == UNCHECKED
