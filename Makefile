@@ -101,7 +101,7 @@ docs: export NO_MKDOCS_2_WARNING = 1
 docs: .venv/.with-docs
 	$(bin)/python tools/op-table
 	$(bin)/python tools/gpu-lab/measure --page
-	$(bin)/mkdocs build --quiet
+	$(bin)/mkdocs build --strict
 
 # build/ keeps files that are gone from the checkout, and setuptools would ship them.
 wheel: .venv/.with-test

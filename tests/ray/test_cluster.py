@@ -12,6 +12,8 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import gles_delegate as gd
+from tests.support.chained import chained, expected_of, row_of
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import ModelBuilder
 
@@ -211,6 +214,29 @@ def test_a_service() -> None:
             found, answer = request(path, body, kind)
             assert (found, message in answer["error"]) == (status, True), answer
         assert request("/b", b"{}", method="PUT")[0] == 405
+    finally:
+        serve.shutdown()
+
+
+def test_users_of_a_service_get_the_results_of_their_own_rows() -> None:
+    serve = pytest.importorskip("ray.serve")
+    serve.start(http_options={"port": 8123})
+    try:
+        for kind in ("sum", "LSTM", "states", "variables"):
+            serve.run(
+                on_ray.deployment(chained(kind), wait=0.2, num_cpus=0.2),
+                name=kind,
+                route_prefix=f"/{kind}",
+            )
+            (name,) = request(f"/{kind}")[1]["inputs"]
+            rows = [row_of(kind, number) for number in range(24)]
+            bodies = [json.dumps({name: row.tolist()}).encode() for row in rows]
+            with ThreadPoolExecutor(8) as users:
+                answers = list(users.map(partial(request, f"/{kind}"), bodies))
+            for row, (status, answer) in zip(rows, answers, strict=True):
+                assert status == 200, answer
+                (found,) = answer.values()
+                np.testing.assert_allclose(found, expected_of(kind, row), rtol=0, atol=1e-5)
     finally:
         serve.shutdown()
 

@@ -1,0 +1,195 @@
+"""Requests over HTTP to the rows of a model, and its results to answers."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+
+from gles_delegate.batch.predictor import FORMATS, Batch, Predictor
+from gles_delegate.errors import DelegateError
+from gles_delegate.model.graph import Array
+
+Compute = Callable[[Batch], Awaitable[Batch]]
+
+
+class Handler:
+    """Answers requests with the results of a model; see `gles_delegate.ray.deployment`.
+
+    Args:
+        most_bytes: Of a request's body.
+        most_pixels: Of a picture, which are counted before it is decoded.
+    """
+
+    def __init__(self, predictor: Predictor, most_bytes: int, most_pixels: int) -> None:
+        self._predictor = predictor
+        self._most_bytes, self._most_pixels = most_bytes, most_pixels
+
+    async def answer(self, request: Any, compute: Compute) -> Any:
+        """The answer to a request of starlette's.
+
+        Args:
+            compute: Gives the results of one row, [1, ...] of each input, without that axis.
+        """
+        from starlette.responses import JSONResponse
+
+        if request.method == "GET":
+            return JSONResponse(self._outline())
+        try:
+            if request.method != "POST":
+                raise _Refused(405, f"expected GET or POST, found {request.method}")
+            kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+            body = await self._body(request)
+            results = await compute(await asyncio.to_thread(self._row, kind, body))
+        except _Refused as error:
+            return JSONResponse({"error": str(error)}, error.status)
+        except DelegateError as error:
+            return JSONResponse({"error": str(error)}, 500)
+        return JSONResponse({name: _plain(array) for name, array in results.items()})
+
+    async def _body(self, request: Any) -> bytes:
+        """Raises _Refused as soon as there is too much of it."""
+        from starlette.requests import ClientDisconnect
+
+        told = request.headers.get("content-length", "")
+        parts, size = [], int(told) if told.isdecimal() else 0
+        try:
+            if size <= self._most_bytes:
+                size = 0
+                async for part in request.stream():
+                    size += len(part)
+                    if size > self._most_bytes:
+                        break
+                    parts.append(part)
+        except ClientDisconnect as error:
+            raise _Refused(400, "expected a body, found that the connection ended") from error
+        if size > self._most_bytes:
+            raise _Refused(413, f"expected a body of at most {self._most_bytes} bytes")
+        return b"".join(parts)
+
+    def _row(self, kind: str, body: bytes) -> Batch:
+        """The inputs of a request's one row.
+
+        Raises:
+            _Refused: There is none.
+        """
+        names = sorted(self._predictor.inputs)
+        if kind.startswith("image/"):
+            if len(names) != 1:
+                raise _Refused(415, f"expected JSON with the inputs {names}, found a picture")
+            self._check_picture(body)
+            batch: dict[str, Any] = {"image": [body]}
+        elif kind == "application/json":
+            given = _parsed(body)
+            if not isinstance(given, dict):
+                raise _Refused(400, f"expected an object with the inputs {names}")
+            unknown = sorted(given.keys() - names)
+            if unknown:
+                found = [name[:80] for name in unknown[:5]]
+                raise _Refused(400, f"expected the inputs {names}, found {found} as well")
+            batch = {
+                name: [_typed(name, value, self._predictor.inputs[name]["dtype"])]
+                for name, value in given.items()
+            }
+        else:
+            raise _Refused(415, f"expected image/... or application/json, found {kind[:80]!r}")
+        try:
+            feeds = self._predictor.prepare(batch)
+        except ValueError as error:
+            raise _Refused(400, str(error)) from error
+        for name, array in feeds.items():
+            wanted, shape = list(self._predictor.row_shape(name)), list(array.shape[1:])
+            if shape != wanted:
+                raise _Refused(
+                    400, f"expected the shape {wanted} of the input {name!r}, found {shape}"
+                )
+        return feeds
+
+    def _check_picture(self, body: bytes) -> None:
+        """Raises _Refused if a picture has too many pixels, which its first bytes say."""
+        try:
+            with Image.open(io.BytesIO(body), formats=FORMATS) as picture:
+                fits = picture.width * picture.height <= self._most_pixels
+        except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+            fits = False
+        except UnidentifiedImageError as error:  # which names the address of an object
+            raise _Refused(400, "expected a picture, found bytes of another kind") from error
+        except Exception as error:  # decoders raise anything
+            raise _Refused(400, f"expected a picture, found a damaged one: {error}") from error
+        if not fits:
+            raise _Refused(413, f"expected a picture of at most {self._most_pixels} pixels")
+
+    def _outline(self) -> dict[str, Any]:
+        """Names, types and shapes of a row's inputs and outputs."""
+        inputs, outputs = self._predictor.inputs, self._predictor.outputs
+        rows = {name: self._predictor.row_shape(name) for name in inputs}
+        whole = any(len(rows[name]) == len(d["shape"]) for name, d in inputs.items())
+        results = {name: d["shape"].tolist()[not whole :] for name, d in outputs.items()}
+        return {
+            "inputs": _described(inputs, rows),
+            "outputs": _described(outputs, results),
+        }
+
+
+class _Refused(Exception):
+    """A request that cannot be answered, and the status that says so."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def _parsed(body: bytes) -> Any:
+    """Raises _Refused if it is no JSON."""
+
+    def refuse(word: str) -> Any:
+        raise ValueError(f"{word}, which is no number of JSON's")
+
+    try:
+        return json.loads(body, parse_constant=refuse)
+    except ValueError as error:
+        raise _Refused(400, f"expected JSON, found what is none: {error}") from error
+    except RecursionError as error:
+        raise _Refused(
+            400, "expected JSON of arrays in an object, found it nested deeper"
+        ) from error
+
+
+def _typed(name: str, value: Any, dtype: Any) -> Array:
+    """A value of JSON as an array of a type that holds it."""
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind not in "biuf":
+            raise ValueError(f"elements of {array.dtype}")
+        with np.errstate(all="ignore"):
+            typed = array.astype(dtype)
+        holds = np.isfinite(typed) if typed.dtype.kind == "f" else typed == array
+        if not holds.all():
+            raise ValueError("numbers out of its range")
+        return typed
+    except (ValueError, OverflowError, RecursionError) as error:
+        what = f"numbers of {np.dtype(dtype).name} for the input {name!r}"
+        raise _Refused(400, f"expected {what}, found {error}") from error
+
+
+def _described(
+    details: Mapping[str, Mapping[str, Any]], shapes: Mapping[str, Any]
+) -> dict[str, Any]:
+    return {
+        name: {"dtype": np.dtype(d["dtype"]).name, "shape": list(shapes[name])}
+        for name, d in details.items()
+    }
+
+
+def _plain(array: Array) -> Any:
+    """A result as JSON, which has no NaN and infinity."""
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        finite = array.astype(object)
+        finite[~np.isfinite(array)] = None
+        return finite.tolist()
+    return array.tolist()

@@ -1,0 +1,206 @@
+"""Requests to a model over HTTP, without a server."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import struct
+import threading
+import zlib
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from gles_delegate.batch import Predictor
+from gles_delegate.batch.http import Handler
+from tests.support.http import JSON, Asked, ask
+from tests.support.tflite_builder import ModelBuilder
+
+pytest.importorskip("starlette")
+pytestmark = pytest.mark.usefixtures("gl")
+
+MOST_BYTES, MOST_PIXELS = 1 << 20, 1 << 20
+
+
+def two_inputs() -> bytes:
+    b = ModelBuilder()
+    x, z = b.input((1, 2), name="x"), b.input((1, 2), name="z")
+    return b.build([b.op("ADD", [x, z], [b.tensor((1, 2), name="y")])])
+
+
+def means() -> bytes:
+    """The mean colour of pictures."""
+    b = ModelBuilder()
+    x = b.input((1, 4, 4, 3), name="picture")
+    y = b.tensor((1, 3), name="colour")
+    b.op("MEAN", [x, b.constant(np.int32([1, 2]))], [y])
+    return b.build([y])
+
+
+@pytest.fixture(scope="module")
+def sums() -> Iterator[Handler]:
+    predictor = Predictor(two_inputs())
+    yield Handler(predictor, MOST_BYTES, MOST_PIXELS)
+    predictor.close()
+
+
+@pytest.fixture(scope="module")
+def colours() -> Iterator[Handler]:
+    predictor = Predictor(means())
+    yield Handler(predictor, MOST_BYTES, MOST_PIXELS)
+    predictor.close()
+
+
+def png(width: int, height: int) -> bytes:
+    """A red picture; its file is small, however large it is."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return (
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        )
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    compressor = zlib.compressobj(9)
+    rows = [compressor.compress(b"\0" + b"\xff\0\0" * width) for _ in range(height)]
+    body = b"".join([*rows, compressor.flush()])
+    parts = chunk(b"IHDR", header), chunk(b"IDAT", body), chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+
+
+def test_answers(sums: Handler, colours: Handler) -> None:
+    assert ask(sums, b'{"x": [1, 2], "z": [10, 20]}') == (200, {"y": [11, 22]})
+    assert ask(sums, method="GET")[1]["inputs"] == {
+        name: {"dtype": "float32", "shape": [2]} for name in ("x", "z")
+    }
+    status, answer = ask(colours, png(9, 7), "image/png")
+    assert status == 200
+    np.testing.assert_allclose(answer["colour"], [1, 0, 0], atol=1e-6)
+
+
+DEEP = b'{"x": ' + b"[" * 200_000 + b"]" * 200_000 + b', "z": [1, 2]}'
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "status", "message"),
+    [
+        (b"text", "text/plain", 415, "image/... or application/json"),
+        (b"text", "", 415, "image/... or application/json"),
+        (b"text", "image/png", 415, "found a picture"),
+        (b"", JSON, 400, "expected JSON"),
+        (b"{", JSON, 400, "expected JSON"),
+        (b"\xff\xfe{", JSON, 400, "expected JSON"),
+        (b"[1]", JSON, 400, "expected an object"),
+        (DEEP, JSON, 400, "nested deeper"),
+        (DEEP[:100_000], JSON, 400, "nested deeper"),
+        (b'{"x": ' + b"[" * 500 + b"]" * 500 + b', "z": [1, 2]}', JSON, 400, "numbers of float32"),
+        (b'{"x": [1, 2]}', JSON, 400, "inputs ['x', 'z'], found ['x']"),
+        (b'{"x": [1], "z": [1, 2]}', JSON, 400, "the shape [2] of"),
+        (b'{"x": [[1, 2]], "z": [1, 2]}', JSON, 400, "found float32 [1, 2]"),
+        (b'{"x": [1, [2]], "z": [1, 2]}', JSON, 400, "numbers of float32"),
+        (b'{"x": ["a", "b"], "z": [1, 2]}', JSON, 400, "numbers of float32"),
+        (b'{"x": [null, 1], "z": [1, 2]}', JSON, 400, "numbers of float32"),
+        (b'{"x": {"y": 1}, "z": [1, 2]}', JSON, 400, "numbers of float32"),
+        (b'{"x": [NaN, 1], "z": [1, 2]}', JSON, 400, "NaN, which is no number"),
+        (b'{"x": [1e999, 1], "z": [1, 2]}', JSON, 400, "numbers out of its range"),
+        (b'{"x": [1e39, 1], "z": [1, 2]}', JSON, 400, "numbers out of its range"),
+        (b'{"x": [1%s, 1], "z": [1, 2]}' % (b"0" * 5000), JSON, 400, "expected JSON"),
+        (b'{"x": [1%s, 1], "z": [1, 2]}' % (b"0" * 400), JSON, 400, "numbers of float32"),
+        (b'{"x": [1, 2], "z": [1, 2], "w": 1}', JSON, 400, "found ['w'] as well"),
+        (b" " * (MOST_BYTES + 1), JSON, 413, "a body of at most 1048576 bytes"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_is_wrong_is_said(
+    body: bytes, kind: str, status: int, message: str, sums: Handler
+) -> None:
+    found, answer = ask(sums, body, kind)
+    assert (found, message in answer["error"]) == (status, True), answer
+    assert len(answer["error"]) < 500
+    assert " at 0x" not in answer["error"]
+
+
+def truncated(suffix: str) -> bytes:
+    file = io.BytesIO()
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 60, 3)).astype(np.uint8)
+    Image.fromarray(pixels).save(file, suffix)
+    return file.getvalue()[: len(file.getvalue()) * 2 // 3]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "message"),
+    [
+        (b"text", 400, "found bytes of another kind"),
+        (b"", 400, "found bytes of another kind"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n", 400, "another kind"),
+        (truncated("png"), 400, "expected a picture"),
+        (truncated("jpeg"), 400, "expected a picture"),
+        (truncated("webp"), 400, "expected a picture"),
+        (truncated("tiff"), 400, "expected a picture"),
+        (truncated("gif"), 400, "expected a picture"),
+        (png(1200, 1000), 413, "a picture of at most 1048576 pixels"),
+        (png(13_000, 10), 200, ""),
+        (png(13_000, 13_000)[:300], 413, "a picture of at most 1048576 pixels"),
+        (b"\xff" * (MOST_BYTES + 1), 413, "a body of at most 1048576 bytes"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_is_no_picture_is_said(
+    body: bytes, status: int, message: str, colours: Handler
+) -> None:
+    found, answer = ask(colours, body, "image/png")
+    assert (found, message in answer.get("error", "")) == (status, True), answer
+    assert " at 0x" not in str(answer)
+
+
+def test_a_body_is_not_read_beyond_the_limit(sums: Handler) -> None:
+    read: list[int] = []
+
+    async def endless() -> AsyncIterator[bytes]:
+        while True:
+            read.append(1 << 18)
+            yield bytes(1 << 18)
+
+    assert ask(sums, endless())[0] == 413
+    assert sum(read) <= MOST_BYTES + (1 << 19)
+    read.clear()
+    assert ask(sums, endless(), length=1 << 40)[0] == 413
+    assert not read
+
+
+def test_a_connection_that_ends_is_no_fault(sums: Handler) -> None:
+    async def begun() -> AsyncIterator[bytes]:
+        yield b'{"x": '
+
+    status, answer = ask(sums, begun(), ends=False)
+    assert (status, "the connection ended" in answer["error"]) == (400, True)
+
+
+def test_pictures_are_decoded_beside_the_event_loop(
+    colours: Handler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = []
+    prepare = Predictor.prepare
+
+    def noted(self: Predictor, batch: Any) -> Any:
+        threads.append(threading.current_thread())
+        return prepare(self, batch)
+
+    monkeypatch.setattr(Predictor, "prepare", noted)
+    assert ask(colours, png(9, 7), "image/png")[0] == 200
+    assert threads
+    assert threading.main_thread() not in threads
+
+
+def test_an_error_of_the_driver_is_an_answer(sums: Handler) -> None:
+    import gles_delegate as gd
+
+    async def lost(row: Any) -> Any:
+        raise gd.ContextLostError("the driver reset the context")
+
+    body = json.dumps({"x": [1, 2], "z": [1, 2]}).encode()
+    status, answer = asyncio.run(Asked(sums, lost).answer(body))
+    assert (status, answer) == (500, {"error": "the driver reset the context"})
