@@ -239,7 +239,10 @@ class Predictor:
         transform = picture_transform(
             (1, *inner), dtype.name, self._known[name], self._mean, self._std
         )
-        return np.concatenate([as_tensor(_picture(row), one, transform) for row in rows])
+        try:
+            return np.concatenate([as_tensor(_picture(row), one, transform) for row in rows])
+        except OSError as error:  # of pictures with numbers of no known range
+            raise ValueError(str(error)) from error
 
     def _results(self, feeds: Mapping[str, Array], rows: int) -> Batch:
         """The outputs [rows, ...] of inputs [rows, ...]."""

@@ -16,6 +16,8 @@ from tests.attack.environments import run_environments
 from tests.attack.faults import cases, run_fault
 from tests.attack.graphs import drawn
 from tests.attack.mutation import damaged
+from tests.attack.requests import run_requests
+from tests.attack.results import run_results
 from tests.attack.soak import SOAKS, run_soak
 from tests.attack.sources import run_source
 from tests.attack.trial import Trial
@@ -70,5 +72,7 @@ PARTS = {
     "environments": Part("LiteRT 2 in threads", partial(_alone, run_environments, 60), 0.05),
     "vision": Part("hard values for vision", partial(_alone, run_decoders, 60), 0.1),
     "sources": Part("videos, pictures, cameras", partial(_alone, run_source, 60), 0.1),
+    "results": Part("tables of results", partial(_alone, run_results, 60), 0.05),
+    "requests": Part("requests over HTTP", partial(_alone, run_requests, 60), 0.05),
     "soak": Part("soaks", partial(_alone, run_soak, 600), 0.1, lambda: len(SOAKS)),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from tests.attack.__main__ import main
 from tests.attack.compare import Finding, compare, verdict
 from tests.attack.graphs import ALLOWED
 from tests.attack.parts import PARTS
+from tests.attack.requests import run_requests
+from tests.attack.results import run_results
 from tests.attack.trial import Trial
 from tests.attack.workers import Outcome
 from tests.support.oracle import complete
@@ -65,6 +68,24 @@ def test_cancelled_and_failing_runs() -> None:
 
 def test_litert_2_in_threads() -> None:
     attacked("environments", 8)
+
+
+def test_tables_of_results() -> None:
+    pytest.importorskip("pyarrow")
+    attacked("results", 60)
+
+
+def test_requests_over_http() -> None:
+    pytest.importorskip("starlette")
+    attacked("requests", 150)
+
+
+def test_what_is_wrong_with_tables_and_requests_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("starlette")
+    monkeypatch.setattr("gles_delegate.batch.results._lock", lambda *_: None)
+    assert any("two runs" in run_results(b"", seed).text for seed in range(1, 60, 2))
+    monkeypatch.setattr("gles_delegate.batch.http._parsed", json.loads)
+    assert any("RecursionError" in run_requests(b"", seed).text for seed in range(60))
 
 
 @pytest.mark.parametrize("path", sorted(KEPT.glob("*.tflite")), ids=lambda path: path.stem)

@@ -130,6 +130,12 @@ def truncated(suffix: str) -> bytes:
     return file.getvalue()[: len(file.getvalue()) * 2 // 3]
 
 
+def floats() -> bytes:
+    file = io.BytesIO()
+    Image.new("F", (4, 4)).save(file, "tiff")
+    return file.getvalue()
+
+
 @pytest.mark.parametrize(
     ("body", "status", "message"),
     [
@@ -141,6 +147,7 @@ def truncated(suffix: str) -> bytes:
         (truncated("webp"), 400, "expected a picture"),
         (truncated("tiff"), 400, "expected a picture"),
         (truncated("gif"), 400, "expected a picture"),
+        (floats(), 400, "expected a picture of 8 or 16 bits a channel, found floats"),
         (png(1200, 1000), 413, "a picture of at most 1048576 pixels"),
         (png(13_000, 10), 200, ""),
         (png(13_000, 13_000)[:300], 413, "a picture of at most 1048576 pixels"),

@@ -1,0 +1,253 @@
+"""Results of pictures: what several runs, kills, full disks and damage make of them.
+
+Each case is a life of a folder or a file: runs that add rows, end early or are killed in the
+middle, beside files of others and other runs. Afterwards no row may be lost that was written,
+doubled or changed, no file of others touched, and every error must be the package's.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import random
+import resource
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gles_delegate.batch.results import Column, Results, Row, digest, open_results
+from gles_delegate.errors import DelegateError
+from tests.attack.workers import Outcome
+
+COLUMNS = {"scores": Column("float32", 2)}
+MODEL = "model 0123"
+FOREIGN = {
+    "theirs.parquet": b"PAR1 half a file",
+    "notes.txt": b"keep",
+    ".hidden.tmp": b"",
+    "t.csv": b"a,b\n",
+}
+
+
+def run_results(_: bytes, seed: int) -> Outcome:
+    """A life of a folder or, of odd seeds, of a CSV file."""
+    choose = random.Random(seed)
+    with tempfile.TemporaryDirectory() as name:
+        output = Path(name, "results.csv" if seed % 2 else "results")
+        life = _Life(output, choose)
+        steps = [choose.choice(STEPS) for _ in range(choose.randint(2, 8))]
+        done: list[str] = []
+        try:
+            for step in steps:
+                done.append(step.__name__.strip("_"))
+                step(life)
+                life.check()
+        except Exception as error:
+            return Outcome("foreign error", text=f"{', '.join(done)}: {error!r:.500}")
+    return Outcome("result")
+
+
+class _Life:
+    """What a folder should hold.
+
+    Attributes:
+        rows: The digest of the picture and the error of each path that is written.
+        damaged: Whether it was changed by others since, so that only its errors count.
+    """
+
+    def __init__(self, output: Path, choose: random.Random) -> None:
+        self.output, self.choose = output, choose
+        self.rows: dict[str, tuple[str, str | None]] = {}
+        self.damaged = False
+        self.folder = output.parent if output.suffix else output
+        self.folder.mkdir(exist_ok=True)
+        for name, content in FOREIGN.items():
+            (self.folder / name).write_bytes(content)
+
+    def some(self) -> list[Row]:
+        """Rows that are not there yet."""
+        return [
+            _row(f"/p/{self.choose.getrandbits(32)}", self.choose.getrandbits(8))
+            for _ in range(self.choose.randint(1, 5))
+        ]
+
+    @contextmanager
+    def opened(self) -> Iterator[Results]:
+        results = open_results(self.output, MODEL, COLUMNS)
+        try:
+            yield results
+        finally:
+            results.close()
+
+    def add(self, results: Results, rows: list[Row]) -> None:
+        results.add(rows)
+        results.flush()
+        self.rows |= {row["path"]: (row["picture"], row["error"]) for row in rows}
+
+    def check(self) -> None:
+        """The rows are there, once, as a reader finds them; others' files are as they were."""
+        for name, content in FOREIGN.items():
+            assert (self.folder / name).read_bytes() == content, f"{name} was touched"
+        if self.damaged:
+            with suppress(DelegateError), self.opened():
+                pass
+            return
+        with self.opened() as results:
+            assert results.rows == self.rows, "other rows"
+        found = _table(self.output)
+        assert sorted(each["path"] for each in found) == sorted(self.rows), "other paths"
+        for each in found:
+            seed = _seed_of(each["path"], each["picture"])
+            assert np.float32(each["scores"]).tolist() == _scores(seed).tolist(), "other scores"
+
+
+def _row(path: str, seed: int) -> Row:
+    about = {"path": path, "picture": digest(path, str(seed)), "error": None}
+    return {**about, "scores": _scores(seed)}
+
+
+def _scores(seed: int) -> Any:
+    return np.random.default_rng(seed).standard_normal(2).astype(np.float32)
+
+
+def _seed_of(path: str, picture: str) -> int:
+    return next(seed for seed in range(256) if digest(path, str(seed)) == picture)
+
+
+def _table(output: Path) -> list[dict[str, Any]]:
+    if output.suffix:
+        with output.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        return [{**row, "scores": [float(row["scores_0"]), float(row["scores_1"])]} for row in rows]
+    import pyarrow.parquet as pq
+
+    files = sorted(output.glob("results-*.parquet"))
+    return [row for file in files for row in pq.read_table(file).to_pylist()]
+
+
+def _run(life: _Life) -> None:
+    with suppress(DelegateError) if life.damaged else _nothing(), life.opened() as results:
+        life.add(results, life.some())
+
+
+def _run_again(life: _Life) -> None:
+    """Some pictures have changed."""
+    with suppress(DelegateError) if life.damaged else _nothing(), life.opened() as results:
+        paths = [path for path in life.rows if life.choose.random() < 0.5]
+        results.forget({*paths, "/never/seen"})
+        for path in paths:
+            del life.rows[path]
+        if paths:
+            life.add(results, [_row(path, life.choose.getrandbits(8)) for path in paths])
+
+
+def _two_runs(life: _Life) -> None:
+    with suppress(DelegateError) if life.damaged else _nothing(), life.opened() as results:
+        try:
+            open_results(life.output, MODEL, COLUMNS).close()
+        except DelegateError:
+            life.add(results, life.some())
+        else:
+            raise AssertionError("two runs write at once")
+
+
+def _other_model(life: _Life) -> None:
+    with suppress(DelegateError):
+        open_results(life.output, "model 4567", COLUMNS).close()
+        assert not life.rows or life.damaged, "another model's results were taken"
+        if life.output.suffix and not life.damaged:
+            life.output.unlink()  # it is of that model now
+            life.rows.clear()
+
+
+def _killed(life: _Life) -> None:
+    """A process writes rows, and ends as it writes, names or removes a file."""
+    rows, kills = [life.some() for _ in range(3)], life.choose.randint(0, 12)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        with suppress(BaseException):
+            _die_after(kills)
+            results = open_results(life.output, MODEL, COLUMNS)
+            for i, some in enumerate(rows):
+                results.add(some)
+                results.flush()
+                os.write(writer, bytes([i]))
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        written = len(pipe.read())
+    os.waitpid(child, 0)
+    if life.damaged:
+        return
+    sure = [row for some in rows[:written] for row in some]
+    life.rows |= {row["path"]: (row["picture"], row["error"]) for row in sure}
+    maybe = {row["path"]: (row["picture"], None) for some in rows[written:] for row in some}
+    with life.opened() as results:  # what was being written may be there, in part or as a whole
+        life.rows |= {path: maybe[path] for path in results.rows if path in maybe}
+
+
+def _die_after(calls: int) -> None:
+    """End this process, as a signal would, after so many calls that write, name or remove files."""
+    left = [calls]
+
+    def mortal(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            if not left[0]:
+                os._exit(1)
+            left[0] -= 1
+            return function(*arguments, **named)
+
+        return call
+
+    for name in ("replace", "fsync", "unlink"):
+        setattr(os, name, mortal(getattr(os, name)))
+
+
+def _full_disk(life: _Life) -> None:
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    size = life.output.stat().st_size if life.output.is_file() else 0
+    room = size + life.choose.randint(0, 3000)
+    rows = life.some()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, limit[1]))
+    said = ""
+    try:
+        with life.opened() as results:
+            life.add(results, rows)
+    except DelegateError as error:
+        said = str(error)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert not said or life.damaged or "cannot write the results" in said, said
+
+
+def _damage(life: _Life) -> None:
+    """Bytes change, or the end is cut off."""
+    files = [life.output] if life.output.suffix else [*life.output.glob("results-*.parquet")]
+    files = [file for file in files if file.is_file() and file.stat().st_size]
+    if not files:
+        return
+    life.damaged = True
+    file = life.choose.choice(files)
+    data = bytearray(file.read_bytes())
+    if life.choose.random() < 0.3:
+        del data[life.choose.randrange(len(data)) :]
+    else:
+        for _ in range(life.choose.randint(1, 4)):
+            data[life.choose.randrange(len(data))] ^= 1 << life.choose.randrange(8)
+    file.write_bytes(data)
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield
+
+
+STEPS: tuple[Callable[[_Life], None], ...] = (
+    *(_run, _run, _run_again, _run_again, _two_runs, _other_model, _killed, _killed, _full_disk),
+    _damage,
+)
