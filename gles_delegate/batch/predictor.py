@@ -64,7 +64,8 @@ class Predictor:
         top: Instead of the only output, give the so many likeliest classes, as columns "labels" and
             "scores".
         labels: Names of classes; None: those in the model's metadata.
-        mean, std: See `ImageTransform`; they take precedence over the metadata.
+        mean: See `ImageTransform`; it takes precedence over the metadata.
+        std: Likewise.
         options: See `GpuDelegateOptions`. Without a `serialization_dir`, programs are kept in a
             folder for temporary files.
 

@@ -189,7 +189,7 @@ class ParquetFolder:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        with _naming(self._folder, "read"):
+        with _naming(self._folder, reads=True):
             data = file.read_bytes()
         damaged = DelegateError(
             f"the results {file} are not as they were written: move the file away, and the same "
@@ -229,7 +229,7 @@ class ParquetFolder:
 
         kept = [path not in without for path in self._files.pop(file)]
         if any(kept):
-            with _naming(self._folder, "read"):
+            with _naming(self._folder, reads=True):
                 table = pq.ParquetFile(io.BytesIO(file.read_bytes())).read()
             self._write(table.filter(pa.array(kept)))
         with _naming(self._folder):
@@ -429,13 +429,15 @@ def _of_another(output: Path, found: str, expected: str) -> str:
 
 
 @contextmanager
-def _naming(output: Path, verb: str = "write") -> Iterator[None]:
+def _naming(output: Path, reads: bool = False) -> Iterator[None]:
     """Make the errors of the system a sentence."""
     try:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        raise DelegateError(f"cannot {verb} the results {output}: {reason}") from error
+        if reads:
+            raise DelegateError(f"cannot read the results {output}: {reason}") from error
+        raise DelegateError(f"cannot write the results {output}: {reason}") from error
 
 
 def _lock(file: IO[bytes], output: Path) -> None:

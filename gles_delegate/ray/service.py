@@ -38,7 +38,9 @@ def deployment(
     Args:
         batch_size: The most rows that are computed together.
         wait: The seconds for which a row waits for others.
-        replicas, num_cpus, num_gpus: How many actors Ray has, and what each of them gets.
+        replicas: How many actors Ray has.
+        num_cpus: The processors that each of them gets.
+        num_gpus: The GPUs, likewise.
         max_body: The most bytes of a request.
         max_pixels: The most pixels of a picture; a larger one is not decoded.
         **arguments: See `Predictor`.

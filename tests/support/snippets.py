@@ -268,12 +268,27 @@ def _(names: Names) -> None:
 
 @before("docs/ray.md", "import ray")
 def _(names: Names) -> None:
+    save_pictures()
+    names["checks"] = [check_parquet]
+
+
+def save_pictures() -> None:
     from PIL import Image
 
     Path("pictures").mkdir()
     for i in range(3):
         Image.fromarray(picture(320, 200)[..., :3]).save(f"pictures/{i}.jpg")
-    names["checks"] = [check_parquet]
+
+
+@before("docs/ray.md", "from pathlib import Path")
+def _(names: Names) -> None:
+    save_pictures()
+    names["checks"] = [lambda: check_classes_of(names["results"])]
+
+
+def check_classes_of(results: Any) -> None:
+    assert results["labels"].shape == (3, 5)
+    assert (np.diff(results["scores"]) <= 0).all()
 
 
 def check_parquet() -> None:
