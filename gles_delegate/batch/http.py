@@ -85,16 +85,16 @@ class Handler:
             self._check_picture(body)
             batch: dict[str, Any] = {"image": [body]}
         elif kind == "application/json":
-            given = _parsed(body)
-            if not isinstance(given, dict):
+            values = _parsed(body)
+            if not isinstance(values, dict):
                 raise _Refused(400, f"expected an object with the inputs {names}")
-            unknown = sorted(given.keys() - names)
+            unknown = sorted(values.keys() - names)
             if unknown:
-                found = [name[:80] for name in unknown[:5]]
-                raise _Refused(400, f"expected the inputs {names}, found {found} as well")
+                some = [name[:80] for name in unknown[:5]]
+                raise _Refused(400, f"expected the inputs {names}, found {some} as well")
             batch = {
                 name: [_typed(name, value, self._predictor.inputs[name]["dtype"])]
-                for name, value in given.items()
+                for name, value in values.items()
             }
         else:
             raise _Refused(415, f"expected image/... or application/json, found {kind[:80]!r}")

@@ -231,10 +231,10 @@ class Predictor:
         if plain and not stretches and len(kinds) == 1:
             return np.stack(rows)
         if not is_picture:
-            found = sorted({_described(row) for row in rows})
+            others = sorted({_described(row) for row in rows})
             raise ValueError(
                 f"expected rows of {dtype.name} {list(inner)} for the input {name!r}, found "
-                f"{' and '.join(found)}"
+                f"{' and '.join(others)}"
             )
         one = {**details, "shape": (1, *inner)}
         transform = picture_transform(

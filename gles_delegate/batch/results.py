@@ -77,12 +77,12 @@ def column_name(output: str) -> str:
 
 def digest(*contents: bytes | memoryview | str) -> str:
     """32 hexadecimal digits for contents, each with its length."""
-    found = blake2b(digest_size=16)
+    hashed = blake2b(digest_size=16)
     for content in contents:
         data = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
-        found.update(len(data).to_bytes(8, "little"))
-        found.update(data)
-    return found.hexdigest()
+        hashed.update(len(data).to_bytes(8, "little"))
+        hashed.update(data)
+    return hashed.hexdigest()
 
 
 class Results(Protocol):
@@ -199,11 +199,11 @@ class ParquetFolder:
             raise damaged
         try:
             table = pq.ParquetFile(io.BytesIO(data))
-            found = (table.schema_arrow.metadata or {}).get(self.KEY)
-            if found is None:
+            model = (table.schema_arrow.metadata or {}).get(self.KEY)
+            if model is None:
                 return set()  # of another program
-            if found.decode() != self._model:
-                raise DelegateError(_of_another(self._folder, found.decode(), self._model))
+            if model.decode() != self._model:
+                raise DelegateError(_of_another(self._folder, model.decode(), self._model))
             columns = [table.read(ABOUT)[name].to_pylist() for name in ABOUT]
         except (pa.ArrowException, OSError, ValueError, KeyError) as error:
             raise damaged from error
@@ -311,19 +311,19 @@ class CsvFile:
         *lines, _ = data.split(b"\n")  # what is behind the last one was cut off
         try:
             texts = [line.decode("utf-8") for line in lines]
-            found = [next(csv.reader([text], strict=True), []) for text in texts]
+            rows = [next(csv.reader([text], strict=True), []) for text in texts]
         except (csv.Error, UnicodeDecodeError) as error:
             raise self._damaged(str(error)) from error
-        if not found and _line(self._header).startswith(data):
+        if not rows and _line(self._header).startswith(data):
             return
-        if not found or found[0][-2:] != ["picture", "row"] or found[0][:2] != ["path", "error"]:
+        if not rows or (*rows[0][:2], *rows[0][-2:]) != ("path", "error", "picture", "row"):
             raise DelegateError(f"{self._file} is no file of results: give another --output")
-        if found[0] != self._header:
+        if rows[0] != self._header:
             few = ", ".join(self._header[:8])
             raise DelegateError(
                 _of_another(self._file, "other columns", f"a table with {few}, ...")
             )
-        for number, cells in enumerate(found[1:], 2):
+        for number, cells in enumerate(rows[1:], 2):
             if len(cells) != len(self._header) or cells[-1] != self._check(cells[:-1]):
                 raise self._damaged(f"row {number}")
             self.rows[cells[0]] = cells[-2], cells[1] or None

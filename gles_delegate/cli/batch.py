@@ -119,10 +119,10 @@ def _check(graph: Graph, mean: float | None, std: float | None) -> Mapping[str, 
 def _name(file: ModelFile, graph: Graph, arguments: Mapping[str, Any]) -> str:
     """What the results depend on beside the pictures, for those who read an error."""
     model = digest(file.content, *graph.weights)[:16]
-    given = {name: value for name, value in arguments.items() if value is not None}
-    if "labels" in given:
-        given["labels"] = digest(*given["labels"])[:16]
-    return ", ".join([f"model {model}", *(f"{name} {value}" for name, value in given.items())])
+    options = {name: value for name, value in arguments.items() if value is not None}
+    if "labels" in options:
+        options["labels"] = digest(*options["labels"])[:16]
+    return ", ".join([f"model {model}", *(f"{name} {value}" for name, value in options.items())])
 
 
 def _matching(pattern: str) -> Iterator[str]:
@@ -132,8 +132,8 @@ def _matching(pattern: str) -> Iterator[str]:
         raise wrong_usage(f"no file matches {pattern!r}")
     for path in map(Path, matching):
         if "\n" in str(path) or os.fsencode(path) != str(path).encode("utf-8", "replace"):
-            found = repr(str(path))
-            raise wrong_usage(f"expected names of files of one line of UTF-8, found {found}")
+            name = repr(str(path))
+            raise wrong_usage(f"expected names of files of one line of UTF-8, found {name}")
         yield str(path.absolute())
 
 
@@ -146,8 +146,8 @@ def _outdated(results: Results, paths: Sequence[str]) -> set[str]:
         except OSError:
             return False
 
-    known = {path: results.rows[path] for path in paths if path in results.rows}
-    return {path for path, (picture, error) in known.items() if error or not is_of(path, picture)}
+    rows = {path: results.rows[path] for path in paths if path in results.rows}
+    return {path for path, (picture, error) in rows.items() if error or not is_of(path, picture)}
 
 
 def _computed(
