@@ -20,7 +20,7 @@ def cache_folder() -> Path:
 
 
 def take_processors(count: int) -> None:
-    """Hold llvmpipe to so many processors, which no other worker of this machine has.
+    """Pin llvmpipe to `count` processors, which no other worker of this machine has.
 
     Mesa reads LP_NUM_THREADS once, before its first context, and its threads may run where the
     thread that starts them may.

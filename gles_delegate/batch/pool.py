@@ -18,11 +18,11 @@ from gles_delegate.errors import DelegateError
 from gles_delegate.gl.egl import list_devices
 
 MOST_DEATHS = 2
-"""Of the workers that had the same pictures, or none yet."""
+"""Deaths of workers on the same pictures, or at their start, after which a run ends."""
 
 
 def workers_for(count: int) -> int:
-    """How many workers suit this machine, and so many pieces of work.
+    """The number of workers that suits this machine and `count` pieces of work.
 
     One for each processor if llvmpipe computes. On a GPU, one reads pictures while one computes.
     """

@@ -60,8 +60,8 @@ class Predictor:
 
     Args:
         model: The path of a model, or its bytes.
-        signature: The signature whose names inputs and outputs have; None: those of tensors.
-        top: Instead of the only output, give the so many likeliest classes, as columns "labels" and
+        signature: The signature whose names inputs and outputs have; None: the names of tensors.
+        top: Instead of the only output, give the `top` likeliest classes, as columns "labels" and
             "scores".
         labels: Names of classes; None: those in the model's metadata.
         mean: See `ImageTransform`; it takes precedence over the metadata.
@@ -289,7 +289,7 @@ class Predictor:
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
     def _part(self, feeds: Mapping[str, Array], rows: int, size: int) -> Batch:
-        """The outputs of so many rows, computed as `size` rows.
+        """The outputs of `rows` rows, computed as `size` rows.
 
         Raises:
             ValueError: The outputs do not have as many rows.

@@ -34,7 +34,7 @@ ABOUT = ("path", "picture", "error")
 MOST_ROWS = 256
 MOST_BYTES = 64 << 20
 MOST_SECONDS = 20
-"""Rows are written when there are so many, or so many bytes of results, or after so long."""
+"""Rows are written together: at most this many, or this many bytes, or after this long."""
 MOST_CELLS = 16384
 """Columns of a CSV file, which is what spreadsheets read."""
 

@@ -117,7 +117,7 @@ def _check(graph: Graph, mean: float | None, std: float | None) -> Mapping[str, 
 
 
 def _name(file: ModelFile, graph: Graph, arguments: Mapping[str, Any]) -> str:
-    """What the results depend on beside the pictures, for those who read an error."""
+    """Names the model and the options, on which results depend beside the pictures."""
     model = digest(file.content, *graph.weights)[:16]
     options = {name: value for name, value in arguments.items() if value is not None}
     if "labels" in options:

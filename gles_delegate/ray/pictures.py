@@ -25,7 +25,7 @@ class _Pictures:
         self._predictor: Predictor | None = None
 
     def rows(self, model: Any, arguments: Mapping[str, Any], paths: list[str]) -> list[Row]:
-        """Of a list, Ray passes the reference of a model on as it is."""
+        """The results; `model` is a list with a reference, which Ray passes on as it is."""
         if self._predictor is None:
             self._predictor = Predictor(model[0], **arguments)
         return picture_rows(self._predictor, paths)

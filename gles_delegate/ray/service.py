@@ -28,7 +28,7 @@ def deployment(
 ) -> Any:
     """A service of a model over HTTP, for ``serve.run``.
 
-    GET tells the inputs and outputs. POST takes one row: a picture as the body, of the content type
+    GET lists the inputs and outputs. POST takes one row: a picture as the body, of the content type
     image/..., or JSON with the inputs by name, ``{"x": [[1, 2], [3, 4]]}``. It answers
     with JSON: the results of `Predictor` for that row, by name. What is wrong with a request is
     said in ``{"error": ...}``, with the status 400, 405, 413 or 415.

@@ -52,7 +52,7 @@ def run_results(_: bytes, seed: int) -> Outcome:
 
 
 class _Life:
-    """What a folder should hold.
+    """A folder, and the rows that it should hold.
 
     Attributes:
         rows: The digest of the picture and the error of each path that is written.
@@ -192,7 +192,7 @@ def _killed(life: _Life) -> None:
 
 
 def _die_after(calls: int) -> None:
-    """End this process, as a signal would, after so many calls that write, name or remove files."""
+    """End this process, as a signal would, after `calls` calls that write, name or remove files."""
     left = [calls]
 
     def mortal(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -62,7 +62,7 @@ def start(*arguments: Any) -> subprocess.Popen[str]:
 
 
 def batch(*arguments: Any, status: int = 0) -> str:
-    """What it prints; on standard error, if it is to fail."""
+    """Its standard output; its standard error if it is to fail."""
     with start(*arguments) as process:
         out, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == status, errors
