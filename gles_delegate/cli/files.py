@@ -59,10 +59,11 @@ def files_by_tensor(
         elif len(tensors) == 1 and ("=" not in argument or _is_path(Path(argument))):
             index, file = tensors[0], argument
         else:
+            unknown = f", which names no {what}" if "=" in argument else ""
             described = "; ".join(describe(graph.tensors[i]) for i in tensors)
             raise wrong_usage(
-                f"expected --{what} NAME=FILE with the name or index of one of the model's {what}s, "
-                f"{described}; found {argument!r}"
+                f"expected --{what} NAME=FILE, found {argument!r}{unknown}; the model's {what}s "
+                f"are {described}"
             )
         if index in files:
             raise wrong_usage(f"{what} {index} is given twice: {files[index]} and {file}")

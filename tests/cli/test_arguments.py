@@ -161,7 +161,10 @@ WRONG = (
     (["inspect", "{folder}/x.npy"], "not a .tflite model"),
     (["inspect", "{folder}/cut.tflite"], "was the file cut off?"),
     (["run", "{model}"], "missing: 'x' (index 0), float32 [3, 5]"),
-    (["run", "{model}", "--input", "y={folder}/x.npy"], "x.npy'; the model's inputs are 'x' (ind"),
+    (
+        ["run", "{model}", "--input", "y={folder}/x.npy"],
+        "which names no input; the model's inputs are 'x' (ind",
+    ),
     (["run", "{model}", "--input", "{folder}/x.npy"], "found float64 [2]"),
     (["run", "{model}", "--input", "{folder}/empty.npy"], "cannot read the array"),
     (["run", "{model}", "--input", "{folder}/zip.npy"], "cannot read the array"),
@@ -232,7 +235,7 @@ def test_paths_with_an_equals_sign(tmp_path: Path) -> None:
         assert files.files_by_tensor(graph, (0,), [argument], "input") == {0: folder / "x.png"}
     new = files.files_by_tensor(graph, (0,), [f"{folder}/new.npy"], "output")
     assert new == {0: folder / "new.npy"}
-    with pytest.raises(click.UsageError, match=r"NAME=FILE with .*; found 'y=x.png'"):
+    with pytest.raises(click.UsageError, match=r"found 'y=x.png', which names no input"):
         files.files_by_tensor(graph, (0,), ["y=x.png"], "input")
 
 
