@@ -1,6 +1,6 @@
 // Element-wise functions; each carries the name of the TFLite op it computes.
 //
-// max, min, clamp and tanh may lose a NaN that LiteRT keeps, and compilers make max and min of
+// max, min, clamp and exp may lose a NaN that LiteRT keeps, and compilers make max and min of
 // comparisons, so NaN is looked for by itself.
 
 #ifndef LIB_ELEMENTWISE
@@ -23,10 +23,18 @@ ivec4 RELU(ivec4 x) { return max(x, 0); }
 ivec4 RELU6(ivec4 x) { return clamp(x, 0, 6); }
 ivec4 RELU_N1_TO_1(ivec4 x) { return clamp(x, -1, 1); }
 vec4 LOGISTIC(vec4 x) { return keep_nan(1.0 / (1.0 + exp(-x)), x); }
-// Drivers that compute tanh from exp overflow early; beyond 15 it is 1 to the last bit.
-vec4 TANH(vec4 x) { return keep_nan(tanh(clamp(x, -15.0, 15.0)), x); }
+// Near 0, where a difference of numbers about 1 cancels, TANH and ELU are polynomials, fitted for the
+// least relative error; these keep a NaN by themselves.
+vec4 TANH(vec4 x) {
+  vec4 q = x * x, near = x * (1.0 - q * (0.333322554 - q * 0.131199567));
+  return mix(near, 1.0 - 2.0 / (exp(2.0 * x) + 1.0), greaterThan(abs(x), vec4(0.2)));
+}
 vec4 EXP(vec4 x) { return keep_nan(exp(x), x); }
-vec4 ELU(vec4 x) { return keep_nan(mix(exp(x) - 1.0, x, greaterThanEqual(x, vec4(0.0))), x); }
+vec4 ELU(vec4 x) {
+  vec4 near = x * (1.0 + x * (0.499995867 + x * (0.166384593 + x * 0.0386617997)));
+  vec4 below = mix(near, exp(x) - 1.0, lessThan(x, vec4(-0.25)));
+  return mix(below, x, greaterThanEqual(x, vec4(0.0)));
+}
 vec4 LEAKY_RELU(vec4 x, float alpha) {
   return keep_nan(mix(alpha * x, x, greaterThan(x, vec4(0.0))), x);
 }
