@@ -9,6 +9,7 @@
 #define POINTWISE 0  // 1: output pixel p sees input pixel p and no other
 #define IN_PIXELS 60  // pixels of X
 #define STEPPED 0  // 1: add to addresses for each input slice; not with REDUCTION_LANES
+#define GROUP_SLICES 0  // output slices that see the same IN_SLICES of X, and no others; 0: all
 #endif
 #include "lib/tensor.glsl"
 #if !POINTWISE
@@ -18,6 +19,12 @@
 #include "lib/product.glsl"
 
 INPUT0(X)
+
+#if GROUP_SLICES
+#define FIRST_INPUT(row) ((row) / GROUP_SLICES * (IN_SLICES * IN_PIXELS))
+#else
+#define FIRST_INPUT(row) 0
+#endif
 
 #if POINTWISE
 int input_pixel(int first, int p) { return min(first + p * PIXEL_LANES, OUT_PIXELS - 1); }
@@ -33,6 +40,7 @@ void main() {
   int slice = SLICE_INVOCATION * SLICES;
   int row = weight_row(slice), w = first_weight(row, KERNEL_H * KERNEL_W, 0);
   int in_pixels = IN_PIXELS, step = SLICE_TEXELS * BLOCK;  // uniforms are loaded before the loop
+  int group = FIRST_INPUT(row);
   vec4 sum[PIXELS][SLICES], v[PIXELS];
   start_with_biases(sum, row);
 #if POINTWISE
@@ -40,7 +48,7 @@ void main() {
 #if STEPPED
   int x[PIXELS];
 #pragma unroll
-  for (int p = 0; p < PIXELS; ++p) x[p] = input_pixel(tile, p);
+  for (int p = 0; p < PIXELS; ++p) x[p] = group + input_pixel(tile, p);
 #endif
   for (int k = REDUCTION_LANE; k < IN_SLICES; k += REDUCTION_LANES) {
 #if STEPPED
@@ -53,7 +61,7 @@ void main() {
     w += step;
 #else
 #pragma unroll
-    for (int p = 0; p < PIXELS; ++p) v[p] = LOAD(X, k * in_pixels + input_pixel(tile, p));
+    for (int p = 0; p < PIXELS; ++p) v[p] = LOAD(X, group + k * in_pixels + input_pixel(tile, p));
     add_product(sum, v, w + k * step);
 #endif
   }
@@ -64,7 +72,7 @@ void main() {
     for (int kx = 0; kx < KERNEL_W; ++kx) {
       int x[PIXELS];
 #pragma unroll
-      for (int p = 0; p < PIXELS; ++p) x[p] = run_input(line, run_column(tile, p, kx));
+      for (int p = 0; p < PIXELS; ++p) x[p] = group + run_input(line, run_column(tile, p, kx));
 #if REDUCTION_LANES > 1
       w = first_weight(row, KERNEL_H * KERNEL_W, (ky * KERNEL_W + kx) * IN_SLICES + REDUCTION_LANE);
       int step = SLICE_TEXELS * BLOCK * REDUCTION_LANES;
@@ -98,7 +106,7 @@ void main() {
     vec4 x[COLUMNS];
 #pragma unroll
     for (int c = 0; c < COLUMNS; ++c)
-      x[c] = LOAD_OR_ZERO(X, k * in_pixels + run_input(line, tile.column[c]));
+      x[c] = LOAD_OR_ZERO(X, group + k * in_pixels + run_input(line, tile.column[c]));
 #pragma unroll
     for (int kx = 0; kx < KERNEL_W; ++kx) {
 #pragma unroll

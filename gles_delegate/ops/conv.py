@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import ceil, prod
+from dataclasses import dataclass, replace
+from math import ceil, gcd, prod
 
 from gles_delegate.dispatch import (
     Call,
@@ -91,10 +91,12 @@ class Convolution(Dispatch):
     Attributes:
         window: None where each output pixel sees only its own input pixel.
         tile: What one invocation computes.
+        parts: Parts of the input's slices, of which each output slice sees one.
     """
 
     window: Window | None
     tile: Tile
+    parts: int
 
 
 def product(
@@ -108,29 +110,45 @@ def product(
 ) -> list[Step]:
     """Lower a dense convolution; `window` None: each output pixel sees one input pixel."""
     flops = 2 * output.elements * prod(node.shape(inputs[0])[1:])
+    merged = _merged(groups, x.channels, output.channels)
+    parts = groups // merged
+    in_slices, part_slices = x.slices // parts, output.slices // parts
     defines: dict[str, Define]
     if window is not None and window.is_pointwise:
         window = None
     if window is None:
-        tile = Tile.choose(output.pixels, output.slices, x.slices, node.limits, node.choice)
+        tile = Tile.choose(output.pixels, output.slices, in_slices, node.limits, node.choice)
         tiles = ceil(output.pixels / tile.pixels)
         defines = {"POINTWISE": 1, "KERNEL_H": 1, "KERNEL_W": 1}
-        passes = x.slices
+        passes = in_slices
     else:
         batch = output.shape[0]
         tile = Tile.of_run(window, batch, x, output.slices, node.limits, node.choice)
         tiles = batch * window.out_h * runs_of(window, tile.pixels)
         by_taps = node.limits.profile.by_taps
         defines = {"POINTWISE": 0, **run_defines(window, batch, tile.pixels, by_taps)}
-        row = window.kernel_w * (x.slices + 1) + 1 if by_taps else x.slices
+        row = window.kernel_w * (in_slices + 1) + 1 if by_taps else in_slices
         passes = window.kernel_h * row
+    if parts > 1:
+        tile = replace(tile, slices=gcd(tile.slices, part_slices))
+    defines["GROUP_SLICES"] = part_slices if parts > 1 else 0
     grid = tile.grid(tiles, ceil(output.slices / tile.slices))
     if output.pixels < FEW_PIXELS:
-        grid = with_reduction_lanes(grid, x.slices, node.limits)
+        grid = with_reduction_lanes(grid, in_slices, node.limits)
     defines["STEPPED"] = int(node.limits.profile.stepped and grid.reduction_lanes == 1)
     dispatch = Convolution(
         node.index, "conv_2d", (x,), output, grid, defines, epilogue, flops=flops,
         choice=node.choice, passes=passes + tile.pixels * tile.slices + 2, window=window,
-        tile=tile,
+        tile=tile, parts=parts,
     )  # fmt: skip
-    return with_weights(node, dispatch, tile, groups, inputs, by_runs=window is not None)
+    split = (groups, merged)
+    return with_weights(node, dispatch, tile, split, inputs, by_runs=window is not None)
+
+
+def _merged(groups: int, inputs: int, outputs: int) -> int:
+    """The fewest neighbouring groups that together read and write whole slices, or all groups."""
+    for count in range(1, groups):
+        whole = groups % count or count * inputs // groups % 4 or count * outputs // groups % 4
+        if not whole:
+            return count
+    return groups

@@ -150,6 +150,7 @@ def depthwise_product(first: Dispatch, second: Dispatch, limits: Limits) -> Disp
     if (
         first.multiplier != 1
         or second.window is not None
+        or second.parts > 1
         or not isinstance(weights, Const)
         or any(call.operand for call in first.epilogue)
     ):

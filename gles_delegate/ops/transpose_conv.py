@@ -97,4 +97,4 @@ def _transposed(
         activation(fused_activation), flops=2 * x.elements * kernel_h * kernel_w * outputs,
         passes=taps * (x.slices + 4) + tile.pixels * tile.slices + 2,
     )  # fmt: skip
-    return with_weights(node, dispatch, tile, 1, (1, bias))
+    return with_weights(node, dispatch, tile, (1, 1), (1, bias))

@@ -46,3 +46,19 @@ def test_recurrent_layers_are_right_at_every_magnitude() -> None:
     y = s.op("UNIDIRECTIONAL_SEQUENCE_RNN", operands, [s.tensor()], **options)
     (ours,), (theirs,) = both(s, y)
     np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("groups", "inputs", "outputs", "kernel"),
+    [(2, 4, 4, 3), (3, 4, 8, 1), (2, 64, 64, 1), (4, 16, 8, 3)],
+)
+def test_nan_stays_in_its_group(groups: int, inputs: int, outputs: int, kernel: int) -> None:
+    s = sketch()
+    values = s.normal((2, 5, 7, groups * inputs))
+    values[:, 2, 3, inputs * groups - 4] = np.nan
+    weights = s.constant(s.normal((groups * outputs, kernel, kernel, inputs)))
+    biases = s.constant(s.normal((groups * outputs,)))
+    window = dict(stride_h=1, stride_w=1, padding="SAME")
+    y = s.op("CONV_2D", [s.feed(values=values), weights, biases], [s.tensor()], **window)
+    (ours,), (theirs,) = both(s, y)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-4)

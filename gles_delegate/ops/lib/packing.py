@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from math import ceil, prod
+from typing import TypeAlias
 
 import numpy as np
 
 from gles_delegate.model.graph import Array
+
+Groups: TypeAlias = tuple[int, int]
+"""The groups of a convolution, and how many of them share a part of the input's slices."""
 
 
 def phwc4(array: Array) -> Array:
@@ -22,21 +26,25 @@ def bias_texels(slices: int) -> int:
     return ceil(slices / 4) * 4
 
 
-def conv_weights(weights: Array, bias: Array | None, groups: int, slices: int, block: int) -> Array:
+def conv_weights(
+    weights: Array, bias: Array | None, groups: Groups, slices: int, block: int
+) -> Array:
     """[O, ..., I / groups], [O] -> biases [bias_texels(slices), 4], then
     [slices / block, taps, I / 4, block, 4, 4].
 
-    The last two axes are input and output channel: one column per input channel. Groups become
-    zeros in dense weights. `slices` is the padded number of output slices.
+    The last two axes are input and output channel: one column per input channel. Groups that share
+    a part of the input become zeros in dense weights. `slices` is the padded number of output
+    slices.
     """
     outputs, inputs = weights.shape[0], weights.shape[-1]
     taps = weights.reshape(outputs, prod(weights.shape[1:-1]), inputs)
-    if groups > 1:
-        dense = np.zeros((outputs, taps.shape[1], inputs * groups), np.float32)
-        share = outputs // groups
-        for g in range(groups):
-            rows, columns = slice(g * share, (g + 1) * share), slice(g * inputs, (g + 1) * inputs)
-            dense[rows, :, columns] = taps[rows]
+    count, merged = groups
+    if merged > 1:
+        dense = np.zeros((outputs, taps.shape[1], inputs * merged), np.float32)
+        share = outputs // count
+        for g in range(count):
+            rows, first = slice(g * share, (g + 1) * share), g % merged * inputs
+            dense[rows, :, first : first + inputs] = taps[rows]
         taps = dense
     padded = _pad(_pad(taps, 2, 4), 0, 4 * slices)
     blocks = padded.reshape(slices // block, block, 4, taps.shape[1], padded.shape[2] // 4, 4)
@@ -46,7 +54,7 @@ def conv_weights(weights: Array, bias: Array | None, groups: int, slices: int, b
 
 
 def conv_weight_pairs(
-    weights: Array, bias: Array | None, groups: int, slices: int, block: int
+    weights: Array, bias: Array | None, groups: Groups, slices: int, block: int
 ) -> Array:
     """`conv_weights` with float16 columns, two in a texel, as int32."""
     packed = conv_weights(weights, bias, groups, slices, block).astype(np.float32)
@@ -58,7 +66,7 @@ def conv_weight_pairs(
 def conv_weight_bytes(
     weights: Array,
     bias: Array | None,
-    groups: int,
+    groups: Groups,
     slices: int,
     block: int,
     scales: tuple[float, ...],
@@ -84,7 +92,7 @@ def conv_weight_bytes(
 def conv_weight_nibbles(
     weights: Array,
     bias: Array | None,
-    groups: int,
+    groups: Groups,
     slices: int,
     block: int,
     scales: tuple[float, ...],

@@ -68,7 +68,7 @@ def with_weights(
     node: NodeView,
     dispatch: Dispatch,
     tile: Tile,
-    groups: int,
+    groups: packing.Groups,
     inputs: WeightInputs,
     by_runs: bool = True,
 ) -> list[Step]:
@@ -78,11 +78,12 @@ def with_weights(
         by_runs: Whether an invocation computes a run of pixels that share inputs.
     """
     (x,), output = dispatch.reads, dispatch.output
+    in_slices = x.slices * groups[1] // groups[0]
     slices = ceil(output.slices / tile.slices) * tile.slices
     # Neighbouring lanes read neighbouring weights, or all read the same.
     block = slices if dispatch.grid.slices_in_x else tile.slices
-    weights, steps = _weights(node, inputs, groups, x.slices, slices, block)
-    sizes = {"IN_PIXELS": x.pixels, "IN_SLICES": x.slices, "W_SLICES": slices, "BLOCK": block}
+    weights, steps = _weights(node, inputs, groups, in_slices, slices, block)
+    sizes = {"IN_PIXELS": x.pixels, "IN_SLICES": in_slices, "W_SLICES": slices, "BLOCK": block}
     defines = {
         "IN_LANES": min(x.channels, 4),
         **weight_defines(weights),
@@ -120,7 +121,12 @@ def with_size_uniforms(dispatch: DispatchT, limits: Limits, by_runs: bool = True
 
 
 def _weights(
-    node: NodeView, inputs: WeightInputs, groups: int, in_slices: int, slices: int, block: int
+    node: NodeView,
+    inputs: WeightInputs,
+    groups: packing.Groups,
+    in_slices: int,
+    slices: int,
+    block: int,
 ) -> tuple[Operand, list[Step]]:
     """The weights as glsl/conv_2d.glsl reads them, and the steps that pack them at run time."""
     shape = node.shape(inputs[0])
@@ -131,7 +137,7 @@ def _weights(
     if tensors:
         how = (groups, slices, block)
         return packed_constants(node, packing.conv_weights, tensors, texels, how), []
-    if groups > 1:
+    if groups[1] > 1:
         raise Unsupported("grouped convolution with weights computed at run time")
     outputs, depth = shape[0], 4 * in_slices
     columns = View(
