@@ -68,7 +68,8 @@ INPUT1(W)
 #define SUMS (CELL + (1 + PROJECTED) * UNIT_SLICES)
 #define PARAMETER(row, slice) LOAD(W, (16 * STATE_SLICES + (row)) * UNIT_SLICES + (slice))
 
-vec4 limited(vec4 v, float limit) { return limit > 0.0 ? clamp(v, -limit, limit) : v; }
+// Of NaN, LiteRT makes the limit.
+vec4 limited(vec4 v, float limit) { return limit > 0.0 ? max(min(v, limit), -limit) : v; }
 
 #if INTEGER
 // Rounded as a multiplication by a fixed-point number is: to parts of an integer, and then again.

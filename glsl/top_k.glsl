@@ -32,7 +32,7 @@ void main() {
     found = next;
     largest = best;
 #if INDICES
-    if (i >= 4 * slice) v[i % 4] = found;
+    if (i >= 4 * slice) v[i % 4] = max(found, 0);  // none, after a NaN
 #else
     if (i >= 4 * slice) v[i % 4] = largest.x;
 #endif

@@ -321,11 +321,12 @@ def _tensor(
 
 
 def _quantization(table: FlatTable | None) -> Quantization:
+    """Scales and zero points, of which LiteRT keeps the lowest 32 bits."""
     if table is None:
         return Quantization()
     return Quantization(
         tuple(table.array(2, "float32").tolist()),
-        tuple(table.array(3, "int64").tolist()),
+        tuple(table.array(3, "int64").astype(np.int32).tolist()),
         table.scalar(6, "int32"),
     )
 

@@ -24,6 +24,9 @@ log = logging.getLogger("gles_delegate")
 _MAGIC = b"GLESDLG1"
 _DIGEST_SIZE = 32
 _LENGTH = struct.Struct("<Q")
+_CONTRADICTIONS = (
+    struct.error, LookupError, TypeError, AttributeError, ValueError, RecursionError,
+)  # fmt: skip
 _TEMPORARY = ".tmp"
 _ABANDONED = 3600.0
 """Age in seconds at which a temporary file's writer is taken for dead."""
@@ -111,7 +114,7 @@ class Store:
                 for key, place in header["entries"].items()
             }
             owner = header["content"]
-        except (struct.error, LookupError, TypeError, AttributeError, ValueError) as error:
+        except _CONTRADICTIONS as error:
             raise ValueError("it contradicts itself") from error
         if owner != self._content:
             raise ValueError("it belongs to another model with the same model_token")

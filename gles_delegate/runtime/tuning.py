@@ -79,7 +79,7 @@ class Tuner:
             ways = range(self._gpu.limits.profile.choices)
             if set(nodes).issuperset(choices) and set(ways).issuperset(choices.values()):
                 return choices
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, RecursionError):
             pass
         self._store.drop(key)
         return None

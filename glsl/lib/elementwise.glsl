@@ -15,10 +15,15 @@ vec4 keep_nan(vec4 result, vec4 x) { return mix(result, x, isnan(x)); }
 // `result`, but b where a or b is NaN: what a comparison of LiteRT's falls back to.
 vec4 ordered(vec4 result, vec4 a, vec4 b) { return mix(keep_nan(result, b), b, isnan(a)); }
 
-vec4 RELU(vec4 x) { return keep_nan(max(x, 0.0), x); }
-vec4 RELU6(vec4 x) { return keep_nan(clamp(x, 0.0, 6.0), x); }
-vec4 RELU_N1_TO_1(vec4 x) { return keep_nan(clamp(x, -1.0, 1.0), x); }
-vec4 RELU_0_TO_1(vec4 x) { return keep_nan(clamp(x, 0.0, 1.0), x); }
+// x, but `low` where x <= below, and `high` where x >= above: the floats next to these, as a compiler
+// that sees x and the bound compared makes max and min of it. NaN and -0 stay what they are.
+#define BOUNDED(x, low, below) mix(x, vec4(low), lessThanEqual(x, vec4(below)))
+#define BELOW(x, high, above) mix(x, vec4(high), greaterThanEqual(x, vec4(above)))
+#define BELOW_0 (-1.17549435e-38)
+vec4 RELU(vec4 x) { return BOUNDED(x, 0.0, BELOW_0); }
+vec4 RELU6(vec4 x) { return BELOW(BOUNDED(x, 0.0, BELOW_0), 6.0, 6.0000005); }
+vec4 RELU_N1_TO_1(vec4 x) { return BELOW(BOUNDED(x, -1.0, -1.0000001), 1.0, 1.0000001); }
+vec4 RELU_0_TO_1(vec4 x) { return BELOW(BOUNDED(x, 0.0, BELOW_0), 1.0, 1.0000001); }
 ivec4 RELU(ivec4 x) { return max(x, 0); }
 ivec4 RELU6(ivec4 x) { return clamp(x, 0, 6); }
 ivec4 RELU_N1_TO_1(ivec4 x) { return clamp(x, -1, 1); }
@@ -172,7 +177,7 @@ vec4 FLOOR_MOD(vec4 a, vec4 b) {
 }
 // The floor of the exact quotient, where there is one: a quotient of floats may be rounded up.
 vec4 FLOOR_DIV(vec4 a, vec4 b) {
-  vec4 exact = roundEven((a - FLOOR_MOD(a, b)) / b);
+  vec4 exact = roundEven(a / b - FLOOR_MOD(a, b) / b);
   return mix(floor(a / b), exact, lessThan(max(abs(a), abs(b)), vec4(INFINITY)));
 }
 ivec4 FLOOR_DIV(ivec4 a, ivec4 b) {

@@ -109,7 +109,8 @@ def forged(path: Path, choose: random.Random) -> None:
         header = choose.choice(([], None, 1, "x", {}, {"content": header["content"]}))
     else:
         header["content"] = choose.choice((None, 1, "x", [], {}))
-    text = json.dumps(header).encode()
+    deep = b"[" * 200_000 + b"]" * 200_000
+    text = deep if choose.random() < 0.1 else json.dumps(header).encode()
     size_told = choose.choice((len(text),) * 8 + (0, len(text) - 1, 1 << 63, (1 << 64) - 1))
     rest = _LENGTH.pack(size_told) + text + blobs
     path.write_bytes(_MAGIC + blake2b(rest, digest_size=_DIGEST_SIZE).digest() + rest)

@@ -9,6 +9,7 @@ import numpy as np
 from gles_delegate.model.graph import Graph
 from gles_delegate.ops.elementwise import LeakyRelu
 from tests.attack.ways import other_shapes
+from tests.op_table.case import Case
 from tests.support.oracle import TOLERANCE, Arrays, assert_close
 
 COMPARISONS = {"EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"}
@@ -81,3 +82,73 @@ def _are_close(ours: Arrays, theirs: Arrays, tolerance: float) -> bool:
     except AssertionError:
         return False
     return True
+
+
+_SUMS = {
+    *("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "CONV_3D", "CONV_3D_TRANSPOSE"),
+    *("FULLY_CONNECTED", "BATCH_MATMUL", "ADD_N", "SUM", "MEAN", "CUMSUM", "SVDF", "GRAPH"),
+    *("LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_LSTM", "L2_POOL_2D"),
+    *("RNN", "UNIDIRECTIONAL_SEQUENCE_RNN", "BIDIRECTIONAL_SEQUENCE_RNN", "AVERAGE_POOL_2D"),
+    *("RFFT2D", "AudioSpectrogram", "Mfcc", "RESIZE_BILINEAR", "L2_NORMALIZATION"),
+    "LOCAL_RESPONSE_NORMALIZATION",
+}
+_SELECTIONS = {
+    *("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5", "TFLite_Detection_PostProcess"),
+}
+_NOT_FINITE = ("special", "one NaN", "infinities")
+_INTEGERS = ("integers", "one integer")
+
+HARD: tuple[tuple[tuple[str, ...], tuple[str, ...], set[str]], ...] = (
+    (("large",), ("NaN", "infinity", "number"), _SUMS),
+    (
+        _NOT_FINITE,
+        ("NaN", "infinity", "number", "integer"),
+        {
+            *("ARG_MAX", "ARG_MIN", "TOPK_V2", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", *_SELECTIONS),
+            *("RFFT2D", "AudioSpectrogram", "LOCAL_RESPONSE_NORMALIZATION", "RESIZE_BILINEAR"),
+        },
+    ),
+    (("special", "infinities"), ("NaN",), {"ADD_N", "UNIDIRECTIONAL_SEQUENCE_LSTM"}),
+    (
+        _NOT_FINITE,
+        ("NaN",),
+        {"RNN", "UNIDIRECTIONAL_SEQUENCE_RNN", "CONV_3D", "CONV_3D_TRANSPOSE"},
+    ),
+    (("zeros", "large", "small"), ("integer", "number"), _SELECTIONS),
+    (_INTEGERS, ("integer",), {"POW", "STABLEHLO_SHIFT_LEFT"}),
+    (_INTEGERS, ("number", "integer"), {"STRIDED_SLICE", "REVERSE_SEQUENCE"}),
+    (
+        (*_NOT_FINITE, *_INTEGERS, "zeros", "large", "small"),
+        ("sign of zero",),
+        {
+            *("POW", "ATAN2", "FLOOR_DIV", "FLOOR_MOD", "CUMSUM", "SCATTER_ND", "SEGMENT_SUM"),
+            *("UNSORTED_SEGMENT_SUM", "UNSORTED_SEGMENT_MAX", "UNSORTED_SEGMENT_MIN"),
+            *(
+                "MAX_POOL_2D",
+                "AVERAGE_POOL_2D",
+                "TOPK_V2",
+                "RESIZE_BILINEAR",
+                "RFFT2D",
+                *_SELECTIONS,
+            ),
+        },
+    ),
+)
+"""Palettes of hard values, kinds of differences, and the ops in which they may differ so."""
+
+
+def is_hard_difference(case: Case, palette: str, kind: str) -> bool:
+    """Whether a case of the op table may differ so where some of its inputs are hard values.
+
+    Args:
+        palette: Of the hard values, a name of `tests.attack.hard.PALETTES`.
+        kind: Of the difference, as `tests.attack.hard.differing` names it.
+    """
+    attributes, op = case.attributes, case.op.partition(" ")[0]
+    if "int64" in attributes.values() and kind == "integer":  # computed as int32
+        return True
+    if op == "CONV_2D" and attributes.get("groups", 1) > 1 and palette in _NOT_FINITE:
+        return True
+    if op == "SOFTMAX" and not attributes.get("beta", 1) and palette in _NOT_FINITE:
+        return True
+    return any(palette in palettes and kind in kinds and op in ops for palettes, kinds, ops in HARD)

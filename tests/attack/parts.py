@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
+from tests.attack import hard
 from tests.attack.asynchronous import run_cancelled
 from tests.attack.cache import run_damaged
 from tests.attack.compare import Finding, Found, compare
@@ -61,8 +62,9 @@ def _alone(
 
 
 PARTS = {
-    "models": Part("damaged models", partial(_compare, damaged), 0.4),
+    "models": Part("damaged models", partial(_compare, damaged), 0.3),
     "graphs": Part("random graphs", partial(_compare, drawn), 0.2),
+    "hard": Part("hard values", hard.attack, 0.1, lambda: len(hard.CASES)),
     "faults": Part(
         "faults of GL and EGL", partial(_alone, run_fault, 120), 0.2, lambda: len(cases())
     ),

@@ -13,11 +13,13 @@ from click.testing import CliRunner
 from tests.attack.__main__ import main
 from tests.attack.compare import Finding, compare, verdict
 from tests.attack.graphs import ALLOWED
+from tests.attack.hard import differing
 from tests.attack.parts import PARTS
 from tests.attack.requests import run_requests
 from tests.attack.results import run_results
 from tests.attack.trial import Trial
 from tests.attack.workers import Outcome
+from tests.op_table import CASES
 from tests.support.oracle import complete
 from tests.support.sketch import Sketch
 from tests.support.small import small_model
@@ -43,6 +45,35 @@ def test_damaged_models() -> None:
 
 def test_random_graphs() -> None:
     assert attacked("graphs", 40)["result of LiteRT"] > 20
+
+
+def test_hard_values() -> None:
+    findings: list[Finding] = []
+    counts = PARTS["hard"].run(range(0, len(CASES), 400), findings.append)
+    assert not findings
+    assert counts["result of LiteRT"] > 300
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "kinds"),
+    [
+        ([1.0], [[1.0], [2.0]], []),
+        ([1.5], [[1.0], [2.0]], []),
+        ([2.5], [[1.0], [2.0]], ["number"]),
+        ([np.nan], [[1.0], [np.nan]], []),
+        ([np.nan], [[1.0], [2.0]], ["NaN"]),
+        ([1.0], [[np.nan], [np.nan]], ["NaN"]),
+        ([np.inf], [[np.finfo(np.float32).max]], []),
+        ([np.inf], [[1.0]], ["infinity"]),
+        ([0.0], [[-0.0], [-0.0]], ["sign of zero"]),
+        ([0.0], [[-0.0], [0.0]], []),
+    ],
+)
+def test_a_number_is_one_of_litert_s_or_between_them(
+    ours: list[float], theirs: list[list[float]], kinds: list[str]
+) -> None:
+    known = [np.array(numbers, np.float32) for numbers in theirs]
+    assert [kind for kind, _ in differing(np.array(ours, np.float32), known)] == kinds
 
 
 def test_damage_to_the_cache() -> None:

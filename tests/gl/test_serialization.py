@@ -163,8 +163,12 @@ def forged(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
     begin = start + store._LENGTH.size
     header = json.loads(content[begin : begin + length])
     change(header)
-    text = json.dumps(header).encode()
-    rest = store._LENGTH.pack(len(text)) + text + content[begin + length :]
+    rewritten(path, json.dumps(header).encode(), content[begin + length :])
+
+
+def rewritten(path: Path, text: bytes, blobs: bytes = b"") -> None:
+    """Another header, under a digest that is right."""
+    rest = store._LENGTH.pack(len(text)) + text + blobs
     digest = hashlib.blake2b(rest, digest_size=store._DIGEST_SIZE).digest()
     path.write_bytes(store._MAGIC + digest + rest)
 
@@ -181,6 +185,10 @@ def reach_beyond_the_file(path: Path) -> None:
     forged(path, lambda header: header.update(entries={"key": [1 << 40, 8]}))
 
 
+def nest_the_header(path: Path) -> None:
+    rewritten(path, b"[" * 200_000 + b"]" * 200_000)
+
+
 def swap_the_sizes(path: Path) -> None:
     def swap(header: dict[str, Any]) -> None:
         entries = header["entries"]
@@ -193,7 +201,7 @@ def swap_the_sizes(path: Path) -> None:
     "damage",
     [
         *(cut_off, change_a_byte, write_something_else, empty, make_a_fifo, forget_the_entries),
-        *(name_entries_by_words, reach_beyond_the_file, swap_the_sizes),
+        *(name_entries_by_words, reach_beyond_the_file, swap_the_sizes, nest_the_header),
     ],
 )
 def test_a_damaged_file_is_replaced(

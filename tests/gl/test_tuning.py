@@ -16,6 +16,7 @@ from gles_delegate import profiles
 from gles_delegate.gl.program import Program
 from gles_delegate.ops.lib import weights
 from gles_delegate.runtime import tuning
+from gles_delegate.runtime.store import Store
 from tests.support.force import force_limits, force_profile
 from tests.support.tflite_builder import ModelBuilder
 
@@ -130,6 +131,24 @@ def test_what_was_measured_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     expected = run(**options)
     monkeypatch.setattr(tuning, "tune", lambda *args: pytest.fail("measured again"))
     assert (run(**options) == expected).all()
+
+
+@pytest.mark.parametrize("kept", [b"[" * 200_000, b"{}", b"[[0, 99]]", b"\xff"])
+def test_what_cannot_have_been_measured_is_measured_again(
+    kept: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = dict(
+        inference_preference=SUSTAINED, serialization_dir=tmp_path, model_token="sustained"
+    )
+    add = Store.add
+
+    def forge(store: Store, key: str, data: bytes) -> None:
+        add(store, key, kept if data.startswith(b"[[") else data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "add", forge)
+        expected = run(**options)
+    np.testing.assert_allclose(run(**options), expected, rtol=0, atol=1e-5)
 
 
 def test_other_preferences_measure_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

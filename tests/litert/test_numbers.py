@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.op_table import CASES
 from tests.support.oracle import complete, run_gles, run_litert
 from tests.support.sketch import Sketch
 
@@ -62,3 +63,34 @@ def test_nan_stays_in_its_group(groups: int, inputs: int, outputs: int, kernel: 
     y = s.op("CONV_2D", [s.feed(values=values), weights, biases], [s.tensor()], **window)
     (ours,), (theirs,) = both(s, y)
     np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("op", ["RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1"])
+def test_activations_keep_the_sign_of_zero_and_nan(op: str) -> None:
+    s = sketch()
+    values = [0.0, -0.0, np.nan, np.inf, -np.inf, 1.0, -1.0, 1.0000001, 6.0, 6.0000005, 7.0, -1e-37]
+    y = s.op(op, [s.feed(values=values)], [s.tensor()])
+    (ours,), (theirs,) = both(s, y)
+    np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_array_equal(np.signbit(ours[:2]), np.signbit(theirs[:2]))
+
+
+def test_quotients_of_huge_numbers_are_rounded_down() -> None:
+    largest = float(np.finfo(np.float32).max)
+    s = sketch()
+    a, b = (
+        s.feed(values=[largest, -largest, largest, 0.2, 7e37]),
+        s.feed(values=[-3e38, 3e38, 2e38, 0.5, -1e37]),
+    )
+    y = s.op("FLOOR_DIV", [a, b], [s.tensor()])
+    (ours,), (theirs,) = both(s, y)
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_cell_s_limit_takes_the_place_of_nan() -> None:
+    id = "LSTM (full) x=3x7 cell_clip=0.3 proj_clip=0.2"
+    (case,) = (case for case in CASES if case.id == id)
+    content, (x,) = case.build()
+    x[:, :2] = np.inf, -np.inf
+    (ours,), (theirs,) = run_gles(content, [x]), run_litert(content, [x])
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5)

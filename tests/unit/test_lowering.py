@@ -97,7 +97,7 @@ def test_a_convolution_of_no_channels() -> None:
 
 @pytest.mark.parametrize(
     ("scale", "zero_point"),
-    [(INFINITY, 0), (np.nan, 0), (0.5, 256), (0.5, -1), (0.5, 1 << 31), (0.5, 1 << 40)],
+    [(INFINITY, 0), (np.nan, 0), (0.5, 256), (0.5, -1), (0.5, 1 << 31), (0.5, 1 << 20)],
 )
 @pytest.mark.parametrize("damaged", ["input", "output"])
 def test_a_quantization_that_means_nothing(scale: float, zero_point: int, damaged: str) -> None:

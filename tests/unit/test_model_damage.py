@@ -18,6 +18,7 @@ import pytest
 from gles_delegate.errors import ModelError
 from gles_delegate.model.dtypes import SCHEMA_NUMBERS
 from gles_delegate.model.reader import read_model
+from gles_delegate.runtime.standalone import describe
 from tests.support.schema import pack, pack_model
 from tests.support.tflite_builder import ModelBuilder, quantization
 
@@ -274,6 +275,17 @@ def test_buffer_0_is_no_data_even_if_it_has_some() -> None:
     tables = small_tables()
     tables["buffers"][0] = {"data": bytes(64)}
     assert not any(t.is_constant for t in read_model(pack_model(tables)).tensors[:1])
+
+
+@pytest.mark.parametrize(
+    ("stored", "kept"), [(2**31, -(2**31)), (2**40 + 3, 3), (-(2**63), 0), (-7, -7)]
+)
+def test_zero_points_have_32_bits_as_in_litert(stored: int, kept: int) -> None:
+    b = ModelBuilder()
+    x = b.input((2,), quantization=quantization(0.5, stored))
+    (tensor, _) = read_model(b.build([b.op("RELU", [x], [(2,)])])).tensors
+    assert tensor.quantization.zero_points == (kept,)
+    assert describe(tensor, (2,))["quantization"] == (0.5, kept)
 
 
 def test_a_variable_with_data() -> None:
