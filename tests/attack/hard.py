@@ -147,7 +147,9 @@ def _run_each(seed: int, palettes: bytes, make: Callable[[], Any]) -> Iterator[A
         interpreter = make() if keeps and i else interpreter
         try:
             yield oracle.run(interpreter, feeds(seed, PALETTES[palette], interpreter))
-        except (RuntimeError, DelegateError) as error:
+        except (RuntimeError, ValueError, DelegateError) as error:
+            if isinstance(interpreter, gd.Interpreter) and not isinstance(error, DelegateError):
+                raise
             yield str(error)
 
 

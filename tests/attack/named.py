@@ -84,11 +84,14 @@ def _are_close(ours: Arrays, theirs: Arrays, tolerance: float) -> bool:
     return True
 
 
+_RECURRENT = {
+    *("LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_LSTM", "SVDF"),
+    *("RNN", "UNIDIRECTIONAL_SEQUENCE_RNN", "BIDIRECTIONAL_SEQUENCE_RNN"),
+}
 _SUMS = {
     *("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "CONV_3D", "CONV_3D_TRANSPOSE"),
-    *("FULLY_CONNECTED", "BATCH_MATMUL", "ADD_N", "SUM", "MEAN", "CUMSUM", "SVDF", "GRAPH"),
-    *("LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_LSTM", "L2_POOL_2D"),
-    *("RNN", "UNIDIRECTIONAL_SEQUENCE_RNN", "BIDIRECTIONAL_SEQUENCE_RNN", "AVERAGE_POOL_2D"),
+    *("FULLY_CONNECTED", "BATCH_MATMUL", "ADD_N", "SUM", "MEAN", "CUMSUM", "GRAPH"),
+    *("L2_POOL_2D", "AVERAGE_POOL_2D", *_RECURRENT),
     *("RFFT2D", "AudioSpectrogram", "Mfcc", "RESIZE_BILINEAR", "L2_NORMALIZATION"),
     "LOCAL_RESPONSE_NORMALIZATION",
 }
@@ -108,11 +111,11 @@ HARD: tuple[tuple[tuple[str, ...], tuple[str, ...], set[str]], ...] = (
             *("RFFT2D", "AudioSpectrogram", "LOCAL_RESPONSE_NORMALIZATION", "RESIZE_BILINEAR"),
         },
     ),
-    (("special", "infinities"), ("NaN",), {"ADD_N", "UNIDIRECTIONAL_SEQUENCE_LSTM"}),
+    (("special", "infinities"), ("NaN",), {"ADD_N"}),
     (
         _NOT_FINITE,
         ("NaN",),
-        {"RNN", "UNIDIRECTIONAL_SEQUENCE_RNN", "CONV_3D", "CONV_3D_TRANSPOSE"},
+        {*_RECURRENT, "CONV_3D", "CONV_3D_TRANSPOSE"},
     ),
     (("zeros", "large", "small"), ("integer", "number"), _SELECTIONS),
     (_INTEGERS, ("integer",), {"POW", "STABLEHLO_SHIFT_LEFT"}),
@@ -122,6 +125,7 @@ HARD: tuple[tuple[tuple[str, ...], tuple[str, ...], set[str]], ...] = (
         ("sign of zero",),
         {
             *("POW", "ATAN2", "FLOOR_DIV", "FLOOR_MOD", "CUMSUM", "SCATTER_ND", "SEGMENT_SUM"),
+            *_RECURRENT,
             *("UNSORTED_SEGMENT_SUM", "UNSORTED_SEGMENT_MAX", "UNSORTED_SEGMENT_MIN"),
             *(
                 "MAX_POOL_2D",

@@ -378,3 +378,13 @@ def test_inputs_that_give_sizes_are_looked_for_once() -> None:
     place = b.op("ARG_MAX", [x, b.constant(np.int32(1))], [b.tensor((1,), np.int32)])
     y = b.op("FILL", [place, b.constant(np.float32(1))], [b.tensor((1,))])
     assert not Lowerings(read_model(b.build([y])), Limits()).default.values
+
+
+def test_a_result_of_a_negative_size() -> None:
+    b = ModelBuilder()
+    shape = b.constant(np.array([-1], np.int32))
+    values, other = b.input((3,)), b.constant(np.float32(0))
+    indices = b.input((3, 1), np.int32)
+    result = b.op("SPARSE_TO_DENSE", [indices, shape, values, other], [b.tensor((1,))])
+    found = reason(b.build([result]))
+    assert "of shape [-1]; expected sizes of 0 or more" in found

@@ -248,7 +248,8 @@ class NodeView:
             dtype: The element type that LiteRT gives it, if its lanes are integers; "": any.
 
         Raises:
-            Unsupported: It is missing, of another lane type, or of another element type.
+            Unsupported: It is missing, of another lane type, of another element type, or a size is
+                less than 0.
         """
         if i >= len(self.outputs):
             raise Unsupported(f"output {i} is missing")
@@ -256,7 +257,10 @@ class NodeView:
         self._kind(tensor, f"output {i}", kind)
         if kind == "int" and tensor.dtype != (dtype or tensor.dtype):
             raise Unsupported(f"output {i} is {tensor.dtype}; expected {dtype}")
-        return Value(tensor.index, tuple(int(size) for size in shape), kind=kind)
+        sizes = tuple(map(int, shape))
+        if min(sizes, default=0) < 0:
+            raise Unsupported(f"output {i} of shape {list(sizes)}; expected sizes of 0 or more")
+        return Value(tensor.index, sizes, kind=kind)
 
     def scratch(self, shape: Iterable[int], name: str, kind: Kind = "float") -> Value:
         """An intermediate tensor between two dispatches of the node."""
