@@ -38,7 +38,7 @@ class Difference:
         scale: The largest finite number of LiteRT's tensor, 1 at least; 1 for 8-bit tensors.
         allowed: The largest ``error / scale`` that passes.
         apart: How far LiteRT's two sets of kernels, XNNPACK's and its own, are from each other; 0
-            where that was not measured.
+            where that was not measured, as all outputs pass without.
         same_maximum: Whether the largest number stands at the same place (top-1).
     """
 
@@ -219,6 +219,12 @@ def compare_nodes(
                 result, expected = results[index], theirs.get_tensor(index)
                 most = DYNAMIC_RANGE if _has_dynamic_range(graph, node) else tolerance
                 yield _difference(tensor, made_by, result, expected, most, steps)
+
+
+def is_quantized(graph: Graph) -> bool:
+    """Whether nodes compute quantized tensors, whose roundings add up in a deep network."""
+    tensors = (graph.tensors[index] for node in graph.nodes for index in node.outputs)
+    return any(tensor.is_quantized and tensor.type.may_be_steps for tensor in tensors)
 
 
 def random_feeds(model: ModelFile, seed: int = 0) -> dict[int, Array]:

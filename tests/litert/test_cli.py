@@ -23,6 +23,7 @@ from tests.support.command import call, call_json, saved
 from tests.support.oracle import complete
 from tests.support.sketch import Sketch
 from tests.support.small import INPUT, expected, small_model, with_a_detour
+from tests.support.tflite_builder import quantization
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -136,6 +137,35 @@ def test_compare_nodes_that_only_xnnpack_has(
 def test_a_published_model(real_model: Callable[[str], bytes], tmp_path: Path) -> None:
     path = saved(tmp_path / "model.tflite", real_model("mobilenet_v1_0.25_128_quant"))
     assert "all 31 tensors agree" in call("compare", path, "--per-op")
+
+
+def test_a_healthy_8_bit_network_is_judged_node_by_node(
+    real_model: Callable[[str], bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its outputs are further from LiteRT's than these are from each other."""
+    monkeypatch.setattr(compare, "MARGIN", 0)
+    path = saved(tmp_path / "model.tflite", real_model("mobilenet_v1_0.25_128_quant"))
+    text = call("compare", path, "--seed", 3)
+    assert "what LiteRT's own kernels and XNNPACK are apart; node by node" in text
+    assert "all 31 tensors agree" in text
+    data = call_json("compare", path, "--seed", 3)
+    (output,) = data["tensors"]
+    assert data["passed"]
+    assert output["error"] > 1
+    assert output["apart"] > 1
+    assert all(node["passed"] for node in data["nodes"])
+
+
+def test_a_wrong_8_bit_node_is_found(wrong_tanh: None, tmp_path: Path) -> None:
+    s = Sketch(np.random.default_rng(0))
+    kinds = [quantization(0.05, 3), quantization(1 / 128), quantization(1 / 128)]
+    x = s.input((3, 40), "int8", quantization=kinds[0])
+    results = [s.tensor((3, 40), "int8", quantization=kind) for kind in kinds[1:]]
+    s.op("TANH", [x], [results[0]])
+    s.op("RELU", [results[0]], [results[1]])
+    path = saved(tmp_path / "model.tflite", s.build(results[1:]))
+    text = call("compare", path, status=1, errors_at="stdout")
+    assert "1 of 2 tensors differ, the first is tensor 1 " in text
 
 
 def test_benchmark(model: Path, tmp_path: Path) -> None:
