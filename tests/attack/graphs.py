@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.attack.trial import Trial
 from tests.support.random_graphs import KINDS, random_graph
+from tests.support.random_types import random_types
 
 SIZES = ((5, 3), (1, 1), (7, 13), (1, 31), (2, 11), (0, 3))
 CHANNELS = (1, 3, 4, 5, 6, 17, 0)
@@ -20,11 +21,14 @@ ALLOWED: Mapping[str, Any] = {"steps": 5, "tolerance": 1e-5}
 def drawn(seed: int, ops: int | None = None) -> Trial:
     """A random graph, the same for the same seed; smaller ones have fewer of its ops."""
     choose = random.Random(seed)
-    kind = choose.choice(KINDS)
+    kind = choose.choice((*KINDS, "types"))
     ops = ops or choose.randint(1, MOST_OPS)
     of_ops = choose.getrandbits(32)
 
     def build(twin: bool) -> tuple[str, bytes]:
+        if kind == "types":
+            sketch, outputs = random_types(random.Random(of_ops), ops)
+            return f"{kind}\n{sketch}\noutputs {outputs}", sketch.build(outputs)
         sizes = {"sizes": SIZES, "channels": CHANNELS, "batches": BATCHES}
         sketch, outputs = random_graph(random.Random(of_ops), ops, kind, **sizes, twin=twin)
         shapes = [tensor.get("shape") for tensor in sketch.tensors]

@@ -155,4 +155,8 @@ def is_hard_difference(case: Case, palette: str, kind: str) -> bool:
         return True
     if op == "SOFTMAX" and not attributes.get("beta", 1) and palette in _NOT_FINITE:
         return True
+    if op == "LEAKY_RELU" and not attributes.get("alpha", 1) and kind in ("NaN", "sign of zero"):
+        return True
+    if case.op == "DIV (8-bit)" and palette in _INTEGERS:
+        return True
     return any(palette in palettes and kind in kinds and op in ops for palettes, kinds, ops in HARD)

@@ -13,8 +13,8 @@ from tests.support.schema import Values
 from tests.support.sketch import Dims, Sketch
 from tests.support.tflite_builder import quantization
 
-Kind: TypeAlias = Literal["float32", "int8", "uint8", "dynamic range"]
-KINDS: tuple[Kind, ...] = ("float32", "int8", "uint8", "dynamic range")
+Kind: TypeAlias = Literal["float32", "int8", "uint8", "int16", "dynamic range"]
+KINDS: tuple[Kind, ...] = ("float32", "int8", "uint8", "int16", "dynamic range")
 
 _UNARY = ("RELU", "RELU6", "TANH", "LOGISTIC")
 _BINARY = ("ADD", "SUB", "MUL", "MAXIMUM")
@@ -23,11 +23,14 @@ _OPS = (
     *("unary", "binary", "binary", "vector", "reshape", "conv", "equal parts", "channels"),
     *("depthwise", "pool", "pad", "slice", "transpose", "mean", "softmax"),
 )
-_FIXED = {  # scale, and zero points of the 8-bit kinds
+_FIXED = {  # scale, and zero points of the 8-bit kinds; of int16, the scale is 2^-15
     "TANH": (1 / 128, {"int8": 0, "uint8": 128}),
     "LOGISTIC": (1 / 256, {"int8": -128, "uint8": 0}),
     "SOFTMAX": (1 / 256, {"int8": -128, "uint8": 0}),
 }
+_FINER = {"int16": 1 / 256}
+"""How much smaller steps are than those of 8 bits."""
+
 _MOST_SCALE = 0.02  # where a step of the input is at most three of TANH, LOGISTIC and SOFTMAX
 _MOST_CHANNELS = 48
 _MOST_ROWS = 40
@@ -91,7 +94,7 @@ class _Graph:
         x = choose.choice(self.images[-5:])
         shape = x.shape
         name = choose.choice(_OPS)
-        is_steep = x.quantized is not None and x.quantized[0] > _MOST_SCALE
+        is_steep = x.quantized is not None and x.quantized[0] > _MOST_SCALE * self.finer
         if name == "unary":
             op = choose.choice(_UNARY[:2] if is_steep else _UNARY)
             return self.op(op, [x], shape, None if op in _FIXED else x.quantized)
@@ -148,7 +151,7 @@ class _Graph:
         result = x.quantized
         if result and other.quantized and op != "MAXIMUM":
             a, b = x.quantized[0], other.quantized[0]  # type: ignore[index]
-            result = (a * b * 128 if op == "MUL" else a + b, self.zero_point())
+            result = (a * b * 128 / self.finer if op == "MUL" else a + b, self.zero_point())
         shape = max(x.shape, other.shape, key=len)
         return self.op(op, operands, x.shape if len(shape) == len(x.shape) else shape, result)
 
@@ -184,8 +187,9 @@ class _Graph:
                 assert x.quantized
                 zero = 128 if self.kind == "uint8" else 0
                 steps = np.clip(steps + zero, 0, 255) if zero else steps
-                filled = steps.astype(self.kind)
-                sums = np.rint(biases / (spread * x.quantized[0])).astype(np.int32)
+                filled = steps.astype("int8" if self.kind == "int16" else self.kind)
+                wide = np.int64 if self.kind == "int16" else np.int32
+                sums = np.rint(biases / (spread * x.quantized[0])).astype(wide)
                 constants = [
                     s.constant(filled, quantization=quantization(scales, zero, axis)),
                     s.constant(sums, quantization=quantization(scales * x.quantized[0])),
@@ -203,26 +207,26 @@ class _Graph:
         quantized: tuple[float, int] | None = None,
         **options: Any,
     ) -> Drawn:
-        if self.is_8_bit and quantized is None:
+        if self.is_quantized and quantized is None:
             scale, zero_points = _FIXED[name]
-            quantized = (scale, zero_points[self.kind])
+            quantized = (2.0**-15, 0) if self.kind == "int16" else (scale, zero_points[self.kind])
         result = self.s.tensor(**self.type(quantized))
         self.s.op(name, [x.index for x in inputs], [result], **options)
         return Drawn(result, shape, quantized)
 
     def feed(self, shape: Dims) -> Drawn:
         """An input."""
-        if not self.is_8_bit:
+        if not self.is_quantized:
             return Drawn(self.s.feed(shape), shape)
-        quantized = (self.choose.choice((0.05, 0.02)), self.zero_point())
+        quantized = (self.choose.choice((0.05, 0.02)) * self.finer, self.zero_point())
         self.s.feeds.append(self.bytes(shape))
         return Drawn(self.s.input(shape, **self.type(quantized)), shape, quantized)
 
     def vector(self, shape: Dims) -> Drawn:
         """A constant."""
-        if not self.is_8_bit:
+        if not self.is_quantized:
             return Drawn(self.s.constant(self.s.normal(shape)), shape)
-        quantized = (0.03, self.zero_point())
+        quantized = (0.03 * self.finer, self.zero_point())
         stored: Values = self.type(quantized)
         del stored["dtype"]
         return Drawn(self.s.constant(self.bytes(shape), **stored), shape, quantized)
@@ -241,8 +245,13 @@ class _Graph:
         return {"dtype": self.kind, "quantization": quantization(*quantized)}
 
     def zero_point(self) -> int:
-        return self.choose.choice((0, 3, -5)) + (128 if self.kind == "uint8" else 0)
+        drawn = self.choose.choice((0, 3, -5))
+        return 0 if self.kind == "int16" else drawn + (128 if self.kind == "uint8" else 0)
 
     @property
-    def is_8_bit(self) -> bool:
-        return self.kind in ("int8", "uint8")
+    def is_quantized(self) -> bool:
+        return self.kind in ("int8", "uint8", "int16")
+
+    @property
+    def finer(self) -> float:
+        return _FINER.get(self.kind, 1.0)
