@@ -39,16 +39,8 @@ FLOATS: dict[str, tuple[float, ...]] = {
 }
 """Numbers by the name of their palette."""
 
-PALETTES = (
-    "special",
-    "one NaN",
-    "zeros",
-    "infinities",
-    "large",
-    "small",
-    "integers",
-    "one integer",
-)
+INTEGERS = ("integers", "one integer")
+PALETTES = (*FLOATS, "one NaN", *INTEGERS)
 TOLERANCE = 1e-5
 SETS = (
     OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
@@ -80,7 +72,7 @@ def hardened(
     array: NDArray[Any], palette: str, detail: Any, rng: np.random.Generator
 ) -> NDArray[Any]:
     hard, is_float = array.copy(), array.dtype.kind == "f"
-    if not hard.size or array.dtype.kind not in "iuf" or is_float == palette.endswith("integer"):
+    if not hard.size or array.dtype.kind not in "iuf" or is_float == (palette in INTEGERS):
         return hard
     if palette in ("one NaN", "one integer"):
         at = rng.integers(hard.size)
@@ -159,24 +151,24 @@ def attack(seeds: Iterable[int], found: Found) -> Counter[str]:
     theirs = [Worker(partial(run_kernels, kernels)) for kernels in SETS]
     counts: Counter[str] = Counter()
     for seed in seeds:
-        case, every = CASES[seed], bytes(range(len(PALETTES)))
+        case, every = CASES[seed], palettes_for(seed)
         for worker in (ours, *theirs):
             worker.start(every, seed)
         outcome = ours.outcome()
-        references = [_by_palette(worker, seed) for worker in theirs]
+        references = [_by_palette(worker, every, seed) for worker in theirs]
         if outcome.kind != "result":
             counts[outcome.kind] += 1
             if outcome.kind in FAILURES:
                 found(_finding(seed, outcome.kind, outcome.text))
             continue
         for i, result in enumerate(outcome.arrays):
-            palette = i % len(PALETTES)
-            host = "in LiteRT" if i >= len(PALETTES) else "alone"
-            known = [r[palette] for r in references if not isinstance(r[palette], str)]
-            ending, reason = judged(case, PALETTES[palette], result, known)
+            at, host = i % len(every), "in LiteRT" if i >= len(every) else "alone"
+            palette = PALETTES[every[at]]
+            known = [r[at] for r in references if not isinstance(r[at], str)]
+            ending, reason = judged(case, palette, result, known)
             counts[ending] += 1
             if ending == "finding":
-                found(_finding(seed, f"{PALETTES[palette]}, {host}", reason))
+                found(_finding(seed, f"{palette}, {host}", reason))
     for worker in (ours, *theirs):
         worker.stop()
     return counts
@@ -187,13 +179,21 @@ def _finding(seed: int, where: str, reason: str) -> Finding:
     return Finding(Trial(seed, f"{CASES[seed].id}: {where}", content), reason)
 
 
-def _by_palette(worker: Worker, seed: int) -> list[Any]:
+def palettes_for(seed: int) -> bytes:
+    """The numbers of the palettes that change an input of the case."""
+    kinds = {array.dtype.kind for array in built(seed)[1]}
+    fitting = (*FLOATS, "one NaN") if "f" in kinds else ()
+    fitting += INTEGERS if kinds & {"i", "u"} else ()
+    return bytes(PALETTES.index(palette) for palette in fitting)
+
+
+def _by_palette(worker: Worker, palettes: bytes, seed: int) -> list[Any]:
     """The results of a worker, or why there are none; palettes by themselves after a crash."""
     outcome = worker.outcome()
     if outcome.kind in ("crash", "hang"):
-        alone = [worker(bytes([palette]), seed) for palette in range(len(PALETTES))]
+        alone = [worker(bytes([palette]), seed) for palette in palettes]
         return [one.arrays[0] if one.arrays else one.kind for one in alone]
-    return list(outcome.arrays) or [outcome.text] * len(PALETTES)
+    return list(outcome.arrays) or [outcome.text] * len(palettes)
 
 
 def judged(case: Case, palette: str, ours: Any, theirs: Sequence[Any]) -> tuple[str, str]:

@@ -118,6 +118,7 @@ HARD: tuple[tuple[tuple[str, ...], tuple[str, ...], set[str]], ...] = (
         {*_RECURRENT, "CONV_3D", "CONV_3D_TRANSPOSE"},
     ),
     (("zeros", "large", "small"), ("integer", "number"), _SELECTIONS),
+    (("small",), ("number",), {"ATAN2"}),
     (_INTEGERS, ("integer",), {"POW", "STABLEHLO_SHIFT_LEFT"}),
     (_INTEGERS, ("number", "integer"), {"STRIDED_SLICE", "REVERSE_SEQUENCE"}),
     (
@@ -153,10 +154,10 @@ def is_hard_difference(case: Case, palette: str, kind: str) -> bool:
         return True
     if op == "CONV_2D" and attributes.get("groups", 1) > 1 and palette in _NOT_FINITE:
         return True
-    if op == "SOFTMAX" and not attributes.get("beta", 1) and palette in _NOT_FINITE:
+    if op == "SOFTMAX" and not attributes.get("beta", 1) and kind == "NaN":
         return True
-    if op == "LEAKY_RELU" and not attributes.get("alpha", 1) and kind in ("NaN", "sign of zero"):
+    if op == "LEAKY_RELU" and not attributes.get("alpha", 0) and kind in ("NaN", "sign of zero"):
         return True
-    if case.op == "DIV (8-bit)" and palette in _INTEGERS:
+    if case.op in ("DIV (8-bit)", "SVDF (8-bit)") and palette in _INTEGERS:
         return True
     return any(palette in palettes and kind in kinds and op in ops for palettes, kinds, ops in HARD)
