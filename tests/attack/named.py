@@ -119,8 +119,16 @@ HARD: tuple[tuple[tuple[str, ...], tuple[str, ...], set[str]], ...] = (
     ),
     (("zeros", "large", "small"), ("integer", "number"), _SELECTIONS),
     (("small",), ("number",), {"ATAN2"}),
-    (_INTEGERS, ("integer",), {"POW", "STABLEHLO_SHIFT_LEFT"}),
-    (_INTEGERS, ("number", "integer"), {"STRIDED_SLICE", "REVERSE_SEQUENCE"}),
+    (
+        _INTEGERS,
+        ("integer",),
+        {"POW", "STABLEHLO_SHIFT_LEFT", "DIV", "FLOOR_DIV", "FLOOR_MOD"},
+    ),
+    (
+        _INTEGERS,
+        ("number", "integer", "NaN", "infinity", "sign of zero"),
+        {"STRIDED_SLICE", "REVERSE_SEQUENCE"},
+    ),
     (
         (*_NOT_FINITE, *_INTEGERS, "zeros", "large", "small"),
         ("sign of zero",),
@@ -158,6 +166,6 @@ def is_hard_difference(case: Case, palette: str, kind: str) -> bool:
         return True
     if op == "LEAKY_RELU" and not attributes.get("alpha", 0) and kind in ("NaN", "sign of zero"):
         return True
-    if case.op in ("DIV (8-bit)", "SVDF (8-bit)") and palette in _INTEGERS:
+    if case.op == "SVDF (8-bit)" and palette in _INTEGERS:
         return True
     return any(palette in palettes and kind in kinds and op in ops for palettes, kinds, ops in HARD)
