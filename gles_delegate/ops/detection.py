@@ -142,6 +142,8 @@ def detection_post_process(node: NodeView, options: DetectionOptions) -> list[St
         "H_SCALE": options.h_scale,
         "W_SCALE": options.w_scale,
     }
+    if 0.0 in scales.values():
+        raise Unsupported(f"boxes in units of {[*scales.values()]}; expected none of 0")
     grid = make_grid(boxes, 1, node.limits)
     shape, ranks = (1, most * per_box), 0 if regular else min(per_box, labels)
     per_box = 1 if regular else per_box

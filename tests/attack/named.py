@@ -166,6 +166,6 @@ def is_hard_difference(case: Case, palette: str, kind: str) -> bool:
         return True
     if op == "LEAKY_RELU" and not attributes.get("alpha", 0) and kind in ("NaN", "sign of zero"):
         return True
-    if case.op == "SVDF (8-bit)" and palette in _INTEGERS:
+    if case.op in ("SVDF (8-bit)", "SOFTMAX (16-bit)") and palette in _INTEGERS:
         return True
     return any(palette in palettes and kind in kinds and op in ops for palettes, kinds, ops in HARD)
