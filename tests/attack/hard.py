@@ -259,8 +259,8 @@ def _of_reals(
         size = np.abs(known)
         scale = max(size[size < HUGE].max(initial=0), least)
         for a in theirs:
-            near = np.abs(ours - a) <= tolerance * (np.abs(a) + NORMAL)
-            near |= np.abs(ours - a) <= tolerance * scale
+            near = np.abs(ours - a) <= tolerance * np.abs(a)
+            near |= np.abs(ours - a) <= max(tolerance * scale, NORMAL)  # less is for denormals
             bad &= ~((ours == a) | near | (np.isnan(ours) & np.isnan(a)))
         bad &= ~((ours >= known.min(0)) & (ours <= known.max(0)))
         signs = np.signbit(known)
