@@ -247,11 +247,10 @@ def _open(
 ) -> tuple[Any, Any]:
     """The container and its first video stream; FFmpeg gives up after so many seconds."""
     container = av.open(file, format=kind, options=options or {}, timeout=seconds)
-    streams = container.streams.video
-    if not streams or not streams[0].width:
+    stream = next(iter(container.streams.video), None)
+    if stream is None or stream.codec_context is None or not stream.width:
         container.close()
-        raise ValueError("expected a stream of pictures, found none")
-    stream = streams[0]
+        raise ValueError("expected a stream of pictures of a known codec, found none")
     stream.thread_type = "AUTO"
     return container, stream
 

@@ -21,6 +21,11 @@ class RandomOptions(Options):
     seed: Uint64 = 0
     seed2: Uint64 = 0
 
+    @property
+    def is_seeded(self) -> bool:
+        """Whether each start draws the same numbers; LiteRT keeps the lower halves of the seeds."""
+        return bool((self.seed | self.seed2) & WORD)
+
     def defines(self, node: NodeView, draws: int) -> dict[str, Define]:
         """Defines of glsl/lib/philox.glsl; `draws`: of a run, of four words each.
 
@@ -29,13 +34,12 @@ class RandomOptions(Options):
         """
         if node.node is not node.graph.nodes[node.index]:
             raise Unsupported("random numbers in a subgraph; expected them in the graph itself")
-        # LiteRT keeps the lower halves of the seeds, as signed numbers.
+        # Their lower halves count, as signed numbers.
         lows = [seed & WORD for seed in (self.seed, self.seed2)]
         words = [word for low in lows for word in (low, WORD * (low >> 31))]
-        seeded = any(words)
-        key, stream = (words[:2], words[2:]) if seeded else ([0, 0], [node.index, 0])
+        key, stream = (words[:2], words[2:]) if self.is_seeded else ([0, 0], [node.index, 0])
         return {
-            "SEEDED": int(seeded),
+            "SEEDED": int(self.is_seeded),
             "KEY": "uvec2({}u, {}u)".format(*key),
             "STREAM": "uvec2({}u, {}u)".format(*stream),
             "DRAWS": f"{draws & WORD}u",

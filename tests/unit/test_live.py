@@ -41,9 +41,27 @@ def header(path: Path) -> None:
         container.start_encoding()
 
 
+def unknown(path: Path) -> None:
+    """A video whose codec is called what nobody calls one."""
+    import av
+
+    with av.open(path, "w", format="matroska") as container:
+        stream = container.add_stream("mpeg4", 10)
+        stream.height, stream.width = 48, 64
+        container.mux(stream.encode(av.VideoFrame(64, 48, "yuv420p")))
+        container.mux(stream.encode(None))
+    content = path.read_bytes()
+    assert b"V_MPEG4/ISO/ASP" in content
+    path.write_bytes(content.replace(b"V_MPEG4/ISO/ASP", b"V_NOSUCH/ISO/ASP"[:15]))
+
+
 @pytest.mark.parametrize(
     ("write", "message"),
-    [(silence, "expected a stream of pictures, found none"), (header, "expected a video with")],
+    [
+        (silence, "expected a stream of pictures of a known codec, found none"),
+        (unknown, "expected a stream of pictures of a known codec, found none"),
+        (header, "expected a video with"),
+    ],
 )
 @pytest.mark.parametrize("repeat", [False, True])
 def test_videos_without_frames(
