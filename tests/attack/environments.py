@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 import threading
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from typing import Any
 
@@ -24,6 +26,7 @@ def run_environments(_: bytes, seed: int) -> Outcome:
     sys.setswitchinterval(choose.choice((interval, 1e-6)))
     with ExitStack() as stack:
         stack.callback(sys.setswitchinterval, interval)
+        stack.enter_context(_without_log())
         shared = stack.enter_context(gd.litert_environment())
         threads = [
             threading.Thread(target=_work, args=(shared, random.Random(choose.random()), faults))
@@ -36,6 +39,19 @@ def run_environments(_: bytes, seed: int) -> Outcome:
         if shared.delegates:
             faults.append(f"{len(shared.delegates)} delegates are left")
     return Outcome("wrong", text="; ".join(faults)) if faults else Outcome("result")
+
+
+@contextmanager
+def _without_log() -> Iterator[None]:
+    """LiteRT writes some thirty lines for each environment to the descriptor of stderr."""
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _work(shared: Any, choose: random.Random, faults: list[str]) -> None:
