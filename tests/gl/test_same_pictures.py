@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
 import gles_delegate as gd
+from gles_delegate.batch import Predictor
+from gles_delegate.batch.pictures import picture_rows
 from tests.support.app import App
 from tests.support.command import call, saved
 from tests.support.tflite_builder import ModelBuilder, quantization
@@ -56,25 +59,15 @@ def by_run(model: Path, picture: Path) -> NDArray[Any]:
 
 
 def by_predictor(model: Path, picture: Path) -> NDArray[Any]:
-    pytest.importorskip("ray")
-    from gles_delegate.ray import Predictor
-
-    predictor = Predictor(model)
-    try:
+    with closing(Predictor(model)) as predictor:
         return np.asarray(predictor({"picture": [picture.read_bytes()]})["seen"])
-    finally:
-        predictor.close()
 
 
 def by_batch(model: Path, picture: Path) -> NDArray[Any]:
-    pytest.importorskip("ray")
-    from gles_delegate.ray.files import PictureFiles
-
-    files = PictureFiles(model)
-    table = files({"path": [str(picture)]})
-    dtype = table["seen"].type.value_type.to_pandas_dtype()
-    files._predictor.close()
-    return np.array(table["seen"][0].as_py(), dtype).reshape(1, SIDE, SIDE, 3)
+    with closing(Predictor(model)) as predictor:
+        (row,) = picture_rows(predictor, [str(picture)])
+    assert row["error"] is None
+    return np.asarray(row["seen"]).reshape(1, SIDE, SIDE, 3)
 
 
 def by_watch(model: Path, picture: Path) -> NDArray[Any]:
