@@ -110,7 +110,10 @@ class UseCounter:
             self._called[node.index] = self._inside(node)
         elif node.subgraphs:
             names |= self._inside(node)
-        for name in names:
+        # Of nodes that share a variable tensor, each starts with what the one before has left.
+        where = f"of subgraph {self._graph.index}"
+        states = {i for i in node.inputs if i >= 0 and self._tensors[i].is_variable}
+        for name in names | {f"tensor {i} {where}" for i in states}:
             self._users.setdefault(name, set()).add(node.index)
 
     def place(self, node: Node) -> int:
