@@ -48,7 +48,7 @@ def conv_weights(
         taps = dense
     padded = _pad(_pad(taps, 2, 4), 0, 4 * slices)
     blocks = padded.reshape(slices // block, block, 4, taps.shape[1], padded.shape[2] // 4, 4)
-    biases = np.zeros(outputs, np.float32) if bias is None else bias
+    biases = np.zeros(outputs, np.float32) if bias is None else bias.ravel()
     columns_last = blocks.transpose(0, 3, 4, 1, 5, 2)
     return np.concatenate([_pad(biases, 0, 4 * bias_texels(slices)), columns_last.ravel()])
 
@@ -108,7 +108,7 @@ def conv_weight_nibbles(
 def depthwise_weights(weights: Array, bias: Array | None) -> Array:
     """[1, H, W, O], [O] -> biases [slices, 4], then [slices, H * W, 4]."""
     outputs = weights.shape[3]
-    biases = np.zeros(outputs, np.float32) if bias is None else bias
+    biases = np.zeros(outputs, np.float32) if bias is None else bias.ravel()
     taps = phwc4(weights)
     return np.concatenate([_pad(biases, 0, 4).ravel(), taps.ravel()])
 
