@@ -414,6 +414,8 @@ def _check_presence(
 def check_types(node: NodeView, matrices: Sequence[int], needed: Sequence[int]) -> None:
     """Raise `Unsupported` if weights are not of one type, or quantized otherwise than LiteRT reads.
 
+    Or if output 0 is not of the input's type, which LiteRT writes nevertheless.
+
     Args:
         needed: Inputs that must have one scale.
     """
@@ -424,6 +426,9 @@ def check_types(node: NodeView, matrices: Sequence[int], needed: Sequence[int]) 
             f"an input of {node.dtype(0)} and weights of {' and '.join(types)}; expected float32 "
             "and float32 or int8, or int8 and int8"
         )
+    result = node.graph.tensors[node.outputs[0]].dtype if node.outputs else node.dtype(0)
+    if result != node.dtype(0):
+        raise Unsupported(f"output 0 is {result}; expected {node.dtype(0)}, as the input is")
     for i in needed:
         quantization = node.graph.tensors[node.inputs[i]].quantization
         if any(quantization.zero_points) or len(quantization.scales) > 1:

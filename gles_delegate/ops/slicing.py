@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from gles_delegate.dispatch import Const, Define, Operand, Shape, Step
 from gles_delegate.ops.elementwise import elementwise
@@ -120,10 +121,11 @@ NEW_AXIS, WHOLE_AXIS = -1, -2
 @op("STRIDED_SLICE", max_version=8, options=StridedSliceOptions)
 def strided_slice(node: NodeView, options: StridedSliceOptions) -> list[Step]:
     x = node.input(0, None)
-    if options.offset and (options.end_mask | options.ellipsis_mask | options.new_axis_mask):
+    masks = options.end_mask | options.ellipsis_mask | options.new_axis_mask
+    if options.offset and (masks or prod(node.shape(1)) < len(x.shape)):
         raise Unsupported(
-            "ends that are offsets with an end mask, an ellipsis or new axes, with which LiteRT "
-            "reads beyond the input"
+            "ends that are offsets with an end mask, an ellipsis, new axes or an axis without an "
+            "entry, with which LiteRT reads beyond the input"
         )
     if not (node.is_constant(1) and node.is_constant(2)):
         return _strided_from(node, options, x)
