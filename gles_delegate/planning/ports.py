@@ -210,8 +210,15 @@ class Picture:
     @staticmethod
     def of(transform: ImageTransform, planes: int, monochrome: bool) -> Picture:
         """The port of a transform."""
-        names = ("channels", "yuv", "full_range", "antialias", "border")
-        return Picture(planes, monochrome, *(getattr(transform, name) for name in names))
+        return Picture(
+            planes,
+            monochrome,
+            channels=transform.channels,
+            yuv=transform.yuv,
+            full_range=transform.full_range,
+            antialias=transform.antialias,
+            border=transform.border,
+        )
 
     def outside(self, edge: Edge) -> Value:
         return Value(edge.tensor.index, (4, 4), OUTSIDE)

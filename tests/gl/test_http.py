@@ -18,6 +18,7 @@ from PIL import Image
 from gles_delegate.batch import Predictor
 from gles_delegate.batch.http import Handler
 from tests.support.http import JSON, Asked, ask
+from tests.support.small import means
 from tests.support.tflite_builder import ModelBuilder
 
 pytest.importorskip("starlette")
@@ -30,15 +31,6 @@ def two_inputs() -> bytes:
     b = ModelBuilder()
     x, z = b.input((1, 2), name="x"), b.input((1, 2), name="z")
     return b.build([b.op("ADD", [x, z], [b.tensor((1, 2), name="y")])])
-
-
-def means() -> bytes:
-    """The mean colour of pictures."""
-    b = ModelBuilder()
-    x = b.input((1, 4, 4, 3), name="picture")
-    y = b.tensor((1, 3), name="colour")
-    b.op("MEAN", [x, b.constant(np.int32([1, 2]))], [y])
-    return b.build([y])
 
 
 @pytest.fixture(scope="module")

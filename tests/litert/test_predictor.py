@@ -14,6 +14,7 @@ import gles_delegate as gd
 from gles_delegate.batch import Predictor
 from tests.support.chained import KINDS, chained, expected_of, row_of
 from tests.support.sketch import Sketch
+from tests.support.small import means
 from tests.support.tflite_builder import ModelBuilder
 
 pytestmark = pytest.mark.usefixtures("gl")
@@ -27,15 +28,6 @@ def dense() -> bytes:
     weights = [s.constant(s.normal((3, 4))), s.constant(s.normal((3,)))]
     y = s.op("FULLY_CONNECTED", [x, *weights], [s.tensor((1, 3), name="y")])
     return s.build([y])
-
-
-def means() -> bytes:
-    """The mean colour of pictures, in sixteenths."""
-    b = ModelBuilder()
-    x = b.input((1, 4, 4, 3), name="picture")
-    y = b.tensor((1, 3), name="colour")
-    b.op("MEAN", [x, b.constant(np.int32([1, 2]))], [y])
-    return b.build([y])
 
 
 def alone(content: bytes, row: Array) -> Array:

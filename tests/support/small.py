@@ -36,6 +36,15 @@ def tiny_model() -> bytes:
     return builder.build([builder.op("RELU", [builder.input((1, 4))], [(1, 4)])])
 
 
+def means() -> bytes:
+    """The mean colour of pictures [1, 4, 4, 3]."""
+    b = ModelBuilder()
+    x = b.input((1, 4, 4, 3), name="picture")
+    y = b.tensor((1, 3), name="colour")
+    b.op("MEAN", [x, b.constant(np.int32([1, 2]))], [y])
+    return b.build([y])
+
+
 def with_a_detour() -> tuple[Sketch, bytes]:
     """RELU, EXP; a CAST to float64 and back, which the GPU does not take; ADD of both, TANH."""
     shape = (2, 5, 3)
