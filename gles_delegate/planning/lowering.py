@@ -17,7 +17,6 @@ from gles_delegate.model.graph import Array, Graph, Node, Quantization, Tensor
 from gles_delegate.model.schema import BUILTIN_OPERATORS, SIZED_BY
 from gles_delegate.planning.folding import BY_SHAPE, OF_SIZES, fold, folded, set_constants
 from gles_delegate.planning.inlining import INLINED, Inliner, given_tensors
-from gles_delegate.planning.lists import Lists
 from gles_delegate.planning.variables import USERS, UseCounter, Uses
 from gles_delegate.report import list_nodes
 
@@ -91,7 +90,6 @@ def lower_graph(
     given = given_tensors(graph)
     tensors, nodes = list(graph.tensors), list(graph.nodes)
     inliner, counter = Inliner(graph, tensors), UseCounter(graph, tensors)
-    lists = Lists(tensors)
     own = graph.nodes
     graph = replace(graph, tensors=tensors)  # sees what is added and folded
     values = values or {}
@@ -122,8 +120,7 @@ def lower_graph(
             steps.setdefault(node.index, ())
             continue
         wanted = only is None or node.index in only
-        is_list = lists.concerns(node)
-        if not wanted and node.op not in INLINED and not is_list:
+        if not wanted and node.op not in INLINED:
             continue
         late = unsized.intersection(node.inputs)
         try:
@@ -131,10 +128,6 @@ def lower_graph(
                 raise ops.Unsupported(f"tensor {min(late)} has a size known only at run time")
             if node.op in INLINED:
                 pending.extendleft(reversed(inliner.expand(node)))
-                continue
-            if is_list:
-                pending.extendleft(reversed(lists.expand(node, shapes)))
-                steps.setdefault(node.index, ())
                 continue
             if node.op in USERS:
                 variable = counter.place(node)
@@ -172,9 +165,6 @@ def lower_graph(
             if step.output.part in ("", COMPLEX):
                 shapes[step.output.tensor] = shape[1:] if step.output.part else shape
                 sized.add(step.output.tensor)
-    for node in own:
-        if any(lists.has(index) for index in {*node.outputs}.intersection(graph.outputs)):
-            reasons.setdefault(node.index, "a list of tensors as an output of the graph")
     steps = {index: found for index, found in steps.items() if index not in reasons}
     graph = replace(graph, tensors=tuple(tensors), nodes=tuple(nodes))
     return Lowered(graph, shapes, steps, reasons, counter.uses, values, parameters)

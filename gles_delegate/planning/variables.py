@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from gles_delegate.model.graph import Array, Graph, Node, Tensor
 from gles_delegate.ops.lib.registry import Unsupported
 from gles_delegate.ops.variables import IDENTITY
-from gles_delegate.planning import lists
 from gles_delegate.planning.inlining import called_by
 
 USERS = ("READ_VARIABLE", "ASSIGN_VARIABLE")
@@ -101,10 +100,7 @@ class UseCounter:
         if node.op == "VAR_HANDLE" and node.outputs:
             name = self._handles[node.outputs[0]] = _name(node)
             names = {name}
-        elif node.op in lists.MAKERS and node.outputs:
-            name = self._handles[node.outputs[0]] = f"list of tensors {node.index}"
-            names = {name}
-        elif node.op in (IDENTITY, lists.SET) and names:
+        elif node.op == IDENTITY and names:
             (self._handles[node.outputs[0]],) = names
         elif node.op == "CALL_ONCE":
             self._called[node.index] = self._inside(node)
