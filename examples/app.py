@@ -1,4 +1,4 @@
-"""What the examples share: their command line, and objects that are followed by two networks."""
+"""Code shared by the examples: the command line, and tracking with two networks."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from gles_delegate.vision import (
 
 
 def parser(text: str, *, frames: bool = True, **models: str) -> argparse.ArgumentParser:
-    """A command line for frames.
+    """Build the command line of an example that reads frames.
 
     Args:
         text: The example's docstring; its first line is the description.
-        frames: Take pictures, videos and cameras; otherwise the example has a source of its own.
-        models: The example's networks, each with what it is.
+        frames: Accept pictures, videos and cameras; if False, the example has its own source.
+        models: The example's networks: argument names and help texts.
     """
     result = argparse.ArgumentParser(
         description=text.splitlines()[0],
-        epilog="keys in the window: Q quits, G changes between GPU and CPU, T shows the timings",
+        epilog="keys in the window: Q quits, G switches between GPU and CPU, T shows timings",
     )
     for name, what in models.items():
         result.add_argument(name, type=Path, help=what)
@@ -46,8 +46,8 @@ def parser(text: str, *, frames: bool = True, **models: str) -> argparse.Argumen
     results = result.add_argument_group("results")
     results.add_argument("--headless", action="store_true", help="no window")
     results.add_argument("--output", type=Path, help="a video, or a picture of the last frame")
-    results.add_argument("--frames", type=positive, help="end after as many")
-    results.add_argument("--cpu", action="store_true", help="networks run on LiteRT's CPU")
+    results.add_argument("--frames", type=positive, help="stop after this many frames")
+    results.add_argument("--cpu", action="store_true", help="run the networks on LiteRT's CPU")
     results.add_argument("--timings", action="store_true", help="show how long each stage takes")
     results.add_argument("--cache", type=Path, metavar="FOLDER", help="keep compiled shaders there")
     return result
@@ -60,7 +60,7 @@ def run(
     source: Source | None = None,
     scale: int = 1,
 ) -> None:
-    """Show what `make` makes of frames, `scale` times as large, and print how long it took."""
+    """Show the frames as `make` draws them, enlarged by `scale`, and print the timings."""
     options = ShowOptions(
         title="gles_delegate",
         headless=arguments.headless,
@@ -84,15 +84,15 @@ def run(
 
 
 class Follower:
-    """Objects that a detector finds, and a network of landmarks then follows.
+    """Tracks objects: a detector finds them, a landmark network follows them.
 
     Args:
         networks: The app.
-        detector: A file of one of MediaPipe's detectors.
-        landmarks: A file of the network that looks at what the detector found.
-        kind: What this network's outputs mean.
-        finders: What the detector may be.
-        most: The most objects. The detector runs while there are fewer.
+        detector: The model file of one of MediaPipe's detectors.
+        landmarks: The model file of the landmark network.
+        kind: The preset for the landmark network.
+        finders: The presets that the detector may match.
+        most: The maximum number of objects. The detector runs while there are fewer.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Follower:
         self._seconds = 0.0
 
     def __call__(self, frame: Frame) -> list[Landmarks]:
-        """What is in a frame, in pixels of it."""
+        """The landmarks of each object in a frame, in pixels."""
         if self._tracker.needs_detector:
             seen = read_detections(self._detector(frame), self._preset)
             transform, size = self._preset.transform, self._detector.size
@@ -138,6 +138,6 @@ class Follower:
 
 
 def _outputs(detector: Detector) -> list[list[int]]:
-    """The shapes of a detector's outputs."""
+    """The output shapes of a detector."""
     count = len(ssd_anchors(detector.anchors))
     return [[1, count, 4 + 2 * detector.key_points], [1, count, 1]]

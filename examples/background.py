@@ -1,4 +1,4 @@
-"""Put another background behind a person: a picture, or a colour.
+"""Replace the background behind a person with a picture or a color.
 
 python examples/background.py selfie_segmenter.tflite --background beach.jpg --camera 0
 """
@@ -17,13 +17,13 @@ import gles_delegate as gd
 from gles_delegate.live import App, Canvas, Frame, Seer
 
 PERSON = 15
-"""The class of Pascal VOC, for networks that tell many classes."""
+"""The person class in Pascal VOC, for networks with many classes."""
 MOST = 64
-"""Classes of a network that gives their numbers, and not scores."""
+"""Assumed number of classes for networks that output class numbers instead of scores."""
 
 
 def changer(networks: App, arguments: Namespace) -> Seer:
-    """The mask of a person, as soft as the network gives it, and what fills the rest."""
+    """Fill everything outside the person's soft mask."""
     network = networks.network(arguments.model)
     fill = filling(arguments.background)
     output = network.outputs[0]
@@ -34,8 +34,8 @@ def changer(networks: App, arguments: Namespace) -> Seer:
     else:
         classes = MOST if are_numbers else scores
         person = min(PERSON, classes - 1)
-        colours = [(255 * (i == person),) * 3 + (255,) for i in range(classes)]
-        network.pictures[0] = gd.ImageOutput(palette=colours)
+        colors = [(255 * (i == person),) * 3 + (255,) for i in range(classes)]
+        network.pictures[0] = gd.ImageOutput(palette=colors)
 
     def see(frame: Frame, canvas: Canvas) -> None:
         (mask, *_) = network(frame)
@@ -46,7 +46,7 @@ def changer(networks: App, arguments: Namespace) -> Seer:
 
 
 def filling(background: str) -> tuple[int, int, int] | np.ndarray:
-    """A colour by its name or number, such as #204060, or else the picture of that name."""
+    """A color given by name or number, such as #204060, or else the picture in that file."""
     try:
         return ImageColor.getrgb(background)[:3]
     except ValueError:
@@ -54,7 +54,7 @@ def filling(background: str) -> tuple[int, int, int] | np.ndarray:
 
 
 if __name__ == "__main__":
-    parser = app.parser(__doc__, model="a network that segments persons")
-    parser.add_argument("--background", default="#204060", help="a picture, or a colour")
+    parser = app.parser(__doc__, model="a network that segments people")
+    parser.add_argument("--background", default="#204060", help="a picture or a color")
     arguments = parser.parse_args()
     app.run(arguments, lambda networks: changer(networks, arguments))

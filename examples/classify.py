@@ -1,4 +1,4 @@
-"""Name what is on a picture, on the GPU: the five likeliest classes of a classifier.
+"""Classify a picture on the GPU, and print the top five classes.
 
 python examples/classify.py MODEL.tflite PICTURE.jpg --labels labels.txt
 """

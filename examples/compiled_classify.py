@@ -1,4 +1,4 @@
-"""Name what is on a picture, with LiteRT 2's CompiledModel on the GPU.
+"""Classify a picture with LiteRT 2's CompiledModel on the GPU.
 
 python examples/compiled_classify.py MODEL.tflite PICTURE.jpg --labels labels.txt [--cpu]
 """
@@ -29,7 +29,7 @@ from gles_delegate.image.transform import picture_transform
 
 @contextmanager
 def environment(on_cpu: bool) -> Iterator[Any]:
-    """LiteRT's own environment, or one with this package as its GPU."""
+    """LiteRT's default environment, or one that uses this package as its GPU."""
     if on_cpu:
         yield None
     else:
@@ -40,10 +40,10 @@ def environment(on_cpu: bool) -> Iterator[Any]:
 @ending_in_a_sentence()
 def main() -> None:
     parser = image_parser(__doc__.splitlines()[0])
-    parser.add_argument("--cpu", action="store_true", help="LiteRT's CPU alone")
+    parser.add_argument("--cpu", action="store_true", help="run on LiteRT's CPU only")
     arguments = parser.parse_args()
     picture = load_picture(arguments.picture)
-    with gd.Interpreter(model_path=arguments.model) as described:  # with scales and zero points
+    with gd.Interpreter(model_path=arguments.model) as described:  # for scales, zero points
         image, output = single(described)
         known, dtype = described.metadata.inputs[0], np.dtype(image["dtype"]).name
     require_classifier(image, output)

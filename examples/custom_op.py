@@ -1,8 +1,8 @@
-"""An op of one's own on the GPU: declared here, computed by posterize.glsl beside this file.
+"""Run a custom op on the GPU: declared here, implemented in posterize.glsl.
 
     python examples/custom_op.py [PICTURE] --levels 4 --output posterized.png
 
-LiteRT knows no op "Posterize": a model with one runs nowhere but where somebody declares it.
+LiteRT has no op "Posterize", so a model that contains it only runs where the op is declared.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SHADER = str(Path(__file__).resolve().with_name("posterize"))
 
 @op("Posterize")
 def posterize(node: NodeView, options: Options) -> list[Dispatch]:
-    """The lowering: says which shader runs on what, or why it cannot."""
+    """Lower a node to one dispatch of the shader, or raise `Unsupported` with the reason."""
     custom = node.custom_options
     levels = int.from_bytes(custom.tobytes(), "little") if custom is not None else 0
     if levels < 2:
@@ -37,7 +37,7 @@ def posterize(node: NodeView, options: Options) -> list[Dispatch]:
 
 
 def make_model(shape: tuple[int, ...], levels: int) -> bytes:
-    """A .tflite model of the one op."""
+    """A .tflite model that consists of this op."""
     tensors = [schema.TensorT(), schema.TensorT()]
     for tensor, name in zip(tensors, (b"image", b"posterized"), strict=True):
         tensor.shape, tensor.name = list(shape), name
@@ -60,9 +60,9 @@ def make_model(shape: tuple[int, ...], levels: int) -> bytes:
 @ending_in_a_sentence()
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("picture", type=Path, nargs="?", help="default: a cat")
+    parser.add_argument("picture", type=Path, nargs="?", help="default: a photograph of a cat")
     parser.add_argument(
-        "--levels", type=int, default=4, choices=range(2, 257), metavar="N", help="values a colour"
+        "--levels", type=int, default=4, choices=range(2, 257), metavar="N", help="per channel"
     )
     parser.add_argument("--output", type=Path, default=Path("posterized.png"))
     arguments = parser.parse_args()
@@ -76,7 +76,7 @@ def main() -> None:
     with gd.Interpreter(model_content=content) as interpreter:
         result = interpreter.run({"image": image})["posterized"]
     save_picture(Image.fromarray((result[0] * 255).astype(np.uint8)), arguments.output)
-    print(f"{arguments.levels} levels of each colour: {arguments.output}")
+    print(f"{arguments.levels} levels per color channel: {arguments.output}")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Double the resolution of a photograph on the GPU, and compare with bicubic scaling and the CPU.
+"""Double the resolution of a photograph on the GPU; compare with bicubic scaling and the CPU.
 
     python examples/demo.py [PICTURE] [--output FOLDER]
 
-Without a picture it takes photographs of scikit-image that the network has not been trained on,
-halves them, and doubles them again, so that the truth is known.
+Without a picture, it halves and doubles photographs from scikit-image on which the network was not
+trained, so the originals serve as ground truth.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def compare(interpreter: gd.Interpreter, name: str, corner: tuple[int, int], fol
 
 
 def run(interpreter: gd.Interpreter | LiteRt, image: FloatArray) -> FloatArray:
-    """The network's result for one image, whatever its size."""
+    """The network's result for one image of any size."""
     index = interpreter.get_input_details()[0]["index"]
     interpreter.resize_tensor_input(index, image.shape)
     interpreter.allocate_tensors()
@@ -124,7 +124,7 @@ def psnr(truth: Image.Image, picture: Image.Image) -> float:
 
 
 def side_by_side(panels: dict[str, Image.Image], corner: tuple[int, int]) -> Image.Image:
-    """The pictures in a row, an enlarged detail under each, its caption above."""
+    """The pictures in a row, with captions above and an enlarged detail below each."""
     font = ImageFont.load_default(20)
     width, height = next(iter(panels.values())).size
     gap, head = 8, 32

@@ -1,9 +1,9 @@
-"""Draw boxes around what a detector finds, with names and scores.
+"""Draw boxes around detected objects, with names and scores.
 
 python examples/detect.py ssd_mobilenet.tflite --labels labels.txt --camera 0
 
-It takes TensorFlow's SSDs, with TFLite_Detection_PostProcess at their end or without, and
-MediaPipe's detectors of faces, palms and poses.
+It supports TensorFlow's SSDs, with or without TFLite_Detection_PostProcess, and MediaPipe's face,
+palm and pose detectors.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from gles_delegate.live import App, Seer, detect
 
 
 def finder(networks: App, arguments: Namespace) -> Seer:
-    """Detections of a network, whose kind its shapes tell."""
+    """Draw the detections of a network whose type is inferred from its shapes."""
     labels = read_labels(arguments.labels) if arguments.labels else None
     return detect(networks.network(arguments.model), labels, threshold=arguments.threshold)
 
 
 if __name__ == "__main__":
     parser = app.parser(__doc__, model="a detector")
-    parser.add_argument("--labels", type=Path, help="names of the classes, one a line")
-    parser.add_argument("--threshold", type=float, default=0.5, help="the least score, 0 to 1")
+    parser.add_argument("--labels", type=Path, help="names of the classes, one per line")
+    parser.add_argument("--threshold", type=float, default=0.5, help="minimum score, 0 to 1")
     arguments = parser.parse_args()
     app.run(arguments, lambda networks: finder(networks, arguments))

@@ -1,9 +1,9 @@
-"""Put a mesh of 468 points on faces, and circles around their irises.
+"""Draw a mesh of 468 points on each face, and circles around the irises.
 
 python examples/face_mesh.py face_detection_short_range.tflite face_landmark.tflite --camera 0
 python examples/face_mesh.py ... --iris iris_landmark.tflite --picture face.jpg
 
-With face_landmark_with_attention.tflite the lips and irises need no third network.
+face_landmark_with_attention.tflite includes lips and irises, so it needs no third network.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CIRCLE = [(i, (i + 1) % 32) for i in range(32)]
 
 
 def mesher(networks: App, arguments: Namespace) -> Seer:
-    """Points, contours and irises of each face."""
+    """Draw points, contours and irises of each face."""
     faces = app.Follower(
         networks,
         arguments.detector,
@@ -65,11 +65,11 @@ def mesher(networks: App, arguments: Namespace) -> Seer:
 
 
 def circle(iris: np.ndarray) -> np.ndarray:
-    """32 points around the centre of an iris, which is its first point of five."""
-    centre, rim = iris[0, :2], iris[1:, :2]
+    """32 points on a circle around an iris, whose first of five points is the center."""
+    center, rim = iris[0, :2], iris[1:, :2]
     angles = np.linspace(0, 2 * np.pi, len(CIRCLE), endpoint=False)
-    radius = np.linalg.norm(rim - centre, axis=1).mean()
-    return centre + radius * np.column_stack([np.cos(angles), np.sin(angles)])
+    radius = np.linalg.norm(rim - center, axis=1).mean()
+    return center + radius * np.column_stack([np.cos(angles), np.sin(angles)])
 
 
 def eye(
@@ -88,6 +88,6 @@ if __name__ == "__main__":
         landmarks="face_landmark",
     )
     parser.add_argument("--iris", type=Path, help="iris_landmark")
-    parser.add_argument("--most", type=positive, default=4, help="the most faces")
+    parser.add_argument("--most", type=positive, default=4, help="maximum number of faces")
     arguments = parser.parse_args()
     app.run(arguments, lambda networks: mesher(networks, arguments))

@@ -1,6 +1,6 @@
 """Dye hair.
 
-python examples/hair.py hair_segmentation.tflite --colour "#a020f0" --camera 0
+python examples/hair.py hair_segmentation.tflite --color "#a020f0" --camera 0
 """
 
 from __future__ import annotations
@@ -16,14 +16,17 @@ from gles_delegate.live import App, Canvas, Frame, Seer
 
 
 def dyer(networks: App, arguments: Namespace) -> Seer:
-    """The network's two classes are background and hair; its fourth channel is the mask of the
-    frame before, which is left empty."""
+    """Color the hair mask.
+
+    The network's two output classes are background and hair. Its fourth input channel takes the
+    previous frame's mask, which is left empty.
+    """
     network = networks.network(arguments.model)
     if network.inputs[0]["shape"][-1] == 4:
         empty = {"mean": (0, 0, 0, 255), "std": (255, 255, 255, 255)}
         network.transform = replace(network.transform, **empty)
     network.pictures[0] = gd.ImageOutput(palette=[(0, 0, 0, 0), (255, 255, 255, 255)])
-    fill = ImageColor.getrgb(arguments.colour)[:3]
+    fill = ImageColor.getrgb(arguments.color)[:3]
 
     def see(frame: Frame, canvas: Canvas) -> None:
         (mask,) = network(frame)
@@ -35,7 +38,7 @@ def dyer(networks: App, arguments: Namespace) -> Seer:
 
 if __name__ == "__main__":
     parser = app.parser(__doc__, model="MediaPipe's hair_segmentation.tflite")
-    parser.add_argument("--colour", default="#a020f0", help="the hair's new one")
+    parser.add_argument("--color", default="#a020f0", help="the new hair color")
     parser.add_argument("--strength", type=float, default=0.8, help="0 to 1")
     arguments = parser.parse_args()
     app.run(arguments, lambda networks: dyer(networks, arguments))

@@ -1,4 +1,4 @@
-"""Draw the skeletons of hands, and which hand it is.
+"""Draw hand skeletons, labeled as left or right.
 
 python examples/hands.py palm_detection_full.tflite hand_landmark_full.tflite --camera 0
 """
@@ -14,11 +14,11 @@ from imaging import positive
 from gles_delegate.live import App, Canvas, Frame, Seer
 from gles_delegate.vision import HAND, HAND_EDGES, PALM_DETECTOR
 
-COLOURS = {"left": (255, 140, 60), "right": (60, 220, 140)}
+COLORS = {"left": (255, 140, 60), "right": (60, 220, 140)}
 
 
 def fingers(networks: App, arguments: Namespace) -> Seer:
-    """Lines along the fingers of each hand."""
+    """Draw lines along the fingers of each hand."""
     hands = app.Follower(
         networks,
         arguments.detector,
@@ -35,10 +35,10 @@ def fingers(networks: App, arguments: Namespace) -> Seer:
         for hand in found:
             side = "right" if (hand.right_hand or 0) > 0.5 else "left"
             unit = max(1.0, np.ptp(hand.points[:, :2], axis=0).max() / 100)
-            drawing.lines(hand.points, HAND_EDGES, COLOURS[side], 1.5 * unit)
+            drawing.lines(hand.points, HAND_EDGES, COLORS[side], 1.5 * unit)
             drawing.points(hand.points, (255, 255, 255), 2.5 * unit)
             x, y, _ = hand.points[0]
-            drawing.label((x, y + 4 * unit), side, COLOURS[side])
+            drawing.label((x, y + 4 * unit), side, COLORS[side])
 
     return see
 
@@ -47,6 +47,6 @@ if __name__ == "__main__":
     parser = app.parser(
         __doc__, detector="palm_detection_full or _lite", landmarks="hand_landmark_full or _lite"
     )
-    parser.add_argument("--most", type=positive, default=2, help="the most hands")
+    parser.add_argument("--most", type=positive, default=2, help="maximum number of hands")
     arguments = parser.parse_args()
     app.run(arguments, lambda networks: fingers(networks, arguments))

@@ -1,4 +1,4 @@
-"""Pictures in and out of models: what the examples share."""
+"""Code shared by the examples: pictures in and out of models."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ FloatArray = NDArray[np.float32]
 
 
 def image_parser(description: str) -> argparse.ArgumentParser:
-    """The command line of an example that shows a picture to a network."""
+    """The command line of an example that runs a network on a picture."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("model", type=Path, help="a .tflite network, [1, height, width, 3] in")
-    parser.add_argument("picture", type=Path, help="any picture that Pillow reads")
-    parser.add_argument("--labels", type=Path, help="names of the classes, one a line")
+    parser.add_argument("picture", type=Path, help="any picture that Pillow can read")
+    parser.add_argument("--labels", type=Path, help="names of the classes, one per line")
     parser.add_argument("--mean", type=float, help="subtracted from pixels of 0..255")
     parser.add_argument("--std", type=float, help="divides them afterwards")
     return parser
@@ -37,11 +37,11 @@ def image_parser(description: str) -> argparse.ArgumentParser:
 
 @contextmanager
 def ending_in_a_sentence() -> Iterator[None]:
-    """Exit with a sentence where a file, a model or the device is at fault; decorates ``main``."""
+    """Exit with a one-line message if a file, a model or the device fails; decorates ``main``."""
     try:
         yield
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader has seen enough
+    except BrokenPipeError:  # the reader closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None
     except (gd.DelegateError, OSError, ValueError) as error:
@@ -49,19 +49,18 @@ def ending_in_a_sentence() -> Iterator[None]:
 
 
 Check = Callable[[dict[str, Any], dict[str, Any]], None]
-"""Exits with a sentence where the input and the output, as an interpreter tells their details, are
-not those of a task."""
+"""Exits with a message unless the input and output details fit a task."""
 
 
 def require_classifier(image: dict[str, Any], output: dict[str, Any]) -> None:
-    """The `Check` of a network that classifies pictures."""
+    """A `Check` for networks that classify pictures."""
     shape = output["shape"].tolist()
     if len(shape) < 2 or shape[-1] < 2 or max(shape[:-1]) > 1:
         raise SystemExit(f"expected a classifier, with the output [1, classes], found {shape}")
 
 
 def predict(arguments: argparse.Namespace, picture: Image.Image, check: Check) -> FloatArray:
-    """The output of the model, on the GPU."""
+    """The model's output, computed on the GPU."""
     with gd.Interpreter(model_path=arguments.model) as interpreter:
         interpreter.allocate_tensors()
         return show(arguments, interpreter, picture, check)
@@ -70,7 +69,7 @@ def predict(arguments: argparse.Namespace, picture: Image.Image, check: Check) -
 def show(
     arguments: argparse.Namespace, interpreter: Any, picture: Image.Image, check: Check
 ) -> FloatArray:
-    """The output of an interpreter that is ready, ours or LiteRT's, for a picture."""
+    """The output of a prepared interpreter, this package's or LiteRT's, for a picture."""
     image, output = single(interpreter)
     check(image, output)
     known = read_metadata(load_model(arguments.model)).inputs[0]
@@ -82,7 +81,7 @@ def show(
 
 
 def single(interpreter: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The details of the only input and of the only output, which show the model's task."""
+    """The details of the single input and the single output."""
     inputs, outputs = interpreter.get_input_details(), interpreter.get_output_details()
     if (len(inputs), len(outputs)) != (1, 1):
         raise SystemExit(
@@ -96,22 +95,22 @@ def single(interpreter: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def save_picture(picture: Image.Image, path: Path) -> None:
-    """Write it, in the format that the name's ending says."""
+    """Write a picture in the format given by the file extension."""
     try:
         picture.save(path)
-    except (OSError, ValueError) as error:  # ValueError: an unknown ending
+    except (OSError, ValueError) as error:  # ValueError: an unknown extension
         raise SystemExit(f"cannot write the picture {path}: {reason_of(error)}") from error
 
 
 def positive(text: str) -> int:
-    """A number of 1 or more, from the command line."""
+    """Parse a command-line number of 1 or more."""
     if (number := int(text)) < 1:
         raise argparse.ArgumentTypeError(f"expected 1 or more, found {number}")
     return number
 
 
 def load_picture(path: Path) -> Image.Image:
-    """An RGB picture from a file; exits with a sentence when it cannot be read."""
+    """Read an RGB picture from a file; exit with a message if that fails."""
     try:
         return converted(Image.open(path), "RGB")
     except (OSError, SyntaxError, Image.DecompressionBombError) as error:
@@ -119,13 +118,13 @@ def load_picture(path: Path) -> Image.Image:
 
 
 def as_real(output: NDArray[Any], detail: dict[str, Any]) -> FloatArray:
-    """The numbers that an output stands for; `detail` is its entry in `get_output_details`."""
+    """The dequantized values of an output; `detail` is its entry in `get_output_details`."""
     scale, zero_point = detail["quantization"]
     return (output.astype(np.float32) - zero_point) * (scale or 1)
 
 
 def load_labels(model: Path, labels: Path | None, count: int) -> list[str]:
-    """Names of classes, one a line, from a file or else from those packed into the model."""
+    """Class names from a file with one per line, or else from the model."""
     if labels is None:
         lines = list(read_metadata(load_model(model)).outputs[0].labels)
     else:
@@ -134,7 +133,7 @@ def load_labels(model: Path, labels: Path | None, count: int) -> list[str]:
 
 
 def read_labels(path: Path) -> list[str]:
-    """Names of classes, one a line."""
+    """Read class names, one per line."""
     try:
         return path.read_text("utf-8").splitlines()
     except UnicodeDecodeError as error:

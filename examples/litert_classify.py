@@ -1,4 +1,4 @@
-"""Name what is on a picture, in LiteRT's own interpreter; its nodes run on the GPU.
+"""Classify a picture on the GPU in LiteRT's own interpreter.
 
 python examples/litert_classify.py MODEL.tflite PICTURE.jpg --labels labels.txt [--cpu]
 """
@@ -23,10 +23,10 @@ from gles_delegate.model.reader import load_model
 @ending_in_a_sentence()
 def main() -> None:
     parser = image_parser(__doc__.splitlines()[0])
-    parser.add_argument("--cpu", action="store_true", help="leave the delegate out")
+    parser.add_argument("--cpu", action="store_true", help="run without the delegate")
     arguments = parser.parse_args()
     picture = load_picture(arguments.picture)
-    load_model(arguments.model)  # LiteRT's error of an unreadable file is no sentence
+    load_model(arguments.model)  # LiteRT's own error for an unreadable file is cryptic
     try:
         delegates = [] if arguments.cpu else [gd.GpuDelegate(model=arguments.model)]
         interpreter = Interpreter(str(arguments.model), experimental_delegates=delegates)

@@ -1,4 +1,4 @@
-"""A network's mask over a moving picture, in a window of GLFW, in OpenGL ES. Q quits.
+"""Draw a network's mask over a moving picture, in a GLFW window with OpenGL ES. Q quits.
 
 python examples/live_glfw.py [--video FILE] [--model FILE]
 """
@@ -15,7 +15,7 @@ from imaging import ending_in_a_sentence
 
 
 def make_window() -> Any:
-    """A window whose OpenGL ES context is current."""
+    """Create a window whose OpenGL ES context is current."""
     if not glfw.init():
         raise SystemExit("GLFW finds no display")
     glfw.window_hint(glfw.CLIENT_API, glfw.OPENGL_ES_API)

@@ -1,4 +1,4 @@
-"""A network's mask over a moving picture, in a window of moderngl-window. Q quits.
+"""Draw a network's mask over a moving picture, in a moderngl-window window. Q quits.
 
 python examples/live_moderngl_window.py [--video FILE] [--model FILE]
 """
@@ -35,7 +35,7 @@ class Window(moderngl_window.WindowConfig):
     def on_render(self, time: float, frame_time: float) -> None:
         self.wnd.title = self._live.title
         if not self._live.draw(self.wnd.fbo):
-            self.wnd.close()  # and with it the context, and all that the delegate has there
+            self.wnd.close()  # this destroys the context and the delegate's objects
 
 
 if __name__ == "__main__":

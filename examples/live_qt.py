@@ -1,4 +1,4 @@
-"""A network's mask over a moving picture, in a QOpenGLWidget of PySide6. Q quits.
+"""Draw a network's mask over a moving picture, in PySide6's QOpenGLWidget. Q quits.
 
 python examples/live_qt.py [--video FILE] [--model FILE]
 """
@@ -18,7 +18,7 @@ from PySide6.QtWidgets import QApplication
 
 
 class View(QOpenGLWidget):
-    """Shows frame after frame, as fast as they come."""
+    """Draws frames as fast as possible."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         super().__init__()
@@ -29,13 +29,13 @@ class View(QOpenGLWidget):
         self.frameSwapped.connect(self.update)
 
     def initializeGL(self) -> None:  # noqa: N802
-        """Qt calls it for every context: moving the widget to another window makes a new one."""
-        # Of a second context, moderngl.create_context knows only GLX's.
+        """Called by Qt for every context: moving the widget to another window creates a new one."""
+        # moderngl.create_context finds a second context only if it is a GLX context.
         moderngl.init_context()
         self._ctx = moderngl.get_context()
         try:
             self._live = overlay.Live(self._ctx, self._arguments)
-        except SystemExit as error:  # it would not get past Qt
+        except SystemExit as error:  # Qt would swallow the exception
             self.failure = str(error)
             self._close_soon()
         self.context().aboutToBeDestroyed.connect(self.release)
@@ -43,14 +43,14 @@ class View(QOpenGLWidget):
     def paintGL(self) -> None:  # noqa: N802
         if not self._live:
             return
-        # Qt draws widgets into framebuffers of its own, another one after each resize.
+        # Qt draws widgets into its own framebuffers and replaces them at each resize.
         target = self._ctx.detect_framebuffer(self.defaultFramebufferObject())
         if not self._live.draw(target):
             self._close_soon()
         self.window().setWindowTitle(self._live.title)
 
     def release(self) -> None:
-        """Free what the context holds, as long as it is there."""
+        """Free the GL objects while the context exists."""
         if self._live:
             self.makeCurrent()
             self._live.close()
@@ -62,7 +62,7 @@ class View(QOpenGLWidget):
             self.window().close()
 
     def _close_soon(self) -> None:
-        QTimer.singleShot(0, self.window().close)  # not while Qt draws
+        QTimer.singleShot(0, self.window().close)  # not while Qt is drawing
 
 
 @ending_in_a_sentence()

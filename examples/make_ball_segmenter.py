@@ -1,9 +1,9 @@
-"""Make the live examples' network: it finds the ball of the synthetic camera.
+"""Train the live examples' network, which finds the synthetic camera's ball.
 
     python examples/make_ball_segmenter.py
 
-Four convolutions, fitted by Adam in numpy to frames that OpenGL draws; about two minutes. The
-camera knows where its ball is, so every frame comes with its mask.
+Four convolutions are trained with Adam, in numpy, on frames drawn by OpenGL; this takes about two
+minutes. The camera knows the position of the ball, so every frame comes with its mask.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CHANNELS = (3, 8, 16, 16, 1)
 STRIDES = (2, 2, 1, 1)
 BATCH, RATE = 8, 4e-3
 SCALE = 4
-"""Pixels of the frame to one of the mask that is fitted, in either direction."""
+"""Frame pixels per pixel of the training mask, along each axis."""
 
 ABOUT = Description(
     "ball segmenter",
@@ -43,7 +43,7 @@ Array = np.ndarray
 
 
 class Conv:
-    """A 3x3 convolution with TFLite's SAME padding, and a step of Adam."""
+    """A 3x3 convolution with TFLite's SAME padding, trained with Adam."""
 
     def __init__(self, rng: np.random.Generator, inputs: int, outputs: int, stride: int) -> None:
         scale = np.sqrt(2 / (9 * inputs))
@@ -61,7 +61,7 @@ class Conv:
         return self.output
 
     def backward(self, gradient: Array, step: int, rate: float) -> Array:
-        """Takes the step; the gradient of the input."""
+        """Take an optimizer step, and return the gradient of the input."""
         n, height, width, inputs = self._shape
         patches = (gradient @ self.weights.T).reshape(*gradient.shape[:3], 9, inputs)
         before = 2 - self.stride
@@ -80,7 +80,7 @@ class Conv:
         return padded[:, before : before + height, before : before + width]
 
     def _places(self) -> list[tuple[slice, ...]]:
-        """Where the nine weights of a kernel look, in the padded picture."""
+        """The slices of the padded picture that the nine kernel weights read."""
         _, height, width, _ = self._shape
         every = slice(None)
         return [
@@ -91,14 +91,14 @@ class Conv:
 
 
 def frames(camera: SyntheticCamera, rng: np.random.Generator, count: int) -> tuple[Array, Array]:
-    """Frames in -1..1 and the masks of the ball, a quarter as large."""
+    """Frames in -1..1, and masks of the ball at a quarter of their size."""
     pictures, masks = [], []
     y, x = (np.indices((HEIGHT // SCALE, WIDTH // SCALE)) + 0.5) * SCALE / HEIGHT
     for frame in rng.uniform(0, 100_000, count):
         camera.show(frame)
         pictures.append(np.asarray(read_pixels(camera.framebuffer)) / 127.5 - 1)
-        centre_x, centre_y, radius = ball_at(frame)
-        masks.append((x - centre_x) ** 2 + (y - centre_y) ** 2 < radius**2)
+        center_x, center_y, radius = ball_at(frame)
+        masks.append((x - center_x) ** 2 + (y - center_y) ** 2 < radius**2)
     return np.array(pictures), np.array(masks, float)[..., np.newaxis]
 
 
@@ -110,7 +110,7 @@ def scores(layers: list[Conv], pictures: Array) -> Array:
 
 
 def train(camera: SyntheticCamera, rng: np.random.Generator, steps: int) -> list[Conv]:
-    """The layers, fitted by the cross entropy of each pixel."""
+    """Train the layers with the cross entropy of each pixel."""
     shapes = zip(pairwise(CHANNELS), STRIDES, strict=True)
     layers = [Conv(rng, *channels, stride) for channels, stride in shapes]
     for step in trange(1, steps + 1, unit="step"):
@@ -125,7 +125,7 @@ def train(camera: SyntheticCamera, rng: np.random.Generator, steps: int) -> list
 
 
 def to_tflite(layers: list[Conv]) -> bytes:
-    """The content of a .tflite file: the layers, and the mask enlarged to the frame's size."""
+    """The content of a .tflite file: the layers, then a resize of the mask to the frame's size."""
     writer = TfliteWriter()
     image = x = writer.tensor("image", (1, HEIGHT, WIDTH, 3))
     height, width = HEIGHT, WIDTH
@@ -155,7 +155,7 @@ def to_tflite(layers: list[Conv]) -> bytes:
 
 
 def find(model: bytes, pictures: Array) -> Array:
-    """What the file finds in each picture, where the masks have their pixels."""
+    """The model's output for each picture, sampled at the masks' pixels."""
     results = []
     with gd.Interpreter(model_content=model) as interpreter:
         interpreter.allocate_tensors()
@@ -171,7 +171,7 @@ def find(model: bytes, pictures: Array) -> Array:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=MODEL, help="file to write")
-    parser.add_argument("--steps", type=int, default=800, help="of Adam, eight frames each")
+    parser.add_argument("--steps", type=int, default=800, help="optimizer steps, eight frames each")
     arguments = parser.parse_args()
 
     rng = np.random.default_rng(0)

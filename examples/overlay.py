@@ -1,4 +1,4 @@
-"""A network's mask over a moving picture, all of it on the GPU: what the live examples share."""
+"""Code shared by the live examples: a network's mask over a moving picture, all on the GPU."""
 
 from __future__ import annotations
 
@@ -24,42 +24,42 @@ from gles_delegate.vision import palette
 
 MODEL = Path(__file__).parent / "models" / "ball_segmenter.tflite"
 SIZE = (1280, 720)
-"""Width and height of the synthetic camera and of the windows."""
+"""Width and height of the synthetic camera and the windows."""
 
 CAMERA = """
 uniform vec3 ball;
 uniform float aspect, time;
 in vec2 uv;
-out vec4 colour;
+out vec4 color;
 void main() {
     vec2 at = vec2(uv.x * aspect, uv.y);
     float waves = sin(6.0 * at.x + time) * sin(5.0 * at.y - 1.3 * time + 2.0 * sin(3.0 * at.x));
     vec3 orange = vec3(1.0, 0.55, 0.1);
     vec3 scene = mix(vec3(0.1, 0.2, 0.4), vec3(0.2, 0.5, 0.4), 0.5 + 0.5 * waves);
-    // Lines of the ball's colour: only its shape tells it from them.
+    // Stripes in the ball's color: only its shape distinguishes the ball from them.
     scene = mix(scene, orange, step(abs(fract(3.0 * at.x + at.y - 0.2 * time) - 0.5), 0.05));
     vec2 offset = (at - ball.xy) / ball.z;
     float height = sqrt(max(0.0, 1.0 - dot(offset, offset)));
     float light = max(0.0, dot(vec3(offset, height), vec3(-0.41, -0.62, 0.67)));
     vec3 lit = orange * (0.4 + 0.7 * light) + 0.5 * pow(light, 20.0);
-    colour = vec4(height > 0.0 ? lit : scene, 1.0);
+    color = vec4(height > 0.0 ? lit : scene, 1.0);
 }
 """
 
 BLEND = """
 uniform sampler2D picture, mask;
 in vec2 uv;
-out vec4 colour;
+out vec4 color;
 void main() {
-    vec2 at = vec2(uv.x, 1.0 - uv.y);  // textures have the top row first, OpenGL the lowest
+    vec2 at = vec2(uv.x, 1.0 - uv.y);  // textures start with the top row, OpenGL at the bottom
     vec4 tint = texture(mask, at);
-    colour = vec4(texture(picture, at).rgb * (1.0 - 0.6 * tint.a) + 0.6 * tint.rgb, 1.0);
+    color = vec4(texture(picture, at).rgb * (1.0 - 0.6 * tint.a) + 0.6 * tint.rgb, 1.0);
 }
 """
 
 
 class Source(Protocol):
-    """Pictures, one after the other in the same texture, its top row first."""
+    """A source of pictures, each written to the same texture with the top row first."""
 
     texture: moderngl.Texture
 
@@ -69,7 +69,7 @@ class Source(Protocol):
 
 
 class SyntheticCamera:
-    """A ball before a moving background, drawn by OpenGL: it never passes through the CPU."""
+    """A ball in front of a moving background, drawn by OpenGL; it never passes through the CPU."""
 
     def __init__(self, ctx: moderngl.Context, size: tuple[int, int] = SIZE) -> None:
         self.texture = ctx.texture(size, 4)
@@ -89,7 +89,7 @@ class SyntheticCamera:
 
 
 def ball_at(frame: float, aspect: float = SIZE[0] / SIZE[1]) -> tuple[float, float, float]:
-    """The ball's centre (x, y) from the top left corner and its radius, in picture heights."""
+    """The ball's center (x, y) from the top left corner and its radius, in picture heights."""
     return (
         aspect * (0.5 + 0.35 * math.sin(0.031 * frame)),
         0.5 + 0.28 * math.sin(0.047 * frame + 1),
@@ -98,7 +98,7 @@ def ball_at(frame: float, aspect: float = SIZE[0] / SIZE[1]) -> tuple[float, flo
 
 
 class VideoFile:
-    """The frames of a video file, again and again, decoded on the CPU and uploaded."""
+    """The frames of a video file, repeated, decoded on the CPU and uploaded."""
 
     def __init__(self, ctx: moderngl.Context, path: Path) -> None:
         self._video = Video(path, repeat=True)
@@ -109,14 +109,14 @@ class VideoFile:
 
 
 class Segmenter:
-    """A segmentation network that reads one texture and writes its coloured mask to another.
+    """A segmentation network that reads one texture and writes its colored mask to another.
 
     Args:
         ctx: The app's context, current now and at every call.
-        picture: What it looks at; the whole of it is stretched to the network's input.
+        picture: The input, stretched to the network's input size.
 
     Attributes:
-        mask: What it saw.
+        mask: The colored mask, a texture.
     """
 
     def __init__(self, ctx: moderngl.Context, model: Path, picture: moderngl.Texture) -> None:
@@ -126,10 +126,10 @@ class Segmenter:
         )
         self._image, self._scores = single(self._interpreter)
         _, height, width, classes = self._scores["shape"].tolist()
-        colours = [(0, 0, 0, 0), *((*colour, 255) for colour in palette(max(classes, 2))[1:])]
-        self._output = gd.ImageOutput(palette=colours)
+        colors = [(0, 0, 0, 0), *((*color, 255) for color in palette(max(classes, 2))[1:])]
+        self._output = gd.ImageOutput(palette=colors)
         index = self._image["index"]
-        # As a sampler sees it: llvmpipe takes longer for means of pixels than for all the rest.
+        # Sample without averaging: on llvmpipe, averaging takes longer than everything else.
         whole = gd.ImageTransform.for_input(self._interpreter, index)
         self._transform = replace(whole, antialias=False)
         self.mask = ctx.texture((width, height), 4)
@@ -148,7 +148,7 @@ class Segmenter:
         bind(self._scores["index"], mask, transform=self._output)
 
     def run(self) -> None:
-        """Bring the mask up to date with the picture."""
+        """Update the mask from the picture."""
         self._interpreter.invoke()
 
     def close(self) -> None:
@@ -157,7 +157,7 @@ class Segmenter:
 
 
 class SegmenterThroughNumpy(Segmenter):
-    """The same by the CPU: it reads the picture back, prepares it, and uploads the mask."""
+    """A segmenter that goes through the CPU: it reads the picture back and uploads the mask."""
 
     def _prepare(self, ctx: moderngl.Context, picture: moderngl.Texture) -> None:
         self._seen = ctx.framebuffer([picture])
@@ -173,10 +173,10 @@ class SegmenterThroughNumpy(Segmenter):
 
 
 class SegmenterBeside(Segmenter):
-    """The same in a context and a thread of its own, for which the app's window never waits.
+    """A segmenter with its own context and thread, so that the app's window never waits for it.
 
-    The network reads a copy of the picture and writes to a mask of its own, as the app goes on
-    drawing both.
+    The network reads a copy of the picture and writes its own mask, because the app keeps drawing
+    both.
     """
 
     def _make_delegate(self, ctx: moderngl.Context) -> gd.GpuDelegate:
@@ -190,7 +190,7 @@ class SegmenterBeside(Segmenter):
         self._invocation: gd.Invocation | None = None
 
     def run(self) -> None:
-        """Show the newest mask that is ready, and let the network look again."""
+        """Show the newest finished mask, and start the next run."""
         if self._invocation is not None:
             if not self._invocation.done():
                 return
@@ -200,10 +200,10 @@ class SegmenterBeside(Segmenter):
 
 
 class Overlay:
-    """Draws the pictures of a source with what a network sees in them.
+    """Draws a source's pictures with a network's masks over them.
 
     Attributes:
-        fps: Frames a second, over the last second.
+        fps: Frames per second, over the last second.
     """
 
     def __init__(
@@ -241,15 +241,15 @@ class Overlay:
             self._counted, self._since = 0, time.perf_counter()
 
     def close(self) -> None:
-        """Free what the network holds; the context must be current."""
+        """Free the network's resources; the context must be current."""
         self._segmenter.close()
 
 
 class Live:
-    """What a window shows, as its command line asks for it.
+    """The contents of a window, as chosen on the command line.
 
     Attributes:
-        title: For the window, with the frames a second.
+        title: The window's title, with the frame rate.
     """
 
     def __init__(self, ctx: moderngl.Context, arguments: argparse.Namespace) -> None:
@@ -260,7 +260,7 @@ class Live:
         self._drawn = 0
 
     def draw(self, target: moderngl.Framebuffer) -> bool:
-        """Draw a frame; whether there is to be another one."""
+        """Draw a frame, and return whether to continue."""
         self._overlay.draw(target)
         self._drawn += 1
         if self._drawn != self._arguments.frames:
@@ -280,31 +280,31 @@ class Live:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of a live example."""
+    """Add the options of a live example."""
     add = parser.add_argument
-    add("--model", type=Path, default=MODEL, help="a segmentation network, the ball's by default")
+    add("--model", type=Path, default=MODEL, help="a segmentation network; default: ball segmenter")
     add("--video", type=Path, help="a video file instead of the synthetic camera")
     ways = parser.add_mutually_exclusive_group()
     for option, segmenter, what in (
-        ("--through-numpy", SegmenterThroughNumpy, "feed the network from the CPU, to compare"),
+        ("--through-numpy", SegmenterThroughNumpy, "feed the network from the CPU, for comparison"),
         ("--beside", SegmenterBeside, "do not wait for the network; not for GLX"),
     ):
         ways.add_argument(
             option, dest="segmenter", action="store_const", const=segmenter, help=what
         )
     parser.set_defaults(segmenter=Segmenter)
-    add("--frames", type=positive, help="quit after as many")
-    add("--screenshot", type=Path, metavar="FILE", help="keep the last of them")
+    add("--frames", type=positive, help="quit after this many frames")
+    add("--screenshot", type=Path, metavar="FILE", help="save the last frame")
 
 
 def require_display() -> None:
-    """Exit with a sentence where there is no display."""
+    """Exit with a message if there is no display."""
     if not os.environ.get("DISPLAY") and not os.environ.get("WAYLAND_DISPLAY"):
         raise SystemExit("no display: start it in a desktop session, or with xvfb-run")
 
 
 def read_pixels(framebuffer: moderngl.Framebuffer) -> Image.Image:
-    """Its colours, first row first."""
-    # OpenGL ES reads framebuffers only, not textures, and four channels only.
+    """The colors of a framebuffer, first row first."""
+    # OpenGL ES can only read framebuffers, not textures, and only four channels.
     pixels = framebuffer.read(components=4)
     return Image.frombytes("RGBA", framebuffer.size, pixels).convert("RGB")

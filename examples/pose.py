@@ -1,4 +1,4 @@
-"""Draw the skeletons of people, by PoseNet, MoveNet, or MediaPipe's two networks.
+"""Draw skeletons of people with PoseNet, MoveNet, or MediaPipe's two networks.
 
 python examples/pose.py movenet_single_pose_lightning.tflite --camera 0
 python examples/pose.py pose_landmark_lite.tflite --detector pose_detection.tflite --camera 0
@@ -15,11 +15,11 @@ import numpy as np
 from gles_delegate.live import App, Canvas, Frame, Seer, pose
 from gles_delegate.vision import POSE, POSE_DETECTOR, POSE_DETECTOR_128, POSE_EDGES, palette
 
-COLOUR = palette(2)[1]
+COLOR = palette(2)[1]
 
 
 def bodies(networks: App, arguments: Namespace) -> Seer:
-    """MediaPipe's: 33 points, and a mask."""
+    """Draw MediaPipe's skeletons of 33 points."""
     people = app.Follower(
         networks,
         arguments.detector,
@@ -35,13 +35,13 @@ def bodies(networks: App, arguments: Namespace) -> Seer:
         for body in found:
             points = body.points[:, :2].copy()
             points[body.visibility < 0.5] = np.nan
-            canvas.drawing.skeleton(points, POSE_EDGES, COLOUR)
+            canvas.drawing.skeleton(points, POSE_EDGES, COLOR)
 
     return see
 
 
 def skeletons(networks: App, arguments: Namespace) -> Seer:
-    """Poses of a network, whose kind its outputs tell."""
+    """Draw the poses of a network whose type is inferred from its outputs."""
     return pose(networks.network(arguments.model), threshold=arguments.threshold)
 
 
@@ -49,7 +49,7 @@ if __name__ == "__main__":
     parser = app.parser(__doc__, model="PoseNet, MoveNet, or pose_landmark_lite")
     parser.add_argument("--detector", type=Path, help="pose_detection, for pose_landmark_lite")
     parser.add_argument(
-        "--threshold", type=float, default=0.3, help="the least score of a point, 0 to 1"
+        "--threshold", type=float, default=0.3, help="minimum score of a point, 0 to 1"
     )
     arguments = parser.parse_args()
     make = bodies if arguments.detector else skeletons

@@ -1,4 +1,4 @@
-"""Colour what a segmentation network sees, on a picture, a video or a camera.
+"""Color each pixel of a picture, a video or a camera by its class.
 
 python examples/segment.py deeplabv3.tflite --mean 127.5 --labels pascal_voc_labels.txt --camera 0
 """
@@ -16,7 +16,7 @@ from gles_delegate.live import App, Seer, segment
 
 
 def segmenter(networks: App, arguments: Namespace) -> Seer:
-    """Scores [1, height, width, classes], or class numbers, as colours over the frame."""
+    """Draw scores [1, height, width, classes], or class numbers, as colors over the frame."""
     network = networks.network(arguments.model)
     if arguments.mean is not None:
         network.transform = replace(network.transform, mean=arguments.mean, std=arguments.std)
@@ -25,7 +25,7 @@ def segmenter(networks: App, arguments: Namespace) -> Seer:
 
 if __name__ == "__main__":
     parser = app.parser(__doc__, model="a segmentation network")
-    parser.add_argument("--labels", type=Path, help="names of the classes, one a line")
+    parser.add_argument("--labels", type=Path, help="names of the classes, one per line")
     parser.add_argument("--mean", type=float, help="subtracted from pixels of 0 to 255")
     parser.add_argument("--std", type=float, default=127.5, help="divides them afterwards")
     arguments = parser.parse_args()

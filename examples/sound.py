@@ -1,9 +1,9 @@
-"""Show a sound's spectrogram, and below it what a network hears, and when.
+"""Show a sound's spectrogram, and below it the classes that a network recognizes over time.
 
 python examples/sound.py yamnet.tflite --sound song.mp3 --headless --output song.png
 python examples/sound.py yamnet.tflite --microphone alsa:default
 
-The network is YAMNet, or another one from 16 000 samples a second to scores of classes.
+The network is YAMNet, or another one that maps samples at 16 kHz to class scores.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ from gles_delegate.live import App, Canvas, Frame, Seer
 from gles_delegate.vision import palette
 
 RATE = 16000
-"""Samples a second."""
+"""Samples per second."""
 STEP = 256
-"""Samples from one column of the spectrogram to the next."""
+"""Samples between two columns of the spectrogram."""
 WINDOW = 1024
-"""Samples of which a column is the spectrum."""
+"""Samples per column's spectrum."""
 COLUMNS = 30
-"""Of the spectrogram that a frame adds: 0.48 seconds."""
+"""Spectrogram columns per frame: 0.48 seconds."""
 SIZE = (720, 1260)
 ROWS = 440
-"""Of the picture, for the spectrogram; the classes are below."""
+"""Height of the spectrogram in the picture; the classes are below it."""
 SHOWN = 7
-"""Classes."""
+"""Number of classes shown."""
 HERTZ = (60, 7800)
-"""Lowest and highest frequency."""
+"""Lowest and highest frequency shown."""
 DECIBELS = 70
-"""From black to the brightest colour."""
+"""Range from black to the brightest color."""
 GRADIENT = np.array([(4, 4, 20), (80, 18, 110), (215, 60, 80), (252, 170, 60), (252, 250, 190)])
 ALSA = "/usr/share/alsa/alsa.conf"
 
 
 class Sound:
-    """A sound file, or a microphone, as frames that are spectrograms.
+    """A sound file or a microphone, as frames that show spectrograms.
 
     Attributes:
-        samples: What was heard last, as many as the picture shows.
+        samples: The latest samples, for the width of the picture.
     """
 
     size, rate, count = SIZE, RATE / (COLUMNS * STEP), None
 
     def __init__(self, name: str, *, microphone: bool) -> None:
-        # PyAV's wheels have an ALSA that does not know where its settings are.
+        # PyAV's wheels include an ALSA that cannot find its configuration.
         if microphone and Path(ALSA).exists():
             os.environ.setdefault("ALSA_CONFIG_PATH", ALSA)
         kind, _, file = name.partition(":") if microphone else (None, "", name)
@@ -70,7 +70,7 @@ class Sound:
         self._pixels = np.full((*SIZE, 4), (4, 4, 20, 255), np.uint8)
 
     def _cut(self) -> Iterator[np.ndarray]:
-        """As many samples as a frame adds; the last ones are completed by silence."""
+        """Yield the samples of each frame; pad the last ones with silence."""
         rest, length = np.empty(0, np.float32), COLUMNS * STEP
         for frame in self._frames:
             parts = [part.to_ndarray()[0] for part in self._resampler.resample(frame)]
@@ -95,7 +95,7 @@ class Sound:
 
 
 def columns_of(samples: np.ndarray) -> np.ndarray:
-    """The last columns of a spectrogram, their frequencies on a logarithmic scale, in colours."""
+    """The last columns of a spectrogram, as colors, with a logarithmic frequency axis."""
     last = samples[-(COLUMNS - 1) * STEP - WINDOW :]
     windows = np.lib.stride_tricks.sliding_window_view(last, WINDOW)[::STEP] * np.hanning(WINDOW)
     power = np.abs(np.fft.rfft(windows)).T / (WINDOW / 4)
@@ -109,14 +109,14 @@ def columns_of(samples: np.ndarray) -> np.ndarray:
 
 
 def listener(networks: App, arguments: Namespace, sound: Sound) -> Seer:
-    """Scores of the last second for each frame, and the classes that were heard most."""
+    """Draw the scores of the last second for each frame, for the strongest classes."""
     network = networks.network(arguments.model)
     shape = network.inputs[0]["shape"].tolist()
     if len(network.inputs) != 1 or len(shape) > 2 or max(shape) < STEP:
         raise ValueError(f"expected a network with one input, [samples], found {shape}")
     length = max(shape)
     names = read_labels(arguments.labels) if arguments.labels else network.labels
-    colours, history = palette(SHOWN), []
+    colors, history = palette(SHOWN), []
 
     def see(frame: Frame, canvas: Canvas) -> None:
         waveform = sound.samples[-length:].reshape(shape)
@@ -124,12 +124,12 @@ def listener(networks: App, arguments: Namespace, sound: Sound) -> Seer:
         shown = np.array(history[-SIZE[1] // COLUMNS :])
         best = np.argsort(-shown.max(0), kind="stable")[:SHOWN]
         line = (SIZE[0] - ROWS) / SHOWN
-        for row, (number, colour) in enumerate(zip(best, colours, strict=True)):
+        for row, (number, color) in enumerate(zip(best, colors, strict=True)):
             top = ROWS + row * line
             for i, score in enumerate(shown[::-1, number].tolist()):
                 right = SIZE[1] - i * COLUMNS
                 box = (right - COLUMNS, top + 2, right, top + line - 2)
-                canvas.drawing.rectangle(box, (*colour, round(255 * min(max(score, 0), 1))))
+                canvas.drawing.rectangle(box, (*color, round(255 * min(max(score, 0), 1))))
             name = names[number] if number < len(names) else f"class {number}"
             canvas.drawing.text((8, top + 8), name)
 
@@ -142,7 +142,7 @@ def main() -> None:
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument("--sound", help="a sound file")
     group.add_argument("--microphone", help="FORMAT:NAME of FFmpeg's devices: alsa:default")
-    parser.add_argument("--labels", type=Path, help="names of the classes, one a line")
+    parser.add_argument("--labels", type=Path, help="names of the classes, one per line")
     arguments = parser.parse_args()
     sound = Sound(arguments.sound or arguments.microphone, microphone=not arguments.sound)
     app.run(arguments, lambda networks: listener(networks, arguments, sound), sound)

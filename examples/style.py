@@ -1,9 +1,9 @@
-"""Paint the live picture as a painting is painted.
+"""Repaint frames in the style of a painting.
 
 python examples/style.py style_predict.tflite style_transfer.tflite starry_night.jpg --camera 0
 
-Both networks are Magenta's, from Ghiasi et al. 2017: one makes 100 numbers of the painting, once;
-the other paints the frame by them.
+Both networks are Magenta's, from Ghiasi et al. 2017. The first runs once and turns the painting
+into 100 numbers; the second repaints each frame with them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gles_delegate.live import App, Seer, repaint
 
 
 def painter(networks: App, arguments: Namespace) -> Seer:
-    """The second network, fed with frames and with what the first one saw in the painting."""
+    """Run the second network on frames and on the style vector from the first."""
     transfer = networks.network(arguments.transfer)
     style = describe(arguments.predict, load_picture(arguments.painting))
     others = [i for i, d in enumerate(transfer.inputs) if np.prod(d["shape"]) == style.size]
@@ -34,7 +34,7 @@ def painter(networks: App, arguments: Namespace) -> Seer:
 
 
 def describe(model: Path, painting: Image.Image) -> np.ndarray:
-    """The numbers that a painting's style is."""
+    """The style vector of a painting."""
     with gd.Interpreter(model_path=model) as interpreter:
         image, style = single(interpreter)
         transform = gd.ImageTransform.for_input(interpreter, image["index"])
@@ -48,7 +48,7 @@ if __name__ == "__main__":
     parser = app.parser(
         __doc__, predict="the network that sees the style", transfer="the network that paints"
     )
-    parser.add_argument("painting", type=Path, help="a picture in the style")
+    parser.add_argument("painting", type=Path, help="a picture in the desired style")
     parser.add_argument("--strength", type=float, default=1.0, help="0 to 1")
     arguments = parser.parse_args()
     app.run(arguments, lambda networks: painter(networks, arguments))

@@ -1,4 +1,4 @@
-"""Writes .tflite files through the schema objects that come with LiteRT."""
+"""Write .tflite files with the schema classes that come with LiteRT."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ai_edge_litert import schema_py_generated as tfl
 
 
 class AlignedBuffer(tfl.BufferT):
-    """A buffer whose data starts at a multiple of 16 bytes, as the TFLite schema demands."""
+    """A buffer whose data is aligned to 16 bytes, as the TFLite schema requires."""
 
     def Pack(self, builder: flatbuffers.Builder) -> int:  # noqa: N802
         builder.Prep(16, len(self.data))
@@ -22,11 +22,11 @@ class AlignedBuffer(tfl.BufferT):
 
 
 class TfliteWriter:
-    """One float32 graph in the making; its tensors are known by their index."""
+    """Builds one float32 graph; tensors are identified by index."""
 
     def __init__(self) -> None:
         self.graph = tfl.SubGraphT(name="main", tensors=[], operators=[])
-        self.buffers = [tfl.BufferT()]  # buffer 0 is empty, by the format's convention
+        self.buffers = [tfl.BufferT()]  # buffer 0 is empty by convention
         self.codes: dict[int, int] = {}  # BuiltinOperator -> index in the file's list of them
 
     def buffer(self, data: bytes) -> int:
@@ -38,7 +38,7 @@ class TfliteWriter:
         return len(self.graph.tensors) - 1
 
     def constant(self, name: str, values: np.ndarray) -> int:
-        """A tensor of float32, or of int32 where `values` are integers."""
+        """Add a float32 tensor, or an int32 tensor if `values` are integers."""
         integers = values.dtype.kind == "i"
         kind = tfl.TensorType.INT32 if integers else tfl.TensorType.FLOAT32
         data = values.astype("<i4" if integers else "<f4").tobytes()
@@ -58,7 +58,7 @@ class TfliteWriter:
         return output
 
     def finish(self, input_: int, output: int, about: Description, licences: str) -> bytes:
-        """The file, with the one signature ``serving_default``, metadata, and labels behind it."""
+        """The file, with the signature ``serving_default``, metadata and labels."""
         self.graph.inputs, self.graph.outputs = [input_], [output]
 
         def named(index: int) -> list[tfl.TensorMapT]:
@@ -89,11 +89,11 @@ LABELS = "labels.txt"
 
 @dataclass(frozen=True)
 class Description:
-    """What a model of pictures says of itself; see TFLite's metadata_schema.fbs.
+    """The description of a model for pictures; see TFLite's metadata_schema.fbs.
 
     Attributes:
-        image, result: What the input and the output are.
-        mean, std: The input is (colour - mean) / std, with colours of 0 to 255.
+        image, result: Name and description of the input and of the output.
+        mean, std: The input is (pixel - mean) / std, with pixels of 0 to 255.
         labels: Names of the output's channels.
     """
 
@@ -109,9 +109,9 @@ class Description:
     author: str = "gles_delegate"
 
     def metadata(self) -> bytes:
-        """The table ModelMetadata."""
+        """The ModelMetadata table."""
         b = flatbuffers.Builder()
-        numbers = [((v - self.mean) / self.std,) for v in (255, 0)]  # the largest, the smallest
+        numbers = [((v - self.mean) / self.std,) for v in (255, 0)]  # maximum, minimum
         stats = _table(b, *map(partial(_floats, b), numbers))
         options = _table(b, _floats(b, (self.mean,)), _floats(b, (self.std,)))
         normalize = _table(b, 1, options)  # NormalizationOptions
@@ -132,11 +132,11 @@ class Description:
 
 
 def with_labels(model: bytes, labels: Sequence[str]) -> bytes:
-    """A model with a zip file of labels behind it, if there are any."""
+    """Append a zip file with the labels, if any, to a model."""
     if not labels:
         return model
     file = BytesIO(model)
-    with zipfile.ZipFile(file, "a") as packed:  # of the same bytes every time
+    with zipfile.ZipFile(file, "a") as packed:  # for reproducible bytes
         packed.writestr(zipfile.ZipInfo(LABELS), "".join(f"{label}\n" for label in labels))
     return file.getvalue()
 

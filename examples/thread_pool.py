@@ -1,9 +1,9 @@
-"""Serve requests from a pool of threads, as web frameworks do: each doubles a picture.
+"""Double pictures on a pool of threads that share one network, as web frameworks do.
 
     python examples/thread_pool.py PICTURE... --output FOLDER
 
-A FastAPI app would make one `Doubler`, and call it in a handler that is a plain ``def``: FastAPI
-runs these on a pool of threads, too::
+A FastAPI app would create one `Doubler` and call it in a plain ``def`` handler, which FastAPI runs
+on a pool of threads as well::
 
     doubler = Doubler()
 
@@ -29,10 +29,10 @@ MODEL = Path(__file__).parent / "models" / "super_resolution_x2.tflite"
 
 
 class Doubler:
-    """One network for all threads."""
+    """One network, shared by all threads."""
 
     def __init__(self) -> None:
-        # The delegate keeps a thread of its own for OpenGL, so that any other may call it.
+        # The delegate makes its GL calls on a dedicated thread, so any thread may call it.
         self._delegate = gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=True))
         self._interpreter = gd.Interpreter(
             model_path=MODEL, experimental_delegates=[self._delegate]
@@ -44,7 +44,7 @@ class Doubler:
         return Image.fromarray((enlarged[0].clip(0, 1) * 255).round().astype(np.uint8))
 
     def _run(self, tile: FloatArray) -> FloatArray:
-        # One call, so no other request's can come between its steps.
+        # A single call is atomic: other requests cannot interleave.
         return self._interpreter.run({"image": tile})["image_x2"]
 
     def close(self) -> None:
@@ -54,9 +54,9 @@ class Doubler:
 @ending_in_a_sentence()
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("pictures", type=Path, nargs="+", help="requests: pictures to double")
+    parser.add_argument("pictures", type=Path, nargs="+", help="pictures, one request each")
     parser.add_argument("--output", type=Path, default=Path("doubled"), help="folder")
-    parser.add_argument("--threads", type=positive, default=4, help="that serve the requests")
+    parser.add_argument("--threads", type=positive, default=4, help="number of threads")
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
 

@@ -4,10 +4,10 @@
     python examples/train_super_resolution.py
 
 The network learns to undo Pillow's bicubic reduction to half the size. It sees only photographs
-that come inside scikit-image and scikit-learn and whose licence the package states (``TRAINING``);
-the photographs in ``HELD_OUT`` measure the result. The licences travel in the file's metadata.
+that ship with scikit-image and scikit-learn under a license that the package states (``TRAINING``);
+the photographs in ``HELD_OUT`` measure the result. The licenses are in the file's metadata.
 
-Every layer is indifferent to height and width, so the file takes images of any size and batch:
+Every layer accepts any height and width, so the model takes images of any size and batch:
 ``image`` [N, H, W, 3] -> ``image_x2`` [N, 2H, 2W, 3], both float32 RGB in 0..1. The output may
 overshoot that range a little; clip it before display.
 """
@@ -50,7 +50,7 @@ ABOUT = Description(
 
 @dataclass(frozen=True)
 class Photo:
-    """A photograph inside a Python package; author and licence as the package states them."""
+    """A photograph in a Python package; author and license as the package states them."""
 
     name: str
     package: str
@@ -96,7 +96,7 @@ def degrade(image: Image.Image, scale: float = 1.0) -> tuple[np.ndarray, np.ndar
 def batches(photos: tuple[Photo, ...], count: int, side: int) -> Iterator[tuple[Tensor, Tensor]]:
     """Endless random (low [N, 3, side, side], high [N, 3, 2 side, 2 side]) pairs in 0..1.
 
-    Each crop is rotated by a quarter turn, mirrored, and has its colour channels permuted.
+    Each crop is rotated by a quarter turn, mirrored, and has its color channels permuted.
     """
     pairs = [
         [torch.from_numpy(pixels).permute(2, 0, 1) for pixels in degrade(photo.load(), scale)]
@@ -121,7 +121,7 @@ def batches(photos: tuple[Photo, ...], count: int, side: int) -> Iterator[tuple[
 class SuperResolution(nn.Module):
     """Residual convolutions at low resolution, then DEPTH_TO_SPACE: [N, 3, H, W] -> [.., 2H, 2W].
 
-    `skip` starts as nearest-neighbour enlargement and `tail` as zero: training starts from there.
+    `skip` is initialized to nearest-neighbor enlargement and `tail` to zero.
     """
 
     def __init__(self) -> None:
@@ -142,13 +142,13 @@ class SuperResolution(nn.Module):
         for layer in self.body:
             features = features + layer(features)
         phases = self.skip(image) + self.tail(features)
-        # Of the 12 channels, DEPTH_TO_SPACE has the colour innermost, pixel_shuffle outermost.
+        # In the 12 channels, color is innermost for DEPTH_TO_SPACE, outermost for pixel_shuffle.
         phases = phases.unflatten(1, (4, 3)).transpose(1, 2).flatten(1, 2)
         return nn.functional.pixel_shuffle(phases, 2)
 
 
 def train(args: argparse.Namespace) -> SuperResolution:
-    """A network trained with the L1 loss and Adam, its learning rate warmed up, then decayed."""
+    """Train a network with the L1 loss and Adam; the learning rate warms up, then decays."""
     random.seed(args.seed)
     torch.manual_seed(args.seed)
     network = SuperResolution().to(memory_format=torch.channels_last)
@@ -169,10 +169,10 @@ def train(args: argparse.Namespace) -> SuperResolution:
 
 
 class Writer(TfliteWriter):
-    """The layers of the network."""
+    """Writes the layers of the network."""
 
     def activation(self, name: str, channels: int, scale: int = 1) -> int:
-        """A tensor of any batch, height and width; `scale` is its size relative to the input."""
+        """Add a tensor of any batch, height and width; `scale` is relative to the input's size."""
         shape = [1, scale * DEFAULT_SIZE, scale * DEFAULT_SIZE, channels]
         return self.tensor(name, shape, shapeSignature=[-1, -1, -1, channels])
 
@@ -199,7 +199,7 @@ def array(values: Tensor) -> np.ndarray:
 
 
 def to_tflite(network: SuperResolution) -> bytes:
-    """The network as the content of a ``.tflite`` file, layer for layer as in its `forward`."""
+    """The content of a ``.tflite`` file, with the layers in the order of `forward`."""
     writer = Writer()
     image = writer.activation("image", 3)
     features = writer.conv_prelu("head", image, network.head)
@@ -256,9 +256,9 @@ def main() -> None:
     default = Path(__file__).with_name("models") / "super_resolution_x2.tflite"
     parser.add_argument("--output", type=Path, default=default, help="file to write")
     parser.add_argument("--steps", type=int, default=25_000, help="optimizer steps")
-    parser.add_argument("--batch", type=int, default=16, help="crops a step")
+    parser.add_argument("--batch", type=int, default=16, help="crops per step")
     parser.add_argument("--patch", type=int, default=32, help="side of a crop, in input pixels")
-    parser.add_argument("--learning-rate", type=float, default=1.5e-3, help="peak of the schedule")
+    parser.add_argument("--learning-rate", type=float, default=1.5e-3, help="peak learning rate")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     args = parser.parse_args()

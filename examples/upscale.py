@@ -2,7 +2,7 @@
 
 python examples/upscale.py --video small.mp4 --headless --output large.mp4
 
-The network is that of demo.py. Frames of more than a megapixel are doubled in tiles.
+It uses demo.py's network. Frames of more than a megapixel are doubled in tiles.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from gles_delegate.live import App, Canvas, Frame, Layer, Network, Seer
 
 MODEL = Path(__file__).parent / "models" / "super_resolution_x2.tflite"
 LARGEST = 2**20
-"""Pixels of a frame in one piece; each takes 400 bytes of GPU memory."""
+"""Maximum pixels of a frame in one piece; each takes 400 bytes of GPU memory."""
 
 
 def enlarger(networks: App, arguments: Namespace) -> Seer:
-    """The frame as the network doubles it."""
+    """Draw the frame as doubled by the network."""
     network = networks.network(arguments.model)
 
     def see(frame: Frame, canvas: Canvas) -> None:
@@ -40,7 +40,7 @@ def enlarger(networks: App, arguments: Namespace) -> Seer:
 
 
 def in_tiles(network: Network, frame: Frame) -> np.ndarray:
-    """RGBA of 0 to 1, by way of numpy."""
+    """The doubled frame, RGBA of 0 to 1, computed in tiles through numpy."""
 
     def run(tile: np.ndarray) -> np.ndarray:
         network.resize(tile.shape[1:3])

@@ -412,7 +412,7 @@ def _(names: Names) -> None:
 
     colours = names["gd"].ImageOutput(palette=[(0, 0, 0, 0), (0, 90, 255, 255)])
     names |= {"moderngl_window": moderngl_window, "Camera": Camera, "draw": draw}
-    names |= {"to_the_network": NORMALIZED(names["gd"]), "to_colours": colours}
+    names |= {"to_the_network": NORMALIZED(names["gd"]), "to_colors": colours}
     names["checks"].append(lambda: show(names["Window"]))
 
 
