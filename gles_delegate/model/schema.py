@@ -98,6 +98,8 @@ OPTIONS = {
     "CONV_2D": 1,
     "DEPTHWISE_CONV_2D": 2,
     **dict.fromkeys(["AVERAGE_POOL_2D", "L2_POOL_2D", "MAX_POOL_2D"], 5),
+    "SVDF": 6,
+    "RNN": 7,
     "FULLY_CONNECTED": 8,
     "SOFTMAX": 9,
     "CONCATENATION": 10,
@@ -113,6 +115,7 @@ OPTIONS = {
         ["MEAN", "REDUCE_ALL", "REDUCE_ANY", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "SUM"], 27
     ),
     "SUB": 28,
+    "UNIDIRECTIONAL_SEQUENCE_RNN": 31,
     "DIV": 29,
     "SQUEEZE": 30,
     "STRIDED_SLICE": 32,
@@ -125,6 +128,9 @@ OPTIONS = {
     "IF": 92,
     "WHILE": 93,
     "CALL_ONCE": 103,
+    "BIDIRECTIONAL_SEQUENCE_LSTM": 69,
+    "BIDIRECTIONAL_SEQUENCE_RNN": 70,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": 71,
     "RESIZE_NEAREST_NEIGHBOR": 74,
     "LEAKY_RELU": 75,
     "MIRROR_PAD": 77,
@@ -134,6 +140,7 @@ OPTIONS = {
     **dict.fromkeys(["MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM"], 114),
     "BUCKETIZE": 115,
     "CUMSUM": 102,
+    **dict.fromkeys(["CONV_3D", "CONV_3D_TRANSPOSE"], 106),
     "GELU": 116,
 }
 """Number in ``union BuiltinOptions`` of the options of each op whose options are read."""

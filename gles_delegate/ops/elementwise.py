@@ -141,10 +141,18 @@ def fake_quant(node: NodeView, options: FakeQuantOptions) -> list[Step]:
 
 
 @op("QUANTIZE", max_version=6)
-@op("DEQUANTIZE", max_version=9)
-def conversion(node: NodeView, options: Options) -> list[Step]:
-    """Between a tensor and its quantized twin: the same real numbers, up to their rounding."""
+def quantize(node: NodeView, options: Options) -> list[Step]:
+    """The same real numbers, up to their rounding."""
     return [unary(node, inputs(node, (0,)))]
+
+
+@op("DEQUANTIZE", max_version=9)
+def dequantize(node: NodeView, options: Options) -> list[Step]:
+    """LiteRT's result is float32, whatever the model says."""
+    dtype = node.graph.tensors[node.outputs[0]].dtype
+    if dtype != "float32":
+        raise Unsupported(f"output 0 is {dtype}; expected float32")
+    return quantize(node, options)
 
 
 @op("ADD", max_version=6, options=FusedActivation)

@@ -144,8 +144,9 @@ def lstm_layer(
         name: Tells apart the layers of a node.
     """
     cifg = not node.has_input(inputs.weights[0])
-    norm = node.has_input(inputs.norms[1])
-    peephole = node.has_input(inputs.peephole[1])
+    norm, peephole = (
+        any(map(node.has_input, optional[cifg:])) for optional in (inputs.norms, inputs.peephole)
+    )
     projected = node.has_input(inputs.projection[0])
     units, depth = _matrix(node, inputs.weights[3])
     channels = node.shape(inputs.recurrent[3])[-1]

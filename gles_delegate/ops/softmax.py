@@ -9,6 +9,9 @@ from gles_delegate.ops.lib.grid import make_grid, pixel_grid, pixel_passes
 from gles_delegate.ops.lib.registry import Float32, Int32, NodeView, Options, Unsupported, op
 from gles_delegate.ops.lib.strides import rank_4
 
+LARGEST_STEP = 5.0
+"""A step of int16 times beta, less than which 16 bits of them fit LiteRT's 32-bit integers."""
+
 
 @dataclass(frozen=True)
 class SoftmaxOptions(Options):
@@ -17,8 +20,10 @@ class SoftmaxOptions(Options):
 
 @op("SOFTMAX", max_version=4, options=SoftmaxOptions)
 def softmax(node: NodeView, options: SoftmaxOptions) -> list[Step]:
-    if not node.shape(0):
-        raise Unsupported("a scalar; expected at least rank 1")
+    _refuse_scalars(node)
+    x = node.graph.tensors[node.inputs[0]]
+    if x.dtype == "int16" and not abs(options.beta) * max(x.quantization.scales) < LARGEST_STEP:
+        raise Unsupported(f"the beta {options.beta} of int16, for which LiteRT's integers overflow")
     output = node.graph.tensors[node.outputs[0]]
     if output.dtype == "uint8" and any(output.quantization.zero_points):
         raise Unsupported(
@@ -30,12 +35,18 @@ def softmax(node: NodeView, options: SoftmaxOptions) -> list[Step]:
 
 @op("LOG_SOFTMAX", max_version=2)
 def log_softmax(node: NodeView, options: Options) -> list[Step]:
+    _refuse_scalars(node)
     return [_over_channels(node, "softmax", {"BETA": 1.0, "LOGARITHM": 1})]
 
 
 @op("L2_NORMALIZATION", max_version=2)
 def l2_normalization(node: NodeView, options: Options) -> list[Step]:
     return [_over_channels(node, "l2_normalization", {})]
+
+
+def _refuse_scalars(node: NodeView) -> None:
+    if not node.shape(0):
+        raise Unsupported("a scalar; expected at least rank 1")
 
 
 def _over_channels(node: NodeView, shader: str, defines: dict[str, Define]) -> Dispatch:

@@ -27,6 +27,8 @@ from tests.support import oracle
 
 NAMED = "a named difference"
 FAILURES = ("crash", "hang", "foreign error")
+FILLS = (0x55, 0xFF)
+"""Bytes whose complements fill memory; the second one's are zeros."""
 MOST_ELEMENTS = 1 << 22
 """Of a tensor; larger ones only take time."""
 
@@ -115,6 +117,16 @@ def compare(trials: Iterable[Trial], found: Found = lambda _: None) -> Counter[s
             xnnpack.stop()
         return False
 
+    def is_chance(trial: Trial) -> bool:
+        """Whether LiteRT's own result depends on what its memory held before."""
+        reference = trial.content if trial.reference is None else trial.reference
+        results = []
+        for fill in FILLS:
+            worker = Worker(run_litert, fill=fill)
+            results.append(worker(reference, trial.seed))
+            worker.stop()
+        return bool(verdict(trial, *results))
+
     def minimized(finding: Finding) -> Finding:
         for trial in finding.trial.smaller():
             reason = reason_of(trial)
@@ -138,6 +150,8 @@ def compare(trials: Iterable[Trial], found: Found = lambda _: None) -> Counter[s
                 counts[NAMED] += 1
             elif is_of_litert(trial, reason):
                 counts["LiteRT crashed or hung"] += 1
+            elif is_chance(trial):
+                counts["LiteRT's result is chance"] += 1
             else:
                 counts["finding"] += 1
                 found(minimized(Finding(trial, reason)))

@@ -14,7 +14,11 @@ from tests.op_table.case import Case
 from tests.support.oracle import TOLERANCE, Arrays, assert_close
 
 COMPARISONS = {"EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"}
-CONVOLUTIONS = {"DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "CONV_3D", "CONV_3D_TRANSPOSE"}
+RECURRENT = {
+    *("LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_LSTM", "SVDF"),
+    *("RNN", "UNIDIRECTIONAL_SEQUENCE_RNN", "BIDIRECTIONAL_SEQUENCE_RNN"),
+}
+WEIGHTED = {*RECURRENT, "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "CONV_3D", "CONV_3D_TRANSPOSE"}
 FARTHEST = 2**16
 """What LiteRT's fixed-point arithmetic bears between two factors, or one and 1."""
 
@@ -92,7 +96,7 @@ def _is_by_overflow(ours: Arrays, theirs: Arrays) -> bool:
 
 def _is_by_nan_weights(graph: Graph, ours: Arrays, theirs: Arrays) -> bool:
     """Whether only NaN of ours differ, that constants which are not finite make."""
-    if not CONVOLUTIONS.intersection(node.op for node in graph.nodes):
+    if not WEIGHTED.intersection(node.op for node in graph.nodes):
         return False
     constants = (t.array() for t in graph.tensors if t.is_constant and t.dtype == "float32")
     if all(np.isfinite(array).all() for array in constants):
@@ -111,14 +115,10 @@ def _are_close(ours: Arrays, theirs: Arrays, tolerance: float) -> bool:
     return True
 
 
-_RECURRENT = {
-    *("LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_LSTM", "SVDF"),
-    *("RNN", "UNIDIRECTIONAL_SEQUENCE_RNN", "BIDIRECTIONAL_SEQUENCE_RNN"),
-}
 _SUMS = {
     *("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "CONV_3D", "CONV_3D_TRANSPOSE"),
     *("FULLY_CONNECTED", "BATCH_MATMUL", "ADD_N", "SUM", "MEAN", "CUMSUM", "GRAPH"),
-    *("L2_POOL_2D", "AVERAGE_POOL_2D", *_RECURRENT),
+    *("L2_POOL_2D", "AVERAGE_POOL_2D", *RECURRENT),
     *("RFFT2D", "AudioSpectrogram", "Mfcc", "RESIZE_BILINEAR", "L2_NORMALIZATION"),
     "LOCAL_RESPONSE_NORMALIZATION",
 }
@@ -142,7 +142,7 @@ HARD: tuple[tuple[tuple[str, ...], tuple[str, ...], set[str]], ...] = (
     (
         _NOT_FINITE,
         ("NaN",),
-        {*_RECURRENT, "CONV_3D", "CONV_3D_TRANSPOSE"},
+        {*RECURRENT, "CONV_3D", "CONV_3D_TRANSPOSE"},
     ),
     (("zeros", "large", "small"), ("integer", "number"), _SELECTIONS),
     (("small",), ("number",), {"ATAN2"}),
@@ -161,7 +161,7 @@ HARD: tuple[tuple[tuple[str, ...], tuple[str, ...], set[str]], ...] = (
         ("sign of zero",),
         {
             *("POW", "ATAN2", "FLOOR_DIV", "FLOOR_MOD", "CUMSUM", "SCATTER_ND", "SEGMENT_SUM"),
-            *_RECURRENT,
+            *RECURRENT,
             *("UNSORTED_SEGMENT_SUM", "UNSORTED_SEGMENT_MAX", "UNSORTED_SEGMENT_MIN"),
             *(
                 "MAX_POOL_2D",

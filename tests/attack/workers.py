@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
+import os
 import resource
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
@@ -33,10 +34,16 @@ class Outcome:
 
 
 class Worker:
-    """A process that runs models one after the other, and is started anew when it dies."""
+    """A process that runs models one after the other, and is started anew when it dies.
 
-    def __init__(self, run: Callable[[bytes, int], Outcome], seconds: float = SECONDS) -> None:
-        self._run, self._seconds = run, seconds
+    Args:
+        fill: See `fresh_memory`.
+    """
+
+    def __init__(
+        self, run: Callable[[bytes, int], Outcome], seconds: float = SECONDS, fill: int = 0
+    ) -> None:
+        self._run, self._seconds, self._fill = run, seconds, fill
         self._process: Any = None
 
     def __call__(self, content: bytes, seed: int) -> Outcome:
@@ -49,7 +56,8 @@ class Worker:
             context = multiprocessing.get_context("spawn")
             self._pipe, other = context.Pipe()
             self._process = context.Process(target=_serve, args=(other, self._run), daemon=True)
-            self._process.start()
+            with fresh_memory(self._fill):
+                self._process.start()
             other.close()
             self._pipe.recv()  # its imports do not count
         with suppress(BrokenPipeError, ConnectionResetError):  # `outcome` sees them too
@@ -73,6 +81,17 @@ class Worker:
             self._process.kill()
             self._process.join()
             self._process = None
+
+
+@contextmanager
+def fresh_memory(fill: int) -> Iterator[None]:
+    """Processes that start meanwhile find memory filled with the complement of a byte; 0: any."""
+    if fill:
+        os.environ["MALLOC_PERTURB_"] = str(fill)  # of glibc
+    try:
+        yield
+    finally:
+        os.environ.pop("MALLOC_PERTURB_", None)
 
 
 def _serve(pipe: Connection, run: Callable[[bytes, int], Outcome]) -> None:

@@ -11,7 +11,14 @@ import pytest
 from ai_edge_litert import schema_py_generated as tfl
 
 from gles_delegate.model.dtypes import SCHEMA_NUMBERS
-from gles_delegate.model.schema import ACTIVATIONS, BUILTIN_OPERATORS, COMPOSITE_OPTIONS
+from gles_delegate.model.schema import (
+    ACTIVATIONS,
+    BUILTIN_OPERATORS,
+    COMPOSITE_OPTIONS,
+    OPTIONS,
+    OPTIONS_2,
+)
+from gles_delegate.ops.lib import registry
 from tests.support.schema import BUILTIN_OPTIONS, ENUMS, TABLES, pack
 
 SAMPLES: dict[str, Any] = {"bool": True, "float32": 1.5, "string": "text", "bytes": b"\1\2"}
@@ -85,3 +92,11 @@ def test_the_packages_names_have_the_numbers_of_litert() -> None:
     )
     types = names(name.upper() for name in SCHEMA_NUMBERS)
     assert {name: types.get(name) for name in numbered(tfl.TensorType)} == numbered(tfl.TensorType)
+
+
+def test_the_kind_of_the_options_is_known_of_every_op_that_reads_them() -> None:
+    """LiteRT ignores options of another op's kind."""
+    reading = {name for name, op in registry._OPS.items() if op.options is not registry.Options}
+    assert reading.intersection(BUILTIN_OPERATORS) <= {*OPTIONS, *OPTIONS_2}
+    numbers = numbered(tfl.BuiltinOptions).values()
+    assert {*OPTIONS.values()} <= {*numbers}

@@ -9,6 +9,8 @@ from gles_delegate.dispatch import Define
 from gles_delegate.ops.lib.registry import NodeView, Unsupported
 
 SAME, VALID = 0, 1
+MOST_DILATED = (1 << 15) - 1
+"""LiteRT refuses more in DEPTHWISE_CONV_2D; a row would have as many runs of pixels."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,8 @@ class Window:
                 f"strides {list(strides)}, dilations {list(dilations)} and window {list(kernel)}; "
                 "expected positive numbers"
             )
+        if max(dilations) > MOST_DILATED:
+            raise Unsupported(f"dilations {list(dilations)}; expected at most {MOST_DILATED}")
         (out_h, pad_h), (out_w, pad_w) = (
             span(*sizes, options.padding == SAME, may_exceed)
             for sizes in zip(image, kernel, strides, dilations, strict=True)
