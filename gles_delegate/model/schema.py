@@ -46,33 +46,6 @@ CUSTOM = BUILTIN_OPERATORS.index("CUSTOM")
 ACTIVATIONS = ("NONE", "RELU", "RELU_N1_TO_1", "RELU6", "TANH", "SIGN_BIT")
 """Names by their number in ``enum ActivationFunctionType``."""
 
-SIZED_BY = {
-    "CALL": (0,),
-    "CONV_3D_TRANSPOSE": (0,),
-    "EMBEDDING_LOOKUP_SPARSE": (2,),
-    "IF": (0,),
-    "MULTINOMIAL": (1,),
-    "NON_MAX_SUPPRESSION_V4": (2,),
-    "NON_MAX_SUPPRESSION_V5": (2,),
-    "RANDOM_STANDARD_NORMAL": (0,),
-    "RANDOM_UNIFORM": (0,),
-    "RANGE": (0, 1, 2),
-    "READ_VARIABLE": (0,),
-    "RFFT2D": (1,),
-    "SCATTER_ND": (2,),
-    "SEGMENT_SUM": (1,),
-    "SPARSE_TO_DENSE": (1,),
-    "TOPK_V2": (1,),
-    "UNIQUE": (0,),
-    "UNSORTED_SEGMENT_MAX": (2,),
-    "UNSORTED_SEGMENT_MIN": (2,),
-    "UNSORTED_SEGMENT_PROD": (2,),
-    "UNSORTED_SEGMENT_SUM": (2,),
-    "WHERE": (0,),
-    "WHILE": (0,),
-}
-"""The inputs whose values decide how large the results are, of ops that the GPU may not take."""
-
 BLOCKWISE_QUANTIZATION = 2
 """Number of BlockwiseQuantization in ``union QuantizationDetails``."""
 

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from math import prod
 
 from gles_delegate.dispatch import Define, Shape, Step
+from gles_delegate.ops.lib import rows
 from gles_delegate.ops.lib.grid import make_grid
-from gles_delegate.ops.lib.registry import Bool, NodeView, Options, Unsupported, one_integer, op
+from gles_delegate.ops.lib.node import NodeView, Unsupported, one_integer
+from gles_delegate.ops.lib.options import Bool, Options
+from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.strides import normal_axis
 from gles_delegate.ops.lib.views import moved_output, reshape_view, same_texels
 from gles_delegate.ops.reduce import LEAST, MOST, reduced
@@ -19,7 +22,7 @@ class CumsumOptions(Options):
     reverse: Bool = False
 
 
-@op("CUMSUM", max_version=1, options=CumsumOptions)
+@op("CUMSUM", max_version=1, options=CumsumOptions, rows=rows.along_axes)
 def cumsum(node: NodeView, options: CumsumOptions) -> list[Step]:
     x = node.input(0, None)
     if node.dtype(0) == "bool":
@@ -40,7 +43,7 @@ def cumsum(node: NodeView, options: CumsumOptions) -> list[Step]:
     return [node.dispatch("cumsum", (x,), output, grid, defines, passes=passes)]
 
 
-@op("ARG_MAX", "ARG_MIN", max_version=3)
+@op("ARG_MAX", "ARG_MIN", max_version=3, rows=rows.along_axes)
 def arg_max(node: NodeView, options: Options) -> list[Step]:
     x = node.input(0, None)
     axis = _one_axis(node, len(x.shape))
@@ -66,7 +69,7 @@ def arg_max(node: NodeView, options: Options) -> list[Step]:
     return [dispatch, reshape_view(node.index, places, output, node.limits)]
 
 
-@op("TOPK_V2", max_version=3)
+@op("TOPK_V2", max_version=3, rows=rows.last_axis, sized_by=(1,))
 def top_k(node: NodeView, options: Options) -> list[Step]:
     k, x = one_integer(node, 1, "the count"), node.input(0, None)
     if not x.shape or not 0 <= k <= x.channels or node.dtype(0) == "bool":

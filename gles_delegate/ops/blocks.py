@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from math import prod
 
 from gles_delegate.dispatch import Operand, Step
-from gles_delegate.ops.lib.registry import Int32, NodeView, Options, Unsupported, op
+from gles_delegate.ops.lib import rows
+from gles_delegate.ops.lib.node import NodeView, Unsupported
+from gles_delegate.ops.lib.options import Int32, Options
+from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.strides import rank_4, row_major
 from gles_delegate.ops.lib.views import View, moved, moved_output, view
 from gles_delegate.ops.padding import bordered
@@ -17,7 +20,7 @@ class BlockOptions(Options):
     block_size: Int32 = 0
 
 
-@op("DEPTH_TO_SPACE", max_version=2, options=BlockOptions)
+@op("DEPTH_TO_SPACE", max_version=2, options=BlockOptions, rows=rows.images)
 def depth_to_space(node: NodeView, options: BlockOptions) -> list[Step]:
     x, block = node.input(0, None), options.block_size
     batch, height, width, channels = rank_4(x.shape, "input 0")
@@ -31,7 +34,7 @@ def depth_to_space(node: NodeView, options: BlockOptions) -> list[Step]:
     return [moved(node, x, (batch, height * block, width * block, depth), how)]
 
 
-@op("SPACE_TO_DEPTH", max_version=2, options=BlockOptions)
+@op("SPACE_TO_DEPTH", max_version=2, options=BlockOptions, rows=rows.images)
 def space_to_depth(node: NodeView, options: BlockOptions) -> list[Step]:
     x, block = node.input(0, None), options.block_size
     batch, height, width, channels = rank_4(x.shape, "input 0")

@@ -13,17 +13,12 @@ from gles_delegate.dispatch import (
     Step,
     Value,
 )
+from gles_delegate.ops.lib import rows
 from gles_delegate.ops.lib.grid import with_reduction_lanes
-from gles_delegate.ops.lib.registry import (
-    Bool,
-    Int8,
-    Int32,
-    NodeView,
-    Options,
-    Unsupported,
-    activation,
-    op,
-)
+from gles_delegate.ops.lib.node import NodeView, Unsupported
+from gles_delegate.ops.lib.options import Bool, Int8, Int32, Options, activation
+from gles_delegate.ops.lib.registry import op
+from gles_delegate.ops.lib.rows import Rows
 from gles_delegate.ops.lib.strides import rank_4
 from gles_delegate.ops.lib.tiles import FEW_PIXELS, Tile, runs_of
 from gles_delegate.ops.lib.views import reshape_view
@@ -48,7 +43,7 @@ class FullyConnectedOptions(Options):
     keep_num_dims: Bool = False
 
 
-@op("CONV_2D", max_version=8, options=Conv2DOptions)
+@op("CONV_2D", max_version=8, options=Conv2DOptions, rows=rows.images, biases=(0, 1, 2))
 def conv_2d(node: NodeView, options: Conv2DOptions) -> list[Step]:
     x = node.input(0)
     batch, height, width, channels = rank_4(x.shape, "input 0")
@@ -61,7 +56,14 @@ def conv_2d(node: NodeView, options: Conv2DOptions) -> list[Step]:
     return product(node, x, output, window, epilogue, channels // share)
 
 
-@op("FULLY_CONNECTED", max_version=13, options=FullyConnectedOptions)
+def _are_rows_of_the_matrix(batch: Rows, options: FullyConnectedOptions) -> bool:
+    return batch.are_divided and batch.inputs == (0,)
+
+
+@op(
+    "FULLY_CONNECTED", max_version=13, options=FullyConnectedOptions, rows=_are_rows_of_the_matrix,
+    biases=(0, 1, 2),
+)  # fmt: skip
 def fully_connected(node: NodeView, options: FullyConnectedOptions) -> list[Step]:
     x = node.input(0)
     if options.weights_format != 0:

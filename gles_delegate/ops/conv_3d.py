@@ -9,16 +9,11 @@ import numpy as np
 
 from gles_delegate.dispatch import Const, Define, Operand, Shape, Step
 from gles_delegate.model.graph import Array
+from gles_delegate.ops.lib import rows
 from gles_delegate.ops.lib.grid import make_grid
-from gles_delegate.ops.lib.registry import (
-    Int8,
-    Int32,
-    NodeView,
-    Options,
-    Unsupported,
-    activation,
-    op,
-)
+from gles_delegate.ops.lib.node import NodeView, Unsupported
+from gles_delegate.ops.lib.options import Int8, Int32, Options, activation
+from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.tiles import option_of
 from gles_delegate.ops.lib.views import View
 from gles_delegate.ops.lib.weights import constant_weights, packed
@@ -40,7 +35,7 @@ class Conv3DOptions(Options):
     dilation_h: Int32 = 1
 
 
-@op("CONV_3D", options=Conv3DOptions)
+@op("CONV_3D", options=Conv3DOptions, rows=rows.images)
 def conv_3d(node: NodeView, options: Conv3DOptions) -> list[Step]:
     x, kernel = node.input(0), node.shape(1)
     _check(node, x, kernel)
@@ -49,7 +44,7 @@ def conv_3d(node: NodeView, options: Conv3DOptions) -> list[Step]:
     return _convolution(node, options, x, shape, padding, (1, 2), transposed=False)
 
 
-@op("CONV_3D_TRANSPOSE", options=Conv3DOptions)
+@op("CONV_3D_TRANSPOSE", options=Conv3DOptions, sized_by=(0,))
 def conv_3d_transpose(node: NodeView, options: Conv3DOptions) -> list[Step]:
     shape = tuple(node.array(0).ravel().tolist())
     x, kernel = node.input(2), node.shape(1)

@@ -15,17 +15,11 @@ from gles_delegate.dispatch import (
 )
 from gles_delegate.limits import Limits
 from gles_delegate.ops.conv import Convolution
-from gles_delegate.ops.lib import packing
+from gles_delegate.ops.lib import packing, rows
 from gles_delegate.ops.lib.grid import make_grid
-from gles_delegate.ops.lib.registry import (
-    Int8,
-    Int32,
-    NodeView,
-    Options,
-    Unsupported,
-    activation,
-    op,
-)
+from gles_delegate.ops.lib.node import NodeView, Unsupported
+from gles_delegate.ops.lib.options import Int8, Int32, Options, activation
+from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.strides import rank_4
 from gles_delegate.ops.lib.tiles import (
     DISPATCH,
@@ -73,7 +67,10 @@ class Depthwise(Dispatch):
     multiplier: int
 
 
-@op("DEPTHWISE_CONV_2D", max_version=7, options=DepthwiseConv2DOptions)
+@op(
+    "DEPTHWISE_CONV_2D", max_version=7, options=DepthwiseConv2DOptions, rows=rows.images,
+    biases=(0, 1, 2), has_symmetric_weights=True,
+)  # fmt: skip
 def depthwise_conv_2d(node: NodeView, options: DepthwiseConv2DOptions) -> list[Step]:
     x = node.input(0)
     batch, height, width, channels = rank_4(x.shape, "input 0")

@@ -13,17 +13,10 @@ from gles_delegate.model.graph import Array
 from gles_delegate.ops.elementwise import inputs
 from gles_delegate.ops.lib.flexbuffer import FlexOptions
 from gles_delegate.ops.lib.grid import WORK_GROUP, make_grid
+from gles_delegate.ops.lib.node import NodeView, Unsupported, one_integer
+from gles_delegate.ops.lib.options import Bool, Float32, Int32, Options
 from gles_delegate.ops.lib.packing import phwc4
-from gles_delegate.ops.lib.registry import (
-    Bool,
-    Float32,
-    Int32,
-    NodeView,
-    Options,
-    Unsupported,
-    one_integer,
-    op,
-)
+from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import Region, View, view
 
 MOST_LANES = 2 * WORK_GROUP
@@ -158,7 +151,7 @@ def detection_post_process(node: NodeView, options: DetectionOptions) -> list[St
     ]
 
 
-@op("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5", max_version=1)
+@op("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5", max_version=1, sized_by=(2,))
 def non_max_suppression(node: NodeView, options: Options) -> list[Step]:
     """The indices of boxes that overlap no better one, zeros, and how many there are."""
     soft, most = len(node.inputs) == 6, one_integer(node, 2, "the number of boxes")

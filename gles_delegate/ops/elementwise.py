@@ -8,26 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from math import floor
 from types import MappingProxyType
 
 import numpy as np
 
 from gles_delegate.dispatch import Call, Define, Dispatch, Kind, Operand, Shape, Step, Value
-from gles_delegate.model.graph import Quantization
+from gles_delegate.model.graph import Array, Quantization
+from gles_delegate.ops.lib import rows
 from gles_delegate.ops.lib.grid import make_grid
-from gles_delegate.ops.lib.registry import (
-    Bool,
-    Float32,
-    Int8,
-    Int32,
-    NodeView,
-    Options,
-    Unsupported,
-    activation,
-    op,
-)
+from gles_delegate.ops.lib.node import NodeView, Unsupported, constants
+from gles_delegate.ops.lib.options import Bool, Float32, Int8, Int32, Options, activation
+from gles_delegate.ops.lib.registry import Fold, op
 from gles_delegate.ops.lib.strides import broadcast_shapes, broadcast_strides, merged
 from gles_delegate.ops.tables import interpolated, sigmoid
 
@@ -39,6 +32,8 @@ DIVISION_PASSES = 602
 """Passes through the loops of FLOOR_MOD in glsl/lib/elementwise.glsl."""
 
 NONE: Mapping[str, Define] = MappingProxyType({})
+
+pointwise = partial(op, rows=rows.elementwise)
 
 
 @dataclass(frozen=True)
@@ -56,38 +51,40 @@ class Gelu(Options):
     approximate: Bool = False
 
 
-@op("LOGISTIC", "TANH", max_version=3)
+@pointwise("LOGISTIC", "TANH", max_version=3)
 def sigmoid_function(node: NodeView, options: Options) -> list[Step]:
     return (sigmoid(node) if is_interpolated(node) else []) or function(node, options)
 
 
-@op("RELU", "RELU6", max_version=3)
-@op("SQRT", "SIN", "COS", max_version=2)
-@op("RELU_N1_TO_1", "RELU_0_TO_1", "ELU", "HARD_SWISH", max_version=1)
-@op("SQUARE", "FLOOR", "CEIL", "ROUND", max_version=1)
+@pointwise("RELU", "RELU6", max_version=3)
+@pointwise("SQRT", "SIN", "COS", max_version=2)
+@pointwise("RELU_N1_TO_1", "RELU_0_TO_1", "ELU", "HARD_SWISH")
+@pointwise("SQUARE", "ROUND")
+@pointwise("FLOOR", fold=np.floor)
+@pointwise("CEIL", fold=np.ceil)
 def function(node: NodeView, options: Options) -> list[Step]:
     return [unary(node, inputs(node, (0,)), Call(node.op))]
 
 
-@op("RSQRT", max_version=3)
-@op("EXP", max_version=2)
+@pointwise("RSQRT", max_version=3)
+@pointwise("EXP", max_version=2)
 def tabulated(node: NodeView, options: Options) -> list[Step]:
     return interpolated(node) if is_interpolated(node) else function(node, options)
 
 
-@op("ABS", max_version=5)
-@op("SIGN", max_version=2)
+@pointwise("ABS", max_version=5, fold=np.absolute)
+@pointwise("SIGN", max_version=2)
 def integer_function(node: NodeView, options: Options) -> list[Step]:
     return [unary(node, inputs(node, (0,), "float32", "int32"), Call(node.op))]
 
 
-@op("NEG", max_version=1)
+@pointwise("NEG", fold=np.negative)
 def neg(node: NodeView, options: Options) -> list[Step]:
     refuse_quantized(node)
     return integer_function(node, options)
 
 
-@op("LOG", max_version=2)
+@pointwise("LOG", max_version=2)
 def log(node: NodeView, options: Options) -> list[Step]:
     """Of a quantized number below 0, LiteRT takes the logarithm of 0."""
     if is_interpolated(node):
@@ -96,12 +93,12 @@ def log(node: NodeView, options: Options) -> list[Step]:
     return [unary(node, inputs(node, (0,)), *calls)]
 
 
-@op("LEAKY_RELU", max_version=2, options=LeakyRelu)
+@pointwise("LEAKY_RELU", max_version=2, options=LeakyRelu)
 def leaky_relu(node: NodeView, options: LeakyRelu) -> list[Step]:
     return [unary(node, inputs(node, (0,)), Call("LEAKY_RELU", (options.alpha,)))]
 
 
-@op("GELU", max_version=3, options=Gelu)
+@pointwise("GELU", max_version=3, options=Gelu)
 def gelu(node: NodeView, options: Gelu) -> list[Step]:
     name = "GELU_TANH" if options.approximate else "GELU"
     if is_interpolated(node):
@@ -117,7 +114,7 @@ class FakeQuantOptions(Options):
     narrow_range: Bool = False
 
 
-@op("FAKE_QUANT", max_version=2, options=FakeQuantOptions)
+@pointwise("FAKE_QUANT", max_version=2, options=FakeQuantOptions)
 def fake_quant(node: NodeView, options: FakeQuantOptions) -> list[Step]:
     """The range is moved so that 0 is one of its steps."""
     refuse_quantized(node)
@@ -140,13 +137,18 @@ def fake_quant(node: NodeView, options: FakeQuantOptions) -> list[Step]:
     return [unary(node, inputs(node, (0,)), call)]
 
 
-@op("QUANTIZE", max_version=6)
+@pointwise("QUANTIZE", max_version=6, checks_types=True)
 def quantize(node: NodeView, options: Options) -> list[Step]:
     """The same real numbers, up to their rounding."""
     return [unary(node, inputs(node, (0,)))]
 
 
-@op("DEQUANTIZE", max_version=9)
+def _fold_dequantize(node: NodeView) -> Array | None:
+    x = node.graph.tensors[node.inputs[0]]
+    return x.values() if x.is_quantized or x.dtype == "float16" else None
+
+
+@pointwise("DEQUANTIZE", max_version=9, fold=_fold_dequantize, checks_types=True)
 def dequantize(node: NodeView, options: Options) -> list[Step]:
     """LiteRT's result is float32, whatever the model says."""
     dtype = node.graph.tensors[node.outputs[0]].dtype
@@ -155,22 +157,36 @@ def dequantize(node: NodeView, options: Options) -> list[Step]:
     return quantize(node, options)
 
 
-@op("ADD", max_version=6, options=FusedActivation)
-@op("SUB", max_version=5, options=FusedActivation)
-@op("MUL", max_version=8, options=FusedActivation)
-@op("DIV", max_version=2, options=FusedActivation)
+def _fold_division(node: NodeView) -> Array | None:
+    """C's division: integers are rounded towards zero."""
+    a, b = constants(node)
+    if a.dtype.kind == "f":
+        return np.divide(a, b)
+    quotient: Array = np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))
+    return quotient if b.all() else None
+
+
+@pointwise("ADD", max_version=6, options=FusedActivation, fold=np.add)
+@pointwise("SUB", max_version=5, options=FusedActivation, fold=np.subtract)
+@pointwise("MUL", max_version=8, options=FusedActivation, fold=np.multiply)
+@pointwise("DIV", max_version=2, options=FusedActivation, fold=_fold_division)
 def arithmetic(node: NodeView, options: FusedActivation) -> list[Step]:
     operands = inputs(node, (0, 1), "float32", "int32")
     return [broadcasting(node, operands, epilogue=activation(options.fused_activation))]
 
 
-@op("SQUARED_DIFFERENCE", max_version=2)
-@op("POW", max_version=1)
+def _fold_power(node: NodeView) -> Array | None:
+    a, b = constants(node)
+    return np.power(a, b) if a.dtype.kind == "i" and (b >= 0).all() else None
+
+
+@pointwise("SQUARED_DIFFERENCE", max_version=2)
+@pointwise("POW", fold=_fold_power)
 def integer_binary(node: NodeView, options: Options) -> list[Step]:
     return [broadcasting(node, inputs(node, (0, 1), "float32", "int32"))]
 
 
-@op("ATAN2", max_version=1)
+@pointwise("ATAN2")
 def atan2(node: NodeView, options: Options) -> list[Step]:
     y, x = inputs(node, (0, 1))
     if y.shape != x.shape:
@@ -178,20 +194,29 @@ def atan2(node: NodeView, options: Options) -> list[Step]:
     return [broadcasting(node, (y, x))]
 
 
-@op("FLOOR_DIV", max_version=3)
-@op("FLOOR_MOD", max_version=2)
+def _folded_by(divide: np.ufunc) -> Fold:
+    def fold(node: NodeView) -> Array | None:
+        a, b = constants(node)
+        return divide(a, b) if b.all() else None
+
+    return fold
+
+
+@pointwise("FLOOR_DIV", max_version=3, fold=_folded_by(np.floor_divide))
+@pointwise("FLOOR_MOD", max_version=2, fold=_folded_by(np.mod))
 def floor_division(node: NodeView, options: Options) -> list[Step]:
     refuse_quantized(node)
     return [broadcasting(node, inputs(node, (0, 1), "float32", "int32"))]
 
 
-@op("MAXIMUM", "MINIMUM", max_version=4)
+@pointwise("MAXIMUM", max_version=4, fold=np.maximum)
+@pointwise("MINIMUM", max_version=4, fold=np.minimum)
 def extremum(node: NodeView, options: Options) -> list[Step]:
     refuse_rescaling(node)
     return [broadcasting(node, inputs(node, (0, 1), "float32", "int32", "int8", "uint8", "int16"))]
 
 
-@op("BITWISE_XOR", "RIGHT_SHIFT", max_version=1)
+@pointwise("BITWISE_XOR", "RIGHT_SHIFT")
 def bitwise(node: NodeView, options: Options) -> list[Step]:
     refuse_quantized(node)
     return [broadcasting(node, inputs(node, (0, 1), "int32", "int8", "uint8", "int16"))]
@@ -219,7 +244,7 @@ def stablehlo(node: NodeView, function: str, *types: str, swapped: bool = False)
     return [elementwise(node, operands, output, function, epilogue)]
 
 
-@op("PRELU", max_version=1)
+@pointwise("PRELU")
 def prelu(node: NodeView, options: Options) -> list[Step]:
     x, alpha = inputs(node, (0, 1))
     if broadcast_shapes(x.shape, alpha.shape) != x.shape:
@@ -229,7 +254,7 @@ def prelu(node: NodeView, options: Options) -> list[Step]:
     return [broadcasting(node, (x, alpha))]
 
 
-@op("ADD_N", max_version=1)
+@pointwise("ADD_N")
 def add_n(node: NodeView, options: Options) -> list[Step]:
     total, *others = inputs(node, range(len(node.inputs)), "float32", "int32")
     output = node.output(total.shape, kind=total.kind, dtype=node.dtype(0))

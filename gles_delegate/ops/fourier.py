@@ -12,14 +12,17 @@ import numpy as np
 
 from gles_delegate.dispatch import Const, Define, Operand, Step, Value
 from gles_delegate.model.graph import Array
+from gles_delegate.ops.lib import rows
 from gles_delegate.ops.lib.grid import make_grid
-from gles_delegate.ops.lib.registry import NodeView, Options, Unsupported, op
+from gles_delegate.ops.lib.node import NodeView, Unsupported
+from gles_delegate.ops.lib.options import Options
+from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import Region, View, view
 
 MOST_POINTS = 1 << 20
 
 
-@op("RFFT2D")
+@op("RFFT2D", sized_by=(1,))
 def rfft2d(node: NodeView, options: Options) -> list[Step]:
     """Transform the rows, and if the height is not 1, the columns of the result."""
     x = node.input(0)
@@ -129,7 +132,7 @@ def turn_table(count: int) -> Array:
     return np.stack([np.cos(angles), np.sin(angles), zeros, zeros], 1)
 
 
-@op("REAL", "IMAG")
+@op("REAL", "IMAG", rows=rows.elementwise)
 def part(node: NodeView, options: Options) -> list[Step]:
     x = node.complex_input(0)
     output = node.output(node.shape(0))
@@ -138,7 +141,7 @@ def part(node: NodeView, options: Options) -> list[Step]:
     return [view(x, output, how, node.limits, node.index)]
 
 
-@op("COMPLEX_ABS")
+@op("COMPLEX_ABS", rows=rows.elementwise)
 def complex_abs(node: NodeView, options: Options) -> list[Step]:
     x = node.complex_input(0)
     output = node.output(node.shape(0))

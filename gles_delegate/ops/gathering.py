@@ -11,17 +11,11 @@ from gles_delegate.dispatch import Const, Define, Dispatch, Operand, Shape, Step
 from gles_delegate.model.graph import Array
 from gles_delegate.ops.elementwise import elementwise
 from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.node import NodeView, Unsupported, constants, one_integer
+from gles_delegate.ops.lib.options import Int32, Longs, Options, Uint64
 from gles_delegate.ops.lib.packing import phwc4
-from gles_delegate.ops.lib.registry import (
-    Int32,
-    Longs,
-    NodeView,
-    Options,
-    Uint64,
-    Unsupported,
-    one_integer,
-    op,
-)
+from gles_delegate.ops.lib.registry import op
+from gles_delegate.ops.lib.rows import Rows
 from gles_delegate.ops.lib.strides import normal_axis, row_major
 from gles_delegate.ops.lib.views import moved_output, reshape_view
 
@@ -32,7 +26,24 @@ class GatherOptions(Options):
     batch_dims: Int32 = 0
 
 
-@op("GATHER", max_version=8, options=GatherOptions)
+def _fold_gather(node: NodeView) -> Array | None:
+    x, indices = constants(node)
+    options = GatherOptions.read(node.node)
+    axis = normal_axis(options.axis, x.ndim)
+    if options.batch_dims or (indices < 0).any():
+        return None
+    return np.take(x, indices, axis)
+
+
+def _gathers_within_rows(batch: Rows, options: GatherOptions) -> bool:
+    """The same places of each row, or its places in a table."""
+    data = 0 if options.axis % len(batch.node.shape(0)) else 1
+    return batch.are_along_axis_0 and not options.batch_dims and batch.inputs == (data,)
+
+
+@op(
+    "GATHER", max_version=8, options=GatherOptions, fold=_fold_gather, rows=_gathers_within_rows,
+)  # fmt: skip
 def gather(node: NodeView, options: GatherOptions) -> list[Step]:
     x, indices = node.input(0, None), node.input(1, "int")
     axis = normal_axis(options.axis, len(x.shape))

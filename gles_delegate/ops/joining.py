@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from math import prod
 
 from gles_delegate.dispatch import Operand, Shape, Step, Value
-from gles_delegate.ops.lib.registry import Int8, Int32, NodeView, Options, Unsupported, op
+from gles_delegate.ops.lib import rows
+from gles_delegate.ops.lib.node import NodeView, Unsupported
+from gles_delegate.ops.lib.options import Int8, Int32, Options
+from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.strides import normal_axis
 from gles_delegate.ops.lib.views import Region, View, moved_output, reshape_view, view
 
@@ -18,7 +21,7 @@ class ConcatenationOptions(Options):
     fused_activation: Int8 = 0
 
 
-@op("CONCATENATION", max_version=7, options=ConcatenationOptions)
+@op("CONCATENATION", max_version=7, options=ConcatenationOptions, rows=rows.joined)
 def concatenation(node: NodeView, options: ConcatenationOptions) -> list[Step]:
     if options.fused_activation:
         raise Unsupported("a fused activation, which LiteRT does not apply here; expected NONE")
@@ -39,7 +42,7 @@ class PackOptions(Options):
     axis: Int32 = 0
 
 
-@op("PACK", max_version=5, options=PackOptions)
+@op("PACK", max_version=5, options=PackOptions, rows=rows.joined)
 def pack(node: NodeView, options: PackOptions) -> list[Step]:
     inputs = _inputs(node)
     shapes = [x.shape for x in inputs]

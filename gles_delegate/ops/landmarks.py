@@ -8,15 +8,9 @@ from math import cos, sin
 from gles_delegate.dispatch import Define, Operand, Step
 from gles_delegate.ops.lib.flexbuffer import FlexOptions
 from gles_delegate.ops.lib.grid import make_grid
-from gles_delegate.ops.lib.registry import (
-    Float32,
-    Int32,
-    Ints,
-    NodeView,
-    Options,
-    Unsupported,
-    op,
-)
+from gles_delegate.ops.lib.node import NodeView, Unsupported
+from gles_delegate.ops.lib.options import Float32, Int32, Ints, Options
+from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.strides import rank_4
 
 

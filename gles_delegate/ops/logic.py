@@ -19,20 +19,25 @@ from gles_delegate.ops.elementwise import (
     stablehlo,
     unary,
 )
+from gles_delegate.ops.lib import rows
 from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.node import NodeView, Unsupported, constants
+from gles_delegate.ops.lib.options import Floats, Options
 from gles_delegate.ops.lib.packing import phwc4
-from gles_delegate.ops.lib.registry import Floats, NodeView, Options, Unsupported, op
+from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import reshaped
 
 
-@op("EQUAL", max_version=5)
-@op("NOT_EQUAL", max_version=4)
+@op("EQUAL", max_version=5, fold=np.equal, rows=rows.elementwise)
+@op("NOT_EQUAL", max_version=4, fold=np.not_equal, rows=rows.elementwise)
 def equality(node: NodeView, options: Options) -> list[Step]:
     return _comparison(node, "float32", "int32", "bool")
 
 
-@op("LESS", "GREATER_EQUAL", max_version=3)
-@op("LESS_EQUAL", "GREATER", max_version=2)
+@op("LESS", max_version=3, fold=np.less, rows=rows.elementwise)
+@op("GREATER_EQUAL", max_version=3, fold=np.greater_equal, rows=rows.elementwise)
+@op("LESS_EQUAL", max_version=2, fold=np.less_equal, rows=rows.elementwise)
+@op("GREATER", max_version=2, fold=np.greater, rows=rows.elementwise)
 def order(node: NodeView, options: Options) -> list[Step]:
     exact = node.dtype(0) == "int16"
     if exact:
@@ -54,7 +59,8 @@ def _comparison(node: NodeView, *types: str, exact: bool = False) -> list[Step]:
     return [broadcasting(node, operands, "bool", defines=defines)]
 
 
-@op("LOGICAL_AND", "LOGICAL_OR", max_version=1)
+@op("LOGICAL_AND", fold=np.logical_and, rows=rows.elementwise)
+@op("LOGICAL_OR", fold=np.logical_or, rows=rows.elementwise)
 def conjunction(node: NodeView, options: Options) -> list[Step]:
     return [broadcasting(node, inputs(node, (0, 1), "bool"))]
 
@@ -69,12 +75,22 @@ def shift_left(node: NodeView, options: Options) -> list[Step]:
     return stablehlo(node, "SHIFT_LEFT", "int32", "int8", "int16")
 
 
-@op("LOGICAL_NOT", max_version=1)
+@op("LOGICAL_NOT", fold=np.logical_not, rows=rows.elementwise)
 def logical_not(node: NodeView, options: Options) -> list[Step]:
     return [unary(node, inputs(node, (0,), "bool"), Call("LOGICAL_NOT"))]
 
 
-@op("CAST", max_version=9)
+def _fold_cast(node: NodeView) -> Array | None:
+    (x,) = constants(node)
+    target = np.dtype(node.graph.tensors[node.outputs[0]].dtype)
+    if x.dtype.kind == "f" and target.kind in "iu":
+        bounds = np.iinfo(target)
+        if not ((x >= bounds.min) & (x <= bounds.max)).all():
+            return None
+    return x.astype(target)
+
+
+@op("CAST", max_version=9, fold=_fold_cast, rows=rows.elementwise, checks_types=True)
 def cast(node: NodeView, options: Options) -> list[Step]:
     refuse_quantized(node)
     (x,) = inputs(node, (0,), *TYPES)
@@ -85,7 +101,16 @@ def cast(node: NodeView, options: Options) -> list[Step]:
     return [elementwise(node, (x,), output, function)]
 
 
-@op("BITCAST", max_version=1)
+def _fold_bitcast(node: NodeView) -> Array | None:
+    (x,) = constants(node)
+    target = np.dtype(node.graph.tensors[node.outputs[0]].dtype)
+    if target.itemsize != x.dtype.itemsize:
+        return None
+    bits: Array = np.ascontiguousarray(x).reshape(-1).view(target).reshape(x.shape)
+    return bits
+
+
+@op("BITCAST", max_version=1, fold=_fold_bitcast)
 def bitcast(node: NodeView, options: Options) -> list[Step]:
     """The bits of each element, as of another type of the same size."""
     refuse_quantized(node)

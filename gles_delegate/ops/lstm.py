@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from gles_delegate.dispatch import Alias, Define, Step, Value
 from gles_delegate.ops.conv import product
 from gles_delegate.ops.lib.grid import make_grid
-from gles_delegate.ops.lib.registry import Bool, Float32, Int8, NodeView, Options, Unsupported, op
+from gles_delegate.ops.lib.node import NodeView, Unsupported
+from gles_delegate.ops.lib.options import Bool, Float32, Int8, Options
+from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import Region, View, view
 from gles_delegate.ops.recurrent import (
     ABSENT,
@@ -53,7 +55,9 @@ class SequenceLstmOptions(Options):
     time_major: Bool = False
 
 
-@op("UNIDIRECTIONAL_SEQUENCE_LSTM", max_version=4, options=SequenceLstmOptions)
+@op(
+    "UNIDIRECTIONAL_SEQUENCE_LSTM", max_version=4, options=SequenceLstmOptions, checks_types=True,
+)  # fmt: skip
 def unidirectional_sequence_lstm(node: NodeView, options: SequenceLstmOptions) -> list[Step]:
     course = Course.of(node.input(0), options.time_major)
     clips = (options.cell_clip, options.proj_clip)
@@ -92,7 +96,7 @@ def bidirectional_sequence_lstm(node: NodeView, options: BidirectionalLstmOption
     return [*steps, *bidirectional(node, seen, options.merge_outputs)]
 
 
-@op("LSTM", max_version=4, options=LstmOptions)
+@op("LSTM", max_version=4, options=LstmOptions, checks_types=True)
 def lstm(node: NodeView, options: LstmOptions) -> list[Step]:
     if options.kernel_type == BASIC:
         return _basic(node)

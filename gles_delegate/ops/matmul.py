@@ -6,7 +6,11 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from gles_delegate.dispatch import Define, Operand, Step
-from gles_delegate.ops.lib.registry import Bool, NodeView, Options, Unsupported, op
+from gles_delegate.ops.lib import rows
+from gles_delegate.ops.lib.node import NodeView, Unsupported
+from gles_delegate.ops.lib.options import Bool, Options
+from gles_delegate.ops.lib.registry import op
+from gles_delegate.ops.lib.rows import Rows
 from gles_delegate.ops.lib.strides import broadcast_shapes, broadcast_strides, merged
 from gles_delegate.ops.lib.tiles import Tile
 from gles_delegate.ops.lib.views import View, view
@@ -18,7 +22,11 @@ class BatchMatMulOptions(Options):
     adj_y: Bool = False
 
 
-@op("BATCH_MATMUL", max_version=4, options=BatchMatMulOptions)
+def _multiplies_within_rows(batch: Rows, options: BatchMatMulOptions) -> bool:
+    return len(batch.shapes[-1]) > 2 and rows.elementwise(batch, options)
+
+
+@op("BATCH_MATMUL", max_version=4, options=BatchMatMulOptions, rows=_multiplies_within_rows)
 def batch_matmul(node: NodeView, options: BatchMatMulOptions) -> list[Step]:
     a, b = node.input(0), node.input(1, may_have_scales=True)
     if min(len(a.shape), len(b.shape)) < 2:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from gles_delegate.dispatch import Define, Operand, Shape, Step
 from gles_delegate.ops.lib.grid import make_grid
-from gles_delegate.ops.lib.registry import NodeView, Options, Unsupported, op
+from gles_delegate.ops.lib.node import NodeView, Unsupported
+from gles_delegate.ops.lib.options import Options
+from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import moved_output
 
 

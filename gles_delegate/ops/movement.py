@@ -6,16 +6,12 @@ from dataclasses import dataclass
 from math import prod
 
 from gles_delegate.dispatch import Define, Step
+from gles_delegate.ops.lib import rows
 from gles_delegate.ops.lib.grid import make_grid
-from gles_delegate.ops.lib.registry import (
-    Int32,
-    Ints,
-    NodeView,
-    Options,
-    Unsupported,
-    one_integer,
-    op,
-)
+from gles_delegate.ops.lib.node import NodeView, Unsupported, one_integer
+from gles_delegate.ops.lib.options import Int32, Ints, Options
+from gles_delegate.ops.lib.registry import op
+from gles_delegate.ops.lib.rows import within
 from gles_delegate.ops.lib.strides import broadcast_strides, normal_axis, row_major
 from gles_delegate.ops.lib.views import View, moved, moved_output, reshaped_input
 
@@ -25,7 +21,10 @@ class ReshapeOptions(Options):
     new_shape: Ints = ()
 
 
-@op("RESHAPE", max_version=1, options=ReshapeOptions)
+@op(
+    "RESHAPE", max_version=1, options=ReshapeOptions, rows=rows.reshaping,
+    example=lambda shape, count, output: (-1, *(1,) * (count - 1)),
+)  # fmt: skip
 def reshape(node: NodeView, options: ReshapeOptions) -> list[Step]:
     old = node.shape(0)
     if node.has_input(1):
@@ -42,7 +41,7 @@ def reshape(node: NodeView, options: ReshapeOptions) -> list[Step]:
     return reshaped_input(node, new_shape)
 
 
-@op("EXPAND_DIMS", max_version=1)
+@op("EXPAND_DIMS", max_version=1, rows=rows.reshaping)
 def expand_dims(node: NodeView, options: Options) -> list[Step]:
     old = node.shape(0)
     axis = normal_axis(one_integer(node, 1, "the axis"), len(old) + 1)
@@ -54,7 +53,7 @@ class SqueezeOptions(Options):
     squeeze_dims: Ints = ()
 
 
-@op("SQUEEZE", max_version=2, options=SqueezeOptions)
+@op("SQUEEZE", max_version=2, options=SqueezeOptions, rows=rows.reshaping)
 def squeeze(node: NodeView, options: SqueezeOptions) -> list[Step]:
     old = node.shape(0)
     axes = {normal_axis(axis, len(old)) for axis in options.squeeze_dims}
@@ -65,7 +64,10 @@ def squeeze(node: NodeView, options: SqueezeOptions) -> list[Step]:
     return reshaped_input(node, (size for axis, size in enumerate(old) if axis not in axes))
 
 
-@op("TRANSPOSE", max_version=9)
+@op(
+    "TRANSPOSE", max_version=9, example=lambda shape, count, output: range(count),
+    rows=within(0, where=lambda batch, _: batch.node.array(1).reshape(-1)[0] % batch.rank == 0),
+)  # fmt: skip
 def transpose(node: NodeView, options: Options) -> list[Step]:
     x, rank = node.input(0, None), len(node.shape(0))
     axes = [normal_axis(axis, rank) for axis in node.array(1).ravel().tolist()]
@@ -75,7 +77,7 @@ def transpose(node: NodeView, options: Options) -> list[Step]:
     return [moved(node, x, shape, View(shape, strides))]
 
 
-@op("REVERSE_V2", max_version=4)
+@op("REVERSE_V2", max_version=4, rows=rows.along_axes)
 def reverse(node: NodeView, options: Options) -> list[Step]:
     x = node.input(0, None)
     axes = {normal_axis(axis, len(x.shape)) for axis in node.array(1).ravel().tolist()}
@@ -116,7 +118,10 @@ def reverse_sequence(node: NodeView, options: ReverseSequenceOptions) -> list[St
     return [node.dispatch("reverse_sequence", (x, lengths), output, grid, defines)]
 
 
-@op("TILE", max_version=3)
+@op(
+    "TILE", max_version=3,
+    rows=within(0, where=lambda batch, options: batch.node.array(1).reshape(-1)[0] == 1),
+)  # fmt: skip
 def tile(node: NodeView, options: Options) -> list[Step]:
     x, multiples = node.input(0, None), node.array(1).ravel().tolist()
     if len(multiples) != len(x.shape) or min(multiples, default=0) < 0:
@@ -127,7 +132,10 @@ def tile(node: NodeView, options: Options) -> list[Step]:
     return [moved(node, x, shape, View(sizes, strides))]
 
 
-@op("BROADCAST_TO", max_version=4)
+@op(
+    "BROADCAST_TO", max_version=4, rows=rows.elementwise,
+    example=lambda shape, count, output: (*(1,) * (count - len(shape)), *shape),
+)  # fmt: skip
 def broadcast_to(node: NodeView, options: Options) -> list[Step]:
     x, shape = node.input(0, None), tuple(node.array(1).ravel().tolist())
     matching = shape[len(shape) - len(x.shape) :]
@@ -146,7 +154,7 @@ def fill(node: NodeView, options: Options) -> list[Step]:
     return [moved(node, x, shape, View(shape, (0,) * len(shape)))]
 
 
-@op("ZEROS_LIKE", max_version=1)
+@op("ZEROS_LIKE", rows=rows.elementwise)
 def zeros_like(node: NodeView, options: Options) -> list[Step]:
     x = node.input(0, None)
     beyond = View((x.elements,), (0,), offset=x.elements)

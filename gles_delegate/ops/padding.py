@@ -7,12 +7,17 @@ from dataclasses import dataclass
 
 from gles_delegate.dispatch import Dispatch, Operand, Shape, Step
 from gles_delegate.ops.elementwise import refuse_rescaling
-from gles_delegate.ops.lib.registry import Int8, Longs, NodeView, Options, Unsupported, op
+from gles_delegate.ops.lib.node import NodeView, Unsupported
+from gles_delegate.ops.lib.options import Int8, Longs, Options
+from gles_delegate.ops.lib.registry import op
+from gles_delegate.ops.lib.rows import within
 from gles_delegate.ops.lib.strides import row_major
 from gles_delegate.ops.lib.views import Mirror, View, moved, moved_output, view
 
+_beside_rows = within(0, where=lambda batch, options: not batch.node.array(1)[0].any())
 
-@op("PAD", "PADV2", max_version=6)
+
+@op("PAD", "PADV2", max_version=6, rows=_beside_rows)
 def pad(node: NodeView, options: Options) -> list[Step]:
     x, pads = node.input(0, None), _paddings(node)
     fill = node.input(2, x.kind) if node.op == "PADV2" else None
@@ -27,7 +32,7 @@ class MirrorPadOptions(Options):
     mode: Int8 = 0
 
 
-@op("MIRROR_PAD", max_version=3, options=MirrorPadOptions)
+@op("MIRROR_PAD", max_version=3, options=MirrorPadOptions, rows=_beside_rows)
 def mirror_pad(node: NodeView, options: MirrorPadOptions) -> list[Step]:
     x, pads = node.input(0, None), _paddings(node)
     mirrored = [n - (options.mode == 0) for n in x.shape]

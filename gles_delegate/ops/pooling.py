@@ -8,15 +8,10 @@ from typing import Literal, TypeAlias
 from gles_delegate.dispatch import Call, Define, Dispatch, Step
 from gles_delegate.ops.elementwise import refuse_rescaling
 from gles_delegate.ops.lib.grid import make_grid
-from gles_delegate.ops.lib.registry import (
-    Int8,
-    Int32,
-    NodeView,
-    Options,
-    Unsupported,
-    activation,
-    op,
-)
+from gles_delegate.ops.lib.node import NodeView, Unsupported
+from gles_delegate.ops.lib.options import Int8, Int32, Options, activation
+from gles_delegate.ops.lib.registry import op
+from gles_delegate.ops.lib.rows import images, within
 from gles_delegate.ops.lib.strides import rank_4
 from gles_delegate.ops.lib.views import View, view
 from gles_delegate.ops.lib.window import SAME, Sliding, Window
@@ -33,14 +28,14 @@ class Pool2DOptions(Options):
     fused_activation: Int8 = 0
 
 
-@op("AVERAGE_POOL_2D", "MAX_POOL_2D", max_version=3, options=Pool2DOptions)
-@op("L2_POOL_2D", max_version=1, options=Pool2DOptions)
+@op("AVERAGE_POOL_2D", "MAX_POOL_2D", max_version=3, options=Pool2DOptions, rows=images)
+@op("L2_POOL_2D", options=Pool2DOptions, rows=images)
 def pool_2d(node: NodeView, options: Pool2DOptions) -> list[Step]:
     refuse_rescaling(node)
     return [_pooled(node, options, _MODES[node.op], activation(options.fused_activation))]
 
 
-@op("MaxPoolingWithArgmax2D")
+@op("MaxPoolingWithArgmax2D", rows=images)
 def max_pooling_with_argmax_2d(node: NodeView, options: Options) -> list[Step]:
     sliding = Sliding.of(node)
     return [
@@ -110,7 +105,7 @@ def _pooled(
     return pooling if short_loops else pooling.sized("FILTER_H", "FILTER_W")
 
 
-@op("MaxUnpooling2D")
+@op("MaxUnpooling2D", rows=within(0, 1))
 def max_unpooling_2d(node: NodeView, options: Options) -> list[Step]:
     sliding = Sliding.of(node)
     values, indices = node.input(0), node.input(1)
@@ -135,7 +130,7 @@ def max_unpooling_2d(node: NodeView, options: Options) -> list[Step]:
     return [node.dispatch("max_unpooling_2d", reads, output, grid, defines)]
 
 
-@op("LiteRtMaxUnpooling2D")
+@op("LiteRtMaxUnpooling2D", rows=within(0, 1))
 def unpooling_by_index(node: NodeView, options: Options) -> list[Step]:
     """Each value at the element of its image that its index names; of several, the last counts."""
     sliding = Sliding.of(node)

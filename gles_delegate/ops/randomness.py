@@ -8,7 +8,9 @@ from math import ceil, prod
 from gles_delegate.dispatch import RUNS, Define, Step
 from gles_delegate.ops.elementwise import inputs
 from gles_delegate.ops.lib.grid import make_grid
-from gles_delegate.ops.lib.registry import NodeView, Options, Uint64, Unsupported, one_integer, op
+from gles_delegate.ops.lib.node import NodeView, Unsupported, one_integer
+from gles_delegate.ops.lib.options import Options, Uint64
+from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import reshape_view
 
 WORD = 0xFFFFFFFF
@@ -46,7 +48,7 @@ class RandomOptions(Options):
         }
 
 
-@op("RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", max_version=1, options=RandomOptions)
+@op("RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", options=RandomOptions, sized_by=(0,))
 def random(node: NodeView, options: RandomOptions) -> list[Step]:
     shape = tuple(node.array(0).ravel().tolist())
     output = node.output(shape)
@@ -62,7 +64,7 @@ def random(node: NodeView, options: RandomOptions) -> list[Step]:
     ]
 
 
-@op("MULTINOMIAL", max_version=1, options=RandomOptions)
+@op("MULTINOMIAL", options=RandomOptions, sized_by=(1,))
 def multinomial(node: NodeView, options: RandomOptions) -> list[Step]:
     """Indices drawn with the probabilities whose logarithms are given, but for a constant."""
     (logits,), count = inputs(node, (0,)), one_integer(node, 1, "the number of samples")

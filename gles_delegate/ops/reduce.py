@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import prod
+from typing import Any
+
+import numpy as np
 
 from gles_delegate.dispatch import Define, Dispatch, Kind, Operand, Shape, Step, Value
+from gles_delegate.model.graph import Array
+from gles_delegate.ops.lib import rows
 from gles_delegate.ops.lib.grid import make_grid, with_reduction_lanes
-from gles_delegate.ops.lib.registry import Bool, NodeView, Options, Unsupported, op
+from gles_delegate.ops.lib.node import NodeView, Unsupported, constants
+from gles_delegate.ops.lib.options import Bool, Options
+from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.strides import merged, normal_axis, row_major
 from gles_delegate.ops.lib.views import reshape_view, same_texels
 
@@ -44,9 +53,28 @@ _REDUCTIONS = {
 }
 
 
-@op("MEAN", "REDUCE_MAX", "REDUCE_MIN", max_version=3, options=ReducerOptions)
-@op("SUM", "REDUCE_PROD", max_version=2, options=ReducerOptions)
-@op("REDUCE_ANY", "REDUCE_ALL", max_version=1, options=ReducerOptions)
+def _folded_by(function: Callable[..., Any]) -> Callable[[NodeView], Array | None]:
+    def fold(node: NodeView) -> Array | None:
+        x, axes = constants(node)
+        if x.dtype.kind == "f" and function not in (np.max, np.min):
+            return None  # LiteRT adds floats in another order
+        along = tuple({normal_axis(axis, x.ndim) for axis in axes.reshape(-1).tolist()})
+        keep = ReducerOptions.read(node.node).keep_dims
+        return np.asarray(function(x, axis=along, keepdims=keep), x.dtype)
+
+    return fold
+
+
+_reduction = partial(op, options=ReducerOptions, rows=rows.along_axes)
+
+
+@_reduction("MEAN", max_version=3)
+@_reduction("REDUCE_MAX", max_version=3, fold=_folded_by(np.max))
+@_reduction("REDUCE_MIN", max_version=3, fold=_folded_by(np.min))
+@_reduction("SUM", max_version=2, fold=_folded_by(np.sum))
+@_reduction("REDUCE_PROD", max_version=2, fold=_folded_by(np.prod))
+@_reduction("REDUCE_ANY", fold=_folded_by(np.any))
+@_reduction("REDUCE_ALL", fold=_folded_by(np.all))
 def reduce(node: NodeView, options: ReducerOptions) -> list[Step]:
     x = node.input(0, None)
     reduction, name = _REDUCTIONS[node.op], node.op

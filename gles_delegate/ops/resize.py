@@ -7,15 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gles_delegate.dispatch import Define, Dispatch, Operand, Shape, Step, Value
+from gles_delegate.ops.lib import rows
 from gles_delegate.ops.lib.grid import make_grid
-from gles_delegate.ops.lib.registry import (
-    Bool,
-    Int32,
-    NodeView,
-    Options,
-    Unsupported,
-    op,
-)
+from gles_delegate.ops.lib.node import NodeView, Unsupported
+from gles_delegate.ops.lib.options import Bool, Int32, Options
+from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.strides import rank_4
 from gles_delegate.ops.lib.views import moved_output
 
@@ -28,7 +24,7 @@ class ResizeBilinearOptions(Options):
     half_pixel_centers: Bool = False
 
 
-@op("RESIZE_BILINEAR", max_version=4, options=ResizeBilinearOptions)
+@op("RESIZE_BILINEAR", max_version=4, options=ResizeBilinearOptions, rows=rows.images)
 def resize_bilinear(node: NodeView, options: ResizeBilinearOptions) -> list[Step]:
     if options.align_corners and options.half_pixel_centers:
         raise Unsupported("align_corners together with half_pixel_centers")
@@ -43,7 +39,7 @@ class ResizeNearestOptions(Options):
     half_pixel_centers: Bool = False
 
 
-@op("RESIZE_NEAREST_NEIGHBOR", max_version=4, options=ResizeNearestOptions)
+@op("RESIZE_NEAREST_NEIGHBOR", max_version=4, options=ResizeNearestOptions, rows=rows.images)
 def resize_nearest(node: NodeView, options: ResizeNearestOptions) -> list[Step]:
     x = node.input(0, None)
     output = moved_output(node, x, _resized(node, x.shape))

@@ -10,7 +10,9 @@ import numpy as np
 
 from gles_delegate.dispatch import Const, Define, Step
 from gles_delegate.model.graph import Array
-from gles_delegate.ops.lib.registry import Bool, Int8, NodeView, Options, Unsupported, op
+from gles_delegate.ops.lib.node import NodeView, Unsupported
+from gles_delegate.ops.lib.options import Bool, Int8, Options
+from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import view
 from gles_delegate.ops.recurrent import (
     ABSENT,

@@ -8,17 +8,9 @@ from math import prod
 from gles_delegate.dispatch import Call, Define, Operand, Shape, Step
 from gles_delegate.ops.elementwise import inputs, refuse_quantized
 from gles_delegate.ops.lib.grid import make_grid
-from gles_delegate.ops.lib.registry import (
-    Bool,
-    Int32,
-    Longs,
-    NodeView,
-    Options,
-    Uint64,
-    Unsupported,
-    one_integer,
-    op,
-)
+from gles_delegate.ops.lib.node import NodeView, Unsupported, one_integer
+from gles_delegate.ops.lib.options import Bool, Int32, Longs, Options, Uint64
+from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.strides import row_major
 from gles_delegate.ops.lib.views import View, reshape_view, view
 from gles_delegate.ops.reduce import LEAST, MOST, Reduction
@@ -32,7 +24,7 @@ _REDUCTIONS = {
 _SUM = _REDUCTIONS["UNSORTED_SEGMENT_SUM"]
 
 
-@op("SCATTER_ND")
+@op("SCATTER_ND", sized_by=(2,))
 def scatter_nd(node: NodeView, options: Options) -> list[Step]:
     """The sums of the updates that go to the same place."""
     shape = tuple(node.array(2).ravel().tolist())
@@ -48,7 +40,7 @@ def scatter_nd(node: NodeView, options: Options) -> list[Step]:
     return _scattered(node, (0, 1), updates, shape, depth, _SUM)
 
 
-@op("SPARSE_TO_DENSE", max_version=3)
+@op("SPARSE_TO_DENSE", max_version=3, sized_by=(1,))
 def sparse_to_dense(node: NodeView, options: Options) -> list[Step]:
     """Values in their places, the last that goes to each, and a constant in all others."""
     shape = tuple(node.array(1).ravel().tolist())
@@ -162,7 +154,7 @@ def stablehlo_scatter(node: NodeView, options: StablehloScatterOptions) -> list[
     return [node.dispatch(name, reads, output, grid, defines, wrapped, passes=passes)]
 
 
-@op("SEGMENT_SUM")
+@op("SEGMENT_SUM", sized_by=(1,))
 def segment_sum(node: NodeView, options: Options) -> list[Step]:
     ids = node.array(1)
     (x,) = inputs(node, (0,), "float32", "int32")
@@ -172,7 +164,7 @@ def segment_sum(node: NodeView, options: Options) -> list[Step]:
     return _segments(node, x, int(ids.max(initial=-1)) + 1, _SUM)
 
 
-@op(*_REDUCTIONS)
+@op(*_REDUCTIONS, sized_by=(2,))
 def unsorted_segments(node: NodeView, options: Options) -> list[Step]:
     count = one_integer(node, 2, "the number of segments")
     (x,) = inputs(node, (0,), "float32", "int32")

@@ -5,19 +5,37 @@ from __future__ import annotations
 from functools import reduce
 from math import prod
 
+import numpy as np
+
 from gles_delegate.dispatch import Operand, Step
+from gles_delegate.model.graph import Array
 from gles_delegate.ops.elementwise import (
     TYPES,
     elementwise,
     inputs,
     refuse_rescaling,
 )
-from gles_delegate.ops.lib.registry import NodeView, Options, Unsupported, op
+from gles_delegate.ops.lib import rows
+from gles_delegate.ops.lib.node import NodeView, Unsupported, constants
+from gles_delegate.ops.lib.options import Options
+from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.strides import broadcast_shapes
 from gles_delegate.ops.lib.views import reshape_view
 
 
-@op("SELECT", max_version=4)
+def _fold_select_v2(node: NodeView) -> Array | None:
+    """LiteRT keeps the stored shape of an output of one element."""
+    chosen = np.where(*constants(node))
+    stored = node.graph.tensors[node.outputs[0]].shape
+    return chosen.reshape(stored) if chosen.size == prod(stored) == 1 else chosen
+
+
+def _fold_select(node: NodeView) -> Array | None:
+    same = len({node.shape(i) for i in range(3)}) == 1
+    return _fold_select_v2(node) if same else None
+
+
+@op("SELECT", max_version=4, fold=_fold_select)
 def select(node: NodeView, options: Options) -> list[Step]:
     """The condition is of the operands' shape, one element, or one element per row."""
     condition, x, y = _operands(node)
@@ -34,7 +52,7 @@ def select(node: NodeView, options: Options) -> list[Step]:
     return [step, *_selection(node, column, x, y)]
 
 
-@op("SELECT_V2", max_version=2)
+@op("SELECT_V2", max_version=2, fold=_fold_select_v2, rows=rows.elementwise)
 def select_v2(node: NodeView, options: Options) -> list[Step]:
     return _selection(node, *_operands(node))
 

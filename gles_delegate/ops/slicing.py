@@ -10,21 +10,15 @@ from gles_delegate.dispatch import Const, Define, Operand, Shape, Step
 from gles_delegate.ops.elementwise import elementwise
 from gles_delegate.ops.gathering import gathered, integers
 from gles_delegate.ops.lib.grid import make_grid
-from gles_delegate.ops.lib.registry import (
-    Bool,
-    Int32,
-    NodeView,
-    Options,
-    RunTimeParameter,
-    Unsupported,
-    one_integer,
-    op,
-)
+from gles_delegate.ops.lib.node import NodeView, RunTimeParameter, Unsupported, one_integer
+from gles_delegate.ops.lib.options import Bool, Int32, Options
+from gles_delegate.ops.lib.registry import op
+from gles_delegate.ops.lib.rows import Rows, within
 from gles_delegate.ops.lib.strides import normal_axis, row_major
 from gles_delegate.ops.lib.views import View, moved, moved_output
 
 
-@op("SLICE", max_version=8)
+@op("SLICE", max_version=8, rows=within(0))
 def slice_(node: NodeView, options: Options) -> list[Step]:
     x = node.input(0, None)
     if node.has_input(1) and not node.is_constant(1):
@@ -118,7 +112,15 @@ class StridedSliceOptions(Options):
 NEW_AXIS, WHOLE_AXIS = -1, -2
 
 
-@op("STRIDED_SLICE", max_version=8, options=StridedSliceOptions)
+def _takes_whole_rows(batch: Rows, options: StridedSliceOptions) -> bool:
+    adds = options.ellipsis_mask or options.new_axis_mask or options.shrink_axis_mask & 1
+    return not adds and bool(batch.node.array(3).reshape(-1)[0] == 1)
+
+
+@op(
+    "STRIDED_SLICE", max_version=8, options=StridedSliceOptions,
+    rows=within(0, where=_takes_whole_rows),
+)  # fmt: skip
 def strided_slice(node: NodeView, options: StridedSliceOptions) -> list[Step]:
     x = node.input(0, None)
     masks = options.end_mask | options.ellipsis_mask | options.new_axis_mask
@@ -286,7 +288,10 @@ def _range(
     return start, step, max(0, -((start - stop) // step))
 
 
-@op("SPLIT", max_version=5)
+@op(
+    "SPLIT", max_version=5,
+    rows=within(1, where=lambda batch, options: batch.node.array(0).item() % batch.rank),
+)  # fmt: skip
 def split(node: NodeView, options: Options) -> list[Step]:
     axis, x = one_integer(node, 0, "the axis"), node.input(1, None)
     axis, count = normal_axis(axis, len(x.shape)), len(node.outputs)
@@ -295,7 +300,10 @@ def split(node: NodeView, options: Options) -> list[Step]:
     return _split(node, x, axis, [x.shape[axis] // count] * count)
 
 
-@op("SPLIT_V", max_version=3)
+@op(
+    "SPLIT_V", max_version=3,
+    rows=within(0, where=lambda batch, options: batch.node.array(2).item() % batch.rank),
+)  # fmt: skip
 def split_v(node: NodeView, options: Options) -> list[Step]:
     x, lengths = node.input(0, None), node.array(1).ravel().tolist()
     axis = normal_axis(one_integer(node, 2, "the axis"), len(x.shape))
@@ -312,7 +320,10 @@ class UnpackOptions(Options):
     axis: Int32 = 0
 
 
-@op("UNPACK", max_version=6, options=UnpackOptions)
+@op(
+    "UNPACK", max_version=6, options=UnpackOptions,
+    rows=within(0, where=lambda batch, options: options.axis % batch.rank),
+)  # fmt: skip
 def unpack(node: NodeView, options: UnpackOptions) -> list[Step]:
     x = node.input(0, None)
     axis = normal_axis(options.axis, len(x.shape))

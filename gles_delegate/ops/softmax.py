@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gles_delegate.dispatch import Define, Dispatch, Step
+from gles_delegate.ops.lib import rows
 from gles_delegate.ops.lib.grid import make_grid, pixel_grid, pixel_passes
-from gles_delegate.ops.lib.registry import Float32, Int32, NodeView, Options, Unsupported, op
+from gles_delegate.ops.lib.node import NodeView, Unsupported
+from gles_delegate.ops.lib.options import Float32, Int32, Options
+from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.strides import rank_4
 
 LARGEST_STEP = 5.0
@@ -18,7 +21,7 @@ class SoftmaxOptions(Options):
     beta: Float32 = 0.0
 
 
-@op("SOFTMAX", max_version=4, options=SoftmaxOptions)
+@op("SOFTMAX", max_version=4, options=SoftmaxOptions, rows=rows.last_axis)
 def softmax(node: NodeView, options: SoftmaxOptions) -> list[Step]:
     _refuse_scalars(node)
     x = node.graph.tensors[node.inputs[0]]
@@ -33,13 +36,13 @@ def softmax(node: NodeView, options: SoftmaxOptions) -> list[Step]:
     return [_over_channels(node, "softmax", {"BETA": options.beta, "LOGARITHM": 0})]
 
 
-@op("LOG_SOFTMAX", max_version=2)
+@op("LOG_SOFTMAX", max_version=2, rows=rows.last_axis)
 def log_softmax(node: NodeView, options: Options) -> list[Step]:
     _refuse_scalars(node)
     return [_over_channels(node, "softmax", {"BETA": 1.0, "LOGARITHM": 1})]
 
 
-@op("L2_NORMALIZATION", max_version=2)
+@op("L2_NORMALIZATION", max_version=2, rows=rows.last_axis)
 def l2_normalization(node: NodeView, options: Options) -> list[Step]:
     return [_over_channels(node, "l2_normalization", {})]
 
@@ -66,7 +69,7 @@ class LocalResponseNormalizationOptions(Options):
     beta: Float32 = 0.0
 
 
-@op("LOCAL_RESPONSE_NORMALIZATION", options=LocalResponseNormalizationOptions)
+@op("LOCAL_RESPONSE_NORMALIZATION", options=LocalResponseNormalizationOptions, rows=rows.images)
 def local_response_normalization(
     node: NodeView, options: LocalResponseNormalizationOptions
 ) -> list[Step]:

@@ -13,8 +13,10 @@ from gles_delegate.ops.elementwise import elementwise
 from gles_delegate.ops.fourier import MOST_POINTS, transform_rows, turns
 from gles_delegate.ops.lib.flexbuffer import FlexOptions
 from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.node import NodeView, Unsupported
+from gles_delegate.ops.lib.options import Bool, Int32
 from gles_delegate.ops.lib.packing import phwc4
-from gles_delegate.ops.lib.registry import Bool, Int32, NodeView, Unsupported, op
+from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import View, view
 
 

@@ -8,8 +8,10 @@ from gles_delegate.dispatch import Alias, Call, Const, Define, Step, Value
 from gles_delegate.model.schema import ACTIVATIONS
 from gles_delegate.ops.conv import product
 from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.node import NodeView, Unsupported
+from gles_delegate.ops.lib.options import Int8, Int32, Options
 from gles_delegate.ops.lib.packing import phwc4
-from gles_delegate.ops.lib.registry import Int8, Int32, NodeView, Options, Unsupported, op
+from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import Region, View, reshape_view, view
 from gles_delegate.ops.recurrent import ABSENT, check_types, vector_activation
 
@@ -20,7 +22,7 @@ class SvdfOptions(Options):
     fused_activation: Int8 = 0
 
 
-@op("SVDF", max_version=4, options=SvdfOptions)
+@op("SVDF", max_version=4, options=SvdfOptions, checks_types=True)
 def svdf(node: NodeView, options: SvdfOptions) -> list[Step]:
     """The state is the features of the last inputs.
 

@@ -10,8 +10,8 @@ import numpy as np
 from gles_delegate.dispatch import Const, Step
 from gles_delegate.model.graph import Array
 from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.packing import phwc4
-from gles_delegate.ops.lib.registry import NodeView, Unsupported
 
 LOWEST, HIGHEST = -(1 << 15), (1 << 15) - 1
 INTERVALS = 512

@@ -6,15 +6,10 @@ from dataclasses import dataclass
 from math import ceil
 
 from gles_delegate.dispatch import Define, Operand, Step, Value
-from gles_delegate.ops.lib.registry import (
-    Int8,
-    Int32,
-    NodeView,
-    Options,
-    Unsupported,
-    activation,
-    op,
-)
+from gles_delegate.ops.lib.node import NodeView, Unsupported
+from gles_delegate.ops.lib.options import Int8, Int32, Options, activation
+from gles_delegate.ops.lib.registry import op
+from gles_delegate.ops.lib.rows import images, within
 from gles_delegate.ops.lib.strides import rank_4
 from gles_delegate.ops.lib.tiles import Tile
 from gles_delegate.ops.lib.weights import with_weights
@@ -29,7 +24,10 @@ class TransposeConvOptions(Options):
     fused_activation: Int8 = 0
 
 
-@op("TRANSPOSE_CONV", max_version=5, options=TransposeConvOptions)
+@op(
+    "TRANSPOSE_CONV", max_version=5, options=TransposeConvOptions, rows=within(2),
+    biases=(2, 1, 3), has_symmetric_weights=True, example=lambda shape, count, output: output,
+)  # fmt: skip
 def transpose_conv(node: NodeView, options: TransposeConvOptions) -> list[Step]:
     size = node.array(0).ravel().tolist()
     batch, out_h, out_w, outputs = rank_4(size, "the output")
@@ -40,7 +38,7 @@ def transpose_conv(node: NodeView, options: TransposeConvOptions) -> list[Step]:
     return _transposed(node, x, output, options, 3, options.fused_activation)
 
 
-@op("Convolution2DTransposeBias")
+@op("Convolution2DTransposeBias", rows=images)
 def convolution_2d_transpose_bias(node: NodeView, options: Options) -> list[Step]:
     sliding = Sliding.of(node, 3)
     x = node.input(0)

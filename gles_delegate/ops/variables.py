@@ -6,19 +6,24 @@ Planning gives the tensor that stands for a variable as the last input; see plan
 from __future__ import annotations
 
 from gles_delegate.dispatch import Alias, Const, Operand, Step, Value
-from gles_delegate.ops.lib.registry import NodeView, Options, Unsupported, op
+from gles_delegate.ops.lib.node import NodeView, Unsupported
+from gles_delegate.ops.lib.options import Options
+from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import View, meaning, moved_output, reshaped, view
 
+HANDLE, READ, ASSIGN = "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"
+CALL_ONCE = "CALL_ONCE"
 IDENTITY = "(identity)"
 """The op of nodes that planning adds; TFLite has none of that kind."""
 
 
-@op("VAR_HANDLE", "CALL_ONCE")
+@op(HANDLE)
+@op(CALL_ONCE, has_outputs=False)
 def nothing(node: NodeView, options: Options) -> list[Step]:
     return []
 
 
-@op("READ_VARIABLE")
+@op(READ, sized_by=(0,))
 def read_variable(node: NodeView, options: Options) -> list[Step]:
     """A copy: nodes may assign to the variable before the result is read."""
     variable = node.input(len(node.inputs) - 1, None)
@@ -26,7 +31,7 @@ def read_variable(node: NodeView, options: Options) -> list[Step]:
     return [_copy(node, variable, output)]
 
 
-@op("ASSIGN_VARIABLE")
+@op(ASSIGN, has_outputs=False)
 def assign_variable(node: NodeView, options: Options) -> list[Step]:
     value, variable = node.input(1, None), node.input(len(node.inputs) - 1, None)
     assert isinstance(variable, Value)

@@ -11,14 +11,10 @@ from dataclasses import replace
 
 from gles_delegate.errors import ModelError
 from gles_delegate.model.graph import Graph, Node, Tensor
-from gles_delegate.ops.lib.registry import Unsupported
+from gles_delegate.ops.control_flow import COMPOSITE, IF, TEST, WHILE
+from gles_delegate.ops.lib.node import Unsupported
 from gles_delegate.ops.lib.views import meaning
 from gles_delegate.ops.variables import IDENTITY
-
-TEST = "(while)"
-"""The op of nodes that end a WHILE or let it go on: the condition's result, then the values."""
-
-INLINED = ("STABLEHLO_COMPOSITE", "IF", "WHILE", TEST)
 
 MOST_ADDED = 1 << 16
 """Tensors and nodes that the subgraphs of a model add."""
@@ -51,19 +47,19 @@ class Inliner:
         """
         if not node.outputs:
             raise Unsupported("the node has no outputs; expected at least one")
-        if len(node.subgraphs) != (1 if node.op == "STABLEHLO_COMPOSITE" else 2):
+        if len(node.subgraphs) != (1 if node.op == COMPOSITE else 2):
             raise Unsupported("it names no subgraph")
-        if node.op == "STABLEHLO_COMPOSITE":
+        if node.op == COMPOSITE:
             nodes, results = self._insert(node, node.subgraphs[0], node.inputs)
-        elif node.op == "IF":
+        elif node.op == IF:
             branch = node.subgraphs[0 if self._holds(node) else 1]
             nodes, results = self._insert(node, branch, node.inputs[1:])
-        elif node.op == "WHILE":
+        elif node.op == WHILE:
             nodes, results = self._insert(node, node.subgraphs[0], node.inputs)
             return [*nodes, replace(node, op=TEST, inputs=(*results[:1], *node.inputs))]
         elif self._holds(node):
             nodes, results = self._insert(node, node.subgraphs[1], node.inputs[1:])
-            return [*nodes, replace(node, op="WHILE", inputs=results)]
+            return [*nodes, replace(node, op=WHILE, inputs=results)]
         else:
             nodes, results = [], node.inputs[1:]
         self._require_same(node, results, node.outputs, "output")

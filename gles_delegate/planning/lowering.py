@@ -14,26 +14,18 @@ from gles_delegate.dispatch import COMPLEX, Alias, Call, Define, Dispatch, Shape
 from gles_delegate.errors import ModelError, UnsupportedModelError
 from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Array, Graph, Node, Quantization, Tensor
-from gles_delegate.model.schema import BUILTIN_OPERATORS, SIZED_BY
-from gles_delegate.planning.folding import BY_SHAPE, OF_SIZES, fold, folded, set_constants
-from gles_delegate.planning.inlining import INLINED, Inliner, given_tensors
+from gles_delegate.model.schema import BUILTIN_OPERATORS
+from gles_delegate.ops.control_flow import INLINED
+from gles_delegate.ops.lib.registry import op_of
+from gles_delegate.ops.variables import CALL_ONCE
+from gles_delegate.planning.folding import fold, folded, set_constants
+from gles_delegate.planning.inlining import Inliner, given_tensors
 from gles_delegate.planning.variables import USERS, UseCounter, Uses
 from gles_delegate.report import list_nodes
 
 MOST_DECIDING = 16
 """Elements of an input whose value may give sizes: each value is planned for by itself."""
 LARGEST = float(np.finfo(np.float32).max)
-CONVERSIONS = ("QUANTIZE", "DEQUANTIZE", "CAST")
-"""Builtin ops between types of real numbers."""
-WITH_BIASES = {
-    "CONV_2D": (0, 1, 2),
-    "DEPTHWISE_CONV_2D": (0, 1, 2),
-    "FULLY_CONNECTED": (0, 1, 2),
-    "TRANSPOSE_CONV": (2, 1, 3),
-}
-"""By op, which inputs are its source, its weights and its biases."""
-WITH_STATES = ("LSTM", "SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM")
-"""Those that check the types of their states, which may be of more bits than the rest."""
 
 
 @dataclass(frozen=True)
@@ -136,9 +128,9 @@ def lower_graph(
                 before = nodes[node.index]
                 nodes[node.index] = replace(before, inputs=(*before.inputs, variable))
                 view = replace(view, node=replace(node, inputs=(*node.inputs, variable)))
-            if node.op == "CALL_ONCE":
+            if node.op == CALL_ONCE:
                 counter.check_call(node)
-            if node.op in OF_SIZES:
+            if op_of(node.op).is_planned:
                 which = [i for i, t in enumerate(node.inputs) if not tensors[t].is_constant]
                 raise ops.RunTimeParameter("its numbers are computed at run time", *which)
             view = _with_scaled_biases(view, tensors)
@@ -259,7 +251,7 @@ def _examples(lowered: Lowered) -> dict[int, Array]:
         elif tensor.index in graph.inputs and is_small:
             behind[tensor.index] = {tensor.index}
     for node in graph.in_order if lowered.parameters else ():
-        if node.op in BY_SHAPE:
+        if op_of(node.op).folds_shapes:
             made: set[int] = set()
         elif node.op not in USERS and behind.keys() >= {*node.inputs}:
             made = set().union(*(behind[index] for index in node.inputs))
@@ -277,22 +269,19 @@ def _example(lowered: Lowered, index: int) -> Array:
     node = lowered.parameters.get(index)
     if node is None or ones.ndim != 1:
         return ones
-    shape, count = lowered.shapes[node.inputs[0]], ones.size
-    examples = {
-        "RESHAPE": (-1, *(1,) * (count - 1)),
-        "BROADCAST_TO": (*(1,) * (count - len(shape)), *shape),
-        "TRANSPOSE": tuple(range(count)),
-        "TRANSPOSE_CONV": lowered.graph.tensors[node.outputs[0]].shape,
-    }
-    example = examples.get(node.op, ())
-    return np.array(example, ones.dtype) if len(example) == count else ones
+    make = op_of(node.op).example
+    if make is None:
+        return ones
+    stored = lowered.graph.tensors[node.outputs[0]].shape
+    example = make(lowered.shapes[node.inputs[0]], ones.size, stored)
+    return np.array(example, ones.dtype) if len(example) == ones.size else ones
 
 
 def _is_sized_by_data(graph: Graph, node: Node, error: ops.Unsupported) -> bool:
     """Whether the output sizes of an unsupported node depend on data."""
     return isinstance(error, ops.RunTimeParameter) or any(
         i < len(node.inputs) and not graph.tensors[node.inputs[i]].is_constant
-        for i in SIZED_BY.get(node.op, ())
+        for i in op_of(node.op).sized_by
     )
 
 
@@ -301,10 +290,10 @@ def _with_scaled_biases(view: ops.NodeView, tensors: list[Tensor]) -> ops.NodeVi
 
     Converters let layers share biases of equal integers, so the scale is that of one of them.
     """
-    places = WITH_BIASES.get(view.op, ())
-    if not places or not all(view.has_input(i) for i in places):
+    positions = op_of(view.op).biases
+    if positions is None or not all(map(view.has_input, positions)):
         return view
-    source, weights, biases = (tensors[view.inputs[i]] for i in places)
+    source, weights, biases = (tensors[view.inputs[i]] for i in positions)
     is_sum = source.is_quantized and weights.is_quantized and biases.dtype in ("int32", "int64")
     if not (is_sum and biases.is_constant and len(source.quantization.scales) == 1):
         return view
@@ -315,7 +304,7 @@ def _with_scaled_biases(view: ops.NodeView, tensors: list[Tensor]) -> ops.NodeVi
     scaled = replace(biases, index=len(tensors), quantization=Quantization(tuple(scales.tolist())))
     tensors.append(scaled)
     inputs = list(view.inputs)
-    inputs[places[2]] = scaled.index
+    inputs[positions[2]] = scaled.index
     return replace(view, node=replace(view.node, inputs=tuple(inputs)))
 
 
@@ -358,7 +347,7 @@ def _check_types(node: ops.NodeView) -> None:
 
     LiteRT's kernels go by the type of one tensor, and take the bytes of the others for that.
     """
-    if node.op in (*CONVERSIONS, *WITH_STATES) or node.op not in BUILTIN_OPERATORS:
+    if op_of(node.op).checks_types or node.op not in BUILTIN_OPERATORS:
         return
     indices = [i for i in (*node.inputs, *node.outputs) if i >= 0]
     tensors = [t for i in indices if not (t := node.graph.tensors[i]).is_constant]

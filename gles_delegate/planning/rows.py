@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from gles_delegate.dispatch import Shape
 from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Graph
-from gles_delegate.ops.lib.registry import NodeView, Unsupported
-from gles_delegate.ops.rows import keeps_rows
+from gles_delegate.ops.lib.node import NodeView, Unsupported
+from gles_delegate.ops.lib.registry import keeps_rows
+from gles_delegate.ops.variables import ASSIGN, CALL_ONCE
 from gles_delegate.planning.inlining import called_by
 from gles_delegate.planning.lowering import Lowerings, is_folded
 
@@ -16,8 +17,8 @@ from gles_delegate.planning.lowering import Lowerings, is_folded
 def rows_are_independent(lowerings: Lowerings, shapes: Mapping[int, Shape]) -> bool:
     """Whether it is certain that each row of a batch has the results that it has alone.
 
-    Rows lie along axis 0 of every input and output. It is not certain of ops that `ops.rows` does
-    not know, nor of any that the GPU does not support.
+    Rows lie along axis 0 of every input and output. It is not certain of ops without
+    a rule, nor of any that the GPU does not support.
 
     Args:
         shapes: Those of the inputs, by tensor index, with the rows of the batch.
@@ -53,10 +54,10 @@ def keeps_states(graph: Graph) -> bool:
 
 def keeps_resources(graph: Graph) -> bool:
     """Whether a run may change resource variables, which the next one reads."""
-    return any(node.op == "ASSIGN_VARIABLE" for part in _run_with(graph) for node in part.nodes)
+    return any(node.op == ASSIGN for part in _run_with(graph) for node in part.nodes)
 
 
 def _run_with(graph: Graph) -> list[Graph]:
     """The graph, and the subgraphs that each of its runs may run."""
-    nodes = [node for node in graph.nodes if node.op != "CALL_ONCE"]
+    nodes = [node for node in graph.nodes if node.op != CALL_ONCE]
     return [graph, *(graph.subgraphs[index] for index in called_by(graph, nodes))]

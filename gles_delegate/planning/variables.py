@@ -9,11 +9,11 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 from gles_delegate.model.graph import Array, Graph, Node, Tensor
-from gles_delegate.ops.lib.registry import Unsupported
-from gles_delegate.ops.variables import IDENTITY
+from gles_delegate.ops.lib.node import Unsupported
+from gles_delegate.ops.variables import ASSIGN, CALL_ONCE, HANDLE, IDENTITY, READ
 from gles_delegate.planning.inlining import called_by
 
-USERS = ("READ_VARIABLE", "ASSIGN_VARIABLE")
+USERS = (READ, ASSIGN)
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ def find_variables(graph: Graph) -> dict[str, Variable]:
     once = {n.subgraphs[0] for part in graph.subgraphs for n in part.nodes if _calls_once(n)}
     found: dict[str, Variable] = {}
     for part in sorted(graph.subgraphs, key=lambda part: part.index not in once):
-        handles = {n.outputs[0]: _name(n) for n in part.nodes if n.op == "VAR_HANDLE"}
+        handles = {n.outputs[0]: _name(n) for n in part.nodes if n.op == HANDLE}
         for node in part.nodes:
-            if node.op != "ASSIGN_VARIABLE" or node.inputs[0] not in handles:
+            if node.op != ASSIGN or node.inputs[0] not in handles:
                 continue
             name, value = handles[node.inputs[0]], part.tensors[node.inputs[1]]
             if part.index not in once:
@@ -97,12 +97,12 @@ class UseCounter:
     def note(self, node: Node) -> None:
         """Remember what a node uses, and which variable its result stands for."""
         names = {self._handles[i] for i in node.inputs if i in self._handles}
-        if node.op == "VAR_HANDLE" and node.outputs:
+        if node.op == HANDLE and node.outputs:
             name = self._handles[node.outputs[0]] = _name(node)
             names = {name}
         elif node.op == IDENTITY and names:
             (self._handles[node.outputs[0]],) = names
-        elif node.op == "CALL_ONCE":
+        elif node.op == CALL_ONCE:
             self._called[node.index] = self._inside(node)
         elif node.subgraphs:
             names |= self._inside(node)
@@ -125,7 +125,7 @@ class UseCounter:
         if node.index < self._latest.get(name, 0):
             raise Unsupported(f"nodes that use the variable {name!r} stand out of order")
         self._latest[name] = node.index
-        if node.op == "ASSIGN_VARIABLE":
+        if node.op == ASSIGN:
             self._assigned.add(name)
         elif name not in self._assigned:
             self._read_first.add(name)
@@ -145,7 +145,7 @@ class UseCounter:
             inner.op
             for index in node.subgraphs
             for inner in self._graph.subgraphs[index].nodes
-            if inner.op not in ("VAR_HANDLE", "ASSIGN_VARIABLE")
+            if inner.op not in (HANDLE, ASSIGN)
         }
         if others or not node.subgraphs:
             raise Unsupported(
@@ -170,7 +170,7 @@ class UseCounter:
             _name(inner)
             for index in called_by(self._graph, [node])
             for inner in self._graph.subgraphs[index].nodes
-            if inner.op == "VAR_HANDLE"
+            if inner.op == HANDLE
         }
 
 
@@ -182,4 +182,4 @@ def _name(handle: Node) -> str:
 
 
 def _calls_once(node: Node) -> bool:
-    return node.op == "CALL_ONCE" and bool(node.subgraphs)
+    return node.op == CALL_ONCE and bool(node.subgraphs)

@@ -144,7 +144,7 @@ HARD: tuple[tuple[tuple[str, ...], tuple[str, ...], set[str]], ...] = (
         ("NaN",),
         {*RECURRENT, "CONV_3D", "CONV_3D_TRANSPOSE"},
     ),
-    (("zeros", "large", "small"), ("integer", "number"), _SELECTIONS),
+    (("zeros", "large", "small"), ("integer", "number", "infinity"), _SELECTIONS),
     (("small",), ("number",), {"ATAN2"}),
     (
         _INTEGERS,

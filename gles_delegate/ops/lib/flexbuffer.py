@@ -8,7 +8,8 @@ from typing import Any
 from flatbuffers import flexbuffers
 
 from gles_delegate.model.graph import Node
-from gles_delegate.ops.lib.registry import Options, OptionsT, Unsupported, kinds_of
+from gles_delegate.ops.lib.node import Unsupported
+from gles_delegate.ops.lib.options import Options, OptionsT
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class FlexOptions(Options):
     def read(cls: type[OptionsT], node: Node) -> OptionsT:
         if node.custom_options is None or not node.custom_options.size:
             return cls()
-        kinds = {field.name: kind for field, kind in kinds_of(cls)}
+        kinds = {field.name: kind for field, kind in cls.kinds()}
         try:
             entries = flexbuffers.GetRoot(bytearray(node.custom_options)).AsMap
             found = {name: _entry(entries, name, kind) for name, kind in kinds.items()}

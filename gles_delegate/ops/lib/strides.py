@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from gles_delegate.dispatch import Shape
-from gles_delegate.ops.lib.registry import Unsupported
+from gles_delegate.ops.lib.node import Unsupported
 
 
 def row_major(shape: Sequence[int]) -> Shape:

@@ -11,7 +11,7 @@ from gles_delegate.dispatch import Alias, Call, Define, Dispatch, Operand, Shape
 from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Tensor
 from gles_delegate.ops.lib.grid import make_grid
-from gles_delegate.ops.lib.registry import NodeView, Unsupported
+from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.strides import merged, row_major
 
 Mirror: TypeAlias = Literal["", "REFLECT", "SYMMETRIC"]

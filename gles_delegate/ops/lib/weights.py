@@ -22,10 +22,8 @@ from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Array, Tensor
 from gles_delegate.ops.lib import packing
 from gles_delegate.ops.lib.grid import WORK_GROUP
-from gles_delegate.ops.lib.registry import (
-    NodeView,
-    Unsupported,
-)
+from gles_delegate.ops.lib.node import NodeView, Unsupported
+from gles_delegate.ops.lib.registry import op_of
 from gles_delegate.ops.lib.tiles import Tile, columns_of, option_of, runs_of
 from gles_delegate.ops.lib.views import Region, View, view
 from gles_delegate.ops.lib.window import Window
@@ -39,9 +37,6 @@ _SIZES = {
     *("IN_PIXELS", "IN_SLICES", "W_SLICES", "BLOCK", "GROUPS", "STORES"),
 }
 """What a convolution's code does not depend on."""
-
-SYMMETRIC = ("DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
-"""Ops whose int8 weights LiteRT takes for symmetric, without a check."""
 
 WeightInputs: TypeAlias = tuple[int, int]
 """Which inputs of a node are the weights and, if it has them, the biases."""
@@ -245,7 +240,8 @@ def constant_weights(node: NodeView, inputs: WeightInputs) -> tuple[int, int] | 
     found = node.constant(inputs[0]), node.constant(inputs[1])
     weights = node.graph.tensors[found[0]]
     zeros = weights.quantization.zero_points
-    if node.op in SYMMETRIC and weights.dtype in ("int8", "int4") and any(zeros):
+    ignored = op_of(node.op).has_symmetric_weights and weights.dtype in ("int8", "int4")
+    if ignored and any(zeros):
         raise Unsupported(f"{weights.dtype} weights with the zero points {list(zeros)}; expected 0")
     return found
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gles_delegate.dispatch import Define
-from gles_delegate.ops.lib.registry import NodeView, Unsupported
+from gles_delegate.ops.lib.node import NodeView, Unsupported
 
 SAME, VALID = 0, 1
 MOST_DILATED = (1 << 15) - 1
