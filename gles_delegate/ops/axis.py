@@ -8,12 +8,12 @@ from math import prod
 from gles_delegate.dispatch import Define, Shape, Step
 from gles_delegate.ops.lib import rows
 from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.index import normal_axis
 from gles_delegate.ops.lib.node import NodeView, Unsupported, one_integer
 from gles_delegate.ops.lib.options import Bool, Options
+from gles_delegate.ops.lib.reduction import LEAST, MOST, reduced
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.strides import normal_axis
 from gles_delegate.ops.lib.views import moved_output, reshape_view, same_texels
-from gles_delegate.ops.reduce import LEAST, MOST, reduced
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,11 @@ from math import prod
 
 from gles_delegate.dispatch import Operand, Step
 from gles_delegate.ops.lib import rows
+from gles_delegate.ops.lib.index import rank_4, row_major
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.options import Int32, Options
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.strides import rank_4, row_major
-from gles_delegate.ops.lib.views import View, moved, moved_output, view
-from gles_delegate.ops.padding import bordered
+from gles_delegate.ops.lib.views import View, bordered, moved, moved_output, view
 
 
 @dataclass(frozen=True)

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from math import ceil, gcd, prod
+from dataclasses import dataclass
 
 from gles_delegate.dispatch import (
-    Call,
-    Define,
-    Dispatch,
-    Operand,
     Step,
-    Value,
 )
 from gles_delegate.ops.lib import rows
-from gles_delegate.ops.lib.grid import with_reduction_lanes
+from gles_delegate.ops.lib.index import rank_4
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.options import Bool, Int8, Int32, Options, activation
+from gles_delegate.ops.lib.product import product
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.rows import Rows
-from gles_delegate.ops.lib.strides import rank_4
-from gles_delegate.ops.lib.tiles import FEW_PIXELS, Tile, runs_of
 from gles_delegate.ops.lib.views import reshape_view
-from gles_delegate.ops.lib.weights import WeightInputs, run_defines, with_weights
 from gles_delegate.ops.lib.window import Window
 
 
@@ -84,73 +76,3 @@ def fully_connected(node: NodeView, options: FullyConnectedOptions) -> list[Step
         reshape_view(node.index, x, rows, node.limits),
         *product(node, rows, output, None, activation(options.fused_activation)),
     ]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Convolution(Dispatch):
-    """A dense convolution.
-
-    Attributes:
-        window: None where each output pixel sees only its own input pixel.
-        tile: What one invocation computes.
-        parts: Parts of the input's slices, of which each output slice sees one.
-    """
-
-    window: Window | None
-    tile: Tile
-    parts: int
-
-
-def product(
-    node: NodeView,
-    x: Operand,
-    output: Value,
-    window: Window | None = None,
-    epilogue: tuple[Call, ...] = (),
-    groups: int = 1,
-    inputs: WeightInputs = (1, 2),
-) -> list[Step]:
-    """Lower a dense convolution; `window` None: each output pixel sees one input pixel."""
-    flops = 2 * output.elements * prod(node.shape(inputs[0])[1:])
-    merged = _merged(groups, x.channels, output.channels)
-    parts = groups // merged
-    in_slices, part_slices = x.slices // parts, output.slices // parts
-    defines: dict[str, Define]
-    if window is not None and window.is_pointwise:
-        window = None
-    if window is None:
-        tile = Tile.choose(output.pixels, output.slices, in_slices, node.limits, node.choice)
-        tiles = ceil(output.pixels / tile.pixels)
-        defines = {"POINTWISE": 1, "KERNEL_H": 1, "KERNEL_W": 1}
-        passes = in_slices
-    else:
-        batch = output.shape[0]
-        tile = Tile.of_run(window, batch, x, output.slices, node.limits, node.choice)
-        tiles = batch * window.out_h * runs_of(window, tile.pixels)
-        by_taps = node.limits.profile.by_taps
-        defines = {"POINTWISE": 0, **run_defines(window, batch, tile.pixels, by_taps)}
-        row = window.kernel_w * (in_slices + 1) + 1 if by_taps else in_slices
-        passes = window.kernel_h * row
-    if parts > 1:
-        tile = replace(tile, slices=gcd(tile.slices, part_slices))
-    defines["GROUP_SLICES"] = part_slices if parts > 1 else 0
-    grid = tile.grid(tiles, ceil(output.slices / tile.slices))
-    if output.pixels < FEW_PIXELS:
-        grid = with_reduction_lanes(grid, in_slices, node.limits)
-    defines["STEPPED"] = int(node.limits.profile.stepped and grid.reduction_lanes == 1)
-    dispatch = Convolution(
-        node.index, "conv_2d", (x,), output, grid, defines, epilogue, flops=flops,
-        choice=node.choice, passes=passes + tile.pixels * tile.slices + 2, window=window,
-        tile=tile, parts=parts,
-    )  # fmt: skip
-    split = (groups, merged)
-    return with_weights(node, dispatch, tile, split, inputs, by_runs=window is not None)
-
-
-def _merged(groups: int, inputs: int, outputs: int) -> int:
-    """The fewest neighbouring groups that together read and write whole slices, or all groups."""
-    for count in range(1, groups):
-        whole = groups % count or count * inputs // groups % 4 or count * outputs // groups % 4
-        if not whole:
-            return count
-    return groups

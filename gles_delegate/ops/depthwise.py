@@ -2,43 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil
 
 from gles_delegate.dispatch import (
-    Const,
-    Define,
-    Dispatch,
     Grid,
     Operand,
     Step,
 )
 from gles_delegate.limits import Limits
-from gles_delegate.ops.conv import Convolution
 from gles_delegate.ops.lib import packing, rows
+from gles_delegate.ops.lib.depthwise import Depthwise, depthwise_defines
 from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.index import rank_4
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.options import Int8, Int32, Options, activation
+from gles_delegate.ops.lib.product import with_size_uniforms
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.strides import rank_4
-from gles_delegate.ops.lib.tiles import (
-    DISPATCH,
-    depthwise_run,
-    fused_slices,
-    option_of,
-    runs_of,
-    time_of,
-)
+from gles_delegate.ops.lib.runs import depthwise_run, runs_of
+from gles_delegate.ops.lib.tiles import option_of
 from gles_delegate.ops.lib.views import View
-from gles_delegate.ops.lib.weights import (
-    constant_weights,
-    packed,
-    packed_constants,
-    run_defines,
-    tile_defines,
-    weight_defines,
-    with_size_uniforms,
-)
+from gles_delegate.ops.lib.weights import constant_weights, packed, packed_constants, weight_defines
 from gles_delegate.ops.lib.window import Window
 
 
@@ -51,20 +35,6 @@ class DepthwiseConv2DOptions(Options):
     fused_activation: Int8 = 0
     dilation_w: Int32 = 1
     dilation_h: Int32 = 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class Depthwise(Dispatch):
-    """A depthwise convolution.
-
-    Attributes:
-        run: Pixels of a row that one invocation computes.
-        multiplier: Output channels of each input channel.
-    """
-
-    window: Window
-    run: int
-    multiplier: int
 
 
 @op(
@@ -99,7 +69,7 @@ def depthwise_conv_2d(node: NodeView, options: DepthwiseConv2DOptions) -> list[S
         most = most if window.stride_w == 1 else ceil(most / 2)
         pixels = depthwise_run(window, most, profile, node.choice)
         by_taps = kernel_w > profile.columns
-    defines = _defines(x, window, batch, pixels, multiplier, by_taps)
+    defines = depthwise_defines(x, window, batch, pixels, multiplier, by_taps)
     defines |= weight_defines(weights)
     runs = batch * window.out_h * runs_of(window, pixels)
     grid = _run_grid(runs, output.slices, node.limits, node.choice)
@@ -112,18 +82,6 @@ def depthwise_conv_2d(node: NodeView, options: DepthwiseConv2DOptions) -> list[S
     return [*steps, with_size_uniforms(dispatch, node.limits)]
 
 
-def _defines(
-    x: Operand, window: Window, batch: int, run: int, multiplier: int, by_taps: bool = False
-) -> dict[str, Define]:
-    defines: dict[str, Define] = {
-        **run_defines(window, batch, run, by_taps),
-        "IN_PIXELS": x.pixels,
-        "MULTIPLIER": multiplier,
-        "PIXELS": run,
-    }
-    return {**defines, "IN_CHANNELS": x.channels} if multiplier > 1 else defines
-
-
 def _run_grid(runs: int, slices: int, limits: Limits, choice: int) -> Grid:
     """Invocations for one slice of a run each; in few kinds of work groups where tiles are few."""
     searches = limits.profile.searches
@@ -133,69 +91,3 @@ def _run_grid(runs: int, slices: int, limits: Limits, choice: int) -> Grid:
     if 2 * runs <= lanes and runs < slices:
         return Grid(runs, slices, 1, lanes, True)
     return Grid(runs, slices, lanes, 1 if slices % 4 else 4)
-
-
-def depthwise_product(first: Dispatch, second: Dispatch, limits: Limits) -> Dispatch | None:
-    """A pointwise convolution together with the depthwise one that it reads.
-
-    None where that is no such pair, or where it takes longer on llvmpipe: the depthwise results
-    are computed anew for each tile of output slices.
-    """
-    if not (isinstance(first, Depthwise) and isinstance(second, Convolution)):
-        return None
-    weights, window, pixels, apart = second.reads[-1], first.window, first.run, second.tile
-    if (
-        first.multiplier != 1
-        or second.window is not None
-        or second.parts > 1
-        or not isinstance(weights, Const)
-        or any(call.operand for call in first.epilogue)
-    ):
-        return None
-    (x, taps), depth, outputs = first.reads, first.output.slices, second.output.slices
-    size = window.kernel_h * window.kernel_w
-    columns = (pixels - 1) * window.stride_w + window.kernel_w
-    loads, products = window.kernel_h * columns + size, pixels * size / 4
-    runs = ceil(first.grid.pixels / limits.simd_lanes)
-    search = limits.profile.searches[second.choice]
-
-    def time(slices: int) -> float:
-        groups, texels = runs * ceil(outputs / slices), pixels * slices
-        time = time_of(groups, depth, loads + 4 * slices, products + texels, texels)
-        return time + search.compile_cost * texels
-
-    each = min(fused_slices(search, pixels, outputs), key=time)
-    time_apart = time_of(runs * depth, 1, loads, products, pixels) + DISPATCH
-    time_apart += apart.time(second.output.pixels, outputs, depth)
-    if time(each) > time_apart + search.compile_cost * apart.pixels * apart.slices:
-        return None
-    passes = depth * (window.kernel_h + 2) + pixels * each + 2
-    if passes > limits.loop_passes:
-        return None
-    slices = ceil(outputs / each) * each
-    defines: dict[str, Define] = {
-        **_defines(x, window, first.output.shape[0], pixels, 1),
-        "IN_SLICES": depth,
-        "IN_LANES": min(first.output.channels, 4),
-        "W_SLICES": slices,
-        "BLOCK": each,
-        **weight_defines(weights),
-        **tile_defines(pixels, each, limits, second.choice),
-    }
-    texels = packing.bias_texels(slices) + slices * 4 * depth
-    how = (weights.args[0], slices, each)
-    both = Dispatch(
-        second.node,
-        "depthwise_product",
-        (x, replace(weights, shape=(texels, 4), args=how), taps),
-        second.output,
-        Grid(first.grid.pixels, slices // each, limits.simd_lanes, 1),
-        defines,
-        second.epilogue,
-        first.epilogue,
-        flops=first.flops + second.flops,
-        fused=second.fused,
-        choice=second.choice,
-        passes=passes,
-    )
-    return with_size_uniforms(both, limits)

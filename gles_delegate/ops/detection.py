@@ -10,7 +10,7 @@ import numpy as np
 
 from gles_delegate.dispatch import Const, Define, Dispatch, Grid, Operand, Step, Value
 from gles_delegate.model.graph import Array
-from gles_delegate.ops.elementwise import inputs
+from gles_delegate.ops.lib.elementwise import inputs
 from gles_delegate.ops.lib.flexbuffer import FlexOptions
 from gles_delegate.ops.lib.grid import WORK_GROUP, make_grid
 from gles_delegate.ops.lib.node import NodeView, Unsupported, one_integer

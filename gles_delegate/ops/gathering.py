@@ -7,16 +7,17 @@ from math import prod
 
 import numpy as np
 
-from gles_delegate.dispatch import Const, Define, Dispatch, Operand, Shape, Step, Value
+from gles_delegate.dispatch import Const, Define, Step
 from gles_delegate.model.graph import Array
-from gles_delegate.ops.elementwise import elementwise
+from gles_delegate.ops.lib.elementwise import elementwise
 from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.index import normal_axis, row_major
+from gles_delegate.ops.lib.lookup import Lookup, gathered
 from gles_delegate.ops.lib.node import NodeView, Unsupported, constants, one_integer
 from gles_delegate.ops.lib.options import Int32, Longs, Options, Uint64
-from gles_delegate.ops.lib.packing import phwc4
+from gles_delegate.ops.lib.packing import integers
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.rows import Rows
-from gles_delegate.ops.lib.strides import normal_axis, row_major
 from gles_delegate.ops.lib.views import moved_output, reshape_view
 
 
@@ -59,14 +60,13 @@ def gather(node: NodeView, options: GatherOptions) -> list[Step]:
     batch, before, after = x.shape[:batch_dims], x.shape[batch_dims:axis], x.shape[axis + 1 :]
     own, walk, nothing = indices.shape[batch_dims:], row_major(indices.shape), (0,) * len(after)
     dense = row_major(x.shape)
-    return [
-        gathered(
-            node, x, indices, (*batch, *before, *own, *after),
-            strides=(*dense[:axis], *(0,) * len(own), *dense[axis + 1 :]),
-            walk=(*walk[:batch_dims], *(0,) * len(before), *walk[batch_dims:], *nothing),
-            axes=(axis,),
-        )
-    ]  # fmt: skip
+    lookup = Lookup(
+        shape=(*batch, *before, *own, *after),
+        strides=(*dense[:axis], *(0,) * len(own), *dense[axis + 1 :]),
+        walk=(*walk[:batch_dims], *(0,) * len(before), *walk[batch_dims:], *nothing),
+        axes=(axis,),
+    )
+    return [gathered(node, x, indices, lookup)]
 
 
 @op("EMBEDDING_LOOKUP", max_version=5)
@@ -91,9 +91,13 @@ def embedding_lookup(node: NodeView, options: Options) -> list[Step]:
         table, output = node.input(1, may_have_scales=True), node.output(shape)
     else:
         table = node.input(1, None)
-    strides, walk = row_major(table.shape), (1, *(0,) * (len(shape) - 1))
-    found = gathered(node, table, indices, shape, (0, *strides[1:]), walk, (0,), i=0, output=output)
-    return [found]
+    lookup = Lookup(
+        shape=shape,
+        strides=(0, *row_major(table.shape)[1:]),
+        walk=(1, *(0,) * (len(shape) - 1)),
+        axes=(0,),
+    )
+    return [gathered(node, table, indices, lookup, i=0, output=output)]
 
 
 @op("GATHER_ND", max_version=6)
@@ -103,61 +107,13 @@ def gather_nd(node: NodeView, options: Options) -> list[Step]:
     if not indices.shape or not 0 < depth <= len(x.shape):
         raise Unsupported(f"indices of shape {list(indices.shape)} into {list(x.shape)}")
     before, after = indices.shape[:-1], x.shape[depth:]
-    return [
-        gathered(
-            node, x, indices, (*before, *after),
-            strides=(*(0,) * len(before), *row_major(x.shape)[depth:]),
-            walk=(*row_major(indices.shape)[:-1], *(0,) * len(after)),
-            axes=tuple(range(depth)),
-        )
-    ]  # fmt: skip
-
-
-def gathered(
-    node: NodeView,
-    x: Operand,
-    indices: Operand,
-    shape: Shape,
-    strides: Shape,
-    walk: Shape,
-    axes: tuple[int, ...],
-    sizes: Shape = (),
-    i: int = 1,
-    output: Value | None = None,
-    channels_last: bool = True,
-) -> Dispatch:
-    """Elements of `x`, from where `strides` lead and then along `axes` by as many indices.
-
-    Args:
-        walk: The strides that lead to the first of those indices.
-        sizes: What each index must be below; by default the sizes of `axes`.
-        i: Which input the indices are.
-        output: By default elements like those of `x`.
-        channels_last: The last dimension of the output, if no index counts along that of `x`,
-            counts its first elements.
-    """
-    sizes, dense = sizes or tuple(x.shape[axis] for axis in axes), row_major(x.shape)
-    if isinstance(indices, Const):
-        found = node.array(i).reshape(-1, len(axes))
-        if ((found < 0) | (found >= sizes)).any():
-            raise Unsupported(f"indices outside the sizes {list(sizes)} that they count in")
-    output = output or moved_output(node, x, shape)
-    defines: dict[str, Define] = {
-        "IN_CHANNELS": max(x.channels, 1),
-        "IN_PIXELS": x.pixels,
-        "INDEX_CHANNELS": max(indices.channels, 1),
-        "INDEX_PIXELS": indices.pixels,
-        "DIMS": max(len(shape), 1),
-        "SIZES": shape or (1,),
-        "STRIDES": strides or (0,),
-        "WALK": walk or (0,),
-        "DEPTH": len(axes),
-        "AXIS_SIZES": sizes,
-        "AXIS_STRIDES": tuple(dense[axis] for axis in axes),
-        "WHOLE_TEXELS": int(channels_last and max(axes) + 1 < len(x.shape)),
-    }
-    grid = make_grid(output.pixels, output.slices, node.limits)
-    return node.dispatch("gather", (x, indices), output, grid, defines)
+    lookup = Lookup(
+        shape=(*before, *after),
+        strides=(*(0,) * len(before), *row_major(x.shape)[depth:]),
+        walk=(*row_major(indices.shape)[:-1], *(0,) * len(after)),
+        axes=tuple(range(depth)),
+    )
+    return [gathered(node, x, indices, lookup)]
 
 
 @dataclass(frozen=True)
@@ -208,20 +164,20 @@ def stablehlo_gather(node: NodeView, options: StablehloGatherOptions) -> list[St
     last = Const(integers, (), (depth,), tuple(starts[axis] - 1 for axis in axes), "int")
     first = Const(integers, (), (1,), (0,), "int")
     shaped = node.scratch((*batch, depth), "indices", "int")
-    channels_last = bool(offsets) and offsets[-1] == len(shape) - 1 and kept[-1] == rank - 1
+    lookup = Lookup(
+        shape=tuple(shape),
+        strides=tuple(strides),
+        walk=tuple(walk),
+        axes=axes,
+        sizes=tuple(starts[axis] for axis in axes),
+        channels_last=bool(offsets) and offsets[-1] == len(shape) - 1 and kept[-1] == rank - 1,
+    )
     return [
         reshape_view(node.index, indices, shaped, node.limits),
         elementwise(node, (shaped, last), own, "MINIMUM"),
         elementwise(node, (own, first), places, "MAXIMUM"),
-        gathered(
-            node, x, places, tuple(shape), tuple(strides), tuple(walk), axes,
-            tuple(starts[axis] for axis in axes), channels_last=channels_last,
-        ),
-    ]  # fmt: skip
-
-
-def integers(*numbers: int) -> Array:
-    return phwc4(np.array(numbers, np.int32))
+        gathered(node, x, places, lookup),
+    ]
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from math import prod
 
 from gles_delegate.dispatch import Operand, Shape, Step, Value
 from gles_delegate.ops.lib import rows
+from gles_delegate.ops.lib.index import normal_axis
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.options import Int8, Int32, Options
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.strides import normal_axis
 from gles_delegate.ops.lib.views import Region, View, moved_output, reshape_view, view
 
 

@@ -8,10 +8,10 @@ from math import cos, sin
 from gles_delegate.dispatch import Define, Operand, Step
 from gles_delegate.ops.lib.flexbuffer import FlexOptions
 from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.index import rank_4
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.options import Float32, Int32, Ints, Options
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.strides import rank_4
 
 
 @dataclass(frozen=True)

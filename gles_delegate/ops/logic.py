@@ -9,7 +9,8 @@ import numpy as np
 
 from gles_delegate.dispatch import Call, Const, Define, Kind, Step
 from gles_delegate.model.graph import Array
-from gles_delegate.ops.elementwise import (
+from gles_delegate.ops.lib import rows
+from gles_delegate.ops.lib.elementwise import (
     TYPES,
     broadcasting,
     elementwise,
@@ -19,11 +20,10 @@ from gles_delegate.ops.elementwise import (
     stablehlo,
     unary,
 )
-from gles_delegate.ops.lib import rows
 from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.node import NodeView, Unsupported, constants
 from gles_delegate.ops.lib.options import Floats, Options
-from gles_delegate.ops.lib.packing import phwc4
+from gles_delegate.ops.lib.packing import vector
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import reshaped
 
@@ -147,7 +147,3 @@ def bucketize(node: NodeView, options: BucketizeOptions) -> list[Step]:
     return [node.dispatch("bucketize", (x, table), output, grid, {"BOUNDARIES": len(boundaries)},
         passes=len(boundaries),
     )]  # fmt: skip
-
-
-def vector(*numbers: float) -> Array:
-    return phwc4(np.array(numbers, np.float32))

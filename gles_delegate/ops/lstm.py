@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gles_delegate.dispatch import Alias, Define, Step, Value
-from gles_delegate.ops.conv import product
 from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.options import Bool, Float32, Int8, Options
-from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.views import Region, View, view
-from gles_delegate.ops.recurrent import (
+from gles_delegate.ops.lib.product import product
+from gles_delegate.ops.lib.recurrence import (
     ABSENT,
     GATES,
     Course,
@@ -21,6 +19,8 @@ from gles_delegate.ops.recurrent import (
     lstm_layer,
     unidirectional,
 )
+from gles_delegate.ops.lib.registry import op
+from gles_delegate.ops.lib.views import Region, View, view
 
 BASIC = 1
 NONE = (ABSENT,) * GATES

@@ -7,11 +7,11 @@ from math import ceil, prod
 
 from gles_delegate.dispatch import Define, Operand, Step
 from gles_delegate.ops.lib import rows
+from gles_delegate.ops.lib.index import broadcast_shapes, broadcast_strides, merged
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.options import Bool, Options
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.rows import Rows
-from gles_delegate.ops.lib.strides import broadcast_shapes, broadcast_strides, merged
 from gles_delegate.ops.lib.tiles import Tile
 from gles_delegate.ops.lib.views import View, view
 

@@ -8,11 +8,11 @@ from math import prod
 from gles_delegate.dispatch import Define, Step
 from gles_delegate.ops.lib import rows
 from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.index import broadcast_strides, normal_axis, row_major
 from gles_delegate.ops.lib.node import NodeView, Unsupported, one_integer
 from gles_delegate.ops.lib.options import Int32, Ints, Options
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.rows import within
-from gles_delegate.ops.lib.strides import broadcast_strides, normal_axis, row_major
 from gles_delegate.ops.lib.views import View, moved, moved_output, reshaped_input
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gles_delegate.dispatch import Dispatch, Operand, Shape, Step
-from gles_delegate.ops.elementwise import refuse_rescaling
+from gles_delegate.dispatch import Dispatch, Operand, Step
+from gles_delegate.ops.lib.elementwise import refuse_rescaling
+from gles_delegate.ops.lib.index import row_major
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.options import Int8, Longs, Options
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.rows import within
-from gles_delegate.ops.lib.strides import row_major
-from gles_delegate.ops.lib.views import Mirror, View, moved, moved_output, view
+from gles_delegate.ops.lib.views import View, bordered, moved, moved_output, view
 
 _beside_rows = within(0, where=lambda batch, options: not batch.node.array(1)[0].any())
 
@@ -125,17 +125,3 @@ def _paddings(node: NodeView) -> list[list[int]]:
         )
     found: list[list[int]] = pads.tolist()
     return found
-
-
-def bordered(shape: Shape, pads: list[list[int]], mirror: Mirror = "") -> View:
-    """The view of a tensor with `pads` elements before and after each dimension."""
-    before = tuple(a for a, _ in pads)
-    strides = row_major(shape)
-    return View(
-        sizes=tuple(a + n + b for (a, b), n in zip(pads, shape, strict=True)),
-        strides=strides,
-        offset=-sum(a * stride for a, stride in zip(before, strides, strict=True)),
-        lower=before,
-        upper=tuple(a + n for a, n in zip(before, shape, strict=True)),
-        mirror=mirror,
-    )

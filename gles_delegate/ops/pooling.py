@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from gles_delegate.dispatch import Call, Define, Dispatch, Step
-from gles_delegate.ops.elementwise import refuse_rescaling
+from gles_delegate.ops.lib.elementwise import refuse_rescaling
 from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.index import rank_4
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.options import Int8, Int32, Options, activation
+from gles_delegate.ops.lib.reduction import LEAST, SUM, Combination, reduction
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.rows import images, within
-from gles_delegate.ops.lib.strides import rank_4
 from gles_delegate.ops.lib.views import View, view
 from gles_delegate.ops.lib.window import SAME, Sliding, Window
-from gles_delegate.ops.reduce import LEAST, reduction_stage
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,8 @@ _MODES: dict[str, Mode] = {
     "MAX_POOL_2D": "MAXIMUM",
     "L2_POOL_2D": "ROOT_MEAN_SQUARE",
 }
-_GLOBAL: dict[Mode, tuple[str, Define]] = {
-    "AVERAGE": ("SUM", 0),
-    "MAXIMUM": ("max", LEAST["float"]),
-}
-"""How glsl/reduce.glsl pools whole images: COMBINE and INITIAL."""
+_GLOBAL: dict[Mode, Combination] = {"AVERAGE": SUM, "MAXIMUM": Combination("max", LEAST)}
+"""The reductions that pool whole images."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,12 +85,10 @@ def _pooled(
     output = node.output((batch, window.out_h, window.out_w, channels), i)
     defines: dict[str, Define]
     if window.is_global and mode in _GLOBAL:
-        combine, initial = _GLOBAL[mode]
         divisor = height * width if mode == "AVERAGE" else 1
-        defines = {"COMBINE": combine, "INITIAL": initial, "DIVISOR": divisor}
-        reduction = reduction_stage(node, x, output, [1, 2], defines)
-        if reduction.grid.reduction_lanes > 1:
-            return replace(reduction, epilogue=epilogue)
+        whole = reduction(node, x, output, (1, 2), _GLOBAL[mode], divisor)
+        if whole.grid.reduction_lanes > 1:
+            return replace(whole, epilogue=epilogue)
     defines = {**window.defines("FILTER"), "BATCH": batch, "POOLING": mode}
     grid = make_grid(output.pixels, output.slices, node.limits)
     passes = min(window.kernel_h, height) * (min(window.kernel_w, width) + 2)

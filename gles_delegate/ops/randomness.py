@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from gles_delegate.dispatch import RUNS, Define, Step
-from gles_delegate.ops.elementwise import inputs
+from gles_delegate.ops.lib.elementwise import inputs
 from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.node import NodeView, Unsupported, one_integer
 from gles_delegate.ops.lib.options import Options, Uint64

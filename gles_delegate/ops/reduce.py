@@ -10,14 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from gles_delegate.dispatch import Define, Dispatch, Kind, Operand, Shape, Step, Value
+from gles_delegate.dispatch import Step
 from gles_delegate.model.graph import Array
 from gles_delegate.ops.lib import rows
-from gles_delegate.ops.lib.grid import make_grid, with_reduction_lanes
+from gles_delegate.ops.lib.index import normal_axis
 from gles_delegate.ops.lib.node import NodeView, Unsupported, constants
 from gles_delegate.ops.lib.options import Bool, Options
+from gles_delegate.ops.lib.reduction import (
+    LARGEST,
+    PRODUCT,
+    SMALLEST,
+    SUM,
+    Combination,
+    reduced,
+    reduction,
+)
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.strides import merged, normal_axis, row_major
 from gles_delegate.ops.lib.views import reshape_view, same_texels
 
 ENOUGH = 256
@@ -29,27 +37,14 @@ class ReducerOptions(Options):
     keep_dims: Bool = False
 
 
-@dataclass(frozen=True)
-class Reduction:
-    """How glsl/reduce.glsl combines elements, and its initial value."""
-
-    combine: str
-    initial: dict[Kind, Define]
-
-
-LEAST: dict[Kind, Define] = {"float": -3.402823466e38, "int": "(-0x7fffffff - 1)"}
-MOST: dict[Kind, Define] = {"float": 3.402823466e38, "int": 0x7FFFFFFF}
-IN_ORDER = ("LARGEST", "SMALLEST")
-"""The result of these depends on the order of the elements if there are NaNs."""
-
-_REDUCTIONS = {
-    "MEAN": Reduction("SUM", {"float": 0, "int": 0}),
-    "SUM": Reduction("SUM", {"float": 0, "int": 0}),
-    "REDUCE_PROD": Reduction("PRODUCT", {"float": 1, "int": 1}),
-    "REDUCE_MAX": Reduction("LARGEST", LEAST),
-    "REDUCE_MIN": Reduction("SMALLEST", MOST),
-    "REDUCE_ANY": Reduction("LARGEST", {"int": 0}),
-    "REDUCE_ALL": Reduction("SMALLEST", {"int": 1}),
+_COMBINATIONS = {
+    "MEAN": SUM,
+    "SUM": SUM,
+    "REDUCE_PROD": PRODUCT,
+    "REDUCE_MAX": LARGEST,
+    "REDUCE_MIN": SMALLEST,
+    "REDUCE_ANY": Combination("LARGEST", {"int": 0}),
+    "REDUCE_ALL": Combination("SMALLEST", {"int": 1}),
 }
 
 
@@ -77,7 +72,7 @@ _reduction = partial(op, options=ReducerOptions, rows=rows.along_axes)
 @_reduction("REDUCE_ALL", fold=_folded_by(np.all))
 def reduce(node: NodeView, options: ReducerOptions) -> list[Step]:
     x = node.input(0, None)
-    reduction, name = _REDUCTIONS[node.op], node.op
+    combination, name = _COMBINATIONS[node.op], node.op
     logical = name in ("REDUCE_ANY", "REDUCE_ALL")
     if (node.dtype(0) == "bool") != logical:
         raise Unsupported(f"input 0 is {'not ' * logical}bool")
@@ -98,56 +93,7 @@ def reduce(node: NodeView, options: ReducerOptions) -> list[Step]:
         last = stage is stages[-1]
         if last and same_texels(result, output):
             result = output
-        defines: dict[str, Define] = {
-            "COMBINE": reduction.combine,
-            "INITIAL": reduction.initial[x.kind],
-            "DIVISOR": count if last and name == "MEAN" else 1,
-        }
-        steps.append(reduction_stage(node, x, result, stage, defines))
+        divisor = count if last and name == "MEAN" else 1
+        steps.append(reduction(node, x, result, stage, combination, divisor))
         x = result
     return steps if x == output else [*steps, reshape_view(node.index, x, output, node.limits)]
-
-
-def reduced(shape: Shape, axes: list[int]) -> Shape:
-    """`shape` with ones at `axes`."""
-    return tuple(1 if axis in axes else n for axis, n in enumerate(shape))
-
-
-def reduction_stage(
-    node: NodeView, x: Operand, output: Value, axes: list[int], defines: dict[str, Define]
-) -> Dispatch:
-    """Reduce `x` over `axes`; `output` has the same elements in any shape."""
-    pixels = x.shape[:-1]
-    strides = row_major(pixels)
-    walk: Shape = tuple(n if axis in axes else 1 for axis, n in enumerate(pixels))
-    sizes, kept_strides = merged(reduced(pixels, axes), strides)
-    reduced_sizes, reduced_strides = merged(walk, strides)
-    dims = max(len(sizes), len(reduced_sizes))
-    channels = len(x.shape) - 1 in axes
-    defines = {
-        **defines,
-        "IN_PIXELS": x.pixels,
-        "DIMS": dims,
-        "SIZES": _of_rank(dims, sizes, 1),
-        "STRIDES": _of_rank(dims, kept_strides, 0),
-        "REDUCED_SIZES": _of_rank(dims, reduced_sizes, 1),
-        "REDUCED_STRIDES": _of_rank(dims, reduced_strides, 0),
-        "REDUCED": prod(reduced_sizes),
-        "REDUCE_CHANNELS": int(channels),
-    }
-    if channels:
-        defines["IN_CHANNELS"] = x.channels
-    grid = make_grid(output.pixels, output.slices, node.limits)
-    if x.kind == "int" or defines["COMBINE"] not in IN_ORDER:
-        inputs = x.slices if channels else prod(reduced_sizes)
-        grid = with_reduction_lanes(grid, inputs, node.limits)
-    passes = prod(reduced_sizes) * (x.slices + 2 if channels else 1)
-    dispatch = node.dispatch("reduce", (x,), output, grid, defines, passes=passes)
-    if node.limits.profile.row_loops and not node.limits.profile.short_loops:
-        return dispatch.sized(*("REDUCED", "IN_CHANNELS")[: 1 + channels])
-    return dispatch
-
-
-def _of_rank(dims: int, numbers: Shape, fill: int) -> Shape:
-    """Pad `numbers` in front with `fill` to the length `dims`."""
-    return (fill,) * (dims - len(numbers)) + numbers

@@ -9,10 +9,10 @@ import numpy as np
 from gles_delegate.dispatch import Define, Dispatch, Operand, Shape, Step, Value
 from gles_delegate.ops.lib import rows
 from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.index import rank_4
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.options import Bool, Int32, Options
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.strides import rank_4
 from gles_delegate.ops.lib.views import moved_output
 
 

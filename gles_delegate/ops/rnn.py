@@ -12,9 +12,7 @@ from gles_delegate.dispatch import Const, Define, Step
 from gles_delegate.model.graph import Array
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.options import Bool, Int8, Options
-from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.views import view
-from gles_delegate.ops.recurrent import (
+from gles_delegate.ops.lib.recurrence import (
     ABSENT,
     Course,
     Seen,
@@ -29,6 +27,8 @@ from gles_delegate.ops.recurrent import (
     vector_activation,
     whole,
 )
+from gles_delegate.ops.lib.registry import op
+from gles_delegate.ops.lib.views import view
 
 
 @dataclass(frozen=True)

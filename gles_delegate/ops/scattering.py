@@ -6,22 +6,28 @@ from dataclasses import dataclass
 from math import prod
 
 from gles_delegate.dispatch import Call, Define, Operand, Shape, Step
-from gles_delegate.ops.elementwise import inputs, refuse_quantized
+from gles_delegate.ops.lib.elementwise import inputs, refuse_quantized
 from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.index import row_major
 from gles_delegate.ops.lib.node import NodeView, Unsupported, one_integer
 from gles_delegate.ops.lib.options import Bool, Int32, Longs, Options, Uint64
+from gles_delegate.ops.lib.reduction import (
+    LARGEST,
+    LEAST,
+    PRODUCT,
+    SMALLEST,
+    SUM,
+    Combination,
+)
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.strides import row_major
 from gles_delegate.ops.lib.views import View, reshape_view, view
-from gles_delegate.ops.reduce import LEAST, MOST, Reduction
 
-_REDUCTIONS = {
-    "UNSORTED_SEGMENT_SUM": Reduction("SUM", {"float": 0, "int": 0}),
-    "UNSORTED_SEGMENT_PROD": Reduction("PRODUCT", {"float": 1, "int": 1}),
-    "UNSORTED_SEGMENT_MAX": Reduction("LARGEST", LEAST),
-    "UNSORTED_SEGMENT_MIN": Reduction("SMALLEST", MOST),
+_COMBINATIONS = {
+    "UNSORTED_SEGMENT_SUM": SUM,
+    "UNSORTED_SEGMENT_PROD": PRODUCT,
+    "UNSORTED_SEGMENT_MAX": LARGEST,
+    "UNSORTED_SEGMENT_MIN": SMALLEST,
 }
-_SUM = _REDUCTIONS["UNSORTED_SEGMENT_SUM"]
 
 
 @op("SCATTER_ND", sized_by=(2,))
@@ -37,7 +43,7 @@ def scatter_nd(node: NodeView, options: Options) -> list[Step]:
             f"updates of shape {list(updates.shape)} by indices of shape {list(indices)} into "
             f"{list(shape)}"
         )
-    return _scattered(node, (0, 1), updates, shape, depth, _SUM)
+    return _scattered(node, (0, 1), updates, shape, depth, SUM)
 
 
 @op("SPARSE_TO_DENSE", max_version=3, sized_by=(1,))
@@ -68,8 +74,10 @@ def sparse_to_dense(node: NodeView, options: Options) -> list[Step]:
         steps.append(view(values, row, View((count,), (0,)), node.limits, node.index))
         values = row
     number: Define = others[0].item()
-    reduction = Reduction("LATER", {values.kind: LEAST["int"] if number == -(2**31) else number})
-    return steps + _scattered(node, (0, 2), values, shape, depth, reduction)
+    combination = Combination(
+        "LATER", {values.kind: LEAST["int"] if number == -(2**31) else number}
+    )
+    return steps + _scattered(node, (0, 2), values, shape, depth, combination)
 
 
 @dataclass(frozen=True)
@@ -161,23 +169,23 @@ def segment_sum(node: NodeView, options: Options) -> list[Step]:
     steps = (ids[1:] - ids[:-1]).ravel()
     if ids.ndim != 1 or ids[:1].any() or ((steps < 0) | (steps > 1)).any():
         raise Unsupported(f"the segments {ids.tolist()}; expected 0 and then the same or the next")
-    return _segments(node, x, int(ids.max(initial=-1)) + 1, _SUM)
+    return _segments(node, x, int(ids.max(initial=-1)) + 1, SUM)
 
 
-@op(*_REDUCTIONS, sized_by=(2,))
+@op(*_COMBINATIONS, sized_by=(2,))
 def unsorted_segments(node: NodeView, options: Options) -> list[Step]:
     count = one_integer(node, 2, "the number of segments")
     (x,) = inputs(node, (0,), "float32", "int32")
     if count < 0:
         raise Unsupported(f"{count} segments")
-    return _segments(node, x, count, _REDUCTIONS[node.op])
+    return _segments(node, x, count, _COMBINATIONS[node.op])
 
 
-def _segments(node: NodeView, x: Operand, count: int, reduction: Reduction) -> list[Step]:
+def _segments(node: NodeView, x: Operand, count: int, combination: Combination) -> list[Step]:
     refuse_quantized(node)
     if not x.shape or node.shape(1) != x.shape[:1]:
         raise Unsupported(f"segments of shape {list(node.shape(1))} for {list(x.shape)}")
-    return _scattered(node, (1, 0), x, (count, *x.shape[1:]), 1, reduction)
+    return _scattered(node, (1, 0), x, (count, *x.shape[1:]), 1, combination)
 
 
 def _scattered(
@@ -186,7 +194,7 @@ def _scattered(
     x: Operand,
     shape: Shape,
     depth: int,
-    reduction: Reduction,
+    combination: Combination,
 ) -> list[Step]:
     """Combine in the output, of `shape`, what of `x` goes to each place of its axes up to `depth`.
 
@@ -208,8 +216,8 @@ def _scattered(
     rows = node.scratch((count, inner), "rows", x.kind)
     result = node.scratch((prod(sizes), inner), "result", x.kind)
     defines: dict[str, Define] = {
-        "COMBINE": reduction.combine,
-        "INITIAL": reduction.initial[x.kind],
+        "COMBINE": combination.function,
+        "INITIAL": combination.initial[x.kind],
         "COUNT": count,
         "INDEX_CHANNELS": max(indices.channels, 1),
         "INDEX_PIXELS": indices.pixels,

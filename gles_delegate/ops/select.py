@@ -9,17 +9,12 @@ import numpy as np
 
 from gles_delegate.dispatch import Operand, Step
 from gles_delegate.model.graph import Array
-from gles_delegate.ops.elementwise import (
-    TYPES,
-    elementwise,
-    inputs,
-    refuse_rescaling,
-)
 from gles_delegate.ops.lib import rows
+from gles_delegate.ops.lib.elementwise import TYPES, elementwise, inputs, refuse_rescaling
+from gles_delegate.ops.lib.index import broadcast_shapes
 from gles_delegate.ops.lib.node import NodeView, Unsupported, constants
 from gles_delegate.ops.lib.options import Options
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.strides import broadcast_shapes
 from gles_delegate.ops.lib.views import reshape_view
 
 

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from math import prod
 
 from gles_delegate.dispatch import Const, Define, Operand, Shape, Step
-from gles_delegate.ops.elementwise import elementwise
-from gles_delegate.ops.gathering import gathered, integers
+from gles_delegate.ops.lib.elementwise import elementwise
 from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.index import normal_axis, row_major
+from gles_delegate.ops.lib.lookup import Lookup, gathered
 from gles_delegate.ops.lib.node import NodeView, RunTimeParameter, Unsupported, one_integer
 from gles_delegate.ops.lib.options import Bool, Int32, Options
+from gles_delegate.ops.lib.packing import integers
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.rows import Rows, within
-from gles_delegate.ops.lib.strides import normal_axis, row_major
 from gles_delegate.ops.lib.views import View, moved, moved_output
 
 
@@ -49,7 +50,7 @@ def _slice_from(node: NodeView, x: Operand, sizes: Shape) -> Step:
     if min(sizes) < 0 or min(starts) < 1:
         raise Unsupported(f"the size {list(sizes)} of {list(x.shape)}")
     axes, at_first = tuple(range(len(sizes))), (0,) * len(sizes)
-    return gathered(node, x, begin, sizes, row_major(x.shape), at_first, axes, starts)
+    return gathered(node, x, begin, Lookup(sizes, row_major(x.shape), at_first, axes, starts))
 
 
 def _indices(node: NodeView, i: int, rank: int) -> Operand:
@@ -156,6 +157,19 @@ def strided_slice(node: NodeView, options: StridedSliceOptions) -> list[Step]:
     return [moved(node, x, shape, View(tuple(sizes), tuple(strides), offset))]
 
 
+@dataclass(frozen=True)
+class _Index:
+    """A begin of a slice, taken modulo a number and added to a start.
+
+    Attributes:
+        modulus: The size of the axis; 1 leaves the start alone.
+    """
+
+    axis: int = 0
+    modulus: int = 1
+    start: int = 0
+
+
 def _strided_from(node: NodeView, options: StridedSliceOptions, x: Operand) -> list[Step]:
     """A slice from where a run decides, of a size that it does not decide."""
     begin, steps = node.input(1, "int"), node.array(3).ravel().tolist()
@@ -170,9 +184,7 @@ def _strided_from(node: NodeView, options: StridedSliceOptions, x: Operand) -> l
     dense = row_major(x.shape)
     shape: list[int] = []
     strides: list[int] = []
-    # Each index is taken modulo a number, which is 1 where it does not count, and added to a start.
-    moduli, starts = [1] * count, [0] * count
-    axes = [0] * count
+    indices = [_Index()] * count
     axis = 0
     for entry in _entries(options, count, len(x.shape)):
         if entry == NEW_AXIS:
@@ -183,31 +195,26 @@ def _strided_from(node: NodeView, options: StridedSliceOptions, x: Operand) -> l
         if entry != WHOLE_AXIS:
             limits = begins[entry], ends[entry], steps[entry]
             start, step, length = _known_range(options, entry, limits, x.shape[axis])
-            moduli[entry], starts[entry] = (x.shape[axis], 0) if start is None else (1, start)
-            axes[entry] = axis
+            known = start is not None
+            indices[entry] = _Index(axis, 1 if known else x.shape[axis], start or 0)
         if entry == WHOLE_AXIS or not options.shrink_axis_mask >> entry & 1:
             shape.append(length)
             strides.append(step * dense[axis])
         axis += 1
     own, places = (node.scratch((count,), name, "int") for name in ("own", "places"))
-    sizes = tuple(x.shape[axis] for axis in axes)
-    walk, output = (0,) * len(shape), moved_output(node, x, shape)
-    divisors, added = (Const(integers, (), (count,), tuple(n), "int") for n in (moduli, starts))
+    moduli, starts = tuple(i.modulus for i in indices), tuple(i.start for i in indices)
+    divisors, added = (Const(integers, (), (count,), n, "int") for n in (moduli, starts))
+    lookup = Lookup(
+        shape=tuple(shape),
+        strides=tuple(strides),
+        walk=(0,) * len(shape),
+        axes=tuple(index.axis for index in indices),
+        channels_last=bool(strides) and strides[-1] == 1,
+    )
     return [
         elementwise(node, (begin, divisors), own, "FLOOR_MOD"),
         elementwise(node, (own, added), places, "ADD"),
-        gathered(
-            node,
-            x,
-            places,
-            tuple(shape),
-            tuple(strides),
-            walk,
-            tuple(axes),
-            sizes,
-            output=output,
-            channels_last=bool(strides) and strides[-1] == 1,
-        ),
+        gathered(node, x, places, lookup),
     ]
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from gles_delegate.dispatch import Define, Dispatch, Step
 from gles_delegate.ops.lib import rows
 from gles_delegate.ops.lib.grid import make_grid, pixel_grid, pixel_passes
+from gles_delegate.ops.lib.index import rank_4
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.options import Float32, Int32, Options
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.strides import rank_4
 
 LARGEST_STEP = 5.0
 """A step of int16 times beta, less than which 16 bits of them fit LiteRT's 32-bit integers."""

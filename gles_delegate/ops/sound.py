@@ -9,9 +9,9 @@ import numpy as np
 
 from gles_delegate.dispatch import Call, Const, Define, Step
 from gles_delegate.model.graph import Array
-from gles_delegate.ops.elementwise import elementwise
-from gles_delegate.ops.fourier import MOST_POINTS, transform_rows, turns
+from gles_delegate.ops.lib.elementwise import elementwise
 from gles_delegate.ops.lib.flexbuffer import FlexOptions
+from gles_delegate.ops.lib.fourier import MOST_POINTS, transform_rows, turns
 from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.options import Bool, Int32

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 from gles_delegate.dispatch import Alias, Call, Const, Define, Step, Value
 from gles_delegate.model.schema import ACTIVATIONS
-from gles_delegate.ops.conv import product
 from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.options import Int8, Int32, Options
 from gles_delegate.ops.lib.packing import phwc4
+from gles_delegate.ops.lib.product import product
+from gles_delegate.ops.lib.recurrence import ABSENT, check_types, vector_activation
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import Region, View, reshape_view, view
-from gles_delegate.ops.recurrent import ABSENT, check_types, vector_activation
 
 
 @dataclass(frozen=True)

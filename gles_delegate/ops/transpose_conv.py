@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from math import ceil
 
 from gles_delegate.dispatch import Define, Operand, Step, Value
+from gles_delegate.ops.lib.index import rank_4
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.options import Int8, Int32, Options, activation
+from gles_delegate.ops.lib.product import with_weights
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.rows import images, within
-from gles_delegate.ops.lib.strides import rank_4
 from gles_delegate.ops.lib.tiles import Tile
-from gles_delegate.ops.lib.weights import with_weights
 from gles_delegate.ops.lib.window import SAME, Sliding, Window
 
 

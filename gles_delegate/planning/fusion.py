@@ -9,8 +9,8 @@ from math import ceil
 
 from gles_delegate.dispatch import Call, Dispatch, Operand, Value
 from gles_delegate.limits import Limits
-from gles_delegate.ops.depthwise import depthwise_product
-from gles_delegate.ops.elementwise import Elementwise
+from gles_delegate.ops.lib.depthwise import depthwise_product
+from gles_delegate.ops.lib.elementwise import Elementwise
 from gles_delegate.ops.lib.views import Copy, Region, View, view
 from gles_delegate.ops.pooling import Pooling
 from gles_delegate.planning.memory import ALIGNMENT

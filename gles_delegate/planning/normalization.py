@@ -13,9 +13,20 @@ from typing import TypeAlias
 from gles_delegate.dispatch import Call, Const, Define, Dispatch, Operand, Value
 from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Tensor
-from gles_delegate.ops.elementwise import Elementwise
+from gles_delegate.ops.lib.elementwise import (
+    ADD,
+    DIV,
+    MAXIMUM,
+    MUL,
+    RSQRT,
+    SQUARE,
+    SQUARED_DIFFERENCE,
+    SUB,
+    Elementwise,
+)
 from gles_delegate.ops.lib.grid import pixel_grid, pixel_passes, with_reduction_lanes
 from gles_delegate.ops.lib.packing import phwc4
+from gles_delegate.ops.lib.reduction import SUM, Reduction
 from gles_delegate.ops.lib.views import Copy
 
 
@@ -119,12 +130,11 @@ class _Chains:
             copy = replace(dispatch, epilogue=())
             whole = copy.span == (0, output.elements) == (0, source.elements)
             return values if whole and _is_by_pixel(values) else None
-        numbers = {**dispatch.defines, **dispatch.sizes}
-        if dispatch.shader != "reduce" or numbers["COMBINE"] != "SUM":
+        if not isinstance(dispatch, Reduction) or dispatch.combination is not SUM:
             return None
-        if not numbers["REDUCE_CHANNELS"] or numbers["REDUCED"] != 1 or source.channels < 2:
+        if not dispatch.over_channels or source.channels < 2:
             return None
-        divisor = float(str(numbers["DIVISOR"]))
+        divisor = float(dispatch.divisor)
         if values == {(source,): 1.0} and isinstance(source, Value):
             return {(Mean(source),): source.channels / divisor}
         for x in {f for factors in values for f in factors if isinstance(f, Value)}:
@@ -167,25 +177,25 @@ def _result(function: str, a: Polynomial | None, b: Polynomial | None) -> Polyno
     """A function of two operands; or of `a` alone."""
     if a is None or b is None:
         return None
-    if function in ("ADD", "SUB"):
-        return _sum(a, b, 1 if function == "ADD" else -1)
-    if function in ("MUL", "SQUARE"):
+    if function in (ADD, SUB):
+        return _sum(a, b, 1 if function == ADD else -1)
+    if function in (MUL, SQUARE):
         return _product(a, b)
-    if function == "SQUARED_DIFFERENCE":
+    if function == SQUARED_DIFFERENCE:
         difference = _sum(a, b, -1)
         return _product(difference, difference)
-    if function == "DIV" and len(b) == 1 and b.get(()):
+    if function == DIV and len(b) == 1 and b.get(()):
         return _product(a, {(): 1 / b[()]})
     offset = a.get((), 0.0)
     rest = [(factors, coefficient) for factors, coefficient in a.items() if factors]
     if len(rest) != 1 or len(rest[0][0]) != 1:
         return None
     (symbol,), coefficient = rest[0]
-    if function == "MAXIMUM" and isinstance(symbol, Squares) and {*b} == {()} and not offset:
+    if function == MAXIMUM and isinstance(symbol, Squares) and {*b} == {()} and not offset:
         return {(Larger(symbol, 1 / coefficient, b[()]),): 1.0}
-    if function == "RSQRT" and isinstance(symbol, Squares):
+    if function == RSQRT and isinstance(symbol, Squares):
         return {(Scale(symbol, 1 / coefficient, offset, False),): 1.0}
-    if function == "RSQRT" and isinstance(symbol, Larger) and (coefficient, offset) == (1, 0):
+    if function == RSQRT and isinstance(symbol, Larger) and (coefficient, offset) == (1, 0):
         return {(Scale(symbol.squares, symbol.divisor, symbol.epsilon, True),): 1.0}
     return None
 
@@ -257,7 +267,7 @@ def _dispatch(
 ) -> Dispatch | None:
     """What computes it with the epilogue, in the place of the last dispatch of its chain."""
     scale, x, output = how.scale, how.scale.squares.x, last.output
-    constants = (("MUL", how.gain), ("ADD", how.offset))
+    constants = ((MUL, how.gain), (ADD, how.offset))
     calls = tuple(Call(name, operand=operand) for name, operand in constants if operand)
     grid = pixel_grid(output, limits)
     if grid.reduction_lanes == 1:

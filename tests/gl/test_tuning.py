@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import gles_delegate as gd
 from gles_delegate import profiles
 from gles_delegate.gl.program import Program
-from gles_delegate.ops.lib import weights
+from gles_delegate.ops.lib import product
 from gles_delegate.runtime import tuning
 from gles_delegate.runtime.store import Store
 from tests.support.force import force_limits, force_profile
@@ -120,7 +120,7 @@ def test_what_is_too_large_to_be_divided_by_a_uniform_is_so_by_a_constant(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     expected = run()
-    monkeypatch.setattr(weights, "MOST_DIVIDED", 0)
+    monkeypatch.setattr(product, "MOST_DIVIDED", 0)
     np.testing.assert_allclose(run(), expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
 

@@ -117,3 +117,11 @@ def _pad(array: Array, axis: int, multiple: int) -> Array:
     widths = [(0, 0)] * array.ndim
     widths[axis] = (0, -array.shape[axis] % multiple)
     return np.pad(array, widths)
+
+
+def integers(*numbers: int) -> Array:
+    return phwc4(np.array(numbers, np.int32))
+
+
+def vector(*numbers: float) -> Array:
+    return phwc4(np.array(numbers, np.float32))

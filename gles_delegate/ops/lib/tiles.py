@@ -10,6 +10,13 @@ from typing import TypeVar
 
 from gles_delegate.dispatch import Grid, Operand
 from gles_delegate.limits import Limits
+from gles_delegate.ops.lib.runs import (
+    FEW_SIZES,
+    pixels_within,
+    run_length,
+    runs_of,
+    searched_length,
+)
 from gles_delegate.ops.lib.window import Window
 from gles_delegate.profiles import Profile, Tiles, TileSearch
 
@@ -95,9 +102,9 @@ class Tile:
             return tile._time(runs, slices, depth, loads, products) + search.compile_cost * products
 
         # A run holds all that it reads of a row at once.
-        widest = max(_pixels_of(window, MOST_COLUMNS), 1)
+        widest = max(pixels_within(window, MOST_COLUMNS), 1)
         sizes = _sizes(search, min(widest, search.pixels))
-        lengths = sorted({_length(search, window, size) for size in sizes})
+        lengths = sorted({searched_length(search, window, size) for size in sizes})
         tiles = _searched(search, limits.simd_lanes, slices, lengths, width)
         return min(tiles, key=cost, default=Tile(1, 1, limits.simd_lanes, 1))
 
@@ -119,8 +126,6 @@ class Tile:
 
 MOST_COLUMNS = 32
 """Pixels of an input row that an invocation on llvmpipe reads."""
-
-_FEW = (1, 2, 4, 8)
 
 
 def _searched(
@@ -151,13 +156,7 @@ def fused_slices(search: TileSearch, pixels: int, slices: int) -> list[int]:
     return _sizes(search, max(min(slices, search.fused // pixels), 1), (1, 2, 4, 6, 8, 12))
 
 
-def _length(search: TileSearch, window: Window, most: int) -> int:
-    """Pixels per run: `most` or a little less."""
-    fitting = run_length(window, most)
-    return min(size for size in _FEW if size >= fitting) if search.few else fitting
-
-
-def _sizes(search: TileSearch, most: int, few: tuple[int, ...] = _FEW) -> list[int]:
+def _sizes(search: TileSearch, most: int, few: tuple[int, ...] = FEW_SIZES) -> list[int]:
     return [size for size in few if size <= most] if search.few else [*range(1, most + 1)]
 
 
@@ -186,39 +185,3 @@ def _lanes(pixels: int, slices: int, profile: Profile) -> tuple[int, int]:
 
 def _padded(size: int, multiple: int) -> int:
     return ceil(size / multiple) * multiple
-
-
-def run_length(window: Window, most: int) -> int:
-    """Pixels of a row that one invocation computes: `most` or a little less."""
-    if window.stride_w > 1 and window.dilation_w > 1:
-        return 1  # neighbours share no inputs
-    width = ceil(window.out_w / _step(window)) or 1
-    return ceil(width / ceil(width / most))
-
-
-def depthwise_run(window: Window, most: int, profile: Profile, choice: int) -> int:
-    """Pixels per run of a depthwise convolution: as many as `profile.columns` lets it compute."""
-    most = max(min(most, _pixels_of(window, profile.columns)), 1)
-    if profile.searches:
-        return _length(profile.searches[choice], window, most)
-    return run_length(window, most)
-
-
-def columns_of(window: Window, pixels: int) -> int:
-    """Pixels of an input row that a run of so many outputs sees."""
-    return (pixels - 1) * window.stride_w + window.kernel_w
-
-
-def _pixels_of(window: Window, columns: int) -> int:
-    """Pixels of a run that reads that many of an input row; none if the window is wider."""
-    return max((columns - window.kernel_w) // window.stride_w, -1) + 1
-
-
-def runs_of(window: Window, pixels: int) -> int:
-    """Runs of that many pixels in a row."""
-    step = _step(window)
-    return ceil(window.out_w / (pixels * step)) * step
-
-
-def _step(window: Window) -> int:
-    return window.dilation_w if window.stride_w == 1 else 1

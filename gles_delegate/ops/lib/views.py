@@ -11,8 +11,8 @@ from gles_delegate.dispatch import Alias, Call, Define, Dispatch, Operand, Shape
 from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Tensor
 from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.index import merged, row_major
 from gles_delegate.ops.lib.node import NodeView, Unsupported
-from gles_delegate.ops.lib.strides import merged, row_major
 
 Mirror: TypeAlias = Literal["", "REFLECT", "SYMMETRIC"]
 
@@ -246,3 +246,17 @@ def reshaped_input(node: NodeView, shape: Iterable[int]) -> list[Step]:
         return reshaped(node, node.input(0, None), shape)
     x, output = node.complex_input(0), node.complex_output(shape)
     return [reshape_view(node.index, x, output, node.limits)]
+
+
+def bordered(shape: Shape, pads: list[list[int]], mirror: Mirror = "") -> View:
+    """The view of a tensor with `pads` elements before and after each dimension."""
+    before = tuple(a for a, _ in pads)
+    strides = row_major(shape)
+    return View(
+        sizes=tuple(a + n + b for (a, b), n in zip(pads, shape, strict=True)),
+        strides=strides,
+        offset=-sum(a * stride for a, stride in zip(before, strides, strict=True)),
+        lower=before,
+        upper=tuple(a + n for a, n in zip(before, shape, strict=True)),
+        mirror=mirror,
+    )

@@ -26,10 +26,10 @@ from gles_delegate.dispatch import (
 )
 from gles_delegate.model.graph import Array
 from gles_delegate.model.schema import ACTIVATIONS
-from gles_delegate.ops.conv import product
-from gles_delegate.ops.elementwise import elementwise
+from gles_delegate.ops.lib.elementwise import elementwise
 from gles_delegate.ops.lib.grid import WORK_GROUP, make_grid, with_reduction_lanes
 from gles_delegate.ops.lib.node import NodeView, Unsupported
+from gles_delegate.ops.lib.product import product
 from gles_delegate.ops.lib.views import Region, View, view
 
 GATES = 4
