@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
 import numpy as np
 
 from gles_delegate import ops
-from gles_delegate.dispatch import COMPLEX, Alias, Call, Define, Dispatch, Shape, Step
+from gles_delegate.dispatch import COMPLEX, Shape, Step
 from gles_delegate.errors import ModelError, UnsupportedModelError
 from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Array, Graph, Node, Quantization, Tensor
@@ -18,6 +18,7 @@ from gles_delegate.model.schema import BUILTIN_OPERATORS
 from gles_delegate.ops.control_flow import INLINED
 from gles_delegate.ops.lib.registry import op_of
 from gles_delegate.ops.variables import CALL_ONCE
+from gles_delegate.planning.checks import checked_steps
 from gles_delegate.planning.folding import fold, folded, set_constants
 from gles_delegate.planning.inlining import Inliner, given_tensors
 from gles_delegate.planning.variables import USERS, UseCounter, Uses
@@ -25,7 +26,6 @@ from gles_delegate.report import list_nodes
 
 MOST_DECIDING = 16
 """Elements of an input whose value may give sizes: each value is planned for by itself."""
-LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
@@ -73,93 +73,156 @@ def lower_graph(
     Raises:
         ModelError: The model is damaged, or its nodes wait for each other.
     """
+    return _Lowerer(
+        graph, limits, given_shapes or {}, quantized, only, choices or {}, values or {}
+    ).run()
+
+
+class _Lowerer:
+    """Lowers the nodes of a graph one after the other; see `lower_graph`.
+
+    Inlining, variables and biases append tensors to `_tensors`, which `_graph` shows at once.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        limits: Limits,
+        given_shapes: Mapping[int, Shape],
+        quantized: bool,
+        only: Collection[int] | None,
+        choices: Mapping[int, int],
+        values: Mapping[int, Array],
+    ) -> None:
+        _refuse_constant_inputs(graph)
+        self._limits, self._quantized = limits, quantized
+        self._only, self._choices, self._values = only, choices, values
+        self._own, self._nodes = graph.nodes, list(graph.nodes)
+        self._tensors = list(graph.tensors)
+        self._inliner = Inliner(graph, self._tensors)
+        self._counter = UseCounter(graph, self._tensors)
+        for index, value in values.items():
+            self._tensors[index] = folded(self._tensors[index], value)
+        self._graph = replace(graph, tensors=self._tensors)
+        self._shapes = {t.index: t.shape for t in self._tensors} | dict(given_shapes)
+        # For other shapes than the model's, no more is known of the results of other nodes.
+        self._sized = {*self._shapes} if only is None else given_tensors(graph) | {*given_shapes}
+        self._unsized: set[int] = set()
+        self._pending = deque(graph.in_order)
+        self._steps: dict[int, tuple[Step, ...]] = {}
+        self._reasons: dict[int, str] = {}
+        self._parameters: dict[int, Node] = {}
+
+    def run(self) -> Lowered:
+        while self._pending:
+            node = self._pending.popleft()
+            self._counter.note(node)
+            self._note_added_tensors()
+            if self._fold(node) or not (self._is_wanted(node) or node.op in INLINED):
+                continue
+            try:
+                self._require_sizes(node)
+                if node.op in INLINED:
+                    self._pending.extendleft(reversed(self._inliner.expand(node)))
+                else:
+                    self._keep(node, self._lower(node))
+            except ops.Unsupported as error:
+                self._refuse(node, error)
+        steps = {i: found for i, found in self._steps.items() if i not in self._reasons}
+        graph = replace(self._graph, tensors=tuple(self._tensors), nodes=tuple(self._nodes))
+        return Lowered(
+            graph,
+            self._shapes,
+            steps,
+            self._reasons,
+            self._counter.uses,
+            self._values,
+            self._parameters,
+        )
+
+    def _view(self, node: Node) -> ops.NodeView:
+        choice = self._choices.get(node.index, 0)
+        return ops.NodeView(self._graph, node, self._shapes, self._limits, self._quantized, choice)
+
+    def _is_wanted(self, node: Node) -> bool:
+        return self._only is None or node.index in self._only
+
+    def _is_inner(self, node: Node) -> bool:
+        """Whether the node comes from a subgraph."""
+        return node is not self._own[node.index]
+
+    def _note_added_tensors(self) -> None:
+        for tensor in self._tensors[len(self._shapes) :]:
+            self._shapes[tensor.index] = tensor.shape
+            if self._only is None or tensor.is_constant or tensor.is_variable:
+                self._sized.add(tensor.index)
+
+    def _fold(self, node: Node) -> bool:
+        """Make constants of the results of a node that depends on constants and shapes alone."""
+        view = self._view(node)
+        results = fold(view, self._sized.__contains__)
+        if results is None:
+            return False
+        set_constants(self._tensors, view, results)
+        self._shapes |= {i: self._tensors[i].shape for i in node.outputs}
+        self._steps.setdefault(node.index, ())
+        return True
+
+    def _require_sizes(self, node: Node) -> None:
+        late = self._unsized.intersection(node.inputs)
+        if late:
+            raise ops.Unsupported(f"tensor {min(late)} has a size known only at run time")
+
+    def _lower(self, node: Node) -> list[Step]:
+        view = self._view(node)
+        if node.op in USERS:
+            view = self._with_variable(view)
+        if node.op == CALL_ONCE:
+            self._counter.check_call(node)
+        if op_of(node.op).is_planned:
+            late = [i for i, t in enumerate(node.inputs) if not self._tensors[t].is_constant]
+            raise ops.RunTimeParameter("its numbers are computed at run time", *late)
+        steps = checked_steps(_with_scaled_biases(view, self._tensors))
+        if self._is_inner(node) and any(step.output.tensor in node.inputs for step in steps):
+            raise ops.Unsupported("it assigns to an input; expected a variable")
+        return steps
+
+    def _with_variable(self, view: ops.NodeView) -> ops.NodeView:
+        """The node with the tensor of its variable as its last input."""
+        variable = self._counter.place(view.node)
+        self._shapes[variable] = self._tensors[variable].shape
+        self._sized.add(variable)
+        own = self._nodes[view.index]
+        self._nodes[view.index] = replace(own, inputs=(*own.inputs, variable))
+        return replace(view, node=replace(view.node, inputs=(*view.inputs, variable)))
+
+    def _keep(self, node: Node, steps: Sequence[Step]) -> None:
+        self._steps[node.index] = (*self._steps.get(node.index, ()), *steps)
+        for output in (step.output for step in steps):
+            if output.part in ("", COMPLEX):
+                self._shapes[output.tensor] = output.shape[1:] if output.part else output.shape
+                self._sized.add(output.tensor)
+
+    def _refuse(self, node: Node, error: ops.Unsupported) -> None:
+        is_named = self._is_inner(node) and node.op in BUILTIN_OPERATORS
+        reason = f"{node.op} of its subgraph: {error}" if is_named else str(error)
+        if self._is_wanted(node):
+            self._reasons.setdefault(node.index, reason)
+        if isinstance(error, ops.RunTimeParameter):
+            self._parameters |= {node.inputs[i]: node for i in error.inputs}
+        late = self._unsized.intersection(node.inputs)
+        if late or _is_sized_by_data(self._graph, node, error):
+            self._unsized.update(node.outputs)
+            self._sized.difference_update(node.outputs)
+
+
+def _refuse_constant_inputs(graph: Graph) -> None:
     for tensor in (graph.tensors[index] for index in graph.inputs):
         if tensor.is_constant:
             raise ModelError(
                 f"damaged model: its input, tensor {tensor.index}, has the data of a constant; "
                 "expected none"
             )
-    given = given_tensors(graph)
-    tensors, nodes = list(graph.tensors), list(graph.nodes)
-    inliner, counter = Inliner(graph, tensors), UseCounter(graph, tensors)
-    own = graph.nodes
-    graph = replace(graph, tensors=tensors)  # sees what is added and folded
-    values = values or {}
-    for index, value in values.items():
-        tensors[index] = folded(tensors[index], value)
-    shapes = {tensor.index: tensor.shape for tensor in graph.tensors} | dict(given_shapes or {})
-    # For other shapes than the model's, no more is known of what the other nodes make.
-    sized = set(shapes) if only is None else given | set(given_shapes or {})
-    unsized: set[int] = set()
-    parameters: dict[int, Node] = {}
-    steps: dict[int, tuple[Step, ...]] = {}
-    reasons: dict[int, str] = {}
-    pending = deque(graph.in_order)
-    while pending:
-        node = pending.popleft()
-        counter.note(node)
-        is_inner = node is not own[node.index]
-        for tensor in tensors[len(shapes) :]:
-            shapes[tensor.index] = tensor.shape
-            if only is None or tensor.is_constant or tensor.is_variable:
-                sized.add(tensor.index)
-        choice = (choices or {}).get(node.index, 0)
-        view = ops.NodeView(graph, node, shapes, limits, quantized, choice)
-        results = fold(view, sized.__contains__)
-        if results is not None:
-            set_constants(tensors, view, results)
-            shapes |= {i: tensors[i].shape for i in node.outputs}
-            steps.setdefault(node.index, ())
-            continue
-        wanted = only is None or node.index in only
-        if not wanted and node.op not in INLINED:
-            continue
-        late = unsized.intersection(node.inputs)
-        try:
-            if late:
-                raise ops.Unsupported(f"tensor {min(late)} has a size known only at run time")
-            if node.op in INLINED:
-                pending.extendleft(reversed(inliner.expand(node)))
-                continue
-            if node.op in USERS:
-                variable = counter.place(node)
-                shapes[variable] = tensors[variable].shape
-                sized.add(variable)
-                before = nodes[node.index]
-                nodes[node.index] = replace(before, inputs=(*before.inputs, variable))
-                view = replace(view, node=replace(node, inputs=(*node.inputs, variable)))
-            if node.op == CALL_ONCE:
-                counter.check_call(node)
-            if op_of(node.op).is_planned:
-                which = [i for i, t in enumerate(node.inputs) if not tensors[t].is_constant]
-                raise ops.RunTimeParameter("its numbers are computed at run time", *which)
-            view = _with_scaled_biases(view, tensors)
-            lowered = _lowered(view)
-            _check_types(view)
-            _check_limits(lowered, limits)
-            _check_numbers(lowered)
-            if is_inner and any(step.output.tensor in node.inputs for step in lowered):
-                raise ops.Unsupported("it assigns to an input; expected a variable")
-        except ops.Unsupported as error:
-            named = is_inner and node.op in BUILTIN_OPERATORS
-            reason = f"{node.op} of its subgraph: {error}" if named else str(error)
-            if wanted:
-                reasons.setdefault(node.index, reason)
-            if isinstance(error, ops.RunTimeParameter):
-                parameters |= {node.inputs[i]: node for i in error.inputs}
-            if late or _is_sized_by_data(graph, node, error):
-                unsized.update(node.outputs)
-                sized.difference_update(node.outputs)
-            continue
-        steps[node.index] = (*steps.get(node.index, ()), *lowered)
-        for step in lowered:
-            shape = step.output.shape
-            if step.output.part in ("", COMPLEX):
-                shapes[step.output.tensor] = shape[1:] if step.output.part else shape
-                sized.add(step.output.tensor)
-    steps = {index: found for index, found in steps.items() if index not in reasons}
-    graph = replace(graph, tensors=tuple(tensors), nodes=tuple(nodes))
-    return Lowered(graph, shapes, steps, reasons, counter.uses, values, parameters)
 
 
 class Lowerings:
@@ -196,9 +259,7 @@ class Lowerings:
         values: Mapping[int, Array] | None = None,
     ) -> Lowered:
         """The graph lowered for tensors of these shapes; see `lower_graph`."""
-        return lower_graph(
-            *(self.graph, self._limits, shapes, self._quantized, only, choices, values)
-        )
+        return lower_graph(self.graph, self._limits, shapes, self._quantized, only, choices, values)
 
     def at(
         self,
@@ -306,96 +367,3 @@ def _with_scaled_biases(view: ops.NodeView, tensors: list[Tensor]) -> ops.NodeVi
     inputs = list(view.inputs)
     inputs[positions[2]] = scaled.index
     return replace(view, node=replace(view.node, inputs=tuple(inputs)))
-
-
-def _lowered(node: ops.NodeView) -> list[Step]:
-    """The steps of a node.
-
-    Raises:
-        Unsupported: The node cannot run, or is so odd that its lowering failed.
-        ModelError: The model's bytes are damaged.
-    """
-    try:
-        return [_rounded(step, node.graph) for step in ops.lower(node)]
-    except ModelError:
-        raise
-    except (ArithmeticError, LookupError, ValueError) as error:
-        shapes = [list(node.shapes[i]) for i in node.inputs if i >= 0]
-        raise ops.Unsupported(
-            f"inputs of shapes {shapes} and {len(node.outputs)} outputs, of which {node.op} cannot "
-            f"be lowered ({type(error).__name__}: {error}); expected those of a converter"
-        ) from error
-
-
-def _rounded(step: Step, graph: Graph) -> Step:
-    """Append the rounding of the output's type to the epilogue, if it is none of the GPU's."""
-    tensor = graph.tensors[step.output.tensor]
-    if isinstance(step, Alias) or step.output.part:
-        return step
-    if tensor.dtype == "float16":
-        return replace(step, epilogue=(*step.epilogue, Call("CAST_TO_FLOAT16")))
-    if not tensor.is_quantized:
-        return step
-    low, high = tensor.limits
-    scale, zero = tensor.quantization.pair
-    rounding = Call("QUANTIZED", (scale, float(low - zero), float(high - zero)))
-    return replace(step, epilogue=(*step.epilogue, rounding))
-
-
-def _check_types(node: ops.NodeView) -> None:
-    """Raise `Unsupported` if real numbers of several types go through a node that converts none.
-
-    LiteRT's kernels go by the type of one tensor, and take the bytes of the others for that.
-    """
-    if op_of(node.op).checks_types or node.op not in BUILTIN_OPERATORS:
-        return
-    indices = [i for i in (*node.inputs, *node.outputs) if i >= 0]
-    tensors = [t for i in indices if not (t := node.graph.tensors[i]).is_constant]
-    types = sorted({tensor.dtype for tensor in tensors if tensor.lanes == "float"})
-    if len(types) > 1:
-        raise ops.Unsupported(f"real numbers of the types {' and '.join(types)}; expected one")
-
-
-def _check_limits(steps: list[Step], limits: Limits) -> None:
-    """Raise `Unsupported` where a dispatch exceeds the device."""
-    for step in steps:
-        if not isinstance(step, Dispatch):
-            continue
-        for operand in (*step.reads, step.output):
-            if limits.is_large(operand.nbytes) and operand.texels > limits.large_texels:
-                most = max(limits.block_bytes, 16 * limits.large_texels)
-                raise ops.Unsupported(
-                    f"a tensor of shape {list(operand.shape)} needs {operand.nbytes} bytes; the "
-                    f"device's shaders reach {most} of one"
-                )
-        most_reads = limits.reads_for(step.output.nbytes)
-        if len(step.reads) > most_reads:
-            raise ops.Unsupported(
-                f"an output of {step.output.nbytes} bytes of {len(step.reads)} inputs; the device "
-                f"reads at most {most_reads} for one so large"
-            )
-        groups = step.grid.within(limits.groups).groups
-        if any(n > most for n, most in zip(groups, limits.groups, strict=True)):
-            raise ops.Unsupported(
-                f"{list(groups)} work groups; the device allows {list(limits.groups)}"
-            )
-        if step.passes > limits.loop_passes:
-            raise ops.Unsupported(
-                f"{step.passes} passes through the loops of {step.shader}.glsl; the device ends "
-                f"them after {limits.loop_passes}"
-            )
-
-
-def _check_numbers(steps: list[Step]) -> None:
-    """Raise `Unsupported` where a shader would be given a number that no float32 holds.
-
-    GLSL ES has no literal for infinity or NaN.
-    """
-    for step in steps:
-        if not isinstance(step, Dispatch):
-            continue
-        numbers: list[tuple[str, Define]] = [*step.defines.items()]
-        numbers += [(f"a parameter of {c.function}", n) for c in step.epilogue for n in c.args]
-        for name, number in numbers:
-            if isinstance(number, float) and not abs(number) <= LARGEST:
-                raise ops.Unsupported(f"{name} is {number}; expected a finite float32")

@@ -1,0 +1,118 @@
+"""The steps of one node, checked against the types of its tensors and the limits of the device."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from gles_delegate.dispatch import Alias, Call, Define, Dispatch, Step
+from gles_delegate.errors import ModelError
+from gles_delegate.limits import Limits
+from gles_delegate.model.graph import Graph
+from gles_delegate.model.schema import BUILTIN_OPERATORS
+from gles_delegate.ops.lib.node import NodeView, Unsupported
+from gles_delegate.ops.lib.registry import lower, op_of
+
+LARGEST = float(np.finfo(np.float32).max)
+
+
+def checked_steps(node: NodeView) -> list[Step]:
+    """The steps of a node, rounded to the types of its outputs.
+
+    Raises:
+        Unsupported: The node cannot run on the device.
+        ModelError: The model's bytes are damaged.
+    """
+    steps = _rounded_steps(node)
+    _check_types(node)
+    _check_limits(steps, node.limits)
+    _check_numbers(steps)
+    return steps
+
+
+def _rounded_steps(node: NodeView) -> list[Step]:
+    try:
+        return [_rounded(step, node.graph) for step in lower(node)]
+    except ModelError:
+        raise
+    except (ArithmeticError, LookupError, ValueError) as error:
+        shapes = [list(node.shapes[i]) for i in node.inputs if i >= 0]
+        raise Unsupported(
+            f"inputs of shapes {shapes} and {len(node.outputs)} outputs, of which {node.op} cannot "
+            f"be lowered ({type(error).__name__}: {error}); expected those of a converter"
+        ) from error
+
+
+def _rounded(step: Step, graph: Graph) -> Step:
+    """Append the rounding of the output's type to the epilogue, if it is none of the GPU's."""
+    tensor = graph.tensors[step.output.tensor]
+    if isinstance(step, Alias) or step.output.part:
+        return step
+    if tensor.dtype == "float16":
+        return replace(step, epilogue=(*step.epilogue, Call("CAST_TO_FLOAT16")))
+    if not tensor.is_quantized:
+        return step
+    low, high = tensor.limits
+    scale, zero = tensor.quantization.pair
+    rounding = Call("QUANTIZED", (scale, float(low - zero), float(high - zero)))
+    return replace(step, epilogue=(*step.epilogue, rounding))
+
+
+def _check_types(node: NodeView) -> None:
+    """Raise `Unsupported` if real numbers of several types go through a node that converts none.
+
+    LiteRT's kernels go by the type of one tensor, and take the bytes of the others for that.
+    """
+    if op_of(node.op).checks_types or node.op not in BUILTIN_OPERATORS:
+        return
+    indices = [i for i in (*node.inputs, *node.outputs) if i >= 0]
+    tensors = [t for i in indices if not (t := node.graph.tensors[i]).is_constant]
+    types = sorted({tensor.dtype for tensor in tensors if tensor.lanes == "float"})
+    if len(types) > 1:
+        raise Unsupported(f"real numbers of the types {' and '.join(types)}; expected one")
+
+
+def _check_limits(steps: list[Step], limits: Limits) -> None:
+    """Raise `Unsupported` where a dispatch exceeds the device."""
+    for step in steps:
+        if not isinstance(step, Dispatch):
+            continue
+        for operand in (*step.reads, step.output):
+            if limits.is_large(operand.nbytes) and operand.texels > limits.large_texels:
+                most = max(limits.block_bytes, 16 * limits.large_texels)
+                raise Unsupported(
+                    f"a tensor of shape {list(operand.shape)} needs {operand.nbytes} bytes; the "
+                    f"device's shaders reach {most} of one"
+                )
+        most_reads = limits.reads_for(step.output.nbytes)
+        if len(step.reads) > most_reads:
+            raise Unsupported(
+                f"an output of {step.output.nbytes} bytes of {len(step.reads)} inputs; the device "
+                f"reads at most {most_reads} for one so large"
+            )
+        groups = step.grid.within(limits.groups).groups
+        if any(n > most for n, most in zip(groups, limits.groups, strict=True)):
+            raise Unsupported(
+                f"{list(groups)} work groups; the device allows {list(limits.groups)}"
+            )
+        if step.passes > limits.loop_passes:
+            raise Unsupported(
+                f"{step.passes} passes through the loops of {step.shader}.glsl; the device ends "
+                f"them after {limits.loop_passes}"
+            )
+
+
+def _check_numbers(steps: list[Step]) -> None:
+    """Raise `Unsupported` where a shader would be given a number that no float32 holds.
+
+    GLSL ES has no literal for infinity or NaN.
+    """
+    for step in steps:
+        if not isinstance(step, Dispatch):
+            continue
+        numbers: list[tuple[str, Define]] = [*step.defines.items()]
+        numbers += [(f"a parameter of {c.function}", n) for c in step.epilogue for n in c.args]
+        for name, number in numbers:
+            if isinstance(number, float) and not abs(number) <= LARGEST:
+                raise Unsupported(f"{name} is {number}; expected a finite float32")
