@@ -20,6 +20,7 @@ from gles_delegate.image.pictures import as_tensor, converted
 from gles_delegate.image.transform import picture_transform
 from gles_delegate.model.metadata import read_metadata
 from gles_delegate.model.reader import load_model
+from gles_delegate.vision.classes import class_names, real_numbers
 
 FloatArray = NDArray[np.float32]
 
@@ -119,8 +120,7 @@ def load_picture(path: Path) -> Image.Image:
 
 def as_real(output: NDArray[Any], detail: dict[str, Any]) -> FloatArray:
     """The dequantized values of an output; `detail` is its entry in `get_output_details`."""
-    scale, zero_point = detail["quantization"]
-    return (output.astype(np.float32) - zero_point) * (scale or 1)
+    return real_numbers(output, detail["quantization"]).astype(np.float32)
 
 
 def load_labels(model: Path, labels: Path | None, count: int) -> list[str]:
@@ -129,7 +129,7 @@ def load_labels(model: Path, labels: Path | None, count: int) -> list[str]:
         lines = list(read_metadata(load_model(model)).outputs[0].labels)
     else:
         lines = read_labels(labels)
-    return [lines[i] if i < len(lines) else f"class {i}" for i in range(count)]
+    return class_names(lines, count)
 
 
 def read_labels(path: Path) -> list[str]:

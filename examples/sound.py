@@ -21,6 +21,7 @@ from imaging import ending_in_a_sentence, read_labels
 from gles_delegate.errors import reason_of
 from gles_delegate.live import App, Canvas, Frame, Seer
 from gles_delegate.vision import palette
+from gles_delegate.vision.classes import class_name, likeliest
 
 RATE = 16000
 """Samples per second."""
@@ -122,7 +123,7 @@ def listener(networks: App, arguments: Namespace, sound: Sound) -> Seer:
         waveform = sound.samples[-length:].reshape(shape)
         history.append(network.run({0: waveform})[0].reshape(-1))
         shown = np.array(history[-SIZE[1] // COLUMNS :])
-        best = np.argsort(-shown.max(0), kind="stable")[:SHOWN]
+        best = likeliest(shown.max(0), SHOWN)
         line = (SIZE[0] - ROWS) / SHOWN
         for row, (number, color) in enumerate(zip(best, colors, strict=True)):
             top = ROWS + row * line
@@ -130,8 +131,7 @@ def listener(networks: App, arguments: Namespace, sound: Sound) -> Seer:
                 right = SIZE[1] - i * COLUMNS
                 box = (right - COLUMNS, top + 2, right, top + line - 2)
                 canvas.drawing.rectangle(box, (*color, round(255 * min(max(score, 0), 1))))
-            name = names[number] if number < len(names) else f"class {number}"
-            canvas.drawing.text((8, top + 8), name)
+            canvas.drawing.text((8, top + 8), class_name(names, number))
 
     return see
 

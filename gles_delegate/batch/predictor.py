@@ -24,6 +24,7 @@ from gles_delegate.model.metadata import TensorMetadata
 from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.planning.rows import keeps_resources, keeps_states
 from gles_delegate.runtime.delegation import Delegation
+from gles_delegate.vision.classes import class_names, likeliest, real_numbers
 
 log = logging.getLogger("gles_delegate")
 
@@ -342,13 +343,10 @@ class Predictor:
     def _likeliest(self, scores: Array) -> Batch:
         """The labels and scores of the likeliest classes."""
         (details,) = self._outputs.values()
-        scale, zero = details["quantization"]
-        real = scores.reshape(len(scores), -1).astype(np.float32)
-        real = (real - zero) * np.float32(scale) if scale else real
-        best = np.argsort(-real, axis=1, kind="stable")[:, : self.top]
-        names = np.array(
-            [*self._labels, *(f"class {i}" for i in range(len(self._labels), real.shape[1]))]
-        )
+        rows = scores.reshape(len(scores), -1).astype(np.float32)
+        real = real_numbers(rows, details["quantization"])
+        best = likeliest(real, self.top)
+        names = np.array(class_names(self._labels, real.shape[1]))
         return {"labels": names[best], "scores": np.take_along_axis(real, best, 1)}
 
     def _class_names(self, labels: Sequence[str] | None) -> Sequence[str]:

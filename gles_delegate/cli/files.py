@@ -15,7 +15,8 @@ from gles_delegate.image.pictures import PICTURES, as_tensor, picture_mode
 from gles_delegate.image.transform import picture_transform
 from gles_delegate.model.graph import Array, Graph, Tensor
 from gles_delegate.model.metadata import read_metadata
-from gles_delegate.vision import palette
+from gles_delegate.vision.classes import real_numbers
+from gles_delegate.vision.drawing import palette
 
 
 def load_inputs(
@@ -99,7 +100,7 @@ def load_input(
             f"a picture suits an input {PICTURES}; give {path} as .npy for {describe(tensor)}"
         )
     transform = picture_transform(tensor.shape, tensor.dtype, known, mean, std)
-    pair = tensor.quantization.pair if tensor.is_quantized else (0.0, 0)
+    pair = scale_and_zero_point(tensor)
     details = {"shape": tensor.shape, "dtype": tensor.dtype, "quantization": pair}
     try:
         with Image.open(path) as picture:
@@ -126,13 +127,9 @@ def read_labels(path: Path) -> tuple[str, ...]:
     return tuple(text.strip().split("\n\n")[0].splitlines())
 
 
-def real_numbers(array: Array, tensor: Tensor) -> Array:
-    """What an output stands for, if it is quantized."""
-    if not tensor.is_quantized:
-        return array
-    scale, zero = tensor.quantization.pair
-    real: Array = (array.astype(np.float32) - zero) * np.float32(scale)
-    return real
+def scale_and_zero_point(tensor: Tensor) -> tuple[float, int]:
+    """Those of a quantized tensor, otherwise 0 and 0."""
+    return tensor.quantization.pair if tensor.is_quantized else (0.0, 0)
 
 
 def class_numbers(array: Array, tensor: Tensor, labels: Sequence[str]) -> Array | None:
@@ -181,7 +178,7 @@ def save_output(path: Path, array: Array, tensor: Tensor, labels: Sequence[str] 
             "or numbers of classes, 0 to 255; name a .npy file"
         )
     if array.dtype != np.uint8:
-        real = real_numbers(array, tensor).astype(np.float32)
+        real = real_numbers(array, scale_and_zero_point(tensor)).astype(np.float32)
         array = (np.nan_to_num(real).clip(0, 1) * 255).round().astype(np.uint8)
     height, width = array.shape[1:3]
     sizes = (height, width) if mode == "L" else (height, width, len(mode))

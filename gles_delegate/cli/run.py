@@ -33,8 +33,8 @@ from gles_delegate.cli.files import (
     load_inputs,
     naming_new_shapes,
     read_labels,
-    real_numbers,
     save_output,
+    scale_and_zero_point,
 )
 from gles_delegate.delegate import GpuDelegate
 from gles_delegate.interpreter import Interpreter
@@ -42,6 +42,7 @@ from gles_delegate.model.graph import Array, Graph, Tensor
 from gles_delegate.model.metadata import read_metadata
 from gles_delegate.model.reader import read_file
 from gles_delegate.options import GpuDelegateOptions
+from gles_delegate.vision.classes import class_name, likeliest, real_numbers
 
 ADDS_UP = 0.05
 """How far the sum of a network's shares may be from 1, with the rounding of 8 bits."""
@@ -174,17 +175,18 @@ def _best(
     classes = array.shape[-1] if array.shape else 1
     if classes < 2 or array.size != classes:
         return []
-    scores = real_numbers(array, tensor).reshape(-1).astype(np.float64)
+    real = real_numbers(array, scale_and_zero_point(tensor))
+    scores = real.reshape(-1).astype(np.float64)
     named = len(labels) == classes
     if not (top or named or abs(scores.sum() - 1) < ADDS_UP):
         return []
     return [
         {
             "class": int(best),
-            "label": labels[best] if named else f"class {best}",
+            "label": class_name(labels if named else (), best),
             "score": float(scores[best]),
         }
-        for best in np.argsort(-scores, kind="stable")[: top or 1]
+        for best in likeliest(scores, top or 1)
     ]
 
 
@@ -197,10 +199,10 @@ def _shares(array: Array, tensor: Tensor, labels: Sequence[str]) -> list[dict[st
     return [
         {
             "class": int(found),
-            "label": labels[found] if found < len(labels) else f"class {found}",
+            "label": class_name(labels, found),
             "share": float(counts[found] / classes.size),
         }
-        for found in np.argsort(-counts, kind="stable")
+        for found in likeliest(counts, None)
         if counts[found]
     ]
 

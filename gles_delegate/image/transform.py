@@ -28,6 +28,10 @@ LUMA: dict[str, tuple[float, float, float]] = {
 }
 """Shares of red, green and blue in Y': ITU-R BT.601-7, 2.5.1, and BT.709-6, 3.2."""
 
+RANGES = {False: (16, 219, 224), True: (0, 255, 255)}
+"""By `ImageTransform.full_range`: Y' of black, and the ranges of Y' and of U and V, in steps of 8
+bits: BT.601-7, 2.5.3, and JFIF."""
+
 EDGE = 1e-3
 """Pixels by which a position may miss the picture and still belong to it: rounding."""
 
@@ -316,7 +320,7 @@ class ImageTransform:
         samples = np.concatenate(planes, 1)
         if len(planes) > 1:
             red, green, blue = LUMA[self.yuv]
-            black, luma, chroma = (0, 255, 255) if self.full_range else (16, 219, 224)
+            black, luma, chroma = RANGES[self.full_range]
             y, u, v = (samples * 255 - [black, 128, 128]).T / [[luma], [chroma], [chroma]]
             r, b = y + 2 * (1 - red) * v, y + 2 * (1 - blue) * u
             samples = np.stack([r, (y - red * r - blue * b) / green, b], 1).clip(0, 1)

@@ -24,6 +24,7 @@ from gles_delegate.model.graph import Array
 from gles_delegate.model.metadata import Metadata, read_metadata
 from gles_delegate.model.reader import load_model
 from gles_delegate.options import GpuDelegateOptions
+from gles_delegate.vision.classes import real_numbers
 from gles_delegate.vision.drawing import Drawing
 
 if TYPE_CHECKING:
@@ -413,8 +414,7 @@ def _resized(details: Mapping[str, Any], size: Size) -> tuple[int, list[int]]:
 
 def _found(array: Array, details: Mapping[str, Any], output: ImageOutput | None) -> Array:
     """The numbers that an output stands for, or the picture of them."""
-    scale, zero_point = details["quantization"]
-    real = (array.astype(np.float32) - zero_point) * np.float32(scale) if scale else array
+    real = real_numbers(array, details["quantization"])
     return real if output is None else output.apply(real if real.ndim == 4 else real[..., None])
 
 

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from gles_delegate.image.transform import LUMA
 from gles_delegate.model.graph import Array
-
-LUMA = (0.299, 0.587, 0.114)
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,8 @@ class Layer:
         else:
             over = np.asarray(Image.fromarray(self.fill).resize((width, height))) / np.float32(255)
         if self.tint:
-            ratio = below @ LUMA / np.maximum(over @ LUMA, 0.05)
+            luma = LUMA["bt601"]
+            ratio = below @ luma / np.maximum(over @ luma, 0.05)
             over = (over * ratio[..., None]).clip(0, 1)
         share = self.opacity * (1 - share if self.inverse else share)
         mixed: Array = below + (over - below) * share[..., None]

@@ -11,7 +11,7 @@ from gles_delegate.image.output import ImageOutput
 from gles_delegate.live.app import Canvas, Frame, Network
 from gles_delegate.live.show import Seer
 from gles_delegate.model.graph import Array
-from gles_delegate.vision.classes import top_classes
+from gles_delegate.vision.classes import class_name, class_names, top_classes
 from gles_delegate.vision.detection import find_detector, read_detections
 from gles_delegate.vision.drawing import Colour, palette
 from gles_delegate.vision.poses import (
@@ -54,7 +54,7 @@ def classify(network: Network, labels: Labels = None, *, count: int = 5) -> Seer
     names = network.labels if labels is None else labels
     if names and len(names) != classes:
         raise ValueError(f"expected a label for each of {classes} classes, found {len(names)}")
-    names = names or [f"class {i}" for i in range(classes)]
+    names = class_names(names, classes)
 
     def see(frame: Frame, canvas: Canvas) -> None:
         (scores,) = network(frame)
@@ -86,10 +86,9 @@ def detect(network: Network, labels: Labels = None, *, threshold: float = 0.5) -
         canvas.count("object", len(found))
         for detection in found:
             number = detection.class_index
-            name = names[number] if number < len(names) else f"class {number}"
             canvas.drawing.detection(
                 detection.to_picture(network.transform, frame.size, network.size),
-                name if names or detector is None else "",
+                class_name(names, number) if names or detector is None else "",
                 COLOURS[number % len(COLOURS)],
             )
 
@@ -207,7 +206,7 @@ def segment(network: Network, labels: Labels = None) -> Seer:
     if scores == 1 and not are_numbers and len(known) == 1:
         known = ["", *known]
     classes = MOST if are_numbers and scores == 1 else max(scores, 2)
-    names = [known[i] if i < len(known) else f"class {i}" for i in range(classes)]
+    names = class_names(known, classes)
     colours: list[tuple[int, int, int, int]] = [(0, 0, 0, 0)]
     colours += [(*colour, 255) for colour in palette(classes)[1:]]
     network.pictures[0] = ImageOutput(palette=colours)

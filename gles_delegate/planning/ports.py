@@ -24,7 +24,7 @@ from gles_delegate.dispatch import (
     complex_value,
 )
 from gles_delegate.image.output import ImageOutput
-from gles_delegate.image.transform import EDGE, LUMA, MOST_SAMPLES, REACH, ImageTransform
+from gles_delegate.image.transform import EDGE, LUMA, MOST_SAMPLES, RANGES, REACH, ImageTransform
 from gles_delegate.limits import Limits
 from gles_delegate.model.dtypes import BYTE_LIMITS
 from gles_delegate.model.graph import Array, Tensor
@@ -226,7 +226,7 @@ class Picture:
     def enter(self, edge: Edge) -> Step:
         value = edge.value
         red, _, blue = LUMA[self.yuv]
-        black, luma, chroma = (0, 255, 255) if self.full_range else (16, 219, 224)
+        black, luma, chroma = RANGES[self.full_range]
         gray = self.channels == "gray"
         defines: dict[str, Define] = {
             "OUT_W": edge.shape[-2],

@@ -1,4 +1,4 @@
-"""Classes of pictures and sounds from scores."""
+"""Outputs as real numbers, and classes by their names and scores."""
 
 from __future__ import annotations
 
@@ -7,6 +7,34 @@ from collections.abc import Sequence
 import numpy as np
 
 from gles_delegate.model.graph import Array
+
+
+def real_numbers(array: Array, quantization: tuple[float, int]) -> Array:
+    """The numbers that a tensor's elements stand for: float32 if it is quantized.
+
+    Args:
+        quantization: Scale and zero point, as in `get_output_details`; a scale of 0 if it is not.
+    """
+    scale, zero_point = quantization
+    return (array.astype(np.float32) - zero_point) * np.float32(scale) if scale else array
+
+
+def class_name(labels: Sequence[str], index: int) -> str:
+    """The label of a class; its number where there are fewer labels."""
+    return labels[index] if index < len(labels) else f"class {index}"
+
+
+def class_names(labels: Sequence[str], count: int) -> list[str]:
+    """`class_name` of the first `count` classes."""
+    return [class_name(labels, index) for index in range(count)]
+
+
+def likeliest(scores: Array, count: int | None) -> Array:
+    """Indices of the `count` highest scores along the last axis, best first; None: of all.
+
+    Of equal scores, the first is better.
+    """
+    return np.argsort(-scores.astype(np.float64), axis=-1, kind="stable")[..., :count]
 
 
 def top_classes(scores: Array, labels: Sequence[str], count: int = 5) -> list[tuple[str, float]]:
@@ -26,5 +54,4 @@ def top_classes(scores: Array, labels: Sequence[str], count: int = 5) -> list[tu
             f"expected scores [{len(labels)}], one for each label, found {list(found.shape)}"
         )
     flat = found.reshape(-1)
-    order = np.argsort(-flat.astype(np.float64), kind="stable")[:count]
-    return [(labels[i], float(flat[i])) for i in order.tolist()]
+    return [(labels[i], float(flat[i])) for i in likeliest(flat, count).tolist()]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from gles_delegate.image.transform import LUMA, Size
 from gles_delegate.model.graph import Array
 from gles_delegate.vision.detection import Box, Detection, Point
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 Colour: TypeAlias = tuple[int, int, int] | tuple[int, int, int, int]
 """Red, green, blue, and alpha if it is not 255."""
-Extent: TypeAlias = tuple[int, int]
-"""Height and width, as `gles_delegate.image.transform.Size`."""
 SPACE = 0.33
 """Width of a space, in sizes of the font: its own, 0.22, is lost between letters that lie on
 whole pixels."""
@@ -82,7 +81,7 @@ class Drawing:
         items: See above.
     """
 
-    size: Extent
+    size: Size
     items: list[Strokes | Rectangle | Text] = field(default_factory=list)
 
     @property
@@ -137,7 +136,7 @@ class Drawing:
         x = min(max(at[0], 0.0), self.size[1] - width - 2 * margin)
         y = min(max(at[1], 0.0), self.size[0] - height - margin)
         self.rectangle((x, y, x + width + 2 * margin, y + height + margin), background)
-        light = np.dot(background[:3], (0.299, 0.587, 0.114)) > 140
+        light = np.dot(background[:3], LUMA["bt601"]) > 140
         self.text((x + margin, y + margin / 2), text, (0, 0, 0) if light else (255, 255, 255), size)
 
     def detection(self, found: Detection, label: str, colour: Colour) -> None:
@@ -216,7 +215,7 @@ class Drawing:
             self.items.append(Strokes(ends.astype(np.float32), float(width), colour))
 
 
-def _shares(item: Strokes | Rectangle | Text, size: Extent) -> Iterator[tuple[Place, Array]]:
+def _shares(item: Strokes | Rectangle | Text, size: Size) -> Iterator[tuple[Place, Array]]:
     """Rows and columns of pixels, and the share of its colour there, float32 of 0 to 1.
 
     The shaders of `gles_delegate.live.painter` have the same formulas.
@@ -235,7 +234,7 @@ def _shares(item: Strokes | Rectangle | Text, size: Extent) -> Iterator[tuple[Pl
         yield _stroke_shares(item, size, alpha)
 
 
-def _stroke_shares(item: Strokes, size: Extent, alpha: float) -> tuple[Place, Array]:
+def _stroke_shares(item: Strokes, size: Size, alpha: float) -> tuple[Place, Array]:
     """Each stroke covers its share of what the ones before have left."""
     starts, along, reach = item.ends[:, :2], item.ends[:, 2:] - item.ends[:, :2], item.width / 2 + 1
     # Step by step along the axis in which a stroke is longer, a few pixels across it.
@@ -271,7 +270,7 @@ def _stroke_shares(item: Strokes, size: Extent, alpha: float) -> tuple[Place, Ar
     return (y, x), 1 - kept[y, x]
 
 
-def _inside(box: Sequence[float] | Array, size: Extent) -> tuple[int, int, int, int]:
+def _inside(box: Sequence[float] | Array, size: Size) -> tuple[int, int, int, int]:
     """The part of a box of whole pixels that is in the picture; it may be empty."""
     left, top, right, bottom = box
     x, y = int(np.clip(left, 0, size[1])), int(np.clip(top, 0, size[0]))
