@@ -1,9 +1,8 @@
-"""A base class for what must be closed."""
+"""Resources that must be freed: past errors, and at the end of a ``with`` block."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from types import TracebackType
 from typing import Protocol, TypeVar
 
 T = TypeVar("T", bound="Closing")
@@ -42,10 +41,5 @@ class Closing:
     def __enter__(self: T) -> T:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         self.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from gles_delegate.closing import Closing
@@ -296,12 +295,7 @@ class GpuDelegate(NotPickled, Closing):
         finally:
             self._closed = self._thread is None or self._thread.is_closed
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         """Close it; what LiteRT reported of a failure here becomes an error with its cause.
 
         Raises:

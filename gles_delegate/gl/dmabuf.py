@@ -37,12 +37,12 @@ class ImportedTexture(Closing):
             gl.glBindTexture(gl_names.TEXTURE_2D, self.glo)
             gl.glEGLImageTargetTexture2DOES(gl_names.TEXTURE_2D, image)
         except BaseException:
-            self.release()
+            self.close()
             raise
         finally:
             gl.glBindTexture(gl_names.TEXTURE_2D, bound)
 
-    def release(self) -> None:
+    def close(self) -> None:
         """Free the texture; its context must be current. The dma-buf stays the caller's."""
         if self._image:
             image, name = self._image, ctypes.c_uint(self.glo)
@@ -53,10 +53,6 @@ class ImportedTexture(Closing):
                     lambda: libegl().eglDestroyImageKHR(self._display, image),
                 )
             )
-
-    def close(self) -> None:
-        """`release`, for ``with``."""
-        self.release()
 
 
 def import_dmabuf(

@@ -59,7 +59,7 @@ class Stopwatch:
 class Fence(Closing):
     """A point in the GPU's work: when it is reached, everything submitted before is done.
 
-    Once it is known to be reached it frees itself; `release` frees it before that. Several threads
+    Once it is known to be reached it frees itself; `close` frees it before that. Several threads
     may wait for it where `run` lets them.
 
     Args:
@@ -75,7 +75,7 @@ class Fence(Closing):
         try:
             gl.glFlush()  # another context, or nobody, may wait for it
         except BaseException:
-            self.delete()
+            delete_fence(self)
             raise
 
     @staticmethod
@@ -116,14 +116,10 @@ class Fence(Closing):
             if self._sync is not None:
                 self._gl.glWaitSync(self._sync, 0, gl_names.TIMEOUT_IGNORED)
 
-    def release(self) -> None:
+    def close(self) -> None:
         """Free it; it counts as reached afterwards."""
         if self._sync is not None:
-            self._run(self.delete)
-
-    def close(self) -> None:
-        """`release`, for ``with``."""
-        self.release()
+            self._run(lambda: delete_fence(self))
 
     def _wait(self, timeout: float | None) -> bool:
         limit = gl_names.TIMEOUT_IGNORED if timeout is None else max(int(timeout * 1e9), 0)
@@ -138,15 +134,16 @@ class Fence(Closing):
                 f"glClientWaitSync: expected that the GPU reaches the fence, found {state:#x}, "
                 "GL_WAIT_FAILED: whether it was reached is not known"
             )
-        self.delete()
+        delete_fence(self)
         return True
 
-    def delete(self) -> None:
-        """`release`, where the context is current already."""
-        with self._lock:
-            sync, self._sync = self._sync, None
-            if sync is not None:
-                self._gl.glDeleteSync(sync)
+
+def delete_fence(fence: Fence) -> None:
+    """`Fence.close` where the context is current already."""
+    with fence._lock:
+        sync, fence._sync = fence._sync, None
+        if sync is not None:
+            fence._gl.glDeleteSync(sync)
 
 
 def wait_on_gpu(gl: Functions, fence: Fence | int) -> None:

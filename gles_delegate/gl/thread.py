@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
-from types import TracebackType
 from typing import Any, NoReturn, ParamSpec, TypeAlias, TypeVar
 from weakref import WeakSet, finalize
 
@@ -166,7 +165,7 @@ class GlThread(NotPickled):
             ContextError, GLError: Something failed. It is closed nevertheless.
         """
 
-        def release_all() -> None:
+        def release_here() -> None:
             if self.is_closed:  # by another thread, in the meantime
                 return
             try:
@@ -192,7 +191,7 @@ class GlThread(NotPickled):
             self._worker = None  # it is the parent's
             raise
         try:
-            self._call(release_all)
+            self._call(release_here)
         except DelegateError:
             if self._worker is None or not self._worker.is_stopped:
                 raise
@@ -401,11 +400,6 @@ class ThreadLock:
         if not (self.thread and self.thread.is_here):
             self._lock.acquire()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         if not (self.thread and self.thread.is_here):
             self._lock.release()

@@ -6,9 +6,11 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 from gles_delegate.closing import in_any_case
 from gles_delegate.dispatch import Shape
+from gles_delegate.gl.sync import delete_fence
 from gles_delegate.gl.thread import GlThread
 from gles_delegate.image.transform import ImageTransform
 from gles_delegate.model.graph import Array, Graph
@@ -277,7 +279,7 @@ class Delegation:
     def release(self) -> None:
         """Delete the GL objects; on the delegate's thread, inside the guard."""
         deletions = [other.release for other in self.others.values()]
-        deletions += [invocation.delete for invocation in self._finished]
+        deletions += [partial(delete_fence, invocation) for invocation in self._finished]
         deletions += [segment.release for segment in self._segments]
         deletions += [self._variables.release, self._programs.release]
         self.thread.disown(self._programs)

@@ -94,8 +94,8 @@ class QueuedInvocation(Invocation):
     def wait_on_gpu(self) -> None:
         self._started.result().wait_on_gpu()
 
-    def release(self) -> None:
-        self._started.result().release()
+    def close(self) -> None:
+        self._started.result().close()
 
     def get_tensor(self, tensor_index: int) -> Array:
         return self._started.result().get_tensor(tensor_index)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from gles_delegate.closing import in_any_case
 from gles_delegate.dispatch import Dispatch, Shape
 from gles_delegate.errors import DelegateError
-from gles_delegate.gl.sync import Fence, wait_on_gpu
+from gles_delegate.gl.sync import Fence, delete_fence, wait_on_gpu
 from gles_delegate.gl.thread import GlThread
 from gles_delegate.image.transform import ImageTransform
 from gles_delegate.model.graph import Array, Graph
@@ -319,7 +320,8 @@ class Segment:
 
     def release(self) -> None:
         """Delete the GL objects; on the delegate's thread, inside the guard."""
-        deletions = [invocation.delete for invocation in self._invocations]
+        deletions: list[Callable[[], None]]
+        deletions = [partial(delete_fence, each) for each in self._invocations]
         if self._session is not None:
             self._thread.disown(self._session)
             deletions.append(self._session.release)

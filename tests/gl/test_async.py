@@ -196,7 +196,7 @@ def test_a_run_waits_for_what_another_context_fills() -> None:
             sync = gpu.gl.glFenceSync(0x9117, 0)
             interpreter.invoke_async(wait_for=sync)
             gpu.gl.glDeleteSync(sync)
-            fence.release()
+            fence.close()
             invocation.wait_on_gpu()
         assert (app.read(target, "f4") == -4).all()
         with pytest.raises(ValueError, match="expected a Fence or a GLsync"):
@@ -563,7 +563,7 @@ def test_a_window_draws_on_while_a_network_runs(held: threading.Event) -> None:
             assert frames >= 50
             np.testing.assert_array_equal(np.frombuffer(mask.read(), np.float32), -3)
             assert ctx.error  # which clears that of moderngl on OpenGL ES
-            fence.release()
+            fence.close()
     beside.release()
     app.release()
 

@@ -145,7 +145,7 @@ def test_an_image_becomes_a_texture(app: App, fd: int, monkeypatch: pytest.Monke
             name = texture.glo
             assert name in state.objects()["Texture"]
         assert name not in state.objects()["Texture"]
-        texture.release()
+        texture.close()
     expected = transform.apply(PICTURE, (30, 44))
     np.testing.assert_allclose(-interpreter.get_tensor(1), expected, atol=1e-5)
     fourcc = int.from_bytes(b"AB24", "little")
