@@ -21,7 +21,7 @@ from gles_delegate.planning.fusion import (
 from gles_delegate.planning.lowering import Lowered
 from gles_delegate.planning.memory import Allocation, allocate, live_bytes
 from gles_delegate.planning.normalization import fuse_normalizations
-from gles_delegate.planning.ports import OUTSIDE, Edge, Elements, Port
+from gles_delegate.planning.ports import OUTSIDE, Edge, Elements, Port, entrance, exit_of
 
 OperandT = TypeVar("OperandT", bound=Operand)
 
@@ -126,12 +126,13 @@ def make_plan(
         [(given.get(t, Elements()), Edge(tensors[t], shapes[t], limits, half)) for t in boundary]
         for boundary in _boundary(lowered, chosen)
     )
-    steps: list[Step] = [port.enter(edge) for port, edge in entering]
+    steps: list[Step] = [entrance(port).enter(edge) for port, edge in entering]
     steps += [step for index in chosen for step in lowered.steps[index]]
     made = {step.output for step in steps[len(entering) :]}
     assigned = {edge.tensor.index for _, edge in entering if edge.value in made}
-    steps += [port.leave(edge) for port, edge in leaving]
-    steps += [port.write_back(edge) for port, edge in entering if edge.tensor.index in assigned]
+    steps += [exit_of(port).leave(edge) for port, edge in leaving]
+    states = [(exit_of(port), edge) for port, edge in entering if edge.tensor.index in assigned]
+    steps += [port.write_back(edge) for port, edge in states]
     roots, dispatches = _resolve(steps)
     outside = {edge.tensor.index: port.outside(edge) for port, edge in entering}
     variables = {t: value for t, value in outside.items() if tensors[t].is_variable}

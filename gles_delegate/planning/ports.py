@@ -1,15 +1,10 @@
-"""Ports: the layout conversion of a tensor that enters or leaves a plan.
-
-A port has four methods for a tensor's `Edge`. `outside` is the value in the buffer that is filled
-or read from outside. `enter` is the step from there to the tensor; `leave` and `write_back` are
-the steps back.
-"""
+"""Ports: the layout conversion of a tensor that enters or leaves a plan."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
-from typing import Protocol
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -91,18 +86,32 @@ class Edge:
         return {"SCALE": scale, "ZERO_POINT": zero_point}
 
 
-class Port(Protocol):
-    """See the module's docstring."""
+@runtime_checkable
+class Entrance(Protocol):
+    """How a tensor enters: the value of the buffer that is filled, and the step from there."""
 
     def outside(self, edge: Edge) -> Value: ...
     def enter(self, edge: Edge) -> Step: ...
+
+
+@runtime_checkable
+class Exit(Protocol):
+    """How a tensor leaves: the value of the buffer that is read, and the step to there.
+
+    `write_back` is that step for an input to which nodes assign.
+    """
+
+    def outside(self, edge: Edge) -> Value: ...
     def leave(self, edge: Edge) -> Step: ...
     def write_back(self, edge: Edge) -> Step: ...
 
 
+Port: TypeAlias = Entrance | Exit
+
+
 @dataclass(frozen=True)
 class Elements:
-    """The elements of the tensor's own type.
+    """The elements of the tensor's own type: an entrance, an exit, or both of a state.
 
     Attributes:
         packed: PHWC4 texels of float32 or int32, dequantized for a quantized tensor; otherwise
@@ -183,9 +192,23 @@ class Elements:
         return Dispatch(-1, shader, (source,), output, grid, defines)
 
 
+def entrance(port: Port) -> Entrance:
+    """The port of an input; raises ValueError if nothing enters by it."""
+    if isinstance(port, Entrance):
+        return port
+    raise ValueError(f"expected the port of an input, found {port}")
+
+
+def exit_of(port: Port) -> Exit:
+    """The port of an output or a state; raises ValueError if nothing leaves by it."""
+    if isinstance(port, Exit):
+        return port
+    raise ValueError(f"expected the port of an output, found {port}")
+
+
 @dataclass(frozen=True)
 class Picture:
-    """Pixels sampled from textures, into a tensor [1, height, width, 1 to 4 channels].
+    """The entrance of pixels sampled from textures, to [1, height, width, 1 to 4 channels].
 
     Outside is a buffer of four texels of parameters, which can change without a new plan.
 
@@ -254,15 +277,10 @@ class Picture:
             *(-1, "image_in", reads, value, grid, defines), textures=self.planes, passes=passes
         )
 
-    def leave(self, edge: Edge) -> Step:
-        raise ValueError(f"tensor {edge.tensor.index} does not leave through a sampler")
-
-    write_back = leave
-
 
 @dataclass(frozen=True)
 class Pixels:
-    """Pixels of a texture of `format` from a tensor [1, height, width, channels], row by row.
+    """The exit of [1, height, width, channels] to a texture of `format`, row by row.
 
     They are copied from the buffer `outside` into the texture: shaders can write only textures of
     immutable storage, and many apps have others.
@@ -274,9 +292,6 @@ class Pixels:
     def outside(self, edge: Edge) -> Value:
         words = edge.value.pixels * WORDS[self.format]
         return Value(edge.tensor.index, (ceil(words / 4), 4), OUTSIDE, "int")
-
-    def enter(self, edge: Edge) -> Step:
-        raise ValueError(f"tensor {edge.tensor.index} does not enter by an image output")
 
     def leave(self, edge: Edge) -> Step:
         value, output = edge.value, self.outside(edge)

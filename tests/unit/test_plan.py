@@ -164,6 +164,17 @@ def test_how_tensors_enter_and_leave(into: Port, out: Port, shaders: list[str]) 
     assert plan.dispatches[0].textures == (3 if isinstance(into, Picture) else 0)
 
 
+def test_inputs_do_not_take_exits_nor_outputs_entrances() -> None:
+    s = Sketch(np.random.default_rng(0))
+    x = s.feed((1, 6, 5, 3))
+    y = s.op("ABS", [x])
+    lowered = lower_graph(read_model(s.build([y])), FLOOR)
+    picture, pixels = Picture.of(ImageTransform(), 1, False), Pixels("RGBA8", ImageOutput())
+    for ports, expected in (({x: pixels}, "an input"), ({y: picture}, "an output")):
+        with pytest.raises(ValueError, match=f"expected the port of {expected}, found Pi"):
+            make_plan(lowered, lowered.steps, FLOOR, ports=ports)
+
+
 @pytest.mark.parametrize("name", GRAPHS)
 def test_graphs_of_the_table(name: str) -> None:
     check(sketched(name))
