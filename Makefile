@@ -92,7 +92,7 @@ lint: .venv/.with-test
 	$(bin)/ruff check
 	$(bin)/ruff format --check
 	$(bin)/mypy
-	clang-format --dry-run -Werror glsl/*.glsl glsl/lib/*.glsl
+	clang-format --dry-run -Werror glsl/*.glsl glsl/lib/*.glsl glsl/live/*
 	$(bin)/python tools/check-shaders
 	$(bin)/check-jsonschema --quiet --builtin-schema vendor.github-workflows \
 		.github/workflows/ci.yml examples/container/workflow.yml

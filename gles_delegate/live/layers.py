@@ -55,7 +55,10 @@ class Layer:
         return found
 
     def over(self, frame: Array) -> Array:
-        """The frame, uint8 [height, width, 3], with an array as the layer, on the CPU."""
+        """The frame, uint8 [height, width, 3], with an array as the layer, on the CPU.
+
+        ``glsl/live/layer.frag`` has the same formulas.
+        """
         height, width = frame.shape[:2]
         mapping = self.to_layer((height, width), self.picture.shape[:2]).ravel().tolist()
         kind = Image.Resampling.BICUBIC if self.smooth else Image.Resampling.BILINEAR

@@ -19,148 +19,33 @@ from gles_delegate.gl.functions import (
     UNSIGNED_BYTE,
     Functions,
 )
-from gles_delegate.image.transform import Size
+from gles_delegate.image.transform import LUMA, Size
 from gles_delegate.live.layers import Layer
 from gles_delegate.model.graph import Array
+from gles_delegate.shaders.files import read_body
 from gles_delegate.vision.drawing import Drawing, Glyph, Rectangle, Strokes, Text, place_glyphs
 
 ATLAS = 1024
 """Width and height of the texture of letters."""
 
-FILL = """
-out vec2 uv;
-void main() {  // a triangle of which the viewport is a part
-    uv = vec2(gl_VertexID & 1, gl_VertexID >> 1) * 2.0;
-    gl_Position = vec4(uv * 2.0 - 1.0, 0.0, 1.0);
-}
-"""
 
-COPY = """
-uniform sampler2D picture;
-uniform bool flipped;
-in vec2 uv;
-out vec4 colour;
-void main() {
-    colour = vec4(texture(picture, flipped ? vec2(uv.x, 1.0 - uv.y) : uv).rgb, 1.0);
-}
-"""
-
-LAYER = """
-// SMOOTH, TINT: as in Layer. MASK: its red says where `fill`, or with BACKDROP that, goes.
-uniform sampler2D picture, layer;
-uniform mat3x2 to_layer;  // from pixels of the picture to those of the layer
-uniform vec2 size;        // of the picture
-uniform vec2 edges;       // of the coverage
-uniform float opacity;
-uniform bool inverse;
-#ifdef BACKDROP
-uniform sampler2D backdrop;
-#else
-uniform vec3 fill;
-#endif
-in vec2 uv;
-out vec4 colour;
-
-#ifdef SMOOTH
-// Cubic B-spline by four bilinear samples: Sigg and Hadwiger, GPU Gems 2 (2005), chapter 20.
-vec4 sampled(vec2 at, vec2 extent) {
-    vec2 base = floor(at - 0.5) + 0.5, f = at - base, g = 1.0 - f;
-    vec2 w0 = g * g * g / 6.0, w3 = f * f * f / 6.0;
-    vec2 w1 = (4.0 - 6.0 * f * f + 3.0 * f * f * f) / 6.0, w2 = 1.0 - w0 - w1 - w3;
-    vec2 low = w0 + w1, high = w2 + w3;
-    vec2 from = (base - 1.0 + w1 / low) / extent, to = (base + 1.0 + w3 / high) / extent;
-    return low.y * (low.x * texture(layer, from) + high.x * texture(layer, vec2(to.x, from.y))) +
-           high.y * (low.x * texture(layer, vec2(from.x, to.y)) + high.x * texture(layer, to));
-}
-#else
-vec4 sampled(vec2 at, vec2 extent) {
-    return texture(layer, at / extent);
-}
-#endif
-
-void main() {
-    vec3 below = texelFetch(picture, ivec2(gl_FragCoord.xy), 0).rgb;
-    vec2 extent = vec2(textureSize(layer, 0));
-    vec2 at = to_layer * vec3(uv * size, 1.0);
-    bool inside = all(greaterThanEqual(at, vec2(0.0))) && all(lessThanEqual(at, extent));
-    vec4 found = inside ? sampled(at, extent) : vec4(0.0);
-#ifdef MASK
-    float coverage = found.r;
-#ifdef BACKDROP
-    vec3 over = texelFetch(backdrop, ivec2(gl_FragCoord.xy), 0).rgb;
-#else
-    vec3 over = fill;
-#endif
-#else
-    float coverage = found.a;
-    vec3 over = found.rgb / max(coverage, 1e-3);
-#endif
-#ifdef TINT
-    const vec3 LUMA = vec3(0.299, 0.587, 0.114);
-    over = clamp(over * (dot(below, LUMA) / max(dot(over, LUMA), 0.05)), 0.0, 1.0);
-#endif
-    float share = edges.y > edges.x ? smoothstep(edges.x, edges.y, coverage) : coverage;
-    colour = vec4(mix(below, over, opacity * (inverse ? 1.0 - share : share)), 1.0);
-}
-"""
-
-SHAPE = """
-in vec4 ends;      // of a line, or corners of a rectangle
-in float radius;   // of a line; below 0: a rectangle
-in vec4 tint;
-in vec4 letter;    // its corners in the atlas, in pixels; a plain rectangle has none
-uniform vec2 size;
-flat out vec4 line;
-flat out float reach;
-flat out vec4 paint;
-out vec2 place, glyph;
-void main() {
-    vec2 corner = vec2(gl_VertexID & 1, gl_VertexID >> 1);
-    vec2 low = min(ends.xy, ends.zw), high = max(ends.xy, ends.zw);
-    float margin = radius < 0.0 ? 0.0 : radius + 1.0;
-    place = mix(low - margin, high + margin, corner);
-    glyph = letter.z > letter.x ? mix(letter.xy, letter.zw, corner) : vec2(-1.0);
-    line = ends;
-    reach = radius;
-    paint = tint;
-    gl_Position = vec4(place / size * 2.0 - 1.0, 0.0, 1.0);
-}
-"""
-
-PAINT = """
-uniform sampler2D letters;
-flat in vec4 line;
-flat in float reach;
-flat in vec4 paint;
-in vec2 place, glyph;
-out vec4 colour;
-void main() {
-    float coverage = 1.0;
-    if (reach >= 0.0) {
-        vec2 along = line.zw - line.xy, from = place - line.xy;
-        float share = clamp(dot(from, along) / max(dot(along, along), 1e-6), 0.0, 1.0);
-        coverage = clamp(reach + 0.5 - length(from - share * along), 0.0, 1.0);
-    } else if (glyph.x >= 0.0) {
-        coverage = texelFetch(letters, ivec2(glyph), 0).r;
-    }
-    colour = vec4(paint.rgb, paint.a * coverage);
-}
-"""
+def read_shader(name: str) -> str:
+    """A file of ``glsl/live``."""
+    return read_body(f"live/{name}").text
 
 
-def header(ctx: moderngl.Context) -> str:
-    """The first lines of a shader for this context."""
+def make_program(
+    ctx: moderngl.Context, vertex_shader: str, fragment_shader: str
+) -> moderngl.Program:
+    """A program of shaders without the lines that say the version."""
     is_es = "OpenGL ES" in ctx.info["GL_VERSION"]
-    return "#version 310 es\nprecision highp float;\n" if is_es else "#version 330\n"
+    header = "#version 310 es\nprecision highp float;\n" if is_es else "#version 330\n"
+    return ctx.program(header + vertex_shader, header + fragment_shader)
 
 
-def full_screen_triangle(
-    ctx: moderngl.Context, fragment_shader: str, *defines: str
-) -> moderngl.VertexArray:
+def full_screen_triangle(ctx: moderngl.Context, fragment_shader: str) -> moderngl.VertexArray:
     """Fills the framebuffer; `uv` is 0 to 1 from the framebuffer's first row."""
-    lines = "".join(f"#define {name}\n" for name in defines)
-    program = ctx.program(header(ctx) + FILL, header(ctx) + lines + fragment_shader)
-    return ctx.vertex_array(program, [])
+    return ctx.vertex_array(make_program(ctx, read_shader("fill.vert"), fragment_shader), [])
 
 
 class Letters:
@@ -225,10 +110,10 @@ class Painter:
         # A layer reads what is below it, so two textures take turns.
         self._textures = [ctx.texture(extent, 4) for _ in range(2)]
         self._framebuffers = [ctx.framebuffer([texture]) for texture in self._textures]
-        self._copy = full_screen_triangle(ctx, COPY)
-        self._layers: dict[tuple[str, ...], moderngl.VertexArray] = {}
+        self._copy = full_screen_triangle(ctx, read_shader("copy.frag"))
+        self._layers: dict[str, moderngl.VertexArray] = {}
         self._letters = Letters(ctx)
-        program = ctx.program(header(ctx) + SHAPE, header(ctx) + PAINT)
+        program = make_program(ctx, read_shader("shape.vert"), read_shader("shape.frag"))
         program["size"] = extent
         self._shapes = ctx.buffer(reserve=13 * 4, dynamic=True)
         self._instances = ctx.vertex_array(
@@ -263,7 +148,7 @@ class Painter:
         program["to_layer"] = tuple(layer.to_layer(self.size, extent).T.ravel().tolist())
         program["size"] = self.size[::-1]
         program["edges"] = layer.edges or (0.0, 0.0)
-        program["opacity"], program["inverse"] = layer.opacity, layer.inverse
+        program["opacity"], program["inverted"] = layer.opacity, layer.inverse
         program["layer"] = 1
         if isinstance(layer.fill, np.ndarray):
             program["backdrop"] = 2
@@ -275,16 +160,18 @@ class Painter:
 
     def _variant(self, layer: Layer) -> moderngl.VertexArray:
         """The program for such layers. It has no branches, which llvmpipe would run both ways."""
-        wanted = {
-            "SMOOTH": layer.smooth,
-            "TINT": layer.tint,
-            "MASK": layer.fill is not None,
-            "BACKDROP": isinstance(layer.fill, np.ndarray),
+        defines = {
+            "SMOOTH": int(layer.smooth),
+            "TINT": int(layer.tint),
+            "MASK": int(layer.fill is not None),
+            "BACKDROP": int(isinstance(layer.fill, np.ndarray)),
+            "LUMA": f"vec3{LUMA['bt601']}",
         }
-        key = tuple(name for name, is_wanted in wanted.items() if is_wanted)
-        if key not in self._layers:
-            self._layers[key] = full_screen_triangle(self._ctx, LAYER, *key)
-        return self._layers[key]
+        lines = "".join(f"#define {name} {value}\n" for name, value in defines.items())
+        if lines not in self._layers:
+            text = lines + read_shader("layer.frag")
+            self._layers[lines] = full_screen_triangle(self._ctx, text)
+        return self._layers[lines]
 
     def draw(self, drawing: Drawing) -> None:
         """All shapes of a drawing, in one instanced draw."""

@@ -218,7 +218,7 @@ class Drawing:
 def _shares(item: Strokes | Rectangle | Text, size: Size) -> Iterator[tuple[Place, Array]]:
     """Rows and columns of pixels, and the share of its colour there, float32 of 0 to 1.
 
-    The shaders of `gles_delegate.live.painter` have the same formulas.
+    ``glsl/live/shape.frag`` has the same formulas.
     """
     alpha = np.float32((*item.colour, 255)[3] / 255)
     if isinstance(item, Text):

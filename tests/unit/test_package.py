@@ -16,7 +16,11 @@ from packaging.requirements import Requirement
 from tests.conftest import Require
 
 ROOT = Path(__file__).parents[2]
-SHADERS = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "glsl").rglob("*.glsl"))
+SHADERS = sorted(
+    str(path.relative_to(ROOT))
+    for path in (ROOT / "glsl").rglob("*")
+    if path.suffix in (".glsl", ".frag", ".vert")
+)
 
 
 def python(*arguments: str, cwd: Path) -> str:
