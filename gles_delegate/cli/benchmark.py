@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from gles_delegate.cli import comparison, timing
+from gles_delegate.bench import comparison, timing
 from gles_delegate.cli.common import (
     cache_option,
     command,

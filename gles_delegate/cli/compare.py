@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from gles_delegate.cli import comparison
+from gles_delegate.bench import comparison
 from gles_delegate.cli.common import (
     Finite,
     command,

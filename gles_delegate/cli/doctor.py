@@ -12,6 +12,7 @@ import click
 import numpy as np
 from rich.table import Table
 
+from gles_delegate.bench.device import DeviceSpeed, measure, name_profile
 from gles_delegate.cli.common import (
     command,
     device_option,
@@ -21,7 +22,6 @@ from gles_delegate.cli.common import (
     print_table,
     progress_bar,
 )
-from gles_delegate.cli.speed import DeviceSpeed, measure, name_profile
 from gles_delegate.compatibility import CompatibilityList
 from gles_delegate.environment import require_accelerator, tried_apart
 from gles_delegate.errors import ContextError, DelegateError

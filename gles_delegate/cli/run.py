@@ -10,7 +10,7 @@ from typing import Any
 import click
 import numpy as np
 
-from gles_delegate.cli import comparison
+from gles_delegate.bench.comparison import prepare
 from gles_delegate.cli.common import (
     cache_option,
     command,
@@ -103,7 +103,7 @@ def run(
     ):
         interpreter = Interpreter(**file.arguments, experimental_delegates=[delegate])
         with naming_new_shapes(graph, feeds):
-            comparison.prepare(interpreter, feeds)
+            prepare(interpreter, feeds)
         interpreter.invoke()
         arrays = {index: interpreter.get_tensor(index) for index in graph.outputs}
     for index, array in arrays.items():

@@ -8,6 +8,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from copy import copy
 from ctypes import c_int
 from typing import TYPE_CHECKING, Literal
 
@@ -110,6 +111,12 @@ class GpuContext:
         """Destroy the context if it is the delegate's own."""
         if self._owned and self._egl is not None:
             self._egl.release()
+
+    def with_limits(self, limits: Limits) -> GpuContext:
+        """The same context, for sessions of plans that were made for other limits."""
+        other = copy(self)
+        other.limits = limits
+        return other
 
     def guard(self, only_deletes: bool = False) -> AbstractContextManager[None]:
         """Make the context current inside ``with``, and restore everything afterwards.

@@ -12,8 +12,8 @@ import pytest
 
 import gles_delegate as gd
 from gles_delegate import profiles
-from gles_delegate.cli import speed
-from gles_delegate.cli.speed import DeviceSpeed, Kernel, measure, name_profile
+from gles_delegate.bench import device as speed
+from gles_delegate.bench.device import DeviceSpeed, KernelCase, measure, name_profile
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.profiles import DESKTOP, INTEL, UNKNOWN, V3D, Profile
 from tests.support.command import call, call_json
@@ -46,7 +46,7 @@ def measured(gpu: GpuContext, seconds: float = 60) -> DeviceSpeed:
 
 
 @pytest.mark.parametrize("kernel", speed.KERNELS, ids=str)
-def test_a_kernel_is_one_convolution(kernel: Kernel, gpu: GpuContext) -> None:
+def test_a_kernel_is_one_convolution(kernel: KernelCase, gpu: GpuContext) -> None:
     plan = speed._Bench(gpu, 0, lambda *_: None)._plan(kernel.graph())[1]
     dispatch = speed._main(plan)
     size, each = kernel.size // kernel.stride, 1 if "depthwise" in kernel.name else kernel.channels

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from PIL import Image
 
 import gles_delegate as gd
-from gles_delegate.cli import comparison as compare
+from gles_delegate.bench import comparison as compare
 from gles_delegate.cli.commands import gles_delegate
 from gles_delegate.model.reader import ModelFile, read_model
 from gles_delegate.runtime.session import Session

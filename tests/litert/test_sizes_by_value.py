@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import gles_delegate as gd
-from gles_delegate.cli.comparison import compare_nodes, compare_outputs, random_feeds
+from gles_delegate.bench.comparison import compare_nodes, compare_outputs, random_feeds
 from gles_delegate.model.reader import ModelFile
 from tests.support.oracle import in_litert, in_ours, litert_interpreter, run
 from tests.support.sketch import Sketch

@@ -27,6 +27,7 @@ LEVELS = (
         "interpreter",
         "environment",
         "batch",
+        "bench",
         "ray",
         "compatibility",
         "__init__",

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from statistics import geometric_mean, median
 from time import monotonic, perf_counter
-from typing import TypeAlias
 
 import flatbuffers
 import numpy as np
@@ -22,11 +21,9 @@ from gles_delegate.model.graph import Graph, Node, Tensor
 from gles_delegate.planning.lowering import Lowered, lower_graph
 from gles_delegate.planning.plan import Plan, make_plan
 from gles_delegate.profiles import Profile
+from gles_delegate.runtime.programs import Progress
 from gles_delegate.runtime.session import Session
 from gles_delegate.shaders.assembly import assemble
-
-Progress: TypeAlias = Callable[[int, int], None]
-"""Called with the number of measurements that are done, and of all."""
 
 _COPIED = (1, 2048, 1024, 4)
 """Four channels, so that the copy converts no layout: 32 MiB."""
@@ -37,7 +34,7 @@ _RUNS, _PATIENCE = 10, 0.3
 
 
 @dataclass(frozen=True)
-class Kernel:
+class KernelCase:
     """A convolution of a picture: `size` pixels wide and high, SAME padding."""
 
     name: str
@@ -77,15 +74,15 @@ class Kernel:
 
 
 KERNELS = (
-    Kernel("1x1", "CONV_2D", 56, 128, 128, 1),
-    Kernel("3x3", "CONV_2D", 56, 64, 32, 3),
-    Kernel("depthwise 3x3", "DEPTHWISE_CONV_2D", 112, 64, 64, 3),
-    Kernel("depthwise 3x3", "DEPTHWISE_CONV_2D", 112, 64, 64, 3, stride=2),
+    KernelCase("1x1", "CONV_2D", 56, 128, 128, 1),
+    KernelCase("3x3", "CONV_2D", 56, 64, 32, 3),
+    KernelCase("depthwise 3x3", "DEPTHWISE_CONV_2D", 112, 64, 64, 3),
+    KernelCase("depthwise 3x3", "DEPTHWISE_CONV_2D", 112, 64, 64, 3, stride=2),
 )
 
 
 @dataclass(frozen=True)
-class Tile:
+class TileTime:
     """A kernel with one register tile.
 
     Attributes:
@@ -140,7 +137,7 @@ class DeviceSpeed:
     dispatch_cpu: float
     half: Mapping[str, float]
     reads: Mapping[str, float]
-    tiles: Sequence[Tile]
+    tiles: Sequence[TileTime]
     profile: str
     profiles: Mapping[str, float]
     left_out: int
@@ -161,6 +158,7 @@ def measure(gpu: GpuContext, seconds: float, progress: Progress) -> DeviceSpeed:
 
     Args:
         seconds: After so many, tiles are left out; those of the profile in use come first.
+        progress: Called with the number of tiles that are done, and of all.
 
     Raises:
         GLError: The driver refused a call.
@@ -190,18 +188,19 @@ class _Bench:
             if times[0] and times[1]:
                 half[str(kernel)] = times[1] / times[0]
         reads = {}
-        for how, texels in (("storage blocks", 0), ("buffer textures", self._texels())):
-            with self._reading(texels):
-                lowered, plan = self._plan(first.graph())
-                if assemble(_main(plan), gpu.limits).image_reads == bool(texels):
-                    time = self._seconds(lowered, plan)
-                    reads[how] = _main(plan).flops / time / 1e9 if time else 0.0
+        for form, texels in (("storage blocks", 0), ("buffer textures", self._texels())):
+            limits = replace(gpu.limits, buffer_texels=texels)
+            reader = _Bench(gpu.with_limits(limits), self._end, self._progress)
+            lowered, plan = reader._plan(first.graph())
+            if assemble(_main(plan), limits).image_reads == bool(texels):
+                time = reader._seconds(lowered, plan)
+                reads[form] = _main(plan).flops / time / 1e9 if time else 0.0
         return DeviceSpeed(
             gpu.timers, copy, dispatch, dispatch_cpu, half, reads, tiles, name,
             {} if gpu.limits.profile.searches else _slowdowns(tiles), left_out,
         )  # fmt: skip
 
-    def _tiles(self, name: str) -> tuple[list[Tile], int]:
+    def _tiles(self, name: str) -> tuple[list[TileTime], int]:
         """Every tile that a profile has for a kernel, the profile in use first."""
         limits = self._gpu.limits
         named = {name: limits.profile}
@@ -209,7 +208,7 @@ class _Bench:
             others = profiles.NAMED.items()
             software = (profiles.SOFTWARE, profiles.LLVMPIPE)
             named |= {n: p for n, p in others if n != name and p not in software}
-        plans: dict[object, tuple[Kernel, Lowered, Plan]] = {}
+        plans: dict[object, tuple[KernelCase, Lowered, Plan]] = {}
         users: dict[object, list[tuple[str, int]]] = {}
         for user, profile in named.items():
             for choice in range(profile.choices):
@@ -220,7 +219,7 @@ class _Bench:
                     key = (kernel, text, dispatch.grid, tuple(dispatch.sizes.items()))
                     plans.setdefault(key, (kernel, lowered, plan))
                     users.setdefault(key, []).append((user, choice))
-        found: list[Tile] = []
+        times: list[TileTime] = []
         for done, (same, (kernel, lowered, plan)) in enumerate(plans.items()):
             self._progress(done, len(plans))
             if monotonic() > self._end:
@@ -228,8 +227,8 @@ class _Bench:
             defines, grid = _main(plan).defines, _main(plan).grid
             names = tuple(dict.fromkeys(user for user, choice in users[same] if not choice))
             tried = dict.fromkeys(user for user, _ in users[same] if user not in names)
-            found.append(
-                Tile(
+            times.append(
+                TileTime(
                     str(kernel),
                     "x".join(str(defines[n]) for n in ("PIXELS", "SLICES") if n in defines),
                     f"{grid.pixel_lanes}x{grid.slice_lanes}",
@@ -241,8 +240,8 @@ class _Bench:
                 )
             )
         order = [str(kernel) for kernel in KERNELS]
-        found.sort(key=lambda tile: (order.index(tile.kernel), tile.seconds or np.inf))
-        return found, len(plans) - len(found)
+        times.sort(key=lambda tile: (order.index(tile.kernel), tile.seconds or np.inf))
+        return times, len(plans) - len(times)
 
     def _plan(
         self, graph: Graph, profile: Profile | None = None, choice: int = 0, half: bool = False
@@ -274,7 +273,7 @@ class _Bench:
     def _dispatch(self) -> tuple[float, float]:
         """Seconds of a tiny dispatch that waits for the one before it, and the CPU's part."""
         shape = (1, 1, 1, 4)
-        kernel = Kernel("", "CONV_2D", 1, 4, 4, 1).graph()
+        kernel = KernelCase("", "CONV_2D", 1, 4, 4, 1).graph()
         _, weights, _ = kernel.tensors
         tensors = (_tensor(0, shape), weights, *(_tensor(2 + i, shape) for i in range(_CHAIN)))
         nodes = tuple(
@@ -320,18 +319,8 @@ class _Bench:
         except GLError:
             return 0
 
-    @contextmanager
-    def _reading(self, texels: int) -> Iterator[None]:
-        """Inside ``with``, read tensors of so many texels through buffer textures."""
-        limits = self._gpu.limits
-        self._gpu.limits = replace(limits, buffer_texels=texels)
-        try:
-            yield
-        finally:
-            self._gpu.limits = limits
 
-
-def _slowdowns(tiles: Sequence[Tile]) -> dict[str, float]:
+def _slowdowns(tiles: Sequence[TileTime]) -> dict[str, float]:
     """`DeviceSpeed.profiles`, of the profiles of which every kernel was measured."""
     best: dict[str, float] = {}
     times: dict[str, dict[str, float]] = {}

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gles_delegate.cli.comparison import litert_cpu, prepare
+from gles_delegate.bench.comparison import litert_cpu, prepare
 from gles_delegate.delegate import GpuDelegate
 from gles_delegate.interpreter import Interpreter
 from gles_delegate.model.graph import Array
