@@ -181,8 +181,6 @@ class Network:
     """A model that looks at frames, on the GPU or on LiteRT's CPU, as its app says.
 
     Attributes:
-        inputs: As in `Interpreter.get_input_details`.
-        outputs: As in `Interpreter.get_output_details`.
         metadata: What the file says about itself.
         pictures: Outputs, by their places, that are to be pictures: textures where it runs on the
             GPU, otherwise arrays [height, width, 4] of 0 to 1. Filled before the first frame.
@@ -195,10 +193,19 @@ class Network:
         self._mean, self._std = mean, std
         self.pictures: dict[int, ImageOutput] = {}
         self._resized: Size | None = None
-        self._gpu: _OnGpu | None = None
-        self._cpu: _OnCpu | None = None
+        self._sides: dict[bool, _OnGpu | _OnCpu] = {}
         self.metadata: Metadata = read_metadata(load_model(path))
-        self.inputs, self.outputs = self._now.inputs, self._now.outputs
+        self._side()
+
+    @property
+    def inputs(self) -> list[dict[str, Any]]:
+        """As in `Interpreter.get_input_details`."""
+        return self._side().inputs
+
+    @property
+    def outputs(self) -> list[dict[str, Any]]:
+        """As in `Interpreter.get_output_details`."""
+        return self._side().outputs
 
     @cached_property
     def transform(self) -> ImageTransform:
@@ -220,10 +227,9 @@ class Network:
 
     def resize(self, size: Size) -> None:
         """Have the input take pictures of this height and width; changes `inputs` and `outputs`."""
-        if size == self.size:
-            return
-        self._resized = size
-        self.inputs, self.outputs = self._now.inputs, self._now.outputs
+        if size != self.size:
+            self._resized = size
+            self._side()
 
     def __call__(
         self,
@@ -242,14 +248,13 @@ class Network:
             The outputs: pictures, and arrays, quantized ones as the numbers that they stand for.
         """
         with self._app.timings.measure(self._name):
-            place = self._picture
-            self._now.look(place, frame, transform or self.transform)
-            return self._now.run(feeds or {})
+            self._side().look(self._picture, frame, transform or self.transform)
+            return self._side().run(feeds or {})
 
     def run(self, feeds: Mapping[int, Array]) -> list[Any]:
         """The outputs for arrays, by the places of the inputs; see `__call__`."""
         with self._app.timings.measure(self._name):
-            return self._now.run(feeds)
+            return self._side().run(feeds)
 
     def layer(self, picture: Any, transform: ImageTransform, frame: Frame, **style: Any) -> Layer:
         """An output picture as a layer that lies where the network has looked.
@@ -265,23 +270,22 @@ class Network:
         return Layer(picture, matrix=matrix, **style)
 
     def close(self) -> None:
-        if self._gpu is not None:
-            self._gpu.close()
+        for side in self._sides.values():
+            side.close()
 
-    @property
-    def _now(self) -> _OnGpu | _OnCpu:
-        """Where it runs, made when it first does, and as large as on the other side."""
-        found: _OnGpu | _OnCpu
-        if self._app.on_gpu:
-            self._gpu = self._gpu or _OnGpu(self._app, self._path, self._name, self.pictures)
-            found = self._gpu
-        else:
-            self._cpu = self._cpu or _OnCpu(self._path, self.pictures)
-            found = self._cpu
-        size = self._resized
-        if size and found.inputs[self._picture]["shape"][1:3].tolist() != [*size]:
-            found.resize(self._picture, size)
-        return found
+    def _side(self) -> _OnGpu | _OnCpu:
+        """Where it runs now, made when it first does, and as large as on the other side."""
+        app = self._app
+        if app.on_gpu not in self._sides:
+            self._sides[app.on_gpu] = (
+                _OnGpu(app, self._path, self._name, self.pictures)
+                if app.on_gpu
+                else _OnCpu(self._path, self.pictures)
+            )
+        side, size = self._sides[app.on_gpu], self._resized
+        if size and side.inputs[self._picture]["shape"][1:3].tolist() != [*size]:
+            side.resize(self._picture, size)
+        return side
 
     @staticmethod
     def read(picture: Any) -> Array:
@@ -295,10 +299,10 @@ class Network:
 
     @cached_property
     def _picture(self) -> int:
-        for place, details in enumerate(self.inputs):
+        for position, details in enumerate(self.inputs):
             shape = details["shape"].tolist()
             if len(shape) == 4 and shape[0] == 1 and shape[3] in (1, 3, 4) and shape[1] > 1:
-                return place
+                return position
         shapes = [d["shape"].tolist() for d in self.inputs]
         raise ValueError(
             f"expected a network with an input [1, height, width, 1, 3 or 4], found {shapes} in "
@@ -306,64 +310,91 @@ class Network:
         )
 
 
-class _OnGpu:
+class _Side:
+    """A model in an interpreter; `Network` describes the attributes."""
+
+    def __init__(self, interpreter: Any, pictures: Mapping[int, ImageOutput]) -> None:
+        self._interpreter, self._pictures = interpreter, pictures
+        self._describe()
+
+    def _describe(self) -> None:
+        self.inputs: list[dict[str, Any]] = self._interpreter.get_input_details()
+        self.outputs: list[dict[str, Any]] = self._interpreter.get_output_details()
+
+    def resize(self, picture: int, size: Size) -> None:
+        """Have the input `picture` take pictures of this height and width."""
+        details = self.inputs[picture]
+        batch, _, _, *depth = details["shape"].tolist()
+        self._interpreter.resize_tensor_input(details["index"], [batch, *size, *depth])
+        self._interpreter.allocate_tensors()
+        self._describe()
+
+    def run(self, feeds: Mapping[int, Array]) -> list[Any]:
+        for position, array in feeds.items():
+            self._interpreter.set_tensor(self.inputs[position]["index"], array)
+        self._interpreter.invoke()
+        return [self._result(position) for position in range(len(self.outputs))]
+
+    def _result(self, position: int) -> Any:
+        """The real numbers of an output, or the picture of them."""
+        details, picture = self.outputs[position], self._pictures.get(position)
+        result = self._interpreter.get_tensor(details["index"])
+        real = real_numbers(result, details["quantization"])
+        if picture is None:
+            return real
+        return picture.apply(real if real.ndim == 4 else real[..., np.newaxis])
+
+    def close(self) -> None: ...
+
+
+class _OnGpu(_Side):
     """A model that reads textures of the app's context."""
 
     def __init__(
         self, app: App, path: Path, name: str, pictures: Mapping[int, ImageOutput]
     ) -> None:
-        self._ctx, self._outputs = app.ctx, pictures
-        options = GpuDelegateOptions(serialization_dir=app.cache)
+        self._ctx = app.ctx
         self._delegate = GpuDelegate(
-            options,
+            GpuDelegateOptions(serialization_dir=app.cache),
             context=app.ctx,
             progress=lambda compiled, total: app.progress(name, compiled, total),
         )
-        self._interpreter = Interpreter(path, experimental_delegates=[self._delegate])
-        self.inputs = self._interpreter.get_input_details()
-        self.outputs = self._interpreter.get_output_details()
-        self._pictures: dict[int, moderngl.Texture] = {}
+        self._textures: dict[int, moderngl.Texture] = {}
+        super().__init__(Interpreter(path, experimental_delegates=[self._delegate]), pictures)
 
     def resize(self, picture: int, size: Size) -> None:
-        self._interpreter.resize_tensor_input(*_resized(self.inputs[picture], size))
-        for place, texture in self._pictures.items():
-            self._delegate.unbind(self.outputs[place]["index"])
+        for position, texture in self._textures.items():
+            self._delegate.unbind(self.outputs[position]["index"])
             texture.release()
-        self._pictures.clear()
-        self._interpreter.allocate_tensors()
-        self.inputs = self._interpreter.get_input_details()
-        self.outputs = self._interpreter.get_output_details()
+        self._textures.clear()
+        super().resize(picture, size)
 
     def look(self, picture: int, frame: Frame, transform: ImageTransform) -> None:
         index = self.inputs[picture]["index"]
         self._delegate.bind_texture_to_tensor(index, frame.texture, transform=transform)
 
     def run(self, feeds: Mapping[int, Array]) -> list[Any]:
-        for place in self._outputs.keys() - self._pictures.keys():
-            if len(self.outputs[place]["shape"]) == 4:
-                self._make_picture(place)
+        for position in self._pictures.keys() - self._textures.keys():
+            if len(self.outputs[position]["shape"]) == 4:
+                self._make_texture(position)
         self._interpreter.allocate_tensors()
-        for place, array in feeds.items():
-            self._interpreter.set_tensor(self.inputs[place]["index"], array)
-        self._interpreter.invoke()
-        return [
-            self._pictures.get(place)
-            or _found(self._interpreter.get_tensor(d["index"]), d, self._outputs.get(place))
-            for place, d in enumerate(self.outputs)
-        ]
+        return super().run(feeds)
 
-    def _make_picture(self, place: int) -> None:
+    def _result(self, position: int) -> Any:
+        return self._textures.get(position) or super()._result(position)
+
+    def _make_texture(self, position: int) -> None:
         assert self._ctx is not None
-        _, height, width, *_ = self.outputs[place]["shape"].tolist()
-        texture = self._pictures[place] = self._ctx.texture((width, height), 4)
-        index, output = self.outputs[place]["index"], self._outputs[place]
-        self._delegate.bind_texture_to_tensor(index, texture, transform=output)
+        details, picture = self.outputs[position], self._pictures[position]
+        _, height, width, *_ = details["shape"].tolist()
+        texture = self._textures[position] = self._ctx.texture((width, height), 4)
+        self._delegate.bind_texture_to_tensor(details["index"], texture, transform=picture)
 
     def close(self) -> None:
         self._delegate.close()
 
 
-class _OnCpu:
+class _OnCpu(_Side):
     """A model in LiteRT's interpreter, without a delegate of ours."""
 
     def __init__(self, path: Path, pictures: Mapping[int, ImageOutput]) -> None:
@@ -374,20 +405,12 @@ class _OnCpu:
                 "networks run on the CPU by LiteRT, which is not installed: pip install "
                 "ai-edge-litert"
             ) from error
-        self._pictures = pictures
         try:
-            self._interpreter = LiteRt(str(path), num_threads=os.cpu_count())
-            self._interpreter.allocate_tensors()
+            interpreter = LiteRt(str(path), num_threads=os.cpu_count())
+            interpreter.allocate_tensors()
         except (RuntimeError, ValueError) as error:
             raise LiteRtError(f"LiteRT's CPU kernels do not run {path}: {error}") from error
-        self.inputs = self._interpreter.get_input_details()
-        self.outputs = self._interpreter.get_output_details()
-
-    def resize(self, picture: int, size: Size) -> None:
-        self._interpreter.resize_tensor_input(*_resized(self.inputs[picture], size))
-        self._interpreter.allocate_tensors()
-        self.inputs = self._interpreter.get_input_details()
-        self.outputs = self._interpreter.get_output_details()
+        super().__init__(interpreter, pictures)
 
     def look(self, picture: int, frame: Frame, transform: ImageTransform) -> None:
         details = self.inputs[picture]
@@ -395,27 +418,6 @@ class _OnCpu:
         pair = details["quantization"]
         seen = transform.apply(frame.pixels, shape[1:3], dtype=dtype, quantization=pair)
         self._interpreter.set_tensor(details["index"], seen)
-
-    def run(self, feeds: Mapping[int, Array]) -> list[Any]:
-        for place, array in feeds.items():
-            self._interpreter.set_tensor(self.inputs[place]["index"], array)
-        self._interpreter.invoke()
-        return [
-            _found(self._interpreter.get_tensor(d["index"]), d, self._pictures.get(place))
-            for place, d in enumerate(self.outputs)
-        ]
-
-
-def _resized(details: Mapping[str, Any], size: Size) -> tuple[int, list[int]]:
-    """The index of an input, and its shape for pictures of this height and width."""
-    batch, _, _, *depth = details["shape"].tolist()
-    return details["index"], [batch, *size, *depth]
-
-
-def _found(array: Array, details: Mapping[str, Any], output: ImageOutput | None) -> Array:
-    """The numbers that an output stands for, or the picture of them."""
-    real = real_numbers(array, details["quantization"])
-    return real if output is None else output.apply(real if real.ndim == 4 else real[..., None])
 
 
 class Canvas:

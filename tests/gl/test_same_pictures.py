@@ -81,7 +81,7 @@ def by_watch(model: Path, picture: Path) -> NDArray[Any]:
     pixels = open_source(picture=picture).read()
     assert pixels is not None
     network(Frame(pixels, None, 0.0))
-    return np.asarray(network._now._interpreter.get_tensor(network.outputs[0]["index"]))
+    return np.asarray(network._side()._interpreter.get_tensor(network.outputs[0]["index"]))
 
 
 WAYS = (by_run, by_predictor, by_batch, by_watch)
