@@ -97,57 +97,26 @@ class Interpreter(NotPickled, Closing):
         *,
         member: str | None = None,
     ) -> None:
+        options = {
+            name: value
+            for name, value in locals().items()
+            if name.startswith(("num_threads", "experimental_"))
+        }
+        del options["experimental_delegates"]
         if (model_path is None) == (model_content is None):
             raise ValueError("give either model_path or model_content")
-        if num_threads is not None and (
-            not isinstance(num_threads, int) or isinstance(num_threads, bool) or num_threads < 1
-        ):
-            raise ValueError(f"num_threads must be a positive int, not {num_threads!r}")
-        if isinstance(experimental_delegates, GpuDelegate):
-            raise TypeError(
-                "expected a list of one delegate, found a GpuDelegate: write "
-                "experimental_delegates=[delegate]"
-            )
-        if not isinstance(model_content, bytes | bytearray | memoryview | None):
-            raise TypeError(
-                "model_content must be the bytes of a .tflite file, not a "
-                f"{type(model_content).__name__}; a path is given as model_path"
-            )
-        if member is not None and not isinstance(member, str):
-            raise TypeError(f"member must be the name of a model, not a {type(member).__name__}")
+        _require_types(model_content, experimental_delegates, num_threads, member)
         if model_path is not None:
             self._file = read_file(model_path, member)
         else:
             self._file = ModelFile(model_of(bytes(model_content or b""), member))
         self._graph: Graph = self._file.graph()
-        resolver = getattr(experimental_op_resolver_type, "name", None) or "AUTO"
-        if resolver not in OP_RESOLVERS or not isinstance(
-            experimental_op_resolver_type, enum.Enum | None
-        ):
-            raise ValueError(
-                "experimental_op_resolver_type must be a member of LiteRT's OpResolverType, one of "
-                f"{', '.join(OP_RESOLVERS)}, not {experimental_op_resolver_type!r}"
-            )
         self._keeps_all = bool(experimental_preserve_all_tensors)
         self.experimental_compress_quantization_zero_points = bool(
             experimental_compress_quantization_zero_points
         )
-        self._litert_options = {
-            "num_threads": num_threads,
-            "experimental_op_resolver_type": resolver,
-            "experimental_preserve_all_tensors": self._keeps_all,
-            "experimental_disable_delegate_clustering": experimental_disable_delegate_clustering,
-            "experimental_default_delegate_latest_features": (
-                experimental_default_delegate_latest_features
-            ),
-            "experimental_compress_quantization_zero_points": (
-                experimental_compress_quantization_zero_points
-            ),
-            "experimental_disable_delegate_node_fusion": experimental_disable_delegate_node_fusion,
-            "experimental_force_delegate_node_profiling": (
-                experimental_force_delegate_node_profiling
-            ),
-        }
+        resolver = _resolver_name(experimental_op_resolver_type)
+        self._litert_options = {**options, "experimental_op_resolver_type": resolver}
         self._lock = ThreadLock()
         self._hosts: dict[int, Host] = {}
         self._litert: LiteRt | None = None
@@ -560,6 +529,36 @@ class SignatureRunner:
         subgraph = self._signature.subgraph
         details = {d["index"]: d for d in self._interpreter.get_tensor_details(subgraph)}
         return {name: details[index] for name, index in names.items()}
+
+
+def _require_types(content: object, delegates: object, threads: object, member: object) -> None:
+    if threads is not None and (
+        not isinstance(threads, int) or isinstance(threads, bool) or threads < 1
+    ):
+        raise ValueError(f"num_threads must be a positive int, not {threads!r}")
+    if isinstance(delegates, GpuDelegate):
+        raise TypeError(
+            "expected a list of one delegate, found a GpuDelegate: write "
+            "experimental_delegates=[delegate]"
+        )
+    if not isinstance(content, bytes | bytearray | memoryview | None):
+        raise TypeError(
+            f"model_content must be the bytes of a .tflite file, not a {type(content).__name__}; a "
+            "path is given as model_path"
+        )
+    if not isinstance(member, str | None):
+        raise TypeError(f"member must be the name of a model, not a {type(member).__name__}")
+
+
+def _resolver_name(resolver: enum.Enum | None) -> str:
+    """The name of a member of LiteRT's OpResolverType, which may not be installed."""
+    name = getattr(resolver, "name", None) or "AUTO"
+    if name not in OP_RESOLVERS or not isinstance(resolver, enum.Enum | None):
+        raise ValueError(
+            "experimental_op_resolver_type must be a member of LiteRT's OpResolverType, one of "
+            f"{', '.join(OP_RESOLVERS)}, not {resolver!r}"
+        )
+    return name
 
 
 def _by_name(graph: Graph, indices: Iterable[int]) -> dict[str | int, int]:
