@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from gles_delegate.batch.machine import take_processors
-from gles_delegate.batch.predictor import Model, Predictor
+from gles_delegate.batch.predictor import ModelSource, Predictor
 from gles_delegate.batch.results import Row
 from gles_delegate.errors import DelegateError
 from gles_delegate.gl.egl import list_devices
@@ -30,10 +30,10 @@ def workers_for(count: int) -> int:
     return min(2 if is_gpu else len(os.sched_getaffinity(0)), count)
 
 
-class _Worker:
+class _WorkerProcess:
     """A process, and the paths that it computes; None before it is ready."""
 
-    def __init__(self, model: Model, arguments: Mapping[str, Any], processors: int) -> None:
+    def __init__(self, model: ModelSource, arguments: Mapping[str, Any], processors: int) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, other = context.Pipe()
         self.paths: list[str] | None = None
@@ -50,7 +50,7 @@ class _Worker:
 
 
 def compute(
-    model: Model,
+    model: ModelSource,
     arguments: Mapping[str, Any],
     chunks: Sequence[list[str]],
     workers: int,
@@ -69,12 +69,12 @@ def compute(
     """
     processors = max(len(os.sched_getaffinity(0)) // workers, 1)
     pending, deaths = deque(chunks), dict[str, int]()
-    running: list[_Worker] = []
+    running: list[_WorkerProcess] = []
     left = len(pending)
     try:
-        running += [_Worker(model, arguments, processors) for _ in range(workers)]
+        running += [_WorkerProcess(model, arguments, processors) for _ in range(workers)]
         while left:
-            by_pipe: dict[Any, _Worker] = {worker.pipe: worker for worker in running}
+            by_pipe: dict[Any, _WorkerProcess] = {worker.pipe: worker for worker in running}
             for pipe in wait(by_pipe):
                 worker = by_pipe[pipe]
                 try:
@@ -83,7 +83,7 @@ def compute(
                     worker.stop()
                     _count_death(worker, deaths, notice)
                     pending.extendleft([worker.paths] if worker.paths else [])
-                    running[running.index(worker)] = _Worker(model, arguments, processors)
+                    running[running.index(worker)] = _WorkerProcess(model, arguments, processors)
                     continue
                 if isinstance(rows, str):
                     raise DelegateError(rows)
@@ -98,7 +98,9 @@ def compute(
             worker.stop()
 
 
-def _count_death(worker: _Worker, deaths: dict[str, int], notice: Callable[[str], None]) -> None:
+def _count_death(
+    worker: _WorkerProcess, deaths: dict[str, int], notice: Callable[[str], None]
+) -> None:
     """Raise DelegateError if it is the second on the same pictures."""
     first, *_ = worker.paths or [""]
     deaths[first] = deaths.get(first, 0) + 1
@@ -113,7 +115,9 @@ def _count_death(worker: _Worker, deaths: dict[str, int], notice: Callable[[str]
     notice(f"a worker ended with {how} {where}; another one takes its place")
 
 
-def _serve(pipe: Connection, model: Model, arguments: Mapping[str, Any], processors: int) -> None:
+def _serve(
+    pipe: Connection, model: ModelSource, arguments: Mapping[str, Any], processors: int
+) -> None:
     """The work of a process: rows for lists of paths, or a message if it cannot."""
     from gles_delegate.batch.pictures import picture_rows
 

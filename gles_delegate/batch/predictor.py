@@ -28,7 +28,7 @@ from gles_delegate.vision.classes import class_names, likeliest, real_numbers
 
 log = logging.getLogger("gles_delegate")
 
-Model: TypeAlias = Any
+ModelSource: TypeAlias = Any
 """A path, bytes or an array of bytes."""
 
 Batch: TypeAlias = "dict[str, Array]"
@@ -78,7 +78,7 @@ class Predictor:
 
     def __init__(
         self,
-        model: Model,
+        model: ModelSource,
         *,
         signature: str | None = None,
         top: int | None = None,
@@ -100,7 +100,7 @@ class Predictor:
 
     def _open(
         self,
-        model: Model,
+        model: ModelSource,
         signature: str | None,
         top: int | None,
         labels: Sequence[str] | None,
@@ -401,7 +401,7 @@ def _picture(row: Any) -> Image.Image:
     raise ValueError(f"expected a picture {PICTURES[1:]}, of uint8, found {_described(row)}")
 
 
-def _arguments(model: Model) -> dict[str, Any]:
+def _arguments(model: ModelSource) -> dict[str, Any]:
     """The argument of `Interpreter` for a model."""
     if isinstance(model, np.ndarray):
         model = model.tobytes()

@@ -25,7 +25,7 @@ from ..errors import ContextError, ContextLostError, GLError, WrongThreadError
 from .libegl import (
     BAD_ACCESS,
     CONTEXT_LOST,
-    Binding,
+    EglBinding,
     EglError,
     forked,
     libegl,
@@ -107,7 +107,7 @@ class EglContext:
                 f"{type(share).__name__}; a GLX context cannot "
                 "share with EGL: adopt the app's context, with GpuDelegate(context=ctx)"
             )
-        self._entered: list[Binding | None] = []
+        self._entered: list[EglBinding | None] = []
         self._pid = os.getpid()
         self._native: NativeContext | None
         if share == "current":

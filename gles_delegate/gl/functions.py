@@ -181,7 +181,7 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {  # the result's type, then the argum
 }
 _SUFFIXES = ("", "EXT", "OES")
 
-Call: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
+GlCall: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
 """A GL function that checks no error, and its arguments."""
 
 
@@ -300,7 +300,7 @@ class Functions:
             data = _cut(text, MOST_LABEL_BYTES)
             self.unchecked(f"glObjectLabel{self.debug_suffix}")(kind, name, len(data), data)
 
-    def group(self, text: str) -> tuple[Call, Call]:
+    def group(self, text: str) -> tuple[GlCall, GlCall]:
         """The calls that begin and end a group of others in graphics debuggers.
 
         Raises:

@@ -210,19 +210,19 @@ class LibEgl:
 
         GLX has nothing current inside, so that EGL may.
         """
-        before = Binding.of_this_thread(self).without_glx()
+        before = EglBinding.of_this_thread(self).without_glx()
         try:
             yield
         finally:
             before.restore()
 
-    def replaced(self, make_current: Callable[[], None]) -> Binding:
+    def replaced(self, make_current: Callable[[], None]) -> EglBinding:
         """Call what makes a context current; return what was current before, to be restored.
 
         Raises:
             EglError: It failed. What was current before is again.
         """
-        before = Binding.of_this_thread(self)
+        before = EglBinding.of_this_thread(self)
         try:
             try:
                 make_current()
@@ -241,7 +241,7 @@ class LibEgl:
 
 
 @dataclass(frozen=True)
-class Binding:
+class EglBinding:
     """What is current on a thread: all that eglMakeCurrent and eglBindAPI set.
 
     `glx` is what GLX had current, if it was released.
@@ -256,7 +256,7 @@ class Binding:
     glx: GlxBinding | None = None
 
     @classmethod
-    def of_this_thread(cls, egl: LibEgl) -> Binding:
+    def of_this_thread(cls, egl: LibEgl) -> EglBinding:
         return cls(
             egl=egl,
             api=egl.eglQueryAPI(),
@@ -266,7 +266,7 @@ class Binding:
             context=egl.eglGetCurrentContext(),
         )
 
-    def without_glx(self) -> Binding:
+    def without_glx(self) -> EglBinding:
         """Release GLX's current context, for `restore` to put back."""
         glx = GlxBinding.of_this_thread()
         if glx is not None:

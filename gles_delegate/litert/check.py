@@ -58,17 +58,17 @@ def _try_layout() -> None:
     from ai_edge_litert.interpreter import Interpreter
 
     content = trial_model()
-    delegate = NativeDelegate(read_model(content), dict.fromkeys((0, 1), _Trial()))
+    delegate = NativeDelegate(read_model(content), dict.fromkeys((0, 1), _TrialModel()))
     interpreter = Interpreter(model_content=content, experimental_delegates=[delegate])
     interpreter.allocate_tensors()
-    given = np.arange(6, dtype=np.float32).reshape(_Trial.SHAPE)
+    given = np.arange(6, dtype=np.float32).reshape(_TrialModel.SHAPE)
     interpreter.set_tensor(0, given)
     interpreter.invoke()
     if not np.array_equal(interpreter.get_tensor(1), given + 7):
         raise LiteRtError("a kernel's result was lost")
 
 
-class _Trial(FixedModel):
+class _TrialModel(FixedModel):
     """Takes the node of `trial_model`, and computes something else than LiteRT would."""
 
     SHAPE = (2, 3)
@@ -111,7 +111,7 @@ def trial_model() -> bytes:
     offset = "UOffsetTRelative"
     float32, shape, zero, one = (
         SCHEMA_NUMBERS["float32"],
-        ints(*_Trial.SHAPE),
+        ints(*_TrialModel.SHAPE),
         ints(0),
         ints(1),
     )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import moderngl
 
     from gles_delegate.live.painter import Painter
-    from gles_delegate.live.window import Window
+    from gles_delegate.live.window import GlfwWindow
 
 logger = logging.getLogger("gles_delegate")
 
@@ -83,13 +83,13 @@ def show(make: Callable[[App], Seer], source: Source, options: ShowOptions) -> A
         size = (options.scale * source.size[0], options.scale * source.size[1])
         if not options.headless:
             try:
-                from gles_delegate.live.window import Window
+                from gles_delegate.live.window import GlfwWindow
             except ImportError as error:
                 raise ContextError(
                     f"a window needs glfw and moderngl ({error}): pip install glfw moderngl, or "
                     "write a file with --headless --output FILE"
                 ) from error
-            window = Window(options.title, size)
+            window = GlfwWindow(options.title, size)
             stack.callback(window.close)
             ctx = window.ctx
         else:
@@ -132,7 +132,7 @@ class _Loop:
         app: App,
         source: Source,
         size: Size,
-        window: Window | None,
+        window: GlfwWindow | None,
         painter: Painter | None,
         options: ShowOptions,
     ) -> None:

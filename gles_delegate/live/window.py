@@ -15,7 +15,7 @@ LARGEST = (720, 1280)
 """Height and width of a window when it opens."""
 
 
-class Window:
+class GlfwWindow:
     """A window, its context current on this thread.
 
     Args:

@@ -207,7 +207,7 @@ def exit_of(port: Port) -> Exit:
 
 
 @dataclass(frozen=True)
-class Picture:
+class SampledPicture:
     """The entrance of pixels sampled from textures, to [1, height, width, 1 to 4 channels].
 
     Outside is a buffer of four texels of parameters, which can change without a new plan.
@@ -231,9 +231,9 @@ class Picture:
     border: str
 
     @staticmethod
-    def of(transform: ImageTransform, planes: int, monochrome: bool) -> Picture:
+    def of(transform: ImageTransform, planes: int, monochrome: bool) -> SampledPicture:
         """The port of a transform."""
-        return Picture(
+        return SampledPicture(
             planes,
             monochrome,
             channels=transform.channels,

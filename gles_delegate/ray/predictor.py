@@ -8,7 +8,7 @@ from typing import Any
 import ray
 
 from gles_delegate.batch import predictor
-from gles_delegate.batch.predictor import Model
+from gles_delegate.batch.predictor import ModelSource
 from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.ray.actors import device_of_actor, take_processors_of_actor
 
@@ -35,7 +35,7 @@ class Predictor(predictor.Predictor):
     """
 
     def __init__(
-        self, model: Model, *, options: GpuDelegateOptions | None = None, **arguments: Any
+        self, model: ModelSource, *, options: GpuDelegateOptions | None = None, **arguments: Any
     ) -> None:
         take_processors_of_actor()
         options = options or GpuDelegateOptions()

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from gles_delegate.batch.http import Handler
-from gles_delegate.batch.predictor import Batch, Model
+from gles_delegate.batch.predictor import Batch, ModelSource
 from gles_delegate.ray.predictor import Predictor
 
 
 def deployment(
-    model: Model,
+    model: ModelSource,
     *,
     batch_size: int = 8,
     wait: float = 0.01,

@@ -22,22 +22,33 @@ from gles_delegate.image.output import ImageOutput
 from gles_delegate.image.transform import ImageTransform
 from gles_delegate.model.dtypes import BYTE_LIMITS
 from gles_delegate.model.graph import Array
-from gles_delegate.planning.memory import Allocation
-from gles_delegate.planning.ports import Edge, Elements, Picture, Pixels, Port
+from gles_delegate.planning.ports import Edge, Elements, Pixels, Port, SampledPicture
 
 Layout: TypeAlias = Literal["bhwc", "phwc4"]
 
 REGION_BYTES = 24
-"""Of the matrix of a region."""
+"""Bytes of a region's 2x3 float32 matrix."""
 
 _FORMATS = {gl_names.RGBA8: "RGBA8", gl_names.R32F: "R32F", gl_names.RGBA16F: "RGBA16F"}
 
 
 @dataclass(frozen=True)
-class BoundBuffer(Allocation):
-    """A range of an app's buffer; `buffer` is its GL name."""
+class BoundBuffer:
+    """A range of bytes of an app's buffer; `name` is its GL name."""
 
+    name: int
+    offset: int
+    size: int
     watches: tuple[Watch, ...] = field(compare=False)
+
+    def overlaps(self, other: object) -> bool:
+        """Whether another one has some of the same bytes."""
+        return (
+            isinstance(other, BoundBuffer)
+            and other.name == self.name
+            and other.offset < self.offset + self.size
+            and self.offset < other.offset + other.size
+        )
 
 
 @dataclass(frozen=True)
@@ -162,7 +173,9 @@ class TextureBinding:
             return False
         transforms = [binding.transform or ImageTransform() for binding in (self, other)]
         kinds = {
-            Picture.of(t, len(self.textures), False) if isinstance(t, ImageTransform) else None
+            SampledPicture.of(t, len(self.textures), False)
+            if isinstance(t, ImageTransform)
+            else None
             for t in transforms
         }
         same = self.region_offset == other.region_offset and all(
@@ -215,7 +228,7 @@ class TextureBinding:
             parameters[2:, :channels] = transform.scaling(tensor.dtype, quantization)
             return parameters
 
-        port = Picture.of(transform, len(levels), len(levels) == levels[0].components == 1)
+        port = SampledPicture.of(transform, len(levels), len(levels) == levels[0].components == 1)
         names = tuple(level.name for level in levels)
         region = None if self.region is None else self._region(edge, gpu)
         watches = self._watches(levels, edge, gpu) + (region.watches if region else ())

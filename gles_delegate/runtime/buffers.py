@@ -119,7 +119,7 @@ class Buffers:
                 # No texture can be had of a buffer that is gone, nor does a run get that far.
                 images = self._with_images and not any(w.change() for w in resource.watches)
                 bound[allocation] = TexelView(
-                    self._gpu.gl, resource.buffer, resource.offset, resource.size, images
+                    self._gpu.gl, resource.name, resource.offset, resource.size, images
                 )
                 undo.callback(bound[allocation].release)
         for allocation in self._plan.allocations.values():

@@ -17,7 +17,7 @@ from gles_delegate.dispatch import Const, Dispatch, Kind, Value
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.buffers import TexelView
 from gles_delegate.gl.context import OUTPUT_BLOCK, GpuContext
-from gles_delegate.gl.functions import Call
+from gles_delegate.gl.functions import GlCall
 from gles_delegate.gl.inspect import Watch
 from gles_delegate.gl.sampler import Sampler
 from gles_delegate.gl.sync import Stopwatch
@@ -57,7 +57,7 @@ class CommandList:
     def __init__(
         self,
         gpu: GpuContext,
-        calls: Iterable[Call],
+        calls: Iterable[GlCall],
         watches: Sequence[Watch],
         with_textures: bool,
     ) -> None:
@@ -148,7 +148,7 @@ class Recorder:
         watches = [watch for r in places.resources.values() for watch in r.watches]
         return CommandList(self._gpu, calls, watches, with_textures)
 
-    def trials(self, places: Places, no_groups: int) -> dict[int, list[Call]]:
+    def trials(self, places: Places, no_groups: int) -> dict[int, list[GlCall]]:
         """By program, calls that use it without running it.
 
         Programs that sample textures have none.
@@ -157,7 +157,7 @@ class Recorder:
             no_groups: The name of a buffer with the numbers of work groups, three zeros. OpenGL
                 itself drops a `glDispatchCompute` of none.
         """
-        trials: dict[int, list[Call]] = {}
+        trials: dict[int, list[GlCall]] = {}
         for dispatch, program, source in self._prepared:
             if trials.get(program) or dispatch.textures:
                 trials.setdefault(program, [])
@@ -178,7 +178,7 @@ class Recorder:
         if sampler is not None:
             sampler.release()
 
-    def copy(self, source: int, start: int, target: int, at: int, size: int) -> Iterator[Call]:
+    def copy(self, source: int, start: int, target: int, at: int, size: int) -> Iterator[GlCall]:
         """Copy bytes between buffers, given by their GL names."""
         # The guard restores these two bindings in any case.
         read, write = gl_names.ARRAY_BUFFER, gl_names.SHADER_STORAGE_BUFFER
@@ -187,7 +187,7 @@ class Recorder:
             yield self._gl.unchecked("glBindBuffer"), (write, target)
             yield self._gl.unchecked("glCopyBufferSubData"), (read, write, start, at, size)
 
-    def _enter(self, places: Places) -> Iterator[Call]:
+    def _enter(self, places: Places) -> Iterator[GlCall]:
         """Wait for the app's writes to bound buffers and textures; copy from bound buffers."""
         resources = places.resources
         inputs = {i: value for i, value in self._plan.inputs.items() if i in resources}
@@ -197,15 +197,15 @@ class Recorder:
             resource = resources[index]
             if isinstance(resource, BoundBuffer) and not places.is_in_place(value):
                 target = places.view(value)
-                source = (resource.buffer, resource.offset)
+                source = (resource.name, resource.offset)
                 yield from self.copy(*source, target.name, target.offset, resource.size)
             elif isinstance(resource, SampledTextures) and (region := resource.region):
                 parameters, row = places.view(value), REGION_BYTES // 2
                 for i in range(2):
                     start, at = region.offset + i * row, parameters.offset + i * 16
-                    yield from self.copy(region.buffer, start, parameters.name, at, row)
+                    yield from self.copy(region.name, start, parameters.name, at, row)
 
-    def _dispatch(self, places: Places) -> Iterator[Call]:
+    def _dispatch(self, places: Places) -> Iterator[GlCall]:
         allocations = self._plan.allocations
         cache: StateCache = {}
         written: set[Allocation] = set()
@@ -230,7 +230,7 @@ class Recorder:
             yield self._gl.unchecked("glDispatchCompute"), dispatch.grid.groups
             yield from group[1:]
 
-    def _leave(self, places: Places) -> Iterator[Call]:
+    def _leave(self, places: Places) -> Iterator[GlCall]:
         """Make the results visible, and copy them to bound buffers and textures."""
         resources = places.resources
         outputs = {i: value for i, value in self._plan.outputs.items() if i in resources}
@@ -241,10 +241,10 @@ class Recorder:
             if isinstance(resource, WrittenTexture):
                 yield from self._write(source, resource)
             elif isinstance(resource, BoundBuffer) and not places.is_in_place(value):
-                target = (resource.buffer, resource.offset, resource.size)
+                target = (resource.name, resource.offset, resource.size)
                 yield from self.copy(source.name, source.offset, *target)
 
-    def _use(self, program: int, sizes: tuple[int, ...], cache: StateCache) -> Iterator[Call]:
+    def _use(self, program: int, sizes: tuple[int, ...], cache: StateCache) -> Iterator[GlCall]:
         if cache.get("program") != program:
             cache["program"] = program
             yield self._gl.unchecked("glUseProgram"), (program,)
@@ -255,7 +255,7 @@ class Recorder:
 
     def _bind_all(
         self, dispatch: Dispatch, source: Source, places: Places, cache: StateCache
-    ) -> Iterator[Call]:
+    ) -> Iterator[GlCall]:
         images = source.image_reads
         for i, operand in enumerate(dispatch.operands):
             if isinstance(operand, Const) and operand.texture:
@@ -280,7 +280,7 @@ class Recorder:
         image: bool,
         cache: StateCache,
         access: int = gl_names.READ_ONLY,
-    ) -> Iterator[Call]:
+    ) -> Iterator[GlCall]:
         # The texels of a buffer texture may be read in any format of their size.
         texels = gl_names.RGBA32F if kind == "float" else gl_names.RGBA32I
         block_state = target.name, target.offset, target.size
@@ -295,7 +295,7 @@ class Recorder:
             block = (gl_names.SHADER_STORAGE_BUFFER, unit, *block_state)
             yield self._gl.unchecked("glBindBufferRange"), block
 
-    def _bind_weights(self, texture: TexelTexture, cache: StateCache) -> Iterator[Call]:
+    def _bind_weights(self, texture: TexelTexture, cache: StateCache) -> Iterator[GlCall]:
         if _WEIGHTS not in cache:
             yield self._gl.unchecked("glActiveTexture"), (gl_names.TEXTURE0,)
             yield self._gl.unchecked("glBindSampler"), (0, 0)
@@ -303,7 +303,7 @@ class Recorder:
             cache[_WEIGHTS] = texture.name
             yield self._gl.unchecked("glBindTexture"), (gl_names.TEXTURE_2D, texture.name)
 
-    def _sample(self, dispatch: Dispatch, resources: Mapping[int, Resource]) -> Iterator[Call]:
+    def _sample(self, dispatch: Dispatch, resources: Mapping[int, Resource]) -> Iterator[GlCall]:
         (parameters,) = (v for v in dispatch.reads[:1] if isinstance(v, Value))
         resource = resources[parameters.tensor]
         if not isinstance(resource, SampledTextures):
@@ -315,7 +315,7 @@ class Recorder:
             yield self._gl.unchecked("glBindTexture"), (gl_names.TEXTURE_2D, name)
             yield self._gl.unchecked("glBindSampler"), (unit, self._sampler.name)
 
-    def _write(self, source: TexelView, texture: WrittenTexture) -> Iterator[Call]:
+    def _write(self, source: TexelView, texture: WrittenTexture) -> Iterator[GlCall]:
         gl, target = self._gl, gl_names.TEXTURE_2D
         for name, value in gl_names.UNPACK_STATE.items():
             yield gl.unchecked("glPixelStorei"), (name, value)

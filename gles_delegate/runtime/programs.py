@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from gles_delegate.closing import release_all
 from gles_delegate.gl.context import GpuContext
-from gles_delegate.gl.functions import Call
+from gles_delegate.gl.functions import GlCall
 from gles_delegate.gl.program import Program
 from gles_delegate.runtime.store import Store, fingerprint
 from gles_delegate.shaders.source import Source
@@ -75,7 +75,7 @@ class Programs:
     def compile(
         self,
         sources: Iterable[Source],
-        trials: Mapping[int, Sequence[Call]],
+        trials: Mapping[int, Sequence[GlCall]],
         store: Store | None,
         progress: Progress | None,
     ) -> None:

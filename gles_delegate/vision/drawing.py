@@ -26,7 +26,7 @@ SPACE = 0.33
 whole pixels."""
 FAR = 1e6
 """Pixels from a picture's corner; what is farther away is drawn as if it were here."""
-Place: TypeAlias = tuple[slice | Array, slice | Array]
+Indices: TypeAlias = tuple[slice | Array, slice | Array]
 """Rows and columns of pixels."""
 
 
@@ -215,7 +215,7 @@ class Drawing:
             self.items.append(Strokes(ends.astype(np.float32), float(width), colour))
 
 
-def _shares(item: Strokes | Rectangle | Text, size: Size) -> Iterator[tuple[Place, Array]]:
+def _shares(item: Strokes | Rectangle | Text, size: Size) -> Iterator[tuple[Indices, Array]]:
     """Rows and columns of pixels, and the share of its colour there, float32 of 0 to 1.
 
     ``glsl/live/shape.frag`` has the same formulas.
@@ -234,7 +234,7 @@ def _shares(item: Strokes | Rectangle | Text, size: Size) -> Iterator[tuple[Plac
         yield _stroke_shares(item, size, alpha)
 
 
-def _stroke_shares(item: Strokes, size: Size, alpha: float) -> tuple[Place, Array]:
+def _stroke_shares(item: Strokes, size: Size, alpha: float) -> tuple[Indices, Array]:
     """Each stroke covers its share of what the ones before have left."""
     starts, along, reach = item.ends[:, :2], item.ends[:, 2:] - item.ends[:, :2], item.width / 2 + 1
     # Step by step along the axis in which a stroke is longer, a few pixels across it.

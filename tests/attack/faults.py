@@ -32,7 +32,7 @@ from gles_delegate.gl import libegl as egl_names
 from gles_delegate.gl import llvmpipe
 from gles_delegate.gl.context import MAX_TEXTURES
 from gles_delegate.gl.functions import Functions
-from gles_delegate.gl.libegl import Binding, EglError, libegl
+from gles_delegate.gl.libegl import EglBinding, EglError, libegl
 from tests.attack.workers import Outcome
 from tests.gl.test_delegate import desktop_app, es_app, stir
 from tests.support.small import allocated, check
@@ -309,7 +309,7 @@ class Life:
         errors: list[Exception] = []
         before = _of_process()
         with app.glcontext if self._where != "given" else nullcontext():
-            binding = Binding.of_this_thread(libegl())
+            binding = EglBinding.of_this_thread(libegl())
             with Calls(case) as calls:
                 delegate = self._delegate(app, Path(self._temporary.name))
                 live = partial(self._live, delegate, app, found)
@@ -318,7 +318,7 @@ class Life:
                         step()
                     except Exception as error:
                         errors.append(error)
-            current = Binding.of_this_thread(libegl())
+            current = EglBinding.of_this_thread(libegl())
             binding.restore()
         after = _of_process()
         if after != before:  # Mesa writes its cache on a thread

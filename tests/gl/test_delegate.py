@@ -25,7 +25,7 @@ from gles_delegate.gl.buffers import TexelBuffer
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.egl import current_context
 from gles_delegate.gl.functions import Functions
-from gles_delegate.gl.libegl import Binding, libegl
+from gles_delegate.gl.libegl import EglBinding, libegl
 from gles_delegate.runtime import buffers, constants, session
 from tests.support.resources import require_flat
 from tests.support.small import INPUT, allocated, check, expected, run, small_model, tiny_model
@@ -140,10 +140,10 @@ def test_whatever_context_is_current_is_adopted(
     with pytest.raises(gd.WrongContextError, match="make it current"):
         allocated(delegate)
     with glcontext:
-        before = Binding.of_this_thread(libegl())
+        before = EglBinding.of_this_thread(libegl())
         interpreter = allocated(delegate)
         check(interpreter)
-        assert Binding.of_this_thread(libegl()) == before
+        assert EglBinding.of_this_thread(libegl()) == before
     for call in (interpreter.invoke, interpreter.allocate_tensors, delegate.close):
         with pytest.raises(gd.WrongContextError, match="must be current"):
             call()
@@ -157,13 +157,13 @@ def test_whatever_context_is_current_is_adopted(
 def test_what_was_current_stays_current(app: tuple[Any, moderngl.Context]) -> None:
     glcontext, _ = app
     with glcontext:
-        before = Binding.of_this_thread(libegl())
+        before = EglBinding.of_this_thread(libegl())
         with gd.GpuDelegate() as delegate:
             interpreter = allocated(delegate)
-            assert Binding.of_this_thread(libegl()) == before
+            assert EglBinding.of_this_thread(libegl()) == before
             check(interpreter)
-            assert Binding.of_this_thread(libegl()) == before
-        assert Binding.of_this_thread(libegl()) == before
+            assert EglBinding.of_this_thread(libegl()) == before
+        assert EglBinding.of_this_thread(libegl()) == before
 
 
 def test_own_thread_serves_every_thread() -> None:

@@ -18,7 +18,7 @@ import gles_delegate as gd
 from gles_delegate.errors import ContextError, WrongThreadError
 from gles_delegate.gl.devices import Device
 from gles_delegate.gl.egl import EglContext, current_context, list_devices
-from gles_delegate.gl.libegl import DEBIAN_PACKAGES, Binding, Handle, LibEgl, attributes, libegl
+from gles_delegate.gl.libegl import DEBIAN_PACKAGES, EglBinding, Handle, LibEgl, attributes, libegl
 from tests.gl.test_binding import negated
 
 pytestmark = pytest.mark.usefixtures("gl")
@@ -40,7 +40,7 @@ def context() -> Iterator[EglContext]:
 
 
 @pytest.fixture
-def foreign(context: EglContext) -> Iterator[Binding]:
+def foreign(context: EglContext) -> Iterator[EglBinding]:
     """A desktop OpenGL context with a surface, as an app would have it: current here."""
     egl, display = libegl(), context.display
     config, count = Handle(), attributes(0)
@@ -50,7 +50,7 @@ def foreign(context: EglContext) -> Iterator[Binding]:
     surface = egl.eglCreatePbufferSurface(display, config, attributes(0x3057, 4, 0x3056, 4))
     handle = egl.eglCreateContext(display, config, 0, attributes())
     egl.eglMakeCurrent(display, surface, surface, handle)
-    yield Binding.of_this_thread(egl)
+    yield EglBinding.of_this_thread(egl)
     egl.eglMakeCurrent(display, 0, 0, 0)
     egl.eglDestroyContext(display, handle)
     egl.eglDestroySurface(display, surface)
@@ -131,25 +131,25 @@ def test_two_contexts_nest(context: EglContext) -> None:
 
 
 @pytest.mark.mesa
-def test_what_was_current_comes_back(context: EglContext, foreign: Binding) -> None:
+def test_what_was_current_comes_back(context: EglContext, foreign: EglBinding) -> None:
     egl = libegl()
     with context:
         assert context.is_current
         assert egl.eglQueryAPI() != OPENGL_API
-    assert Binding.of_this_thread(egl) == foreign
+    assert EglBinding.of_this_thread(egl) == foreign
     with pytest.raises(ZeroDivisionError), context:
         _ = 1 / 0
-    assert Binding.of_this_thread(egl) == foreign
+    assert EglBinding.of_this_thread(egl) == foreign
 
 
 @pytest.mark.mesa
-def test_creating_releasing_and_listing_leave_the_binding_alone(foreign: Binding) -> None:
+def test_creating_releasing_and_listing_leave_the_binding_alone(foreign: EglBinding) -> None:
     list_devices()
-    assert Binding.of_this_thread(libegl()) == foreign
+    assert EglBinding.of_this_thread(libegl()) == foreign
     context = EglContext()
-    assert Binding.of_this_thread(libegl()) == foreign
+    assert EglBinding.of_this_thread(libegl()) == foreign
     context.release()
-    assert Binding.of_this_thread(libegl()) == foreign
+    assert EglBinding.of_this_thread(libegl()) == foreign
 
 
 def test_a_second_thread_is_refused_until_the_first_leaves(context: EglContext) -> None:
@@ -175,11 +175,11 @@ def test_release_twice_and_use_after(context: EglContext) -> None:
 
 
 @pytest.mark.mesa
-def test_release_inside_with_puts_the_rest_back(context: EglContext, foreign: Binding) -> None:
+def test_release_inside_with_puts_the_rest_back(context: EglContext, foreign: EglBinding) -> None:
     with context:
         context.release()
         assert current_context() == 0
-    assert Binding.of_this_thread(libegl()) == foreign
+    assert EglBinding.of_this_thread(libegl()) == foreign
 
 
 def test_leaving_without_entering_is_an_error(context: EglContext) -> None:

@@ -16,7 +16,7 @@ from gles_delegate.gl.buffers import Buffer
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.egl import current_context
 from gles_delegate.gl.functions import Functions
-from gles_delegate.gl.libegl import Binding, EglError, libegl
+from gles_delegate.gl.libegl import EglBinding, EglError, libegl
 from tests.gl.test_binding import PICTURE, App, negated
 from tests.gl.test_delegate import break_function, desktop_app, es_app, stir
 from tests.support.small import allocated, check
@@ -191,13 +191,13 @@ def test_a_context_that_does_not_come_back_leaves_none(
     with libegl().restored():
         if in_an_app:
             glcontext.__enter__()
-        api = Binding.of_this_thread(libegl()).api
+        api = EglBinding.of_this_thread(libegl()).api
         with monkeypatch.context() as patch:
             fail_make_current(patch, 1)
             with pytest.raises(EglError, match="EGL_BAD_CONTEXT"):
                 leave(egl)
         assert current_context() == 0
-        assert Binding.of_this_thread(libegl()).api == api
+        assert EglBinding.of_this_thread(libegl()).api == api
         with monkeypatch.context() as patch:
             fail_make_current(patch, 1)
             with pytest.raises(ZeroDivisionError):

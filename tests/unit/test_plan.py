@@ -19,7 +19,7 @@ from gles_delegate.model.graph import Array
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
 from gles_delegate.planning.plan import Plan, make_plan
-from gles_delegate.planning.ports import Elements, Picture, Pixels, Port
+from gles_delegate.planning.ports import Elements, Pixels, Port, SampledPicture
 from gles_delegate.profiles import LLVMPIPE, UNKNOWN
 from tests.op_table.graphs import GRAPHS
 from tests.support.models import REAL_MODELS
@@ -142,7 +142,7 @@ PORTS: dict[str, tuple[Port, Port, list[str]]] = {
         ["view", "conv_2d", "view"],
     ),
     "pictures": (
-        Picture.of(ImageTransform(), planes=3, monochrome=False),
+        SampledPicture.of(ImageTransform(), planes=3, monochrome=False),
         Pixels("RGBA16F", ImageOutput()),
         ["image_in", "conv_2d", "image_out"],
     ),
@@ -161,7 +161,7 @@ def test_how_tensors_enter_and_leave(into: Port, out: Port, shaders: list[str]) 
     check_floor(plan, FLOOR)
     assert [dispatch.shader for dispatch in plan.dispatches] == shaders
     assert plan.results[y].shape == lowered.shapes[y]
-    assert plan.dispatches[0].textures == (3 if isinstance(into, Picture) else 0)
+    assert plan.dispatches[0].textures == (3 if isinstance(into, SampledPicture) else 0)
 
 
 def test_inputs_do_not_take_exits_nor_outputs_entrances() -> None:
@@ -169,9 +169,9 @@ def test_inputs_do_not_take_exits_nor_outputs_entrances() -> None:
     x = s.feed((1, 6, 5, 3))
     y = s.op("ABS", [x])
     lowered = lower_graph(read_model(s.build([y])), FLOOR)
-    picture, pixels = Picture.of(ImageTransform(), 1, False), Pixels("RGBA8", ImageOutput())
+    picture, pixels = SampledPicture.of(ImageTransform(), 1, False), Pixels("RGBA8", ImageOutput())
     for ports, expected in (({x: pixels}, "an input"), ({y: picture}, "an output")):
-        with pytest.raises(ValueError, match=f"expected the port of {expected}, found Pi"):
+        with pytest.raises(ValueError, match=f"expected the port of {expected}, found"):
             make_plan(lowered, lowered.steps, FLOOR, ports=ports)
 
 
