@@ -36,8 +36,8 @@ class Check:
         return not self.failure and self.error <= self.allowed
 
     def __str__(self) -> str:
-        found = self.failure or f"off by {self.error:.1e}"
-        return f"{'passed' if self.passed else 'FAILED'}: {self.name}, {found}"
+        result = self.failure or f"off by {self.error:.1e}"
+        return f"{'passed' if self.passed else 'FAILED'}: {self.name}, {result}"
 
 
 class CompatibilityList:

@@ -100,8 +100,8 @@ class GpuDelegate(NotPickled, Closing):
 
         Of the model's first subgraph, and of those that its signatures run.
         """
-        parts = self._delegation.all if self._delegation else ()
-        return sum((part.report for part in parts), DelegationReport())
+        subgraphs = self._delegation.all if self._delegation else ()
+        return sum((subgraph.report for subgraph in subgraphs), DelegationReport())
 
     def profile(self) -> ProfileReport:
         """Run the model once more on its present inputs, and measure each dispatch by itself.

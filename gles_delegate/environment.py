@@ -80,8 +80,8 @@ def litert_environment(
     if not isinstance(share, EglContext | None):
         raise TypeError(f"share must be an EglContext, not a {type(share).__name__}")
     require_accelerator()
-    made = _Made(replace(options or GpuDelegateOptions(), own_thread=True), share, progress)
-    with _environment(made) as environment:
+    models = _Models(replace(options or GpuDelegateOptions(), own_thread=True), share, progress)
+    with _environment(models) as environment:
         yield environment
 
 
@@ -98,12 +98,14 @@ def require_accelerator() -> None:
     from importlib import metadata
 
     version = metadata.version("ai-edge-litert")
-    first, newest, found = (tuple(map(int, v.split(".")[:2])) for v in (FIRST, TESTED[1], version))
-    if found < first or find_spec("ai_edge_litert.compiled_model") is None:
+    first, newest, installed = (
+        tuple(map(int, v.split(".")[:2])) for v in (FIRST, TESTED[1], version)
+    )
+    if installed < first or find_spec("ai_edge_litert.compiled_model") is None:
         raise LiteRtError(
             f"ai-edge-litert {version} takes no GPU accelerator: install {FIRST} or a newer one"
         )
-    if found > newest and (reason := tried_apart()):
+    if installed > newest and (reason := tried_apart()):
         raise LiteRtError(
             f"ai-edge-litert {version} takes accelerators in another way than the versions "
             f"{FIRST} to {TESTED[1]} that gles_delegate was tested with ({reason}): install "
@@ -142,33 +144,33 @@ def try_accelerator() -> None:
     from ai_edge_litert.compiled_model import CompiledModel
     from ai_edge_litert.hardware_accelerator import HardwareAccelerator
 
-    given = np.arange(6, dtype=np.float32)
-    with _environment(_Made(GpuDelegateOptions(own_thread=True))) as environment:
+    values = np.arange(6, dtype=np.float32)
+    with _environment(_Models(GpuDelegateOptions(own_thread=True))) as environment:
         model = CompiledModel.from_buffer(
             trial_model(), hardware_accel=HardwareAccelerator.GPU, environment=environment
         )
         inputs, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
-        inputs[0].write(given)
+        inputs[0].write(values)
         model.run_by_index(0, inputs, outputs)
-        if not np.array_equal(outputs[0].read(given.size, np.float32), -given):
+        if not np.array_equal(outputs[0].read(values.size, np.float32), -values):
             raise LiteRtError("a compiled model's result was lost")
 
 
 @contextmanager
-def _environment(made: _Made) -> Iterator[Any]:
+def _environment(models: _Models) -> Iterator[Any]:
     from ai_edge_litert.environment import Environment
 
-    accelerator = Accelerator(lambda address: _Compiled(made, address))
+    accelerator = Accelerator(lambda address: _Compiled(models, address))
     with TemporaryDirectory() as folder:
         accelerator.install(Path(folder))
         environment = Environment.create(runtime_path=folder)
     if not accelerator.was_taken:
         raise LiteRtError("LiteRT does not take the GPU accelerator of its environment's folder")
-    environment.delegates = made.delegates
+    environment.delegates = models.delegates
     try:
         yield environment
     except RuntimeError as error:
-        failure = accelerator.failure or made.failure
+        failure = accelerator.failure or models.failure
         if failure is None or failure is error:
             raise
         if not isinstance(failure, Exception):
@@ -177,7 +179,7 @@ def _environment(made: _Made) -> Iterator[Any]:
         raise LiteRtError(f"LiteRT's GPU accelerator failed: {what}") from failure
 
 
-class _Made:
+class _Models:
     """What the compiled models of an environment share."""
 
     def __init__(
@@ -208,33 +210,35 @@ class _Made:
 class _Compiled:
     """The delegate of a compiled model, which LiteRT closes."""
 
-    def __init__(self, made: _Made, address: int) -> None:
-        self._made = made
-        self._context = EglContext(share=made.share) if made.share else None
-        self._delegate = GpuDelegate(made.options, context=self._context, progress=made.progress)
+    def __init__(self, models: _Models, address: int) -> None:
+        self._models = models
+        self._context = EglContext(share=models.share) if models.share else None
+        self._delegate = GpuDelegate(
+            models.options, context=self._context, progress=models.progress
+        )
         self._native = LateDelegate(address, self._bind)
-        made.delegates.append(self._delegate)
-        made.natives.append(self._native)
+        models.delegates.append(self._delegate)
+        models.natives.append(self._native)
 
     @property
     def pointer(self) -> int:
         return self._native._get_native_delegate_pointer()
 
     def close(self) -> None:
-        self._made.forget(self._delegate, self._native)
+        self._models.forget(self._delegate, self._native)
         closing = [self._delegate.close, *([self._context.release] if self._context else [])]
         in_any_case(closing)
 
     def _bind(self, graph: Graph) -> Mapping[int, Model[Any]]:
         delegation = self._delegate.bind(graph)
         delegation.thread.need_not_be_closed()
-        parts: dict[int, Any] = {part.graph.index: part for part in delegation.all}
+        subgraphs: dict[int, Any] = {each.graph.index: each for each in delegation.all}
         on_cpu = [
-            called_by(part.graph, [n for n in part.graph.nodes if n.index not in part.delegated])
-            for part in delegation.all
+            called_by(each.graph, [n for n in each.graph.nodes if n.index not in each.delegated])
+            for each in delegation.all
         ]
-        unused = set(range(len(graph.subgraphs))).difference(parts, *on_cpu)
-        return parts | {index: _Unused(graph.subgraphs[index]) for index in unused}
+        unused = set(range(len(graph.subgraphs))).difference(subgraphs, *on_cpu)
+        return subgraphs | {index: _Unused(graph.subgraphs[index]) for index in unused}
 
 
 class _Unused(FixedModel):

@@ -166,8 +166,8 @@ class Interpreter(NotPickled, Closing):
         if delegation.report.fully_delegated:
             return StandAlone(delegation)
         if self._litert is None:
-            parts = [part for part in delegation.all if not part.report.fully_delegated]
-            self._litert = LiteRt(parts, self._file, self._litert_options)
+            mixed = [subgraph for subgraph in delegation.all if not subgraph.report.fully_delegated]
+            self._litert = LiteRt(mixed, self._file, self._litert_options)
         host = LiteRtEntry if delegation.graph.index else LiteRtHost
         return host(delegation, self._litert)
 
@@ -179,13 +179,13 @@ class Interpreter(NotPickled, Closing):
             UnsupportedModelError: Some of its nodes run on the CPU, and LiteRT is not installed.
         """
         if index not in self._hosts:
-            parts = self._host.delegation.others
-            if index not in parts:
+            others = self._host.delegation.others
+            if index not in others:
                 raise ValueError(
                     f"expected one of the subgraphs {list(self._graph.entries)}, found {index}: "
                     "signatures run no other"
                 )
-            self._hosts[index] = self._new_host(parts[index])
+            self._hosts[index] = self._new_host(others[index])
         return self._hosts[index]
 
     def __repr__(self) -> str:
@@ -193,7 +193,7 @@ class Interpreter(NotPickled, Closing):
         state = "without a delegate"
         if self._hosts:
             delegation = self._hosts[0].delegation
-            report = sum((part.report for part in delegation.all), DelegationReport())
+            report = sum((subgraph.report for subgraph in delegation.all), DelegationReport())
             state = "closed" if delegation.thread.is_closed else report.summary
         return f"<Interpreter of {name}, {state}>"
 
@@ -223,8 +223,8 @@ class Interpreter(NotPickled, Closing):
                 `allocate_tensors` and `invoke`.
         """
         if not isinstance(inputs, Mapping):
-            found = type(inputs).__name__
-            raise TypeError(f"expected a dict of arrays by the names of the inputs, found {found}")
+            kind = type(inputs).__name__
+            raise TypeError(f"expected a dict of arrays by the names of the inputs, found {kind}")
         graph = self._graph
         named = _by_name(graph, graph.inputs)
         named.update({index: index for index in graph.inputs})
@@ -271,8 +271,8 @@ class Interpreter(NotPickled, Closing):
         self, subgraph: int, arrays: Mapping[int, Any], outputs: Mapping[K, int]
     ) -> dict[K, Array]:
         """Run a subgraph on arrays by tensor index, as one call; return these outputs."""
-        given = {index: np.asarray(value) for index, value in arrays.items()}
-        for index, array in given.items():
+        values = {index: np.asarray(value) for index, value in arrays.items()}
+        for index, array in values.items():
             tensor = self._graph.subgraphs[subgraph].tensors[index]
             if tensor.type.array and array.dtype != tensor.type.array:
                 raise ValueError(
@@ -281,10 +281,10 @@ class Interpreter(NotPickled, Closing):
                 )
         with self._lock:
             host = self._entry(subgraph)
-            for index, array in given.items():
+            for index, array in values.items():
                 host.resize_tensor_input(index, array.shape)
             host.allocate_tensors()
-            for index, array in given.items():
+            for index, array in values.items():
                 host.set_tensor(index, array)
             host.invoke()
             return {key: host.get_tensor(index) for key, index in outputs.items()}

@@ -65,8 +65,8 @@ class DelegationReport:
         for node in self.nodes:
             if not node.delegated:
                 groups.setdefault(re.sub(r"\d+", "#", node.reason), []).append(node)
-        found = sorted(groups.values(), key=len, reverse=True)
-        return tuple((nodes[0].reason, tuple(nodes)) for nodes in found)
+        ranked = sorted(groups.values(), key=len, reverse=True)
+        return tuple((nodes[0].reason, tuple(nodes)) for nodes in ranked)
 
     def __str__(self) -> str:
         return "\n".join([*_table(self._rows), f"{self.summary}, stored as {self.storage}"])
@@ -79,8 +79,8 @@ class DelegationReport:
     def _rows(self) -> list[tuple[str, ...]]:
         rows: list[tuple[str, ...]] = [("subgraph", "node", "op", "version", "runs on", "why")]
         for n in self.nodes:
-            place = "folded" if n.folded else "GPU" if n.delegated else "CPU"
-            rows.append((str(n.subgraph), str(n.index), n.op, str(n.version), place, n.reason))
+            processor = "folded" if n.folded else "GPU" if n.delegated else "CPU"
+            rows.append((str(n.subgraph), str(n.index), n.op, str(n.version), processor, n.reason))
         if not any(n.subgraph for n in self.nodes):
             rows = [row[1:] for row in rows]
         return rows
@@ -89,8 +89,8 @@ class DelegationReport:
     def summary(self) -> str:
         """How many nodes run on the GPU."""
         taken = len(self.nodes) - len(self.not_delegated)
-        place = f"on the GPU in {count(self.segments)}" if self.not_delegated else "on the GPU"
-        return f"{taken} of {len(self.nodes)} nodes run {place}"
+        where = f"on the GPU in {count(self.segments)}" if self.not_delegated else "on the GPU"
+        return f"{taken} of {len(self.nodes)} nodes run {where}"
 
     def to_json(self) -> str:
         """As JSON: an object with the list ``nodes``, ``storage`` and ``segments``."""

@@ -57,20 +57,20 @@ class Handler:
         from starlette.requests import ClientDisconnect
 
         told = request.headers.get("content-length", "")
-        parts, size = [], int(told) if told.isdecimal() else 0
+        chunks, size = [], int(told) if told.isdecimal() else 0
         try:
             if size <= self._most_bytes:
                 size = 0
-                async for part in request.stream():
-                    size += len(part)
+                async for chunk in request.stream():
+                    size += len(chunk)
                     if size > self._most_bytes:
                         break
-                    parts.append(part)
+                    chunks.append(chunk)
         except ClientDisconnect as error:
             raise _Refused(400, "expected a body, found that the connection ended") from error
         if size > self._most_bytes:
             raise _Refused(413, f"expected a body of at most {self._most_bytes} bytes")
-        return b"".join(parts)
+        return b"".join(chunks)
 
     def _row(self, kind: str, body: bytes) -> Batch:
         """The inputs of a request's one row.

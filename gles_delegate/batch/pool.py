@@ -105,14 +105,14 @@ def _count_death(
     first, *_ = worker.paths or [""]
     deaths[first] = deaths.get(first, 0) + 1
     code = worker.process.exitcode or 0
-    how = signal.Signals(-code).name if code < 0 else f"status {code}"
+    cause = signal.Signals(-code).name if code < 0 else f"status {code}"
     where = f"on {first} or one of those behind it" if first else "as it started"
     if deaths[first] == MOST_DEATHS:
         raise DelegateError(
-            f"a worker ended with {how} {where}, twice; if memory is short, give fewer --workers "
+            f"a worker ended with {cause} {where}, twice; if memory is short, give fewer --workers "
             "or a smaller --batch-size"
         )
-    notice(f"a worker ended with {how} {where}; another one takes its place")
+    notice(f"a worker ended with {cause} {where}; another one takes its place")
 
 
 def _serve(

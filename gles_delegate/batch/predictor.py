@@ -120,7 +120,7 @@ class Predictor:
             self._inputs = by_name(interpreter.get_input_details())
             self._outputs = by_name(interpreter.get_output_details())
             self._run = self._run_by_index
-        self._known = self._metadata()
+        self._input_metadata = self._metadata()
         self.top = top
         self._labels = self._class_names(labels) if top else ()
         self._has_states = keeps_states(self._graph)
@@ -131,8 +131,8 @@ class Predictor:
 
     @property
     def _delegation(self) -> Delegation:
-        parts = {part.graph.index: part for part in self._delegate.delegation.all}
-        return parts[self._subgraph]
+        subgraphs = {subgraph.graph.index: subgraph for subgraph in self._delegate.delegation.all}
+        return subgraphs[self._subgraph]
 
     @property
     def _graph(self) -> Graph:
@@ -200,17 +200,17 @@ class Predictor:
 
     def _columns(self, batch: Mapping[str, Any]) -> dict[str, str]:
         """The name of each input's column."""
-        found = {name: name for name in self._inputs if name in batch}
-        if len(self._inputs) == 1 and not found:
+        columns = {name: name for name in self._inputs if name in batch}
+        if len(self._inputs) == 1 and not columns:
             (only,) = self._inputs
             column = next(iter(batch), "") if len(batch) == 1 else "image"
-            found = {only: column} if column in batch else {}
-        if self._inputs.keys() - found.keys():
+            columns = {only: column} if column in batch else {}
+        if self._inputs.keys() - columns.keys():
             raise ValueError(
                 f"expected a column for each of the inputs {sorted(self._inputs)}, found "
                 f"{sorted(batch)}"
             )
-        return found
+        return columns
 
     def _feed(self, name: str, column: Any) -> Array:
         """A column as an array [rows, ...] of the input."""
@@ -239,7 +239,7 @@ class Predictor:
             )
         one = {**details, "shape": (1, *inner)}
         transform = picture_transform(
-            (1, *inner), dtype.name, self._known[name], self._mean, self._std
+            (1, *inner), dtype.name, self._input_metadata[name], self._mean, self._std
         )
         try:
             return np.concatenate([as_tensor(_picture(row), one, transform) for row in rows])
@@ -262,7 +262,7 @@ class Predictor:
                 self._sizes[kind] = rows, True
                 return together
             self._sizes[kind] = size, False
-        return self._in_parts(feeds, rows, size)
+        return self._in_batches(feeds, rows, size)
 
     def _as_one(self, feeds: Mapping[str, Array], rows: int, size: int) -> Batch | None:
         """The outputs of more rows than before, computed together; None if that is not sound."""
@@ -270,9 +270,9 @@ class Predictor:
         if not self._delegation.rows_are_independent(shapes):
             log.info("rows are computed one by one: the graph may combine them")
             return None
-        expected = self._in_parts(feeds, rows, size)
+        expected = self._in_batches(feeds, rows, size)
         try:
-            together = self._part(feeds, rows, rows)
+            together = self._run_padded(feeds, rows, rows)
         except (DelegateError, RuntimeError, ValueError) as error:
             log.info("rows are computed one by one, as the model has one batch size: %s", error)
             return None
@@ -281,15 +281,17 @@ class Predictor:
             return None
         return together
 
-    def _in_parts(self, feeds: Mapping[str, Array], rows: int, size: int) -> Batch:
+    def _in_batches(self, feeds: Mapping[str, Array], rows: int, size: int) -> Batch:
         """The outputs of inputs, computed as `size` rows at a time."""
-        parts = [
-            self._part({n: a[i : i + size] for n, a in feeds.items()}, min(size, rows - i), size)
+        batches = [
+            self._run_padded(
+                {n: a[i : i + size] for n, a in feeds.items()}, min(size, rows - i), size
+            )
             for i in range(0, rows, size)
         ]
-        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
 
-    def _part(self, feeds: Mapping[str, Array], rows: int, size: int) -> Batch:
+    def _run_padded(self, feeds: Mapping[str, Array], rows: int, size: int) -> Batch:
         """The outputs of `rows` rows, computed as `size` rows.
 
         Raises:
@@ -353,19 +355,19 @@ class Predictor:
         shapes = [details["shape"].tolist() for details in self._outputs.values()]
         if len(shapes) != 1 or int(np.prod(shapes[0][:-1])) != 1 or shapes[0][-1] < 2:
             raise ValueError(f"top needs a classifier, with one output [1, classes], not {shapes}")
-        known = self._interpreter.metadata.outputs
-        return labels if labels is not None else known[0].labels
+        metadata = self._interpreter.metadata.outputs
+        return labels if labels is not None else metadata[0].labels
 
     def _metadata(self) -> dict[str, TensorMetadata]:
-        of = {
-            details["index"]: known
-            for details, known in zip(
+        by_index = {
+            details["index"]: metadata
+            for details, metadata in zip(
                 self._interpreter.get_input_details(),
                 self._interpreter.metadata.inputs,
                 strict=False,
             )
         }
-        return {n: of.get(d["index"], TensorMetadata()) for n, d in self._inputs.items()}
+        return {n: by_index.get(d["index"], TensorMetadata()) for n, d in self._inputs.items()}
 
 
 def by_name(details: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -421,9 +421,9 @@ def _line(cells: Sequence[str]) -> bytes:
     return text.getvalue().encode("utf-8")
 
 
-def _of_another(output: Path, found: str, expected: str) -> str:
+def _of_another(output: Path, other: str, expected: str) -> str:
     return (
-        f"{output} has the results of {found}, found now is {expected}: give another --output, or "
+        f"{output} has the results of {other}, found now is {expected}: give another --output, or "
         "the same model and options"
     )
 

@@ -110,38 +110,40 @@ def compare_with(
             if s.subgraph
         ),
     ]
-    parts = [(graph, graph.outputs)] + [
+    entries = [(graph, graph.outputs)] + [
         (graph.subgraphs[s.subgraph], tuple(s.outputs.values()))
         for s in graph.signatures
         if s.subgraph
     ]
-    found: list[Difference] = []
+    differences: list[Difference] = []
     theirs: list[Array] = []
     cpu = litert_cpu(model)
-    for run, (part, outputs) in zip(runs, parts, strict=True):
+    for run, (subgraph, outputs) in zip(runs, entries, strict=True):
         try:
             expected = _on_cpu(run, cpu)
         except LiteRtError:  # XNNPACK refuses sizes that values give
             expected = _on_cpu(run, litert_cpu(model, builtin=True))
         theirs += expected
         allowed = tolerance
-        if any(_has_dynamic_range(part, node) for node in part.nodes):
+        if any(_has_dynamic_range(subgraph, node) for node in subgraph.nodes):
             allowed = max(allowed, DYNAMIC_RANGE)
-        makers = {index: node for node in part.nodes for index in node.outputs}
+        makers = {index: node for node in subgraph.nodes for index in node.outputs}
         for index, one, other in zip(outputs, run(ours), expected, strict=True):
             node = makers.get(index)
             made_by = (node.index, node.op) if node else (-1, "input")
-            found.append(_difference(part.tensors[index], made_by, one, other, allowed, steps))
-    if all(difference.passed for difference in found):
-        return found
+            differences.append(
+                _difference(subgraph.tensors[index], made_by, one, other, allowed, steps)
+            )
+    if all(difference.passed for difference in differences):
+        return differences
     try:
         plain = litert_cpu(model, builtin=True)
         others = [array for run in runs for array in _on_cpu(run, plain)]
     except LiteRtError:  # only XNNPACK has some op
-        return found
+        return differences
     return [
         replace(difference, apart=_largest_error(one, other))
-        for difference, one, other in zip(found, others, theirs, strict=True)
+        for difference, one, other in zip(differences, others, theirs, strict=True)
     ]
 
 
@@ -196,25 +198,25 @@ def compare_nodes(
     details = theirs.get_tensor_details()
     shapes = {d["index"]: tuple(map(int, d["shape"])) for d in details[: len(graph.tensors)]}
     pooling = [node for node in graph.nodes if node.op == "MaxPoolingWithArgmax2D"]
-    places = {index for node in pooling for index in node.outputs[1:]}
+    maxima = {index for node in pooling for index in node.outputs[1:]}
     options = replace(options or GpuDelegateOptions(), max_delegated_partitions=len(graph.nodes))
     with GpuDelegate(options) as delegate:
         delegation = delegate.bind(graph, keep=True)
         nodes = delegation.report.nodes
         taken = [node.index for node in nodes if node.delegated and not node.folded]
         for node in (graph.nodes[index] for index in taken):
-            if places.intersection(node.inputs):
+            if maxima.intersection(node.inputs):
                 continue
             segment = delegation.segment([node.index])
             values = {i: theirs.get_tensor(i) for i in segment.deciding}
-            made = segment.prepare(shapes, values)
+            new_shapes = segment.prepare(shapes, values)
             results = {
-                index: np.zeros(made[index], graph.tensors[index].dtype)
+                index: np.zeros(new_shapes[index], graph.tensors[index].dtype)
                 for index in segment.outputs
             }
             segment.invoke({i: theirs.get_tensor(i) for i in segment.inputs}, results)
             delegation.drop(segment)
-            for index in (index for index in results if index not in places):
+            for index in (index for index in results if index not in maxima):
                 tensor, made_by = graph.tensors[index], (node.index, node.op)
                 result, expected = results[index], theirs.get_tensor(index)
                 most = DYNAMIC_RANGE if _has_dynamic_range(graph, node) else tolerance
@@ -310,7 +312,7 @@ def _litert(
 ) -> Any:
     """LiteRT's interpreter after a run; arguments and errors are those of `litert_cpu`."""
     interpreter = litert_cpu(model, builtin, keep)
-    _on_cpu(lambda made: _run(made, feeds, ()), interpreter)
+    _on_cpu(lambda each: _run(each, feeds, ()), interpreter)
     return interpreter
 
 

@@ -56,12 +56,14 @@ def _cpu(graph: Graph, partition: Partition) -> Iterator[str]:
         if reason.startswith(_FOLLOWS) or reason.endswith(_LATE):
             continue
         if reason.endswith("no GPU implementation"):
-            how = "use other ops, or have the app do it before or after the model"
+            remedy = "use other ops, or have the app do it before or after the model"
         elif "at run time" in reason:
-            how = "export the model with a constant there; sizes that follow from it are known then"
+            remedy = (
+                "export the model with a constant there; sizes that follow from it are known then"
+            )
         else:
-            how = "change that in the model"
-        yield f"the CPU runs {_nodes(graph, (node.index for node in nodes))}: {reason}; {how}"
+            remedy = "change that in the model"
+        yield f"the CPU runs {_nodes(graph, (node.index for node in nodes))}: {reason}; {remedy}"
 
 
 _FOLLOWS = ("max_delegated_partitions", "excluded by", "its result is", "other nodes that use")
@@ -71,7 +73,7 @@ _LATE = "has a size known only at run time"
 def _seam(graph: Graph, segment: Sequence[int], plan: Plan) -> Iterator[str]:
     """On a segment that is faster on the CPU than the copies of its tensors."""
     flops = sum(dispatch.flops for dispatch in plan.dispatches)
-    moved = sum(value.nbytes for part in (plan.inputs, plan.outputs) for value in part.values())
+    moved = sum(value.nbytes for values in (plan.inputs, plan.outputs) for value in values.values())
     if flops / CPU_FLOPS < HAND_OVER + moved / BUS_BYTES:
         yield (
             f"{_nodes(graph, segment)}: the GPU computes {_mega(flops)} MFLOP, for which "
@@ -87,16 +89,16 @@ def _channels(graph: Graph, dispatches: Iterable[Dispatch]) -> Iterator[str]:
     for node in reversed(graph.in_order):
         if node.op in _AT_THE_END and last.intersection(node.outputs):
             last.update(node.inputs)
-    found: dict[tuple[int, int], list[int]] = {}
-    made = [d for d in dispatches if d.flops]
-    total = sum(d.flops for d in made)
-    for d in made:
+    padded_layers: dict[tuple[int, int], list[int]] = {}
+    products = [d for d in dispatches if d.flops]
+    total = sum(d.flops for d in products)
+    for d in products:
         channels, padded = d.output.channels, 4 * d.output.slices
         lost = d.flops * (padded / channels - 1)
         nodes = (graph.nodes[index] for index in (d.node, *d.fused))
         if lost > WORTH * total and channels > 1 and not any(last & {*n.outputs} for n in nodes):
-            found.setdefault((channels, padded), []).append(d.node)
-    for (channels, padded), layers in found.items():
+            padded_layers.setdefault((channels, padded), []).append(d.node)
+    for (channels, padded), layers in padded_layers.items():
         fewer = f", or {padded - 4}" if padded > 4 else ""
         yield (
             f"{_nodes(graph, layers)}: {channels} channels cost as much as {padded}; use {padded}"

@@ -81,14 +81,14 @@ def compare(
     feeds = load_inputs(graph, inputs, mean, std) if inputs else comparison.random_feeds(file, seed)
     limit = tolerance if tolerance is not None else 1e-5 if per_op else 1e-4
     options = GpuDelegateOptions(device_index=device)
-    how = (file, feeds, options, limit, steps)
+    arguments = (file, feeds, options, limit, steps)
     nodes: list[comparison.Difference] = []
     with naming_new_shapes(graph, feeds), progress_bar(quiet=as_json) as bar:
         if per_op:
-            each = comparison.compare_nodes(*how)
+            each = comparison.compare_nodes(*arguments)
             differences = list(bar.track(each, description=model.name))
         else:
-            differences = comparison.compare_outputs(*how, compilation(bar))
+            differences = comparison.compare_outputs(*arguments, compilation(bar))
         rounded = not per_op and comparison.is_quantized(graph)
         if rounded and not all(difference.passed for difference in differences):
             limit = tolerance if tolerance is not None else 1e-5
@@ -97,7 +97,7 @@ def compare(
     failed = [d for d in nodes or differences if not d.passed]
     if as_json:
         rows = {"tensors": differences, "nodes": nodes} if nodes else {"tensors": differences}
-        print_json({**{key: _rows(found) for key, found in rows.items()}, "passed": not failed})
+        print_json({**{key: _rows(listed) for key, listed in rows.items()}, "passed": not failed})
     else:
         print_table([{key: row[key] for key in _COLUMNS} for row in _rows(differences)])
         if nodes:

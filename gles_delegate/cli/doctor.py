@@ -63,46 +63,46 @@ _NOISE = 1.05
 @json_option
 def doctor(device: int | None, bench: bool, seconds: float, as_json: bool) -> None:
     """Show usable devices, run a self-test, suggest fixes."""
-    found: dict[str, Any] = {"version": __version__, "egl": None, "devices": [], "device": None}
-    found |= {"limits": None, "profile": None, "checks": [], "bench": None}
+    state: dict[str, Any] = {"version": __version__, "egl": None, "devices": [], "device": None}
+    state |= {"limits": None, "profile": None, "checks": [], "bench": None}
     advice: list[str] = []
     try:
-        found["egl"] = libegl().name
-        found["devices"] = [dataclasses.asdict(d) for d in list_devices()]
+        state["egl"] = libegl().name
+        state["devices"] = [dataclasses.asdict(d) for d in list_devices()]
         tested = CompatibilityList(device)
-        found["healthy"], found["reason"] = not tested.reason, tested.reason
-        found["checks"] = [{**dataclasses.asdict(c), "passed": c.passed} for c in tested.checks]
+        state["healthy"], state["reason"] = not tested.reason, tested.reason
+        state["checks"] = [{**dataclasses.asdict(c), "passed": c.passed} for c in tested.checks]
         if tested.limits is not None:
             names = ("vendor", "renderer", "version")
-            found["device"] = {name: getattr(tested, name) for name in names}
-            found["limits"] = dataclasses.asdict(tested.limits)
-            found["profile"] = name_profile(tested.limits.profile)
+            state["device"] = {name: getattr(tested, name) for name in names}
+            state["limits"] = dataclasses.asdict(tested.limits)
+            state["profile"] = name_profile(tested.limits.profile)
             if "OpenGL ES" not in tested.version:
                 advice.append(
                     f"There is no OpenGL ES 3.1 here; {tested.version!r} serves in its place."
                 )
     except ContextError as error:
-        found["healthy"], found["reason"] = False, str(error)
-    if advice or not found["healthy"]:
+        state["healthy"], state["reason"] = False, str(error)
+    if advice or not state["healthy"]:
         guilty = sorted(_OVERRIDES.intersection(os.environ))
         advice += [f"{name}={os.environ[name]} is set: try without it." for name in guilty]
     speed = None
-    if bench and found["limits"]:
+    if bench and state["limits"]:
         try:
             speed = _measured(device, seconds)
-            found["bench"] = dataclasses.asdict(speed)
+            state["bench"] = dataclasses.asdict(speed)
         except DelegateError as error:
             advice.append(f"--bench ended early: {error}.")
-    found["litert"], litert_advice = _litert()
-    found["compiled_model"], model_advice = _compiled_model() if found["litert"] else (None, [])
-    found["advice"] = [*advice, *litert_advice, *model_advice]
+    state["litert"], litert_advice = _litert()
+    state["compiled_model"], model_advice = _compiled_model() if state["litert"] else (None, [])
+    state["advice"] = [*advice, *litert_advice, *model_advice]
     if as_json:
-        print_json(found)
+        print_json(state)
     else:
-        _print_doctor(found)
+        _print_doctor(state)
         if speed:
-            _print_speed(speed, found)
-    sys.exit(not found["healthy"])
+            _print_speed(speed, state)
+    sys.exit(not state["healthy"])
 
 
 def _measured(device: int | None, seconds: float) -> DeviceSpeed:
@@ -154,46 +154,46 @@ def _compiled_model() -> tuple[bool, list[str]]:
     return not reason, [f"CompiledModel does not run on this GPU: {reason}."] if reason else []
 
 
-def _print_doctor(found: dict[str, Any]) -> None:
+def _print_doctor(state: dict[str, Any]) -> None:
     table = Table("", "", show_header=False, box=None, pad_edge=False)
-    table.add_row("gles_delegate", found["version"])
-    table.add_row("EGL", found["egl"] or "not found")
-    for device in found["devices"]:
+    table.add_row("gles_delegate", state["version"])
+    table.add_row("EGL", state["egl"] or "not found")
+    for device in state["devices"]:
         kind = "software" if device["software"] else "hardware"
         text = f"{device['renderer']}, {device['version']} ({kind}, EGL {device['platform']})"
         table.add_row(f"device {device['index']}", text)
-    if found["limits"]:
-        table.add_row("in use", found["device"]["renderer"])
-        for name, value in found["limits"].items():
+    if state["limits"]:
+        table.add_row("in use", state["device"]["renderer"])
+        for name, value in state["limits"].items():
             if name != "profile":
                 table.add_row(f"  {name}", _text(value))
-        table.add_row("profile", found["profile"] or "without a name")
-        profile = found["limits"]["profile"]
+        table.add_row("profile", state["profile"] or "without a name")
+        profile = state["limits"]["profile"]
         listed = {} if profile["searches"] else profile
         for name, value in listed.items():
             if name != "searches":
                 table.add_row(f"  {name}", _text(value) if name == "lanes" else _options(value))
-    for check in found["checks"]:
+    for check in state["checks"]:
         verdict = "passed" if check["passed"] else "FAILED"
         detail = check["failure"] or f"off by {check['error']:.0e}, allowed {check['allowed']:.0e}"
         table.add_row(f"{check['name']}", f"{verdict}, {detail}")
-    table.add_row("LiteRT", found["litert"] or "not installed")
-    if found["litert"]:
-        table.add_row("  CompiledModel", "works" if found["compiled_model"] else "does not work")
+    table.add_row("LiteRT", state["litert"] or "not installed")
+    if state["litert"]:
+        table.add_row("  CompiledModel", "works" if state["compiled_model"] else "does not work")
     make_console().print(table)
-    for sentence in found["advice"]:
+    for sentence in state["advice"]:
         print(sentence)
-    print("The delegate works here." if found["healthy"] else f"Not usable: {found['reason']}")
+    print("The delegate works here." if state["healthy"] else f"Not usable: {state['reason']}")
 
 
-def _print_speed(speed: DeviceSpeed, found: dict[str, Any]) -> None:
+def _print_speed(speed: DeviceSpeed, state: dict[str, Any]) -> None:
     clock = "the GPU's timer" if speed.by_gpu_timer else "the CPU's clock, with waiting"
-    print(f"\nMeasured on {found['device']['renderer']} by {clock}:")
+    print(f"\nMeasured on {state['device']['renderer']} by {clock}:")
     rows = {
         "copy": f"{speed.copy / 1e9:.1f} GB/s, read and written",
         "dispatch": f"{speed.dispatch * 1e6:.1f} us, of which the CPU takes "
         f"{speed.dispatch_cpu * 1e6:.1f} us",
-        **{f"1x1 by {how}": f"{gflops:.1f} GFLOP/s" for how, gflops in speed.reads.items()},
+        **{f"1x1 by {form}": f"{gflops:.1f} GFLOP/s" for form, gflops in speed.reads.items()},
         **{
             f"float16, {kernel}": f"{ratio:.2f} times as long as float32"
             for kernel, ratio in speed.half.items()
@@ -234,7 +234,7 @@ def _print_speed(speed: DeviceSpeed, found: dict[str, Any]) -> None:
             print(f"The profile in use, {speed.profile}, is as good as the best.")
         else:
             print(f"The profile in use is {speed.profile}; {best} would be best.")
-    elif found["limits"]["profile"]["searches"]:
+    elif state["limits"]["profile"]["searches"]:
         print("Profiles are for GPUs: llvmpipe has tiles of its own.")
     print(
         "If this device is slower than it should be, or its profile is UNKNOWN, send the output "

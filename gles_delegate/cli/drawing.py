@@ -27,7 +27,7 @@ class _Item:
 
     layer: int
     lines: tuple[str, ...] = ()
-    place: str = ""
+    kind: str = ""
     about: str = ""
     x: float = 0.0
     above: list[_Item] = field(default_factory=list)
@@ -58,7 +58,7 @@ def draw_graphs(graphs: Mapping[str, tuple[Graph, DelegationReport]]) -> str:
     for title, (graph, report) in graphs.items():
         layers = _layers(graph, report)
         _order(layers)
-        _place(layers)
+        _position_boxes(layers)
         items = [item for layer in layers for item in layer]
         west = min((item.x - item.half for item in items), default=0.0)
         east = max((item.x + item.half for item in items), default=0.0)
@@ -88,7 +88,7 @@ def draw_graphs(graphs: Mapping[str, tuple[Graph, DelegationReport]]) -> str:
 
 def _layers(graph: Graph, report: DelegationReport) -> list[list[_Item]]:
     """The boxes by layer, each below all that it reads, and the edges with their bends."""
-    known = {node.index: node for node in report.nodes}
+    reports = {node.index: node for node in report.nodes}
     sources: dict[int, _Item] = {}  # by tensor
     for index in graph.inputs:
         sources[index] = _boundary(graph.tensors[index], "input")
@@ -102,10 +102,10 @@ def _layers(graph: Graph, report: DelegationReport) -> list[list[_Item]]:
         boxes.append(box)
 
     for node in graph.in_order:
-        if known[node.index].folded:
+        if reports[node.index].folded:
             continue
         tensors = [graph.tensors[index] for index in node.outputs if index >= 0]
-        box = _node(known[node.index], tensors)
+        box = _node(reports[node.index], tensors)
         lead(node.inputs, box)
         sources.update((tensor.index, box) for tensor in tensors)
     for index in graph.outputs:
@@ -128,16 +128,16 @@ def _layers(graph: Graph, report: DelegationReport) -> list[list[_Item]]:
     return layers
 
 
-def _boundary(tensor: Tensor, place: str) -> _Item:
-    return _Item(0, (f"{place} {tensor.index}", _shape(tensor)), place, _described(tensor))
+def _boundary(tensor: Tensor, kind: str) -> _Item:
+    return _Item(0, (f"{kind} {tensor.index}", _shape(tensor)), kind, _described(tensor))
 
 
 def _node(node: NodeReport, outputs: Sequence[Tensor]) -> _Item:
-    place = "GPU" if node.delegated else "CPU"
-    head = f"{node.index} {node.op}, version {node.version}, on the {place}"
+    processor = "GPU" if node.delegated else "CPU"
+    head = f"{node.index} {node.op}, version {node.version}, on the {processor}"
     about = ": ".join(filter(None, (head, node.reason)))
     lines = (f"{node.index} {node.op}", ", ".join(map(_shape, outputs)))
-    return _Item(0, lines, place, "\n".join((about, *map(_described, outputs))))
+    return _Item(0, lines, processor, "\n".join((about, *map(_described, outputs))))
 
 
 def _shape(tensor: Tensor) -> str:
@@ -160,21 +160,21 @@ def _order(layers: Sequence[list[_Item]]) -> None:
     (1981); the layers and bends above are its first steps.
     """
     for layer in layers:
-        for place, item in enumerate(layer):
-            item.x = place
+        for position, item in enumerate(layer):
+            item.x = position
     for sweep in range(SWEEPS):
         down = sweep % 2 == 0
         for layer in layers if down else reversed(layers):
             layer.sort(key=lambda item: _mean(item.above if down else item.below, item.x))
-            for place, item in enumerate(layer):
-                item.x = place
+            for position, item in enumerate(layer):
+                item.x = position
 
 
 def _mean(items: Sequence[_Item], otherwise: float) -> float:
     return sum(item.x for item in items) / len(items) if items else otherwise
 
 
-def _place(layers: Sequence[Sequence[_Item]]) -> None:
+def _position_boxes(layers: Sequence[Sequence[_Item]]) -> None:
     """Place boxes near their neighbours, in the order of their layer and without overlap."""
     for layer in layers:
         _spread(layer, [0.0] * len(layer))
@@ -204,14 +204,14 @@ def _spread(layer: Sequence[_Item], wanted: Sequence[float]) -> None:
         offsets.append(offset + item.half)
         offset += 2 * item.half
     blocks: list[tuple[float, int]] = []  # sum and number
-    for place, shift in zip(wanted, offsets, strict=True):
-        blocks.append((place - shift, 1))
+    for position, shift in zip(wanted, offsets, strict=True):
+        blocks.append((position - shift, 1))
         while len(blocks) > 1 and _ratio(blocks[-2]) > _ratio(blocks[-1]):
             last = blocks.pop()
             blocks[-1] = (blocks[-1][0] + last[0], blocks[-1][1] + last[1])
-    places = [_ratio(block) for block in blocks for _ in range(block[1])]
-    for item, place, shift in zip(layer, places, offsets, strict=True):
-        item.x = place + shift
+    positions = [_ratio(block) for block in blocks for _ in range(block[1])]
+    for item, position, shift in zip(layer, positions, offsets, strict=True):
+        item.x = position + shift
 
 
 def _ratio(block: tuple[float, int]) -> float:
@@ -236,14 +236,14 @@ def _draw_box(group: Svg.Element, item: _Item) -> None:
     Svg.SubElement(box, "title").text = _clean(item.about)
     size = {"width": f"{WIDTH:g}", "height": f"{HEIGHT:g}", "rx": "5"}
     corner = {"x": f"{item.x - WIDTH / 2:.1f}", "y": f"{y - HEIGHT / 2:g}"}
-    Svg.SubElement(box, "rect", {**corner, **size, "fill": COLOURS[item.place], "stroke": "#555"})
+    Svg.SubElement(box, "rect", {**corner, **size, "fill": COLOURS[item.kind], "stroke": "#555"})
     for line, text in enumerate(item.lines):
         short = text if len(text) <= 30 else f"{text[:28]}…"
         _text(box, item.x, y - 3 + 13 * line, short)
 
 
-def _text(group: Svg.Element, x: float, y: float, text: str, **how: str) -> None:
-    element = Svg.SubElement(group, "text", {"x": f"{x:.1f}", "y": f"{y:g}"}, **how)
+def _text(group: Svg.Element, x: float, y: float, text: str, **attributes: str) -> None:
+    element = Svg.SubElement(group, "text", {"x": f"{x:.1f}", "y": f"{y:g}"}, **attributes)
     element.text = _clean(text)
 
 

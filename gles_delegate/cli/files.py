@@ -94,12 +94,12 @@ def load_input(
                 f"{list(array.shape)} in {path}"
             )
         return array.astype(tensor.dtype)  # of this machine's byte order
-    known = read_metadata(graph).inputs[graph.inputs.index(index)]
+    metadata = read_metadata(graph).inputs[graph.inputs.index(index)]
     if picture_mode(tensor.shape) is None:
         raise ValueError(
             f"a picture suits an input {PICTURES}; give {path} as .npy for {describe(tensor)}"
         )
-    transform = picture_transform(tensor.shape, tensor.dtype, known, mean, std)
+    transform = picture_transform(tensor.shape, tensor.dtype, metadata, mean, std)
     pair = scale_and_zero_point(tensor)
     details = {"shape": tensor.shape, "dtype": tensor.dtype, "quantization": pair}
     try:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -25,9 +25,9 @@ from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Graph
 from gles_delegate.model.metadata import read_metadata
 from gles_delegate.model.reader import read_models
-from gles_delegate.planning.lowering import Lowerings
-from gles_delegate.planning.partition import choose_partitions
-from gles_delegate.planning.plan import make_plan
+from gles_delegate.planning.lowering import Lowered, Lowerings
+from gles_delegate.planning.partition import Partition, choose_partitions
+from gles_delegate.planning.plan import Plan, make_plan
 from gles_delegate.report import DelegationReport
 
 
@@ -76,19 +76,32 @@ def inspect(
     if drawing is not None:
         if drawing.suffix != ".svg":
             raise wrong_usage(f"--graph writes SVG: expected FILE.svg, found {drawing}")
-        drawn = [found.drawn(name or model.name) for name, found in models.items()]
+        drawn = [inspected.drawn(name or model.name) for name, inspected in models.items()]
         drawing.write_text(draw_graphs(dict(chain.from_iterable(drawn))), "utf-8")
     if as_json:
         data = {
-            name: {**found.data(advice), "planned_for": planned_for}
-            for name, found in models.items()
+            name: {**inspected.data(advice), "planned_for": planned_for}
+            for name, inspected in models.items()
         }
         print_json(data.get("") or {"models": data})
         return
-    for name, found in models.items():
+    for name, inspected in models.items():
         if name:
             print(f"\n{name}\n{'-' * len(name)}")
-        found.show(planned_for, dispatches, advice)
+        inspected.print_text(planned_for, dispatches, advice)
+
+
+class _Entry(NamedTuple):
+    """A subgraph that apps run."""
+
+    graph: Graph
+    lowered: Lowered
+    partition: Partition
+    plans: list[Plan]
+
+    @property
+    def report(self) -> DelegationReport:
+        return self.partition.report(self.graph)
 
 
 class _Inspected:
@@ -97,31 +110,27 @@ class _Inspected:
     def __init__(self, graph: Graph, limits: Limits, most: int) -> None:
         self._graph = graph
         self._metadata = read_metadata(graph)
-        self._graphs = [graph.subgraphs[index] for index in graph.entries]
-        self._lowered = [Lowerings(part, limits).default for part in self._graphs]
-        self._partitions = choose_partitions(self._lowered, most)
-        both = zip(self._lowered, self._partitions, strict=True)
-        self._plans = [
-            [make_plan(lowered, segment, limits) for segment in partition.segments]
-            for lowered, partition in both
+        graphs = [graph.subgraphs[index] for index in graph.entries]
+        lowered = [Lowerings(graph, limits).default for graph in graphs]
+        partitions = choose_partitions(lowered, most)
+        self._entries = [
+            _Entry(own, low, cut, [make_plan(low, segment, limits) for segment in cut.segments])
+            for own, low, cut in zip(graphs, lowered, partitions, strict=True)
         ]
 
     @property
     def report(self) -> DelegationReport:
-        parts = zip(self._graphs, self._partitions, strict=True)
-        return sum((part.report(graph) for graph, part in parts), DelegationReport())
+        return sum((entry.report for entry in self._entries), DelegationReport())
 
     def drawn(self, name: str) -> list[tuple[str, tuple[Graph, DelegationReport]]]:
         """What `draw_graphs` draws: each entry with a title."""
-        parts = zip(self._graphs, self._partitions, strict=True)
         return [
-            (f"{name}, subgraph {g.index}" if g.index else name, (g, part.report(g)))
-            for g, part in parts
+            (f"{name}, subgraph {e.graph.index}" if e.graph.index else name, (e.graph, e.report))
+            for e in self._entries
         ]
 
     def advice(self) -> list[str]:
-        parts = zip(self._graphs, self._lowered, self._partitions, self._plans, strict=True)
-        return [text for part in parts for text in advise(*part)]
+        return [text for entry in self._entries for text in advise(*entry)]
 
     def data(self, advice: bool) -> dict[str, Any]:
         """As JSON."""
@@ -137,11 +146,11 @@ class _Inspected:
                 for reason, nodes in report.causes
             ],
             **({"advice": self.advice()} if advice else {}),
-            "gives_sizes": list(self._lowered[0].values),
+            "gives_sizes": list(self._entries[0].lowered.values),
             "segments": self._segments(),
         }
 
-    def show(self, planned_for: str, dispatches: bool, advice: bool) -> None:
+    def print_text(self, planned_for: str, dispatches: bool, advice: bool) -> None:
         """As text."""
         about = self._metadata
         for text in (about.name, about.description, about.version, about.author, about.license):
@@ -151,9 +160,9 @@ class _Inspected:
             ("inputs", self._graph.inputs, about.inputs),
             ("outputs", self._graph.outputs, about.outputs),
         )
-        for what, indices, known in both:
+        for what, indices, tensors in both:
             print(f"{what}:")
-            for index, tensor in zip(indices, known, strict=True):
+            for index, tensor in zip(indices, tensors, strict=True):
                 print("  " + " - ".join(filter(None, (self._described(index), str(tensor)))))
         if self._graph.signatures:
             print("signatures:")
@@ -162,36 +171,35 @@ class _Inspected:
             print(f"  {s.key}: {', '.join(s.inputs)} -> {', '.join(s.outputs)}{where}")
         report = self.report
         print(f"{report}, planned for {planned_for}")
-        for index in self._lowered[0].values:
+        for index in self._entries[0].lowered.values:
             print(f"input {self._described(index)}: its value gives sizes of tensors, so each new")
             print("  value is planned and compiled for; here with an example")
         for reason, nodes in report.causes:
             print(f"on the CPU: {count_ops(node.op for node in nodes)}: {reason}")
-        for number, part in enumerate(self._segments()):
+        for number, segment in enumerate(self._segments()):
             print(
-                f"segment {number}: {len(part['nodes'])} nodes in {len(part['dispatches'])} "
-                f"dispatches, {megabytes(part['activation_bytes'])} of activations, of which "
-                f"{megabytes(part['peak_bytes'])} live at once, "
-                f"{megabytes(part['constant_bytes'])} of weights"
+                f"segment {number}: {len(segment['nodes'])} nodes in {len(segment['dispatches'])} "
+                f"dispatches, {megabytes(segment['activation_bytes'])} of activations, of which "
+                f"{megabytes(segment['peak_bytes'])} live at once, "
+                f"{megabytes(segment['constant_bytes'])} of weights"
             )
             if dispatches:
-                print(*(f"  {line}" for line in part["dispatches"]), sep="\n")
+                print(*(f"  {line}" for line in segment["dispatches"]), sep="\n")
         if advice:
             print(*(f"advice: {text}" for text in self.advice() or ["nothing to change"]), sep="\n")
 
     def _segments(self) -> list[dict[str, Any]]:
-        parts = zip(self._graphs, self._partitions, self._plans, strict=True)
         return [
             {
-                "subgraph": graph.index,
+                "subgraph": entry.graph.index,
                 "nodes": list(segment),
                 "dispatches": [str(dispatch) for dispatch in plan.dispatches],
                 "activation_bytes": sum(plan.buffers),
                 "peak_bytes": plan.peak_bytes,
                 "constant_bytes": sum(constant.nbytes for constant in plan.constants),
             }
-            for graph, partition, plans in parts
-            for segment, plan in zip(partition.segments, plans, strict=True)
+            for entry in self._entries
+            for segment, plan in zip(entry.partition.segments, entry.plans, strict=True)
         ]
 
     def _tensors(self, indices: Sequence[int]) -> list[dict[str, Any]]:

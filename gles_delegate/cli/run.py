@@ -107,11 +107,11 @@ def run(
         interpreter.invoke()
         arrays = {index: interpreter.get_tensor(index) for index in graph.outputs}
     for index, array in arrays.items():
-        tensor, known = graph.tensors[index], names[index]
+        tensor, classes = graph.tensors[index], names[index]
         if index in targets:
-            save_output(targets[index], array, tensor, known)
+            save_output(targets[index], array, tensor, classes)
         is_drawn = index in targets and targets[index].suffix != ".npy"
-        best = _best(array, tensor, known, top)
+        best = _best(array, tensor, classes, top)
         results.append(
             {
                 "index": index,
@@ -125,7 +125,7 @@ def run(
                 "score": best[0]["score"] if best else None,
                 "file": str(targets[index]) if index in targets else None,
                 **({"top": best} if top else {}),
-                "classes": _shares(array, tensor, known) if is_drawn or known else [],
+                "classes": _shares(array, tensor, classes) if is_drawn or classes else [],
             }
         )
     if top and not any(result["top"] for result in results):
@@ -138,20 +138,20 @@ def run(
         return
     print_table([_in_words(row) for row in results])
     for row in results:
-        found = row.get("top") or [
+        ranking = row.get("top") or [
             {**each, "share": f"{each['share']:.1%}"} for each in row["classes"]
         ]
-        if found:
+        if ranking:
             print(f"\n{row['name']}")
-            print_table(found)
+            print_table(ranking)
 
 
 def _class_names(graph: Graph, path: Path | None) -> dict[int, Sequence[str]]:
     """The labels of each output: those of a file, or else of the model's metadata."""
-    known = zip(graph.outputs, read_metadata(graph).outputs, strict=True)
-    found: dict[int, Sequence[str]] = {index: about.labels for index, about in known}
+    metadata = zip(graph.outputs, read_metadata(graph).outputs, strict=True)
+    labels_of: dict[int, Sequence[str]] = {index: about.labels for index, about in metadata}
     if path is None:
-        return found
+        return labels_of
     labels = read_labels(path)
     outputs = [graph.tensors[index] for index in graph.outputs]
     scored = [t for t in outputs if t.shape[-1:] == (len(labels),)]
@@ -161,7 +161,7 @@ def _class_names(graph: Graph, path: Path | None) -> dict[int, Sequence[str]]:
             f"expected as many labels as an output has classes, found {len(labels)} in {path}; "
             "the outputs are " + "; ".join(map(describe, outputs))
         )
-    return found | {tensor.index: labels for tensor in scored or numbered}
+    return labels_of | {tensor.index: labels for tensor in scored or numbered}
 
 
 def _best(
@@ -198,12 +198,12 @@ def _shares(array: Array, tensor: Tensor, labels: Sequence[str]) -> list[dict[st
     counts = np.bincount(classes.reshape(-1))
     return [
         {
-            "class": int(found),
-            "label": class_name(labels, found),
-            "share": float(counts[found] / classes.size),
+            "class": int(index),
+            "label": class_name(labels, index),
+            "share": float(counts[index] / classes.size),
         }
-        for found in likeliest(counts, None)
-        if counts[found]
+        for index in likeliest(counts, None)
+        if counts[index]
     ]
 
 

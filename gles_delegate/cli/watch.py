@@ -78,7 +78,7 @@ def watch(
 
     Keys in the window: Q quits, G changes between GPU and CPU, T shows the timings.
     """
-    if sum(given is not None for given in (camera, video, picture)) != 1:
+    if sum(source_option is not None for source_option in (camera, video, picture)) != 1:
         raise wrong_usage("expected one of --camera, --video and --picture")
     names = None if labels is None else read_labels(labels)
     try:

@@ -188,8 +188,8 @@ class GpuContext:
         version = gl.string(gl_names.VERSION)
         self.renderer = gl.string(gl_names.RENDERER)
         self.identity = (gl.string(gl_names.VENDOR), self.renderer, version)
-        found = re.search(r"(\d+)\.(\d+)", version)
-        number = (int(found[1]), int(found[2])) if found else (0, 0)
+        match = re.search(r"(\d+)\.(\d+)", version)
+        number = (int(match[1]), int(match[2])) if match else (0, 0)
         self.is_es = "OpenGL ES" in version
         if number < ((3, 1) if self.is_es else (4, 3)):
             raise ContextError(
@@ -268,8 +268,8 @@ def _adopt(context: moderngl.Context | Literal["current"]) -> int:
 
 def _mesa_version(version: str) -> tuple[int, int]:
     """Version of Mesa from GL's version string; (0, 0) for another driver."""
-    found = re.search(r"Mesa (\d+)\.(\d+)", version)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
+    match = re.search(r"Mesa (\d+)\.(\d+)", version)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 @contextmanager

@@ -256,8 +256,8 @@ class Functions:
         if strategy.value != LOSE_CONTEXT_ON_RESET:
             return
         # The function without a suffix, which drivers may have and refuse, is of OpenGL ES 3.2.
-        known = self.extensions()
-        suffixes = [s for s in ("KHR", "EXT") if is_es and f"GL_{s}_robustness" in known]
+        extensions = self.extensions()
+        suffixes = [s for s in ("KHR", "EXT") if is_es and f"GL_{s}_robustness" in extensions]
         for suffix in (*suffixes, ""):
             with suppress(DelegateError):
                 status = self.unchecked(f"glGetGraphicsResetStatus{suffix}")

@@ -61,13 +61,13 @@ class Watch(ABC):
             ValueError: The object was released, or has another size or format.
             ContextLostError: Every object is gone with the context.
         """
-        found = self.change()
-        if found:
+        difference = self.change()
+        if difference:
             self._gl.check(self._to)
             self._gl.check_reset(self._to)
             raise ValueError(
-                f"{self._to} is bound to {self.bound}, found {found}: bind it again, or unbind it "
-                "before it is released or resized"
+                f"{self._to} is bound to {self.bound}, found {difference}: bind it again, or "
+                "unbind it before it is released or resized"
             )
 
     def change(self) -> str:
@@ -93,7 +93,7 @@ class BufferWatch(Watch):
 
     def __init__(self, gpu: GpuContext, thing: Any, name: int, size: int, to: str) -> None:
         super().__init__(gpu.gl, thing, name, f"{size} bytes of the buffer {name}", to)
-        self._size, self._found = size, ctypes.c_int64()
+        self._size, self._value = size, ctypes.c_int64()
         self._is_buffer = gpu.gl.unchecked("glIsBuffer")
         self._bind = gpu.gl.unchecked("glBindBuffer")
         self._get = gpu.gl.unchecked("glGetBufferParameteri64v")
@@ -102,8 +102,8 @@ class BufferWatch(Watch):
         if not self._is_buffer(self._name):
             return "that it was released"
         self._bind(gl_names.ARRAY_BUFFER, self._name)  # which the guard puts back
-        self._get(gl_names.ARRAY_BUFFER, gl_names.BUFFER_SIZE, self._found)
-        return f"{self._found.value} bytes" if self._found.value < self._size else ""
+        self._get(gl_names.ARRAY_BUFFER, gl_names.BUFFER_SIZE, self._value)
+        return f"{self._value.value} bytes" if self._value.value < self._size else ""
 
 
 class TextureWatch(Watch):
@@ -116,7 +116,7 @@ class TextureWatch(Watch):
         self._bind = gpu.gl.unchecked("glBindTexture")
         self._get = gpu.gl.unchecked("glGetTexLevelParameteriv")
         self._expected = (level.width, level.height, level.format)
-        self._found = tuple((parameter, ctypes.c_int()) for parameter in _LEVEL)
+        self._values = tuple((parameter, ctypes.c_int()) for parameter in _LEVEL)
 
     def _change(self) -> str:
         if not self._is_texture(self._name):
@@ -125,13 +125,13 @@ class TextureWatch(Watch):
         # If it is of another kind now, the default texture stays bound, which is empty.
         self._bind(gl_names.TEXTURE_2D, 0)
         self._bind(gl_names.TEXTURE_2D, self._name)
-        for parameter, value in self._found:
+        for parameter, value in self._values:
             self._get(gl_names.TEXTURE_2D, 0, parameter, value)
-        found = tuple(value.value for _, value in self._found)
-        if found == self._expected:
+        level = tuple(value.value for _, value in self._values)
+        if level == self._expected:
             return ""
         _is_of_another_kind(self._gl)
-        width, height, internal = found
+        width, height, internal = level
         return str(replace(self._level, width=width, height=height, format=internal))
 
 

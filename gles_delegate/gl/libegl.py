@@ -93,8 +93,8 @@ class EglError(GLError):
     """An EGL function returned its failure value; ``code`` is what eglGetError said."""
 
     def __init__(self, function: str, code: int) -> None:
-        known = 0 <= code - SUCCESS < len(_ERROR_NAMES)
-        constant = _ERROR_NAMES[code - SUCCESS] if known else hex(code)
+        is_named = 0 <= code - SUCCESS < len(_ERROR_NAMES)
+        constant = _ERROR_NAMES[code - SUCCESS] if is_named else hex(code)
         hint = _HINTS.get((function, code))
         super().__init__(f"{function}: {constant}" + (f" ({hint})" if hint else ""))
         self.code = code

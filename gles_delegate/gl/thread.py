@@ -64,7 +64,7 @@ class GlThread(NotPickled):
             self._stop()
             raise
         self._held = _Held(self.gpu, self._worker)
-        self._unclosed = finalize(self, self._held.leave)
+        self._unclosed = finalize(self, self._held.abandon)
         self._unclosed.atexit = False  # the end of the process frees everything
 
     @property
@@ -233,10 +233,10 @@ class _Held:
     thread: int = field(default_factory=threading.get_ident)
     warns: bool = True
 
-    def leave(self) -> None:
+    def abandon(self) -> None:
         """Have it released on its thread. The collector may call this on any, in any call."""
         if self.worker is not None:
-            self.worker.leave(self.release)
+            self.worker.end_with(self.release)
         else:
             _left.append(self)
         if self.warns:
@@ -312,7 +312,7 @@ class _Worker:
             self._jobs.put((future, function))
         return future
 
-    def leave(self, function: Callable[[], None]) -> None:
+    def end_with(self, function: Callable[[], None]) -> None:
         """Call a function there and end the thread, without waiting; nobody may call it then."""
         self._jobs.put((Future(), function))  # may come from the collector: takes no lock
         self._jobs.put(None)

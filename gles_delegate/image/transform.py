@@ -154,9 +154,10 @@ class ImageTransform:
         indices = [details["index"] for details in inputs]
         if index not in indices:
             raise ValueError(f"expected an input, one of {indices}, found {index}")
-        place = indices.index(index)
-        shape, dtype = tuple(inputs[place]["shape"].tolist()), np.dtype(inputs[place]["dtype"])
-        return picture_transform(shape, dtype.name, interpreter.metadata.inputs[place])
+        position = indices.index(index)
+        details, metadata = inputs[position], interpreter.metadata.inputs[position]
+        shape, dtype = tuple(details["shape"].tolist()), np.dtype(details["dtype"])
+        return picture_transform(shape, dtype.name, metadata)
 
     @property
     def has_region(self) -> bool:
@@ -269,8 +270,8 @@ class ImageTransform:
         inside = np.all((at >= -reach) & (at <= [[columns + reach], [rows + reach]]), 0)
         at = np.where(inside, at, 0)
         colours = self._channels([_bilinear(p, at, (rows, columns)) for p in planes])
-        found: Array = np.where(inside[:, np.newaxis], colours, self.padding)
-        return found
+        padded: Array = np.where(inside[:, np.newaxis], colours, self.padding)
+        return padded
 
     def _mean_of_area(
         self, plane: Array, matrix: Array, size: Size, samples: tuple[int, int]
@@ -285,10 +286,10 @@ class ImageTransform:
             )
         ]
         rows = np.tensordot(weights[1], plane, (1, 0))
-        found = np.einsum("xc,rcn->rxn", weights[0], rows, optimize=True)
+        sums = np.einsum("xc,rcn->rxn", weights[0], rows, optimize=True)
         share = np.multiply.outer(weights[1].sum(1), weights[0].sum(1)).reshape(-1, 1)
         # What lies outside is left out of the mean, and is the padding's share.
-        inside = np.where(share > 0, found.reshape(-1, plane.shape[2]), 0)
+        inside = np.where(share > 0, sums.reshape(-1, plane.shape[2]), 0)
         colours = self._channels([inside / np.where(share > 0, share, 1)])
         mean: Array = colours * share + self.padding * (1 - share)
         return mean
@@ -342,15 +343,15 @@ class Described(Protocol):
 def picture_transform(
     shape: Sequence[int],
     dtype: str,
-    known: TensorMetadata,
+    metadata: TensorMetadata,
     mean: float | None = None,
     std: float | None = None,
 ) -> ImageTransform:
     """See `ImageTransform.for_input`.
 
     Args:
-        known: The metadata of the input.
-        mean, std: Take precedence over them; the default is 0 for one, and 255 for the other.
+        metadata: Of the input.
+        mean, std: Take precedence over it; the default is 0 for one, and 255 for the other.
 
     Raises:
         ValueError, ModelError: See `ImageTransform.for_input`.
@@ -362,18 +363,18 @@ def picture_transform(
             "a picture suits an input [1, height, width] or [1, height, width, 1, 3 or 4], not "
             f"{list(shape)}"
         )
-    if dtype == "uint8" or not (known.mean or mean is not None or std is not None):
+    if dtype == "uint8" or not (metadata.mean or mean is not None or std is not None):
         return ImageTransform(channels=channels[depth])
-    found = ((known.mean or (0.0,)), (known.std or (255.0,)))
+    own = ((metadata.mean or (0.0,)), (metadata.std or (255.0,)))
     means, stds = (
-        of_model if given is None else (given,)
-        for given, of_model in zip((mean, std), found, strict=True)
+        of_model if number is None else (number,)
+        for number, of_model in zip((mean, std), own, strict=True)
     )
     if not {len(means), len(stds)} <= {1, depth} or min(stds) <= 0:
         raise ModelError(
             f"expected a mean and a positive standard deviation of all, or of each of {depth}, "
-            f"channels of the input {known.name!r}, found {list(means)} and {list(stds)}, given or "
-            "in the model's metadata: give other ones"
+            f"channels of the input {metadata.name!r}, found {list(means)} and {list(stds)}, given "
+            "or in the model's metadata: give other ones"
         )
     return ImageTransform(
         channels=channels[depth],
@@ -418,9 +419,9 @@ def _weights(at: Array, length: int, reach: float) -> Array:
     share = ((at >= -reach) & (at <= length + reach)) / at.shape[1]
     low = np.floor(at - 0.5)
     far = at - 0.5 - low
-    for pixel, part in ((low, 1 - far), (low + 1, far)):
+    for pixel, weight in ((low, 1 - far), (low + 1, far)):
         index = pixel.clip(0, length - 1).astype(np.intp)
-        np.add.at(weights, (np.arange(len(at))[:, np.newaxis], index), part * share)
+        np.add.at(weights, (np.arange(len(at))[:, np.newaxis], index), weight * share)
     return weights
 
 

@@ -201,16 +201,16 @@ def _address_of_model(options: int) -> int:
     Raises:
         LiteRtError: The options do not say it.
     """
-    runtime, opaque, found = _runtime(), c_void_p(), POINTER(c_void_p)()
+    runtime, opaque, address = _runtime(), c_void_p(), POINTER(c_void_p)()
     runtime.LiteRtGetOpaqueOptions.argtypes = [c_void_p, POINTER(c_void_p)]
     runtime.LiteRtFindOpaqueOptionsData.argtypes = [c_void_p, c_char_p, c_void_p]
     if (
         runtime.LiteRtGetOpaqueOptions(options, byref(opaque)) != _OK
-        or runtime.LiteRtFindOpaqueOptionsData(opaque, _DISPATCH, byref(found)) != _OK
-        or not (found and found[0])
+        or runtime.LiteRtFindOpaqueOptionsData(opaque, _DISPATCH, byref(address)) != _OK
+        or not (address and address[0])
     ):
         raise LiteRtError("LiteRT does not tell its accelerator where the model is")
-    return int(found[0] or 0)
+    return int(address[0] or 0)
 
 
 def _runtime() -> ctypes.CDLL:
@@ -289,7 +289,7 @@ def data_library(symbol: str, size: int, soname: str = "") -> bytes:
     total = at_data + size
     identity = b"\x7fELF" + bytes((2, 1, 1)) + bytes(9)
     file = struct.pack("<HHIQQQIHHHHHH", 3, machine, 1, 0, header, 0, 0, header, entry, 3, 64, 0, 0)
-    parts = {
+    sections = {
         0: identity + file,
         # PT_LOAD, PT_DYNAMIC and PT_GNU_STACK, all to read and write, none to execute. Pages may
         # have 64 KB, and older dynamic linkers refuse segments that are aligned to less.
@@ -304,8 +304,8 @@ def data_library(symbol: str, size: int, soname: str = "") -> bytes:
         at_dynamic: dynamic,
     }
     content = bytearray(total)
-    for at, part in parts.items():
-        content[at : at + len(part)] = part
+    for at, section in sections.items():
+        content[at : at + len(section)] = section
     return bytes(content)
 
 

@@ -40,9 +40,9 @@ def require_known_layout() -> None:
         version = metadata.version("ai-edge-litert")
     except metadata.PackageNotFoundError:
         raise LiteRtError("LiteRT is not installed: pip install ai-edge-litert") from None
-    low, high, found = (tuple(map(int, v.split(".")[:2])) for v in (*TESTED, version))
+    low, high, installed = (tuple(map(int, v.split(".")[:2])) for v in (*TESTED, version))
     trial: Callable[[], object] = _try_layout
-    if not low <= found <= high:
+    if not low <= installed <= high:
         trial = partial(subprocess.run, [sys.executable, "-c", _TRIAL], check=True, timeout=60)
     try:
         trial()
@@ -61,10 +61,10 @@ def _try_layout() -> None:
     delegate = NativeDelegate(read_model(content), dict.fromkeys((0, 1), _TrialModel()))
     interpreter = Interpreter(model_content=content, experimental_delegates=[delegate])
     interpreter.allocate_tensors()
-    given = np.arange(6, dtype=np.float32).reshape(_TrialModel.SHAPE)
-    interpreter.set_tensor(0, given)
+    values = np.arange(6, dtype=np.float32).reshape(_TrialModel.SHAPE)
+    interpreter.set_tensor(0, values)
     interpreter.invoke()
-    if not np.array_equal(interpreter.get_tensor(1), given + 7):
+    if not np.array_equal(interpreter.get_tensor(1), values + 7):
         raise LiteRtError("a kernel's result was lost")
 
 

@@ -92,15 +92,15 @@ class NativeGraph:
 
     def subgraphs(self, count: int) -> list[NativeGraph]:
         """The first `count` subgraphs of the model; this must be the first of them."""
-        context, found = self._context.contents, [self]
+        context, graphs = self._context.contents, [self]
         for index in range(1, count):
             pointer = POINTER(TfLiteContext)()
             status = context.acquire_subgraph_context(self._context, index, byref(pointer))
             require_ok(status, "AcquireSubgraphContext")
-            found.append(NativeGraph(pointer))
+            graphs.append(NativeGraph(pointer))
             status = context.release_subgraph_context(self._context, index)
             require_ok(status, "ReleaseSubgraphContext")
-        return found
+        return graphs
 
     @property
     def address(self) -> int:
@@ -204,10 +204,10 @@ class NativeGraph:
         # Of another model the address may be anything.
         for start in range(0, len(content), _CHUNK):
             expected = bytes(content[start : start + _CHUNK])
-            found = _memory_at(base + start, len(expected))
-            if found != expected:
-                pairs = zip(found, expected, strict=False)
-                return start + next((i for i, (a, b) in enumerate(pairs) if a != b), len(found))
+            loaded = _memory_at(base + start, len(expected))
+            if loaded != expected:
+                pairs = zip(loaded, expected, strict=False)
+                return start + next((i for i, (a, b) in enumerate(pairs) if a != b), len(loaded))
         return None
 
     def _execution_plan(self) -> tuple[int, ...]:

@@ -168,11 +168,11 @@ class NativeDelegate:
         if not self._subgraphs or self._subgraphs.get(graph.address) == 0:
             self._meet(graph)
         if not self._subgraphs:  # LiteRT begins with the first
-            parts = graph.subgraphs(len(self._graph.subgraphs))
-            self._subgraphs = {part.address: index for index, part in enumerate(parts)}
+            subgraphs = graph.subgraphs(len(self._graph.subgraphs))
+            self._subgraphs = {subgraph.address: index for index, subgraph in enumerate(subgraphs)}
             if self._graph.weights:
-                both = zip(parts, self._graph.subgraphs, strict=True)
-                self._weights = [part.set_weights(read) for part, read in both]
+                both = zip(subgraphs, self._graph.subgraphs, strict=True)
+                self._weights = [subgraph.set_weights(read) for subgraph, read in both]
         index = self._subgraphs.get(graph.address, -1)
         model = self._models.get(index)
         if model is None:
@@ -236,22 +236,22 @@ class _NativeKernel:
     def prepare(self, graph: NativeGraph, node: Any) -> None:
         shapes = {i: graph.shape(i) for i in ints(node.inputs)}
         if shapes != self._shapes:
-            self._found = self._kernel.prepare(shapes)
+            self._prepared = self._kernel.prepare(shapes)
             self._shapes = shapes
         self._outputs = ints(node.outputs)
         for index in self._outputs:
             if self._kernel.deciding:
                 graph.make_dynamic(index)
-            elif graph.shape(index) != self._found[index]:
-                graph.resize(index, self._found[index])
+            elif graph.shape(index) != self._prepared[index]:
+                graph.resize(index, self._prepared[index])
         # LiteRT has no memory of other tensors.
-        self._known = {*ints(node.inputs), *self._outputs}
+        self._allocated = {*ints(node.inputs), *self._outputs}
 
     def invoke(self, graph: NativeGraph) -> None:
         kernel = self._kernel
         if kernel.deciding:
             self._follow_values(graph)
-        outputs = [index for index in kernel.outputs if index in self._known]
+        outputs = [index for index in kernel.outputs if index in self._allocated]
         indices = (*kernel.inputs, *outputs, *kernel.variables)
         kernel.invoke_on({index: graph.array(index) for index in indices})
         for index in kernel.bound_outputs if self.owner.reads_back else ():
@@ -263,9 +263,9 @@ class _NativeKernel:
         """Plan anew if an input whose value gives sizes has another one."""
         values = {index: graph.array(index).copy() for index in self._kernel.deciding}
         if not self._kernel.fits(values):
-            self._found = self._kernel.prepare(self._shapes or {}, values)
+            self._prepared = self._kernel.prepare(self._shapes or {}, values)
         for index in self._outputs:
-            graph.resize(index, self._found[index])
+            graph.resize(index, self._prepared[index])
 
     def close(self) -> None:
         self._model.drop(self._kernel)

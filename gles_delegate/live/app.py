@@ -61,11 +61,11 @@ class Timings:
         self.add(stage, 1000 * (time.perf_counter() - start))
 
     def add(self, stage: str, milliseconds: float) -> None:
-        known = self.milliseconds.get(stage)
-        if known is None or stage in self._first:
+        mean = self.milliseconds.get(stage)
+        if mean is None or stage in self._first:
             self._first ^= {stage}
-            known = milliseconds
-        self.milliseconds[stage] = known + LATEST * (milliseconds - known)
+            mean = milliseconds
+        self.milliseconds[stage] = mean + LATEST * (milliseconds - mean)
 
     def __str__(self) -> str:
         return ", ".join(f"{stage} {ms:.1f}" for stage, ms in self.milliseconds.items())
@@ -210,14 +210,14 @@ class Network:
     @cached_property
     def transform(self) -> ImageTransform:
         """How a whole frame becomes the input, as `ImageTransform.for_input`. May be replaced."""
-        details, known = self.inputs[self._picture], self.metadata.inputs[self._picture]
+        details, metadata = self.inputs[self._picture], self.metadata.inputs[self._picture]
         shape, dtype = details["shape"].tolist(), np.dtype(details["dtype"]).name
-        return picture_transform(shape, dtype, known, self._mean, self._std)
+        return picture_transform(shape, dtype, metadata, self._mean, self._std)
 
     @property
     def labels(self) -> list[str]:
         """The names of classes that are packed into the model."""
-        return next((list(known.labels) for known in self.metadata.outputs if known.labels), [])
+        return next((list(output.labels) for output in self.metadata.outputs if output.labels), [])
 
     @property
     def size(self) -> Size:
@@ -294,8 +294,8 @@ class Network:
             from gles_delegate.live.painter import read_texture
 
             return read_texture(picture)
-        found: Array = (picture.clip(0, 1) * 255 + 0.5).astype(np.uint8)
-        return found
+        pixels: Array = (picture.clip(0, 1) * 255 + 0.5).astype(np.uint8)
+        return pixels
 
     @cached_property
     def _picture(self) -> int:

@@ -51,8 +51,8 @@ class Layer:
         if self.matrix is None:
             return np.array([[layer[1] / frame[1], 0, 0], [0, layer[0] / frame[0], 0]])
         inverse = np.linalg.inv(np.vstack([self.matrix, [0, 0, 1]]))
-        found: Array = inverse[:2]
-        return found
+        mapping: Array = inverse[:2]
+        return mapping
 
     def over(self, frame: Array) -> Array:
         """The frame, uint8 [height, width, 3], with an array as the layer, on the CPU.
@@ -72,16 +72,16 @@ class Layer:
             )
             for plane in np.moveaxis(picture, 2, 0)
         ]
-        found = np.stack(planes, -1).clip(0, 1)
+        above = np.stack(planes, -1).clip(0, 1)
         below = frame / np.float32(255)
-        coverage = found[..., -1]  # alpha, or the mask
+        coverage = above[..., -1]  # alpha, or the mask
         share = coverage
         if self.edges is not None:
             low, high = self.edges
             step = ((coverage - low) / (high - low)).clip(0, 1)
             share = step * step * (3 - 2 * step)
         if self.fill is None:
-            over = found[..., :3] / np.maximum(coverage, 1e-3)[..., None]
+            over = above[..., :3] / np.maximum(coverage, 1e-3)[..., None]
         elif isinstance(self.fill, tuple):
             over = np.broadcast_to(np.array(self.fill, np.float32) / 255, below.shape)
         else:
@@ -99,5 +99,5 @@ def _spline(picture: Array) -> Array:
     """The uniform cubic B-spline with these control points, at the pixels' centres."""
     padded = np.pad(picture, ((1, 1), (1, 1), (0, 0)), "edge")
     rows = (padded[:-2] + 4 * padded[1:-1] + padded[2:]) / 6
-    found: Array = (rows[:, :-2] + 4 * rows[:, 1:-1] + rows[:, 2:]) / 6
-    return found
+    spline: Array = (rows[:, :-2] + 4 * rows[:, 1:-1] + rows[:, 2:]) / 6
+    return spline

@@ -61,12 +61,12 @@ class Letters:
 
     def quads(self, text: Text) -> list[tuple[float, ...]]:
         """Corners on the picture and in the atlas, eight numbers for each letter."""
-        found: list[tuple[float, ...]] = []
+        quads: list[tuple[float, ...]] = []
         for glyph, left, top in place_glyphs(text):
             if glyph.mask.size:
                 box = self._box(glyph)
-                found.append((left, top, left + box[2] - box[0], top + box[3] - box[1], *box))
-        return found
+                quads.append((left, top, left + box[2] - box[0], top + box[3] - box[1], *box))
+        return quads
 
     def make_room(self, texts: list[Text]) -> None:
         """Forget all letters if those of a drawing may not fit."""
@@ -139,10 +139,10 @@ class Painter:
         textures = [self._as_texture(layer.picture)]
         if isinstance(layer.fill, np.ndarray):
             textures.append(self._as_texture(layer.fill, self.size))
-        for place, texture in enumerate(textures, 1):
+        for unit, texture in enumerate(textures, 1):
             texture.repeat_x = texture.repeat_y = False
             texture.filter = (moderngl.LINEAR, moderngl.LINEAR)
-            texture.use(place)
+            texture.use(unit)
         variant = self._variant(layer)
         program, extent = variant.program, (textures[0].height, textures[0].width)
         program["to_layer"] = tuple(layer.to_layer(self.size, extent).T.ravel().tolist())
@@ -224,8 +224,8 @@ class Painter:
         """A texture as it is; an array, of that size, as one that is made once for each array."""
         if isinstance(picture, moderngl.Texture):
             return picture
-        known = self._uploads.pop(id(picture), None)  # and back, as the latest that was used
-        if known is None:
+        upload = self._uploads.pop(id(picture), None)  # and back, as the latest that was used
+        if upload is None:
             pixels = picture
             if pixels.dtype != np.uint8:
                 pixels = (pixels.clip(0, 1) * 255 + 0.5).astype(np.uint8)
@@ -237,9 +237,9 @@ class Painter:
             texture = self._ctx.texture(
                 (width, height), depth, np.ascontiguousarray(pixels).tobytes(), alignment=1
             )
-            known = (picture, texture)
-        self._uploads[id(picture)] = known
-        return known[1]
+            upload = (picture, texture)
+        self._uploads[id(picture)] = upload
+        return upload[1]
 
     def _instances_of(self, item: Strokes | Rectangle | Text) -> Array:
         colour = np.array((*item.colour, 255)[:4], np.float32) / 255
@@ -251,9 +251,9 @@ class Painter:
         else:
             quads = np.array(self._letters.quads(item), np.float32).reshape(-1, 8)
             ends, radius, letters = quads[:, :4], -1.0, quads[:, 4:]
-        found = np.empty((len(ends), 13), np.float32)
-        found[:, :4], found[:, 4], found[:, 5:9], found[:, 9:] = ends, radius, colour, letters
-        return found
+        data = np.empty((len(ends), 13), np.float32)
+        data[:, :4], data[:, 4], data[:, 5:9], data[:, 9:] = ends, radius, colour, letters
+        return data
 
 
 def copy_texture(source: moderngl.Texture, target: moderngl.Texture) -> None:

@@ -222,7 +222,7 @@ def open_source(
         ValueError: None is given, or several.
         OSError: It cannot be read.
     """
-    if sum(given is not None for given in (picture, video, camera)) != 1:
+    if sum(source is not None for source in (picture, video, camera)) != 1:
         raise ValueError("expected one of a picture, a video and a camera")
     if picture is not None:
         return Picture(picture)

@@ -75,16 +75,16 @@ def detect(network: Network, labels: Labels = None, *, threshold: float = 0.5) -
     Raises:
         ValueError: The network is no such detector.
     """
-    shape, known = network.inputs[0]["shape"].tolist(), network.metadata.outputs
-    detector = find_detector(shape, _shapes(network), known)
+    shape, metadata = network.inputs[0]["shape"].tolist(), network.metadata.outputs
+    detector = find_detector(shape, _shapes(network), metadata)
     names = network.labels if labels is None else labels
     if detector is not None:
         network.transform = detector.transform
 
     def see(frame: Frame, canvas: Canvas) -> None:
-        found = read_detections(network(frame), detector, threshold=threshold)
-        canvas.count("object", len(found))
-        for detection in found:
+        detections = read_detections(network(frame), detector, threshold=threshold)
+        canvas.count("object", len(detections))
+        for detection in detections:
             number = detection.class_index
             canvas.drawing.detection(
                 detection.to_picture(network.transform, frame.size, network.size),
@@ -116,8 +116,8 @@ def pose(network: Network, *, threshold: float = 0.3) -> Seer:
         ]
         canvas.count("pose", len(people))
         for (person, shown), colour in zip(people, COLOURS[1:], strict=False):
-            found = person.to_picture(network.transform, frame.size, network.size)
-            points = np.multiply(found.points, (width, height))
+            mapped = person.to_picture(network.transform, frame.size, network.size)
+            points = np.multiply(mapped.points, (width, height))
             points[~shown] = np.nan
             canvas.drawing.skeleton(points, COCO_EDGES, colour)
 
@@ -139,12 +139,12 @@ def _pose_reader(network: Network, threshold: float) -> Callable[[list[Array]], 
     # Both kinds of displacements have the same shape: only names tell them apart.
     names = [details["name"] for details in network.outputs]
     wanted = ("heatmap", "offset", "displacement_fwd", "displacement_bwd")
-    places = [[i for i, name in enumerate(names) if word in name] for word in wanted]
-    if any(len(found) != 1 for found in places):
+    positions = [[i for i, name in enumerate(names) if word in name] for word in wanted]
+    if any(len(matches) != 1 for matches in positions):
         raise ValueError(f"expected outputs named {wanted}, as of PoseNet, found {names}")
 
     def read(outputs: list[Array]) -> list[Pose]:
-        heat, offset, forward, backward = (outputs[place] for (place,) in places)
+        heat, offset, forward, backward = (outputs[position] for (position,) in positions)
         return posenet_poses(heat, offset, forward, backward, network.size, threshold=threshold)
 
     return read
@@ -164,7 +164,7 @@ def repaint(
     Raises:
         ValueError: The output is no picture.
     """
-    shape, known = _shapes(network)[0], network.metadata.outputs[0]
+    shape, metadata = _shapes(network)[0], network.metadata.outputs[0]
     if len(shape) != 4 or shape[0] != 1 or shape[3] not in (1, 3, 4):
         raise ValueError(
             f"expected a picture, an output [1, height, width, 1, 3 or 4], found {shape}"
@@ -172,14 +172,14 @@ def repaint(
     low, high = 0.0, 1.0
     if _is_integer(network):
         high = 255.0
-    elif known.minimum and known.maximum and max(known.maximum) > min(known.minimum):
-        low, high = min(known.minimum), max(known.maximum)
+    elif metadata.minimum and metadata.maximum and max(metadata.maximum) > min(metadata.minimum):
+        low, high = min(metadata.minimum), max(metadata.maximum)
     network.pictures[0] = ImageOutput(scale=1 / (high - low), offset=-low / (high - low))
 
     def see(frame: Frame, canvas: Canvas) -> None:
-        made, *_ = network(frame, feeds=feeds)
+        result, *_ = network(frame, feeds=feeds)
         style = {"opacity": opacity, "smooth": False}
-        canvas.layer(network.layer(made, network.transform, frame, **style))
+        canvas.layer(network.layer(result, network.transform, frame, **style))
 
     return see
 
@@ -202,11 +202,11 @@ def segment(network: Network, labels: Labels = None) -> Seer:
             f"larger than its input, found {shapes}"
         )
     scores = shapes[0][3] if len(shapes[0]) == 4 else 1
-    known = list(network.labels if labels is None else labels)
-    if scores == 1 and not are_numbers and len(known) == 1:
-        known = ["", *known]
+    listed = list(network.labels if labels is None else labels)
+    if scores == 1 and not are_numbers and len(listed) == 1:
+        listed = ["", *listed]
     classes = MOST if are_numbers and scores == 1 else max(scores, 2)
-    names = class_names(known, classes)
+    names = class_names(listed, classes)
     colours: list[tuple[int, int, int, int]] = [(0, 0, 0, 0)]
     colours += [(*colour, 255) for colour in palette(classes)[1:]]
     network.pictures[0] = ImageOutput(palette=colours)
@@ -215,8 +215,8 @@ def segment(network: Network, labels: Labels = None) -> Seer:
         (mask,) = network(frame)
         style = {"opacity": 0.55, "edges": (0.3, 0.7)}
         canvas.layer(network.layer(mask, network.transform, frame, **style))
-        found = _pixels_of(network.read(mask), colours)
-        seen = [i for i, count in enumerate(found) if i and count > LEAST * sum(found)]
+        counts = _pixels_of(network.read(mask), colours)
+        seen = [i for i, count in enumerate(counts) if i and count > LEAST * sum(counts)]
         canvas.count("class", len(seen))
         canvas.drawing.legend([names[i] for i in seen], [colours[i] for i in seen])
 
@@ -226,9 +226,9 @@ def segment(network: Network, labels: Labels = None) -> Seer:
 def _pixels_of(mask: Array, colours: Sequence[Colour]) -> list[int]:
     """How many pixels of a mask [height, width, 4] have each colour."""
     packed, counts = np.unique(mask.view(np.uint32), return_counts=True)
-    known = dict(zip(packed.tolist(), counts.tolist(), strict=True))
+    by_colour = dict(zip(packed.tolist(), counts.tolist(), strict=True))
     keys = np.array(colours, np.uint8).view(np.uint32).ravel().tolist()
-    return [known.get(key, 0) for key in keys]
+    return [by_colour.get(key, 0) for key in keys]
 
 
 TASKS: Mapping[str, Callable[[Network, Labels], Seer]] = {
@@ -272,13 +272,13 @@ def find_task(network: Network) -> str:
     Raises:
         ValueError: None of them has such outputs.
     """
-    found = NAMED.get(network.metadata.name) or _task_of(network, _shapes(network))
-    if found is None:
+    task = NAMED.get(network.metadata.name) or _task_of(network, _shapes(network))
+    if task is None:
         raise ValueError(
             f"expected a network whose outputs tell its task, one of {', '.join(TASKS)}, found "
             f"outputs {_shapes(network)}; name the task, or write a Seer for the network"
         )
-    return found
+    return task
 
 
 def _task_of(network: Network, shapes: list[list[int]]) -> str | None:

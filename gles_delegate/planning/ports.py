@@ -146,8 +146,8 @@ class Elements:
             return Alias(-1, edge.value, outside)
         # A complex number outside has its two parts next to each other.
         count = edge.value.elements
-        how = View((2, count // 2), (1, 2)) if edge.is_complex else View((count,), (1,))
-        return view(outside, edge.value, how, edge.limits, -1)
+        order = View((2, count // 2), (1, 2)) if edge.is_complex else View((count,), (1,))
+        return view(outside, edge.value, order, edge.limits, -1)
 
     def leave(self, edge: Edge) -> Step:
         if self._is_as_outside(edge):
@@ -160,8 +160,8 @@ class Elements:
         if self._is_converted(edge):
             return self._converted(edge, "pack_integers", edge.value, outside)
         count = edge.value.elements // 2
-        how = View((count, 2), (1, count)) if edge.is_complex else View((outside.elements,), (1,))
-        return view(edge.value, outside, how, edge.limits, -1)
+        order = View((count, 2), (1, count)) if edge.is_complex else View((outside.elements,), (1,))
+        return view(edge.value, outside, order, edge.limits, -1)
 
     def _is_converted(self, edge: Edge) -> bool:
         """Whether the tensor has integers of another size than a lane's."""

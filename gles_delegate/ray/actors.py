@@ -22,15 +22,15 @@ def device_of_actor() -> int | None:
     """
     if not _is_actor():
         return None
-    given = ray.get_runtime_context().get_accelerator_ids().get("GPU", [])
+    gpus = ray.get_runtime_context().get_accelerator_ids().get("GPU", [])
     nodes = (*Path("/dev").glob("dri/renderD*"), *Path("/dev").glob("nvidia[0-9]*"))
-    if not given and not nodes:  # there is the CPU alone
+    if not gpus and not nodes:  # there is the CPU alone
         return None
     devices = list_devices()
-    wanted = [device for device in devices if device.software != bool(given)]
-    if given and int(given[0]) < len(wanted):
-        return wanted[int(given[0])].index
-    return wanted[0].index if wanted and not given else None
+    wanted = [device for device in devices if device.software != bool(gpus)]
+    if gpus and int(gpus[0]) < len(wanted):
+        return wanted[int(gpus[0])].index
+    return wanted[0].index if wanted and not gpus else None
 
 
 def take_processors_of_actor() -> None:

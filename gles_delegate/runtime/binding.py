@@ -116,11 +116,11 @@ class BufferBinding:
         port = Elements(packed, dtype == "float16", tensor.is_quantized and dtype != own)
         lanes = 4 * edge.value.texels if packed else edge.value.elements
         size = lanes * np.dtype(dtype).itemsize
-        name, found = buffer_size(gpu, self.buffer)
-        if found < self.offset + size:
+        name, actual = buffer_size(gpu, self.buffer)
+        if actual < self.offset + size:
             raise ValueError(
                 f"cannot bind a buffer to {_described(edge)}: expected {size} bytes ({lanes} "
-                f"of {dtype}) from byte {self.offset} on, found {max(found - self.offset, 0)}"
+                f"of {dtype}) from byte {self.offset} on, found {max(actual - self.offset, 0)}"
             )
         watch = BufferWatch(gpu, self.buffer, name, self.offset + size, _described(edge))
         return port, BoundBuffer(name, self.offset, size, (watch,))
@@ -212,8 +212,8 @@ class TextureBinding:
         picture = (levels[0].height, levels[0].width)
         half = tuple((size + 1) // 2 for size in picture)
         for level in levels:
-            found = (level.height, level.width)
-            if not level.sampled or (level is not levels[0] and found not in (picture, half)):
+            size = (level.height, level.width)
+            if not level.sampled or (level is not levels[0] and size not in (picture, half)):
                 raise ValueError(
                     "expected textures of float or normalized formats, with chroma planes of "
                     f"{half[1]}x{half[0]}, found {level}"

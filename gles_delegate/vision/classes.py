@@ -48,10 +48,10 @@ def top_classes(scores: Array, labels: Sequence[str], count: int = 5) -> list[tu
     Raises:
         ValueError: There is not one name for each score.
     """
-    found = np.asarray(scores)
-    if found.size != len(labels) or found.size != max(found.shape, default=0):
+    array = np.asarray(scores)
+    if array.size != len(labels) or array.size != max(array.shape, default=0):
         raise ValueError(
-            f"expected scores [{len(labels)}], one for each label, found {list(found.shape)}"
+            f"expected scores [{len(labels)}], one for each label, found {list(array.shape)}"
         )
-    flat = found.reshape(-1)
+    flat = array.reshape(-1)
     return [(labels[i], float(flat[i])) for i in likeliest(flat, count).tolist()]

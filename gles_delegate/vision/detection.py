@@ -306,15 +306,15 @@ def find_detector(
     ]  # fmt: skip
     if min(size) > 0:
         presets += [ssd_mobilenet(size), ssd_mobilenet_fpn(size)]
-    found = [math.prod(shape) for shape in output_shapes]
+    sizes = [math.prod(shape) for shape in output_shapes]
     for detector in presets:
-        if detector.anchors.size != size or len(found) != 2:
+        if detector.anchors.size != size or len(sizes) != 2:
             continue
         count = len(detector._anchors)
         numbers = count * (4 + 2 * detector.key_points)
-        places = [i for i, n in enumerate(found) if n == numbers and found[1 - i] % count == 0]
-        if places:
-            is_share = metadata[1 - places[0]].is_share if metadata else None
+        boxes = [i for i, n in enumerate(sizes) if n == numbers and sizes[1 - i] % count == 0]
+        if boxes:
+            is_share = metadata[1 - boxes[0]].is_share if metadata else None
             if detector.logits is None and is_share is not None:
                 return replace(detector, logits=not is_share)
             return detector
@@ -363,8 +363,8 @@ class Detection:
         points = np.array([*corners, *self.key_points]) * tensor[::-1]
         points = (points @ matrix[:, :2].T + matrix[:, 2]) / picture[::-1]
         (left, top), (right, bottom) = points[:4].min(0).tolist(), points[:4].max(0).tolist()
-        found = tuple((x, y) for x, y in points[4:].tolist())
-        return replace(self, box=(left, top, right, bottom), key_points=found)
+        key_points = tuple((x, y) for x, y in points[4:].tolist())
+        return replace(self, box=(left, top, right, bottom), key_points=key_points)
 
 
 def sigmoid(x: Array, clip: float = 100.0) -> Array:
@@ -443,13 +443,15 @@ def select_detections(
         return []
     good = np.isfinite(scores).all(1) & np.isfinite(boxes).all(1) & np.isfinite(points).all((1, 2))
     good &= (boxes[:, 2:] >= boxes[:, :2]).all(1) & (scores.max(1) >= threshold)
-    found = []
+    detections = []
     for i in np.flatnonzero(good):
         left, top, right, bottom = boxes[i].tolist()
         best = int(scores[i].argmax())
         pairs = tuple((x, y) for x, y in points[i].tolist())
-        found.append(Detection((left, top, right, bottom), float(scores[i, best]), best, pairs))
-    return found
+        detections.append(
+            Detection((left, top, right, bottom), float(scores[i, best]), best, pairs)
+        )
+    return detections
 
 
 def detect(boxes: Array, scores: Array, detector: Detector) -> list[Detection]:
@@ -483,8 +485,8 @@ def detect(boxes: Array, scores: Array, detector: Detector) -> list[Detection]:
     )
     shares = detector.shares(np.asarray(scores[0]))
     shares = shares[:, 1:] if detector.background else shares
-    found = select_detections(decoded, shares, points, threshold=detector.threshold)
-    return suppress(found, overlap=detector.overlap, weighted=detector.weighted)
+    candidates = select_detections(decoded, shares, points, threshold=detector.threshold)
+    return suppress(candidates, overlap=detector.overlap, weighted=detector.weighted)
 
 
 def read_detections(
@@ -547,12 +549,12 @@ def _postprocessed(outputs: list[Array], threshold: float) -> list[Detection]:
     ready = zip(
         boxes[0, :count][good].tolist(), shares.clip(0, 1).tolist(), numbers.tolist(), strict=True
     )
-    found = [
+    detections = [
         Detection((left, top, right, bottom), score, int(label))
         for (top, left, bottom, right), score, label in ready
         if score >= threshold
     ]
-    return sorted((d for d in found if d.is_finite), key=lambda d: -d.score)
+    return sorted((d for d in detections if d.is_finite), key=lambda d: -d.score)
 
 
 def box_overlaps(box: Box, boxes: Array) -> Array:
@@ -604,16 +606,16 @@ def suppress(
     ranked = sorted(detections, key=lambda d: -d.score)[:candidates]
     boxes = np.array([d.box for d in ranked], np.float64).reshape(-1, 4)
     classes = np.array([d.class_index for d in ranked])
-    left, found = np.arange(len(ranked)), list[Detection]()
-    while left.size and (most is None or len(found) < most):
+    left, kept = np.arange(len(ranked)), list[Detection]()
+    while left.size and (most is None or len(kept) < most):
         best = ranked[left[0]]
         same = box_overlaps(best.box, boxes[left]) > overlap
         if by_class:
             same &= classes[left] == best.class_index
         same[0] = True
-        found.append(_mean([ranked[i] for i in left[same]]) if weighted else best)
+        kept.append(_mean([ranked[i] for i in left[same]]) if weighted else best)
         left = left[~same]
-    return found
+    return kept
 
 
 def _mean(group: list[Detection]) -> Detection:

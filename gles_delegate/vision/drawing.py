@@ -139,16 +139,16 @@ class Drawing:
         light = np.dot(background[:3], LUMA["bt601"]) > 140
         self.text((x + margin, y + margin / 2), text, (0, 0, 0) if light else (255, 255, 255), size)
 
-    def detection(self, found: Detection, label: str, colour: Colour) -> None:
+    def detection(self, detection: Detection, label: str, colour: Colour) -> None:
         """The box of a detection, its name and score, and its key points."""
         height, width = self.size
-        left, top, right, bottom = np.multiply(found.box, (width, height) * 2).tolist()
+        left, top, right, bottom = np.multiply(detection.box, (width, height) * 2).tolist()
         self.box((left, top, right, bottom), colour, 1.5 * self.unit)
-        if found.key_points:
-            self.points(np.multiply(found.key_points, (width, height)), colour, 3 * self.unit)
+        if detection.key_points:
+            self.points(np.multiply(detection.key_points, (width, height)), colour, 3 * self.unit)
         high = top - 1.5 * self.font_size
         above = (left, high if high > 0 else top)
-        self.label(above, f"{label} {found.score:.0%}".strip(), colour)
+        self.label(above, f"{label} {detection.score:.0%}".strip(), colour)
 
     def skeleton(self, points: Array, edges: Sequence[tuple[int, int]], colour: Colour) -> None:
         """Points [n, 2 or more] and lines between them; those that are not finite are left out."""
@@ -240,8 +240,8 @@ def _stroke_shares(item: Strokes, size: Size, alpha: float) -> tuple[Indices, Ar
     # Step by step along the axis in which a stroke is longer, a few pixels across it.
     axis = np.abs(along).argmax(1)[:, np.newaxis]
     start, run, across, rise = (
-        np.take_along_axis(pairs, places, 1)[:, 0]
-        for places in (axis, 1 - axis)
+        np.take_along_axis(pairs, indices, 1)[:, 0]
+        for indices in (axis, 1 - axis)
         for pairs in (starts, along)
     )
     limit = np.array(size)[1 - axis[:, 0]]

@@ -64,9 +64,9 @@ class RegionRule:
 
         Its box is the smallest one that is turned as the landmarks are.
         """
-        found = np.asarray(landmarks, np.float64)[:, :2]
-        held = found[list(self.box)] if self.box else found
-        return self._grown(region_of_landmarks(held, rotation=self._rotation(found)), found)
+        points = np.asarray(landmarks, np.float64)[:, :2]
+        held = points[list(self.box)] if self.box else points
+        return self._grown(region_of_landmarks(held, rotation=self._rotation(points)), points)
 
     def _rotation(self, points: Array) -> float:
         (x, y), (to_x, to_y) = points[self.start], points[list(self.ends)].mean(0)
@@ -170,9 +170,9 @@ class TrackedNetwork(LandmarkNetwork):
     detected: RegionRule
     tracked: RegionRule
 
-    def next_region(self, found: Landmarks) -> Region:
+    def next_region(self, landmarks: Landmarks) -> Region:
         """Where to look in the next picture, from landmarks in pixels of this one."""
-        points = found.points if found.alignment is None else found.alignment
+        points = landmarks.points if landmarks.alignment is None else landmarks.alignment
         return self.tracked.of_landmarks(points)
 
 
@@ -208,10 +208,11 @@ def read_pose(outputs: Sequence[Array]) -> Landmarks:
     sizes = (5 * count, 1, side**2, cells**2 * count, 3 * count)
     points, presence, mask, heat, world = _expect(outputs, sizes, "a network of bodies")
     rows = points.reshape(count, 5)
-    found = refine_by_heat(rows[:, :3], heat.reshape(cells, cells, count), (side, side))
+    refined = refine_by_heat(rows[:, :3], heat.reshape(cells, cells, count), (side, side))
     return Landmarks(
-        found[:33], float(presence[0]), visibility=sigmoid(rows[:33, 3]), alignment=found[33:35],
-        world=world.reshape(count, 3)[:33], mask=sigmoid(mask).reshape(side, side),
+        refined[:33], float(presence[0]), visibility=sigmoid(rows[:33, 3]),
+        alignment=refined[33:35], world=world.reshape(count, 3)[:33],
+        mask=sigmoid(mask).reshape(side, side),
     )  # fmt: skip
 
 
@@ -227,19 +228,19 @@ def refine_by_heat(points: Array, heat: Array, tensor: Size, *, kernel: int = 7)
         tensor: Height and width of the network's input.
         kernel: Rows and columns around a point.
     """
-    scores, found = sigmoid(heat), np.array(points, np.float64)
+    scores, refined = sigmoid(heat), np.array(points, np.float64)
     cells = np.array(scores.shape[1::-1]) / tensor[::-1]  # in a pixel
-    for k, place in enumerate(np.trunc(found[:, :2] * cells)):
-        if not ((place >= 0) & (place < scores.shape[1::-1])).all():  # or not finite
+    for k, cell in enumerate(np.trunc(refined[:, :2] * cells)):
+        if not ((cell >= 0) & (cell < scores.shape[1::-1])).all():  # or not finite
             continue
-        x, y = place.astype(int).tolist()
+        x, y = cell.astype(int).tolist()
         top, left = max(y - kernel // 2, 0), max(x - kernel // 2, 0)
         window = scores[top : y + kernel // 2 + 1, left : x + kernel // 2 + 1, k]
         if window.max() >= 0.5:
             rows, columns = np.indices(window.shape)
             at = (np.sum(columns * window), np.sum(rows * window)) / window.sum() + (left, top)
-            found[k, :2] = at / cells
-    return found
+            refined[k, :2] = at / cells
+    return refined
 
 
 def read_face(outputs: Sequence[Array]) -> Landmarks:
@@ -252,10 +253,10 @@ def read_face(outputs: Sequence[Array]) -> Landmarks:
         mesh, presence = _expect(outputs, (1404, 1), "a network of faces")
         return Landmarks(mesh.reshape(468, 3), float(sigmoid(presence)[0]))
     sizes = (1404, 160, 142, 142, 10, 10, 1)
-    *parts, presence = _expect(outputs, sizes, "a network of faces with attention")
-    mesh, lips, *eyes = (part.reshape(468, 3) if part.size == 1404 else part for part in parts)
+    *arrays, presence = _expect(outputs, sizes, "a network of faces with attention")
+    mesh, lips, *eyes = (array.reshape(468, 3) if array.size == 1404 else array for array in arrays)
     mesh[list(LIPS_POINTS), :2] = lips.reshape(80, 2)
-    right, left, *irises = (part.reshape(-1, 2) for part in eyes)
+    right, left, *irises = (array.reshape(-1, 2) for array in eyes)
     contours = (np.concatenate([right, irises[0]]), np.concatenate([left, irises[1]]))
     return Landmarks(_with_eyes(mesh, *contours), float(sigmoid(presence)[0]))
 
@@ -280,13 +281,13 @@ def with_irises(mesh: Array, right: Array, left: Array) -> Array:
 
 @np.errstate(over="ignore", invalid="ignore")
 def _with_eyes(mesh: Array, right: Array, left: Array) -> Array:
-    found = np.concatenate([mesh, np.zeros((10, 3))])
+    face = np.concatenate([mesh, np.zeros((10, 3))])
     for i, (points, eye) in enumerate(((RIGHT_EYE_POINTS, right), (LEFT_EYE_POINTS, left))):
-        found[list(points), :2] = eye[:71, :2]
+        face[list(points), :2] = eye[:71, :2]
         irises = slice(468 + 5 * i, 473 + 5 * i)
-        found[irises, :2] = eye[71:, :2]
-        found[irises, 2] = mesh[list(points[:16]), 2].mean()
-    return found
+        face[irises, :2] = eye[71:, :2]
+        face[irises, 2] = mesh[list(points[:16]), 2].mean()
+    return face
 
 
 def mask_in_picture(mask: Array, transform: ImageTransform, picture: Size) -> Array:
@@ -303,8 +304,8 @@ def mask_in_picture(mask: Array, transform: ImageTransform, picture: Size) -> Ar
     height, width = np.shape(mask)
     whole = np.vstack([transform.affine(picture, (height, width)), (0, 0, 1)])
     shown = ImageTransform(matrix=_rows(np.linalg.inv(whole)), channels="gray")
-    found: Array = shown.apply(np.asarray(mask, np.float32), picture)[0, :, :, 0]
-    return found
+    result: Array = shown.apply(np.asarray(mask, np.float32), picture)[0, :, :, 0]
+    return result
 
 
 def _rows(matrix: Array) -> tuple[tuple[float, float, float], tuple[float, float, float]]:

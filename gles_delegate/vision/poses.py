@@ -65,14 +65,14 @@ def read_movenet(output: Array) -> list[Pose]:
     Raises:
         ValueError: The output has another shape.
     """
-    found = np.asarray(output, np.float64)
-    if found.shape == (1, 1, 17, 3):
-        people, scores = found[0], _shares(found[0, :, :, 2]).mean(1)
-    elif found.ndim == 3 and found.shape[::2] == (1, 56):
-        people, scores = found[0, :, :51].reshape(-1, 17, 3), found[0, :, 55]
+    array = np.asarray(output, np.float64)
+    if array.shape == (1, 1, 17, 3):
+        people, scores = array[0], _shares(array[0, :, :, 2]).mean(1)
+    elif array.ndim == 3 and array.shape[::2] == (1, 56):
+        people, scores = array[0, :, :51].reshape(-1, 17, 3), array[0, :, 55]
     else:
         raise ValueError(
-            f"expected [1, 1, 17, 3] or [1, people, 56], as of MoveNet, found {list(found.shape)}"
+            f"expected [1, 1, 17, 3] or [1, people, 56], as of MoveNet, found {list(array.shape)}"
         )
     poses = [
         Pose(_pairs(person[:, 1::-1]), tuple(_shares(person[:, 2]).tolist()), float(score))
@@ -100,9 +100,9 @@ def posenet_pose(heat: Array, offsets: Array, tensor: Size) -> Pose:
     maps = _Maps.of(heat, offsets, tensor)
     _, columns, count = maps.scores.shape
     hottest = maps.scores.reshape(-1, count).argmax(0)
-    places = [(*divmod(int(place), columns), k) for k, place in enumerate(hottest)]
-    at = np.array([maps.position(y, x, k) for y, x, k in places])
-    scores = [float(maps.scores[place]) for place in places]
+    cells = [(*divmod(int(cell), columns), k) for k, cell in enumerate(hottest)]
+    at = np.array([maps.position(y, x, k) for y, x, k in cells])
+    scores = [float(maps.scores[cell]) for cell in cells]
     return maps.pose(at, scores, float(np.mean(scores)))
 
 
@@ -187,8 +187,8 @@ def _roots(scores: Array, threshold: float) -> list[tuple[int, int, int]]:
     rows, columns, _ = scores.shape
     padded = np.pad(scores, ((1, 1), (1, 1), (0, 0)))
     around = [padded[y : y + rows, x : x + columns] for y in range(3) for x in range(3)]
-    places = np.argwhere((scores >= threshold) & (scores >= np.max(around, 0))).tolist()
-    return sorted(((y, x, k) for y, x, k in places), key=lambda place: -float(scores[place]))
+    peaks = np.argwhere((scores >= threshold) & (scores >= np.max(around, 0))).tolist()
+    return sorted(((y, x, k) for y, x, k in peaks), key=lambda peak: -float(scores[peak]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,26 +202,26 @@ class _Maps:
 
     @classmethod
     def of(cls, heat: Array, offsets: Array, tensor: Size) -> _Maps:
-        scores, found = _shares(sigmoid(heat)), np.asarray(offsets, np.float64)
+        scores, moves = _shares(sigmoid(heat)), np.asarray(offsets, np.float64)
         if (
             scores.ndim != 4
             or len(scores) != 1
-            or found.shape != (*scores.shape[:3], 2 * scores.shape[3])
+            or moves.shape != (*scores.shape[:3], 2 * scores.shape[3])
             or min(scores.shape[1:3]) < 2
         ):
             raise ValueError(
                 "expected heat maps [1, rows, columns, points] and offsets [1, rows, columns, "
-                f"2 * points], found {list(scores.shape)} and {list(found.shape)}"
+                f"2 * points], found {list(scores.shape)} and {list(moves.shape)}"
             )
         _, rows, columns, count = scores.shape
         # The first and the last cell lie on the centres of the outermost pixels.
         stride = (np.array(tensor) - 1) / (rows - 1, columns - 1)
-        return cls(scores[0], found.reshape(rows, columns, 2, count), stride, tensor)
+        return cls(scores[0], moves.reshape(rows, columns, 2, count), stride, tensor)
 
     def position(self, row: int, column: int, point: int) -> Array:
         """Row and column of a point in the input, from the centre of the first pixel."""
-        found: Array = (row, column) * self.stride + self.offsets[row, column, :, point]
-        return found
+        position: Array = (row, column) * self.stride + self.offsets[row, column, :, point]
+        return position
 
     def near(self, at: Array) -> tuple[int, int]:
         """Row and column of the cell that is nearest to a finite position."""

@@ -71,8 +71,8 @@ def rotation_between(start: Point, end: Point, target: float = 0.0) -> float:
         end: Another one. Upright, the line from `start` to it has the angle `target`.
         target: In degrees, anticlockwise from the positive x axis; 90 is up.
     """
-    found = math.degrees(math.atan2(-(end[1] - start[1]), end[0] - start[0]))
-    return (target - found + 180) % 360 - 180
+    angle = math.degrees(math.atan2(-(end[1] - start[1]), end[0] - start[0]))
+    return (target - angle + 180) % 360 - 180
 
 
 def region_of_detection(
@@ -116,10 +116,10 @@ def region_of_landmarks(
     Raises:
         ValueError: There are no landmarks, or numbers are not finite.
     """
-    found = np.asarray(landmarks, np.float64)
-    if found.ndim != 2 or not len(found) or found.shape[1] < 2 or not np.isfinite(found).all():
-        raise ValueError(f"expected finite landmarks [n, 2 or more], found {found.shape}")
-    pairs = found[:, :2]
+    array = np.asarray(landmarks, np.float64)
+    if array.ndim != 2 or not len(array) or array.shape[1] < 2 or not np.isfinite(array).all():
+        raise ValueError(f"expected finite landmarks [n, 2 or more], found {array.shape}")
+    pairs = array[:, :2]
     if points is not None:
         start, end = (_pair(pairs[i]) for i in points)
         rotation = rotation_between(start, end, target)
@@ -147,11 +147,11 @@ def landmarks_in_picture(
         Of the same shape, float64.
     """
     matrix = transform.affine(picture, tensor)
-    found = np.array(landmarks, np.float64)
+    mapped = np.array(landmarks, np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
-        found[:, 2:] *= math.hypot(*matrix[:, 0])
-        found[:, :2] = found[:, :2] @ matrix[:, :2].T + matrix[:, 2]
-    return found
+        mapped[:, 2:] *= math.hypot(*matrix[:, 0])
+        mapped[:, :2] = mapped[:, :2] @ matrix[:, :2].T + matrix[:, 2]
+    return mapped
 
 
 def _pair(point: Sequence[float] | Array) -> Point:

@@ -46,22 +46,22 @@ class OneEuro:
         Raises:
             ValueError: No time has passed.
         """
-        found = np.array(points, np.float64)
+        latest = np.array(points, np.float64)
         if (
             self.points is None
             or self.seen is None
             or self.speed is None
-            or self.points.shape != found.shape
+            or self.points.shape != latest.shape
         ):
-            return replace(self, points=found, seen=found, speed=np.zeros_like(found))
+            return replace(self, points=latest, seen=latest, speed=np.zeros_like(latest))
         if not seconds > 0:
             raise ValueError(f"expected a time above 0 since the points before, found {seconds}")
-        speed = (found - self.seen) / seconds / size
+        speed = (latest - self.seen) / seconds / size
         speed = self.speed + _share(self.speed_cutoff, seconds) * (speed - self.speed)
         mean = float(np.linalg.norm(speed[..., :2], axis=-1).mean())
         share = _share(self.min_cutoff + self.beta * mean, seconds)
         return replace(
-            self, points=self.points + share * (found - self.points), seen=found, speed=speed
+            self, points=self.points + share * (latest - self.points), seen=latest, speed=speed
         )
 
 

@@ -82,25 +82,25 @@ class Tracker:
                 numbers += 1
         return replace(self, objects=tuple(objects), numbers=numbers)
 
-    def with_landmarks(self, found: Sequence[Landmarks], seconds: float) -> Tracker:
+    def with_landmarks(self, results: Sequence[Landmarks], seconds: float) -> Tracker:
         """The state for the next picture.
 
         Objects are lost whose presence is too low, whose points are all in the same place or not
         finite, or whose next region is that of another object.
 
         Args:
-            found: In each of `objects`, in their order, in pixels of the picture.
+            results: In each of `objects`, in their order, in pixels of the picture.
             seconds: Since the picture before, above 0.
 
         Raises:
             ValueError: There is not one for each object, or no time has passed.
         """
-        if len(found) != len(self.objects):
+        if len(results) != len(self.objects):
             raise ValueError(
-                f"expected landmarks of each of {len(self.objects)} objects, found {len(found)}"
+                f"expected landmarks of each of {len(self.objects)} objects, found {len(results)}"
             )
         objects: list[Track] = []
-        for track, landmarks in zip(self.objects, found, strict=True):
+        for track, landmarks in zip(self.objects, results, strict=True):
             if not (landmarks.presence >= self.presence and landmarks.is_finite):
                 continue
             region = self.network.next_region(landmarks)
