@@ -21,7 +21,7 @@ def in_any_case(actions: Iterable[Callable[[], object]]) -> None:
 
 
 class Releasable(Protocol):
-    """What has GL objects."""
+    """An owner of GL objects."""
 
     def release(self) -> None: ...
 

@@ -193,7 +193,7 @@ class GpuDelegate(NotPickled, Closing):
                 channels all pixels, four numbers each, zero past the last channel. Nothing is
                 converted for float32 "phwc4", nor for float32 "bhwc" of four channels.
             dtype: float32 or float16 for real numbers and quantized tensors, which then are the
-                real numbers that they stand for; those of an input are neither rounded to its steps
+                real numbers that they stand for; an input's are neither rounded to its steps
                 nor limited to its range. Otherwise the tensor's own, which is the default; with
                 "phwc4", float32 is the default of quantized tensors.
 

@@ -57,7 +57,7 @@ def litert_environment(
             )
 
     Each compiled model has a `GpuDelegate` with a thread of its own, so any thread may compile, run
-    and release models. The list `environment.delegates` has those of the models that exist, in the
+    and release models. The list `environment.delegates` has one for each model that exists, in the
     order in which they were compiled. A model may outlive the with block.
 
     LiteRT's TensorBuffers are in the CPU's memory: its Linux wheels make none of GL's buffers and
@@ -123,7 +123,7 @@ def tried_apart() -> str:
 
 
 def _ending(status: int) -> str:
-    """Why a process without a message ended, as far as its status tells."""
+    """Why a process without a message ended, by its status."""
     if status == -signal.SIGILL:
         lse = platform.machine() == "aarch64" and not processor_has("atomics")
         lacking = "ARMv8.1's atomic instructions (LSE)" if lse else "an instruction"
@@ -180,7 +180,7 @@ def _environment(models: _Models) -> Iterator[Any]:
 
 
 class _Models:
-    """What the compiled models of an environment share."""
+    """The options and delegates that the compiled models of an environment share."""
 
     def __init__(
         self,
@@ -197,7 +197,7 @@ class _Models:
 
     @property
     def failure(self) -> BaseException | None:
-        """What a callback raised last."""
+        """The last exception of a callback."""
         failures = (native.failure for native in reversed(self.natives) if native.failure)
         return next(failures, self._failure)
 

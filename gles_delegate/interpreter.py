@@ -30,7 +30,7 @@ K = TypeVar("K")
 
 
 class Host(Protocol):
-    """What `Interpreter` forwards to: the GPU alone, or LiteRT with the delegate."""
+    """The back end of `Interpreter`: the GPU alone, or LiteRT with the delegate."""
 
     @property
     def delegation(self) -> Delegation: ...
@@ -320,8 +320,8 @@ class Interpreter(NotPickled, Closing):
     def invoke(self) -> None:
         """Run the model on its inputs.
 
-        Where the value of an input gives sizes, outputs have those of this run, and a value other
-        than the last one is planned and compiled for first.
+        Where the value of an input gives sizes, outputs have the sizes of this run, and a value
+        other than the last one is planned and compiled for first.
 
         Raises:
             RuntimeError: `allocate_tensors` was not called since the start or a resize.
@@ -453,8 +453,8 @@ class Interpreter(NotPickled, Closing):
 
     @cached_property
     def metadata(self) -> Metadata:
-        """What the model's maker says of it: of pictures, how to normalize them; of classes, their
-        labels.
+        """The author's description of the model, such as the normalization of pictures and the
+        labels of classes.
 
         Raises:
             ModelError: It is damaged.
@@ -472,7 +472,7 @@ class Interpreter(NotPickled, Closing):
         """A function that takes and returns arrays by name.
 
         A signature may run another subgraph than the first. Shapes, tensors and indices of
-        subgraphs are their own; what is bound to tensors is bound to those of the first.
+        subgraphs are their own; what is bound to tensors is bound to the first one's.
 
         Raises:
             ValueError: No such signature, or no key and not exactly one signature.

@@ -55,7 +55,7 @@ class Limits:
         return min(blocks, self.image_units) if self.buffer_texels else blocks
 
     def reads_for(self, nbytes: int) -> int:
-        """`reads` of a shader that writes so many bytes, for which it may need two units."""
+        """`reads` of a shader that writes `nbytes`, for which it may need two units."""
         return min(self.reads, self.image_units - 2) if self.is_large(nbytes) else self.reads
 
     def is_large(self, nbytes: int) -> bool:

@@ -1,4 +1,4 @@
-"""The options of a delegate: those of TfLiteGpuDelegateOptionsV2, and our own."""
+"""The options of a delegate: TfLiteGpuDelegateOptionsV2's, and our own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class InferencePreference(IntEnum):
 
 
 class InferencePriority(IntEnum):
-    """What to optimize for (TfLiteGpuInferencePriority)."""
+    """The aim of an optimization (TfLiteGpuInferencePriority)."""
 
     AUTO = 0
     MAX_PRECISION = 1
@@ -155,8 +155,8 @@ _SECOND = {
     InferencePriority.MIN_LATENCY: InferencePriority.MIN_MEMORY_USAGE,
     InferencePriority.MIN_MEMORY_USAGE: InferencePriority.MAX_PRECISION,
 }
-"""What comes after the first priority where the second is AUTO, as TFLite's
-delegates/gpu/api.cc (ResolveAutoPriority) has it."""
+"""The second priority by the first one where it is AUTO: TFLite's delegates/gpu/api.cc,
+ResolveAutoPriority."""
 
 
 _TYPES: dict[str, tuple[Any, str]] = {
@@ -166,7 +166,7 @@ _TYPES: dict[str, tuple[Any, str]] = {
     "os.PathLike[str]": (os.PathLike, "a Path"),
     "None": (NoneType, "None"),
 }
-"""By annotation: the type, and a name for messages."""
+"""The type, and a name for messages, by annotation."""
 
 
 def _require_type(name: str, value: object, annotations: list[str]) -> None:

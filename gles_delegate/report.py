@@ -57,7 +57,7 @@ class DelegationReport:
 
     @property
     def causes(self) -> tuple[tuple[str, tuple[NodeReport, ...]], ...]:
-        """Why nodes run on the CPU, and which do for that reason; those of most nodes first.
+        """Why nodes run on the CPU, and which do for that reason; the reason of most nodes first.
 
         Reasons that differ in numbers only are one.
         """
@@ -154,7 +154,7 @@ class ProfileReport:
 
     @property
     def seconds(self) -> float:
-        """Of all together. A run takes less, as it does not wait in between."""
+        """The sum of all. A run takes less, as it does not wait in between."""
         return sum(dispatch.seconds for dispatch in self)
 
     def __str__(self) -> str:
@@ -225,7 +225,7 @@ class MemoryReport:
     bound: Mapping[int, str] = field(default_factory=dict)
 
     def __add__(self, other: MemoryReport) -> MemoryReport:
-        """What two segments of a model hold together."""
+        """The memory of two segments of a model together."""
         return MemoryReport(
             self.arena + other.arena,
             self.inputs + other.inputs,

@@ -61,7 +61,7 @@ def compute(
     A worker that is killed is replaced, and its chunk is computed again.
 
     Args:
-        arguments: Those of `Predictor`.
+        arguments: See `Predictor`.
         notice: Called with a sentence if a worker is replaced.
 
     Raises:

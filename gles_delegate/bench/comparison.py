@@ -1,4 +1,4 @@
-"""The GPU's results against those of LiteRT's CPU kernels, output by output or node by node."""
+"""The GPU's results against LiteRT's CPU kernels, output by output or node by node."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def compare_outputs(
 ) -> list[Difference]:
     """Run a model on the GPU and on LiteRT's CPU, and compare the outputs.
 
-    Those of signatures of other subgraphs too, on random inputs. Rounding adds up in a deep
+    Signatures of other subgraphs are run too, on random inputs. Rounding adds up in a deep
     network, of 8-bit tensors above all, where LiteRT's kernels differ from each other, too. An
     output that is further off than is allowed is judged by that.
 
@@ -165,7 +165,7 @@ def _run_signature(interpreter: Any, signature: Signature, graph: Graph) -> list
 
 
 def _on_cpu(run: _Run, interpreter: Any) -> list[Array]:
-    """What LiteRT's CPU kernels compute.
+    """The outputs of LiteRT's CPU kernels.
 
     Raises:
         LiteRtError: They do not run the model.
@@ -185,7 +185,7 @@ def compare_nodes(
 ) -> Iterator[Difference]:
     """Run each node that the GPU computes by itself, on LiteRT's tensors, and compare its results.
 
-    Arguments and errors are those of `compare_outputs`, but for `progress`. LiteRT uses its
+    Arguments and errors are as for `compare_outputs`, but for `progress`. LiteRT uses its
     builtin kernels, and XNNPACK only where they do not have an op of the model. The places of
     maxima that MediaPipe's MaxPoolingWithArgmax2D hands to MaxUnpooling2D are written otherwise
     there: the former's maxima are compared, the latter is left to `compare_outputs`.
@@ -232,7 +232,7 @@ def is_quantized(graph: Graph) -> bool:
 def random_feeds(model: ModelFile, seed: int = 0) -> dict[int, Array]:
     """An array for each input: real numbers of -1 to 1, integers of 0 or 1.
 
-    Those of 8 and 16 bits are of their whole range; those whose values give sizes are examples.
+    Inputs of 8 and 16 bits get their whole range, and inputs whose values give sizes an example.
 
     Raises:
         ModelError: An input is of a type that numpy does not have.
@@ -310,7 +310,7 @@ def _largest_error(ours: Array, theirs: Array) -> float:
 def _litert(
     model: ModelFile, feeds: Mapping[int, Array], builtin: bool = False, keep: bool = False
 ) -> Any:
-    """LiteRT's interpreter after a run; arguments and errors are those of `litert_cpu`."""
+    """LiteRT's interpreter after a run; arguments and errors are as for `litert_cpu`."""
     interpreter = litert_cpu(model, builtin, keep)
     _on_cpu(lambda each: _run(each, feeds, ()), interpreter)
     return interpreter

@@ -1,4 +1,4 @@
-"""What a device reaches: bandwidth, FLOP/s of each register tile, the cost of a dispatch."""
+"""The speed of a device: bandwidth, FLOP/s of each register tile, the cost of a dispatch."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class TileTime:
         kernel: The kernel in words.
         tile: Pixels and slices that an invocation computes; of a depthwise convolution, pixels.
         work_group: Invocations along the pixels and along the slices.
-        form: What else tells it from others: a window is computed "tap by tap", or its "rows
+        form: How else it differs from others: a window is computed "tap by tap", or its "rows
             looped" instead of unrolled; "weights by texture"; "constant sizes", which make a
             program of its own for each layer.
         default_of: The profiles that choose it.
@@ -115,7 +115,7 @@ class TileTime:
 
 @dataclass(frozen=True)
 class DeviceSpeed:
-    """What a device reaches.
+    """The speed of a device.
 
     Attributes:
         by_gpu_timer: The GPU's timer measured the kernels; otherwise the CPU's clock, with waiting.
@@ -157,7 +157,7 @@ def measure(gpu: GpuContext, seconds: float, progress: Progress) -> DeviceSpeed:
     """Measure the device of a context.
 
     Args:
-        seconds: After so many, tiles are left out; those of the profile in use come first.
+        seconds: Time after which tiles are left out; the profile in use comes first.
         progress: Called with the number of tiles that are done, and of all.
 
     Raises:

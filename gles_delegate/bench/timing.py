@@ -54,7 +54,7 @@ class Times:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """What was measured.
+    """The results of `benchmark`.
 
     Attributes:
         device: The driver's name of it.

@@ -1,4 +1,4 @@
-"""What to change in a model so that the GPU runs more of it, or faster."""
+"""Advice on changes to a model so that the GPU runs more of it, or faster."""
 
 from __future__ import annotations
 

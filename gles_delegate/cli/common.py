@@ -129,7 +129,7 @@ def progress_bar(quiet: bool = False) -> Progress:
 
 
 def compilation(bar: Progress) -> Callable[[int, int], None]:
-    """What a delegate reports compiled shaders to: a bar that is there while they compile."""
+    """A delegate's `progress`: a bar that is there while shaders compile."""
     task = bar.add_task("compiling shaders", total=None, visible=False)
 
     def report(compiled: int, total: int) -> None:

@@ -1,4 +1,4 @@
-"""``gles-delegate compare``: the GPU's results against those of LiteRT's CPU kernels."""
+"""``gles-delegate compare``: the GPU's results against the CPU kernels of LiteRT."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ def compare(
     device: int | None,
     as_json: bool,
 ) -> None:
-    """Compare the GPU's results for MODEL with those of LiteRT's CPU kernels.
+    """Compare the GPU's results for MODEL with LiteRT's CPU kernels.
 
     Ends with status 1 if a tensor differs by more than is allowed, and names the first. An output
-    may differ twice as much as those of LiteRT's own kernels and of XNNPACK do from each other. If
-    one of a quantized network differs more, each node is judged by itself, on LiteRT's tensors:
-    roundings add up on the way, in LiteRT's kernels too.
+    may differ twice as much as LiteRT's own kernels and XNNPACK do from each other. If one of a
+    quantized network differs more, each node is judged by itself, on LiteRT's tensors: roundings
+    add up on the way, in LiteRT's kernels too.
     """
     file = read_file(model)
     graph = file.graph()

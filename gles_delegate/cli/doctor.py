@@ -58,7 +58,7 @@ _NOISE = 1.05
     type=click.FloatRange(0),
     default=45,
     show_default=True,
-    help="After so many, --bench begins no other tile.",
+    help="--bench begins no other tile after them.",
 )
 @json_option
 def doctor(device: int | None, bench: bool, seconds: float, as_json: bool) -> None:
@@ -125,7 +125,7 @@ def _text(value: Any) -> str:
 
 
 def _options(value: Any) -> str:
-    """What a profile chooses from, such as tiles as 4x2, 2x2."""
+    """The choices of a profile, such as tiles as 4x2, 2x2."""
     return ", ".join(map(_text, value)) if isinstance(value, tuple | list) else str(value)
 
 

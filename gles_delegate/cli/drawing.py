@@ -10,10 +10,10 @@ from gles_delegate.model.graph import Graph, Tensor
 from gles_delegate.report import DelegationReport, NodeReport
 
 WIDTH, HEIGHT = 176.0, 34.0
-"""Of a box."""
+"""Width and height of a box."""
 
 GAP, LANE, LAYER, MARGIN = 18.0, 14.0, 58.0, 24.0
-"""Between boxes, of an edge that passes between them, from layer to layer, around all."""
+"""Space between boxes, for an edge between them, from layer to layer, and around all."""
 
 COLOURS = {"GPU": "#c9e7cb", "CPU": "#ffcf9e", "input": "#dde6f3", "output": "#dde6f3"}
 
@@ -184,7 +184,7 @@ def _position_boxes(layers: Sequence[Sequence[_Item]]) -> None:
 
 
 def _wanted(item: _Item) -> float:
-    """The mean of the neighbours; those of the same kind count most, so chains are straight."""
+    """The mean of the neighbours; the same kind counts most, so chains are straight."""
     weights = [
         (other.x, 16 if bool(other.lines) == bool(item.lines) else 1)
         for other in (*item.above, *item.below)

@@ -128,15 +128,15 @@ def read_labels(path: Path) -> tuple[str, ...]:
 
 
 def scale_and_zero_point(tensor: Tensor) -> tuple[float, int]:
-    """Those of a quantized tensor, otherwise 0 and 0."""
+    """The pair of a quantized tensor, otherwise 0 and 0."""
     return tensor.quantization.pair if tensor.is_quantized else (0.0, 0)
 
 
 def class_numbers(array: Array, tensor: Tensor, labels: Sequence[str]) -> Array | None:
     """The class of each pixel [height, width] of an output that segments; None of another.
 
-    Such an output has a score for each class, [1, height, width, classes], of so many labels or
-    of a number of channels that no picture has; or it has the numbers of the classes, as integers
+    Such an output has a score for each class, [1, height, width, classes], for each label or
+    in a number of channels that no picture has; or it has the numbers of the classes, as integers
     [1, height, width] or [1, height, width, 1].
     """
     if array.ndim not in (3, 4) or array.shape[0] != 1 or not array.size:

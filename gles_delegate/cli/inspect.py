@@ -105,7 +105,7 @@ class _Entry(NamedTuple):
 
 
 class _Inspected:
-    """What is known of a model without running it."""
+    """A model, planned and not run."""
 
     def __init__(self, graph: Graph, limits: Limits, most: int) -> None:
         self._graph = graph
@@ -123,7 +123,7 @@ class _Inspected:
         return sum((entry.report for entry in self._entries), DelegationReport())
 
     def drawn(self, name: str) -> list[tuple[str, tuple[Graph, DelegationReport]]]:
-        """What `draw_graphs` draws: each entry with a title."""
+        """Each entry with a title, for `draw_graphs`."""
         return [
             (f"{name}, subgraph {e.graph.index}" if e.graph.index else name, (e.graph, e.report))
             for e in self._entries

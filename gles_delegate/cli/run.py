@@ -65,7 +65,7 @@ ADDS_UP = 0.05
     help="A folder for all other outputs, as INDEX_NAME.npy.",
 )
 @labels_option
-@click.option("--top", type=click.IntRange(1), help="Show the so many likeliest classes.")
+@click.option("--top", type=click.IntRange(1), help="Show this many of the likeliest classes.")
 @mean_option
 @std_option
 @cache_option
@@ -147,7 +147,7 @@ def run(
 
 
 def _class_names(graph: Graph, path: Path | None) -> dict[int, Sequence[str]]:
-    """The labels of each output: those of a file, or else of the model's metadata."""
+    """The labels of each output, from a file or else from the model's metadata."""
     metadata = zip(graph.outputs, read_metadata(graph).outputs, strict=True)
     labels_of: dict[int, Sequence[str]] = {index: about.labels for index, about in metadata}
     if path is None:
@@ -191,7 +191,7 @@ def _best(
 
 
 def _shares(array: Array, tensor: Tensor, labels: Sequence[str]) -> list[dict[str, Any]]:
-    """Of an output that segments, the share of the pixels of each class, the largest first."""
+    """The share of the pixels of each class of an output that segments, the largest first."""
     classes = class_numbers(array, tensor, labels)
     if classes is None or classes.size < 2:
         return []

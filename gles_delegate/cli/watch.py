@@ -40,7 +40,7 @@ TASKS = ("classify", "detect", "pose", "repaint", "segment")
 @click.option(
     "--task",
     type=click.Choice(TASKS),
-    help="What the network does; default: what its metadata or its outputs tell.",
+    help="What the network does; default: by its metadata or its outputs.",
 )
 @labels_option
 @mean_option

@@ -46,7 +46,7 @@ class Buffer:
             raise
 
     def write(self, data: Any, offset: int = 0) -> None:
-        """Replace bytes from `offset` on by those of a contiguous array; checks no GL error."""
+        """Replace bytes from `offset` on by a contiguous array's; checks no GL error."""
         view = memoryview(data)
         if view.nbytes:
             target = gl_names.ARRAY_BUFFER
@@ -64,7 +64,7 @@ class Buffer:
         read_into(self._gl, self.name, target, size, offset)
 
     def read(self, offset: int = 0) -> bytes:
-        """What it holds from `offset` on."""
+        """Its bytes from `offset` on."""
         target = bytearray(self.size - offset)
         self.read_into(target, len(target), offset)
         return bytes(target)

@@ -239,7 +239,7 @@ class GpuContext:
             buffer_texels=texels if profile.image_reads else 0,
             texture_size=gl.integer(gl_names.MAX_TEXTURE_SIZE),
             # On a software rasterizer zink makes constants of uniforms, and may run a program with
-            # those of an earlier dispatch (Mesa 22.3).
+            # constants of an earlier dispatch (Mesa 22.3).
             size_uniforms=not (is_llvmpipe and "zink" in self.renderer),
             profile=profile,
             simd_lanes=int(bits[1]) // 32 if (bits := _BITS.search(self.renderer)) else 8,
@@ -274,7 +274,7 @@ def _mesa_version(version: str) -> tuple[int, int]:
 
 @contextmanager
 def _checked(gl: Functions) -> Iterator[None]:
-    """Forget the errors of others, and raise those of calls inside that check none."""
+    """Forget earlier errors, and raise the errors of calls inside that check none."""
     gl.forget_errors()
     yield
     gl.check(_UNCHECKED)

@@ -44,7 +44,7 @@ _SOFTWARE = re.compile(
 
 
 _Refusal: TypeAlias = tuple[str, str]
-"""What was tried, and what is wrong with it."""
+"""A device that was tried, and what is wrong with it."""
 
 
 @dataclass(frozen=True)

@@ -136,7 +136,7 @@ def _check_descriptor(fd: int) -> None:
 
 
 def _is_dmabuf(file: str, properties: bytes) -> bool:
-    """Whether a descriptor's link and fdinfo in /proc are those of a dma-buf.
+    """Whether a descriptor's link and fdinfo in /proc belong to a dma-buf.
 
     Since Linux 5.3, fdinfo names the exporter. Before, only the link identifies a dma-buf.
     """

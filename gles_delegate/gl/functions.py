@@ -67,7 +67,7 @@ GPU_DISJOINT = 0x8FBB
 BUFFER_OBJECT, PROGRAM_OBJECT, TEXTURE_OBJECT = 0x82E0, 0x82E2, 0x1702
 DEBUG_SOURCE_APPLICATION, MAX_DEBUG_MESSAGE_LENGTH = 0x824A, 0x9143
 MOST_LABEL_BYTES = 255
-"""Every driver takes labels of so many bytes."""
+"""Bytes of a label that every driver takes."""
 SYNC_GPU_COMMANDS_COMPLETE, SYNC_FLUSH_COMMANDS, TIMEOUT_IGNORED = 0x9117, 0x1, (1 << 64) - 1
 ALREADY_SIGNALED, TIMEOUT_EXPIRED, CONDITION_SATISFIED = 0x911A, 0x911B, 0x911C
 MAX_COMPUTE_SHADER_STORAGE_BLOCKS, MAX_COMPUTE_IMAGE_UNIFORMS = 0x90DB, 0x91BD
@@ -249,7 +249,7 @@ class Functions:
         raise GLError(message)
 
     def watch_resets(self, is_es: bool) -> None:
-        """Have `check_reset` look, if the context tells of resets; it must be current."""
+        """Have `check_reset` look, if the context reports resets; it must be current."""
         strategy = c_int()
         self.unchecked("glGetIntegerv")(RESET_NOTIFICATION_STRATEGY, strategy)
         self.forget_errors()  # a context without robustness does not know the question
@@ -348,5 +348,5 @@ class Functions:
 
 
 def _cut(text: str, most: int) -> bytes:
-    """The text in at most so many bytes."""
+    """The text in at most `most` bytes."""
     return text.encode("utf-8", "replace")[:most]

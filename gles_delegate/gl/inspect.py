@@ -71,7 +71,7 @@ class Watch(ABC):
             )
 
     def change(self) -> str:
-        """What was found in its place; empty if that is the same. See `require`."""
+        """The object that was found instead, in words; empty if it is the same. See `require`."""
         thing, name = self._thing, self._name
         if thing is not name:
             # A released moderngl object keeps its name, which another one may have by now.
@@ -163,7 +163,7 @@ def buffer_size(gpu: GpuContext, buffer: Any) -> tuple[int, int]:
 
 
 def texture_level(gpu: GpuContext, texture: Any) -> TextureLevel:
-    """What is in a `moderngl.Texture`, or another object with its name in ``glo``, or a name.
+    """The level 0 of a `moderngl.Texture`, of another object with a name in ``glo``, or of a name.
 
     Raises:
         ValueError: There is no such 2D texture in this context, or it is empty.

@@ -157,7 +157,7 @@ class LibEgl:
 
     @property
     def client_extensions(self) -> frozenset[str]:
-        """What EGL can do before there is a display."""
+        """The extensions that EGL has before there is a display."""
         try:
             return frozenset(self.eglQueryString(0, EXTENSIONS).decode().split())
         except EglError:  # an EGL 1.4 without EGL_EXT_client_extensions
@@ -242,7 +242,7 @@ class LibEgl:
 
 @dataclass(frozen=True)
 class EglBinding:
-    """What is current on a thread: all that eglMakeCurrent and eglBindAPI set.
+    """The state of a thread that eglMakeCurrent and eglBindAPI set.
 
     `glx` is what GLX had current, if it was released.
     """

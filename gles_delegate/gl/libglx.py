@@ -1,4 +1,4 @@
-"""What GLX has current on this thread, by the library that the app has loaded."""
+"""GLX's current context on this thread, by the library that the app has loaded."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PROTOTYPES = {  # the result's type, then the arguments'
 
 @dataclass(frozen=True)
 class GlxBinding:
-    """What glXMakeContextCurrent sets on a thread."""
+    """The state of a thread that glXMakeContextCurrent sets."""
 
     glx: ctypes.CDLL
     display: int

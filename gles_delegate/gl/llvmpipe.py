@@ -1,4 +1,4 @@
-"""What only llvmpipe needs: worker threads kept apart, and programs compiled by several threads."""
+"""For llvmpipe alone: worker threads kept apart, and programs compiled by several threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Mesa reads from the environment as EGL starts: shader cache folder and vector width.
+"""Variables that Mesa reads from the environment as EGL starts: shader cache and vector width.
 
 Both hold for the whole process, so they are only set for a context of our own, and only where the
 user has not set them. A driver that is not Mesa ignores them.

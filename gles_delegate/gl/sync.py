@@ -20,7 +20,7 @@ class Stopwatch:
     Args:
         queries: Use the GPU's own timer; otherwise the CPU's, and wait for the GPU before and
             after, which counts the way to it and back as well.
-        is_es: OpenGL ES tells when its timer was wrong, as after a change of the GPU's clock; the
+        is_es: OpenGL ES says when its timer was wrong, as after a change of the GPU's clock; the
             CPU's counts then.
     """
 
@@ -91,7 +91,7 @@ class Fence(Closing):
         from gles_delegate.gl.current import current_functions
 
         functions = current_functions()
-        functions.forget_errors()  # those of the app's calls before
+        functions.forget_errors()  # left by the app's own calls
         return Fence(functions, lambda function: function())
 
     def done(self) -> bool:

@@ -225,7 +225,7 @@ class GlThread(NotPickled):
 
 @dataclass(eq=False)
 class _Held:
-    """What a `GlThread` leaves behind if nobody closes it."""
+    """The context and objects that a `GlThread` leaves behind if nobody closes it."""
 
     gpu: GpuContext
     worker: _Worker | None
@@ -253,7 +253,7 @@ class _Held:
 
 
 _left: list[_Held] = []
-"""What was not closed, until the next call on its thread."""
+"""Contexts that were not closed, until the next call on their thread."""
 
 
 def _release_left() -> None:

@@ -29,17 +29,17 @@ LUMA: dict[str, tuple[float, float, float]] = {
 """Shares of red, green and blue in Y': ITU-R BT.601-7, 2.5.1, and BT.709-6, 3.2."""
 
 RANGES = {False: (16, 219, 224), True: (0, 255, 255)}
-"""By `ImageTransform.full_range`: Y' of black, and the ranges of Y' and of U and V, in steps of 8
+"""Y' of black, and the ranges of Y' and of U and V, by `ImageTransform.full_range`; in steps of 8
 bits: BT.601-7, 2.5.3, and JFIF."""
 
 EDGE = 1e-3
 """Pixels by which a position may miss the picture and still belong to it: rounding."""
 
 REACH: dict[str, float] = {"padding": EDGE, "replicate": 1e9}
-"""By border: pixels by which a position may miss the picture and still get a colour of it."""
+"""Pixels by which a position may miss the picture and still get a colour of it, by border."""
 
 MOST_SAMPLES = 16
-"""Of a row or column of a tensor pixel, for its mean."""
+"""Samples along a side of a tensor pixel, at most, for its mean."""
 
 BRIGHTEST = 1.5
 """Most of a picture of floats from 0 to 1: filters that sharpen go a little beyond 1."""
@@ -139,7 +139,7 @@ class ImageTransform:
     def for_input(cls, interpreter: Described, index: int) -> ImageTransform:
         """The transform of whole pictures for an input, as the model's metadata says.
 
-        Channels are those of the input. Without metadata, and in uint8 tensors, there is no mean
+        Channels are the input's. Without metadata, and in uint8 tensors, there is no mean
         and std; see there. `dataclasses.replace` changes what else is to be different.
 
         Args:
@@ -333,7 +333,7 @@ class ImageTransform:
 
 
 class Described(Protocol):
-    """An interpreter that tells its model's metadata."""
+    """An interpreter that has its model's metadata."""
 
     @property
     def metadata(self) -> Metadata: ...

@@ -99,7 +99,7 @@ class _Definition(Structure):
 
 
 class Delegate(Protocol):
-    """What LiteRT has of this accelerator for one compiled model."""
+    """The delegate that LiteRT gets for one compiled model."""
 
     @property
     def pointer(self) -> int: ...

@@ -90,7 +90,7 @@ class _TrialModel(FixedModel):
 
 
 def trial_model() -> bytes:
-    """Two equal subgraphs of one node, NEG; slots and numbers are those of the TFLite schema."""
+    """Two equal subgraphs of one node, NEG; slots and numbers follow the TFLite schema."""
     builder = flatbuffers.Builder()
 
     def table(*fields: tuple[int, str, int]) -> int:

@@ -41,7 +41,7 @@ from gles_delegate.model.schema import FILE_IDENTIFIER
 _CHUNK = 1 << 20
 
 _ALIGNMENT = 16
-"""Of constants in a model's file."""
+"""Alignment of constants in a model's file, in bytes."""
 
 
 class NativeGraph:
@@ -154,7 +154,7 @@ class NativeGraph:
         mapped = _mapped_content(mapping, address)
         if mapped:
             return read_model(*mapped)
-        # Without constants nothing tells the size; what follows the model does no harm.
+        # Without constants the size is unknown; bytes behind the model do no harm.
         size = self._allocated_bytes(address) or min(mapping.end - address, _CHUNK)
         return read_model(_memory_at(address, size))
 

@@ -42,7 +42,7 @@ _DELEGATE_OP = BUILTIN_OPERATORS.index("DELEGATE")
 
 
 class Kernel(Protocol):
-    """What runs on the GPU in the place of some nodes.
+    """Some nodes on the GPU, in their place in LiteRT's plan.
 
     Attributes:
         inputs: Indices of the tensors that it reads; known once it is prepared.
@@ -90,7 +90,7 @@ class FixedModel:
 
     Args:
         delegated: The nodes that it takes.
-        shapes: Those of all tensors.
+        shapes: The shapes of all tensors.
     """
 
     inputs: tuple[int, ...] = ()
@@ -210,7 +210,7 @@ class LateDelegate(NativeDelegate):
 
     Args:
         address: Where the model's bytes are.
-        bind: Takes the first subgraph; returns, by index, those of which the GPU takes nodes.
+        bind: Takes the first subgraph; returns, by index, the subgraphs whose nodes the GPU takes.
     """
 
     def __init__(self, address: int, bind: Callable[[Graph], Mapping[int, Model[Any]]]) -> None:

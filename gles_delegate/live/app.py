@@ -1,4 +1,4 @@
-"""What an app with pictures is made of: frames, networks that look at them, and what is drawn."""
+"""The parts of an app with pictures: frames, networks that look at them, and a canvas."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Findings:
         self.seen = 0
 
     def add(self, counts: Mapping[str, int]) -> None:
-        """Take what was found in a frame, as many as there are by the name of one."""
+        """Take the counts of a frame, by the name of one thing."""
         self.seen += 1
         for kind, count in counts.items():
             self.most[kind] = max(self.most.get(kind, 0), count)

@@ -1,4 +1,4 @@
-"""What networks give as pictures - masks, coloured classes, whole frames - over a frame."""
+"""Pictures that networks make - masks, coloured classes, whole frames - over a frame."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Layer:
 
         Args:
             frame: Height and width.
-            layer: Those of the picture.
+            layer: Likewise, of the picture.
         """
         if self.matrix is None:
             return np.array([[layer[1] / frame[1], 0, 0], [0, layer[0] / frame[0], 0]])

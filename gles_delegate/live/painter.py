@@ -69,7 +69,7 @@ class Letters:
         return quads
 
     def make_room(self, texts: list[Text]) -> None:
-        """Forget all letters if those of a drawing may not fit."""
+        """Forget all letters if the letters of a drawing may not fit."""
         glyphs = {id(glyph): glyph for text in texts for glyph, _, _ in place_glyphs(text)}
         new = [glyph.mask.shape for key, glyph in glyphs.items() if key not in self._boxes]
         if not new:
@@ -123,7 +123,7 @@ class Painter:
 
     @property
     def texture(self) -> moderngl.Texture:
-        """What was drawn, first row first."""
+        """The drawn picture, first row first."""
         return self._textures[0]
 
     def begin(self, picture: moderngl.Texture) -> None:
@@ -209,7 +209,7 @@ class Painter:
         target.viewport = (0, 0, width, height)
 
     def pixels(self) -> Array:
-        """What was drawn, uint8 [height, width, 3]."""
+        """The drawn picture, uint8 [height, width, 3]."""
         return read_texture(self.texture)[..., :3]
 
     def _fill(

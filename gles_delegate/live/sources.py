@@ -245,7 +245,7 @@ def _open(
     options: dict[str, str] | None = None,
     seconds: float | None = None,
 ) -> tuple[Any, Any]:
-    """The container and its first video stream; FFmpeg gives up after so many seconds."""
+    """The container and its first video stream; FFmpeg gives up after `seconds`."""
     container = av.open(file, format=kind, options=options or {}, timeout=seconds)
     stream = next(iter(container.streams.video), None)
     if stream is None or stream.codec_context is None or not stream.width:

@@ -1,4 +1,4 @@
-"""What networks of common tasks see in a frame, drawn on it."""
+"""Networks of common tasks: their results, drawn on the frame."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def pose(network: Network, *, threshold: float = 0.3) -> Seer:
     """Skeletons of people, by PoseNet or MoveNet.
 
     Args:
-        network: PoseNet, which its outputs' names tell, or MoveNet.
+        network: PoseNet, known by the names of its outputs, or MoveNet.
         threshold: The least score of a point that is drawn.
 
     Raises:
@@ -125,7 +125,7 @@ def pose(network: Network, *, threshold: float = 0.3) -> Seer:
 
 
 def _pose_reader(network: Network, threshold: float) -> Callable[[list[Array]], list[Pose]]:
-    """What makes poses of the network's outputs."""
+    """A function from the network's outputs to poses."""
     shapes = _shapes(network)
     if len(shapes) == 1:
         network.transform = MOVENET_INPUT
@@ -136,7 +136,7 @@ def _pose_reader(network: Network, threshold: float) -> Callable[[list[Array]], 
             "detector before it"
         )
     network.transform = POSENET_INPUT
-    # Both kinds of displacements have the same shape: only names tell them apart.
+    # Both kinds of displacements have the same shape: only names differ.
     names = [details["name"] for details in network.outputs]
     wanted = ("heatmap", "offset", "displacement_fwd", "displacement_bwd")
     positions = [[i for i, name in enumerate(names) if word in name] for word in wanted]
@@ -153,7 +153,7 @@ def _pose_reader(network: Network, threshold: float) -> Callable[[list[Array]], 
 def repaint(
     network: Network, *, feeds: Mapping[int, Array] | None = None, opacity: float = 1.0
 ) -> Seer:
-    """What a network makes of the frame: another style, more detail, other colours.
+    """The picture that a network makes of the frame: another style, more detail, other colours.
 
     Args:
         network: Its first output is a picture [1, height, width, 1, 3 or 4]: real numbers of 0 to
@@ -238,19 +238,19 @@ TASKS: Mapping[str, Callable[[Network, Labels], Seer]] = {
     "repaint": lambda network, _: repaint(network),
     "segment": segment,
 }
-"""What sees and draws, by task."""
+"""By task, a function that makes a network's `Seer`."""
 
 
 def seer_for(network: Network, labels: Labels = None, task: str | None = None) -> Seer:
-    """What sees and draws, for a network that needs nothing but frames.
+    """The `Seer` of a network that needs nothing but frames.
 
     Args:
         network: Its only input is a gray or coloured picture.
         labels: Names of the classes, for tasks that have some.
-        task: A key of `TASKS`; None: what `find_task` finds.
+        task: A key of `TASKS`; None: the result of `find_task`.
 
     Raises:
-        ValueError: The task cannot be told, is not one of `TASKS`, or is not that of the network.
+        ValueError: The task is unknown, is not one of `TASKS`, or does not suit the network.
     """
     if task not in (None, *TASKS):
         raise ValueError(f"expected a task, one of {', '.join(TASKS)}, found {task!r}")

@@ -65,7 +65,7 @@ class GlfwWindow:
 
     @property
     def screen(self) -> moderngl.Framebuffer:
-        """What it shows next, as large as it is now."""
+        """The framebuffer of the next frame, as large as the window is now."""
         self.ctx.screen.viewport = (0, 0, *glfw.get_framebuffer_size(self._window))
         return self.ctx.screen
 

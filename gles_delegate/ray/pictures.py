@@ -43,7 +43,7 @@ def compute(
     Ray replaces actors that are killed, and repeats their chunks.
 
     Args:
-        arguments: Those of `Predictor`.
+        arguments: See `Predictor`.
         workers: The most actors; None: one for each processor of the cluster.
         address: The cluster's, as for `ray.init`.
 

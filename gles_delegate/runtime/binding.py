@@ -1,4 +1,4 @@
-"""What an app binds to inputs and outputs: requests, checks, and the GL objects behind them."""
+"""Buffers and textures that an app binds to inputs and outputs: requests, checks, GL objects."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class BoundBuffer:
 class SampledTextures:
     """GL names of an app's textures, and the parameters of glsl/image_in.glsl, four texels.
 
-    `parameters_of` gives those of another transform, of the same port. `region` holds the matrix
-    that takes the place of theirs, two rows of three float32.
+    `parameters_of` gives the parameters of another transform, of the same port. `region` holds a
+    matrix in place of theirs, two rows of three float32.
     """
 
     names: tuple[int, ...]

@@ -158,10 +158,10 @@ def _pyramid_level(options: PyramidAnchorOptions, level: int) -> Array:
 
 @dataclass(frozen=True)
 class Detector:
-    """What the two outputs of a detector mean, and what its input is.
+    """The input of a detector, and the meaning of its two outputs.
 
-    Presets of faces, palms and poses are those of MediaPipe's graphs: modules/face_detection,
-    palm_detection and pose_detection. Options are those of its TensorsToDetectionsCalculator.
+    Presets of faces, palms and poses come from MediaPipe's graphs: modules/face_detection,
+    palm_detection and pose_detection. Options are its TensorsToDetectionsCalculator's.
 
     Attributes:
         anchors: Its anchors.
@@ -230,7 +230,7 @@ FACE_DETECTOR_FULL_RANGE = Detector(
     replace(_mediapipe(192, (4,)), interpolated_aspect_ratio=0.0), key_points=6, threshold=0.6
 )
 """BlazeFace, full range, for faces that are farther away: 2304 boxes, as in MediaPipe's
-modules/face_detection/face_detection_full_range.pbtxt. Points as those of `FACE_DETECTOR`."""
+modules/face_detection/face_detection_full_range.pbtxt. Points as in `FACE_DETECTOR`."""
 
 PALM_DETECTOR = Detector(_mediapipe(192, (8, 16, 16, 16)), key_points=7, mean=0, std=255)
 """Palms (Zhang et al. 2020): 2016 boxes. Points: wrist; index, middle, ring and little finger's
@@ -247,7 +247,7 @@ POSE_DETECTOR_128 = replace(POSE_DETECTOR, anchors=_mediapipe(128, (8, 16, 16, 1
 def ssd_mobilenet(size: Size) -> Detector:
     """TensorFlow's SSD on MobileNet v1 or v2, without TFLite_Detection_PostProcess.
 
-    Anchors and coder are those of its ssd_mobilenet_v2_coco.config, suppression is that of
+    Anchors and coder follow its ssd_mobilenet_v2_coco.config, and suppression follows
     TFLite_Detection_PostProcess.
 
     Args:
@@ -455,7 +455,7 @@ def select_detections(
 
 
 def detect(boxes: Array, scores: Array, detector: Detector) -> list[Detection]:
-    """What a network found, best first: decoded, and one detection for each object.
+    """The detections of a network, best first: decoded, and one for each object.
 
     Args:
         boxes: Its output [1, anchors, 4 + 2 * key points].
@@ -466,7 +466,7 @@ def detect(boxes: Array, scores: Array, detector: Detector) -> list[Detection]:
         Detections in what the network saw; `Detection.to_picture` maps them to the picture.
 
     Raises:
-        ValueError: The outputs are not those of such a network.
+        ValueError: The outputs do not fit such a network.
     """
     anchors = detector._anchors
     expected = [(1, len(anchors), 4 + 2 * detector.key_points), (1, len(anchors))]
@@ -492,7 +492,7 @@ def detect(boxes: Array, scores: Array, detector: Detector) -> list[Detection]:
 def read_detections(
     outputs: Sequence[Array], detector: Detector | None, *, threshold: float = 0.5
 ) -> list[Detection]:
-    """What a network found, best first, from all its outputs in any order.
+    """The detections of a network, best first, from all its outputs in any order.
 
     Args:
         outputs: Boxes and scores, or the four outputs of TFLite_Detection_PostProcess: boxes
@@ -503,7 +503,7 @@ def read_detections(
         threshold: The least score, without a detector.
 
     Raises:
-        ValueError: The outputs are not those of such a network.
+        ValueError: The outputs do not fit such a network.
     """
     if detector is None:
         return _postprocessed([np.asarray(a) for a in outputs], threshold)
@@ -596,7 +596,7 @@ def suppress(
         candidates: Boxes that are looked at, those with the highest scores; a bound on the time.
 
     Returns:
-        Best first. Scores and classes are those of the best in each group.
+        Best first. Scores and classes come from the best in each group.
 
     Raises:
         ValueError: A score is NaN.

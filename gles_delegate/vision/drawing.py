@@ -72,7 +72,7 @@ class Text:
 
 @dataclass
 class Drawing:
-    """What is to be drawn over a picture, the first item lowest. Positions are in its pixels.
+    """Shapes and text to draw over a picture, the first item lowest. Positions are in its pixels.
 
     What lies outside the picture is cut off, and what lies at NaN is left out.
 

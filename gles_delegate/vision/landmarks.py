@@ -1,6 +1,6 @@
 """Networks that find points in a region: MediaPipe's hands, bodies, faces and eyes.
 
-Regions, outputs and their order are those of MediaPipe's graphs: modules/hand_landmark,
+Regions, outputs and their order follow MediaPipe's graphs: modules/hand_landmark,
 pose_landmark, face_landmark and iris_landmark.
 """
 
@@ -83,7 +83,7 @@ class RegionRule:
 
 @dataclass(frozen=True, eq=False)
 class Landmarks:
-    """What a network found in a region.
+    """The landmarks that a network found in a region.
 
     Attributes:
         points: [n, 3]: x, y, and depth on the scale of x; in pixels of the network's input, or of
@@ -143,7 +143,7 @@ class LandmarkNetwork:
     read: Callable[[Sequence[Array]], Landmarks]
 
     def transform(self, region: Region, *, mirrored: bool = False) -> ImageTransform:
-        """What makes the network's input of a region of the picture; colours of 0 to 1.
+        """The transform of a region of the picture to the network's input; colours of 0 to 1.
 
         Outside the picture are the colours of its edge, as MediaPipe's networks are trained.
 
@@ -328,7 +328,7 @@ RIGHT_EYE_POINTS = (
     35, 124, 46, 53, 52, 65, 143, 111, 117, 118, 119, 120, 121, 128, 245,
     156, 70, 63, 105, 66, 107, 55, 193,
 )  # fmt: skip
-"""Those of the person's right eye, in the order of its 71 points; the first 16 are its contour."""
+"""The mesh's points of the person's right eye, in the order of its 71; 16 of contour come first."""
 
 LEFT_EYE_POINTS = (
     263, 249, 390, 373, 374, 380, 381, 382, 362, 466, 388, 387, 386, 385, 384, 398,
@@ -337,7 +337,7 @@ LEFT_EYE_POINTS = (
     265, 353, 276, 283, 282, 295, 372, 340, 346, 347, 348, 349, 350, 357, 465,
     383, 300, 293, 334, 296, 336, 285, 417,
 )  # fmt: skip
-"""Those of the left one."""
+"""The mesh's points of the left eye, likewise."""
 
 HAND = TrackedNetwork(
     (224, 224),
@@ -357,10 +357,10 @@ FACE = TrackedNetwork((192, 192), read_face, RegionRule(0, (1,)), RegionRule(33,
 """face_landmark and face_landmark_with_attention, after `FACE_DETECTOR`."""
 
 RIGHT_EYE_REGION = RegionRule(33, (133,), scale=2.3, box=(33, 133))
-"""Of the person's right eye, from a face's landmarks."""
+"""The region of the person's right eye, from a face's landmarks."""
 
 LEFT_EYE_REGION = RegionRule(362, (263,), scale=2.3, box=(362, 263))
-"""Of the left one, which iris_landmark sees `mirrored`."""
+"""The region of the left eye, which iris_landmark sees `mirrored`."""
 
 EYE = LandmarkNetwork((64, 64), read_eye)
 """iris_landmark, on the `RIGHT_EYE_REGION` of a face, and mirrored on its `LEFT_EYE_REGION`."""

@@ -1,6 +1,6 @@
-"""What the key points of networks are called, and which of them lines join.
+"""Names of the key points of networks, and the lines that join them.
 
-Indices are those of COCO's key points (Lin et al. 2014) and of MediaPipe's landmarks of bodies,
+Indices follow COCO's key points (Lin et al. 2014) and MediaPipe's landmarks of bodies,
 hands and faces (its python/solutions). Left and right are the person's.
 """
 
@@ -84,7 +84,7 @@ FACE_EDGES = LIPS + RIGHT_EYE + LEFT_EYE + RIGHT_BROW + LEFT_BROW + FACE_OVAL
 """Contours of the 468 points of MediaPipe's face mesh: lips, eyes, brows and oval."""
 
 RIGHT_IRIS = _chains((469, 470, 471, 472, 469))
-"""Of the 478 points that a mesh with irises has; 468 is the centre."""
+"""Five of the 478 points of a mesh with irises; 468 is the centre."""
 LEFT_IRIS = _chains((474, 475, 476, 477, 474))
 """Likewise; 473 is the centre."""
 IRIS_EDGES = RIGHT_IRIS + LEFT_IRIS
