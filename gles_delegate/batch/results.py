@@ -13,13 +13,14 @@ import io
 import os
 import re
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from math import prod
 from pathlib import Path
-from typing import IO, Any, Protocol, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 
@@ -85,24 +86,47 @@ def digest(*contents: bytes | memoryview | str) -> str:
     return hashed.hexdigest()
 
 
-class Results(Protocol):
-    """Results that are open.
+class Results(ABC):
+    """Results that are open, and rows that wait for being written together.
 
     Attributes:
         rows: The rows that are kept, by path: the picture's digest, and the error.
     """
 
-    rows: dict[str, tuple[str, str | None]]
+    def __init__(self) -> None:
+        self.rows: dict[str, tuple[str, str | None]] = {}
+        self._waiting: list[Row] = []
+        self._bytes, self._since = 0, 0.0
 
+    @abstractmethod
     def forget(self, paths: Set[str]) -> None:
         """Take rows out."""
 
     def add(self, rows: Iterable[Row]) -> None:
         """Add rows, which are written some time later."""
+        if not self._waiting:
+            self._since = time.monotonic()
+        for row in rows:
+            self._waiting.append(row)
+            self._bytes += sum(value.nbytes for value in row.values() if hasattr(value, "nbytes"))
+        if (
+            len(self._waiting) >= MOST_ROWS
+            or self._bytes >= MOST_BYTES
+            or time.monotonic() - self._since > MOST_SECONDS
+        ):
+            self.flush()
 
     def flush(self) -> None:
         """Write what was added."""
+        if self._waiting:
+            self._write_rows(self._waiting)
+            self.rows |= {row["path"]: (row["picture"], row["error"]) for row in self._waiting}
+            self._waiting, self._bytes = [], 0
 
+    @abstractmethod
+    def _write_rows(self, rows: Sequence[Row]) -> None: ...
+
+    @abstractmethod
     def close(self) -> None:
         """Let others write; what was not written is lost."""
 
@@ -121,31 +145,7 @@ def open_results(output: Path, model: str, columns: Mapping[str, Column]) -> Res
     return kind(output, model, columns)
 
 
-class _Pending:
-    """Rows that wait for being written together."""
-
-    def __init__(self) -> None:
-        self.rows: list[Row] = []
-        self._bytes, self._since = 0, 0.0
-
-    def add(self, rows: Iterable[Row]) -> bool:
-        """Take rows; whether it is time to write."""
-        if not self.rows:
-            self._since = time.monotonic()
-        for row in rows:
-            self.rows.append(row)
-            self._bytes += sum(value.nbytes for value in row.values() if hasattr(value, "nbytes"))
-        return (
-            len(self.rows) >= MOST_ROWS
-            or self._bytes >= MOST_BYTES
-            or (bool(self.rows) and time.monotonic() - self._since > MOST_SECONDS)
-        )
-
-    def clear(self) -> None:
-        self.rows, self._bytes = [], 0
-
-
-class ParquetFolder:
+class ParquetFolder(Results):
     """Files that are each named after the digest of their bytes.
 
     No file is changed in place, and no other file of the folder is touched.
@@ -162,6 +162,7 @@ class ParquetFolder:
                 f"Parquet files need pyarrow ({error}): pip install pyarrow, or name a file "
                 "results.csv as the output"
             ) from error
+        super().__init__()
         self._folder, self._model = folder, model
         self._columns = columns
         self._schema = pa.schema(
@@ -169,8 +170,6 @@ class ParquetFolder:
             + [(name, pa.list_(_type(column))) for name, column in columns.items()],
             {self.KEY: model.encode()},
         )
-        self._pending = _Pending()
-        self.rows: dict[str, tuple[str, str | None]] = {}
         self._files: dict[Path, list[str]] = {}
         with ExitStack() as undo:
             with _naming(folder):
@@ -235,22 +234,12 @@ class ParquetFolder:
         with _naming(self._folder):
             file.unlink()
 
-    def add(self, rows: Iterable[Row]) -> None:
-        if self._pending.add(rows):
-            self.flush()
-
-    def flush(self) -> None:
+    def _write_rows(self, rows: Sequence[Row]) -> None:
         import pyarrow as pa
 
-        rows = self._pending.rows
-        if rows:
-            data = [pa.array([row.get(n) for row in rows], t.type) for n, t in self._fields()]
-            self._write(pa.table(data, schema=self._schema))
-            self.rows |= {row["path"]: (row["picture"], row["error"]) for row in rows}
-            self._pending.clear()
-
-    def _fields(self) -> Iterator[tuple[str, Any]]:
-        return zip(self._schema.names, self._schema, strict=True)
+        fields = zip(self._schema.names, self._schema, strict=True)
+        data = [pa.array([row.get(name) for row in rows], field.type) for name, field in fields]
+        self._write(pa.table(data, schema=self._schema))
 
     def _write(self, table: Any) -> None:
         import pyarrow.parquet as pq
@@ -267,13 +256,14 @@ class ParquetFolder:
         self._lock.close()
 
 
-class CsvFile:
+class CsvFile(Results):
     """One line for each picture, with its numbers in columns.
 
     The last cell of each line is a digest of the others, of the model and of the options.
     """
 
     def __init__(self, file: Path, model: str, columns: Mapping[str, Column]) -> None:
+        super().__init__()
         self._file, self._model, self._columns = file, model, columns
         cells = sum(column.count for column in columns.values())
         if cells > MOST_CELLS:
@@ -287,8 +277,6 @@ class CsvFile:
             for i in range(column.count)
         ]
         self._header = ["path", "error", *names, "picture", "row"]
-        self._pending = _Pending()
-        self.rows: dict[str, tuple[str, str | None]] = {}
         with ExitStack() as undo:
             with _naming(file):
                 file.parent.mkdir(parents=True, exist_ok=True)
@@ -355,14 +343,7 @@ class CsvFile:
         self._opened = new
         old.close()
 
-    def add(self, rows: Iterable[Row]) -> None:
-        if self._pending.add(rows):
-            self.flush()
-
-    def flush(self) -> None:
-        rows = self._pending.rows
-        if not rows:
-            return
+    def _write_rows(self, rows: Sequence[Row]) -> None:
         lines = {row["path"]: self._line_of(row) for row in rows}
         with _naming(self._file):
             size = os.fstat(self._opened.fileno()).st_size
@@ -374,8 +355,6 @@ class CsvFile:
                 self._opened.seek(size)
                 raise
         self._lines |= lines
-        self.rows |= {row["path"]: (row["picture"], row["error"]) for row in rows}
-        self._pending.clear()
 
     def _line_of(self, row: Row) -> bytes:
         cells = [row["path"], row["error"] or ""]
