@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
 T = TypeVar("T", bound="Closing")
@@ -18,6 +19,16 @@ def in_any_case(actions: Iterable[Callable[[], object]]) -> None:
             first = first or error
     if first is not None:
         raise first
+
+
+@contextmanager
+def on_error(undo: Callable[[], object]) -> Iterator[None]:
+    """Call `undo` if the ``with`` block raises."""
+    try:
+        yield
+    except BaseException:
+        undo()
+        raise
 
 
 class Releasable(Protocol):

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from gles_delegate.closing import Closing
+from gles_delegate.closing import Closing, on_error
 from gles_delegate.delegate import GpuDelegate
 from gles_delegate.gl.sync import Fence
 from gles_delegate.gl.thread import NotPickled, ThreadLock
@@ -124,11 +124,8 @@ class Interpreter(NotPickled, Closing):
         if len(delegates) > 1:
             raise ValueError(f"expected one delegate, found {len(delegates)}")
         self._own = None if delegates else GpuDelegate()
-        try:
+        with on_error(self.close):
             self.modify_graph_with_delegate(self._own or delegates[0])
-        except BaseException:
-            self.close()
-            raise
 
     def modify_graph_with_delegate(self, delegate: GpuDelegate) -> None:
         """Bind the model to a delegate, and fix this thread and its context for further calls.

@@ -14,6 +14,7 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from gles_delegate.batch.machine import cache_folder
+from gles_delegate.closing import on_error
 from gles_delegate.delegate import GpuDelegate
 from gles_delegate.errors import DelegateError
 from gles_delegate.image.pictures import PICTURES, as_tensor, picture_mode
@@ -92,11 +93,8 @@ class Predictor:
         self._options = replace(options, own_thread=True, serialization_dir=folder)
         self._mean, self._std = mean, std
         self._delegate = GpuDelegate(self._options)
-        try:
+        with on_error(self._delegate.close):
             self._open(model, signature, top, labels)
-        except BaseException:
-            self._delegate.close()
-            raise
 
     def _open(
         self,

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from gles_delegate.closing import in_any_case
+from gles_delegate.closing import in_any_case, on_error
 from gles_delegate.errors import GLError, OutOfGpuMemoryError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.functions import Functions
+
+
+@contextmanager
+def room_for(what: str) -> Iterator[None]:
+    """Have an OutOfGpuMemoryError of the ``with`` block say what there was no room for."""
+    try:
+        yield
+    except OutOfGpuMemoryError as error:
+        raise OutOfGpuMemoryError(f"no room for {what}: {error}") from error
 
 
 class Buffer:
@@ -33,17 +44,9 @@ class Buffer:
         self.size = data if isinstance(data, int) else view.nbytes
         pointer = _pointer(view) if view.nbytes else None
         self.name = gl.generate("Buffers")
-        try:
+        with on_error(self.release), room_for(f"a buffer of {self.size} bytes"):
             gl.glBindBuffer(gl_names.ARRAY_BUFFER, self.name)
             gl.glBufferData(gl_names.ARRAY_BUFFER, self.size, pointer, gl_names.STATIC_DRAW)
-        except OutOfGpuMemoryError as error:
-            self.release()
-            raise OutOfGpuMemoryError(
-                f"no room for a buffer of {self.size} bytes: {error}"
-            ) from error
-        except BaseException:
-            self.release()
-            raise
 
     def write(self, data: Any, offset: int = 0) -> None:
         """Replace bytes from `offset` on by a contiguous array's; checks no GL error."""
@@ -121,11 +124,8 @@ class TexelView:
         """The GL name of its buffer texture, made at the first use; 0 if there may be none."""
         if self._image and not self._texture:
             self._texture = self._gl.generate("Textures")
-            try:
+            with on_error(self._delete_texture):
                 self._attach()
-            except BaseException:
-                self._delete_texture()
-                raise
         return self._texture
 
     def _attach(self) -> None:
@@ -159,11 +159,8 @@ class TexelBuffer(TexelView):
 
     def __init__(self, gl: Functions, data: bytes | memoryview | int, image: bool) -> None:
         self.buffer = Buffer(gl, data)
-        try:
+        with on_error(self.buffer.release):
             super().__init__(gl, self.buffer.name, 0, self.buffer.size, image)
-        except BaseException:
-            self.buffer.release()
-            raise
 
     def release(self) -> None:
         in_any_case((super().release, self.buffer.release))

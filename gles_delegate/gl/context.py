@@ -12,6 +12,7 @@ from copy import copy
 from ctypes import c_int
 from typing import TYPE_CHECKING, Literal
 
+from gles_delegate.closing import on_error
 from gles_delegate.errors import ContextError, WrongContextError, WrongThreadError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl import llvmpipe
@@ -92,15 +93,11 @@ class GpuContext:
         else:
             self._adopted = _adopt(context)
             self.gl = Functions(current_loader())
-        try:
-            with self._current():
-                self._read_limits()
-                self.gl.watch_resets(self.is_es)
-                if pin_workers and self.is_llvmpipe and self._egl is not None:
-                    llvmpipe.pin_workers()
-        except BaseException:
-            self.release()
-            raise
+        with on_error(self.release), self._current():
+            self._read_limits()
+            self.gl.watch_resets(self.is_es)
+            if pin_workers and self.is_llvmpipe and self._egl is not None:
+                llvmpipe.pin_workers()
 
     @property
     def is_private(self) -> bool:

@@ -6,7 +6,7 @@ import ctypes
 import os
 from pathlib import Path
 
-from gles_delegate.closing import Closing, in_any_case
+from gles_delegate.closing import Closing, in_any_case, on_error
 from gles_delegate.errors import ContextError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.functions import Functions
@@ -33,12 +33,10 @@ class ImportedTexture(Closing):
         self.glo = 0
         bound = gl.integer(gl_names.TEXTURE_BINDING_2D)
         try:
-            self.glo = gl.generate("Textures")
-            gl.glBindTexture(gl_names.TEXTURE_2D, self.glo)
-            gl.glEGLImageTargetTexture2DOES(gl_names.TEXTURE_2D, image)
-        except BaseException:
-            self.close()
-            raise
+            with on_error(self.close):
+                self.glo = gl.generate("Textures")
+                gl.glBindTexture(gl_names.TEXTURE_2D, self.glo)
+                gl.glEGLImageTargetTexture2DOES(gl_names.TEXTURE_2D, image)
         finally:
             gl.glBindTexture(gl_names.TEXTURE_2D, bound)
 

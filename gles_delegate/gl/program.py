@@ -6,7 +6,7 @@ import ctypes
 import struct
 from typing import Protocol
 
-from gles_delegate.closing import in_any_case
+from gles_delegate.closing import in_any_case, on_error
 from gles_delegate.errors import ShaderError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.functions import Functions
@@ -38,11 +38,8 @@ class Program:
         self._source = source
         self._shader = 0
         self.name = gl.glCreateProgram()
-        try:
+        with on_error(self.release):
             self.is_from_binary = len(binary) > _KIND.size and self._take(binary)
-        except BaseException:
-            self.release()
-            raise
         self._started = self.is_from_binary
 
     def finish(self) -> None:

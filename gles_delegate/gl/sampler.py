@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
+from gles_delegate.closing import on_error
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.functions import Functions
 
@@ -14,12 +15,9 @@ class Sampler:
     def __init__(self, gl: Functions) -> None:
         self._gl = gl
         self.name = gl.generate("Samplers")
-        try:
+        with on_error(self.release):
             for parameter in (gl_names.TEXTURE_MIN_FILTER, gl_names.TEXTURE_MAG_FILTER):
                 gl.glSamplerParameteri(self.name, parameter, gl_names.NEAREST)
-        except BaseException:
-            self.release()
-            raise
 
     def release(self) -> None:
         self._gl.glDeleteSamplers(1, ctypes.c_uint(self.name))

@@ -8,7 +8,7 @@ from threading import Lock
 from time import perf_counter
 from typing import Any
 
-from gles_delegate.closing import Closing
+from gles_delegate.closing import Closing, on_error
 from gles_delegate.errors import GLError, OutOfGpuMemoryError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.functions import Functions
@@ -72,11 +72,8 @@ class Fence(Closing):
         self._sync: int | None = gl.glFenceSync(gl_names.SYNC_GPU_COMMANDS_COMPLETE, 0)
         if self._sync is None:
             raise OutOfGpuMemoryError("glFenceSync: expected a fence, found none")
-        try:
+        with on_error(lambda: delete_fence(self)):
             gl.glFlush()  # another context, or nobody, may wait for it
-        except BaseException:
-            delete_fence(self)
-            raise
 
     @staticmethod
     def of_current_context() -> Fence:

@@ -6,8 +6,9 @@ import ctypes
 
 import numpy as np
 
-from gles_delegate.errors import OutOfGpuMemoryError
+from gles_delegate.closing import on_error
 from gles_delegate.gl import functions as gl_names
+from gles_delegate.gl.buffers import room_for
 from gles_delegate.gl.functions import Functions
 
 
@@ -39,7 +40,7 @@ class TexelTexture:
         pixels = np.frombuffer(padded, np.uint8).ctypes.data
         target = gl_names.TEXTURE_2D
         self.name = gl.generate("Textures")
-        try:
+        with on_error(self.release), room_for(f"a texture of {self.size} bytes"):
             gl.glActiveTexture(gl_names.TEXTURE0)
             gl.glBindTexture(target, self.name)
             gl.glBindBuffer(gl_names.PIXEL_UNPACK_BUFFER, 0)
@@ -50,14 +51,6 @@ class TexelTexture:
             gl.glTexStorage2D(target, 1, texels, width, height)
             area = (target, 0, 0, 0, width, height)
             gl.glTexSubImage2D(*area, gl_names.RGBA, kind, pixels)
-        except OutOfGpuMemoryError as error:
-            self.release()
-            raise OutOfGpuMemoryError(
-                f"no room for a texture of {self.size} bytes: {error}"
-            ) from error
-        except BaseException:
-            self.release()
-            raise
 
     def release(self) -> None:
         self._gl.glDeleteTextures(1, ctypes.c_uint(self.name))

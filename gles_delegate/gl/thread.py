@@ -16,7 +16,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, NoReturn, ParamSpec, TypeAlias, TypeVar
 from weakref import WeakSet, finalize
 
-from gles_delegate.closing import Releasable, in_any_case, release_all
+from gles_delegate.closing import Releasable, in_any_case, on_error, release_all
 from gles_delegate.errors import (
     ContextError,
     DelegateError,
@@ -58,11 +58,8 @@ class GlThread(NotPickled):
         self._in_callback: int | None = None
         if not own:
             _release_left()
-        try:
+        with on_error(self._stop):
             self.gpu = self._call(make)
-        except BaseException:
-            self._stop()
-            raise
         self._held = _Held(self.gpu, self._worker)
         self._unclosed = finalize(self, self._held.abandon)
         self._unclosed.atexit = False  # the end of the process frees everything
