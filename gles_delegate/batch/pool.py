@@ -119,7 +119,7 @@ def _serve(
     pipe: Connection, model: ModelSource, arguments: Mapping[str, Any], processors: int
 ) -> None:
     """The work of a process: rows for lists of paths, or a message if it cannot."""
-    from gles_delegate.batch.pictures import picture_rows
+    from gles_delegate.batch.picture_rows import picture_rows
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one that started it ends it
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):  # nobody is left to ask

@@ -8,7 +8,7 @@ import sys
 def main() -> None:
     """Run the command ``gles-delegate``."""
     try:
-        from gles_delegate.cli.commands import gles_delegate
+        from gles_delegate.cli.group import gles_delegate
     except ImportError as error:
         if (error.name or "").startswith("gles_delegate"):
             raise

@@ -24,7 +24,7 @@ from gles_delegate.cli.common import (
     std_option,
     wrong_usage,
 )
-from gles_delegate.cli.files import read_labels
+from gles_delegate.cli.tensor_files import read_labels
 from gles_delegate.errors import DelegateError
 from gles_delegate.image.transform import picture_transform
 from gles_delegate.model.graph import Graph
@@ -165,10 +165,10 @@ def _computed(
         workers = min(workers or pool.workers_for(len(chunks)), len(chunks))
         return pool.compute(model, arguments, chunks, workers, _notice)
     try:
-        from gles_delegate.ray import pictures
+        from gles_delegate.ray import cluster
     except ImportError as error:
         raise wrong_usage(f"install the extra ray ({error}): pip install '.[ray]'") from error
-    return pictures.compute(bytes(file.content), arguments, chunks, workers, address)
+    return cluster.compute(bytes(file.content), arguments, chunks, workers, address)
 
 
 def _notice(sentence: str) -> None:

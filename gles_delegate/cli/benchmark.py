@@ -27,7 +27,7 @@ from gles_delegate.cli.common import (
     progress_bar,
     std_option,
 )
-from gles_delegate.cli.files import load_inputs
+from gles_delegate.cli.tensor_files import load_inputs
 from gles_delegate.model.reader import read_file
 from gles_delegate.options import GpuDelegateOptions, InferencePreference
 from gles_delegate.report import ProfileReport

@@ -25,7 +25,7 @@ from gles_delegate.cli.common import (
     progress_bar,
     std_option,
 )
-from gles_delegate.cli.files import load_inputs, naming_new_shapes
+from gles_delegate.cli.tensor_files import load_inputs, naming_new_shapes
 from gles_delegate.model.reader import read_file
 from gles_delegate.options import GpuDelegateOptions
 

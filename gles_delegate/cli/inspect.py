@@ -19,7 +19,7 @@ from gles_delegate.cli.common import (
     print_json,
     wrong_usage,
 )
-from gles_delegate.cli.drawing import draw_graphs
+from gles_delegate.cli.diagram import draw_graphs
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Graph

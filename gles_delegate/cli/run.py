@@ -26,7 +26,7 @@ from gles_delegate.cli.common import (
     progress_bar,
     std_option,
 )
-from gles_delegate.cli.files import (
+from gles_delegate.cli.tensor_files import (
     class_numbers,
     describe,
     files_by_tensor,

@@ -18,7 +18,7 @@ from gles_delegate.cli.common import (
     std_option,
     wrong_usage,
 )
-from gles_delegate.cli.files import read_labels
+from gles_delegate.cli.tensor_files import read_labels
 from gles_delegate.errors import DelegateError
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from gles_delegate.litert.abi import (
     TfLiteRegistration,
     ints,
 )
-from gles_delegate.litert.graph import NativeGraph
+from gles_delegate.litert.native_graph import NativeGraph
 from gles_delegate.model.graph import Array, Graph
 from gles_delegate.model.schema import BUILTIN_OPERATORS
 

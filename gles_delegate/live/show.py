@@ -24,8 +24,8 @@ from gles_delegate.vision.drawing import text_extent
 if TYPE_CHECKING:
     import moderngl
 
+    from gles_delegate.live.glfw_window import GlfwWindow
     from gles_delegate.live.painter import Painter
-    from gles_delegate.live.window import GlfwWindow
 
 logger = logging.getLogger("gles_delegate")
 
@@ -83,7 +83,7 @@ def show(make: Callable[[App], Seer], source: Source, options: ShowOptions) -> A
         size = (options.scale * source.size[0], options.scale * source.size[1])
         if not options.headless:
             try:
-                from gles_delegate.live.window import GlfwWindow
+                from gles_delegate.live.glfw_window import GlfwWindow
             except ImportError as error:
                 raise ContextError(
                     f"a window needs glfw and moderngl ({error}): pip install glfw moderngl, or "

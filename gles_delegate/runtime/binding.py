@@ -10,7 +10,7 @@ import numpy as np
 
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.context import MAX_TEXTURES, GpuContext
-from gles_delegate.gl.inspect import (
+from gles_delegate.gl.watches import (
     BufferWatch,
     TextureLevel,
     TextureWatch,

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from gles_delegate.cli import common, files
+from gles_delegate.cli import common, tensor_files
 from gles_delegate.model.dtypes import SCHEMA_NUMBERS
 from gles_delegate.model.graph import Array, Graph, Quantization, Tensor
 from gles_delegate.vision import palette
@@ -232,11 +232,13 @@ def test_paths_with_an_equals_sign(tmp_path: Path) -> None:
     graph = only(picture_tensor((1, 4, 6), "uint8"))
     saved(folder / "x.png", b"")
     for argument in (f"{folder}/x.png", f"picture={folder}/x.png", f"0={folder}/x.png"):
-        assert files.files_by_tensor(graph, (0,), [argument], "input") == {0: folder / "x.png"}
-    new = files.files_by_tensor(graph, (0,), [f"{folder}/new.npy"], "output")
+        assert tensor_files.files_by_tensor(graph, (0,), [argument], "input") == {
+            0: folder / "x.png"
+        }
+    new = tensor_files.files_by_tensor(graph, (0,), [f"{folder}/new.npy"], "output")
     assert new == {0: folder / "new.npy"}
     with pytest.raises(click.UsageError, match=r"found 'y=x.png', which names no input"):
-        files.files_by_tensor(graph, (0,), ["y=x.png"], "input")
+        tensor_files.files_by_tensor(graph, (0,), ["y=x.png"], "input")
 
 
 def test_json_has_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
@@ -270,9 +272,9 @@ def only(tensor: Tensor) -> Graph:
 )
 def test_pictures_come_back(tensor: Tensor, back: Array, tmp_path: Path) -> None:
     Image.fromarray(back).save(tmp_path / "in.png")
-    array = files.load_input(tmp_path / "in.png", only(tensor), 0, 0, 255)
+    array = tensor_files.load_input(tmp_path / "in.png", only(tensor), 0, 0, 255)
     assert (array.shape, array.dtype) == (tensor.shape, tensor.dtype)
-    files.save_output(tmp_path / "out.png", array, tensor)
+    tensor_files.save_output(tmp_path / "out.png", array, tensor)
     with Image.open(tmp_path / "out.png") as picture:
         assert np.array_equal(np.asarray(picture), back)
 
@@ -285,7 +287,7 @@ def test_what_is_no_picture(
     shape: tuple[int, ...], dtype: str, number: int, tmp_path: Path
 ) -> None:
     with pytest.raises(ValueError, match=r"cannot make the picture .*out.png of 'picture'"):
-        files.save_output(
+        tensor_files.save_output(
             tmp_path / "out.png", np.full(shape, number, dtype), picture_tensor(shape, dtype)
         )
 
@@ -309,7 +311,7 @@ def test_an_output_that_segments_becomes_a_mask(
 ) -> None:
     tensor = picture_tensor(array.shape, array.dtype.name)
     for name in ("out.png", "out.bmp"):
-        files.save_output(tmp_path / name, array, tensor, labels)
+        tensor_files.save_output(tmp_path / name, array, tensor, labels)
     with Image.open(tmp_path / "out.png") as mask, Image.open(tmp_path / "out.bmp") as colours:
         assert np.array_equal(np.asarray(mask), CLASSES)
         expected = np.array([(0, 0, 0), *palette(3)[1:]])[CLASSES]
@@ -319,17 +321,19 @@ def test_an_output_that_segments_becomes_a_mask(
 
 def test_pictures_stay_pictures(tmp_path: Path) -> None:
     for array in (PICTURE[np.newaxis, ..., :3], PICTURE[np.newaxis, ..., :1]):
-        files.save_output(tmp_path / "a.png", array, picture_tensor(array.shape, "uint8"), ("a",))
+        tensor_files.save_output(
+            tmp_path / "a.png", array, picture_tensor(array.shape, "uint8"), ("a",)
+        )
         with Image.open(tmp_path / "a.png") as picture:
             assert picture.mode == ("RGB" if array.shape[-1] == 3 else "P")
-    files.save_output(tmp_path / "a.png", array, picture_tensor(array.shape, "uint8"))
+    tensor_files.save_output(tmp_path / "a.png", array, picture_tensor(array.shape, "uint8"))
     with Image.open(tmp_path / "a.png") as picture:
         assert picture.mode == "L"
 
 
 def test_labels_end_at_an_empty_line(tmp_path: Path) -> None:
     path = saved(tmp_path / "labels.txt", b"cat\nbig dog\n\nby nobody\n")
-    assert files.read_labels(path) == ("cat", "big dog")
+    assert tensor_files.read_labels(path) == ("cat", "big dog")
 
 
 def test_inspect_draws_the_graph(tmp_path: Path, mixed: Path) -> None:
@@ -366,7 +370,9 @@ def test_boxes_of_a_layer_keep_apart(tmp_path: Path) -> None:
 
 def test_arrays_of_another_byte_order(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.array([1, 2], ">f4"))
-    array = files.load_input(tmp_path / "x.npy", only(picture_tensor((2,), "float32")), 0, 0, 1)
+    array = tensor_files.load_input(
+        tmp_path / "x.npy", only(picture_tensor((2,), "float32")), 0, 0, 1
+    )
     assert (array.dtype.isnative, array.tolist()) == (True, [1, 2])
 
 

@@ -7,7 +7,7 @@ import re
 import click
 import pytest
 
-from gles_delegate.cli.commands import gles_delegate
+from gles_delegate.cli.group import gles_delegate
 from tests.support.snippets import NOT_RUN, PAGES, PREPARED, ROOT, snippets
 
 TEXTS = {

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from gles_delegate.cli import files
+from gles_delegate.cli import tensor_files
 from tests.unit.test_image import PICTURE, pixels
 from tests.unit.test_metadata import OF_EACH, graph
 
@@ -27,12 +27,12 @@ def test_gray_as_pillow_makes_it() -> None:
 def test_pictures_are_normalised_by_the_metadata(tmp_path: Path) -> None:
     colours = np.random.default_rng(0).integers(0, 256, (8, 8, 3)).astype(np.uint8)
     Image.fromarray(colours).save(tmp_path / "a.png")
-    array = files.load_input(tmp_path / "a.png", graph([OF_EACH]), 1, None, 2)
+    array = tensor_files.load_input(tmp_path / "a.png", graph([OF_EACH]), 1, None, 2)
     np.testing.assert_allclose(array[0], (colours - np.array([1.0, 2, 3])) / 2, rtol=1e-6)
 
 
 def test_gray_of_16_bits(tmp_path: Path) -> None:
     gray = np.array([[0, 1000], [40000, 65535]], np.uint16)
     Image.fromarray(gray).resize((8, 8), Image.Resampling.NEAREST).save(tmp_path / "a.png")
-    array = files.load_input(tmp_path / "a.png", graph([OF_EACH]), 1, 0, 1)
+    array = tensor_files.load_input(tmp_path / "a.png", graph([OF_EACH]), 1, 0, 1)
     np.testing.assert_array_equal(array[0, ::4, ::4, 0], [[0, 3], [156, 255]])

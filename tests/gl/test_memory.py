@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import gles_delegate as gd
-from gles_delegate.gl.inspect import buffer_size
+from gles_delegate.gl.watches import buffer_size
 from tests.support.app import App
 from tests.support.command import call_json, saved
 from tests.support.oracle import in_litert, in_ours

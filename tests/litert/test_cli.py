@@ -16,7 +16,7 @@ from PIL import Image
 
 import gles_delegate as gd
 from gles_delegate.bench import comparison as compare
-from gles_delegate.cli.commands import gles_delegate
+from gles_delegate.cli.group import gles_delegate
 from gles_delegate.model.reader import ModelFile, read_model
 from gles_delegate.runtime.session import Session
 from tests.support.command import call, call_json, saved

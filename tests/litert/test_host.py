@@ -22,8 +22,8 @@ import gles_delegate as gd
 from gles_delegate.litert import check as litert_check
 from gles_delegate.litert import native as litert
 from gles_delegate.litert.check import require_known_layout
-from gles_delegate.litert.graph import NativeGraph
 from gles_delegate.litert.native import NativeDelegate
+from gles_delegate.litert.native_graph import NativeGraph
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.partition import find_segments
 from gles_delegate.runtime.session import Session

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from click.testing import CliRunner
 
-from gles_delegate.cli.commands import gles_delegate
+from gles_delegate.cli.group import gles_delegate
 from tests.support.sketch import Sketch
 
 

@@ -41,7 +41,7 @@ LEVELS = (
 GRAPH_PARTS = {"model", "dispatch", "ops", "planning"}
 EXTRAS = ("PIL", "av", "click", "matplotlib", "ray", "rich")
 """Libraries that only some modules need."""
-DRAWN = {"gles_delegate.live.painter", "gles_delegate.live.window"}
+DRAWN = {"gles_delegate.live.painter", "gles_delegate.live.glfw_window"}
 """Modules that draw, by moderngl."""
 FILES = sorted(PACKAGE.rglob("*.py"))
 

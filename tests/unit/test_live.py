@@ -194,7 +194,7 @@ def test_without_glfw(picture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from gles_delegate.live import Picture, ShowOptions, show
 
     monkeypatch.setitem(sys.modules, "glfw", None)
-    monkeypatch.delitem(sys.modules, "gles_delegate.live.window", raising=False)
+    monkeypatch.delitem(sys.modules, "gles_delegate.live.glfw_window", raising=False)
     with pytest.raises(ContextError, match=r"pip install glfw moderngl, or .*--headless"):
         show(lambda app: nothing, Picture(picture), ShowOptions())
 
