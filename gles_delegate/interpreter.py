@@ -223,7 +223,7 @@ class Interpreter(NotPickled, Closing):
             kind = type(inputs).__name__
             raise TypeError(f"expected a dict of arrays by the names of the inputs, found {kind}")
         graph = self._graph
-        named = _by_name(graph, graph.inputs)
+        named = unique_names([(i, graph.tensors[i].name) for i in graph.inputs])
         named.update({index: index for index in graph.inputs})
         arrays: dict[int, Any] = {}
         for key, value in inputs.items():
@@ -247,7 +247,7 @@ class Interpreter(NotPickled, Closing):
                     f"expected an array for each of the inputs {self._list(graph.inputs)}, found "
                     f"none for {self._list(missing)}"
                 )
-            outputs = _by_name(graph, graph.outputs)
+            outputs = unique_names([(i, graph.tensors[i].name) for i in graph.outputs])
             unbound = {k: i for k, i in outputs.items() if i not in bindings}
             return self._run(0, arrays, unbound)
 
@@ -558,11 +558,11 @@ def _resolver_name(resolver: enum.Enum | None) -> str:
     return name
 
 
-def _by_name(graph: Graph, indices: Iterable[int]) -> dict[str | int, int]:
-    """Tensors by name; by index where a tensor has no name, or another one has the same."""
-    names = Counter(graph.tensors[index].name for index in set(indices))
-    keyed: dict[str | int, int] = {}
-    for index in indices:
-        name = graph.tensors[index].name
-        keyed[name if name and names[name] == 1 else index] = index
-    return keyed
+def unique_names(tensors: Sequence[tuple[int, str]]) -> dict[str | int, int]:
+    """Indices of tensors by name; by index where one has no name, or another has the same.
+
+    Args:
+        tensors: The index and the name of each.
+    """
+    counts = Counter(name for _, name in set(tensors))
+    return {name if name and counts[name] == 1 else index: index for index, name in tensors}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import logging
 import os
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -19,7 +18,7 @@ from gles_delegate.delegate import GpuDelegate
 from gles_delegate.errors import DelegateError
 from gles_delegate.image.pictures import PICTURES, as_tensor, picture_mode
 from gles_delegate.image.transform import picture_transform
-from gles_delegate.interpreter import Interpreter
+from gles_delegate.interpreter import Interpreter, unique_names
 from gles_delegate.model.graph import Array, Graph
 from gles_delegate.model.metadata import TensorMetadata
 from gles_delegate.options import GpuDelegateOptions
@@ -370,11 +369,9 @@ class Predictor:
 
 def by_name(details: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Tensors by the names that `Interpreter.run` uses."""
-    names = Counter(name for _, name in {(each["index"], each["name"]) for each in details})
-    unique = {name for name, count in names.items() if name and count == 1}
-    return {
-        each["name"] if each["name"] in unique else str(each["index"]): each for each in details
-    }
+    names = unique_names([(each["index"], each["name"]) for each in details])
+    by_index = {each["index"]: each for each in details}
+    return {str(name): by_index[index] for name, index in names.items()}
 
 
 def _described(row: Any) -> str:

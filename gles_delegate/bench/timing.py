@@ -85,15 +85,42 @@ class Benchmark:
         return self.runs.median / self.peers[peer].median
 
 
+@dataclass(frozen=True)
+class Schedule:
+    """The runs of a benchmark.
+
+    Attributes:
+        runs: Runs that count.
+        warmup: Runs before them.
+        against: Names of `PEERS`, which take turns with the GPU.
+        threads: Of the peers' CPU kernels.
+        profiles: Runs in which each dispatch is measured by itself; 0 for none.
+
+    Raises:
+        ValueError: A peer is unknown, or there is nothing to run.
+    """
+
+    runs: int = 50
+    warmup: int = 5
+    against: Sequence[str] = ()
+    threads: int = 2
+    profiles: int = 0
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.against if name not in PEERS]
+        if unknown:
+            raise ValueError(f"expected peers out of {list(PEERS)}, found {unknown[0]!r}")
+        if self.runs < 1 or self.warmup < 0 or self.profiles < 0:
+            raise ValueError(
+                f"expected one run or more, found {self.runs} runs after {self.warmup}"
+            )
+
+
 def benchmark(
     model: ModelFile,
     feeds: Mapping[int, Array],
     options: GpuDelegateOptions | None = None,
-    runs: int = 50,
-    warmup: int = 5,
-    against: Sequence[str] = (),
-    threads: int = 2,
-    profiles: int = 0,
+    schedule: Schedule = Schedule(),
     progress: Progress = lambda done, total: None,
     compiling: Progress | None = None,
 ) -> Benchmark:
@@ -101,27 +128,19 @@ def benchmark(
 
     Args:
         feeds: The inputs by tensor index.
-        against: Names of `PEERS`.
-        threads: Of the peers' CPU kernels.
-        profiles: Runs in which each dispatch is measured by itself; 0 for none.
         progress: Called with the number of runs that are done, and of all.
         compiling: See `GpuDelegate`.
 
     Raises:
-        ValueError: A peer is unknown, or there is nothing to run.
         LiteRtError: A peer is not installed, or does not run the model.
         UnsupportedModelError, ContextError, GLError: As for `Interpreter`.
     """
-    unknown = [name for name in against if name not in PEERS]
-    if unknown:
-        raise ValueError(f"expected peers out of {list(PEERS)}, found {unknown[0]!r}")
-    if runs < 1 or warmup < 0 or profiles < 0:
-        raise ValueError(f"expected one run or more, found {runs} runs after {warmup}")
+    runs, warmup, threads = schedule.runs, schedule.warmup, schedule.threads
     others = {
         name: _Runner(litert_cpu(model, name == "litert-builtin", threads=threads), feeds)
-        for name in against
+        for name in schedule.against
     }
-    total = (1 + len(others)) * (warmup + runs) + profiles
+    total = (1 + len(others)) * (warmup + runs) + schedule.profiles
     done = 0
 
     def count(more: int) -> None:
@@ -149,7 +168,7 @@ def benchmark(
         with delegate.delegation.idle():
             cpu = median(ours.run() for _ in range(20))
         profiled = []
-        for _ in range(profiles):
+        for _ in range(schedule.profiles):
             profiled.append(delegate.profile())
             count(1)
         report = str(delegate.report).splitlines()[-1]

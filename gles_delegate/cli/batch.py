@@ -17,11 +17,10 @@ from gles_delegate.cli.common import (
     command,
     json_option,
     labels_option,
-    mean_option,
     model_argument,
     print_json,
     progress_bar,
-    std_option,
+    scaling_options,
     wrong_usage,
 )
 from gles_delegate.cli.tensor_files import read_labels
@@ -43,8 +42,7 @@ from gles_delegate.model.reader import ModelFile, read_file
 )
 @click.option("--top", type=click.IntRange(1), help="The likeliest classes, not all scores.")
 @labels_option
-@mean_option
-@std_option
+@scaling_options
 @click.option(
     "--workers", type=click.IntRange(1), help="Processes; default: one a processor, two on a GPU."
 )

@@ -16,16 +16,16 @@ from gles_delegate.cli.common import (
     cache_option,
     command,
     compilation,
+    counting,
     device_option,
     input_option,
     json_option,
-    mean_option,
     megabytes,
     model_argument,
     print_json,
     print_table,
     progress_bar,
-    std_option,
+    scaling_options,
 )
 from gles_delegate.cli.tensor_files import load_inputs
 from gles_delegate.model.reader import read_file
@@ -44,8 +44,7 @@ def _peers(context: click.Context, option: click.Parameter, value: str) -> list[
 @command
 @model_argument
 @input_option
-@mean_option
-@std_option
+@scaling_options
 @click.option("--runs", type=click.IntRange(1), default=50, show_default=True)
 @click.option(
     "--warmup",
@@ -125,12 +124,9 @@ def benchmark(
     )
     profiles = 10 if profile or csv or picture or trace else 0
     with progress_bar(quiet=as_json) as bar:
-        compiling = compilation(bar)
-        task = bar.add_task(model.name, total=None)
-        result = timing.benchmark(
-            file, feeds, options, runs, warmup, against, threads, profiles,
-            lambda done, total: bar.update(task, completed=done, total=total), compiling,
-        )  # fmt: skip
+        schedule = timing.Schedule(runs, warmup, against, threads, profiles)
+        counted = counting(bar, model.name)
+        result = timing.benchmark(file, feeds, options, schedule, counted, compilation(bar))
     if result.profile and csv:
         _write_csv(csv, result.profile)
     if result.profile and picture:

@@ -67,6 +67,11 @@ std_option = click.option(
 )
 
 
+def scaling_options(function: F) -> F:
+    """The options --mean and --std."""
+    return mean_option(std_option(function))
+
+
 class JsonErrors(click.Group):
     """A group of commands of which ``--json`` makes usage errors JSON, too."""
 
@@ -126,6 +131,12 @@ def progress_bar(quiet: bool = False) -> Progress:
     """Bars on standard error, where that is a terminal, unless `quiet`."""
     console = Console(stderr=True)
     return Progress(console=console, transient=True, disable=quiet or not console.is_terminal)
+
+
+def counting(bar: Progress, name: str) -> Callable[[int, int], None]:
+    """A function that moves a new bar, of what is done and of all."""
+    task = bar.add_task(name, total=None)
+    return lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def compilation(bar: Progress) -> Callable[[int, int], None]:

@@ -18,12 +18,11 @@ from gles_delegate.cli.common import (
     device_option,
     input_option,
     json_option,
-    mean_option,
     model_argument,
     print_json,
     print_table,
     progress_bar,
-    std_option,
+    scaling_options,
 )
 from gles_delegate.cli.tensor_files import load_inputs, naming_new_shapes
 from gles_delegate.model.reader import read_file
@@ -37,8 +36,7 @@ _COLUMNS = (
 @command
 @model_argument
 @input_option
-@mean_option
-@std_option
+@scaling_options
 @click.option(
     "--seed",
     type=click.IntRange(0),

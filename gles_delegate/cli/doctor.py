@@ -15,6 +15,7 @@ from rich.table import Table
 from gles_delegate.bench.device import DeviceSpeed, measure, name_profile
 from gles_delegate.cli.common import (
     command,
+    counting,
     device_option,
     json_option,
     make_console,
@@ -109,12 +110,7 @@ def _measured(device: int | None, seconds: float) -> DeviceSpeed:
     gpu = GpuContext(None, device)
     try:
         with progress_bar() as bar:
-            task = bar.add_task("bench", total=None)
-
-            def update(done: int, total: int) -> None:
-                bar.update(task, completed=done, total=total)
-
-            return measure(gpu, seconds, update)
+            return measure(gpu, seconds, counting(bar, "bench"))
     finally:
         gpu.release()
 

@@ -19,12 +19,11 @@ from gles_delegate.cli.common import (
     input_option,
     json_option,
     labels_option,
-    mean_option,
     model_argument,
     print_json,
     print_table,
     progress_bar,
-    std_option,
+    scaling_options,
 )
 from gles_delegate.cli.tensor_files import (
     class_numbers,
@@ -66,8 +65,7 @@ ADDS_UP = 0.05
 )
 @labels_option
 @click.option("--top", type=click.IntRange(1), help="Show this many of the likeliest classes.")
-@mean_option
-@std_option
+@scaling_options
 @cache_option
 @device_option
 @json_option

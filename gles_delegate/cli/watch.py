@@ -12,10 +12,9 @@ from gles_delegate.cli.common import (
     command,
     json_option,
     labels_option,
-    mean_option,
     model_argument,
     print_json,
-    std_option,
+    scaling_options,
     wrong_usage,
 )
 from gles_delegate.cli.tensor_files import read_labels
@@ -43,8 +42,7 @@ TASKS = ("classify", "detect", "pose", "repaint", "segment")
     help="What the network does; default: by its metadata or its outputs.",
 )
 @labels_option
-@mean_option
-@std_option
+@scaling_options
 @click.option("--headless", is_flag=True, help="No window.")
 @click.option(
     "--output",
