@@ -16,12 +16,12 @@ from gles_delegate.gl.functions import Functions
 
 
 @contextmanager
-def room_for(what: str) -> Iterator[None]:
-    """Have an OutOfGpuMemoryError of the ``with`` block say what there was no room for."""
+def explaining(message: str) -> Iterator[None]:
+    """Put `message` before the text of an OutOfGpuMemoryError of the ``with`` block."""
     try:
         yield
     except OutOfGpuMemoryError as error:
-        raise OutOfGpuMemoryError(f"no room for {what}: {error}") from error
+        raise OutOfGpuMemoryError(f"{message}{error}") from error
 
 
 class Buffer:
@@ -44,7 +44,7 @@ class Buffer:
         self.size = data if isinstance(data, int) else view.nbytes
         pointer = _pointer(view) if view.nbytes else None
         self.name = gl.generate("Buffers")
-        with on_error(self.release), room_for(f"a buffer of {self.size} bytes"):
+        with on_error(self.release), explaining(f"no room for a buffer of {self.size} bytes: "):
             gl.glBindBuffer(gl_names.ARRAY_BUFFER, self.name)
             gl.glBufferData(gl_names.ARRAY_BUFFER, self.size, pointer, gl_names.STATIC_DRAW)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from gles_delegate.closing import on_error
 from gles_delegate.gl import functions as gl_names
-from gles_delegate.gl.buffers import room_for
+from gles_delegate.gl.buffers import explaining
 from gles_delegate.gl.functions import Functions
 
 
@@ -40,7 +40,7 @@ class TexelTexture:
         pixels = np.frombuffer(padded, np.uint8).ctypes.data
         target = gl_names.TEXTURE_2D
         self.name = gl.generate("Textures")
-        with on_error(self.release), room_for(f"a texture of {self.size} bytes"):
+        with on_error(self.release), explaining(f"no room for a texture of {self.size} bytes: "):
             gl.glActiveTexture(gl_names.TEXTURE0)
             gl.glBindTexture(target, self.name)
             gl.glBindBuffer(gl_names.PIXEL_UNPACK_BUFFER, 0)
