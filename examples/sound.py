@@ -21,7 +21,7 @@ from imaging import ending_in_a_sentence, read_labels
 from gles_delegate.errors import reason_of
 from gles_delegate.live import App, Canvas, Frame, Seer
 from gles_delegate.vision import palette
-from gles_delegate.vision.classes import class_name, likeliest
+from gles_delegate.vision.classes import class_name, top_indices
 
 RATE = 16000
 """Samples per second."""
@@ -123,7 +123,7 @@ def listener(networks: App, arguments: Namespace, sound: Sound) -> Seer:
         waveform = sound.samples[-length:].reshape(shape)
         history.append(network.run({0: waveform})[0].reshape(-1))
         shown = np.array(history[-SIZE[1] // COLUMNS :])
-        best = likeliest(shown.max(0), SHOWN)
+        best = top_indices(shown.max(0), SHOWN)
         line = (SIZE[0] - ROWS) / SHOWN
         for row, (number, color) in enumerate(zip(best, colors, strict=True)):
             top = ROWS + row * line

@@ -41,7 +41,7 @@ class GpuDelegate(NotPickled, Closing):
 
     Args:
         options: See `GpuDelegateOptions`.
-        context: None for an EGL context of its own, made when a model is bound; an
+        context: None for its own EGL context, made when a model is bound; an
             `EglContext`, which stays the caller's; or the app's `moderngl.Context`, which is
             adopted and must be current at every call. "current" adopts the OpenGL or OpenGL ES
             context that is current when a model is bound, whatever library made it; a GLX
@@ -107,7 +107,7 @@ class GpuDelegate(NotPickled, Closing):
         """Run the model once more on its present inputs, and measure each dispatch by itself.
 
         By the GPU's timer where the driver has timer queries, otherwise by the CPU's clock and
-        waiting for each, as on V3D, Mali with Mesa's driver, and llvmpipe. Variables go on.
+        waiting for each, as on V3D, Mali with Mesa's driver, and llvmpipe. Variables keep changing.
 
         Raises:
             DelegateError: No model is bound, or it is not prepared.
@@ -198,7 +198,7 @@ class GpuDelegate(NotPickled, Closing):
                 "phwc4", float32 is the default of quantized tensors.
 
         Raises:
-            ValueError: The tensor is no input or output, or has another type or size than the
+            ValueError: The tensor is not an input or output, or has another type or size than the
                 buffer; some of it shows only in `allocate_tensors`, once shapes are known.
             WrongContextError: The buffer is of a context that the delegate's does not share with.
             WrongThreadError: As for any call.
@@ -217,7 +217,7 @@ class GpuDelegate(NotPickled, Closing):
         """Sample an input from a texture, or write an output to one, on the GPU.
 
         As `bind_buffer_to_tensor`, for a tensor [1, height, width, channels]. A texture or
-        another region of it costs nothing to bind in the place of one with the same options. One
+        another region of it costs nothing to bind instead of one with the same options. One
         that gets another size or format must be bound again.
 
         Args:
@@ -227,9 +227,9 @@ class GpuDelegate(NotPickled, Closing):
                 RGBA16F or R32F, as wide and high as the tensor.
             transform: An `ImageTransform` for an input, an `ImageOutput` for an output.
             region: For an input: a buffer, such as one that another model's output is bound to,
-                with 2 x 3 float32: what would be the `matrix` of `transform`, which then has no
-                region of its own. Each run reads it on the GPU, so a crop needs no read-back.
-                Where a position is not in the picture, or no number, the tensor has the padding.
+                with 2 x 3 float32: the `matrix` of `transform`, which then has no other
+                region. Each run reads it on the GPU, so a crop needs no read-back. Where a position
+                is not in the picture, or not a number, the tensor has the padding.
             region_offset: Where in that buffer, in bytes, a multiple of 4.
 
         Raises:
@@ -243,7 +243,7 @@ class GpuDelegate(NotPickled, Closing):
         """Wait for the last run, and read an output that is bound to a buffer or texture.
 
         Returns:
-            The tensor's array, of its own shape and type.
+            The tensor's array, in its shape and type.
 
         Raises:
             ValueError: The tensor is not a bound output, or no model is prepared.

@@ -56,7 +56,7 @@ def litert_environment(
                 path, hardware_accel=HardwareAccelerator.GPU, environment=environment
             )
 
-    Each compiled model has a `GpuDelegate` with a thread of its own, so any thread may compile, run
+    Each compiled model has a `GpuDelegate` with its own thread, so any thread may compile, run
     and release models. The list `environment.delegates` has one for each model that exists, in the
     order in which they were compiled. A model may outlive the with block.
 

@@ -145,7 +145,7 @@ class _Refused(Exception):
 
 
 def _parsed(body: bytes) -> Any:
-    """Raises _Refused if it is no JSON."""
+    """Raises _Refused if it is not JSON."""
 
     def refuse(word: str) -> Any:
         raise ValueError(f"{word}, which is no number of JSON's")

@@ -41,5 +41,5 @@ def take_processors(count: int) -> None:
         if len(free) == count:
             os.sched_setaffinity(0, free)
             return
-    while _held:  # not enough of its own: the kernel chooses
+    while _held:  # too few are free: the kernel chooses
         _held.pop().close()

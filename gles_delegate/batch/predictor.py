@@ -24,7 +24,7 @@ from gles_delegate.model.metadata import TensorMetadata
 from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.planning.rows import keeps_resources, keeps_states
 from gles_delegate.runtime.delegation import Delegation
-from gles_delegate.vision.classes import class_names, likeliest, real_numbers
+from gles_delegate.vision.classes import class_names, real_numbers, top_indices
 
 log = logging.getLogger("gles_delegate")
 
@@ -62,7 +62,7 @@ class Predictor:
     Args:
         model: The path of a model, or its bytes.
         signature: The signature whose names inputs and outputs have; None: the names of tensors.
-        top: Instead of the only output, give the `top` likeliest classes, as columns "labels" and
+        top: Instead of the only output, give the `top` best classes, as columns "labels" and
             "scores".
         labels: Names of classes; None: those in the model's metadata.
         mean: See `ImageTransform`; it takes precedence over the metadata.
@@ -73,7 +73,7 @@ class Predictor:
     Raises:
         ModelError: The model cannot be read.
         UnsupportedModelError, ContextError: See `Interpreter`.
-        ValueError: `top` is asked for of a model that is no classifier.
+        ValueError: `top` is given and the model is not a classifier.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class Predictor:
     def compute(self, feeds: Mapping[str, Array]) -> Batch:
         """The results for inputs [rows, ...], which `prepare` made."""
         results = self._results(feeds, len(next(iter(feeds.values()))))
-        return self._likeliest(next(iter(results.values()))) if self.top else results
+        return self._top_classes(next(iter(results.values()))) if self.top else results
 
     def row_shape(self, name: str) -> tuple[int, ...]:
         """The shape of a row of an input that `compute` takes."""
@@ -292,7 +292,7 @@ class Predictor:
         """The outputs of `rows` rows, computed as `size` rows.
 
         Raises:
-            ValueError: The outputs do not have as many rows.
+            ValueError: The outputs have another number of rows.
         """
         padding = size - rows
         padded = {
@@ -339,12 +339,12 @@ class Predictor:
             return bool((np.abs(one.astype(np.int64) - other.astype(np.int64)) <= 1).all())
         return bool((one == other).all())
 
-    def _likeliest(self, scores: Array) -> Batch:
-        """The labels and scores of the likeliest classes."""
+    def _top_classes(self, scores: Array) -> Batch:
+        """The labels and scores of the top classes."""
         (details,) = self._outputs.values()
         rows = scores.reshape(len(scores), -1).astype(np.float32)
         real = real_numbers(rows, details["quantization"])
-        best = likeliest(real, self.top)
+        best = top_indices(real, self.top)
         names = np.array(class_names(self._labels, real.shape[1]))
         return {"labels": names[best], "scores": np.take_along_axis(real, best, 1)}
 

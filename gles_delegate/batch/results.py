@@ -1,7 +1,7 @@
 """The results of pictures: a folder of Parquet files, or a CSV file.
 
 A run opens them, which locks them for it alone, and adds rows. Rows of earlier runs stay, and are
-known by their paths. Results name the model and the options that they are of, and each row the
+known by their paths. Results name their model and its options, and each row the
 picture's content.
 """
 
@@ -222,7 +222,7 @@ class ParquetFolder(Results):
             self.rows.pop(path, None)
 
     def _rewrite(self, file: Path, without: Set[str]) -> None:
-        """Put a file with the other rows in the place of one."""
+        """Replace a file by one with the other rows."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -335,7 +335,7 @@ class CsvFile(Results):
             self._replace(b"".join([_line(self._header), *self._lines.values()]))
 
     def _replace(self, data: bytes) -> None:
-        """Put a file with these bytes in the place of the one that is open, and lock it as well."""
+        """Replace the open file by one with these bytes, and lock it as well."""
         temporary = self._file.with_name(f".{self._file.name}.tmp")
         old = self._opened
         new = _replace(self._file, temporary, data, keep=True)
@@ -384,7 +384,7 @@ def _type(column: Column) -> Any:
 
 
 def _values(values: Array | Sequence[str] | None, column: Column) -> Sequence[Any]:
-    """The values of a result, or as many empty ones."""
+    """The values of a result, or `column.count` empty ones."""
     values = [""] * column.count if values is None else list(values)
     if len(values) != column.count:
         raise DelegateError(

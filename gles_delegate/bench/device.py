@@ -91,7 +91,7 @@ class TileTime:
         work_group: Invocations along the pixels and along the slices.
         form: How else it differs from others: a window is computed "tap by tap", or its "rows
             looped" instead of unrolled; "weights by texture"; "constant sizes", which make a
-            program of its own for each layer.
+            separate program for each layer.
         default_of: The profiles that choose it.
         tried_by: Those that try it for SUSTAINED_SPEED.
         seconds: Best of several runs; None if it did not compile.

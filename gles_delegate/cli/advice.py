@@ -24,7 +24,7 @@ WORTH = 0.02
 """Share of the work of a model from which on advice is given."""
 
 LEAST_MOVED = 1e5
-"""Bytes that are no matter."""
+"""Bytes that do not matter."""
 
 MOST_NAMED = 5
 """Nodes that a sentence names."""

@@ -40,7 +40,9 @@ from gles_delegate.model.reader import ModelFile, read_file
     type=click.Path(path_type=Path),
     help="A folder for Parquet files, or a file results.csv. What it has is not computed again.",
 )
-@click.option("--top", type=click.IntRange(1), help="The likeliest classes, not all scores.")
+@click.option(
+    "--top", type=click.IntRange(1), help="The top classes, at most this many, not all scores."
+)
 @labels_option
 @scaling_options
 @click.option(

@@ -176,7 +176,7 @@ def _write_csv(path: Path, profile: ProfileReport) -> None:
 
 
 def _draw(path: Path, title: str, profile: ProfileReport) -> None:
-    """A bar for each node, as long as its dispatches take, and coloured by its op."""
+    """A bar for each node, as long as its dispatches take, and colored by its op."""
     try:
         from matplotlib.figure import Figure
     except ImportError:

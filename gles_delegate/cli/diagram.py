@@ -1,4 +1,4 @@
-"""A graph as a drawing: its nodes in layers from top to bottom, coloured by where they run."""
+"""A graph as a drawing: its nodes in layers from top to bottom, colored by where they run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WIDTH, HEIGHT = 176.0, 34.0
 GAP, LANE, LAYER, MARGIN = 18.0, 14.0, 58.0, 24.0
 """Space between boxes, for an edge between them, from layer to layer, and around all."""
 
-COLOURS = {"GPU": "#c9e7cb", "CPU": "#ffcf9e", "input": "#dde6f3", "output": "#dde6f3"}
+COLORS = {"GPU": "#c9e7cb", "CPU": "#ffcf9e", "input": "#dde6f3", "output": "#dde6f3"}
 
 SWEEPS = 12
 """Passes down and up that order and place the boxes; more change nothing that one can see."""
@@ -154,7 +154,7 @@ def _join(above: _Item, below: _Item) -> None:
 
 
 def _order(layers: Sequence[list[_Item]]) -> None:
-    """Order each layer by the mean place of the neighbours, which leaves few edges crossed.
+    """Order each layer by the mean place of the neighbors, which leaves few edges crossed.
 
     Sugiyama, Tagawa, Toda: "Methods for Visual Understanding of Hierarchical System Structures"
     (1981); the layers and bends above are its first steps.
@@ -175,7 +175,7 @@ def _mean(items: Sequence[_Item], otherwise: float) -> float:
 
 
 def _position_boxes(layers: Sequence[Sequence[_Item]]) -> None:
-    """Place boxes near their neighbours, in the order of their layer and without overlap."""
+    """Place boxes near their neighbors, in the order of their layer and without overlap."""
     for layer in layers:
         _spread(layer, [0.0] * len(layer))
     for sweep in range(2 * SWEEPS):
@@ -184,7 +184,7 @@ def _position_boxes(layers: Sequence[Sequence[_Item]]) -> None:
 
 
 def _wanted(item: _Item) -> float:
-    """The mean of the neighbours; the same kind counts most, so chains are straight."""
+    """The mean of the neighbors; the same kind counts most, so chains are straight."""
     weights = [
         (other.x, 16 if bool(other.lines) == bool(item.lines) else 1)
         for other in (*item.above, *item.below)
@@ -236,7 +236,7 @@ def _draw_box(group: Svg.Element, item: _Item) -> None:
     Svg.SubElement(box, "title").text = _clean(item.about)
     size = {"width": f"{WIDTH:g}", "height": f"{HEIGHT:g}", "rx": "5"}
     corner = {"x": f"{item.x - WIDTH / 2:.1f}", "y": f"{y - HEIGHT / 2:g}"}
-    Svg.SubElement(box, "rect", {**corner, **size, "fill": COLOURS[item.kind], "stroke": "#555"})
+    Svg.SubElement(box, "rect", {**corner, **size, "fill": COLORS[item.kind], "stroke": "#555"})
     for line, text in enumerate(item.lines):
         short = text if len(text) <= 30 else f"{text[:28]}…"
         _text(box, item.x, y - 3 + 13 * line, short)

@@ -41,7 +41,7 @@ from gles_delegate.model.graph import Array, Graph, Tensor
 from gles_delegate.model.metadata import read_metadata
 from gles_delegate.model.reader import read_file
 from gles_delegate.options import GpuDelegateOptions
-from gles_delegate.vision.classes import class_name, likeliest, real_numbers
+from gles_delegate.vision.classes import class_name, real_numbers, top_indices
 
 ADDS_UP = 0.05
 """How far the sum of a network's shares may be from 1, with the rounding of 8 bits."""
@@ -64,7 +64,7 @@ ADDS_UP = 0.05
     help="A folder for all other outputs, as INDEX_NAME.npy.",
 )
 @labels_option
-@click.option("--top", type=click.IntRange(1), help="Show this many of the likeliest classes.")
+@click.option("--top", type=click.IntRange(1), help="Show the top classes, at most this many.")
 @scaling_options
 @cache_option
 @device_option
@@ -165,7 +165,7 @@ def _class_names(graph: Graph, path: Path | None) -> dict[int, Sequence[str]]:
 def _best(
     array: Array, tensor: Tensor, labels: Sequence[str], top: int | None
 ) -> list[dict[str, Any]]:
-    """The likeliest classes of an output of one score for each, best first.
+    """The top classes of an output of one score for each, best first.
 
     Without `top`, it is only the best, and of an output without labels only if its scores add up
     to 1.
@@ -184,7 +184,7 @@ def _best(
             "label": class_name(labels if named else (), best),
             "score": float(scores[best]),
         }
-        for best in likeliest(scores, top or 1)
+        for best in top_indices(scores, top or 1)
     ]
 
 
@@ -200,7 +200,7 @@ def _shares(array: Array, tensor: Tensor, labels: Sequence[str]) -> list[dict[st
             "label": class_name(labels, index),
             "share": float(counts[index] / classes.size),
         }
-        for index in likeliest(counts, None)
+        for index in top_indices(counts, None)
         if counts[index]
     ]
 

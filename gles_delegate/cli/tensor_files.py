@@ -157,7 +157,7 @@ def class_numbers(array: Array, tensor: Tensor, labels: Sequence[str]) -> Array 
 def save_output(path: Path, array: Array, tensor: Tensor, labels: Sequence[str] = ()) -> None:
     """Write an output; as a picture, uint8 as it is and real numbers of 0 to 1.
 
-    An output that segments becomes a picture with a colour for each class, black for the first;
+    An output that segments becomes a picture with a color for each class, black for the first;
     its PNG has the numbers of the classes, and a palette.
     """
     if path.suffix == ".npy":

@@ -85,8 +85,8 @@ class EglContext:
             window, which never waits for it.
 
     Raises:
-        ContextError: There is no libEGL, no such device, or no device with OpenGL ES 3.1; or there
-            is no current EGL context to share with, or its driver has no such one beside it.
+        ContextError: There is no libEGL, no such device, or no device with OpenGL ES 3.1; or no
+            EGL context is current to share with, or its driver has no such one beside it.
         ValueError: `device_index` is negative, or is given together with `share`.
         TypeError: `share` is not an `EglContext`.
     """

@@ -285,7 +285,7 @@ class Functions:
     def forget_errors(self) -> None:
         """Clear pending errors of someone else's calls."""
         get_error = self.unchecked("glGetError")
-        # A lost context reports its error for ever.
+        # A lost context reports its error forever.
         for _ in range(16):
             if not get_error():
                 break

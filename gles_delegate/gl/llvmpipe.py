@@ -17,7 +17,7 @@ from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.functions import Functions
 
 _MOST_THREADS = 8
-"""Threads that compile: each has a context, and an LLVM, of its own."""
+"""Threads that compile: each has its own context and LLVM."""
 
 _PATIENCE = 2e-3
 """Seconds before they begin: with cached programs there is nothing left to do by then."""

@@ -14,21 +14,21 @@ from gles_delegate.model.graph import Array
 class ImageOutput:
     """How a tensor [1, height, width, channels] becomes a texture of that width and height.
 
-    A texture's value is ``scale * x + offset``, in RGBA8 with 0 for black and 1 for full colour.
+    A texture's value is ``scale * x + offset``, in RGBA8 with 0 for black and 1 for full color.
     One channel is gray; missing green and blue are 0, missing alpha is 1.
 
     Attributes:
         scale: See above.
         offset: See above.
-        palette: Instead of scale and offset: the colour (red, green, blue, alpha; 0 to 255) of
-            each class. Each channel is the score of a class, and a pixel gets the colour of its
-            highest score. With one float channel: two colours, for scores below and above
-            `threshold`. With one integer channel: the colours of its values.
+        palette: Instead of scale and offset: the color (red, green, blue, alpha; 0 to 255) of
+            each class. Each channel is the score of a class, and a pixel gets the color of its
+            highest score. With one float channel: two colors, for scores below and above
+            `threshold`. With one integer channel: the colors of its values.
         threshold: The threshold of a single score.
         flip_y: Write the lowest row first, as OpenGL draws textures.
 
     Raises:
-        ValueError: The palette has fewer than two colours, or is not a list of colours.
+        ValueError: The palette has fewer than two colors, or is not a list of colors.
     """
 
     scale: float = 1.0
@@ -42,23 +42,23 @@ class ImageOutput:
             raise ValueError("scale, offset and threshold must be finite")
         if self.palette is None:
             return
-        colours = np.asarray(self.palette)
-        if colours.ndim != 2 or colours.shape[1] != 4 or len(colours) < 2:
-            raise ValueError("palette must be two or more colours (red, green, blue, alpha)")
-        if colours.dtype.kind not in "iu" or colours.min() < 0 or colours.max() > 255:
-            raise ValueError("the colours of palette must be integers from 0 to 255")
-        object.__setattr__(self, "palette", tuple(map(tuple, colours.tolist())))
+        colors = np.asarray(self.palette)
+        if colors.ndim != 2 or colors.shape[1] != 4 or len(colors) < 2:
+            raise ValueError("palette must be two or more colors (red, green, blue, alpha)")
+        if colors.dtype.kind not in "iu" or colors.min() < 0 or colors.max() > 255:
+            raise ValueError("the colors of palette must be integers from 0 to 255")
+        object.__setattr__(self, "palette", tuple(map(tuple, colors.tolist())))
 
     def apply(self, tensor: Array) -> Array:
         """The same on the CPU: [1, height, width, channels] -> RGBA [height, width, 4], float32."""
         pixels = tensor[0]
         if self.palette is not None:
-            colours = np.asarray(self.palette, np.float32) / np.float32(255)
+            colors = np.asarray(self.palette, np.float32) / np.float32(255)
             single = pixels.shape[2] == 1
             classes = pixels.argmax(2) if not single else pixels[..., 0]
             if single and pixels.dtype.kind == "f":
                 classes = (classes > self.threshold).astype(int)
-            rgba = colours[classes.clip(0, len(colours) - 1)]
+            rgba = colors[classes.clip(0, len(colors) - 1)]
         else:
             values = pixels * np.float32(self.scale) + np.float32(self.offset)
             values = values.repeat(3, 2) if values.shape[2] == 1 else values

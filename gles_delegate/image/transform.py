@@ -36,7 +36,7 @@ EDGE = 1e-3
 """Pixels by which a position may miss the picture and still belong to it: rounding."""
 
 REACH: dict[str, float] = {"padding": EDGE, "replicate": 1e9}
-"""Pixels by which a position may miss the picture and still get a colour of it, by border."""
+"""Pixels by which a position may miss the picture and still get a color of it, by border."""
 
 MOST_SAMPLES = 16
 """Samples along a side of a tensor pixel, at most, for its mean."""
@@ -50,17 +50,17 @@ class ImageTransform:
     """How a picture becomes the tensor [1, height, width, channels] of a network.
 
     Positions are in pixels from the top left corner: the pixel (column 0, row 0) covers [0, 1)
-    in both directions, and its centre is (0.5, 0.5). The centre of each tensor pixel maps to a
-    position in the picture. The colour there is interpolated between the four nearest pixel
-    centres (bilinear, clamped to the picture's edge). What is outside it is up to `border`.
+    in both directions, and its center is (0.5, 0.5). The center of each tensor pixel maps to a
+    position in the picture. The color there is interpolated between the four nearest pixel
+    centers (bilinear, clamped to the picture's edge). What is outside it is up to `border`.
     Where the picture shrinks, the mean over the area of each tensor pixel is taken.
 
-    A picture is one texture or array of colours, or the planes of 4:2:0 video: two (Y, then
-    interleaved UV: NV12) or three (Y, U, V: I420). Chroma samples are centred in their 2x2 pixels.
+    A picture is one texture or array of colors, or the planes of 4:2:0 video: two (Y, then
+    interleaved UV: NV12) or three (Y, U, V: I420). Chroma samples are centerd in their 2x2 pixels.
 
     Attributes:
         roi: The region to show: left, top, width and height in pixels. None: the whole picture.
-        rotation: Degrees by which the region is rotated clockwise about its centre: a face that is
+        rotation: Degrees by which the region is rotated clockwise about its center: a face that is
             rotated clockwise by that angle becomes upright. Without `roi`, the region grows to
             contain the whole picture.
         fit: "stretch": ignore the region's aspect ratio. "letterbox": keep it, and show more
@@ -70,18 +70,18 @@ class ImageTransform:
         flip_x: Mirror the picture first; `roi` refers to the mirrored picture.
         flip_y: The picture's first row is the bottom one, as in textures drawn by OpenGL.
         channels: Channels of the tensor: "rgb", "bgr", "rgba", or "gray" (BT.601 luma).
-        mean: The tensor gets (colour - mean) / std, with colours of 0 to 255. A number, or one per
+        mean: The tensor gets (color - mean) / std, with colors of 0 to 255. A number, or one per
             channel. Without mean and std: 0 to 1 in tensors of real numbers, quantized ones of 16
-            bits included; in other integers the colour itself, and in int8 the colour less 128.
+            bits included; in other integers the color itself, and in int8 the color less 128.
         std: See `mean`.
-        padding: The colour outside the picture, 0 to 255; with "replicate", only more than 1e9
+        padding: The color outside the picture, 0 to 255; with "replicate", only more than 1e9
             pixels away from it.
         yuv: The standard of the conversion from planes to RGB.
         full_range: Y, U and V range from 0 to 255 (JPEG), not from 16 to 235 and 240 (video).
         antialias: Where the picture shrinks, take the mean over the area of each tensor pixel: of
-            interpolated colours a pixel or less apart, at most 16 x 16 of them. False: one
-            colour at its centre, as GPU samplers do, which skips pixels and is faster.
-        border: What is outside the picture: "padding", or "replicate": the colour of the nearest
+            interpolated colors a pixel or less apart, at most 16 x 16 of them. False: one
+            color at its center, as GPU samplers do, which skips pixels and is faster.
+        border: What is outside the picture: "padding", or "replicate": the color of the nearest
             pixel of its edge, as MediaPipe's networks of landmarks are trained with.
 
     Raises:
@@ -147,7 +147,7 @@ class ImageTransform:
             index: The input's, as in `get_input_details`.
 
         Raises:
-            ValueError: There is no such input, or it is no picture [1, height, width, 1, 3 or 4].
+            ValueError: There is no such input, or its shape is not [1, height, width, 1, 3 or 4].
             ModelError: The metadata is damaged, or does not fit the input.
         """
         inputs = interpreter.get_input_details()
@@ -195,8 +195,8 @@ class ImageTransform:
             if self.fit != "stretch":
                 scale[:] = scale.max() if self.fit == "letterbox" else scale.min()
             linear = np.array([[cos, -sin], [sin, cos]]) * scale
-            centre = np.array([left + width / 2, top + height / 2])
-            offset = centre - linear @ [out_columns / 2, out_rows / 2]
+            center = np.array([left + width / 2, top + height / 2])
+            offset = center - linear @ [out_columns / 2, out_rows / 2]
             matrix = np.column_stack([linear, offset])
         for axis, flip, size in ((0, self.flip_x, columns), (1, self.flip_y, rows)):
             if flip:
@@ -205,7 +205,7 @@ class ImageTransform:
         return matrix
 
     def samples(self, picture: Size, tensor: Size) -> tuple[int, int]:
-        """How many colours of the picture are a tensor pixel's mean: along its width, and its
+        """How many colors of the picture are a tensor pixel's mean: along its width, and its
         height. Sizes are (height, width).
         """
         if not self.antialias:
@@ -222,12 +222,12 @@ class ImageTransform:
         dtype: str = "float32",
         quantization: tuple[float, int] = (0.0, 0),
     ) -> Array:
-        """Apply the transform on the CPU, in numpy. The GPU agrees to half a colour step.
+        """Apply the transform on the CPU, in numpy. The GPU agrees to half a color step.
 
         Only at the border of a turned picture, rounding may say of a sample that it is outside.
 
         Args:
-            picture: Colours [height, width], [height, width, 1, 3 or 4], or a sequence of planes;
+            picture: Colors [height, width], [height, width, 1, 3 or 4], or a sequence of planes;
                 uint8, or floats from 0 to 1, as in textures.
             size: Height and width of the tensor.
             dtype: Type of the tensor, as in `get_input_details`.
@@ -237,7 +237,7 @@ class ImageTransform:
             [1, height, width, channels] of `dtype`, for `set_tensor`.
 
         Raises:
-            ValueError: The picture has other dimensions, another type or brighter colours than
+            ValueError: The picture has other dimensions, another type or brighter colors than
                 these.
         """
         planes = [_plane(p) for p in (picture if isinstance(picture, list | tuple) else [picture])]
@@ -263,14 +263,14 @@ class ImageTransform:
         return values.astype(dtype)
 
     def _sampled(self, planes: list[Array], matrix: Array, size: Size, point: Array) -> Array:
-        """Colours [pixels, channels] of 0 to 255 at one point (x, y) in each tensor pixel."""
+        """Colors [pixels, channels] of 0 to 255 at one point (x, y) in each tensor pixel."""
         rows, columns = planes[0].shape[:2]
         y, x = np.indices(size).reshape(2, -1) + point[::-1, np.newaxis]
         at, reach = matrix @ np.stack([x, y, np.ones_like(x)]), REACH[self.border]
         inside = np.all((at >= -reach) & (at <= [[columns + reach], [rows + reach]]), 0)
         at = np.where(inside, at, 0)
-        colours = self._channels([_bilinear(p, at, (rows, columns)) for p in planes])
-        padded: Array = np.where(inside[:, np.newaxis], colours, self.padding)
+        colors = self._channels([_bilinear(p, at, (rows, columns)) for p in planes])
+        padded: Array = np.where(inside[:, np.newaxis], colors, self.padding)
         return padded
 
     def _mean_of_area(
@@ -290,12 +290,12 @@ class ImageTransform:
         share = np.multiply.outer(weights[1].sum(1), weights[0].sum(1)).reshape(-1, 1)
         # What lies outside is left out of the mean, and is the padding's share.
         inside = np.where(share > 0, sums.reshape(-1, plane.shape[2]), 0)
-        colours = self._channels([inside / np.where(share > 0, share, 1)])
-        mean: Array = colours * share + self.padding * (1 - share)
+        colors = self._channels([inside / np.where(share > 0, share, 1)])
+        mean: Array = colors * share + self.padding * (1 - share)
         return mean
 
     def scaling(self, dtype: str, quantization: tuple[float, int]) -> tuple[Array, Array]:
-        """Gain and bias [channels] from colours of 0 to 255 to what a tensor stores."""
+        """Gain and bias [channels] from colors of 0 to 255 to what a tensor stores."""
         one, (scale, zero_point) = np.ones(self.depth), quantization
         is_integer = np.dtype(dtype).kind in "iu"
         if self.mean is not None and self.std is not None:
@@ -310,14 +310,14 @@ class ImageTransform:
 
     def _channels(self, planes: list[Array]) -> Array:
         """Sampled planes [n, channels] of 0 to 1 -> the tensor's channels, of 0 to 255."""
-        colours = self._rgba(planes)
+        colors = self._rgba(planes)
         if self.channels == "gray":
-            gray: Array = colours[:, :3] @ np.transpose([LUMA["bt601"]])
+            gray: Array = colors[:, :3] @ np.transpose([LUMA["bt601"]])
             return gray
-        return colours[:, ["rgba".index(channel) for channel in self.channels]]
+        return colors[:, ["rgba".index(channel) for channel in self.channels]]
 
     def _rgba(self, planes: list[Array]) -> Array:
-        """Sampled planes [n, channels] of 0 to 1 -> colours [n, 4] of 0 to 255."""
+        """Sampled planes [n, channels] of 0 to 1 -> colors [n, 4] of 0 to 255."""
         samples = np.concatenate(planes, 1)
         if len(planes) > 1:
             red, green, blue = LUMA[self.yuv]
@@ -396,13 +396,13 @@ def _plane(array: Any) -> Array:
     if plane.dtype.kind not in "fb":
         raise ValueError(
             f"expected a picture of uint8, or of floats from 0 to 1, found {plane.dtype}; "
-            "convert it, with .astype('uint8') if its colours range from 0 to 255"
+            "convert it, with .astype('uint8') if its colors range from 0 to 255"
         )
     brightest = float(np.max(plane, where=~np.isnan(plane), initial=0))
     if brightest > BRIGHTEST:
         raise ValueError(
             f"expected a picture of floats from 0 to 1, found up to {brightest:g}; divide by 255, "
-            "or convert it to uint8, if its colours range from 0 to 255"
+            "or convert it to uint8, if its colors range from 0 to 255"
         )
     return plane.astype(np.float64)
 

@@ -226,7 +226,7 @@ def create_in_turn() -> None:
 
     It does so under mutexes of the process, and with Python's GIL, which the accelerator's
     callbacks give away. A second thread that entered LiteRT would wait for the mutex with the GIL
-    in hand, for ever; so it waits in Python before that.
+    in hand, forever; so it waits in Python before that.
 
     Raises:
         LiteRtError: The functions that create them are not where they are in the tested versions.

@@ -54,7 +54,7 @@ def require_known_layout() -> None:
 
 
 def _try_layout() -> None:
-    """Raise an error if a kernel of ours does not read and write what it should."""
+    """Raise an error if one of our kernels does not read and write correctly."""
     from ai_edge_litert.interpreter import Interpreter
 
     content = trial_model()

@@ -260,7 +260,7 @@ class _NativeKernel:
                 np.copyto(graph.array(index), result)
 
     def _follow_values(self, graph: NativeGraph) -> None:
-        """Plan anew if an input whose value gives sizes has another one."""
+        """Plan again if an input whose value gives sizes has changed."""
         values = {index: graph.array(index).copy() for index in self._kernel.deciding}
         if not self._kernel.fits(values):
             self._prepared = self._kernel.prepare(self._shapes or {}, values)

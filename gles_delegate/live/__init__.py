@@ -1,4 +1,4 @@
-"""Apps on pictures, videos and cameras, in a window or headless: what the examples are made of.
+"""Apps on pictures, videos and cameras, in a window or headless: the base of the examples.
 
 It needs the packages of the extra ``windows``: av, glfw, moderngl, Pillow, tqdm.
 """

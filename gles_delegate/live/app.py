@@ -71,7 +71,7 @@ class Timings:
         return ", ".join(f"{stage} {ms:.1f}" for stage, ms in self.milliseconds.items())
 
     def clear(self) -> None:
-        """Start anew."""
+        """Forget all times."""
         self.milliseconds.clear()
         self._first.clear()
 
@@ -163,7 +163,7 @@ class App:
         Args:
             path: A .tflite file.
             name: Of its stage; default: that of the file.
-            mean: Its input gets (colour - mean) / std, with colours of 0 to 255; default: what the
+            mean: Its input gets (color - mean) / std, with colors of 0 to 255; default: what the
                 metadata say.
             std: See `mean`.
         """
@@ -395,7 +395,7 @@ class _OnGpu(_Side):
 
 
 class _OnCpu(_Side):
-    """A model in LiteRT's interpreter, without a delegate of ours."""
+    """A model in LiteRT's interpreter, without our delegate."""
 
     def __init__(self, path: Path, pictures: Mapping[int, ImageOutput]) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Pictures that networks make - masks, coloured classes, whole frames - over a frame."""
+"""Pictures that networks make - masks, colored classes, whole frames - over a frame."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ class Layer:
 
     Attributes:
         picture: RGBA as `ImageOutput` makes it, first row first: a texture, or an array [height,
-            width, 4] of 0 to 1. Where nothing is to be seen it is (0, 0, 0, 0): colours are
+            width, 4] of 0 to 1. Where nothing is to be seen it is (0, 0, 0, 0): colors are
             premultiplied by alpha.
         matrix: From positions in it to those in the frame, as `ImageTransform.affine`. None: it is
             stretched over the frame.
         opacity: 0 to 1.
-        fill: The picture is a mask, whose red says where this goes: a colour (0 to 255), or another
+        fill: The picture is a mask, whose red says where this goes: a color (0 to 255), or another
             picture, uint8 [height, width, 3], which is stretched over the frame.
         edges: Coverage up to the first is none, from the second on it is whole, smooth between.
             None: as it is.
         inverse: Cover what the mask leaves out.
-        tint: Keep the brightness of the frame, and take only the colour.
+        tint: Keep the brightness of the frame, and take only the color.
         smooth: Enlarge without corners (cubic B-spline); otherwise bilinear, and sharper.
     """
 
@@ -96,7 +96,7 @@ class Layer:
 
 
 def _spline(picture: Array) -> Array:
-    """The uniform cubic B-spline with these control points, at the pixels' centres."""
+    """The uniform cubic B-spline with these control points, at the pixels' centers."""
     padded = np.pad(picture, ((1, 1), (1, 1), (0, 0)), "edge")
     rows = (padded[:-2] + 4 * padded[1:-1] + padded[2:]) / 6
     spline: Array = (rows[:, :-2] + 4 * rows[:, 1:-1] + rows[:, 2:]) / 6

@@ -127,7 +127,7 @@ class Painter:
         return self._textures[0]
 
     def begin(self, picture: moderngl.Texture) -> None:
-        """Start anew from a picture."""
+        """Start again from a picture."""
         if picture.size == self.texture.size:
             copy_texture(picture, self.texture)
         else:
@@ -242,7 +242,7 @@ class Painter:
         return upload[1]
 
     def _instances_of(self, item: Strokes | Rectangle | Text) -> Array:
-        colour = np.array((*item.colour, 255)[:4], np.float32) / 255
+        color = np.array((*item.color, 255)[:4], np.float32) / 255
         letters: Array = np.zeros((1, 4), np.float32)
         if isinstance(item, Strokes):
             ends, radius = item.ends, item.width / 2
@@ -252,7 +252,7 @@ class Painter:
             quads = np.array(self._letters.quads(item), np.float32).reshape(-1, 8)
             ends, radius, letters = quads[:, :4], -1.0, quads[:, 4:]
         data = np.empty((len(ends), 13), np.float32)
-        data[:, :4], data[:, 4], data[:, 5:9], data[:, 9:] = ends, radius, colour, letters
+        data[:, :4], data[:, 4], data[:, 5:9], data[:, 9:] = ends, radius, color, letters
         return data
 
 

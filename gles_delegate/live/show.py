@@ -43,7 +43,7 @@ class ShowOptions:
         output: A video, or a picture of the last frame; None: nothing is written.
         cpu: Networks run on LiteRT's CPU, until the key G is pressed.
         overlay: Show the timings, until the key T is pressed.
-        frames: End after as many; None: with the source.
+        frames: End after this number; None: with the source.
         cache: A folder for compiled shaders.
         scale: Times the size of the frames at which they are drawn, shown and written.
     """
@@ -112,7 +112,7 @@ def show(make: Callable[[App], Seer], source: Source, options: ShowOptions) -> A
 
 
 def _without_window(stack: ExitStack) -> moderngl.Context | None:
-    """A context of its own; None where there is none."""
+    """A separate context; None where there is none."""
     try:
         import moderngl
     except ImportError as error:
@@ -215,7 +215,7 @@ class _Loop:
 
     @property
     def _rate(self) -> float:
-        """Frames a second."""
+        """Frames per second."""
         return 1000 / self._app.timings.milliseconds.get("frame", 1000)
 
     def _draw_timings(self, canvas: Canvas) -> None:

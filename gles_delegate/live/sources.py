@@ -29,7 +29,7 @@ class Source(Protocol):
 
     Attributes:
         size: Height and width of each.
-        rate: Frames a second; None if it is a single picture.
+        rate: Frames per second; None if it is a single picture.
         count: How many there are, or None.
     """
 
@@ -145,7 +145,7 @@ class Camera:
         self._error: Exception | None = None
         self._changed = threading.Condition()
         self._stopped = False
-        # Drivers may wait for a device for ever, in calls that nothing interrupts.
+        # Drivers may wait for a device forever, in calls that nothing interrupts.
         self._thread = threading.Thread(target=self._run, args=(size,), name="camera", daemon=True)
         self._thread.start()
         with self._changed:
@@ -267,7 +267,7 @@ class Recording(Closing):
     Args:
         path: Its ending says the format.
         size: Height and width. Videos lose an odd row or column.
-        rate: Frames a second.
+        rate: Frames per second.
 
     Raises:
         OSError: It cannot be written, or the ending is unknown.

@@ -13,7 +13,7 @@ from gles_delegate.live.show import Seer
 from gles_delegate.model.graph import Array
 from gles_delegate.vision.classes import class_name, class_names, top_classes
 from gles_delegate.vision.detection import find_detector, read_detections
-from gles_delegate.vision.drawing import Colour, palette
+from gles_delegate.vision.drawing import Color, palette
 from gles_delegate.vision.poses import (
     MOVENET_INPUT,
     POSENET_INPUT,
@@ -30,13 +30,13 @@ MOST = 64
 """Classes of a network that gives their numbers, and not scores."""
 LEAST = 0.002
 """Share of the frame from which on a class is in the legend."""
-COLOURS = palette(20)
+COLORS = palette(20)
 NAMED = {"ImageClassifier": "classify", "ImageSegmenter": "segment", "ObjectDetector": "detect"}
 """Tasks by the names that TensorFlow Lite's metadata writers give to models."""
 
 
 def classify(network: Network, labels: Labels = None, *, count: int = 5) -> Seer:
-    """Names and scores of the likeliest classes, as bars.
+    """Names and scores of the top classes, as bars.
 
     Args:
         network: Its output has a score for each class, [1, classes]; where scores are not of 0 to
@@ -45,7 +45,7 @@ def classify(network: Network, labels: Labels = None, *, count: int = 5) -> Seer
         count: The most classes.
 
     Raises:
-        ValueError: The network is no classifier, or has another number of classes.
+        ValueError: The network is not a classifier, or has another number of classes.
     """
     shapes = _shapes(network)
     if len(shapes) != 1 or len(shapes[0]) < 2 or np.prod(shapes[0]) != shapes[0][-1]:
@@ -73,7 +73,7 @@ def detect(network: Network, labels: Labels = None, *, threshold: float = 0.5) -
         threshold: The least score, of a network that ends in TFLite_Detection_PostProcess.
 
     Raises:
-        ValueError: The network is no such detector.
+        ValueError: The network is not such a detector.
     """
     shape, metadata = network.inputs[0]["shape"].tolist(), network.metadata.outputs
     detector = find_detector(shape, _shapes(network), metadata)
@@ -89,7 +89,7 @@ def detect(network: Network, labels: Labels = None, *, threshold: float = 0.5) -
             canvas.drawing.detection(
                 detection.to_picture(network.transform, frame.size, network.size),
                 class_name(names, number) if names or detector is None else "",
-                COLOURS[number % len(COLOURS)],
+                COLORS[number % len(COLORS)],
             )
 
     return see
@@ -115,11 +115,11 @@ def pose(network: Network, *, threshold: float = 0.3) -> Seer:
             if (shown := np.array(person.scores) >= threshold).any()
         ]
         canvas.count("pose", len(people))
-        for (person, shown), colour in zip(people, COLOURS[1:], strict=False):
+        for (person, shown), color in zip(people, COLORS[1:], strict=False):
             mapped = person.to_picture(network.transform, frame.size, network.size)
             points = np.multiply(mapped.points, (width, height))
             points[~shown] = np.nan
-            canvas.drawing.skeleton(points, COCO_EDGES, colour)
+            canvas.drawing.skeleton(points, COCO_EDGES, color)
 
     return see
 
@@ -153,7 +153,7 @@ def _pose_reader(network: Network, threshold: float) -> Callable[[list[Array]], 
 def repaint(
     network: Network, *, feeds: Mapping[int, Array] | None = None, opacity: float = 1.0
 ) -> Seer:
-    """The picture that a network makes of the frame: another style, more detail, other colours.
+    """The picture that a network makes of the frame: another style, more detail, other colors.
 
     Args:
         network: Its first output is a picture [1, height, width, 1, 3 or 4]: real numbers of 0 to
@@ -162,7 +162,7 @@ def repaint(
         opacity: 0 to 1; below 1 the frame is seen through it.
 
     Raises:
-        ValueError: The output is no picture.
+        ValueError: The output is not a picture.
     """
     shape, metadata = _shapes(network)[0], network.metadata.outputs[0]
     if len(shape) != 4 or shape[0] != 1 or shape[3] not in (1, 3, 4):
@@ -185,7 +185,7 @@ def repaint(
 
 
 def segment(network: Network, labels: Labels = None) -> Seer:
-    """A colour on each pixel for its class, and a legend; nothing on the first class.
+    """A color on each pixel for its class, and a legend; nothing on the first class.
 
     Args:
         network: Its output has a score for each class, [1, height, width, classes], or one score
@@ -207,28 +207,28 @@ def segment(network: Network, labels: Labels = None) -> Seer:
         listed = ["", *listed]
     classes = MOST if are_numbers and scores == 1 else max(scores, 2)
     names = class_names(listed, classes)
-    colours: list[tuple[int, int, int, int]] = [(0, 0, 0, 0)]
-    colours += [(*colour, 255) for colour in palette(classes)[1:]]
-    network.pictures[0] = ImageOutput(palette=colours)
+    colors: list[tuple[int, int, int, int]] = [(0, 0, 0, 0)]
+    colors += [(*color, 255) for color in palette(classes)[1:]]
+    network.pictures[0] = ImageOutput(palette=colors)
 
     def see(frame: Frame, canvas: Canvas) -> None:
         (mask,) = network(frame)
         style = {"opacity": 0.55, "edges": (0.3, 0.7)}
         canvas.layer(network.layer(mask, network.transform, frame, **style))
-        counts = _pixels_of(network.read(mask), colours)
+        counts = _pixels_of(network.read(mask), colors)
         seen = [i for i, count in enumerate(counts) if i and count > LEAST * sum(counts)]
         canvas.count("class", len(seen))
-        canvas.drawing.legend([names[i] for i in seen], [colours[i] for i in seen])
+        canvas.drawing.legend([names[i] for i in seen], [colors[i] for i in seen])
 
     return see
 
 
-def _pixels_of(mask: Array, colours: Sequence[Colour]) -> list[int]:
-    """How many pixels of a mask [height, width, 4] have each colour."""
+def _pixels_of(mask: Array, colors: Sequence[Color]) -> list[int]:
+    """How many pixels of a mask [height, width, 4] have each color."""
     packed, counts = np.unique(mask.view(np.uint32), return_counts=True)
-    by_colour = dict(zip(packed.tolist(), counts.tolist(), strict=True))
-    keys = np.array(colours, np.uint8).view(np.uint32).ravel().tolist()
-    return [by_colour.get(key, 0) for key in keys]
+    by_color = dict(zip(packed.tolist(), counts.tolist(), strict=True))
+    keys = np.array(colors, np.uint8).view(np.uint32).ravel().tolist()
+    return [by_color.get(key, 0) for key in keys]
 
 
 TASKS: Mapping[str, Callable[[Network, Labels], Seer]] = {
@@ -245,7 +245,7 @@ def seer_for(network: Network, labels: Labels = None, task: str | None = None) -
     """The `Seer` of a network that needs nothing but frames.
 
     Args:
-        network: Its only input is a gray or coloured picture.
+        network: Its only input is a gray or colored picture.
         labels: Names of the classes, for tasks that have some.
         task: A key of `TASKS`; None: the result of `find_task`.
 

@@ -17,7 +17,7 @@ from gles_delegate.model.graph import Graph, Node
 CONTENTS = ("", "feature", "image", "bounding box", "audio")
 """Names by their number in ``union ContentProperties``."""
 
-COLOURS = ("", "rgb", "gray")
+COLORS = ("", "rgb", "gray")
 """Names by their number in ``enum ColorSpaceType``."""
 
 NORMALIZATION, THRESHOLDING = 1, 3
@@ -50,8 +50,8 @@ class TensorMetadata:
 
     Attributes:
         content: "image", "audio", "feature", "bounding box", or "" if nothing says so.
-        colours: Of an image: "rgb", "gray", or "".
-        mean: An input gets (value - mean) / std, of colours of 0 to 255; one number or one per
+        colors: Of an image: "rgb", "gray", or "".
+        mean: An input gets (value - mean) / std, of colors of 0 to 255; one number or one per
             channel. Empty if nothing says so.
         std: See `mean`.
         minimum: The smallest value after that; one number or one per channel, or empty.
@@ -68,7 +68,7 @@ class TensorMetadata:
     name: str = ""
     description: str = ""
     content: str = ""
-    colours: str = ""
+    colors: str = ""
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
     minimum: tuple[float, ...] = ()
@@ -81,7 +81,7 @@ class TensorMetadata:
     channels: int = 0
 
     def __str__(self) -> str:
-        kind = " ".join(word for word in (self.colours, self.content) if word)
+        kind = " ".join(word for word in (self.colors, self.content) if word)
         parts = [self.name, self.description, kind]
         if self.mean:
             parts.append(f"(x - {_numbers(self.mean)}) / {_numbers(self.std)}")
@@ -189,7 +189,7 @@ def _tensor(table: FlatTable, files: Mapping[str, Callable[[], bytes]]) -> Tenso
     kind = _name(CONTENTS, content.scalar(0, "uint8")) if content else ""
     properties = content.table(1) if content else None
     if properties is not None and kind == "image":
-        found["colours"] = _name(COLOURS, properties.scalar(0, "int8"))
+        found["colors"] = _name(COLORS, properties.scalar(0, "int8"))
     if properties is not None and kind == "audio":
         found["sample_rate"] = properties.scalar(0, "uint32")
         found["channels"] = properties.scalar(1, "uint32")

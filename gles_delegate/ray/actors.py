@@ -34,7 +34,7 @@ def device_of_actor() -> int | None:
 
 
 def take_processors_of_actor() -> None:
-    """Hold llvmpipe to as many processors as Ray gives the actor."""
+    """Hold llvmpipe to the number of processors that Ray gives the actor."""
     if _is_actor():
         context: Any = ray.get_runtime_context()
         take_processors(max(int(context.get_assigned_resources().get("CPU", 1)), 1))

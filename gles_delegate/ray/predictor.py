@@ -20,7 +20,7 @@ class Predictor(predictor.Predictor):
             Predictor, fn_constructor_args=(path,), concurrency=(1, 8), batch_size=32
         )
 
-    On llvmpipe an actor uses as many processors as Ray gives it (`num_cpus`), and each actor of a
+    On llvmpipe an actor uses the processors that Ray gives it (`num_cpus`), and each actor of a
     node others. With `num_gpus`, it takes the device of the GPU that Ray gives it. Programs
     are compiled once on a node.
 

@@ -270,7 +270,7 @@ class TextureBinding:
             )
         if output.palette is not None and (name == "R32F" or channels > len(output.palette)):
             raise ValueError(
-                f"expected {channels} or more colours and RGBA8 or RGBA16F for the classes of "
+                f"expected {channels} or more colors and RGBA8 or RGBA16F for the classes of "
                 f"{_described(edge)}, found {len(output.palette)} and {name}"
             )
         form = gl_names.RED if name == "R32F" else gl_names.RGBA

@@ -27,7 +27,7 @@ from gles_delegate.vision.detection import (
     ssd_mobilenet_fpn,
     suppress,
 )
-from gles_delegate.vision.drawing import Colour, Drawing, palette
+from gles_delegate.vision.drawing import Color, Drawing, palette
 from gles_delegate.vision.landmarks import (
     EYE,
     FACE,
@@ -114,7 +114,7 @@ __all__ = [
     "RIGHT_EYE_REGION",
     "RIGHT_IRIS",
     "AnchorOptions",
-    "Colour",
+    "Color",
     "Detection",
     "Detector",
     "Drawing",

@@ -29,7 +29,7 @@ def class_names(labels: Sequence[str], count: int) -> list[str]:
     return [class_name(labels, index) for index in range(count)]
 
 
-def likeliest(scores: Array, count: int | None) -> Array:
+def top_indices(scores: Array, count: int | None) -> Array:
     """Indices of the `count` highest scores along the last axis, best first; None: of all.
 
     Of equal scores, the first is better.
@@ -38,7 +38,7 @@ def likeliest(scores: Array, count: int | None) -> Array:
 
 
 def top_classes(scores: Array, labels: Sequence[str], count: int = 5) -> list[tuple[str, float]]:
-    """Names and scores of the likeliest classes, best first; the first of equal ones is better.
+    """Names and scores of the top classes, best first; the first of equal ones is better.
 
     Args:
         scores: [classes] or [1, classes].
@@ -54,4 +54,4 @@ def top_classes(scores: Array, labels: Sequence[str], count: int = 5) -> list[tu
             f"expected scores [{len(labels)}], one for each label, found {list(array.shape)}"
         )
     flat = array.reshape(-1)
-    return [(labels[i], float(flat[i])) for i in likeliest(flat, count).tolist()]
+    return [(labels[i], float(flat[i])) for i in top_indices(flat, count).tolist()]

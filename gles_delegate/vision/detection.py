@@ -40,10 +40,10 @@ class AnchorOptions:
 
     Attributes:
         size: Height and width of the network's input, in pixels.
-        strides: Pixels between anchors, one a layer. Neighbouring layers of the same stride share a
+        strides: Pixels between anchors, one a layer. Neighboring layers of the same stride share a
             grid.
-        min_scale: Size of anchors of the first layer, as a share of the input. Those of the layers
-            between are interpolated.
+        min_scale: Size of anchors of the first layer, as a share of the input. The layers
+            in between are interpolated.
         max_scale: The same of the last layer.
         aspect_ratios: Width by height; an anchor for each.
         interpolated_aspect_ratio: That of an anchor whose size is the geometric mean of this
@@ -105,7 +105,7 @@ def ssd_anchors(options: AnchorOptions | PyramidAnchorOptions) -> Array:
     """Anchors in the order of an SSD's outputs: by layer, row, column, and shape.
 
     Returns:
-        Float32 [anchors, 4]: x and y of the centre, width and height, as shares of the input.
+        Float32 [anchors, 4]: x and y of the center, width and height, as shares of the input.
     """
     if isinstance(options, PyramidAnchorOptions):
         return np.concatenate([_pyramid_level(options, n) for n in _levels(options)])
@@ -382,7 +382,7 @@ def decode_boxes(
 ) -> tuple[Array, Array]:
     """Boxes and key points from offsets to anchors.
 
-    A centre is the offset / scale * the anchor's size + the anchor's centre, and so is each key
+    A center is the offset / scale * the anchor's size + the anchor's center, and so is each key
     point. A size is the output / scale * the anchor's size; `exponential`: exp(output / scale) *
     the anchor's size (Ren et al. 2015, equation 2; MediaPipe's TensorsToDetectionsCalculator).
 
@@ -408,11 +408,11 @@ def decode_boxes(
     pairs = raw.reshape(len(raw), raw.shape[1] // 2, 2)
     if y_first:
         pairs = pairs[..., ::-1]
-    centre, size = anchors[:, np.newaxis, :2], anchors[:, np.newaxis, 2:]
+    center, size = anchors[:, np.newaxis, :2], anchors[:, np.newaxis, 2:]
     with np.errstate(
         over="ignore", invalid="ignore"
     ):  # boxes that are not finite are left out later
-        points = np.delete(pairs, 1, axis=1) / scales[:2] * size + centre
+        points = np.delete(pairs, 1, axis=1) / scales[:2] * size + center
         sizes = pairs[:, 1] / scales[2:]
         half = (np.exp(sizes) if exponential else sizes) * size[:, 0] / 2
         corners = np.column_stack([points[:, 0] - half, points[:, 0] + half])
@@ -538,7 +538,7 @@ def _postprocessed(outputs: list[Array], threshold: float) -> list[Detection]:
     # TensorFlow 1 lists boxes, classes, scores; TensorFlow 2 lists scores, boxes, count, classes.
     orders = [(first, second), (second, first)]
     for classes, scores in orders if at[0] == 0 else orders[::-1]:
-        # What is no number is no detection; the others say what is what.
+        # Only finite numbers are detections; the others say what is what.
         good = np.isfinite(classes) & np.isfinite(scores)
         numbers, shares = classes[good], scores[good]
         are_shares = (shares >= -ROUNDING) & (shares <= 1 + ROUNDING)
@@ -560,7 +560,7 @@ def _postprocessed(outputs: list[Array], threshold: float) -> list[Detection]:
 def box_overlaps(box: Box, boxes: Array) -> Array:
     """Intersection over union of a box with each of boxes [n, 4].
 
-    It is 0 where both have no area, or where an area is no finite number.
+    It is 0 where both have no area, or where an area is not finite.
     """
     lefts, tops, rights, bottoms = np.asarray(boxes, np.float64).reshape(-1, 4).T
     left, top, right, bottom = np.asarray(box, np.float64)

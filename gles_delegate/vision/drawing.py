@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from PIL.ImageFont import FreeTypeFont
 
-Colour: TypeAlias = tuple[int, int, int] | tuple[int, int, int, int]
+Color: TypeAlias = tuple[int, int, int] | tuple[int, int, int, int]
 """Red, green, blue, and alpha if it is not 255."""
 SPACE = 0.33
 """Width of a space, in sizes of the font: its own, 0.22, is lost between letters that lie on
@@ -32,17 +32,17 @@ Indices: TypeAlias = tuple[slice | Array, slice | Array]
 
 @dataclass(frozen=True)
 class Strokes:
-    """Lines of one colour and width with round ends; points are lines of no length.
+    """Lines of one color and width with round ends; points are lines of no length.
 
     Attributes:
         ends: Float32 [n, 4]: x and y of the start and of the end.
         width: In pixels.
-        colour: Of all.
+        color: Of all.
     """
 
     ends: Array
     width: float
-    colour: Colour
+    color: Color
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Rectangle:
     """A filled rectangle."""
 
     box: Box
-    colour: Colour
+    color: Color
 
 
 @dataclass(frozen=True)
@@ -61,13 +61,13 @@ class Text:
         at: Its top left corner.
         text: The line.
         size: The font's, in pixels.
-        colour: Of the letters.
+        color: Of the letters.
     """
 
     at: Point
     text: str
     size: int
-    colour: Colour
+    color: Color
 
 
 @dataclass
@@ -94,41 +94,41 @@ class Drawing:
         """A font's size that suits the picture: 24 pixels of 720 rows, at least 10."""
         return max(10, round(min(self.size) / 30))
 
-    def points(self, points: Array, colour: Colour, width: float | None = None) -> None:
+    def points(self, points: Array, color: Color, width: float | None = None) -> None:
         """Discs around points [n, 2 or more]; those that are not finite are left out."""
         pairs = np.asarray(points, np.float64)[:, :2]
-        self._strokes(np.hstack([pairs, pairs]), colour, 2 * self.unit if width is None else width)
+        self._strokes(np.hstack([pairs, pairs]), color, 2 * self.unit if width is None else width)
 
     def lines(
         self,
         points: Array,
         edges: Sequence[tuple[int, int]],
-        colour: Colour,
+        color: Color,
         width: float | None = None,
     ) -> None:
         """Lines between points [n, 2 or more], as `edges` name their indices."""
         pairs, ends = np.asarray(points, np.float64)[:, :2], np.asarray(edges, int).reshape(-1, 2)
-        self._strokes(pairs[ends].reshape(-1, 4), colour, self.unit if width is None else width)
+        self._strokes(pairs[ends].reshape(-1, 4), color, self.unit if width is None else width)
 
-    def box(self, box: Box, colour: Colour, width: float | None = None) -> None:
+    def box(self, box: Box, color: Color, width: float | None = None) -> None:
         """The outline of a rectangle."""
         left, top, right, bottom = box
         corners = np.array([(left, top), (right, top), (right, bottom), (left, bottom)])
-        self.lines(corners, ((0, 1), (1, 2), (2, 3), (3, 0)), colour, width)
+        self.lines(corners, ((0, 1), (1, 2), (2, 3), (3, 0)), color, width)
 
-    def rectangle(self, box: Box, colour: Colour) -> None:
+    def rectangle(self, box: Box, color: Color) -> None:
         """A filled rectangle."""
         if not np.isnan(box).any():
-            self.items.append(Rectangle(box, colour))
+            self.items.append(Rectangle(box, color))
 
     def text(
-        self, at: Point, text: str, colour: Colour = (255, 255, 255), size: int | None = None
+        self, at: Point, text: str, color: Color = (255, 255, 255), size: int | None = None
     ) -> None:
         """A line of text, by its top left corner."""
         if np.isfinite(at).all():
-            self.items.append(Text(at, text, size or self.font_size, colour))
+            self.items.append(Text(at, text, size or self.font_size, color))
 
-    def label(self, at: Point, text: str, background: Colour, size: int | None = None) -> None:
+    def label(self, at: Point, text: str, background: Color, size: int | None = None) -> None:
         """A line of text on a filled rectangle, moved into the picture where it would leave it."""
         size = size or self.font_size
         width, height = text_extent(text, size)
@@ -139,39 +139,39 @@ class Drawing:
         light = np.dot(background[:3], LUMA["bt601"]) > 140
         self.text((x + margin, y + margin / 2), text, (0, 0, 0) if light else (255, 255, 255), size)
 
-    def detection(self, detection: Detection, label: str, colour: Colour) -> None:
+    def detection(self, detection: Detection, label: str, color: Color) -> None:
         """The box of a detection, its name and score, and its key points."""
         height, width = self.size
         left, top, right, bottom = np.multiply(detection.box, (width, height) * 2).tolist()
-        self.box((left, top, right, bottom), colour, 1.5 * self.unit)
+        self.box((left, top, right, bottom), color, 1.5 * self.unit)
         if detection.key_points:
-            self.points(np.multiply(detection.key_points, (width, height)), colour, 3 * self.unit)
+            self.points(np.multiply(detection.key_points, (width, height)), color, 3 * self.unit)
         high = top - 1.5 * self.font_size
         above = (left, high if high > 0 else top)
-        self.label(above, f"{label} {detection.score:.0%}".strip(), colour)
+        self.label(above, f"{label} {detection.score:.0%}".strip(), color)
 
-    def skeleton(self, points: Array, edges: Sequence[tuple[int, int]], colour: Colour) -> None:
+    def skeleton(self, points: Array, edges: Sequence[tuple[int, int]], color: Color) -> None:
         """Points [n, 2 or more] and lines between them; those that are not finite are left out."""
-        self.lines(points, edges, colour, 2.5 * self.unit)
+        self.lines(points, edges, color, 2.5 * self.unit)
         self.points(points, (255, 255, 255), 4 * self.unit)
 
-    def legend(self, names: Sequence[str], colours: Sequence[Colour]) -> None:
-        """Names of classes beside their colours, in the lower left corner."""
+    def legend(self, names: Sequence[str], colors: Sequence[Color]) -> None:
+        """Names of classes beside their colors, in the lower left corner."""
         pad, indent = self.font_size / 2, 2 * self.font_size
         _, rows = self._panel(names, indent)
-        for y, name, colour in zip(rows, names, colours, strict=True):
+        for y, name, color in zip(rows, names, colors, strict=True):
             square = (pad, y, pad + self.font_size, y + self.font_size)
-            self.rectangle(square, (*colour[:3], 255))
+            self.rectangle(square, (*color[:3], 255))
             self.text((indent, y), name)
 
     def bars(
-        self, names: Sequence[str], shares: Sequence[float], colour: Colour = (40, 130, 230)
+        self, names: Sequence[str], shares: Sequence[float], color: Color = (40, 130, 230)
     ) -> None:
         """Names and shares (0 to 1) over bars as long as these, in the lower left corner."""
         texts = [f"{share:.0%} {name}" for name, share in zip(names, shares, strict=True)]
         width, rows = self._panel(texts, self.font_size / 2, least=self.size[1] / 3)
         for y, text, share in zip(rows, texts, shares, strict=True):
-            self.rectangle((0, y, width * share, y + 1.2 * self.font_size), colour)
+            self.rectangle((0, y, width * share, y + 1.2 * self.font_size), color)
             self.text((self.font_size / 2, y), text)
 
     def _panel(
@@ -202,25 +202,25 @@ class Drawing:
             )
         pixels = np.array(picture.convert("RGB"))
         for item in self.items:
-            colour = np.array(item.colour[:3], np.float32)
+            color = np.array(item.color[:3], np.float32)
             for where, share in _shares(item, self.size):
                 below = pixels[where].astype(np.float32)
-                mixed = below + (colour - below) * share[..., np.newaxis]
+                mixed = below + (color - below) * share[..., np.newaxis]
                 pixels[where] = (mixed + 0.5).astype(np.uint8)
         return Pictures.fromarray(pixels)
 
-    def _strokes(self, ends: Array, colour: Colour, width: float) -> None:
+    def _strokes(self, ends: Array, color: Color, width: float) -> None:
         ends = ends[np.isfinite(ends).all(1)].clip(-FAR, FAR)
         if len(ends):
-            self.items.append(Strokes(ends.astype(np.float32), float(width), colour))
+            self.items.append(Strokes(ends.astype(np.float32), float(width), color))
 
 
 def _shares(item: Strokes | Rectangle | Text, size: Size) -> Iterator[tuple[Indices, Array]]:
-    """Rows and columns of pixels, and the share of its colour there, float32 of 0 to 1.
+    """Rows and columns of pixels, and the share of its color there, float32 of 0 to 1.
 
     ``glsl/live/shape.frag`` has the same formulas.
     """
-    alpha = np.float32((*item.colour, 255)[3] / 255)
+    alpha = np.float32((*item.color, 255)[3] / 255)
     if isinstance(item, Text):
         for glyph, left, top in place_glyphs(item):
             height, width = glyph.mask.shape
@@ -337,7 +337,7 @@ def text_extent(text: str, size: int) -> tuple[float, float]:
 
 
 def palette(count: int) -> list[tuple[int, int, int]]:
-    """Distinct colours: hues a golden section apart."""
+    """Distinct colors: hues a golden section apart."""
     hues = ((0.93 + 0.618034 * i) % 1 for i in range(count))
-    colours = (hsv_to_rgb(hue, 0.85, 1.0) for hue in hues)
-    return [(round(255 * r), round(255 * g), round(255 * b)) for r, g, b in colours]
+    colors = (hsv_to_rgb(hue, 0.85, 1.0) for hue in hues)
+    return [(round(255 * r), round(255 * g), round(255 * b)) for r, g, b in colors]

@@ -34,7 +34,7 @@ class RegionRule:
         scale: By which the box grows, after it was made square.
         shift: By which it moves down, in its heights, before it grows.
         box: Indices of the landmarks that the box holds; empty: all. A detection has its own box.
-        circle: Instead, the box is around the circle through the end, whose centre is the start
+        circle: Instead, the box is around the circle through the end, whose center is the start
             (MediaPipe's AlignmentPointsRectsCalculator).
     """
 
@@ -143,9 +143,9 @@ class LandmarkNetwork:
     read: Callable[[Sequence[Array]], Landmarks]
 
     def transform(self, region: Region, *, mirrored: bool = False) -> ImageTransform:
-        """The transform of a region of the picture to the network's input; colours of 0 to 1.
+        """The transform of a region of the picture to the network's input; colors of 0 to 1.
 
-        Outside the picture are the colours of its edge, as MediaPipe's networks are trained.
+        Outside the picture are the colors of its edge, as MediaPipe's networks are trained.
 
         Args:
             region: In pixels of the picture.
@@ -262,13 +262,13 @@ def read_face(outputs: Sequence[Array]) -> Landmarks:
 
 
 def read_eye(outputs: Sequence[Array]) -> Landmarks:
-    """76 points from iris_landmark: 71 around the eye, and five of the iris, its centre first."""
+    """76 points from iris_landmark: 71 around the eye, and five of the iris, its center first."""
     contour, iris = _expect(outputs, (213, 15), "a network of eyes")
     return Landmarks(np.concatenate([contour, iris]).reshape(76, 3))
 
 
 def with_irises(mesh: Array, right: Array, left: Array) -> Array:
-    """A mesh of 478 points: eyes take the places of its own ones, and the irises follow it.
+    """A mesh of 478 points: eyes replace the mesh's, and the irises follow it.
 
     Args:
         mesh: [468, 3].

@@ -21,10 +21,10 @@ REFINEMENTS = 2
 """How often a point that a displacement leads to is moved along the offset there."""
 
 POSENET_INPUT = ImageTransform(fit="letterbox", mean=127.5, std=127.5)
-"""Colours as PoseNet on MobileNet takes them, -1 to 1."""
+"""Colors as PoseNet on MobileNet takes them, -1 to 1."""
 
 MOVENET_INPUT = ImageTransform(fit="letterbox", mean=0, std=1)
-"""Colours as MoveNet takes them, 0 to 255."""
+"""Colors as MoveNet takes them, 0 to 255."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ def posenet_poses(
 
 
 def _roots(scores: Array, threshold: float) -> list[tuple[int, int, int]]:
-    """Row, column and point of what is not colder than its eight neighbours, hottest first."""
+    """Row, column and point of what is not colder than its eight neighbors, hottest first."""
     rows, columns, _ = scores.shape
     padded = np.pad(scores, ((1, 1), (1, 1), (0, 0)))
     around = [padded[y : y + rows, x : x + columns] for y in range(3) for x in range(3)]
@@ -214,12 +214,12 @@ class _Maps:
                 f"2 * points], found {list(scores.shape)} and {list(moves.shape)}"
             )
         _, rows, columns, count = scores.shape
-        # The first and the last cell lie on the centres of the outermost pixels.
+        # The first and the last cell lie on the centers of the outermost pixels.
         stride = (np.array(tensor) - 1) / (rows - 1, columns - 1)
         return cls(scores[0], moves.reshape(rows, columns, 2, count), stride, tensor)
 
     def position(self, row: int, column: int, point: int) -> Array:
-        """Row and column of a point in the input, from the centre of the first pixel."""
+        """Row and column of a point in the input, from the center of the first pixel."""
         position: Array = (row, column) * self.stride + self.offsets[row, column, :, point]
         return position
 
@@ -234,7 +234,7 @@ class _Maps:
 
 
 def _shares(scores: Array) -> Array:
-    """Scores of 0 to 1; 0 is that of what is no number."""
+    """Scores of 0 to 1; 0 instead of NaN."""
     return np.nan_to_num(scores).clip(0, 1)
 
 

@@ -21,13 +21,13 @@ class Region:
     """A turned rectangle in a picture.
 
     Attributes:
-        centre: (x, y) in pixels from the top left corner.
+        center: (x, y) in pixels from the top left corner.
         width: In pixels, before the turn.
         height: Likewise.
         rotation: Degrees clockwise.
     """
 
-    centre: Point
+    center: Point
     width: float
     height: float
     rotation: float = 0.0
@@ -35,12 +35,12 @@ class Region:
     @property
     def is_finite(self) -> bool:
         """Whether no number of it is NaN or infinite."""
-        return all(map(math.isfinite, (*self.centre, self.width, self.height, self.rotation)))
+        return all(map(math.isfinite, (*self.center, self.width, self.height, self.rotation)))
 
     @property
     def transform(self) -> ImageTransform:
         """Shows the region upright; `dataclasses.replace` adds mean, std and the rest."""
-        left, top = self.centre[0] - self.width / 2, self.centre[1] - self.height / 2
+        left, top = self.center[0] - self.width / 2, self.center[1] - self.height / 2
         roi = (left, top, self.width, self.height)
         return ImageTransform(roi=roi, rotation=self.rotation)
 
@@ -49,18 +49,18 @@ class Region:
 
         Args:
             scale: By which its sides grow.
-            shift: By which its centre moves, in its widths and heights, along its own sides.
+            shift: By which its center moves, in its widths and heights, along its own sides.
             square: First make both sides as long as the longer one.
         """
         angle = math.radians(self.rotation)
         x, y = shift[0] * self.width, shift[1] * self.height
-        centre = (
-            self.centre[0] + x * math.cos(angle) - y * math.sin(angle),
-            self.centre[1] + x * math.sin(angle) + y * math.cos(angle),
+        center = (
+            self.center[0] + x * math.cos(angle) - y * math.sin(angle),
+            self.center[1] + x * math.sin(angle) + y * math.cos(angle),
         )
         longer = max(self.width, self.height)
         width, height = (longer, longer) if square else (self.width, self.height)
-        return replace(self, centre=centre, width=width * scale, height=height * scale)
+        return replace(self, center=center, width=width * scale, height=height * scale)
 
 
 def rotation_between(start: Point, end: Point, target: float = 0.0) -> float:
@@ -92,8 +92,8 @@ def region_of_detection(
     if points is not None:
         start, end = ((x * width, y * height) for x, y in (detection.key_points[i] for i in points))
         rotation = rotation_between(start, end, target)
-    centre = ((left + right) / 2 * width, (top + bottom) / 2 * height)
-    return Region(centre, (right - left) * width, (bottom - top) * height, rotation)
+    center = ((left + right) / 2 * width, (top + bottom) / 2 * height)
+    return Region(center, (right - left) * width, (bottom - top) * height, rotation)
 
 
 def region_of_landmarks(
@@ -134,7 +134,7 @@ def region_of_landmarks(
 def landmarks_in_picture(
     landmarks: Array, transform: ImageTransform, picture: Size, tensor: Size
 ) -> Array:
-    """Landmarks of a network as pixels of the picture that its input was made of.
+    """Landmarks of a network as pixels of the picture that its input shows.
 
     Args:
         landmarks: [n, 2 or more] in pixels of the network's input; from the third column on, such

@@ -84,7 +84,7 @@ FACE_EDGES = LIPS + RIGHT_EYE + LEFT_EYE + RIGHT_BROW + LEFT_BROW + FACE_OVAL
 """Contours of the 468 points of MediaPipe's face mesh: lips, eyes, brows and oval."""
 
 RIGHT_IRIS = _chains((469, 470, 471, 472, 469))
-"""Five of the 478 points of a mesh with irises; 468 is the centre."""
+"""Five of the 478 points of a mesh with irises; 468 is the center."""
 LEFT_IRIS = _chains((474, 475, 476, 477, 474))
-"""Likewise; 473 is the centre."""
+"""Likewise; 473 is the center."""
 IRIS_EDGES = RIGHT_IRIS + LEFT_IRIS

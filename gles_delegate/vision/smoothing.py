@@ -38,7 +38,7 @@ class OneEuro:
 
         Args:
             points: [..., coordinates], of the same shape each time; after another one the filter
-                starts anew. The first two coordinates give the speed, in the picture's plane.
+                starts again. The first two coordinates give the speed, in the picture's plane.
             seconds: Since the points before, above 0.
             size: Of the object; the speed is in sizes a second, so that near and far objects are
                 smoothed alike.

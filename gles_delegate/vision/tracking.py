@@ -124,5 +124,5 @@ class Tracker:
 
 
 def _box(region: Region) -> Box:
-    (x, y), width, height = region.centre, region.width / 2, region.height / 2
+    (x, y), width, height = region.center, region.width / 2, region.height / 2
     return x - width, y - height, x + width, y + height

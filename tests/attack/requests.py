@@ -24,7 +24,7 @@ STATUSES = (200, 400, 405, 413, 415)
 
 @cache
 def handler(kind: str) -> Handler:
-    """The handler of a model that sums two inputs of a type, or averages colours of pictures."""
+    """The handler of a model that sums two inputs of a type, or averages colors of pictures."""
     b = ModelBuilder()
     if kind == "pictures":
         x, y = b.input((1, 8, 8, 3), name="picture"), b.tensor((1, 3), name="y")

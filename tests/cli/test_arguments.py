@@ -312,11 +312,11 @@ def test_an_output_that_segments_becomes_a_mask(
     tensor = picture_tensor(array.shape, array.dtype.name)
     for name in ("out.png", "out.bmp"):
         tensor_files.save_output(tmp_path / name, array, tensor, labels)
-    with Image.open(tmp_path / "out.png") as mask, Image.open(tmp_path / "out.bmp") as colours:
+    with Image.open(tmp_path / "out.png") as mask, Image.open(tmp_path / "out.bmp") as colors:
         assert np.array_equal(np.asarray(mask), CLASSES)
         expected = np.array([(0, 0, 0), *palette(3)[1:]])[CLASSES]
         assert np.array_equal(np.asarray(mask.convert("RGB")), expected)
-        assert np.array_equal(np.asarray(colours), expected)
+        assert np.array_equal(np.asarray(colors), expected)
 
 
 def test_pictures_stay_pictures(tmp_path: Path) -> None:

@@ -25,10 +25,10 @@ def test_gray_as_pillow_makes_it() -> None:
 
 
 def test_pictures_are_normalised_by_the_metadata(tmp_path: Path) -> None:
-    colours = np.random.default_rng(0).integers(0, 256, (8, 8, 3)).astype(np.uint8)
-    Image.fromarray(colours).save(tmp_path / "a.png")
+    colors = np.random.default_rng(0).integers(0, 256, (8, 8, 3)).astype(np.uint8)
+    Image.fromarray(colors).save(tmp_path / "a.png")
     array = tensor_files.load_input(tmp_path / "a.png", graph([OF_EACH]), 1, None, 2)
-    np.testing.assert_allclose(array[0], (colours - np.array([1.0, 2, 3])) / 2, rtol=1e-6)
+    np.testing.assert_allclose(array[0], (colors - np.array([1.0, 2, 3])) / 2, rtol=1e-6)
 
 
 def test_gray_of_16_bits(tmp_path: Path) -> None:

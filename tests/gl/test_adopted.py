@@ -43,8 +43,8 @@ FRAGMENT = """#version {version}
 precision highp float;
 uniform sampler2D picture;
 in vec2 place;
-out vec4 colour;
-void main() {{ colour = texture(picture, place) * vec4(1.0, 0.5, 0.25, 0.75); }}
+out vec4 color;
+void main() {{ color = texture(picture, place) * vec4(1.0, 0.5, 0.25, 0.75); }}
 """
 
 

@@ -19,7 +19,7 @@ from PIL import Image
 
 from tests.conftest import Require
 from tests.support.example import EXAMPLES, pixels, read_video, run, write_video
-from tests.support.live import COLOURS, colour_model
+from tests.support.live import COLORS, color_model
 from tests.support.windows import keyboard, screenshot, started
 
 pytestmark = pytest.mark.usefixtures("gl")
@@ -75,7 +75,7 @@ def shown(name: str, *arguments: object, picture: Path, output: Path) -> NDArray
 
 
 def changes(after: NDArray[np.uint8], before: Path) -> NDArray[np.int_]:
-    """The largest change of each pixel's colours."""
+    """The largest change of each pixel's colors."""
     return np.abs(after.astype(int) - pixels(before)).max(-1)
 
 
@@ -83,8 +83,8 @@ def changes(after: NDArray[np.uint8], before: Path) -> NDArray[np.int_]:
 @pytest.mark.parametrize("as_numbers", [False, True])
 def test_segment(tmp_path: Path, halves: Path, as_numbers: bool, extra: list[str]) -> None:
     labels = tmp_path / "labels.txt"
-    labels.write_text("\n".join(COLOURS))
-    path = colour_model(tmp_path / "colours.tflite", as_numbers=as_numbers)
+    labels.write_text("\n".join(COLORS))
+    path = color_model(tmp_path / "colors.tflite", as_numbers=as_numbers)
     result = shown(
         "segment.py", path, "--labels", labels, *extra, picture=halves, output=tmp_path / "o.png"
     )
@@ -170,7 +170,7 @@ def test_a_background_behind_a_class(
     tmp_path: Path, halves: Path, as_numbers: bool, extra: list[str]
 ) -> None:
     """Of three classes the last one, blue, is taken for the person."""
-    path = colour_model(tmp_path / "colours.tflite", as_numbers=as_numbers)
+    path = color_model(tmp_path / "colors.tflite", as_numbers=as_numbers)
     options = ("--background", "#00ff00", *extra)
     result = shown("background.py", path, *options, picture=halves, output=tmp_path / "o.png")
     assert (result[:, 45:] == (0, 255, 0)).all()

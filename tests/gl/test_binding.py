@@ -643,7 +643,7 @@ RGBA, GRAY_FLOAT = np.zeros((5, 6, 4), "u1"), np.zeros((5, 6, 1), "f4")
         (1, [RGBA[:4]], OUTPUT(), "expected a texture of 6x5 .* found 6x4"),
         (1, [np.zeros((5, 6, 2), "u1")], OUTPUT(), r"one of \['RGBA8', 'R32F', 'RGBA16F'\]"),
         (1, [GRAY_FLOAT], OUTPUT(), "more channels than R32F"),
-        (1, [RGBA], OUTPUT(palette=PALETTE[:2]), "expected 3 or more colours"),
+        (1, [RGBA], OUTPUT(palette=PALETTE[:2]), "expected 3 or more colors"),
         (1, [GRAY_FLOAT], OUTPUT(palette=PALETTE), "RGBA8 or RGBA16F"),
         (1, [RGBA, RGBA], OUTPUT(), "expected one texture"),
         (0, 999, IMAGE(), "expected a texture of the delegate's context, found the name 999"),

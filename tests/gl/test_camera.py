@@ -17,7 +17,7 @@ from tests.support.app import App
 
 pytestmark = pytest.mark.usefixtures("gl")
 
-# At places between pixels that are no halves: those leave many colours to be rounded by chance.
+# At places between pixels that are no halves: those leave many colors to be rounded by chance.
 # Means of turned pixels leave some, which a network of 8 bits or one sharp edge makes more of.
 WAYS: dict[str, dict[str, Any]] = {
     "stretched": {"roi": (0.37, 0.21, 1279.1, 719.3)},
@@ -107,6 +107,6 @@ def test_the_snippet_of_the_readme(
         interpreter.allocate_tensors()
         interpreter.set_tensor(x, names["upright"].apply(frame, (256, 256)))
         interpreter.invoke()
-        expected = names["coloured"].apply(interpreter.get_tensor(y)) * 255
+        expected = names["colored"].apply(interpreter.get_tensor(y)) * 255
     assert (seen == expected).mean() > 0.999
     assert len(np.unique(seen)) > 1

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("gl")
 ENLARGING, BALL = (
     EXAMPLES / "models" / f"{name}.tflite" for name in ("super_resolution_x2", "ball_segmenter")
 )
-COLOURS = {"red": (1, -1, -1), "green": (-1, 1, -1), "blue": (-1, -1, 1)}
+COLORS = {"red": (1, -1, -1), "green": (-1, 1, -1), "blue": (-1, -1, 1)}
 
 
 @pytest.fixture
@@ -36,26 +36,26 @@ def picture(tmp_path: Path) -> Path:
 @pytest.fixture
 def labels(tmp_path: Path) -> Path:
     path = tmp_path / "labels.txt"
-    path.write_text("\n".join(COLOURS))
+    path.write_text("\n".join(COLORS))
     return path
 
 
-def colour_model(tmp_path: Path) -> Path:
-    """Scores of three colours."""
+def color_model(tmp_path: Path) -> Path:
+    """Scores of three colors."""
     builder = ModelBuilder()
     x = builder.input((1, 8, 12, 3))
-    weights = builder.constant(np.array(list(COLOURS.values()), np.float32).reshape(3, 1, 1, 3))
+    weights = builder.constant(np.array(list(COLORS.values()), np.float32).reshape(3, 1, 1, 3))
     bias = builder.constant(np.zeros(3, np.float32))
     y = builder.op("CONV_2D", [x, weights, bias], [(1, 8, 12, 3)], stride_w=1, stride_h=1)
     axes = builder.constant(np.array([1, 2], np.int32))
     y = builder.op("MEAN", [y, axes], [(1, 3)])
-    path = tmp_path / "colours.tflite"
+    path = tmp_path / "colors.tflite"
     path.write_bytes(builder.build(outputs=[y]))
     return path
 
 
 def test_classify(tmp_path: Path, picture: Path, labels: Path) -> None:
-    lines = run("classify.py", colour_model(tmp_path), picture, "--labels", labels).splitlines()
+    lines = run("classify.py", color_model(tmp_path), picture, "--labels", labels).splitlines()
     assert lines[0].endswith("blue")
     assert len(lines) == 3
 

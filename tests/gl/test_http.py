@@ -41,7 +41,7 @@ def sums() -> Iterator[Handler]:
 
 
 @pytest.fixture(scope="module")
-def colours() -> Iterator[Handler]:
+def colors() -> Iterator[Handler]:
     predictor = Predictor(means())
     yield Handler(predictor, MOST_BYTES, MOST_PIXELS)
     predictor.close()
@@ -63,14 +63,14 @@ def png(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
 
 
-def test_answers(sums: Handler, colours: Handler) -> None:
+def test_answers(sums: Handler, colors: Handler) -> None:
     assert ask(sums, b'{"x": [1, 2], "z": [10, 20]}') == (200, {"y": [11, 22]})
     assert ask(sums, method="GET")[1]["inputs"] == {
         name: {"dtype": "float32", "shape": [2]} for name in ("x", "z")
     }
-    status, answer = ask(colours, png(9, 7), "image/png")
+    status, answer = ask(colors, png(9, 7), "image/png")
     assert status == 200
-    np.testing.assert_allclose(answer["colour"], [1, 0, 0], atol=1e-6)
+    np.testing.assert_allclose(answer["color"], [1, 0, 0], atol=1e-6)
 
 
 DEEP = b'{"x": ' + b"[" * 200_000 + b"]" * 200_000 + b', "z": [1, 2]}'
@@ -148,9 +148,9 @@ def floats() -> bytes:
     ids=lambda value: str(value)[:40],
 )
 def test_what_is_no_picture_is_said(
-    body: bytes, status: int, message: str, colours: Handler
+    body: bytes, status: int, message: str, colors: Handler
 ) -> None:
-    found, answer = ask(colours, body, "image/png")
+    found, answer = ask(colors, body, "image/png")
     assert (found, message in answer.get("error", "")) == (status, True), answer
     assert " at 0x" not in str(answer)
 
@@ -179,7 +179,7 @@ def test_a_connection_that_ends_is_no_fault(sums: Handler) -> None:
 
 
 def test_pictures_are_decoded_beside_the_event_loop(
-    colours: Handler, monkeypatch: pytest.MonkeyPatch
+    colors: Handler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads = []
     prepare = Predictor.prepare
@@ -189,7 +189,7 @@ def test_pictures_are_decoded_beside_the_event_loop(
         return prepare(self, batch)
 
     monkeypatch.setattr(Predictor, "prepare", noted)
-    assert ask(colours, png(9, 7), "image/png")[0] == 200
+    assert ask(colors, png(9, 7), "image/png")[0] == 200
     assert threads
     assert threading.main_thread() not in threads
 

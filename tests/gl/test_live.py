@@ -32,7 +32,7 @@ from gles_delegate.live import (
 from gles_delegate.live.painter import ATLAS, Painter
 from gles_delegate.vision.drawing import load_glyph
 from tests.support.example import pixels, read_video, write_video
-from tests.support.live import colour_model, frame_of, live_app, mean_model, one_colour
+from tests.support.live import color_model, frame_of, live_app, mean_model, one_color
 from tests.support.tflite_builder import ModelBuilder, quantization
 
 pytestmark = pytest.mark.usefixtures("gl")
@@ -103,7 +103,7 @@ def test_drawings_are_the_same_on_gpu_and_cpu(size: tuple[int, int], app: App) -
 
 def test_letters_beyond_the_atlas(app: App) -> None:
     """The letters of each drawing fit into the texture of letters, and those of all do not."""
-    frame = frame_of(app, one_colour((0, 0, 0), 180, 1700))
+    frame = frame_of(app, one_color((0, 0, 0), 180, 1700))
     painter = Painter(context(app), frame.size)
     area = 0
     for size in range(20, 125, 5):
@@ -168,14 +168,14 @@ def test_a_smooth_layer_has_no_corners(app: App) -> None:
     rows, columns = np.indices((32, 32)) + 0.5
     mask = np.repeat((columns + rows / 4 < 20)[..., None], 4, 2).astype(np.float32)
     layer = Layer(mask, fill=WHITE, edges=(0.3, 0.7))
-    for found in on_both(app, one_colour((0, 0, 0), 320, 320), lambda canvas: canvas.layer(layer)):
+    for found in on_both(app, one_color((0, 0, 0), 320, 320), lambda canvas: canvas.layer(layer)):
         border = (found[40:280, :, 0] / 255).sum(1)
         straight = np.polyval(np.polyfit(np.arange(240), border, 1), np.arange(240))
         assert np.abs(border - straight).max() < 3.5  # a pixel of the mask is 10
 
 
 def test_a_backdrop_does_not_bleed_over_the_edges(app: App) -> None:
-    backdrop = one_colour((0, 0, 0), 9, 9)
+    backdrop = one_color((0, 0, 0), 9, 9)
     backdrop[0] = backdrop[:, 0] = 255
     empty = np.zeros((4, 4, 4), np.float32)
     layer = Layer(empty, fill=backdrop, inverse=True)
@@ -189,7 +189,7 @@ def test_pictures_that_are_layered_again_and_again(app: App) -> None:
     painter = Painter(context(app), frame.size)
     whole = np.ones((4, 4, 4), np.float32)
     for i in range(20):
-        fill = one_colour((i, 2 * i, 3 * i), 20, 20)
+        fill = one_color((i, 2 * i, 3 * i), 20, 20)
         painter.begin(frame.texture)  # type: ignore[arg-type]
         painter.layer(Layer(whole, fill=fill))
         assert (painter.pixels() == fill).all()
@@ -241,7 +241,7 @@ def test_networks_that_are_toggled(
     as_picture: bool, size: tuple[int, int], app: App, tmp_path: Path
 ) -> None:
     frame = frame_of(app, noise(*size))
-    network = app.network(colour_model(tmp_path / "c.tflite"))
+    network = app.network(color_model(tmp_path / "c.tflite"))
     if as_picture:
         network.pictures[0] = gd.ImageOutput(scale=0.5, offset=0.5)
     assert network.transform.antialias
@@ -252,11 +252,11 @@ def test_networks_that_are_toggled(
 
 def test_a_palette_of_numbers(app: App, tmp_path: Path) -> None:
     frame = frame_of(app, noise(8, 12))
-    network = app.network(colour_model(tmp_path / "c.tflite", as_numbers=True))
+    network = app.network(color_model(tmp_path / "c.tflite", as_numbers=True))
     network.pictures[0] = gd.ImageOutput(palette=[(0, 0, 0, 0), (1, 2, 3, 255), (9, 9, 9, 9)])
     gpu, cpu = looked(app, network, frame)
     assert gpu.shape == (8, 12, 4)
-    assert (gpu == cpu).all(-1).mean() > 0.97  # colours that are nearly alike
+    assert (gpu == cpu).all(-1).mean() > 0.97  # colors that are nearly alike
 
 
 def test_quantized_outputs_are_real_numbers(app: App, tmp_path: Path) -> None:
@@ -279,9 +279,9 @@ def test_feeds(app: App, tmp_path: Path) -> None:
 def test_a_network_sees_the_region_it_is_shown_and_its_layer_lies_there(
     scale: int, app: App, tmp_path: Path
 ) -> None:
-    picture = one_colour((0, 0, 0), 40, 60)
+    picture = one_color((0, 0, 0), 40, 60)
     picture[10:18, 20:32] = (255, 0, 0)
-    network = app.network(colour_model(tmp_path / "c.tflite"))
+    network = app.network(color_model(tmp_path / "c.tflite"))
     network.pictures[0] = gd.ImageOutput(palette=[(0, 255, 0, 255), (0, 0, 0, 0), (0, 0, 0, 0)])
     frame, size = frame_of(app, picture), (scale * 40, scale * 60)
     transform = gd.ImageTransform(roi=(20, 10, 12, 8))
@@ -297,7 +297,7 @@ def test_a_network_sees_the_region_it_is_shown_and_its_layer_lies_there(
 
 
 def test_a_network_that_is_resized_on_either_side(app: App, tmp_path: Path) -> None:
-    network = app.network(colour_model(tmp_path / "c.tflite"))
+    network = app.network(color_model(tmp_path / "c.tflite"))
     frame = frame_of(app, noise(20, 20))
     for app.on_gpu, size in ((True, (4, 6)), (False, (8, 8)), (True, (8, 8)), (False, (8, 8))):
         network.resize(size)
@@ -319,7 +319,7 @@ def test_models_that_are_no_networks_for_frames(
     (tmp_path / "x.tflite").write_bytes(builder.build([builder.op("NEG", [x], [(1, 9)])]))
     with pytest.raises(ValueError, match=r"expected a network with an input .* found \[\[1, 9\]\]"):
         app.network(tmp_path / "x.tflite").transform  # noqa: B018
-    network = app.network(colour_model(tmp_path / "c.tflite"))
+    network = app.network(color_model(tmp_path / "c.tflite"))
     monkeypatch.setitem(sys.modules, "ai_edge_litert.interpreter", None)
     app.on_gpu = False
     with pytest.raises(gd.LiteRtError, match="LiteRT, which is not installed: pip install ai-"):
@@ -366,7 +366,7 @@ def test_a_camera_that_is_not_there(name: str) -> None:
 
 
 def test_a_video_once_and_again_and_again(tmp_path: Path) -> None:
-    path = write_video(tmp_path / "v.mp4", one_colour((200, 0, 0), 32, 48))
+    path = write_video(tmp_path / "v.mp4", one_color((200, 0, 0), 32, 48))
     once, always = Video(path), Video(path, repeat=True)
     assert (once.size, once.rate, once.count, always.count) == ((32, 48), 24, 3, None)
     assert [once.read() is not None for _ in range(5)] == [True, True, True, False, False]
@@ -379,7 +379,7 @@ def test_a_video_once_and_again_and_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [(31, 45), (32, 45), (2, 3)])
 def test_recordings_of_odd_sizes(size: tuple[int, int], tmp_path: Path) -> None:
-    picture = one_colour((0, 180, 60), *size)
+    picture = one_color((0, 180, 60), *size)
     with Recording(tmp_path / "v.mp4", size, 29.97) as recording:
         recording.write(picture)
         recording.write(picture)

@@ -140,9 +140,9 @@ def test_no_display_ends_in_a_sentence(example: str, monkeypatch: pytest.MonkeyP
 def test_thread_pool_doubles_each_picture(tmp_path: Path) -> None:
     paths = []
     for i in range(6):
-        size, colour = (24 + 8 * (i % 2), 16), (40 * i, 128, 250 - 40 * i)
+        size, color = (24 + 8 * (i % 2), 16), (40 * i, 128, 250 - 40 * i)
         paths.append(tmp_path / f"{i}.png")
-        Image.new("RGB", size, colour).save(paths[-1])
+        Image.new("RGB", size, color).save(paths[-1])
     printed = run("thread_pool.py", *paths, "--output", tmp_path / "out").splitlines()
     assert [line.split(" ")[0] for line in printed] == [str(path) for path in paths]
     for path in paths:

@@ -31,13 +31,13 @@ from gles_delegate.vision.drawing import Rectangle, Text
 from tests.support.command import call, call_json
 from tests.support.example import EXAMPLES, pixels, read_video
 from tests.support.live import (
-    COLOURS,
-    colour_model,
+    COLORS,
+    color_model,
     frame_of,
     live_app,
     mean_model,
     negative_model,
-    one_colour,
+    one_color,
 )
 from tests.support.windows import keyboard, started
 
@@ -69,12 +69,12 @@ def texts(canvas: Canvas) -> list[str]:
 )
 def test_classify(factor: float, expected: list[str], app: App, tmp_path: Path) -> None:
     network = app.network(mean_model(tmp_path / "m.tflite", factor))
-    canvas = seen(app, classify(network, list(COLOURS), count=2), one_colour((0, 102, 204), 30, 90))
+    canvas = seen(app, classify(network, list(COLORS), count=2), one_color((0, 102, 204), 30, 90))
     assert texts(canvas) == expected
     panel, *bars = [item for item in canvas.drawing.items if isinstance(item, Rectangle)]
     shares = [bar.box[2] / panel.box[2] for bar in bars]
     assert shares == pytest.approx([int(text.split("%")[0]) / 100 for text in expected], abs=0.01)
-    assert texts(seen(app, classify(network), one_colour((255, 0, 0), 9, 9)))[0].endswith("class 0")
+    assert texts(seen(app, classify(network), one_color((255, 0, 0), 9, 9)))[0].endswith("class 0")
 
 
 def test_classify_refuses_labels_of_another_network(app: App, tmp_path: Path) -> None:
@@ -82,12 +82,12 @@ def test_classify_refuses_labels_of_another_network(app: App, tmp_path: Path) ->
     with pytest.raises(ValueError, match="expected a label for each of 3 classes, found 2"):
         classify(network, ["red", "green"])
     with pytest.raises(ValueError, match="expected a classifier, with one output"):
-        classify(app.network(colour_model(tmp_path / "c.tflite")))
+        classify(app.network(color_model(tmp_path / "c.tflite")))
 
 
 def test_a_single_label_names_what_a_mask_shows(app: App) -> None:
     app.on_gpu = False
-    ball = one_colour((255, 140, 25), 144, 256)
+    ball = one_color((255, 140, 25), 144, 256)
     assert texts(seen(app, segment(app.network(BALL)), ball)) == ["ball"]
 
 
@@ -95,7 +95,7 @@ def test_a_single_label_names_what_a_mask_shows(app: App) -> None:
 def test_repaint(opacity: float, expected: tuple[int, ...], app: App, tmp_path: Path) -> None:
     app.on_gpu = False
     network = app.network(negative_model(tmp_path / "n.tflite"))
-    canvas = seen(app, repaint(network, opacity=opacity), one_colour((30, 100, 200), 8, 12))
+    canvas = seen(app, repaint(network, opacity=opacity), one_color((30, 100, 200), 8, 12))
     assert np.abs(canvas.pixels().astype(int) - expected).max() <= 1
 
 
@@ -195,7 +195,7 @@ def test_the_command_line_knows_the_tasks() -> None:
 @pytest.fixture
 def picture(tmp_path: Path) -> Path:
     path = tmp_path / "picture.png"
-    Image.fromarray(one_colour((20, 40, 250), 60, 90)).save(path)
+    Image.fromarray(one_color((20, 40, 250), 60, 90)).save(path)
     return path
 
 
@@ -215,8 +215,8 @@ def test_watch_a_picture(flags: tuple[str, ...], picture: Path, tmp_path: Path) 
 
 def test_watch_with_labels_and_a_task(picture: Path, tmp_path: Path) -> None:
     labels = tmp_path / "labels.txt"
-    labels.write_text("\n".join(COLOURS))
-    model, output = colour_model(tmp_path / "c.tflite"), tmp_path / "o.png"
+    labels.write_text("\n".join(COLORS))
+    model, output = color_model(tmp_path / "c.tflite"), tmp_path / "o.png"
     options = ("--picture", picture, "--headless", "--output", output, "--timings")
     assert call("watch", model, *options, "--labels", labels).startswith("repaint")
     found = call("watch", model, *options, "--labels", labels, "--task", "segment")

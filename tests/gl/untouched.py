@@ -28,8 +28,8 @@ from tests.support.state import State  # noqa: E402
 SCENE = """
 uniform sampler2D a, b, c;
 in vec2 uv;
-out vec4 colour;
-void main() { colour = vec4(texture(a, uv).r, texture(b, uv).r, texture(c, uv).r, 0.5); }
+out vec4 color;
+void main() { color = vec4(texture(a, uv).r, texture(b, uv).r, texture(c, uv).r, 0.5); }
 """
 
 

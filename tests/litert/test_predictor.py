@@ -148,24 +148,24 @@ def encoded(picture: Array) -> bytes:
 
 @pytest.mark.parametrize("kind", ["arrays", "files"])
 def test_pictures_of_any_size(kind: str) -> None:
-    colours = [(255, 0, 0), (0, 51, 102), (255, 255, 255)]
+    colors = [(255, 0, 0), (0, 51, 102), (255, 255, 255)]
     sizes = [(4, 4), (9, 5), (30, 20)]
     pictures = [
-        np.full((*size, 3), colour, np.uint8) for colour, size in zip(colours, sizes, strict=True)
+        np.full((*size, 3), color, np.uint8) for color, size in zip(colors, sizes, strict=True)
     ]
     column = np.empty(3, object)
     column[:] = [encoded(p) for p in pictures] if kind == "files" else pictures
     predictor = Predictor(means())
     found = predictor({"image": column, "name": np.array(["a", "b", "c"])})
-    assert found.keys() == {"name", "colour"}
-    np.testing.assert_allclose(found["colour"], np.array(colours) / 255, atol=1e-6)
+    assert found.keys() == {"name", "color"}
+    np.testing.assert_allclose(found["color"], np.array(colors) / 255, atol=1e-6)
     predictor.close()
 
 
 def test_mean_and_std() -> None:
     predictor = Predictor(means(), mean=127.5, std=127.5)
     found = predictor({"image": np.full((2, 4, 4, 3), 255, np.uint8)})
-    np.testing.assert_allclose(found["colour"], 1, atol=1e-6)
+    np.testing.assert_allclose(found["color"], 1, atol=1e-6)
     predictor.close()
 
 

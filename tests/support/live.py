@@ -15,7 +15,7 @@ from gles_delegate import EglContext
 from gles_delegate.live import App, Frame
 from tests.support.tflite_builder import ModelBuilder
 
-COLOURS = {"red": (1, -1, -1), "green": (-1, 1, -1), "blue": (-1, -1, 1)}
+COLORS = {"red": (1, -1, -1), "green": (-1, 1, -1), "blue": (-1, -1, 1)}
 
 
 @contextmanager
@@ -36,15 +36,15 @@ def frame_of(app: App, pixels: NDArray[np.uint8]) -> Frame:
     return Frame(rgba, texture, 0.0)
 
 
-def one_colour(colour: tuple[int, int, int], height: int, width: int) -> NDArray[np.uint8]:
-    return np.full((height, width, 3), colour, np.uint8)
+def one_color(color: tuple[int, int, int], height: int, width: int) -> NDArray[np.uint8]:
+    return np.full((height, width, 3), color, np.uint8)
 
 
-def colour_model(path: Path, *, as_numbers: bool = False) -> Path:
-    """Scores of three colours for each pixel [1, 8, 12, 3], or the number of the likeliest."""
+def color_model(path: Path, *, as_numbers: bool = False) -> Path:
+    """Scores of three colors for each pixel [1, 8, 12, 3], or the number of the likeliest."""
     builder = ModelBuilder()
     x = builder.input((1, 8, 12, 3))
-    weights = builder.constant(np.array(list(COLOURS.values()), np.float32).reshape(3, 1, 1, 3))
+    weights = builder.constant(np.array(list(COLORS.values()), np.float32).reshape(3, 1, 1, 3))
     bias = builder.constant(np.zeros(3, np.float32))
     y = builder.op("CONV_2D", [x, weights, bias], [(1, 8, 12, 3)], stride_w=1, stride_h=1)
     if as_numbers:
@@ -55,7 +55,7 @@ def colour_model(path: Path, *, as_numbers: bool = False) -> Path:
 
 
 def mean_model(path: Path, factor: float = 1.0) -> Path:
-    """The mean of each colour times a factor, [1, 3]: a classifier of red, green, blue."""
+    """The mean of each color times a factor, [1, 3]: a classifier of red, green, blue."""
     builder = ModelBuilder()
     x = builder.input((1, 4, 6, 3))
     axes = builder.constant(np.array([1, 2], np.int32))

@@ -11,7 +11,7 @@ import moderngl
 import numpy as np
 from numpy.typing import NDArray
 
-_FRAMEBUFFER, _BINDING, _COLOUR, _TEXTURE_2D = 0x8D40, 0x8CA6, 0x8CE0, 0x0DE1
+_FRAMEBUFFER, _BINDING, _COLOR, _TEXTURE_2D = 0x8D40, 0x8CA6, 0x8CE0, 0x0DE1
 _RGBA, _UNSIGNED_BYTE, _FLOAT, _PACK_ALIGNMENT = 0x1908, 0x1401, 0x1406, 0x0D05
 
 
@@ -26,7 +26,7 @@ def read_texture(load: Callable[[str], int], texture: moderngl.Texture) -> NDArr
     call("glGetIntegerv", _BINDING, bound)
     call("glGenFramebuffers", 1, framebuffer)
     call("glBindFramebuffer", _FRAMEBUFFER, framebuffer[0])
-    call("glFramebufferTexture2D", _FRAMEBUFFER, _COLOUR, _TEXTURE_2D, texture.glo, 0)
+    call("glFramebufferTexture2D", _FRAMEBUFFER, _COLOR, _TEXTURE_2D, texture.glo, 0)
     call("glPixelStorei", _PACK_ALIGNMENT, 4)
     is_float = texture.dtype != "f1"
     # Four channels of these two types can be read of every format.

@@ -37,10 +37,10 @@ def tiny_model() -> bytes:
 
 
 def means() -> bytes:
-    """The mean colour of pictures [1, 4, 4, 3]."""
+    """The mean color of pictures [1, 4, 4, 3]."""
     b = ModelBuilder()
     x = b.input((1, 4, 4, 3), name="picture")
-    y = b.tensor((1, 3), name="colour")
+    y = b.tensor((1, 3), name="color")
     b.op("MEAN", [x, b.constant(np.int32([1, 2]))], [y])
     return b.build([y])
 

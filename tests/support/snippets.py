@@ -410,9 +410,9 @@ def _(names: Names) -> None:
         check_drawn(window.ctx.framebuffer([mask]))
         window.close()
 
-    colours = names["gd"].ImageOutput(palette=[(0, 0, 0, 0), (0, 90, 255, 255)])
+    colors = names["gd"].ImageOutput(palette=[(0, 0, 0, 0), (0, 90, 255, 255)])
     names |= {"moderngl_window": moderngl_window, "Camera": Camera, "draw": draw}
-    names |= {"to_the_network": NORMALIZED(names["gd"]), "to_colors": colours}
+    names |= {"to_the_network": NORMALIZED(names["gd"]), "to_colors": colors}
     names["checks"].append(lambda: show(names["Window"]))
 
 

@@ -21,7 +21,7 @@ def drawn(drawing: Drawing, background: tuple[int, int, int] = (0, 0, 0)) -> NDA
 
 
 def moments(picture: NDArray[np.uint8]) -> tuple[float, float, float]:
-    """Centre (x, y) and area of what is white, in pixels."""
+    """Center (x, y) and area of what is white, in pixels."""
     weights = picture[..., 0] / 255
     y, x = np.indices(weights.shape) + 0.5
     area = weights.sum()
@@ -53,7 +53,7 @@ def test_a_line_has_its_width_and_round_ends(end: tuple[float, float], width: fl
     assert np.abs(picture[..., 0] / 255 - (width / 2 + 0.5 - distance).clip(0, 1)).max() < 0.02
 
 
-def test_a_rectangle_has_the_pixels_whose_centres_it_holds() -> None:
+def test_a_rectangle_has_the_pixels_whose_centers_it_holds() -> None:
     drawing = Drawing(SIZE)
     drawing.rectangle((5.4, 6, 20.6, 30.4), (10, 20, 30))
     expected = np.zeros((*SIZE, 3), np.uint8)
@@ -161,7 +161,7 @@ def test_letters_of_a_label_are_legible(background: Any, letters: Any) -> None:
     drawing = Drawing(SIZE)
     drawing.label((0, 0), "I", background)
     assert isinstance(drawing.items[1], Text)
-    assert drawing.items[1].colour == letters
+    assert drawing.items[1].color == letters
 
 
 def test_text() -> None:

@@ -16,7 +16,7 @@ PICTURE = RNG.integers(0, 256, (30, 44, 3), np.uint8)
 
 
 def pixels(picture: Any, size: tuple[int, int], **options: Any) -> NDArray[Any]:
-    """Colours of 0 to 255, [height, width, channels]."""
+    """Colors of 0 to 255, [height, width, channels]."""
     transform = ImageTransform(mean=0, std=1, **options)
     return np.asarray(transform.apply(picture, size))[0]
 
@@ -92,7 +92,7 @@ def test_flips_and_quarter_turns_move_pixels_whole(
 
 
 def test_a_turned_region_follows_its_content() -> None:
-    """A dot to the right of the centre is, in a region turned clockwise by 90, above it."""
+    """A dot to the right of the center is, in a region turned clockwise by 90, above it."""
     picture = np.zeros((21, 21, 3), np.uint8)
     picture[10, 16] = 255
     seen = pixels(picture, (21, 21), roi=(0, 0, 21, 21), rotation=90)
@@ -190,7 +190,7 @@ RED, GREEN, WHITE = (255, 0, 0), (0, 255, 0), (255, 255, 255)
 
 @pytest.mark.parametrize(
     ("yuv", "options", "rgb"),
-    [  # the tables of colour bars in BT.601 and BT.709, and JFIF's equations
+    [  # the tables of color bars in BT.601 and BT.709, and JFIF's equations
         ((81, 90, 240), {}, RED),
         ((145, 54, 34), {}, GREEN),
         ((235, 128, 128), {}, WHITE),
@@ -268,19 +268,19 @@ def test_floats_that_a_filter_made_a_little_too_bright() -> None:
     assert np.isclose(ImageTransform().apply(picture, (4, 4))[0, -1, -1], 1.1).all()
 
 
-def test_scores_to_colours() -> None:
-    colours = [(0, 0, 0, 0), (255, 0, 0, 255), (0, 0, 255, 128)]
-    output = ImageOutput(palette=colours)
+def test_scores_to_colors() -> None:
+    colors = [(0, 0, 0, 0), (255, 0, 0, 255), (0, 0, 255, 128)]
+    output = ImageOutput(palette=colors)
     scores = np.array([[[[1, 2, 0], [5, 4, 4]], [[0, 0, 1], [1, 1, 0]]]], np.float32)
-    expected = np.array([[colours[1], colours[0]], [colours[2], colours[0]]]) / 255
+    expected = np.array([[colors[1], colors[0]], [colors[2], colors[0]]]) / 255
     np.testing.assert_allclose(output.apply(scores), expected, atol=1e-6)
     single = np.array([[[[0.2], [0.8]]]], np.float32)
-    np.testing.assert_allclose(output.apply(single) * 255, [[colours[0], colours[1]]])
+    np.testing.assert_allclose(output.apply(single) * 255, [[colors[0], colors[1]]])
     classes = np.array([[[[2], [9]]]], np.int32)
-    np.testing.assert_allclose(output.apply(classes) * 255, [[colours[2], colours[2]]])
+    np.testing.assert_allclose(output.apply(classes) * 255, [[colors[2], colors[2]]])
 
 
-def test_values_to_colours() -> None:
+def test_values_to_colors() -> None:
     tensor = np.array([[[[0.5]], [[2]]]], np.float32)
     output = ImageOutput(scale=0.5, offset=0.25, flip_y=True)
     np.testing.assert_allclose(output.apply(tensor), [[[1.25] * 3 + [1]], [[0.5] * 3 + [1]]])

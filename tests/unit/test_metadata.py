@@ -99,11 +99,11 @@ def test_what_does_not_fit_is_refused(unit: tuple[list[float], list[float]]) -> 
 
 def test_pixels_of_bytes_are_themselves() -> None:
     known = TensorMetadata(mean=(127.5,), std=(127.5,))
-    colours = np.array([[[0, 1, 255]]], np.uint8)
+    colors = np.array([[[0, 1, 255]]], np.uint8)
 
     def stored(dtype: str, known: TensorMetadata, pair: tuple[float, int]) -> list[int]:
         transform = picture_transform((1, 1, 1, 3), dtype, known)
-        result = transform.apply(colours, (1, 1), dtype=dtype, quantization=pair)
+        result = transform.apply(colors, (1, 1), dtype=dtype, quantization=pair)
         assert result.dtype == dtype
         numbers: list[int] = result.reshape(-1).tolist()
         return numbers
@@ -143,7 +143,7 @@ def test_what_models_say(real_model: Callable[[str], bytes]) -> None:
     assert "16000 Hz" in str(clip)
     assert "521 labels: Speech, " in str(scores)
     (image,) = read_metadata(read_model(real_model("selfie_segmenter"))).inputs
-    assert (image.content, image.colours) == ("image", "rgb")
+    assert (image.content, image.colors) == ("image", "rgb")
     assert "rgb image; (x - 0) / 255; 0 to 1" in str(image)
 
 

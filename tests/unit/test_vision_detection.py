@@ -57,9 +57,9 @@ def test_anchors_of_ssd_mobilenet() -> None:
     anchors = vision.ssd_anchors(MOBILE_SSD.anchors)
     # 19^2 places of three, then 10^2, 5^2, 3^2, 2^2 and 1 of six.
     assert anchors.shape == (19**2 * 3 + (100 + 25 + 9 + 4 + 1) * 6, 4)
-    centre = 0.5 / 19
+    center = 0.5 / 19
     shapes = [(0.1, 0.1), (0.282843, 0.141421), (0.141421, 0.282843)]  # MediaPipe's golden file
-    np.testing.assert_allclose(anchors[:3], [(centre, centre, *s) for s in shapes], atol=1e-5)
+    np.testing.assert_allclose(anchors[:3], [(center, center, *s) for s in shapes], atol=1e-5)
     last = [(0.95, 0.95), (0.95 * 2**0.5, 0.95 / 2**0.5)]
     np.testing.assert_allclose(anchors[-6:-4, 2:], last, atol=1e-5)
     np.testing.assert_allclose(anchors[-1], [0.5, 0.5, 0.95**0.5, 0.95**0.5], atol=1e-5)

@@ -25,7 +25,7 @@ def test_the_region_of_a_palm() -> None:
     assert region.rotation == pytest.approx(90)
     assert (region.width, region.height) == pytest.approx((2.6 * 150, 2.6 * 150))
     # Half of the box' height, of 100 pixels, towards the fingers.
-    assert region.centre == pytest.approx((225 + 50, 200))
+    assert region.center == pytest.approx((225 + 50, 200))
 
 
 def test_the_next_region_of_a_hand() -> None:
@@ -38,14 +38,14 @@ def test_the_next_region_of_a_hand() -> None:
     # (160 + 2 * 210 + 220) / 4 is 200: the hand is upright.
     assert region.rotation == pytest.approx(0)
     assert region.width == region.height == pytest.approx(2 * 200)
-    assert region.centre == pytest.approx((190, 200 - 0.1 * 200))
+    assert region.center == pytest.approx((190, 200 - 0.1 * 200))
 
 
 def test_the_regions_of_a_body() -> None:
     """Twice the distance to the circle, times 1.25, around the hips."""
     body = vision.Detection((0, 0, 0.1, 0.1), 0.9, key_points=((0.5, 0.5), (0.5, 0.75)))
     region = vision.POSE.detected.of_detection(body, PICTURE)
-    assert region.centre == (300, 200)
+    assert region.center == (300, 200)
     assert abs(region.rotation) == pytest.approx(180)
     assert region.width == region.height == pytest.approx(2 * 100 * 1.25)
     circle = np.array([[300, 200, 0], [300, 300, 0.0]])
@@ -63,7 +63,7 @@ def test_points_that_are_not_finite_stay_where_they_are() -> None:
     assert not vision.read_face(outputs).to_picture(transform, PICTURE, (192, 192)).is_finite
 
 
-def test_networks_of_landmarks_see_the_colours_of_the_edge_beyond_it() -> None:
+def test_networks_of_landmarks_see_the_colors_of_the_edge_beyond_it() -> None:
     """At the border of a picture they see what they see in one that goes on with its edge."""
     picture = RNG.integers(0, 256, (40, 60, 3), np.uint8)
     larger = np.pad(picture, ((50, 50), (50, 50), (0, 0)), "edge")
@@ -83,9 +83,9 @@ def test_the_region_of_a_turned_face_holds_it() -> None:
     region = vision.FACE.next_region(vision.Landmarks(points))
     assert region.rotation == pytest.approx(90)
     assert (region.width, region.height) == pytest.approx((150, 150))
-    assert region.centre == pytest.approx((270, 200))
+    assert region.center == pytest.approx((270, 200))
     eye = vision.RIGHT_EYE_REGION.of_landmarks(points)
-    assert eye.centre == pytest.approx((300, 175))
+    assert eye.center == pytest.approx((300, 175))
     assert eye.width == pytest.approx(2.3 * 50)
 
 

@@ -47,7 +47,7 @@ LEFT, RIGHT = (RNG.uniform((4, low), (92, low + 40), (17, 2)) for low in (4, 80)
 
 
 def pixels_of(pose: vision.Pose) -> Floats:
-    """Rows and columns, from the centre of the first pixel."""
+    """Rows and columns, from the center of the first pixel."""
     return np.multiply(pose.points, SIZE[::-1])[:, ::-1] - 0.5
 
 

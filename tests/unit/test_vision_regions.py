@@ -44,7 +44,7 @@ def test_the_region_of_a_detection() -> None:
     assert turned.rotation == pytest.approx(90)
     grown = turned.grown(1.5, (0, -0.5))
     assert (grown.width, grown.height) == (300, 300)
-    assert grown.centre == pytest.approx((325, 200))  # up is to the right
+    assert grown.center == pytest.approx((325, 200))  # up is to the right
     assert upright.grown(2, square=False) == Region((225, 200), 300, 400)
 
 
@@ -68,7 +68,7 @@ def test_landmarks_and_back() -> None:
     np.testing.assert_allclose(found[:, 2], 2 * corners[:, 2])
     again = region_of_landmarks(found, points=(0, 1))
     assert again.rotation == pytest.approx(25)
-    assert again.centre == pytest.approx((300, 200))
+    assert again.center == pytest.approx((300, 200))
     assert (again.width, again.height) == pytest.approx((120, 80))
     assert region_of_landmarks(found[:1]).width == 0
 

@@ -39,7 +39,7 @@ def test_the_detector_runs_only_for_objects_that_are_wanted() -> None:
     again = [detected(105, 200), detected(300, 200), detected(500, 200)]
     two = one.with_detections(again, PICTURE)
     assert numbers(two) == [0, 1]
-    assert two.objects[1].region.centre == pytest.approx((300, 200))
+    assert two.objects[1].region.center == pytest.approx((300, 200))
     assert not two.needs_detector
     assert numbers(start) == []
 
@@ -49,7 +49,7 @@ def test_regions_follow_landmarks_and_lost_objects_are_replaced() -> None:
     tracker = tracker.with_detections([detected(100, 200), detected(300, 200)], PICTURE)
     tracker = tracker.with_landmarks([face_at(110, 200), face_at(300, 200, 0.4)], 0.03)
     assert numbers(tracker) == [0]
-    assert tracker.objects[0].region.centre == pytest.approx((110, 200))
+    assert tracker.objects[0].region.center == pytest.approx((110, 200))
     assert tracker.needs_detector
     tracker = tracker.with_detections([detected(110, 200), detected(300, 200)], PICTURE)
     assert numbers(tracker) == [0, 2]

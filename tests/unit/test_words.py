@@ -59,12 +59,15 @@ def blank(found: re.Match[str]) -> str:
     return "".join("\n" if character == "\n" else "`" for character in found[0])
 
 
+ROOMS = ("batch", "bench", "cli", "gl", "image", "litert", "live", "ray", "vision")
+
 PROSE: dict[str, Callable[[str], str]] = {
     "README.md": markdown,
     "CHANGELOG.md": markdown,
     "docs/**/*.md": markdown,
     "examples/**/*.md": markdown,
     "examples/*.py": python,
+    **{f"gles_delegate/{room}/*.py": python for room in ROOMS},
 }
 """Files, as patterns from the root, and how their prose is found."""
 
