@@ -13,7 +13,7 @@ from gles_delegate.gl.thread import GlThread
 from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Array, Graph, Node, Quantization, Tensor
 from gles_delegate.options import GpuDelegateOptions
-from gles_delegate.runtime.delegation import Delegation
+from gles_delegate.runtime.model import BoundModel
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def _run(trial: _Trial, thread: GlThread, half: bool = False) -> Check:
     options = GpuDelegateOptions(precision_loss_allowed=half)
     result = np.zeros_like(trial.expected)
     try:
-        delegation = Delegation(trial.graph, thread, options)
+        delegation = BoundModel(trial.graph, thread, options).first
         segment = delegation.segment(range(len(trial.graph.nodes)))
         segment.prepare({})
         inputs = dict(zip(trial.graph.inputs, trial.feeds, strict=True))

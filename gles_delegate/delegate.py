@@ -22,6 +22,7 @@ from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.report import DelegationReport, MemoryReport, ProfileReport
 from gles_delegate.runtime.binding import Binding, BufferBinding, Layout, TextureBinding
 from gles_delegate.runtime.delegation import Delegation
+from gles_delegate.runtime.model import BoundModel
 from gles_delegate.runtime.programs import Progress
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class GpuDelegate(NotPickled, Closing):
         self._model = model
         self._progress = progress
         self._thread: GlThread | None = None
-        self._delegation: Delegation | None = None
+        self._bound: BoundModel | None = None
         self._native: NativeDelegate | None = None
         self._bindings: dict[int, Binding] = {}
         self._closed = False
@@ -88,7 +89,7 @@ class GpuDelegate(NotPickled, Closing):
     def __repr__(self) -> str:
         if self._closed:
             state = "closed"
-        elif self._delegation is None or self._thread is None:
+        elif self._bound is None or self._thread is None:
             state = "without a model"
         else:
             state = f"on {self._thread.gpu.renderer}: {self.report.summary}"
@@ -100,8 +101,7 @@ class GpuDelegate(NotPickled, Closing):
 
         Of the model's first subgraph, and of those that its signatures run.
         """
-        subgraphs = self._delegation.all if self._delegation else ()
-        return sum((subgraph.report for subgraph in subgraphs), DelegationReport())
+        return self._bound.report if self._bound else DelegationReport()
 
     def profile(self) -> ProfileReport:
         """Run the model once more on its present inputs, and measure each dispatch by itself.
@@ -113,7 +113,7 @@ class GpuDelegate(NotPickled, Closing):
             DelegateError: No model is bound, or it is not prepared.
             WrongThreadError, WrongContextError: As for any call.
         """
-        return self.delegation.profile()
+        return self.bound.profile()
 
     def memory(self) -> MemoryReport:
         """The GPU memory that the delegate holds now, for all segments of its model.
@@ -124,15 +124,15 @@ class GpuDelegate(NotPickled, Closing):
         Raises:
             WrongThreadError, WrongContextError, ContextLostError: As for any call.
         """
-        if self._closed or self._delegation is None:
+        if self._closed or self._bound is None:
             return MemoryReport()
-        return self._delegation.memory()
+        return self._bound.memory()
 
-    def bind(self, graph: Graph, keep: bool = False) -> Delegation:
+    def bind(self, graph: Graph, keep: bool = False) -> BoundModel:
         """Take a model: fixes the thread and the context, and lowers the graph.
 
         Args:
-            keep: See `Delegation`.
+            keep: See `BoundModel`.
 
         Raises:
             ContextError: No usable context.
@@ -140,7 +140,7 @@ class GpuDelegate(NotPickled, Closing):
             DelegateError: The delegate is closed, or runs a model already.
         """
         self._require_open()
-        if self._delegation is not None:
+        if self._bound is not None:
             raise DelegateError(
                 "this delegate runs a model already: make one GpuDelegate for each interpreter; "
                 "they can share a context with GpuDelegate(context=EglContext())"
@@ -158,15 +158,14 @@ class GpuDelegate(NotPickled, Closing):
             )
         progress = self._thread.callback(self._progress) if self._progress else None
         try:
-            delegation = Delegation(
-                graph, self._thread, self.options, self._bindings, progress, keep=keep
+            self._bound = BoundModel(
+                graph, self._thread, self.options, self._bindings, progress, keep
             )
         except BaseException:
             self._thread.close(lambda: None)
             self._thread = None
             raise
-        self._delegation = delegation
-        return self._delegation
+        return self._bound
 
     def bind_buffer_to_tensor(
         self,
@@ -270,8 +269,8 @@ class GpuDelegate(NotPickled, Closing):
 
     def _bind(self, index: int, binding: Binding | None) -> None:
         self._require_open()
-        if self._delegation is not None:
-            self._delegation.rebind(index, binding)
+        if self._bound is not None:
+            self._bound.first.rebind(index, binding)
         elif binding is None:
             del self._bindings[index]
         else:
@@ -291,7 +290,7 @@ class GpuDelegate(NotPickled, Closing):
             return
         try:
             if self._thread is not None:
-                self._thread.close(self._delegation.release if self._delegation else lambda: None)
+                self._thread.close(self._bound.release if self._bound else lambda: None)
         finally:
             self._closed = self._thread is None or self._thread.is_closed
 
@@ -312,16 +311,21 @@ class GpuDelegate(NotPickled, Closing):
             raise failure from error
 
     @property
-    def delegation(self) -> Delegation:
+    def bound(self) -> BoundModel:
         """The bound model.
 
         Raises:
             DelegateError: The delegate is closed, or no model was bound yet.
         """
         self._require_open()
-        if self._delegation is None:
+        if self._bound is None:
             raise DelegateError("the delegate has no model yet: give it to an interpreter")
-        return self._delegation
+        return self._bound
+
+    @property
+    def delegation(self) -> Delegation:
+        """The first subgraph of the bound model; raises what `bound` raises."""
+        return self.bound.first
 
     @property
     def gpu(self) -> GpuContext:
@@ -352,9 +356,9 @@ class GpuDelegate(NotPickled, Closing):
         require_known_layout()
         model = self._model
         graph = load_model(model) if isinstance(model, str | os.PathLike) else read_model(model)
-        delegation = self.bind(graph)
-        self._native = NativeDelegate(graph, {d.graph.index: d for d in delegation.all})
-        delegation.thread.need_not_be_closed()  # LiteRT's interpreter may own it
+        bound = self.bind(graph)
+        self._native = NativeDelegate(graph, bound.subgraphs)
+        bound.thread.need_not_be_closed()  # LiteRT's interpreter may own it
         return self._native._get_native_delegate_pointer()
 
     def _require_open(self) -> None:

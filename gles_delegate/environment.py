@@ -230,12 +230,12 @@ class _Compiled:
         in_any_case(closing)
 
     def _bind(self, graph: Graph) -> Mapping[int, Model[Any]]:
-        delegation = self._delegate.bind(graph)
-        delegation.thread.need_not_be_closed()
-        subgraphs: dict[int, Any] = {each.graph.index: each for each in delegation.all}
+        bound = self._delegate.bind(graph)
+        bound.thread.need_not_be_closed()
+        subgraphs: dict[int, Any] = dict(bound.subgraphs)
         on_cpu = [
             called_by(each.graph, [n for n in each.graph.nodes if n.index not in each.delegated])
-            for each in delegation.all
+            for each in bound.subgraphs.values()
         ]
         unused = set(range(len(graph.subgraphs))).difference(subgraphs, *on_cpu)
         return subgraphs | {index: _Unused(graph.subgraphs[index]) for index in unused}

@@ -20,10 +20,10 @@ from gles_delegate.model.bundle import model_of
 from gles_delegate.model.graph import Array, Graph, Signature
 from gles_delegate.model.metadata import Metadata, read_metadata
 from gles_delegate.model.reader import ModelFile, read_file
-from gles_delegate.report import DelegationReport
 from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.invocation import Invocation
 from gles_delegate.runtime.litert_host import OP_RESOLVERS, LiteRt, LiteRtEntry, LiteRtHost
+from gles_delegate.runtime.model import BoundModel
 from gles_delegate.runtime.standalone import StandAlone, describe
 
 K = TypeVar("K")
@@ -119,6 +119,7 @@ class Interpreter(NotPickled, Closing):
         self._litert_options = {**options, "experimental_op_resolver_type": resolver}
         self._lock = ThreadLock()
         self._hosts: dict[int, Host] = {}
+        self._bound: BoundModel | None = None
         self._litert: LiteRt | None = None
         delegates = list(experimental_delegates or ())
         if len(delegates) > 1:
@@ -147,23 +148,23 @@ class Interpreter(NotPickled, Closing):
             before = self._hosts.get(0)
             if before is not None and not before.delegation.thread.is_closed:
                 raise ValueError("the interpreter has a delegate that is open: close it first")
-            delegation = delegate.bind(self._graph, self._keeps_all)
+            bound = delegate.bind(self._graph, self._keeps_all)
             litert, self._litert = self._litert, None
             try:
-                host = self._new_host(delegation)
+                host = self._new_host(bound.first, bound)
                 for details in before.get_input_details() if before is not None else ():
                     host.resize_tensor_input(details["index"], details["shape"])
             except BaseException:
                 self._litert = litert
                 raise
-            self._hosts, self._lock.thread = {0: host}, delegation.thread
+            self._bound, self._hosts, self._lock.thread = bound, {0: host}, bound.thread
 
-    def _new_host(self, delegation: Delegation) -> Host:
+    def _new_host(self, delegation: Delegation, bound: BoundModel) -> Host:
         """The host of a subgraph. LiteRT is one for all that have nodes on the CPU."""
         if delegation.report.fully_delegated:
             return StandAlone(delegation)
         if self._litert is None:
-            mixed = [subgraph for subgraph in delegation.all if not subgraph.report.fully_delegated]
+            mixed = [each for each in bound.subgraphs.values() if not each.report.fully_delegated]
             self._litert = LiteRt(mixed, self._file, self._litert_options)
         host = LiteRtEntry if delegation.graph.index else LiteRtHost
         return host(delegation, self._litert)
@@ -176,22 +177,21 @@ class Interpreter(NotPickled, Closing):
             UnsupportedModelError: Some of its nodes run on the CPU, and LiteRT is not installed.
         """
         if index not in self._hosts:
-            others = self._host.delegation.others
-            if index not in others:
+            assert self._bound is not None
+            if index not in self._bound.subgraphs:
                 raise ValueError(
                     f"expected one of the subgraphs {list(self._graph.entries)}, found {index}: "
                     "signatures run no other"
                 )
-            self._hosts[index] = self._new_host(others[index])
+            self._hosts[index] = self._new_host(self._bound.subgraphs[index], self._bound)
         return self._hosts[index]
 
     def __repr__(self) -> str:
         name = repr(str(self._file.path)) if self._file.path else "a model from memory"
         state = "without a delegate"
-        if self._hosts:
-            delegation = self._hosts[0].delegation
-            report = sum((subgraph.report for subgraph in delegation.all), DelegationReport())
-            state = "closed" if delegation.thread.is_closed else report.summary
+        if self._bound is not None:
+            is_closed = self._bound.thread.is_closed
+            state = "closed" if is_closed else self._bound.report.summary
         return f"<Interpreter of {name}, {state}>"
 
     def close(self) -> None:

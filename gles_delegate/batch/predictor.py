@@ -128,8 +128,7 @@ class Predictor:
 
     @property
     def _delegation(self) -> Delegation:
-        subgraphs = {subgraph.graph.index: subgraph for subgraph in self._delegate.delegation.all}
-        return subgraphs[self._subgraph]
+        return self._delegate.bound.subgraphs[self._subgraph]
 
     @property
     def _graph(self) -> Graph:

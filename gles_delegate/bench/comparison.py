@@ -201,7 +201,7 @@ def compare_nodes(
     maxima = {index for node in pooling for index in node.outputs[1:]}
     options = replace(options or GpuDelegateOptions(), max_delegated_partitions=len(graph.nodes))
     with GpuDelegate(options) as delegate:
-        delegation = delegate.bind(graph, keep=True)
+        delegation = delegate.bind(graph, keep=True).first
         nodes = delegation.report.nodes
         taken = [node.index for node in nodes if node.delegated and not node.folded]
         for node in (graph.nodes[index] for index in taken):

@@ -23,6 +23,7 @@ from gles_delegate.planning.plan import Plan, make_plan
 from gles_delegate.profiles import Profile
 from gles_delegate.runtime.programs import Progress
 from gles_delegate.runtime.session import Session
+from gles_delegate.runtime.shared import Shared
 from gles_delegate.shaders.assembly import assemble
 
 _COPIED = (1, 2048, 1024, 4)
@@ -300,7 +301,7 @@ class _Bench:
     def _session(self, lowered: Lowered, plan: Plan) -> Iterator[Session | None]:
         """A session that ran once; None if the driver cannot compile or hold it."""
         try:
-            session = Session(plan, lowered.graph, self._gpu)
+            session = Session(plan, lowered.graph, Shared.by_one(self._gpu))
         except (ShaderError, OutOfGpuMemoryError):
             yield None
             return

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Set
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from math import ceil
+from typing import TypeAlias
 
 from gles_delegate.dispatch import Call, Dispatch, Operand, Value
 from gles_delegate.limits import Limits
+from gles_delegate.model.graph import Tensor
 from gles_delegate.ops.lib.depthwise import depthwise_product
 from gles_delegate.ops.lib.elementwise import Elementwise
 from gles_delegate.ops.lib.views import Copy, Region, View, view
@@ -20,69 +22,96 @@ MOST_CALLS = 16
 published model has 9."""
 
 
-def fuse_elementwise(
-    dispatches: list[Dispatch], kept: Set[Value], limits: Limits
-) -> list[Dispatch]:
-    """Fuse element-wise dispatches into the epilogue of the dispatch that produces their input.
+@dataclass(frozen=True)
+class Scope:
+    """The surroundings of the dispatches that are rewritten.
 
-    Args:
+    Attributes:
         kept: Tensors that must exist after the run.
+        tensors: The tensors of the graph.
+        half: Tensors and weights are stored as float16.
     """
-    writers: defaultdict[Operand, list[int]] = defaultdict(list)
-    for i, dispatch in enumerate(dispatches):
-        writers[dispatch.output].append(i)
-    reads: Counter[Operand] = Counter(operand for d in dispatches for operand in d.operands)
-    narrow: dict[Operand, Operand]
-    narrow = {d.output: d.reads[0] for d in dispatches if isinstance(d, Copy) and d.is_wider}
-    pools: dict[Operand, Pooling] = {
-        d.output: d
-        for d in dispatches
-        if isinstance(d, Pooling) and d.halves and reads[d.output] == 1
-    }
 
-    def ready(operand: Operand) -> int:
+    kept: Set[Value]
+    tensors: Sequence[Tensor]
+    limits: Limits
+    half: bool = False
+
+
+Rewrite: TypeAlias = Callable[[list[Dispatch], Scope], list[Dispatch]]
+
+
+def fuse_elementwise(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
+    """Fuse element-wise dispatches into the epilogue of the dispatch that produces their input."""
+    return _ElementwiseFusion(dispatches, scope).run()
+
+
+class _ElementwiseFusion:
+    def __init__(self, dispatches: list[Dispatch], scope: Scope) -> None:
+        self._dispatches, self._scope = dispatches, scope
+        self._writers: defaultdict[Operand, list[int]] = defaultdict(list)
+        for i, dispatch in enumerate(dispatches):
+            self._writers[dispatch.output].append(i)
+        self._reads: Counter[Operand] = Counter(o for d in dispatches for o in d.operands)
+        self._narrow: dict[Operand, Operand] = {
+            d.output: d.reads[0] for d in dispatches if isinstance(d, Copy) and d.is_wider
+        }
+        self._pools: dict[Operand, Pooling] = {
+            d.output: d
+            for d in dispatches
+            if isinstance(d, Pooling) and d.halves and self._reads[d.output] == 1
+        }
+        self._result: list[Dispatch] = []
+        self._producers: dict[Operand, int] = {}
+
+    def run(self) -> list[Dispatch]:
+        for dispatch in self._dispatches:
+            # Prefer operands without the zero channels that a copy added to them.
+            narrower = tuple(self._narrow.get(operand, operand) for operand in dispatch.reads)
+            if not any(
+                self._fuse(dispatch, reads) for reads in dict.fromkeys((narrower, dispatch.reads))
+            ):
+                self._producers[dispatch.output] = len(self._result)
+                self._result.append(dispatch)
+        return self._result
+
+    def _fuse(self, dispatch: Dispatch, operands: tuple[Operand, ...]) -> bool:
+        """Fuse a dispatch, with these operands, if that is possible."""
+        # The producer that runs last: by then the other operand has been computed.
+        source = max(operands, key=self._ready)
+        call = _as_call(replace(dispatch, reads=operands), source, self._pools)
+        producer = self._producers.get(source)
+        if call is None or producer is None or source in self._scope.kept:
+            return False
+        before = self._result[producer]
+        epilogue = before.epilogue + call + dispatch.epilogue
+        most = self._scope.limits.reads_for(dispatch.output.nbytes)
+        if (
+            not len(self._writers[source]) == self._reads[source] == 1
+            or len(before.operands) + len(call) > most
+            or len(epilogue) > MOST_CALLS
+        ):
+            return False
+        joined = before.joined(dispatch, *self._unread(dispatch, operands, call))
+        self._result[producer] = replace(joined, output=dispatch.output, epilogue=epilogue)
+        self._producers[dispatch.output] = producer
+        return True
+
+    def _ready(self, operand: Operand) -> int:
         """Index of the dispatch after which the operand, or the input of its pool, is there."""
-        pool = pools.get(operand)
-        return producer_of.get(pool.reads[0] if pool else operand, -1)
+        pool = self._pools.get(operand)
+        return self._producers.get(pool.reads[0] if pool else operand, -1)
 
-    def without(
-        dispatch: Dispatch, operands: tuple[Operand, ...], call: tuple[Call, ...]
+    def _unread(
+        self, dispatch: Dispatch, operands: tuple[Operand, ...], call: tuple[Call, ...]
     ) -> list[Dispatch]:
         """The dispatches whose results nothing reads once `dispatch` is fused."""
         fused = {c.operand for c in call}
-        replaced = set(dispatch.reads) - set(operands) | (set(operands) & pools.keys() - fused)
-        read_once = (operand for operand in replaced if reads[operand] == 1)
-        return [dispatches[i] for i in sorted(i for o in read_once for i in writers.get(o, ()))]
-
-    result: list[Dispatch] = []
-    producer_of: dict[Operand, int] = {}
-    for dispatch in dispatches:
-        # Prefer operands without the zero channels that a copy added to them.
-        narrower = tuple(narrow.get(operand, operand) for operand in dispatch.reads)
-        for operands in dict.fromkeys((narrower, dispatch.reads)):
-            # The producer that runs last: by then the other operand has been computed.
-            source = max(operands, key=ready)
-            call = _as_call(replace(dispatch, reads=operands), source, pools)
-            producer = producer_of.get(source)
-            if (
-                call is not None
-                and producer is not None
-                and source not in kept
-                and len(writers[source]) == reads[source] == 1
-                and len(result[producer].operands) + len(call)
-                <= limits.reads_for(dispatch.output.nbytes)
-                and len(epilogue := result[producer].epilogue + call + dispatch.epilogue)
-                <= MOST_CALLS
-            ):
-                before = result[producer]
-                joined = before.joined(dispatch, *without(dispatch, operands, call))
-                result[producer] = replace(joined, output=dispatch.output, epilogue=epilogue)
-                producer_of[dispatch.output] = producer
-                break
-        else:
-            producer_of[dispatch.output] = len(result)
-            result.append(dispatch)
-    return result
+        pools = set(operands) & self._pools.keys() - fused
+        replaced = set(dispatch.reads) - set(operands) | pools
+        read_once = (operand for operand in replaced if self._reads[operand] == 1)
+        indices = sorted(i for operand in read_once for i in self._writers.get(operand, ()))
+        return [self._dispatches[i] for i in indices]
 
 
 def _as_call(
@@ -123,19 +152,17 @@ def _same_texels(a: Operand, b: Operand) -> bool:
     return (a.channels, a.pixels) == (b.channels, b.pixels)
 
 
-def propagate_copies(
-    dispatches: list[Dispatch], kept: Set[Value], limits: Limits
-) -> list[Dispatch]:
+def propagate_copies(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
     """Copy propagation: read from the source of a copy instead of from its result.
 
-    Never from `kept` tensors, which the CPU may have changed in the meantime.
+    Never from kept tensors, which the CPU may have changed in the meantime.
     """
     writers: defaultdict[Operand, list[Dispatch]] = defaultdict(list)
     result: list[Dispatch] = []
     for dispatch in dispatches:
         copies: list[Dispatch] = [dispatch]
         if isinstance(dispatch, Copy):
-            copies = [*_shortcuts(dispatch, writers, kept, limits)] or copies
+            copies = [*_shortcuts(dispatch, writers, scope.kept, scope.limits)] or copies
         writers[dispatch.output] += copies
         result += copies
     return result
@@ -166,13 +193,15 @@ def _shortcuts(
     ]  # fmt: skip
 
 
-def fuse_depthwise(dispatches: list[Dispatch], kept: Set[Value], limits: Limits) -> list[Dispatch]:
+def fuse_depthwise(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
     """Fuse depthwise convolutions into the pointwise ones that alone read them, if it pays."""
+    limits = scope.limits
     if not limits.profile.searches:
         return dispatches
     readers: Counter[Operand] = Counter(operand for d in dispatches for operand in d.operands)
-    makers: dict[Operand, Dispatch]
-    makers = {d.output: d for d in dispatches if d.output not in kept and readers[d.output] == 1}
+    makers: dict[Operand, Dispatch] = {
+        d.output: d for d in dispatches if d.output not in scope.kept and readers[d.output] == 1
+    }
     result: list[Dispatch] = []
     for dispatch in dispatches:
         first = makers.get(dispatch.reads[0])
@@ -222,9 +251,9 @@ def concatenate_in_place(
     return result, inside
 
 
-def eliminate_dead_code(dispatches: list[Dispatch], kept: Set[Value]) -> list[Dispatch]:
+def eliminate_dead_code(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
     """Drop the dispatches whose results nothing reads."""
-    needed: set[Operand] = set(kept)
+    needed: set[Operand] = set(scope.kept)
     result: list[Dispatch] = []
     for dispatch in reversed(dispatches):
         if dispatch.output in needed:

@@ -28,6 +28,7 @@ from gles_delegate.ops.lib.grid import pixel_grid, pixel_passes, with_reduction_
 from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.reduction import SUM, Reduction
 from gles_delegate.ops.lib.views import Copy
+from gles_delegate.planning.fusion import Scope, eliminate_dead_code, fuse_elementwise
 
 
 @dataclass(frozen=True)
@@ -79,12 +80,13 @@ SMALLEST, LARGEST = 1e-30, 1e30
 """What a constant of the shader may be, other than 0."""
 
 
-def fuse_normalizations(
-    dispatches: Sequence[Dispatch], tensors: Sequence[Tensor], limits: Limits
-) -> list[Dispatch]:
+def fuse_normalizations(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
     """Let one dispatch compute a normalization; the others of its chain may have other readers."""
-    chains = _Chains(tensors)
-    return [chains.follow(dispatch, limits) for dispatch in dispatches]
+    chains = _Chains(scope.tensors)
+    normalized = [chains.follow(dispatch, scope.limits) for dispatch in dispatches]
+    if normalized == dispatches:
+        return dispatches
+    return fuse_elementwise(eliminate_dead_code(normalized, scope), scope)
 
 
 class _Chains:

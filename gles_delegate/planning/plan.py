@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import TypeVar
 
-from gles_delegate.dispatch import RUNS, Alias, Const, Dispatch, Operand, Step, Value
+from gles_delegate.dispatch import RUNS, Alias, Const, Dispatch, Step, Value
 from gles_delegate.limits import Limits
-from gles_delegate.model.graph import Graph
 from gles_delegate.ops.lib.weights import with_small_weights
+from gles_delegate.planning.boundary import Boundary, Ends, root_of, stored_in_half
 from gles_delegate.planning.fusion import (
+    Rewrite,
+    Scope,
     concatenate_in_place,
     eliminate_dead_code,
     fuse_depthwise,
@@ -21,9 +22,7 @@ from gles_delegate.planning.fusion import (
 from gles_delegate.planning.lowering import Lowered
 from gles_delegate.planning.memory import Allocation, allocate, live_bytes
 from gles_delegate.planning.normalization import fuse_normalizations
-from gles_delegate.planning.ports import OUTSIDE, Edge, Elements, Port, entrance, exit_of
-
-OperandT = TypeVar("OperandT", bound=Operand)
+from gles_delegate.planning.ports import Port
 
 
 @dataclass(frozen=True)
@@ -119,49 +118,52 @@ def make_plan(
         ports: By tensor index, how inputs enter and outputs leave; the default is row-major
             elements.
     """
-    wanted = set(nodes)
-    chosen = [node.index for node in lowered.graph.in_order if node.index in wanted]
-    tensors, shapes, given = lowered.graph.tensors, lowered.shapes, ports or {}
-    entering, leaving = (
-        [(given.get(t, Elements()), Edge(tensors[t], shapes[t], limits, half)) for t in boundary]
-        for boundary in _boundary(lowered, chosen)
-    )
-    steps: list[Step] = [entrance(port).enter(edge) for port, edge in entering]
-    steps += [step for index in chosen for step in lowered.steps[index]]
-    made = {step.output for step in steps[len(entering) :]}
-    assigned = {edge.tensor.index for _, edge in entering if edge.value in made}
-    steps += [exit_of(port).leave(edge) for port, edge in leaving]
-    states = [(exit_of(port), edge) for port, edge in entering if edge.tensor.index in assigned]
-    steps += [port.write_back(edge) for port, edge in states]
-    roots, dispatches = _resolve(steps)
-    outside = {edge.tensor.index: port.outside(edge) for port, edge in entering}
-    variables = {t: value for t, value in outside.items() if tensors[t].is_variable}
-    inputs = {t: value for t, value in outside.items() if t not in variables}
-    outputs = {edge.tensor.index: _root(port.outside(edge), roots) for port, edge in leaving}
-    outputs |= {t: value for t, value in inputs.items() if t in assigned - given.keys()}
-    results = {t: _root(e.value, roots) for _, e in leaving if (t := e.tensor.index) in given}
-    kept = {*outside.values(), *outputs.values(), *results.values()}
-    dispatches = fuse_elementwise(dispatches, kept, limits)
-    normalized = fuse_normalizations(dispatches, tensors, limits)
-    if normalized != dispatches:
-        dispatches = fuse_elementwise(eliminate_dead_code(normalized, kept), kept, limits)
-    dispatches = propagate_copies(dispatches, kept, limits)
-    dispatches = fuse_depthwise(eliminate_dead_code(dispatches, kept), kept, limits)
-    dispatches = eliminate_dead_code(dispatches, kept)
-
-    dispatches = [with_small_weights(d, limits, tensors, half) for d in dispatches]
-    dispatches = [replace(d, grid=d.grid.within(limits.groups)) for d in dispatches]
+    boundary = Boundary.of(lowered, nodes, limits, half, ports or {})
+    roots, dispatches = _resolve(boundary.steps)
+    ends = boundary.ends(roots)
+    scope = Scope(ends.values, lowered.graph.tensors, limits, half)
+    for rewrite in REWRITES:
+        dispatches = rewrite(dispatches, scope)
     if half:
-        dispatches = [_in_half(dispatch) for dispatch in dispatches]
-        outputs, results = (
-            {t: _stored_in_half(value) for t, value in values.items()}
-            for values in (outputs, results)
-        )
-    kept = {*outside.values(), *outputs.values(), *results.values()}
-    plan = Plan(tuple(dispatches), inputs, outputs, variables, results)
-    dispatches, inside = concatenate_in_place(dispatches, kept)
+        ends = ends.in_half()
+    return _allocated(dispatches, ends)
+
+
+def small_weights(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
+    """Read weights as float16, int8 or int4 where they may be, and where that pays."""
+    return [with_small_weights(d, scope.limits, scope.tensors, scope.half) for d in dispatches]
+
+
+def limit_work_groups(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
+    """Divide grids with more work groups along an axis than the device allows."""
+    return [replace(d, grid=d.grid.within(scope.limits.groups)) for d in dispatches]
+
+
+def store_in_half(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
+    """Store every float tensor as float16, except those outside the plan."""
+    return [_in_half(d) for d in dispatches] if scope.half else dispatches
+
+
+REWRITES: tuple[Rewrite, ...] = (
+    fuse_elementwise,
+    fuse_normalizations,
+    propagate_copies,
+    eliminate_dead_code,
+    fuse_depthwise,
+    eliminate_dead_code,
+    small_weights,
+    limit_work_groups,
+    store_in_half,
+)
+"""The rewrites of a plan, in order."""
+
+
+def _allocated(dispatches: list[Dispatch], ends: Ends) -> Plan:
+    """The plan with offsets for all values, and concatenations in place unless they cost memory."""
+    plan = Plan(tuple(dispatches), ends.inputs, ends.outputs, ends.variables, ends.results)
+    dispatches, inside = concatenate_in_place(dispatches, ends.values)
     in_place = replace(plan, dispatches=tuple(dispatches), inside=inside)
-    # A value inside another keeps all of it live, which may take more memory than it saves.
+    # A value inside another keeps all of it live.
     if inside and in_place.peak_bytes <= plan.peak_bytes:
         plan = in_place
     buffers, allocations = allocate(plan.live_ranges)
@@ -170,64 +172,29 @@ def make_plan(
     return replace(plan, buffers=buffers, allocations=allocations)
 
 
-def results_of(graph: Graph, nodes: Iterable[int]) -> set[int]:
-    """The tensors that nodes compute, and that the graph returns or another node reads."""
-    inside = set(nodes)
-    made = {t for index in inside for t in graph.nodes[index].outputs}
-    others = (node.inputs for node in graph.nodes if node.index not in inside)
-    return made & set(graph.outputs).union(*others)
-
-
-def _boundary(lowered: Lowered, nodes: Sequence[int]) -> tuple[list[int], list[int]]:
-    graph = lowered.graph
-    made = {t for index in nodes for t in graph.nodes[index].outputs}
-    taken = {t for index in nodes for t in graph.nodes[index].inputs} - made
-    steps = [step for index in nodes for step in lowered.steps[index]]
-    used = {v.tensor for v in _values(steps)}
-    used |= {step.output.tensor for step in steps if step.output.tensor in lowered.uses.tensors}
-    constants = {t.index for t in graph.tensors if t.is_constant}
-    return sorted(used & taken), sorted(results_of(graph, nodes) - constants)
-
-
-def _values(steps: Iterable[Step]) -> Iterable[Value]:
-    for step in steps:
-        operands: tuple[Operand, ...] = step.reads if isinstance(step, Dispatch) else (step.source,)
-        yield from (operand for operand in operands if isinstance(operand, Value))
-
-
 def _resolve(steps: Sequence[Step]) -> tuple[dict[Value, Value], list[Dispatch]]:
     """Resolve the aliases: what each stands for, and the dispatches with aliases replaced."""
     roots: dict[Value, Value] = {}
     dispatches: list[Dispatch] = []
     for step in steps:
         if isinstance(step, Alias):
-            roots[step.output] = _root(step.source, roots)
+            roots[step.output] = root_of(step.source, roots)
         elif prod(step.grid.groups):
             reads = tuple(
-                _root(read, roots) if isinstance(read, Value) else read for read in step.reads
+                root_of(read, roots) if isinstance(read, Value) else read for read in step.reads
             )
             dispatches.append(replace(step, reads=reads))
     return roots, dispatches
-
-
-def _root(value: Value, roots: Mapping[Value, Value]) -> Value:
-    return roots.get(value, value)
 
 
 def _in_half(dispatch: Dispatch) -> Dispatch:
     """Store every float tensor as float16, except those outside the plan."""
     return replace(
         dispatch,
-        reads=tuple(map(_stored_in_half, dispatch.reads)),
-        output=_stored_in_half(dispatch.output),
+        reads=tuple(map(stored_in_half, dispatch.reads)),
+        output=stored_in_half(dispatch.output),
         epilogue=tuple(
-            replace(call, operand=call.operand and _stored_in_half(call.operand))
+            replace(call, operand=call.operand and stored_in_half(call.operand))
             for call in dispatch.epilogue
         ),
     )
-
-
-def _stored_in_half(operand: OperandT) -> OperandT:
-    if operand.kind != "float" or (isinstance(operand, Value) and operand.part == OUTSIDE):
-        return operand
-    return replace(operand, kind="half")

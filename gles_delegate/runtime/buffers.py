@@ -11,20 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from gles_delegate.closing import Releasable, in_any_case, release_all
+from gles_delegate.closing import Releasable, in_any_case, on_error, release_all
 from gles_delegate.dispatch import Const, Operand, Value
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.buffers import TexelBuffer, TexelView, read_into
-from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.texture import TexelTexture
 from gles_delegate.model.graph import Array, Graph
 from gles_delegate.planning.memory import Allocation
 from gles_delegate.planning.plan import Plan
 from gles_delegate.report import MemoryReport
 from gles_delegate.runtime.binding import BoundBuffer, Resource
-from gles_delegate.runtime.constants import DTYPES, Constants, Packed
+from gles_delegate.runtime.constants import DTYPES, Packed
 from gles_delegate.runtime.naming import name_buffer
-from gles_delegate.runtime.store import Store
+from gles_delegate.runtime.shared import Shared
 
 
 @dataclass(frozen=True)
@@ -60,43 +59,30 @@ class Places:
 class Buffers:
     """Buffers for the operands of a plan's dispatches.
 
-    Args:
-        store: Packed constants are loaded from it, and new ones added.
-        constants: Those of the model.
-
     Raises:
         OutOfGpuMemoryError: The driver has no room for the constants.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        graph: Graph,
-        gpu: GpuContext,
-        store: Store | None,
-        constants: Constants,
-    ) -> None:
+    def __init__(self, plan: Plan, graph: Graph, shared: Shared) -> None:
+        gpu = shared.gpu
         self._plan = plan
         self._graph = graph
         self._gpu = gpu
         self._with_images = max(gpu.limits.buffer_texels, gpu.limits.large_texels) > 0
         self._arena: dict[int, TexelBuffer] = {}
         self._views: dict[Allocation, TexelView] = {}
-        self._shared = constants
+        self._shared = shared.constants
         self._constants: dict[Const, TexelBuffer] = {}
         self._textures: dict[Const, TexelTexture] = {}
         self.places = self._places({}, {})
-        try:
-            with gpu.textures() if plan.has_textures else nullcontext():
-                for const in plan.constants:
-                    packed = constants.take(const, graph, store)
-                    if isinstance(packed, TexelTexture):
-                        self._textures[const] = packed
-                    else:
-                        self._constants[const] = packed
-        except BaseException:
-            self.release()
-            raise
+        textures = gpu.textures() if plan.has_textures else nullcontext()
+        with on_error(self.release), textures:
+            for const in plan.constants:
+                packed = shared.constants.take(const, graph, shared.store)
+                if isinstance(packed, TexelTexture):
+                    self._textures[const] = packed
+                else:
+                    self._constants[const] = packed
 
     def place(self, resources: Mapping[int, Resource], undo: ExitStack) -> Places:
         """Places with these resources: bound buffers are used in place where their layout allows.

@@ -28,7 +28,7 @@ Packed: TypeAlias = TexelBuffer | TexelTexture
 
 
 @dataclass
-class _Shared:
+class _SharedConstant:
     """A packed constant, how many sessions have it, and the data it was packed from.
 
     Data that is kept has an address of its own.
@@ -49,7 +49,7 @@ class Constants:
     def __init__(self, gpu: GpuContext) -> None:
         self._gpu = gpu
         self._with_images = max(gpu.limits.buffer_texels, gpu.limits.large_texels) > 0
-        self._shared: dict[Hashable, _Shared] = {}
+        self._shared: dict[Hashable, _SharedConstant] = {}
         self._keys: dict[int, Hashable] = {}
 
     @property
@@ -75,7 +75,7 @@ class Constants:
             else:
                 packed = TexelBuffer(gl, data, self._with_images)
             kept = tuple(graph.tensors[t].data for t in const.tensors if t >= 0)
-            self._shared[key] = _Shared(packed, kept)
+            self._shared[key] = _SharedConstant(packed, kept)
             self._keys[id(packed)] = key
             kind = gl_names.TEXTURE_OBJECT if const.texture else gl_names.BUFFER_OBJECT
             gl.label(kind, packed.name, name_constant(const, graph))

@@ -19,7 +19,7 @@ Progress: TypeAlias = Callable[[int, int], None]
 
 
 @dataclass
-class _Shared:
+class _SharedProgram:
     """A program, and how many sessions have it."""
 
     program: Program
@@ -39,7 +39,7 @@ class Programs:
     def __init__(self, gpu: GpuContext, unused: int = 256) -> None:
         self._gpu = gpu
         self._unused = unused
-        self._shared: dict[str, _Shared] = {}
+        self._shared: dict[str, _SharedProgram] = {}
 
     @property
     def nbytes(self) -> int:
@@ -61,7 +61,9 @@ class Programs:
             for text, source in distinct.items():
                 if text not in self._shared:
                     binary = store.get(fingerprint(text)) if store else None
-                    self._shared[text] = _Shared(Program(self._gpu.gl, source, binary or b""))
+                    self._shared[text] = _SharedProgram(
+                        Program(self._gpu.gl, source, binary or b"")
+                    )
                 self._shared[text].users += 1
                 taken.append(text)
             if not self._gpu.is_llvmpipe:
@@ -95,7 +97,7 @@ class Programs:
             return
         report, total = progress or (lambda done, total: None), len(missing)
 
-        def try_out(shared: _Shared) -> None:
+        def try_out(shared: _SharedProgram) -> None:
             shared.program.finish()
             for function, arguments in trials[shared.program.name]:
                 function(*arguments)

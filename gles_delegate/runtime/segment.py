@@ -16,17 +16,16 @@ from gles_delegate.gl.sync import Fence, delete_fence, wait_on_gpu
 from gles_delegate.gl.thread import GlThread
 from gles_delegate.image.transform import ImageTransform
 from gles_delegate.model.graph import Array, Graph
+from gles_delegate.planning.boundary import results_of
 from gles_delegate.planning.lowering import Lowered, Lowerings
-from gles_delegate.planning.plan import make_plan, results_of
+from gles_delegate.planning.plan import make_plan
 from gles_delegate.planning.ports import Edge, Port
 from gles_delegate.planning.resizing import Resizing
 from gles_delegate.report import MemoryReport
 from gles_delegate.runtime.binding import Binding, Resource, SampledTextures
-from gles_delegate.runtime.constants import Constants
 from gles_delegate.runtime.invocation import Invocation, QueuedInvocation
-from gles_delegate.runtime.programs import Programs, Progress
 from gles_delegate.runtime.session import Session
-from gles_delegate.runtime.store import Store
+from gles_delegate.runtime.shared import Shared
 from gles_delegate.runtime.tuning import Tuner
 from gles_delegate.runtime.variables import Variables
 
@@ -42,22 +41,15 @@ class SegmentContext:
         bindings: Bound buffers and textures by tensor index; they may change later.
         tuner: Chooses register tiles by measurement; None: the cost model chooses.
         variables: The model's resource variables.
-        constants: Its packed constants.
-        programs: Its compiled programs.
-        store: The on-disk cache of programs and packed constants.
-        progress: Called as shaders compile.
     """
 
     thread: GlThread
     lowerings: Lowerings
     half: bool
-    bindings: Mapping[int, Binding]
+    bindings: dict[int, Binding]
     variables: Variables
-    constants: Constants
-    programs: Programs
+    shared: Shared
     tuner: Tuner | None = None
-    store: Store | None = None
-    progress: Progress | None = None
 
     @property
     def graph(self) -> Graph:
@@ -398,7 +390,6 @@ class Segment:
         plan = make_plan(lowered, self._nodes, gpu.limits, context.half, ports)
         if context.tuner is None and gpu.limits.size_uniforms:
             plan = self._resizing.generalized(plan)
-        shared = context.store, context.progress, context.constants, context.programs
-        session = Session(plan, lowered.graph, gpu, resources, *shared)
+        session = Session(plan, lowered.graph, context.shared, resources)
         self._thread.own(session)
         return session

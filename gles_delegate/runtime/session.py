@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
-from gles_delegate.closing import in_any_case, release_all
+from gles_delegate.closing import in_any_case, on_error, release_all
 from gles_delegate.dispatch import RUNS, Dispatch
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.buffers import Buffer
@@ -21,10 +21,8 @@ from gles_delegate.report import MemoryReport
 from gles_delegate.runtime.binding import Resource, SampledTextures
 from gles_delegate.runtime.buffers import Buffers
 from gles_delegate.runtime.commands import Recorder
-from gles_delegate.runtime.constants import Constants
 from gles_delegate.runtime.naming import name_dispatch, name_program, name_tensor
-from gles_delegate.runtime.programs import Programs, Progress
-from gles_delegate.runtime.store import Store
+from gles_delegate.runtime.shared import Shared
 from gles_delegate.shaders.assembly import DESKTOP_HEADER, ES_HEADER, assemble
 
 
@@ -33,10 +31,6 @@ class Session:
 
     Args:
         resources: Bound buffers and textures of inputs and outputs with a port of their own.
-        store: Programs and packed constants are loaded from it, and new ones added.
-        progress: Called as shaders compile.
-        constants: Those of the model, to share; None: it has its own.
-        programs: Likewise.
 
     Attributes:
         states: Of `inputs`, those to which a run assigns.
@@ -50,46 +44,41 @@ class Session:
         self,
         plan: Plan,
         graph: Graph,
-        gpu: GpuContext,
+        shared: Shared,
         resources: Mapping[int, Resource] | None = None,
-        store: Store | None = None,
-        progress: Progress | None = None,
-        constants: Constants | None = None,
-        programs: Programs | None = None,
     ) -> None:
         self.runs = np.array([0, 0, *np.frombuffer(os.urandom(8), np.int32)], np.int32)
+        gpu, self._shared = shared.gpu, shared
         self._plan = plan
         self._gpu = gpu
         self._readback = _Readback(gpu, graph)
         header = ES_HEADER if gpu.is_es else DESKTOP_HEADER
         sources = self._sources = [assemble(d, gpu.limits, header) for d in plan.dispatches]
         self._shown: dict[int, Array] = {}
-        self._programs = programs or Programs(gpu, unused=0)
-        taken = self._programs.take(sources, store)
+        taken = shared.programs.take(sources, shared.store)
         names = [name_dispatch(d, graph) for d in plan.dispatches]
-        try:
-            self._buffers = Buffers(plan, graph, gpu, store, constants or Constants(gpu))
-        except BaseException:
-            self._programs.give_back(sources)
-            raise
+        with on_error(partial(shared.programs.give_back, sources)):
+            self._buffers = Buffers(plan, graph, shared)
         self._recorder = Recorder(plan, gpu, sources, taken, names if gpu.debug_groups else None)
-        try:
+        with on_error(self.release):
             with ExitStack() as undo:
                 self.rebind(resources or {}, undo)()
                 undo.pop_all()
             self.states = tuple(index for index in self.inputs if index in plan.outputs)
-            for program in set(taken):
-                users = [i for i, other in enumerate(taken) if other == program]
-                text = name_program([names[i] for i in users], plan.dispatches[users[0]].shader)
-                gpu.gl.label(gl_names.PROGRAM_OBJECT, program, text)
-            self._compile(store, progress)
-            if store is not None:
-                store.save()
-        except BaseException:
-            self.release()
-            raise
+            self._label(taken, names)
+            self._compile()
+            if shared.store is not None:
+                shared.store.save()
 
-    def _compile(self, store: Store | None, progress: Progress | None) -> None:
+    def _label(self, programs: Sequence[int], names: Sequence[str]) -> None:
+        """Name each program in debuggers after the dispatches that run it."""
+        for program in set(programs):
+            users = [i for i, other in enumerate(programs) if other == program]
+            shader = self._plan.dispatches[users[0]].shader
+            text = name_program([names[i] for i in users], shader)
+            self._gpu.gl.label(gl_names.PROGRAM_OBJECT, program, text)
+
+    def _compile(self) -> None:
         gl = self._gpu.gl
         before = gl.integer(gl_names.DISPATCH_INDIRECT_BUFFER_BINDING)
         no_groups = Buffer(gl, bytes(12))
@@ -97,7 +86,8 @@ class Session:
         try:
             trials = self._recorder.trials(self._buffers.places, no_groups.name)
             with textures:
-                self._programs.compile(self._sources, trials, store, progress)
+                shared = self._shared
+                shared.programs.compile(self._sources, trials, shared.store, shared.progress)
         finally:
             gl.unchecked("glBindBuffer")(gl_names.DISPATCH_INDIRECT_BUFFER, before)
             no_groups.release()
@@ -261,7 +251,7 @@ class Session:
         in_any_case(
             (
                 self._buffers.release,
-                partial(self._programs.give_back, sources),
+                partial(self._shared.programs.give_back, sources),
                 self._recorder.release,
                 self._readback.release,
             )

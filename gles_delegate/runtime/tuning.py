@@ -16,7 +16,8 @@ from gles_delegate.planning.lowering import Lowered, Lowerings
 from gles_delegate.planning.plan import make_plan
 from gles_delegate.runtime.programs import Progress
 from gles_delegate.runtime.session import Session
-from gles_delegate.runtime.store import Store, fingerprint
+from gles_delegate.runtime.shared import Shared
+from gles_delegate.runtime.store import fingerprint
 
 Choices: TypeAlias = Mapping[int, int]
 """Of nodes, which way to choose tiles is fastest, where it is not the first; see `ops.tiles`."""
@@ -37,23 +38,14 @@ class Tuner:
 
     Args:
         half: Whether tensors are stored as float16.
-        store: Choices are loaded from it, and new ones added.
-        progress: Called as shaders compile, for each choice.
     """
 
-    def __init__(
-        self,
-        lowerings: Lowerings,
-        gpu: GpuContext,
-        half: bool,
-        store: Store | None,
-        progress: Progress | None,
-    ) -> None:
+    def __init__(self, lowerings: Lowerings, shared: Shared, half: bool) -> None:
         self._lowerings = lowerings
-        self._gpu = gpu
+        self._gpu = shared.gpu
         self._half = half
-        self._store = store
-        self._progress = progress
+        self._store = shared.store
+        self._progress = shared.progress
         self._choices: dict[str, Choices] = {}
 
     def tuned(self, lowered: Lowered, nodes: Sequence[int]) -> Lowered:
@@ -106,7 +98,7 @@ def tune(
         if not lowered.reasons:
             plan = make_plan(lowered, nodes, gpu.limits, half)
             with suppress(ShaderError, OutOfGpuMemoryError):
-                timed[choice] = _timed(Session(plan, lowered.graph, gpu, progress=progress))
+                timed[choice] = _timed(Session(plan, lowered.graph, Shared.by_one(gpu, progress)))
     return fastest(timed) if 0 in timed else {}
 
 

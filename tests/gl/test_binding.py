@@ -715,7 +715,7 @@ def two_segments(app: App) -> tuple[Delegation, list[Segment]]:
     builder, shape = ModelBuilder(), (1, 2, 2, 4)
     x = builder.input(shape)
     outputs = [builder.op(name, [x], [shape]) for name in ("NEG", "ABS")]
-    delegation = app.delegate.bind(read_model(builder.build(outputs)))
+    delegation = app.delegate.bind(read_model(builder.build(outputs))).first
     segments = [delegation.segment([index]) for index in (0, 1)]
     for each in segments:
         each.prepare({x: shape})

@@ -307,7 +307,7 @@ def test_a_cycle_of_kernels_leaves_no_objects() -> None:
         check(in_litert(delegate))
         gc.collect()
         assert len(litert._kernels) == kernels
-        assert not delegate._delegation._segments  # type: ignore[union-attr]
+        assert not delegate._bound.first._segments  # type: ignore[union-attr]
 
 
 def test_a_failure_does_not_keep_the_interpreter_alive() -> None:

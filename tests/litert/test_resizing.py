@@ -111,7 +111,7 @@ def test_programs_of_other_sizes_count_and_go(context: gd.EglContext) -> None:
         before = delegate.memory().programs
         resized(interpreter, SIZES[1])
         assert delegate.memory().programs > before or not before
-        programs = [p.program for p in delegate.delegation._programs._shared.values()]
+        programs = [p.program for p in delegate.bound._shared.programs._shared.values()]
         delegate.close()
     with context:
         gl = Functions(context.load)
@@ -130,7 +130,7 @@ def test_a_program_that_failed_is_not_kept(
             patch.setattr(Program, "finish", fail)
             with pytest.raises(gd.ShaderError, match="not today"):
                 resized(interpreter, SIZES[0])
-        assert not delegate.delegation._programs._shared
+        assert not delegate.bound._shared.programs._shared
         image = np.ones((1, *SIZES[0], 3), np.float32)
         ours = run(resized(interpreter, SIZES[0]), [image])
     assert_close(ours, run(litert_interpreter(network()), [image]))

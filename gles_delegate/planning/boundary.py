@@ -1,0 +1,141 @@
+"""The inputs and outputs of a plan: which tensors enter and leave, and the steps there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from gles_delegate.dispatch import Dispatch, Operand, Step, Value
+from gles_delegate.limits import Limits
+from gles_delegate.model.graph import Graph
+from gles_delegate.planning.lowering import Lowered
+from gles_delegate.planning.ports import OUTSIDE, Edge, Elements, Port, entrance, exit_of
+
+OperandT = TypeVar("OperandT", bound=Operand)
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The values at the ends of a plan; see the attributes of `Plan`."""
+
+    inputs: Mapping[int, Value]
+    outputs: Mapping[int, Value]
+    variables: Mapping[int, Value]
+    results: Mapping[int, Value]
+
+    @property
+    def values(self) -> Set[Value]:
+        """All of them; they must exist after the run."""
+        ends = (self.inputs, self.variables, self.outputs, self.results)
+        return {value for values in ends for value in values.values()}
+
+    def in_half(self) -> Ends:
+        """The same with float16 for the tensors inside the plan."""
+        outputs, results = (
+            {tensor: stored_in_half(value) for tensor, value in values.items()}
+            for values in (self.outputs, self.results)
+        )
+        return replace(self, outputs=outputs, results=results)
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """Some nodes of a graph, and the tensors that enter and leave them through ports.
+
+    Attributes:
+        inner: The steps of the nodes.
+        bound: The tensors with a port of their own.
+    """
+
+    entering: Sequence[tuple[Port, Edge]]
+    inner: Sequence[Step]
+    leaving: Sequence[tuple[Port, Edge]]
+    bound: Set[int]
+
+    @classmethod
+    def of(
+        cls,
+        lowered: Lowered,
+        nodes: Iterable[int],
+        limits: Limits,
+        half: bool,
+        ports: Mapping[int, Port],
+    ) -> Boundary:
+        graph, wanted = lowered.graph, set(nodes)
+
+        def with_ports(tensors: Iterable[int]) -> list[tuple[Port, Edge]]:
+            edges = (
+                Edge(graph.tensors[index], lowered.shapes[index], limits, half)
+                for index in sorted(tensors)
+            )
+            return [(ports.get(edge.tensor.index, Elements()), edge) for edge in edges]
+
+        chosen = [node for node in graph.in_order if node.index in wanted]
+        made = {tensor for node in chosen for tensor in node.outputs}
+        taken = {tensor for node in chosen for tensor in node.inputs} - made
+        inner = [step for node in chosen for step in lowered.steps[node.index]]
+        used = {value.tensor for value in _read(inner)}
+        used |= {s.output.tensor for s in inner if s.output.tensor in lowered.uses.tensors}
+        constants = {tensor.index for tensor in graph.tensors if tensor.is_constant}
+        leaving = results_of(graph, wanted) - constants
+        return cls(with_ports(used & taken), inner, with_ports(leaving), ports.keys())
+
+    @property
+    def assigned(self) -> Set[int]:
+        """The inputs to which the nodes assign."""
+        made = {step.output for step in self.inner}
+        return {edge.tensor.index for _, edge in self.entering if edge.value in made}
+
+    @property
+    def steps(self) -> list[Step]:
+        """The steps of the nodes, between those through the ports."""
+        assigned = self.assigned
+        states = [(port, edge) for port, edge in self.entering if edge.tensor.index in assigned]
+        return [
+            *(entrance(port).enter(edge) for port, edge in self.entering),
+            *self.inner,
+            *(exit_of(port).leave(edge) for port, edge in self.leaving),
+            *(exit_of(port).write_back(edge) for port, edge in states),
+        ]
+
+    def ends(self, roots: Mapping[Value, Value]) -> Ends:
+        """The values outside, after aliases were replaced by their `roots`."""
+        inputs: dict[int, Value] = {}
+        variables: dict[int, Value] = {}
+        for port, edge in self.entering:
+            values = variables if edge.tensor.is_variable else inputs
+            values[edge.tensor.index] = port.outside(edge)
+        outputs = {e.tensor.index: root_of(port.outside(e), roots) for port, e in self.leaving}
+        states = (self.assigned & inputs.keys()) - self.bound
+        outputs |= {index: inputs[index] for index in inputs if index in states}
+        results = {
+            edge.tensor.index: root_of(edge.value, roots)
+            for _, edge in self.leaving
+            if edge.tensor.index in self.bound
+        }
+        return Ends(inputs, outputs, variables, results)
+
+
+def results_of(graph: Graph, nodes: Iterable[int]) -> set[int]:
+    """The tensors that nodes compute, and that the graph returns or another node reads."""
+    inside = set(nodes)
+    made = {t for index in inside for t in graph.nodes[index].outputs}
+    others = (node.inputs for node in graph.nodes if node.index not in inside)
+    return made & set(graph.outputs).union(*others)
+
+
+def _read(steps: Iterable[Step]) -> Iterable[Value]:
+    for step in steps:
+        operands: tuple[Operand, ...] = step.reads if isinstance(step, Dispatch) else (step.source,)
+        yield from (operand for operand in operands if isinstance(operand, Value))
+
+
+def root_of(value: Value, roots: Mapping[Value, Value]) -> Value:
+    return roots.get(value, value)
+
+
+def stored_in_half(operand: OperandT) -> OperandT:
+    if operand.kind != "float" or (isinstance(operand, Value) and operand.part == OUTSIDE):
+        return operand
+    return replace(operand, kind="half")

@@ -1,0 +1,166 @@
+"""A model bound to a delegate: its subgraphs on the GPU, and what they share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gles_delegate.closing import in_any_case
+from gles_delegate.gl.thread import GlThread
+from gles_delegate.limits import Limits
+from gles_delegate.model.graph import Graph
+from gles_delegate.options import GpuDelegateOptions, InferencePreference
+from gles_delegate.planning.lowering import Lowered, Lowerings
+from gles_delegate.planning.partition import choose_partitions
+from gles_delegate.report import DelegationReport, MemoryReport, ProfileReport
+from gles_delegate.runtime.binding import Binding
+from gles_delegate.runtime.constants import Constants
+from gles_delegate.runtime.delegation import Delegation
+from gles_delegate.runtime.programs import Programs, Progress
+from gles_delegate.runtime.segment import SegmentContext
+from gles_delegate.runtime.shared import Shared
+from gles_delegate.runtime.store import Store, fingerprint
+from gles_delegate.runtime.tuning import Tuner
+from gles_delegate.runtime.variables import Variables
+from gles_delegate.version import __version__
+
+
+class BoundModel:
+    """A model on a delegate's thread and context.
+
+    Args:
+        bindings: What is bound to inputs and outputs of the first subgraph, by tensor index.
+        progress: Called as shaders compile.
+        keep: Keep the results of all nodes, for `Delegation.read_result`.
+
+    Attributes:
+        subgraphs: By index, the subgraphs that an app runs, the given one first.
+
+    Raises:
+        UnsupportedModelError: `require_full_delegation` is set, and some nodes cannot run there.
+        ValueError: A tensor cannot be bound.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        thread: GlThread,
+        options: GpuDelegateOptions,
+        bindings: dict[int, Binding] | None = None,
+        progress: Progress | None = None,
+        keep: bool = False,
+    ) -> None:
+        self.thread, gpu = thread, thread.gpu
+        lowerings = _lowerings(graph, gpu.limits, options, keep)
+        partitions = choose_partitions(
+            [each.default for each in lowerings],
+            options.max_delegated_partitions,
+            options.first_delegate_node_index,
+            options.last_delegate_node_index,
+        )
+        halves = [_stores_half(each.default, gpu.limits, options) for each in lowerings]
+        self._variables = Variables(graph, thread)
+        self._shared = Shared(
+            gpu, Constants(gpu), Programs(gpu), _store(graph, thread, options, halves[0]), progress
+        )
+        self.subgraphs: dict[int, Delegation] = {}
+        for each, partition, half in zip(lowerings, partitions, halves, strict=True):
+            is_first = not self.subgraphs
+            context = SegmentContext(
+                thread=thread,
+                lowerings=each,
+                half=half,
+                bindings=bindings if is_first and bindings is not None else {},
+                variables=self._variables,
+                shared=self._shared,
+                tuner=Tuner(each, self._shared, half) if _is_tuned(options) else None,
+            )
+            delegation = Delegation(context, partition, keep)
+            if options.require_full_delegation:
+                delegation.require_all("require_full_delegation is set")
+            for index in delegation.bindings:
+                delegation.require_bindable(index)
+            self.subgraphs[each.graph.index] = delegation
+        thread.own(self._shared.programs)
+
+    @property
+    def first(self) -> Delegation:
+        """The subgraph that runs without a signature."""
+        return next(iter(self.subgraphs.values()))
+
+    @property
+    def report(self) -> DelegationReport:
+        """Which nodes run on the GPU, in all subgraphs."""
+        return sum((each.report for each in self.subgraphs.values()), DelegationReport())
+
+    def memory(self) -> MemoryReport:
+        """The GPU memory of all segments that are prepared."""
+        prepared = [segment for each in self.subgraphs.values() for segment in each.prepared]
+        if not prepared:
+            return MemoryReport()
+
+        def total() -> MemoryReport:
+            shared = MemoryReport(
+                inputs=self._variables.nbytes,
+                constants=self._shared.constants.nbytes,
+                programs=self._shared.programs.nbytes,
+            )
+            return sum((segment.memory() for segment in prepared), shared)
+
+        return self.thread.run(total)
+
+    def profile(self) -> ProfileReport:
+        """Run every prepared segment once more, each dispatch by itself.
+
+        Raises:
+            DelegateError: None is prepared.
+        """
+        prepared = [each for each in self.subgraphs.values() if each.prepared]
+        times = tuple(time for each in prepared or [self.first] for time in each.times())
+        gpu = self.thread.gpu
+        return ProfileReport(gpu.renderer, gpu.timers, times)
+
+    def release(self) -> None:
+        """Delete the GL objects; on the delegate's thread, inside the guard."""
+        self.thread.disown(self._shared.programs)
+        deletions = [each.release for each in reversed(self.subgraphs.values())]
+        in_any_case([*deletions, self._variables.release, self._shared.programs.release])
+
+
+def _lowerings(
+    graph: Graph, limits: Limits, options: GpuDelegateOptions, keep: bool
+) -> Sequence[Lowerings]:
+    """The subgraphs that an app runs, lowered."""
+    graphs = [graph, *(graph.subgraphs[i] for i in graph.entries if i != graph.index)]
+    if keep:
+        graphs = [with_all_outputs(each) for each in graphs]
+    return [Lowerings(each, limits, options.quantized_models_allowed) for each in graphs]
+
+
+def _is_tuned(options: GpuDelegateOptions) -> bool:
+    return options.inference_preference == InferencePreference.SUSTAINED_SPEED
+
+
+def _stores_half(lowered: Lowered, limits: Limits, options: GpuDelegateOptions) -> bool:
+    """Whether tensors are float16. Buffer textures, through which large ones go, have none."""
+    outputs = (step.output for steps in lowered.steps.values() for step in steps)
+    has_large = any(limits.is_large(output.nbytes) for output in outputs)
+    return options.half_allowed and limits.profile.half_storage and not has_large
+
+
+def with_all_outputs(graph: Graph) -> Graph:
+    """The graph with all tensors that nodes compute, and the GPU can hold, among its outputs."""
+    computed = (index for node in graph.nodes for index in node.outputs)
+    held = (index for index in computed if graph.tensors[index].lanes)
+    return replace(graph, outputs=tuple(dict.fromkeys((*graph.outputs, *held))))
+
+
+def _store(graph: Graph, thread: GlThread, options: GpuDelegateOptions, half: bool) -> Store | None:
+    """The on-disk cache of this model on this device, if the options name a folder."""
+    folder, gpu = options.serialization_dir, thread.gpu
+    if folder is None:
+        return None
+    content = fingerprint(graph.content, *graph.weights)
+    model = options.model_token or content
+    device = (gpu.identity, gpu.limits)
+    return Store(folder, fingerprint(model, __version__, *device, half), content)
