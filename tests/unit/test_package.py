@@ -1,4 +1,4 @@
-"""The wheel: what is in it, and that it works where there is no checkout."""
+"""The wheel works where there is no checkout, and the checkout where there is no wheel."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ SHADERS = sorted(
     for path in (ROOT / "glsl").rglob("*")
     if path.suffix in (".glsl", ".frag", ".vert")
 )
+WITHOUT_EDITABLE_INSTALLS = (
+    "import sys\nsys.meta_path = [f for f in sys.meta_path if 'editable' not in repr(f).lower()]\n"
+)
 
 
 def python(*arguments: str, cwd: Path) -> str:
@@ -38,8 +41,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory, require: Require) -> Path:
     if find_spec("setuptools.command.bdist_wheel") is None:
         require("cli", "setuptools 70.1 or newer is not installed")
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
-    for folder in ("gles_delegate", "glsl"):
-        shutil.copytree(ROOT / folder, source / folder)
+    shutil.copytree(ROOT / "gles_delegate", source / "gles_delegate")
     for file in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / file, source)
     options = ("--no-deps", "--no-build-isolation", "--wheel-dir", str(out))
@@ -88,7 +90,10 @@ def test_nothing_is_required_that_has_no_wheel(
     assert required == {"numpy", "flatbuffers", *expected}
 
 
-def test_this_install_finds_its_shaders(tmp_path: Path) -> None:
+def test_this_install_finds_its_shaders(tmp_path: Path, require: Require) -> None:
+    code = "from importlib.util import find_spec; print(find_spec('gles_delegate') is None)"
+    if python("-I", "-c", code, cwd=tmp_path) == "True\n":
+        require("cli", "gles_delegate is not installed")
     code = "from importlib.resources import files; print(*files('gles_delegate.glsl').iterdir())"
     assert "elementwise.glsl" in python("-I", "-c", code, cwd=tmp_path)
 
@@ -97,8 +102,8 @@ def test_the_shaders_are_found_without_the_checkout(wheel: Path, tmp_path: Path)
     target = tmp_path / "site"
     python("-m", "pip", "install", "--no-deps", "--target", str(target), str(wheel), cwd=tmp_path)
     code = (
-        f"import sys; sys.path.insert(0, {str(target)!r})\n"
-        "sys.meta_path = [f for f in sys.meta_path if 'editable' not in repr(f).lower()]\n"
+        f"{WITHOUT_EDITABLE_INSTALLS}"
+        f"sys.path.insert(0, {str(target)!r})\n"
         "from importlib.resources import files\n"
         f"for shader in {SHADERS!r}:\n"
         "    text = files('gles_delegate').joinpath(shader).read_text()\n"
@@ -110,3 +115,16 @@ def test_the_shaders_are_found_without_the_checkout(wheel: Path, tmp_path: Path)
         "print('found')\n"
     )
     assert python("-I", "-c", code, cwd=tmp_path) == "found\n"
+
+
+def test_a_checkout_runs_uninstalled(tmp_path: Path) -> None:
+    for folder in ("gles_delegate", "glsl"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, symlinks=True)
+    code = (
+        f"{WITHOUT_EDITABLE_INSTALLS}"
+        "import gles_delegate\n"
+        "from gles_delegate.shaders.files import read_body\n"
+        f"for shader in {SHADERS!r}: read_body(shader.removeprefix('glsl/'))\n"
+        "print(gles_delegate.__file__)\n"
+    )
+    assert python("-c", code, cwd=tmp_path) == f"{tmp_path}/gles_delegate/__init__.py\n"
