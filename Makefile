@@ -6,7 +6,7 @@ bin := .venv/bin
 windows := xauth xvfb libdbus-1-3 libfontconfig1 libharfbuzz0b libxcb-cursor0 libxcb-icccm4 \
 	libxcb-keysyms1 libxcb-shape0 libxkbcommon-x11-0
 
-.PHONY: demo gallery test test-all fuzz attack test-drivers test-gpus test-litert test-systems benchmark lint \
+.PHONY: demo gallery test test-all test-unit fuzz attack test-drivers test-gpus test-litert test-systems benchmark lint \
 	docs wheel clean debian
 
 demo: .venv/.with-examples
@@ -30,6 +30,16 @@ test: .venv/.with-test
 # with the kernels of each profile.
 test-all: export GLES_DELEGATE_ALL = 1
 test-all: test
+
+# The unit tier with nothing else installed, not even the package.
+test-unit: export GLES_DELEGATE_REQUIRE =
+test-unit: .venv/unit/.ready
+	.venv/unit/bin/pytest -q -rs tests/unit
+
+.venv/unit/.ready: | debian
+	$(PYTHON) -m venv .venv/unit
+	.venv/unit/bin/pip install --quiet flatbuffers hypothesis numpy pytest
+	touch $@
 
 # New random graphs and ops, `examples` for each test.
 examples := 200
@@ -104,9 +114,10 @@ docs: .venv/.with-docs
 	$(bin)/mkdocs build --strict
 
 # build/ keeps files that are gone from the checkout, and setuptools would ship them.
-wheel: .venv/.with-test
+wheel:
 	rm -rf build
-	$(bin)/pip wheel --no-deps --no-build-isolation --wheel-dir dist .
+	$(PYTHON) -m venv .venv/wheel
+	.venv/wheel/bin/pip wheel --quiet --no-deps --wheel-dir dist .
 
 clean:
 	rm -rf build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -24,8 +24,9 @@ ODD_IN_LITERT = {
 
 
 def test_the_folder_has_models(require: Require) -> None:
-    if not FILES:
-        require("models", f"no models in {MODELS}; GLES_DELEGATE_MODELS names another folder")
+    if not FOLDER.is_dir():
+        require("models", f"no folder {MODELS}; GLES_DELEGATE_MODELS names another")
+    assert FILES, f"{MODELS} has no file that ends in {' or '.join(SUFFIXES)}"
 
 
 @pytest.mark.parametrize("host", HOSTS)
