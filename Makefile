@@ -21,20 +21,21 @@ gallery: .venv/.with-test
 # One process for each processor, each with tests that follow one another in a module.
 pytest := $(bin)/pytest -n auto --dist worksteal
 
+# A sample, to which the latest changes come first; its last line says of what.
 test: .venv/.with-test
 	tools/setup-debian "$(PYTHON)" $(windows)
 	$(pytest)
-	$(bin)/pytest tests/ray  # a cluster takes every processor
 
-# Every case of the op table inside LiteRT too, of which `test` runs a tenth, and every published model
-# with the kernels of each profile.
-test-all: export GLES_DELEGATE_ALL = 1
-test-all: test
+# Everything, Ray too.
+test-all: .venv/.with-test .venv/.with-ray
+	tools/setup-debian "$(PYTHON)" $(windows)
+	$(pytest) --all
+	$(bin)/pytest tests/ray  # a cluster takes every processor
 
 # The unit tier with nothing else installed, not even the package.
 test-unit: export GLES_DELEGATE_REQUIRE =
 test-unit: .venv/unit/.ready
-	.venv/unit/bin/pytest -q -rs tests/unit
+	.venv/unit/bin/pytest -q tests/unit
 
 .venv/unit/.ready: | debian
 	$(PYTHON) -m venv .venv/unit
@@ -43,9 +44,8 @@ test-unit: .venv/unit/.ready
 
 # New random graphs and ops, `examples` for each test.
 examples := 200
-fuzz: export GLES_DELEGATE_FUZZ = $(examples)
 fuzz: .venv/.with-test
-	$(pytest) tests/fuzz
+	$(pytest) --fresh $(examples) tests/fuzz
 
 # Damaged models, random graphs and more, with new seeds, for so many minutes; `make test` runs again
 # what it finds.
@@ -55,7 +55,7 @@ attack: .venv/.with-test
 	$(bin)/python -m tests.attack --minutes $(MINUTES) --seed $(SEED) --keep tests/attack/kept
 
 # The GL tests on two more OpenGL ES implementations: zink on lavapipe, ANGLE on SwiftShader.
-on_drivers := -m "not mesa" -k "not inside_litert" tests/fuzz tests/gl tests/litert
+on_drivers := --all -m "not mesa" -k "not inside_litert" tests/fuzz tests/gl tests/litert
 test-drivers: export GLES_DELEGATE_REQUIRE = gl,litert,cli,fuzz
 test-drivers: export XDG_RUNTIME_DIR ?= /tmp
 test-drivers: .venv/.with-test

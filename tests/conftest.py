@@ -1,7 +1,8 @@
 """Fixtures of every tier, and what happens where a tier cannot run.
 
 ``unit`` needs numpy and flatbuffers, ``cli`` the extra of that name, ``gl`` a GL context,
-``litert`` LiteRT, ``fuzz`` hypothesis; the tests of ``gl`` and ``fuzz`` may need the others' too.
+``litert`` LiteRT, ``fuzz`` hypothesis, ``ray`` Ray; the tests of ``gl`` and ``fuzz`` may need the
+others' too.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
@@ -20,6 +21,7 @@ from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.functions import Functions
 from gles_delegate.limits import Limits
+from tests.support import sampling
 
 Require = Callable[[str, str], NoReturn]
 MODELS = os.environ.get("GLES_DELEGATE_MODELS", Path(__file__).parents[2] / "shared" / "models")
@@ -29,10 +31,55 @@ REQUIRED = os.environ.get("GLES_DELEGATE_REQUIRE", "").replace(" ", "").split(",
 TIERS = {
     "ai_edge_litert": "litert",
     "hypothesis": "fuzz",
+    "ray": "ray",
     **dict.fromkeys(("click", "matplotlib", "PIL", "rich"), "cli"),
     **dict.fromkeys(("av", "glfw", "moderngl", "tqdm"), "windows"),
 }
 """The tier of each library without which a test module is skipped."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("gles_delegate")
+    group.addoption("--all", action="store_true", help="every case, not a sample of them")
+    group.addoption(
+        "--fresh", type=int, default=0, metavar="N", help="new random examples of each fuzz test"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    sampling.everything = config.option.all
+    sampling.fresh = config.option.fresh
+    worker = getattr(config, "workerinput", None)
+    sampling.changed = worker["changed"] if worker else sampling.recent_changes()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    if slow and not sampling.everything:
+        items[:] = [item for item in items if item not in slow]
+        config.hook.pytest_deselected(items=slow)
+        sampling.counts["slow tests"] = 0, len(slow)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Each worker of pytest-xdist must take the same sample."""
+    node.workerinput["changed"] = sampling.changed
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    sampling.counts.update(getattr(node, "workeroutput", {}).get("samples", {}))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["samples"] = sampling.counts
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if line := sampling.report():
+        terminalreporter.write_line(line)
 
 
 def skip_unless_required(tier: str, reason: str) -> NoReturn:

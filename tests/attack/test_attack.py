@@ -21,6 +21,7 @@ from tests.attack.trial import Trial
 from tests.attack.workers import Outcome
 from tests.op_table import CASES
 from tests.support.oracle import complete
+from tests.support.sampling import choose
 from tests.support.sketch import Sketch
 from tests.support.small import small_model
 
@@ -30,28 +31,47 @@ KEPT = Path(__file__).parent / "kept"
 ONE, TWO = (Outcome("result", (np.full(3, n, np.float32),)) for n in (1, 2))
 
 
-def attacked(part: str, cases: int) -> Counter[str]:
+RANGES = {
+    "models": range(150),
+    "graphs": range(40),
+    "hard": range(0, len(CASES), 400),
+    "cache": range(40),
+    "disks": range(4),
+    "async": range(40),
+    "environments": range(8),
+    "vision": range(80),
+    "sources": range(30),
+    "results": range(60),
+    "requests": range(150),
+}
+"""Of the parts of the attack, seeds that `pytest --all` tries."""
+SEEDS = choose(
+    "attacks",
+    [(part, seed) for part, seeds in RANGES.items() for seed in seeds],
+    [(part, seed) for part, seeds in RANGES.items() for seed in seeds[::4]],
+)
+
+
+def attacked(part: str) -> Counter[str]:
     findings: list[Finding] = []
-    counts = PARTS[part].run(range(cases), findings.append)
+    counts = PARTS[part].run([seed for name, seed in SEEDS if name == part], findings.append)
     assert not findings
     return counts
 
 
 def test_damaged_models() -> None:
-    counts = attacked("models", 150)
-    assert counts["result of LiteRT"] > 30
-    assert counts["refused by both"] > 30
+    counts = attacked("models")
+    assert counts["result of LiteRT"] > counts.total() / 5
+    assert counts["refused by both"] > counts.total() / 5
 
 
 def test_random_graphs() -> None:
-    assert attacked("graphs", 40)["result of LiteRT"] > 20
+    counts = attacked("graphs")
+    assert counts["result of LiteRT"] > counts.total() / 2
 
 
 def test_hard_values() -> None:
-    findings: list[Finding] = []
-    counts = PARTS["hard"].run(range(0, len(CASES), 400), findings.append)
-    assert not findings
-    assert counts["result of LiteRT"] > 150
+    assert attacked("hard")["result of LiteRT"] > 50
 
 
 @pytest.mark.parametrize(
@@ -77,38 +97,38 @@ def test_a_number_is_one_of_litert_s_or_between_them(
 
 
 def test_damage_to_the_cache() -> None:
-    attacked("cache", 40)
+    attacked("cache")
 
 
 def test_full_and_read_only_disks() -> None:
-    attacked("disks", 4)
+    attacked("disks")
 
 
 def test_hard_values_for_vision() -> None:
-    attacked("vision", 80)
+    attacked("vision")
 
 
 def test_videos_pictures_and_cameras() -> None:
     pytest.importorskip("av")
-    attacked("sources", 30)
+    attacked("sources")
 
 
 def test_cancelled_and_failing_runs() -> None:
-    attacked("async", 40)
+    attacked("async")
 
 
 def test_litert_2_in_threads() -> None:
-    attacked("environments", 8)
+    attacked("environments")
 
 
 def test_tables_of_results() -> None:
     pytest.importorskip("pyarrow")
-    attacked("results", 60)
+    attacked("results")
 
 
 def test_requests_over_http() -> None:
     pytest.importorskip("starlette")
-    attacked("requests", 150)
+    attacked("requests")
 
 
 def test_what_is_wrong_with_tables_and_requests_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,11 +139,13 @@ def test_what_is_wrong_with_tables_and_requests_is_found(monkeypatch: pytest.Mon
     assert any("RecursionError" in run_requests(b"", seed).text for seed in range(60))
 
 
-@pytest.mark.parametrize("path", sorted(KEPT.glob("*.tflite")), ids=lambda path: path.stem)
-def test_what_was_found(path: Path) -> None:
+def test_what_was_found() -> None:
+    trials = [
+        Trial.kept(path, **(ALLOWED if path.stem.startswith("graphs") else {}))
+        for path in sorted(KEPT.glob("*.tflite"))
+    ]
     findings: list[Finding] = []
-    allowed = ALLOWED if path.stem.startswith("graphs") else {}
-    compare([Trial.kept(path, **allowed)], findings.append)
+    compare(trials, findings.append)
     assert not findings
 
 

@@ -134,6 +134,7 @@ def test_camera(tmp_path: Path) -> None:
     assert [frame.shape for frame in frames] == [(48, 64, 3)] * 3
 
 
+@pytest.mark.slow
 def test_an_interrupt_completes_the_video(tmp_path: Path) -> None:
     output = tmp_path / "o.mp4"
     command = [sys.executable, str(EXAMPLES / "segment.py"), str(BALL), "--headless"]
@@ -214,6 +215,7 @@ def test_detect(tmp_path: Path, model: Model, real_picture: Callable[[str], Path
     assert "expected the outputs of a detector" in run("detect.py", selfie, *arguments, status=1)
 
 
+@pytest.mark.slow
 def test_pose(tmp_path: Path, model: Model) -> None:
     import skimage.data
 
@@ -231,6 +233,7 @@ def test_pose(tmp_path: Path, model: Model) -> None:
     assert "expected [1, 1, 17, 3]" in run("pose.py", *arguments, status=1)
 
 
+@pytest.mark.slow
 def test_face_mesh(tmp_path: Path, model: Model, real_picture: Callable[[str], Path]) -> None:
     source, output = real_picture("face.jpg"), tmp_path / "o.png"
     detector, iris = model("face_detection_front"), ("--iris", model("iris_landmark"))
@@ -299,6 +302,7 @@ def test_upscale(extra: list[str], tmp_path: Path, real_picture: Callable[[str],
     assert errors[0] < 0.9 * errors[1]
 
 
+@pytest.mark.slow
 def test_large_pictures_are_doubled_in_tiles(tmp_path: Path) -> None:
     import skimage.data
 
@@ -314,6 +318,7 @@ def test_large_pictures_are_doubled_in_tiles(tmp_path: Path) -> None:
     assert np.abs(in_tiles[:580, :880].astype(int) - whole[:580, :880]).max() <= 1
 
 
+@pytest.mark.slow
 def test_sound(tmp_path: Path, model: Model, halves: Path) -> None:
     """A dial tone, then silence."""
     rate = 22050
@@ -425,6 +430,7 @@ class TestWindow:
         assert np.abs(frame[:16, :60].astype(int) - (40, 90, 100)).max() > 60  # letters
         assert frame[140, 200, 2] > 130  # the mask, now from the CPU
 
+    @pytest.mark.slow
     def test_what_the_cpu_cannot_run_stays_on_the_gpu(
         self, server: str, model: Model, real_picture: Callable[[str], Path]
     ) -> None:

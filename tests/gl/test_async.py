@@ -500,6 +500,7 @@ def test_a_thread_that_ends_fails_what_waits_for_it(
         if not ends_at:
             raise SystemExit  # which ends a thread without a word
 
+    others = {*threading.enumerate()}
     delegate = gd.GpuDelegate(OWN_THREAD)
     interpreter = allocated(delegate)
     with monkeypatch.context() as patch:
@@ -510,9 +511,8 @@ def test_a_thread_that_ends_fails_what_waits_for_it(
         held.set()
         with pytest.raises(gd.DelegateError, match="closed"):
             second.wait(60)
-        for thread in threading.enumerate():
-            if thread.name == "gles_delegate":
-                thread.join(60)
+        for thread in {*threading.enumerate()} - others:
+            thread.join(60)
     with pytest.raises(gd.DelegateError, match="closed"):
         interpreter.invoke()
     delegate.close()

@@ -94,6 +94,7 @@ def test_wrong_files_end_in_a_sentence(tmp_path: Path, picture: Path) -> None:
     assert "cannot read the picture" in run(example, BALL, BALL, status=1)
 
 
+@pytest.mark.slow
 def test_demo(tmp_path: Path) -> None:
     printed = run("demo.py", "--output", tmp_path)
     assert "21 of 21 nodes run on the GPU" in printed

@@ -152,6 +152,7 @@ def test_thread_pool_doubles_each_picture(tmp_path: Path) -> None:
         assert np.abs(doubled.astype(int) - expected)[4:-4, 4:-4].max() < 8
 
 
+@pytest.mark.slow
 @pytest.mark.mesa
 def test_make_ball_segmenter(tmp_path: Path) -> None:
     model = tmp_path / "ball.tflite"

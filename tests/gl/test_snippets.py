@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Require
+from tests.conftest import TIERS, Require
 from tests.support.snippets import ROOT, units
 
 pytestmark = pytest.mark.usefixtures("gl")
@@ -31,6 +31,6 @@ def test_python(page: str, section: str, tmp_path: Path, require: Require) -> No
     )
     missing = re.search(r"^ModuleNotFoundError: No module named '(\w+)'", result.stderr, re.M)
     if missing:
-        require("windows", f"{missing[1]} is not installed (the extra 'test')")
+        require(TIERS.get(missing[1], "windows"), f"{missing[1]} is not installed")
     assert result.returncode == 0, result.stderr
     assert "Traceback" not in result.stderr, result.stderr

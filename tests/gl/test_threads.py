@@ -364,6 +364,7 @@ def test_an_adopted_context_is_waited_for() -> None:
     ctx.release()
 
 
+@pytest.mark.slow
 @pytest.mark.mesa
 @pytest.mark.parametrize("own_thread", [False, True])
 def test_delegates_that_are_not_closed_leave_nothing(own_thread: bool) -> None:

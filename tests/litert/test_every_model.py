@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path, PurePath
+from pathlib import Path
 
 import pytest
 
+from gles_delegate.dispatch import Dispatch
+from gles_delegate.model.reader import read_model
+from gles_delegate.planning.lowering import lower_graph
 from tests.conftest import MODELS, Require
 from tests.model_report import HOSTS, SUFFIXES, find_models, run_in
-from tests.support.models import SLOW
+from tests.support.models import ONE_A_KERNEL
+from tests.support.sampling import choose
+from tests.unit.test_plan import FLOOR
 
 pytestmark = pytest.mark.usefixtures("gl")
 
 FOLDER = Path(MODELS)
 FILES = sorted(path for path in FOLDER.rglob("*") if path.suffix in SUFFIXES)
 NAMES = [str(path.relative_to(FOLDER)) for path in FILES]
+SAMPLE = choose("models", NAMES, [name for name in NAMES if name in ONE_A_KERNEL])
 
 ODD_IN_LITERT = {
     "litert/static_w8_a16_quantized_q_einsum.tflite": "its result is all zeros there",
@@ -29,11 +34,21 @@ def test_the_folder_has_models(require: Require) -> None:
     assert FILES, f"{MODELS} has no file that ends in {' or '.join(SUFFIXES)}"
 
 
+@pytest.mark.slow
+def test_a_sample_has_every_shader_of_the_folder() -> None:
+    shaders: dict[str, set[str]] = {name: set() for name in NAMES}
+    for name in NAMES:
+        for _, model in find_models([FOLDER / name]):
+            (source,) = model.arguments.values()
+            content = source if isinstance(source, bytes) else Path(source).read_bytes()
+            steps = lower_graph(read_model(content), FLOOR).steps.values()
+            shaders[name] |= {s.shader for each in steps for s in each if isinstance(s, Dispatch)}
+    assert set().union(*(shaders[name] for name in ONE_A_KERNEL)) == set().union(*shaders.values())
+
+
 @pytest.mark.parametrize("host", HOSTS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SAMPLE)
 def test_a_model_runs_as_in_litert(name: str, host: str) -> None:
-    if PurePath(name).stem in SLOW and not os.environ.get("GLES_DELEGATE_ALL"):
-        pytest.skip("it is slow on software GL; make test-all runs it")
     for part, model in find_models([FOLDER / name]):
         outcome = run_in(host, part, model)
         if name in ODD_IN_LITERT:

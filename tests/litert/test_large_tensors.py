@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 import gles_delegate as gd
 from tests.op_table import CASES, Case, sample
 from tests.support.force import force_limits
 from tests.support.oracle import assert_close, in_ours, run, run_litert
+from tests.support.sampling import choose
 from tests.support.small import small_model
 
 pytestmark = pytest.mark.usefixtures("gl")
@@ -17,8 +16,8 @@ pytestmark = pytest.mark.usefixtures("gl")
 WITHOUT_STORE = ("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5", "TFLite_Detection_PostProcess")
 """Ops whose shaders read and write a storage block of their own, which never is large."""
 
-SOME = 10 if os.environ.get("GLES_DELEGATE_ALL") else 60
-SAMPLE = sample([case for case in CASES if case.op not in WITHOUT_STORE], one_in=SOME)
+WITH_STORE = [case for case in CASES if case.op not in WITHOUT_STORE]
+SAMPLE = choose("large tensors", sample(WITH_STORE, 1200), sample(WITH_STORE, 100))
 
 
 def check(case: Case, context: gd.EglContext) -> bool:

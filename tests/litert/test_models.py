@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,12 +14,13 @@ from gles_delegate import profiles
 from tests.support.force import force_profile
 from tests.support.models import REAL_MODELS
 from tests.support.oracle import run
+from tests.support.sampling import choose
 
 pytestmark = pytest.mark.usefixtures("gl")
 
 TOLERANCE = 1e-4
 SMALL = ("mnist_model", "face_landmark")
-OF_A_PROFILE = REAL_MODELS if os.environ.get("GLES_DELEGATE_ALL") else ("face_detection_front",)
+OF_A_PROFILE = choose("models by profile", REAL_MODELS, REAL_MODELS[1:2])
 BATCH_IS_FIXED = {"twins/twin_mobilenet_v1_1.0_224", "twins/twin_ssd_mobilenet_v2_300"}
 RESIZED = {"twins/twin_posenet_mobilenet_v1_075_353x257": (1, 97, 129, 3)}
 

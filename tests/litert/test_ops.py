@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -28,11 +27,13 @@ from tests.support.oracle import (
     run_gles,
     run_litert,
 )
+from tests.support.sampling import choose
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import quantization
 
 Run = Callable[[bytes, Sequence[NDArray[Any]], gd.EglContext], list[NDArray[Any]]]
-INSIDE = CASES if os.environ.get("GLES_DELEGATE_ALL") else sample(CASES, one_in=10)
+SAMPLE = choose("op table", CASES, sample(CASES, 1000))
+INSIDE = choose("inside LiteRT", CASES, sample(CASES, 300))
 GRAPH_CASES = [case for case in CASES if case.op == "GRAPH"]
 
 
@@ -55,14 +56,13 @@ def check(case: Case, context: gd.EglContext, run_in_host: Run = run_gles) -> No
     assert_close(ours, reference, special=case.special, steps=case.steps)
 
 
-@pytest.mark.parametrize("case", list(map(as_param, CASES)))
+@pytest.mark.parametrize("case", list(map(as_param, SAMPLE)))
 def test_op(case: Case, context: gd.EglContext) -> None:
     check(case, context)
 
 
 @pytest.mark.parametrize("case", list(map(as_param, INSIDE)))
 def test_op_inside_litert(case: Case, context: gd.EglContext) -> None:
-    """A tenth of the cases; all if the environment variable GLES_DELEGATE_ALL is set."""
     check(case, context, run_delegated)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -18,13 +17,14 @@ from gles_delegate.planning.plan import Plan
 from tests.litert.test_ops import as_param, check
 from tests.op_table import CASES, Case, sample
 from tests.support.oracle import assert_close, litert_interpreter, run
+from tests.support.sampling import choose
 from tests.support.sketch import Sketch
 
 SIZES = ((48, 40), (33, 56), (40, 33), (49, 40), (41, 44), (48, 40), (33, 56))
 """Of two that come again. All have the same register tiles."""
 
 
-SAMPLE = CASES if os.environ.get("GLES_DELEGATE_ALL") else sample(CASES, one_in=50)
+SAMPLE = choose("with uniforms", CASES, sample(CASES, 150))
 
 
 @pytest.fixture(scope="module")

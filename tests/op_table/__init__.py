@@ -30,7 +30,8 @@ from tests.op_table import (
     windows,
 )
 from tests.op_table.base import Cases, Op
-from tests.op_table.case import Case, make_case, sample
+from tests.op_table.case import Case, make_case
+from tests.op_table.sampling import sample
 
 __all__ = [
     "CASES",

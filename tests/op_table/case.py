@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,14 +49,6 @@ class Case:
 
         sketch, outputs = self.sketch()
         return complete(sketch, outputs), sketch.feeds
-
-
-def sample(cases: Sequence[Case], one_in: int) -> list[Case]:
-    """About one of so many cases, of every row at least one; the same whatever else there is."""
-    lowest: dict[str, Case] = {}
-    for case in cases:
-        lowest[case.op] = min(lowest.get(case.op, case), case, key=lambda each: each.hash)
-    return [case for case in cases if case.hash % one_in == 0 or case is lowest[case.op]]
 
 
 def make_case(op: str, row: Op, attributes: Attributes) -> Case:

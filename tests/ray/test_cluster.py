@@ -19,16 +19,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import ray
 from numpy.typing import NDArray
 from PIL import Image
 
 import gles_delegate as gd
+from gles_delegate import ray as on_ray
 from tests.support.chained import chained, expected_of, row_of
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import ModelBuilder
-
-ray = pytest.importorskip("ray")
-from gles_delegate import ray as on_ray  # noqa: E402
 
 pytestmark = [
     pytest.mark.usefixtures("gl", "cluster"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable
 from typing import Any
@@ -10,24 +9,22 @@ from typing import Any
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
+from tests.support import sampling
 from tests.support.random_graphs import random_graph
 from tests.support.sketch import Sketch
-
-COUNT = int(os.environ.get("GLES_DELEGATE_FUZZ", "0"))
 
 
 def fuzz(examples: int) -> Callable[[Callable[..., None]], Any]:
     """Give a test its keyword ``choose``, a `random.Random` whose choices are shrunk on failure.
 
-    The examples are the same in every run, and ``examples`` in number; if the environment variable
-    GLES_DELEGATE_FUZZ is a number above 0, so many new ones.
+    The examples are the same in every run: ``examples`` with `pytest --all`, else about a quarter.
+    With `pytest --fresh N` they are N new ones.
     """
-    fresh = COUNT > 0
     profile = settings(
-        derandomize=not fresh,
-        max_examples=COUNT or examples,
+        derandomize=not sampling.fresh,
+        max_examples=sampling.fresh or (examples if sampling.everything else examples // 4 + 1),
         deadline=None,
-        print_blob=fresh,
+        print_blob=sampling.fresh > 0,
         suppress_health_check=list(HealthCheck),
     )
     drawn = given(choose=st.randoms(use_true_random=False))

@@ -43,14 +43,17 @@ def sensible_inputs(name: str) -> dict[int, NDArray[Any]]:
     return _SENSIBLE.get(PurePath(name).name, {})
 
 
-SLOW = {
-    "conv_huge_im2col",
-    "custom_ssd_mobilenet_v2_fpn_lite_320x320",
-    "face_landmark_with_attention",
-    "movenet_single_pose_lightning_ptq",
-    "nmp",
-    "style_transfer_f16_384",
-    "style_transfer_quantized_dynamic",
-    "twin_ssd_mobilenet_v2_300",
+ONE_A_KERNEL = {
+    "custom_ssd_mobilenet_v2_fpn_lite_320x320.tflite",
+    "face_landmark_with_attention.tflite",
+    "hair_segmentation.tflite",
+    "keras_lstm_mnist_ptq.tflite",
+    "litert/max_unpooling_2d.tflite",
+    "litert/simple_scatter_nd_op.tflite",
+    "litert/simple_topk_op.tflite",
+    "litert/static_w8_a16_quantized_q_einsum.tflite",
+    "movenet_single_pose_lightning_ptq.tflite",
+    "today/yolov8n_int8.tflite",
+    "yamnet.tflite",
 }
-"""Names of models that take long on software GL: `make test-all` runs them."""
+"""Files of the published folder that together use every shader that any of them uses."""

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
 from tests.op_table import CASES, LEFT_TO_THE_DRIVER, OPS, sample
+from tests.op_table.sampling import rows_of
+from tests.support import sampling
+from tests.support.sampling import ROOT
 from tests.unit.test_plan import FLOOR
 
 
@@ -18,21 +23,67 @@ def test_the_cases_left_to_the_driver_are_in_the_table() -> None:
     assert {case.id for case in CASES} >= LEFT_TO_THE_DRIVER
 
 
-def test_a_sample_is_a_tenth_with_every_op_in_it() -> None:
-    tenth = sample(CASES, one_in=10)
-    assert {case.op for case in tenth} == set(OPS)
-    assert 0.08 < len(tenth) / len(CASES) < 0.13
+@pytest.fixture(autouse=True)
+def nothing_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "changed", [])
 
 
-def test_a_sample_does_not_depend_on_the_other_ops() -> None:
-    tenth = sample(CASES, one_in=10)
-    for op in OPS:
-        alone = sample([case for case in CASES if case.op == op], one_in=10)
-        assert alone == [case for case in tenth if case.op == op]
+def test_a_sample_has_every_row() -> None:
+    for most in (len(OPS), 1000):
+        some = sample(CASES, most)
+        assert {case.op for case in some} == set(OPS)
+        assert len(some) == most
+
+
+def test_the_latest_change_chooses_rows_where_a_sample_has_not_every_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sampling, "changed", ["glsl/cumsum.glsl"])
+    assert "CUMSUM" in {case.op for case in sample(CASES, 20)}
+
+
+def test_the_latest_change_chooses_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = ["README.md", "gone.py", "glsl/cumsum.glsl", "tests/op_table/fourier.py"]
+    monkeypatch.setattr(sampling, "changed", files)
+    first, second = (rows_of(file, OPS) for file in files[2:])
+    whole = sum(case.op in first for case in CASES)
+    some = Counter(case.op for case in sample(CASES, len(OPS) + whole))
+    assert sum(some[row] for row in first) == whole
+    assert sum(some[row] for row in second) > len(second)
+    assert some["CONV_2D"] == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "row"),
+    [
+        ("gles_delegate/ops/conv.py", "CONV_2D (8-bit)"),
+        ("gles_delegate/ops/lib/product.py", "CONV_2D"),
+        ("glsl/conv_2d.glsl", "CONV_2D"),
+        ("glsl/lib/product.glsl", "CONV_2D"),
+        ("tests/op_table/axes.py", "CUMSUM"),
+        ("tests/op_table/graphs.py", "GRAPH"),
+    ],
+)
+def test_a_file_concerns_a_row(file: str, row: str) -> None:
+    assert (ROOT / file).exists()
+    rows = rows_of(file, OPS)
+    assert row in rows
+    assert len(rows) < len(OPS) / 2
+
+
+def test_files_that_import_each_other() -> None:
+    for path in (ROOT / "gles_delegate/ops/lib").glob("*.py"):
+        assert rows_of(str(path.relative_to(ROOT)), OPS) <= OPS.keys()
+
+
+def test_a_change_that_concerns_most_rows_chooses_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = sample(CASES, 1000)
+    monkeypatch.setattr(sampling, "changed", ["glsl/lib/tensor.glsl", "glsl/lib/elementwise.glsl"])
+    assert sample(CASES, 1000) == plain
 
 
 def test_every_case_of_a_sample_is_lowered() -> None:
-    for case in sample(CASES, one_in=40):
+    for case in sample(CASES, 300):
         sketch, outputs = case.sketch()
         reasons = lower_graph(read_model(sketch.build(outputs)), FLOOR).reasons
         assert not reasons, f"{case.id}: {reasons}"
