@@ -95,25 +95,9 @@ def detection_post_process(node: NodeView, options: DetectionOptions) -> list[St
     Regular suppression selects in each class; fast suppression by the best class of each box, and
     gives several classes of it.
     """
-    if len(node.inputs) != 3 or len(node.outputs) != 4:
-        raise Unsupported(f"{len(node.inputs)} inputs and {len(node.outputs)} outputs")
-    encodings, scores, anchors = (inputs(node, (i,))[0] for i in range(3))
-    for i in range(3):
-        expected = node.dtype(0) if i == 2 else node.dtype(i)
-        if node.dtype(i) != expected or expected not in ("float32", "uint8"):
-            raise Unsupported(f"input {i} is {node.dtype(i)}; expected float32 or uint8")
-    given = options.num_classes
-    labels, per_box, most = given, options.max_classes_per_detection, options.max_detections
-    boxes = encodings.shape[1] if len(encodings.shape) == 3 else -1
-    if (
-        encodings.shape[:2] != (1, boxes)
-        or encodings.channels < 4
-        or scores.shape not in ((1, boxes, labels), (1, boxes, labels + 1))
-        or anchors.shape != (boxes, 4)
-        or not boxes
-    ):
-        shapes = [list(x.shape) for x in (encodings, scores, anchors)]
-        raise Unsupported(f"boxes, scores and anchors of shapes {shapes} of {labels} classes")
+    encodings, scores, anchors = _encoded_boxes(node, options.num_classes)
+    boxes, labels = encodings.shape[1], options.num_classes
+    per_box, most = options.max_classes_per_detection, options.max_detections
     regular, each = options.use_regular_nms, min(options.detections_per_class, most)
     if (
         min(labels, per_box) < 1
@@ -122,8 +106,6 @@ def detection_post_process(node: NodeView, options: DetectionOptions) -> list[St
         or not 0 < options.nms_iou_threshold <= 1
     ):
         raise Unsupported(f"{options}, which LiteRT refuses")
-    if any(node.graph.tensors[i].dtype != "float32" for i in node.outputs):
-        raise Unsupported("outputs that are not float32")
     classes, first = labels if regular else 1, scores.channels - labels
     found = Candidates.of(node, scores, boxes, classes, first, most)
     thresholds = (options.nms_score_threshold, options.nms_iou_threshold, 0.0)
@@ -149,6 +131,33 @@ def detection_post_process(node: NodeView, options: DetectionOptions) -> list[St
         _field(node, found, SCORE, node.output(shape, 2), (), ranks, per_box, labels),
         _field(node, found, COUNT, node.output((1,), 3)),
     ]
+
+
+def _encoded_boxes(node: NodeView, labels: int) -> tuple[Operand, Operand, Operand]:
+    """The encodings [1, boxes, 4 or more], the scores of each class, and the anchors [boxes, 4].
+
+    Raises:
+        Unsupported: They have other shapes or types.
+    """
+    if len(node.inputs) != 3 or len(node.outputs) != 4:
+        raise Unsupported(f"{len(node.inputs)} inputs and {len(node.outputs)} outputs")
+    encodings, scores, anchors = (inputs(node, (i,))[0] for i in range(3))
+    for i, expected in enumerate((node.dtype(0), node.dtype(1), node.dtype(0))):
+        if node.dtype(i) != expected or expected not in ("float32", "uint8"):
+            raise Unsupported(f"input {i} is {node.dtype(i)}; expected float32 or uint8")
+    boxes = encodings.shape[1] if len(encodings.shape) == 3 else -1
+    if (
+        encodings.shape[:2] != (1, boxes)
+        or encodings.channels < 4
+        or scores.shape not in ((1, boxes, labels), (1, boxes, labels + 1))
+        or anchors.shape != (boxes, 4)
+        or not boxes
+    ):
+        shapes = [list(x.shape) for x in (encodings, scores, anchors)]
+        raise Unsupported(f"boxes, scores and anchors of shapes {shapes} of {labels} classes")
+    if any(node.graph.tensors[i].dtype != "float32" for i in node.outputs):
+        raise Unsupported("outputs that are not float32")
+    return encodings, scores, anchors
 
 
 @op("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5", max_version=1, sized_by=(2,))

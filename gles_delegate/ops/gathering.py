@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from gles_delegate.dispatch import Const, Define, Step
+from gles_delegate.dispatch import Const, Define, Shape, Step
 from gles_delegate.model.graph import Array
 from gles_delegate.ops.lib.elementwise import elementwise
 from gles_delegate.ops.lib.grid import make_grid
@@ -129,55 +129,67 @@ class StablehloGatherOptions(Options):
 def stablehlo_gather(node: NodeView, options: StablehloGatherOptions) -> list[Step]:
     """Slices from where indices say, moved so that all of each is inside."""
     x, indices = node.input(0, None), node.input(1, "int")
-    rank, axes = len(x.shape), options.start_index_map
-    kept = [axis for axis in range(rank) if axis not in options.collapsed_slice_dims]
-    batch, depth = indices.shape, 1
+    axes, batch, depth = options.start_index_map, indices.shape, 1
     if options.index_vector_dim == len(indices.shape) - 1:
         *batch_sizes, depth = indices.shape
         batch = tuple(batch_sizes)
     elif options.index_vector_dim != len(indices.shape):
         raise Unsupported(f"indices along axis {options.index_vector_dim} of {list(indices.shape)}")
-    offsets = list(options.offset_dims)
     starts = tuple(n - size + 1 for n, size in zip(x.shape, options.slice_sizes, strict=True))
-    if (
-        len(axes) != depth
-        or not axes
-        or sorted({*axes}) != sorted(axes)
-        or not {*axes, *options.collapsed_slice_dims} <= {*range(rank)}
-        or any(options.slice_sizes[axis] != 1 for axis in options.collapsed_slice_dims)
-        or min(options.slice_sizes) < 1
-        or min(starts) < 1
-        or len(offsets) != len(kept)
-        or offsets != sorted({*offsets})
-        or not {*offsets} <= {*range(len(batch) + len(kept))}
-    ):
+    if not (_is_consistent(options, len(x.shape), len(batch), depth) and min(starts) > 0):
         raise Unsupported(f"{options} of {list(x.shape)} by indices of {list(indices.shape)}")
-    dense, walks = row_major(x.shape), row_major((*batch, depth))
-    in_slice, in_batch = iter(kept), iter(range(len(batch)))
-    shape, strides, walk = [], [], []
-    for dim in range(len(batch) + len(kept)):
-        axis, place = (next(in_slice), -1) if dim in offsets else (-1, next(in_batch))
-        shape.append(options.slice_sizes[axis] if axis >= 0 else batch[place])
-        strides.append(dense[axis] if axis >= 0 else 0)
-        walk.append(walks[place] if axis < 0 else 0)
+    lookup = _slices(options, x.shape, batch, depth)
     own, places = (node.scratch((*batch, depth), name, "int") for name in ("own", "places"))
     last = Const(integers, (), (depth,), tuple(starts[axis] - 1 for axis in axes), "int")
     first = Const(integers, (), (1,), (0,), "int")
     shaped = node.scratch((*batch, depth), "indices", "int")
-    lookup = Lookup(
-        shape=tuple(shape),
-        strides=tuple(strides),
-        walk=tuple(walk),
-        axes=axes,
-        sizes=tuple(starts[axis] for axis in axes),
-        channels_last=bool(offsets) and offsets[-1] == len(shape) - 1 and kept[-1] == rank - 1,
-    )
     return [
         reshape_view(node.index, indices, shaped, node.limits),
         elementwise(node, (shaped, last), own, "MINIMUM"),
         elementwise(node, (own, first), places, "MAXIMUM"),
         gathered(node, x, places, lookup),
     ]
+
+
+def _is_consistent(options: StablehloGatherOptions, rank: int, batch_rank: int, depth: int) -> bool:
+    """Whether the options fit a source of that rank and `depth` indices for each slice."""
+    axes, collapsed = options.start_index_map, options.collapsed_slice_dims
+    offsets, kept = list(options.offset_dims), rank - len({*collapsed})
+    return (
+        0 < len(axes) == depth == len({*axes})
+        and {*axes, *collapsed} <= {*range(rank)}
+        and all(options.slice_sizes[axis] == 1 for axis in collapsed)
+        and min(options.slice_sizes) > 0
+        and len(offsets) == kept
+        and offsets == sorted({*offsets})
+        and {*offsets} <= {*range(batch_rank + kept)}
+    )
+
+
+def _slices(options: StablehloGatherOptions, source: Shape, batch: Shape, depth: int) -> Lookup:
+    """Slices of a source of that shape: dimensions of the slices among those of the batch."""
+    axes, offsets = options.start_index_map, options.offset_dims
+    kept = [axis for axis in range(len(source)) if axis not in options.collapsed_slice_dims]
+    dense, walks = row_major(source), row_major((*batch, depth))
+    in_slice, in_batch = iter(kept), iter(range(len(batch)))
+    dims: list[tuple[int, int, int]] = []
+    for dim in range(len(batch) + len(kept)):
+        if dim in offsets:
+            axis = next(in_slice)
+            dims.append((options.slice_sizes[axis], dense[axis], 0))
+        else:
+            i = next(in_batch)
+            dims.append((batch[i], 0, walks[i]))
+    shape, strides, walk = zip(*dims, strict=True) if dims else ((), (), ())
+    ends_alike = bool(offsets) and (offsets[-1], kept[-1]) == (len(dims) - 1, len(source) - 1)
+    return Lookup(
+        shape=shape,
+        strides=strides,
+        walk=walk,
+        axes=axes,
+        sizes=tuple(source[axis] - options.slice_sizes[axis] + 1 for axis in axes),
+        channels_last=ends_alike,
+    )
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gles_delegate.dispatch import Step
+from gles_delegate.dispatch import Kind, Step
 from gles_delegate.model.graph import Array
 from gles_delegate.ops.lib import rows
 from gles_delegate.ops.lib.index import normal_axis
@@ -73,15 +73,9 @@ _reduction = partial(op, options=ReducerOptions, rows=rows.along_axes)
 def reduce(node: NodeView, options: ReducerOptions) -> list[Step]:
     x = node.input(0, None)
     combination, name = _COMBINATIONS[node.op], node.op
-    logical = name in ("REDUCE_ANY", "REDUCE_ALL")
-    if (node.dtype(0) == "bool") != logical:
-        raise Unsupported(f"input 0 is {'not ' * logical}bool")
     axes = sorted({normal_axis(axis, len(x.shape)) for axis in node.array(1).ravel().tolist()})
     count = prod(x.shape[axis] for axis in axes)
-    if name == "MEAN" and not count:
-        raise Unsupported("the mean of no elements")
-    if name == "MEAN" and x.kind == "int" and node.dtype(0) in ("int8", "uint8", "int16"):
-        raise Unsupported(f"{node.dtype(0)} without a scale, of which LiteRT's mean is 0")
+    _check_elements(node, x.kind, count)
     kept = reduced(x.shape, axes)
     if not options.keep_dims:
         kept = tuple(n for axis, n in enumerate(x.shape) if axis not in axes)
@@ -97,3 +91,14 @@ def reduce(node: NodeView, options: ReducerOptions) -> list[Step]:
         steps.append(reduction(node, x, result, stage, combination, divisor))
         x = result
     return steps if x == output else [*steps, reshape_view(node.index, x, output, node.limits)]
+
+
+def _check_elements(node: NodeView, kind: Kind, count: int) -> None:
+    """Raise `Unsupported` if LiteRT does not reduce `count` elements of the input's type."""
+    logical = node.op in ("REDUCE_ANY", "REDUCE_ALL")
+    if (node.dtype(0) == "bool") != logical:
+        raise Unsupported(f"input 0 is {'not ' * logical}bool")
+    if node.op == "MEAN" and not count:
+        raise Unsupported("the mean of no elements")
+    if node.op == "MEAN" and kind == "int" and node.dtype(0) in ("int8", "uint8", "int16"):
+        raise Unsupported(f"{node.dtype(0)} without a scale, of which LiteRT's mean is 0")

@@ -109,15 +109,11 @@ def stablehlo_scatter(node: NodeView, options: StablehloScatterOptions) -> list[
     x, updates = inputs(node, (0, 2), *types)
     indices, dtype = node.input(1, "int"), node.dtype(0)
     rank, axes, batch = len(x.shape), options.scatter_dims_to_operand_dims, indices.shape
-    along, graphs = options.index_vector_dim, node.graph.subgraphs
+    along = options.index_vector_dim
     if not batch or along != len(batch) - 1:  # of other ones, LiteRT reads what is no index
         raise Unsupported(f"indices along axis {along} of {list(batch)}; expected the last")
     batch, depth = batch[:-1], batch[-1]
-    if not 0 <= options.update_computation < len(graphs):
-        raise Unsupported(f"no subgraph {options.update_computation}")
-    combined = tuple(inner.op for inner in graphs[options.update_computation].nodes)
-    if combined not in _COMBINED or dtype == "float16" or (dtype == "bool" and combined):
-        raise Unsupported(f"{dtype} combined by {', '.join(combined)}")
+    combine = _combination(node, options.update_computation)
     inserted = options.inserted_window_dims
     kept = [axis for axis in range(rank) if axis not in inserted]
     window = updates.shape[len(batch) :]
@@ -139,7 +135,7 @@ def stablehlo_scatter(node: NodeView, options: StablehloScatterOptions) -> list[
         sizes[axis], strides[axis] = size, stride
     count = prod(batch)
     defines: dict[str, Define] = {
-        "COMBINE": _COMBINED[combined],
+        "COMBINE": combine,
         "COUNT": count,
         "DIMS": rank,
         "SIZES": x.shape,
@@ -160,6 +156,21 @@ def stablehlo_scatter(node: NodeView, options: StablehloScatterOptions) -> list[
     reads, passes = (x, indices, updates), 4 * (count + 1) + 1
     name = "stablehlo_scatter"
     return [node.dispatch(name, reads, output, grid, defines, wrapped, passes=passes)]
+
+
+def _combination(node: NodeView, index: int) -> str:
+    """How the subgraph `index` combines an element with an update.
+
+    Raises:
+        Unsupported: There is none, or it is another than LiteRT supports for the type.
+    """
+    graphs, dtype = node.graph.subgraphs, node.dtype(0)
+    if not 0 <= index < len(graphs):
+        raise Unsupported(f"no subgraph {index}")
+    ops = tuple(inner.op for inner in graphs[index].nodes)
+    if ops not in _COMBINED or dtype == "float16" or (dtype == "bool" and ops):
+        raise Unsupported(f"{dtype} combined by {', '.join(ops)}")
+    return _COMBINED[ops]
 
 
 @op("SEGMENT_SUM", sized_by=(1,))

@@ -52,18 +52,7 @@ def svdf(node: NodeView, options: SvdfOptions) -> list[Step]:
     newest = node.scratch((batch, filters), "newest")
     rows = node.scratch((batch * filters, memory), "rows")
     kept = node.scratch(state.shape, "state")
-    rounding: tuple[Call, ...] = ()
-    if integer:
-        if (node.dtype(4), node.dtype(2)) != ("int16", "int16"):
-            raise Unsupported(
-                f"a state of {node.dtype(4)} and weights of {node.dtype(2)}; expected int16"
-            )
-        if options.fused_activation != ACTIVATIONS.index("RELU"):
-            raise Unsupported(f"activation {options.fused_activation}; expected 1 (RELU)")
-        scale, zero = node.graph.tensors[node.inputs[4]].quantization.pair
-        if zero:
-            raise Unsupported(f"a state with the zero point {zero}; expected 0")
-        rounding = (Call("QUANTIZED", (scale, -32768.0, 32767.0)),)
+    rounding = (_rounding(node, options),) if integer else ()
     steps = product(node, x, newest, epilogue=rounding, inputs=(1, ABSENT))
     last = Region(rows.pixels, 1, rows.pixels, rows.pixels, out_channel=memory - 1)
     others = Region(rows.pixels, memory - 1, rows.pixels, rows.pixels)
@@ -93,3 +82,21 @@ def svdf(node: NodeView, options: SvdfOptions) -> list[Step]:
     if isinstance(state, Value):
         steps.append(Alias(index, state, kept))
     return steps
+
+
+def _rounding(node: NodeView, options: SvdfOptions) -> Call:
+    """The rounding of LiteRT's integer kernel to steps of its state.
+
+    Raises:
+        Unsupported: The kernel refuses the node.
+    """
+    if (node.dtype(4), node.dtype(2)) != ("int16", "int16"):
+        raise Unsupported(
+            f"a state of {node.dtype(4)} and weights of {node.dtype(2)}; expected int16"
+        )
+    if options.fused_activation != ACTIVATIONS.index("RELU"):
+        raise Unsupported(f"activation {options.fused_activation}; expected 1 (RELU)")
+    scale, zero = node.graph.tensors[node.inputs[4]].quantization.pair
+    if zero:
+        raise Unsupported(f"a state with the zero point {zero}; expected 0")
+    return Call("QUANTIZED", (scale, -32768.0, 32767.0))

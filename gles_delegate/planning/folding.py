@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -95,14 +95,7 @@ def _moved(node: NodeView) -> Results:
         Unsupported: They do something else.
     """
     arrays = {i: node.graph.tensors[i].array() for i in node.inputs if i >= 0}
-    wide = [i for i in {*arrays, *node.outputs} if node.graph.tensors[i].dtype == "int64"]
-    if wide:  # the GPU has no int64; here its elements are moved like any others
-        tensors = list(node.graph.tensors)
-        for i in wide:
-            data = arrays[i].astype(np.int32).reshape(-1).view(np.uint8) if i in arrays else None
-            tensors[i] = replace(tensors[i], dtype="int32", data=data)
-        node = replace(node, graph=replace(node.graph, tensors=tensors))
-    steps = lower(node)
+    steps = lower(_narrowed(node, arrays))
     made: dict[Value, Array] = {}
 
     def elements(operand: Operand) -> Array:
@@ -124,6 +117,16 @@ def _moved(node: NodeView) -> Results:
     shapes = {step.output.tensor: step.output.shape for step in steps if not step.output.part}
     results = {value.tensor: array for value, array in made.items() if not value.part}
     return [results[index].reshape(shapes[index]) for index in node.outputs]
+
+
+def _narrowed(node: NodeView, arrays: Mapping[int, Array]) -> NodeView:
+    """The node with int32 for int64, which the GPU lacks: its elements move like any others."""
+    tensors = list(node.graph.tensors)
+    for i in {*arrays, *node.outputs}:
+        if tensors[i].dtype == "int64":
+            data = arrays[i].astype(np.int32).reshape(-1).view(np.uint8) if i in arrays else None
+            tensors[i] = replace(tensors[i], dtype="int32", data=data)
+    return replace(node, graph=replace(node.graph, tensors=tensors))
 
 
 def _copy(copy: Copy, source: Array, target: Array, fill: Array | int) -> None:

@@ -96,27 +96,33 @@ class Inliner:
         if len(set(body.inputs)) < len(body.inputs) or any(t.is_variable for t in body.tensors):
             raise Unsupported(f"its subgraph {index} has variables, or two inputs in one tensor")
         self._require_same(node, inputs, body.inputs, "input", body)
-        places = dict(zip(body.inputs, inputs, strict=True)) | {-1: -1}
+        tensors = dict(zip(body.inputs, inputs, strict=True)) | {-1: -1}
         for tensor in body.tensors:
-            key = index, tensor.index
-            if tensor.index in places:
-                continue
-            if not tensor.is_constant or key not in self._constants:
-                self._constants[key] = len(self._tensors)
-                added = replace(tensor, index=len(self._tensors), is_derived=True)
-                self._tensors.append(added)
-            places[tensor.index] = self._constants[key]
+            if tensor.index not in tensors:
+                tensors[tensor.index] = self._added(index, tensor)
+
+        def renumbered(indices: tuple[int, ...]) -> tuple[int, ...]:
+            return tuple(tensors[i] for i in indices)
+
         nodes = [
             replace(
                 inner,
                 index=node.index,
-                inputs=tuple(places[i] for i in inner.inputs),
-                outputs=tuple(places[i] for i in inner.outputs),
-                intermediates=tuple(places[i] for i in inner.intermediates),
+                inputs=renumbered(inner.inputs),
+                outputs=renumbered(inner.outputs),
+                intermediates=renumbered(inner.intermediates),
             )
             for inner in body.in_order
         ]
-        return nodes, tuple(places[i] for i in body.outputs)
+        return nodes, renumbered(body.outputs)
+
+    def _added(self, subgraph: int, tensor: Tensor) -> int:
+        """The index of a copy of a subgraph's tensor; constants have one for all its runs."""
+        key = subgraph, tensor.index
+        if not tensor.is_constant or key not in self._constants:
+            self._constants[key] = len(self._tensors)
+            self._tensors.append(replace(tensor, index=len(self._tensors), is_derived=True))
+        return self._constants[key]
 
     def _require_same(
         self,

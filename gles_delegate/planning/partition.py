@@ -79,16 +79,8 @@ def _choose_segments(
     Args:
         on_cpu: Variables whose users run on the CPU.
     """
-    graph, uses = lowered.graph, lowered.uses
-    reasons = dict(lowered.reasons)
-    for name in on_cpu:
-        for index in uses.users.get(name, ()):
-            reasons.setdefault(
-                index, f"other nodes that use the variable {name!r} do not run in its segment"
-            )
-        for index, names in uses.called.items():
-            if name in names:
-                reasons.setdefault(index, f"the variable {name!r} is on the CPU")
+    graph = lowered.graph
+    reasons = {**_of_variables(lowered, on_cpu), **lowered.reasons}
     for index in lowered.steps:
         if index < first or (last is not None and index > last):
             reasons[index] = "excluded by first_delegate_node_index and last_delegate_node_index"
@@ -104,6 +96,20 @@ def _choose_segments(
     taken = ([index for index in segment if index not in reasons] for segment in segments)
     folded = {n.index for n in graph.nodes if is_folded(graph, n)}.difference(reasons)
     return Partition(tuple(tuple(segment) for segment in taken if segment), reasons, folded)
+
+
+def _of_variables(lowered: Lowered, on_cpu: Set[str]) -> dict[int, str]:
+    """The nodes that run on the CPU because of the variables there, with the reason of each."""
+    uses = lowered.uses
+    reasons = {
+        index: f"other nodes that use the variable {name!r} do not run in its segment"
+        for name in on_cpu
+        for index in uses.users.get(name, ())
+    }
+    for index, names in uses.called.items():
+        for name in names & on_cpu:
+            reasons.setdefault(index, f"the variable {name!r} is on the CPU")
+    return reasons
 
 
 def find_segments(graph: Graph, on_cpu: Set[int]) -> list[tuple[int, ...]]:

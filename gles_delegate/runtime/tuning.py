@@ -128,13 +128,19 @@ def fastest(timed: Mapping[int, Timed]) -> Choices:
     for part in parts:
         equal[tuple(of_choice[part] for of_choice in kernels.values())].append(part)
     choices: dict[int, int] = {}
-    for group in equal.values():
+    for texts, group in equal.items():
         totals = {choice: sum(seconds[choice][part] for part in group) for choice in timed}
-        best = min(totals, key=lambda choice: totals[choice])
-        is_other = kernels[best][group[0]] != kernels[0][group[0]]
-        if is_other and totals[best] < _WORTH * totals[0]:
+        best = _best(totals, dict(zip(timed, texts, strict=True)))
+        if best:
             choices |= {node: best for part in group for node in part}
     return choices
+
+
+def _best(seconds: Mapping[int, float], kernels: Mapping[int, str]) -> int:
+    """The fastest choice, or 0 if it is no other kernel or saves too little."""
+    best = min(seconds, key=lambda choice: seconds[choice])
+    pays = kernels[best] != kernels[0] and seconds[best] < _WORTH * seconds[0]
+    return best if pays else 0
 
 
 def _parts(sets: Iterable[Part]) -> list[Part]:
