@@ -96,6 +96,8 @@ def detection_post_process(node: NodeView, options: DetectionOptions) -> list[St
     gives several classes of it.
     """
     encodings, scores, anchors = _encoded_boxes(node, options.num_classes)
+    if any(node.graph.tensors[i].dtype != "float32" for i in node.outputs):
+        raise Unsupported("outputs that are not float32")
     boxes, labels = encodings.shape[1], options.num_classes
     per_box, most = options.max_classes_per_detection, options.max_detections
     regular, each = options.use_regular_nms, min(options.detections_per_class, most)
@@ -155,8 +157,6 @@ def _encoded_boxes(node: NodeView, labels: int) -> tuple[Operand, Operand, Opera
     ):
         shapes = [list(x.shape) for x in (encodings, scores, anchors)]
         raise Unsupported(f"boxes, scores and anchors of shapes {shapes} of {labels} classes")
-    if any(node.graph.tensors[i].dtype != "float32" for i in node.outputs):
-        raise Unsupported("outputs that are not float32")
     return encodings, scores, anchors
 
 

@@ -110,7 +110,7 @@ def stablehlo_scatter(node: NodeView, options: StablehloScatterOptions) -> list[
     indices, dtype = node.input(1, "int"), node.dtype(0)
     rank, axes, batch = len(x.shape), options.scatter_dims_to_operand_dims, indices.shape
     along = options.index_vector_dim
-    if not batch or along != len(batch) - 1:  # of other ones, LiteRT reads what is no index
+    if along != len(batch) - 1:  # of other ones, LiteRT reads what is no index
         raise Unsupported(f"indices along axis {along} of {list(batch)}; expected the last")
     batch, depth = batch[:-1], batch[-1]
     combine = _combination(node, options.update_computation)

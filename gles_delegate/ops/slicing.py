@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import TypeAlias
 
 from gles_delegate.dispatch import Const, Define, Operand, Shape, Step
 from gles_delegate.ops.lib.elementwise import elementwise
@@ -181,36 +182,11 @@ def _strided_from(node: NodeView, options: StridedSliceOptions, x: Operand) -> l
     begins, ends = (
         node.array(i).tolist() if node.is_constant(i) else [None] * count for i in (1, 2)
     )
-    dense = row_major(x.shape)
-    shape: list[int] = []
-    strides: list[int] = []
-    indices = [_Index()] * count
-    axis = 0
-    for entry in _entries(options, count, len(x.shape)):
-        if entry == NEW_AXIS:
-            shape.append(1)
-            strides.append(0)
-            continue
-        step, length = 1, x.shape[axis]
-        if entry != WHOLE_AXIS:
-            limits = begins[entry], ends[entry], steps[entry]
-            start, step, length = _known_range(options, entry, limits, x.shape[axis])
-            known = start is not None
-            indices[entry] = _Index(axis, 1 if known else x.shape[axis], start or 0)
-        if entry == WHOLE_AXIS or not options.shrink_axis_mask >> entry & 1:
-            shape.append(length)
-            strides.append(step * dense[axis])
-        axis += 1
+    limits = list(zip(begins, ends, steps, strict=True))
+    indices, lookup = _walk(options, limits, x.shape)
     own, places = (node.scratch((count,), name, "int") for name in ("own", "places"))
     moduli, starts = tuple(i.modulus for i in indices), tuple(i.start for i in indices)
     divisors, added = (Const(integers, (), (count,), n, "int") for n in (moduli, starts))
-    lookup = Lookup(
-        shape=tuple(shape),
-        strides=tuple(strides),
-        walk=(0,) * len(shape),
-        axes=tuple(index.axis for index in indices),
-        channels_last=bool(strides) and strides[-1] == 1,
-    )
     return [
         elementwise(node, (begin, divisors), own, "FLOOR_MOD"),
         elementwise(node, (own, added), places, "ADD"),
@@ -218,11 +194,40 @@ def _strided_from(node: NodeView, options: StridedSliceOptions, x: Operand) -> l
     ]
 
 
+def _walk(
+    options: StridedSliceOptions, limits: Sequence[Limits], source: Shape
+) -> tuple[list[_Index], Lookup]:
+    """The index of each entry, and the lookup by these indices in a source of that shape."""
+    dense = row_major(source)
+    dims: list[tuple[int, int]] = []
+    indices = [_Index()] * len(limits)
+    axis = 0
+    for entry in _entries(options, len(limits), len(source)):
+        if entry == NEW_AXIS:
+            dims.append((1, 0))
+            continue
+        step, length = 1, source[axis]
+        if entry != WHOLE_AXIS:
+            start, step, length = _known_range(options, entry, limits[entry], source[axis])
+            indices[entry] = _Index(axis, source[axis] if start is None else 1, start or 0)
+        if entry == WHOLE_AXIS or not options.shrink_axis_mask >> entry & 1:
+            dims.append((length, step * dense[axis]))
+        axis += 1
+    return indices, Lookup(
+        shape=tuple(size for size, _ in dims),
+        strides=tuple(stride for _, stride in dims),
+        walk=(0,) * len(dims),
+        axes=tuple(index.axis for index in indices),
+        channels_last=bool(dims) and dims[-1][1] == 1,
+    )
+
+
+Limits: TypeAlias = tuple[int | None, int | None, int]
+"""The begin and end of an entry, None if a run decides them, and its stride."""
+
+
 def _known_range(
-    options: StridedSliceOptions,
-    entry: int,
-    limits: tuple[int | None, int | None, int],
-    size: int,
+    options: StridedSliceOptions, entry: int, limits: Limits, size: int
 ) -> tuple[int | None, int, int]:
     """`_range`, with None for what a run decides."""
     begin, end, step = limits

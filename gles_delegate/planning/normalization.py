@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from gles_delegate.dispatch import Call, Const, Define, Dispatch, Operand, Value
 from gles_delegate.limits import Limits
@@ -132,11 +132,14 @@ class _Chains:
             copy = replace(dispatch, epilogue=())
             whole = copy.span == (0, output.elements) == (0, source.elements)
             return values if whole and _is_by_pixel(values) else None
-        if not isinstance(dispatch, Reduction) or dispatch.combination is not SUM:
+        return self._sum(dispatch, values) if isinstance(dispatch, Reduction) else None
+
+    def _sum(self, reduction: Reduction, values: Polynomial) -> Polynomial | None:
+        """The mean or the sum of squares of channels that have these values."""
+        source, divisor = reduction.reads[0], float(reduction.divisor)
+        is_sum = reduction.combination is SUM and reduction.over_channels
+        if not is_sum or source.channels < 2:
             return None
-        if not dispatch.over_channels or source.channels < 2:
-            return None
-        divisor = float(dispatch.divisor)
         if values == {(source,): 1.0} and isinstance(source, Value):
             return {(Mean(source),): source.channels / divisor}
         for x in {f for factors in values for f in factors if isinstance(f, Value)}:
@@ -188,6 +191,11 @@ def _result(function: str, a: Polynomial | None, b: Polynomial | None) -> Polyno
         return _product(difference, difference)
     if function == DIV and len(b) == 1 and b.get(()):
         return _product(a, {(): 1 / b[()]})
+    return _of_squares(function, a, b)
+
+
+def _of_squares(function: str, a: Polynomial, b: Polynomial) -> Polynomial | None:
+    """A function of one sum of squares, times a number and plus another."""
     offset = a.get((), 0.0)
     rest = [(factors, coefficient) for factors, coefficient in a.items() if factors]
     if len(rest) != 1 or len(rest[0][0]) != 1:
@@ -239,29 +247,42 @@ def _normalization(values: Polynomial, output: Value) -> Normalization | None:
         return None
     (scale,) = scales
     x = scale.squares.x
-    scaled: Polynomial = {}
-    offset: Operand | None = None
-    for factors, coefficient in values.items():
-        if scale in factors:
-            at = factors.index(scale)
-            others = factors[:at] + factors[at + 1 :]
-            scaled[others] = coefficient
-        elif len(factors) != 1 or offset or coefficient != 1:
-            return None
-        elif isinstance(factors[0], Const):
-            offset = factors[0]
-        else:
-            return None
-    with_x = [factors for factors in scaled if x in factors]
-    if len(with_x) != 1 or (x.pixels, x.channels) != (output.pixels, output.channels):
+    scaled = {_without(scale, f): value for f, value in values.items() if scale in f}
+    rest = [item for item in values.items() if scale not in item[0]]
+    offset = _constant(rest)
+    if (rest and offset is None) or (x.pixels, x.channels) != (output.pixels, output.channels):
         return None
-    gains = [f for f in with_x[0] if f != x]
-    gain = gains[0] if gains else None
+    scaling = _scaling(scaled, scale.squares)
+    return Normalization(scale, *scaling, offset) if scaling else None
+
+
+def _scaling(scaled: Polynomial, squares: Squares) -> tuple[float, Const | None] | None:
+    """The factor and the constant that the tensor of `squares`, perhaps centered, is times."""
+    with_x = [factors for factors in scaled if squares.x in factors]
+    if len(with_x) != 1:
+        return None
+    gains = [f for f in with_x[0] if f != squares.x]
     factor = scaled[with_x[0]]
-    expected = _product(_less_mean(x, scale.squares.centered, factor), {tuple(gains): 1.0})
-    if scaled != expected or len(gains) > 1 or not (gain is None or isinstance(gain, Const)):
+    expected = _product(_less_mean(squares.x, squares.centered, factor), {tuple(gains): 1.0})
+    if scaled != expected or len(gains) > 1:
         return None
-    return Normalization(scale, factor, gain, offset)
+    if not gains:
+        return factor, None
+    return (factor, gains[0]) if isinstance(gains[0], Const) else None
+
+
+def _without(symbol: Symbol, factors: tuple[Symbol, ...]) -> tuple[Symbol, ...]:
+    at = factors.index(symbol)
+    return factors[:at] + factors[at + 1 :]
+
+
+def _constant(terms: Sequence[tuple[tuple[Symbol, ...], float]]) -> Const | None:
+    """The constant that the sum of terms is; None if it is anything else."""
+    if len(terms) != 1:
+        return None
+    factors, coefficient = terms[0]
+    is_constant = len(factors) == 1 and coefficient == 1 and isinstance(factors[0], Const)
+    return cast(Const, factors[0]) if is_constant else None
 
 
 def _dispatch(

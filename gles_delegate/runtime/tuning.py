@@ -116,14 +116,9 @@ def fastest(timed: Mapping[int, Timed]) -> Choices:
     Nodes that some choice fuses into one dispatch choose together, and so do equal kernels.
     """
     parts = _parts(_nodes(dispatch) for times in timed.values() for dispatch, _ in times)
-    part_of = {node: part for part in parts for node in part}
-    seconds = {choice: dict.fromkeys(parts, 0.0) for choice in timed}
-    kernels = {choice: dict.fromkeys(parts, "") for choice in timed}
-    for choice, times in timed.items():
-        for dispatch, time in times:
-            for part in {part_of[node] for node in _nodes(dispatch)}:
-                seconds[choice][part] += time
-                kernels[choice][part] += _kernel(dispatch)
+    measured = [_by_part(times, parts) for times in timed.values()]
+    seconds = dict(zip(timed, (of_choice for of_choice, _ in measured), strict=True))
+    kernels = dict(zip(timed, (of_choice for _, of_choice in measured), strict=True))
     equal: dict[tuple[str, ...], list[Part]] = defaultdict(list)
     for part in parts:
         equal[tuple(of_choice[part] for of_choice in kernels.values())].append(part)
@@ -134,6 +129,17 @@ def fastest(timed: Mapping[int, Timed]) -> Choices:
         if best:
             choices |= {node: best for part in group for node in part}
     return choices
+
+
+def _by_part(times: Timed, parts: Sequence[Part]) -> tuple[dict[Part, float], dict[Part, str]]:
+    """The seconds and the kernels of each part."""
+    part_of = {node: part for part in parts for node in part}
+    seconds, kernels = dict.fromkeys(parts, 0.0), dict.fromkeys(parts, "")
+    for dispatch, time in times:
+        for part in {part_of[node] for node in _nodes(dispatch)}:
+            seconds[part] += time
+            kernels[part] += _kernel(dispatch)
+    return seconds, kernels
 
 
 def _best(seconds: Mapping[int, float], kernels: Mapping[int, str]) -> int:

@@ -151,14 +151,9 @@ def lstm_layer(
     units, depth = _matrix(node, inputs.weights[3])
     channels = node.shape(inputs.recurrent[3])[-1]
     _check_presence(node, inputs, cifg, norm, peephole)
-    x = node.input(inputs.x)
-    if x.channels != depth or x.pixels != course.steps * course.batch:
-        raise Unsupported(f"weights for {depth} channels on an input of shape {list(x.shape)}")
     if not projected and channels != units:
         raise Unsupported(f"{channels} output channels of {units} units without a projection")
-    for i, size in zip(inputs.state, (channels, units), strict=True):
-        if node.input(i).elements != course.batch * size:
-            raise Unsupported(f"a state of shape {list(node.shape(i))} for {course.batch} x {size}")
+    _check_shapes(node, inputs, course, depth, (channels, units))
     integer = node.dtype(0) == "int8"
     function = "TANH" if integer else vector_activation(activation)
     slices, state_slices = ceil(units / 4), ceil(channels / 4)
@@ -185,19 +180,48 @@ def lstm_layer(
         if peephole and channels != units:
             raise Unsupported("peepholes and a projection, of which LiteRT reads too few cells")
         defines |= _integer_defines(node, inputs, clips, norm, projected)
-    stages = [0, 1, 2] if norm else [1]
+    stages = [Stage(1, slices, state_slices)]
+    if norm:
+        stages = [Stage(0, slices, state_slices), Stage(1, slices, 0), Stage(2, slices, 0)]
     if projected:
-        stages.append(3)
+        stages.append(Stage(3, state_slices, slices))
     made = 1 if norm or projected else steps_at_once(node, history, course, slices)
     for step in range(0, course.steps, made):
         for stage in stages:
             steps.append(
-                layer_step(node, "lstm_step", (sums, weights), history, course, (step, made),
-                      {**defines, "STAGE": stage}, state_slices if stage == 3 else slices,
-                      slices if stage == 3 else 0 if norm and stage else state_slices)
+                layer_step(
+                    node, "lstm_step", (sums, weights), history, course, (step, made),
+                    {**defines, "STAGE": stage.number}, stage.slices, stage.summed,
+                )
             )  # fmt: skip
     steps += leave(node, inputs.state, history, course, (channels, units), name)
     return steps, history, channels
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of a step, which a dispatch computes; see glsl/lstm_step.glsl.
+
+    Attributes:
+        slices: The slices that it computes.
+        summed: The slices that each of these sums up; 0: it has other loops.
+    """
+
+    number: int
+    slices: int
+    summed: int
+
+
+def _check_shapes(
+    node: NodeView, inputs: LstmInputs, course: Course, depth: int, states: tuple[int, int]
+) -> None:
+    """Raise `Unsupported` unless the input and the states have these channels."""
+    x = node.input(inputs.x)
+    if x.channels != depth or x.pixels != course.steps * course.batch:
+        raise Unsupported(f"weights for {depth} channels on an input of shape {list(x.shape)}")
+    for i, size in zip(inputs.state, states, strict=True):
+        if node.input(i).elements != course.batch * size:
+            raise Unsupported(f"a state of shape {list(node.shape(i))} for {course.batch} x {size}")
 
 
 def vector_activation(number: int, in_place: bool = False) -> str:
@@ -445,14 +469,8 @@ def _integer_defines(
         Unsupported: The tensors are quantized otherwise.
     """
     tensors = node.graph.tensors
+    _check_integers(node, inputs)
     output_state, cell_state = (tensors[node.inputs[i]] for i in inputs.state)
-    if (output_state.dtype, cell_state.dtype) != ("int8", "int16"):
-        raise Unsupported(
-            f"an output state of {output_state.dtype} and a cell state of {cell_state.dtype}; "
-            "expected int8 and int16"
-        )
-    if len(node.node.intermediates) != 5 or min(node.node.intermediates) < 0:
-        raise Unsupported(f"{len(node.node.intermediates)} intermediate tensors; expected 5")
     middle = [tensors[i].quantization for i in node.node.intermediates]
     scales = [q.pair[0] if norm else 2**-12 for q in middle[:GATES]]
     hidden_scale, hidden_zero = middle[GATES].pair
@@ -462,20 +480,17 @@ def _integer_defines(
     if cell_scale != 2.0**exponent or not -15 <= exponent <= -9:
         raise Unsupported(f"a cell state of the scale {cell_scale}; expected 2^-15 to 2^-9")
     norm_scales = [_scale(node, i) for i in inputs.norms]
-    of_input, of_state, of_cell = (
-        [_parts(by * _scale(node, i) / s) for i, s in zip(which, scales, strict=True)]
-        for by, which in (
-            (_scale(node, 0), inputs.weights),
-            (scale, inputs.recurrent),
-            (cell_scale, (*inputs.peephole[:2], ABSENT, inputs.peephole[2])),
-        )
-    )
+
+    def parts(inputs: Sequence[int], scale: float) -> str:
+        ratios = (scale * _scale(node, i) / s for i, s in zip(inputs, scales, strict=True))
+        return _vector([_parts(ratio) for ratio in ratios])
+
     result_zero = -hidden_zero if projected else hidden_zero
     return {
         "GATE_STEPS": _vector([1 / s for s in scales]),
-        "INPUT_PARTS": _vector(of_input),
-        "RECURRENT_PARTS": _vector(of_state),
-        "PEEPHOLE_PARTS": _vector(of_cell),
+        "INPUT_PARTS": parts(inputs.weights, _scale(node, 0)),
+        "RECURRENT_PARTS": parts(inputs.recurrent, scale),
+        "PEEPHOLE_PARTS": parts((*inputs.peephole[:2], ABSENT, inputs.peephole[2]), cell_scale),
         "NORM_PARTS": _vector([_parts(4096 * s) for s in norm_scales]),
         "OUTPUT_PARTS": _parts(_scale(node, inputs.projection[0]) * hidden_scale / scale),
         "NORM_SCALES": _vector(norm_scales),
@@ -491,6 +506,18 @@ def _integer_defines(
         "OUTPUT_ZERO": float(zero),
         "OUTPUT_LIMIT": float(min(int(clips[1] / scale), 127)),
     }
+
+
+def _check_integers(node: NodeView, inputs: LstmInputs) -> None:
+    """Raise `Unsupported` unless the states are of int8 and int16, and five tensors give scales."""
+    output_state, cell_state = (node.dtype(i) for i in inputs.state)
+    if (output_state, cell_state) != ("int8", "int16"):
+        raise Unsupported(
+            f"an output state of {output_state} and a cell state of {cell_state}; "
+            "expected int8 and int16"
+        )
+    if len(node.node.intermediates) != 5 or min(node.node.intermediates) < 0:
+        raise Unsupported(f"{len(node.node.intermediates)} intermediate tensors; expected 5")
 
 
 def _scale(node: NodeView, i: int) -> float:

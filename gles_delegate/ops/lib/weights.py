@@ -48,42 +48,50 @@ def with_small_weights(
     Args:
         half: Precision may be lost, so all may be float16.
     """
-
-    def may_be_half(index: int) -> bool:
-        return half or tensors[index].is_half
-
     profile = limits.profile
     in_pairs = option_of(profile.weight_pairs, dispatch.choice)
     as_bytes = dispatch.output.pixels <= option_of(profile.weight_bytes, dispatch.choice)
+
+    def smaller(read: Const) -> tuple[Const, int]:
+        """The weights to read instead, and the columns of a matrix in a texel; 0: as they are."""
+        weights = tensors[read.tensors[0]] if read.pack is packing.conv_weights else None
+        if weights and as_bytes and _is_in_bytes(weights):
+            return _in_bytes(read, weights, profile.weight_nibbles)
+        if read.texture:
+            are_half = all(half or tensors[t].is_half for t in read.tensors if t >= 0)
+            return (replace(read, kind="half") if are_half else read), 0
+        if weights and in_pairs and (half or weights.is_half):
+            return _repacked(read, packing.conv_weight_pairs, 2), 2
+        return read, 0
+
     reads, defines = list(dispatch.reads), dispatch.defines
     for i, read in enumerate(reads):
-        if not isinstance(read, Const) or read.kind != "float":
-            continue
-        is_matrix = read.pack is packing.conv_weights
-        in_bytes = as_bytes and is_matrix and _is_in_bytes(tensors[read.tensors[0]])
-        if read.texture and not in_bytes:
-            if all(may_be_half(tensor) for tensor in read.tensors if tensor >= 0):
-                reads[i] = replace(read, kind="half")
-            continue
-        if not is_matrix:
-            continue
-        slices = read.args[1]
-        assert isinstance(slices, int)
-        first = packing.bias_texels(slices)
-        columns, weights = read.shape[0] - first, tensors[read.tensors[0]]
-        if in_bytes:
-            pack: Callable[..., Array] = packing.conv_weight_bytes
-            args, per_texel, header = (*read.args, weights.quantization.scales), 4, 2 * first
-            if profile.weight_nibbles and weights.dtype != "int8":
-                pack, per_texel = packing.conv_weight_nibbles, 8
-        elif in_pairs and may_be_half(weights.index):
-            pack, args, per_texel, header = packing.conv_weight_pairs, read.args, 2, first
-        else:
-            continue
-        shape = (header + ceil(columns / per_texel), 4)
-        reads[i] = replace(read, pack=pack, args=args, shape=shape, kind="int", texture=False)
-        defines = {**defines, "WEIGHT_COLUMNS": per_texel, "WEIGHT_TEXTURE": 0}
+        if isinstance(read, Const) and read.kind == "float":
+            reads[i], columns = smaller(read)
+            if columns:
+                defines = {**defines, "WEIGHT_COLUMNS": columns, "WEIGHT_TEXTURE": 0}
     return replace(dispatch, reads=tuple(reads), defines=defines)
+
+
+def _in_bytes(read: Const, weights: Tensor, nibbles: bool) -> tuple[Const, int]:
+    """The weights as integers with their scales, and the columns of them in a texel."""
+    scales = weights.quantization.scales
+    if nibbles and weights.dtype != "int8":
+        return _repacked(read, packing.conv_weight_nibbles, 8, scales), 8
+    return _repacked(read, packing.conv_weight_bytes, 4, scales), 4
+
+
+def _repacked(
+    read: Const, pack: Callable[..., Array], per_texel: int, scales: tuple[float, ...] = ()
+) -> Const:
+    """The weights of a product with several columns in a texel, after biases and scales."""
+    slices = read.args[1]
+    assert isinstance(slices, int)
+    first = packing.bias_texels(slices)
+    header = 2 * first if scales else first
+    shape = (header + ceil((read.shape[0] - first) / per_texel), 4)
+    args = (*read.args, scales) if scales else read.args
+    return replace(read, pack=pack, args=args, shape=shape, kind="int", texture=False)
 
 
 def _is_in_bytes(weights: Tensor) -> bool:
