@@ -128,7 +128,10 @@ UNKNOWN = Profile()
 # A GPU is bound by memory; on a processor unpacking float16 costs more than it saves.
 SOFTWARE = Profile(occupancy=0, weight_bytes=(0,), half_storage=False)
 LLVMPIPE = Profile(
-    *(((7, 1),), ((8, 1),), ((7, 1),), (8,)),
+    pointwise=((7, 1),),
+    windows=((8, 1),),
+    others=((7, 1),),
+    depthwise=(8,),
     columns=1 << 16,
     row_loops=True,
     short_loops=True,
@@ -153,7 +156,10 @@ LLVMPIPE = Profile(
 )
 # V3D has one texture unit for several cores: it counts what is loaded.
 V3D = Profile(
-    *(((2, 2), (2, 1), (2, 2)), ((2, 2), (2, 1), (2, 2)), ((2, 2),), (2,)),
+    pointwise=((2, 2), (2, 1), (2, 2)),
+    windows=((2, 2), (2, 1), (2, 2)),
+    others=((2, 2),),
+    depthwise=(2,),
     columns=4,
     weight_pairs=(True, True, False),
     stepped=True,
@@ -161,7 +167,10 @@ V3D = Profile(
 )
 # Mali is bound by what it loads from storage blocks.
 MIDGARD = Profile(
-    *(((4, 1), (3, 1), (4, 1)), ((2, 1),), ((2, 1),), (2,)),
+    pointwise=((4, 1), (3, 1), (4, 1)),
+    windows=((2, 1),),
+    others=((2, 1),),
+    depthwise=(2,),
     columns=4,
     row_loops=True,
     occupancy=1024,
@@ -169,13 +178,19 @@ MIDGARD = Profile(
     half_products=True,
 )
 MALI_G = Profile(
-    *(((3, 2), (4, 1), (2, 2), (3, 2)), ((4, 1), (3, 1), (4, 1)), ((2, 2),), (3, 2, 3)),
+    pointwise=((3, 2), (4, 1), (2, 2), (3, 2)),
+    windows=((4, 1), (3, 1), (4, 1)),
+    others=((2, 2),),
+    depthwise=(3, 2, 3),
     weight_textures=(True, True, True, False),
     half_products=True,
 )
 _LARGE = ((4, 2), (4, 4), (8, 2), (2, 2))
 DESKTOP = Profile(
-    *(_LARGE, _LARGE, _LARGE, (8, 4)),
+    pointwise=_LARGE,
+    windows=_LARGE,
+    others=_LARGE,
+    depthwise=(8, 4),
     columns=12,
     row_loops=True,
     weight_nibbles=True,
@@ -187,16 +202,26 @@ ADRENO_7XX = replace(_ADRENO, row_loops=False)
 ADRENO_6XX = replace(_ADRENO, windows=((4, 2), (4, 1)), columns=10, occupancy=4096)
 # Lanes of one slice read the same weights, which Intel then loads once.
 INTEL = Profile(
-    *(((4, 2), (2, 2)), ((2, 2),), ((2, 2),), (4,)),
+    pointwise=((4, 2), (2, 2)),
+    windows=((2, 2),),
+    others=((2, 2),),
+    depthwise=(4,),
     columns=6,
     lanes=(64, 1),
     weight_nibbles=True,
 )
 
 NAMED: Mapping[str, Profile] = {
-    name: value
-    for name, value in globals().items()
-    if isinstance(value, Profile) and not name.startswith("_")
+    "UNKNOWN": UNKNOWN,
+    "SOFTWARE": SOFTWARE,
+    "LLVMPIPE": LLVMPIPE,
+    "V3D": V3D,
+    "MIDGARD": MIDGARD,
+    "MALI_G": MALI_G,
+    "DESKTOP": DESKTOP,
+    "ADRENO_7XX": ADRENO_7XX,
+    "ADRENO_6XX": ADRENO_6XX,
+    "INTEL": INTEL,
 }
 """Every profile by its name."""
 

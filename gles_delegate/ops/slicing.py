@@ -238,7 +238,8 @@ def _known_range(
         raise RunTimeParameter(
             f"a run decides the size of axis {entry} of the slice; expected one that is dropped, "
             "has constants or masks, or starts and sizes",
-            *(1, 2),
+            1,
+            2,
         )
     if starts_at_one_place:
         return _range(options, entry, (begin or 0, end or 0, step), size)

@@ -28,10 +28,13 @@ class Partition:
         """The report for users."""
         nodes = (
             NodeReport(
-                *(n.index, n.op, n.version, n.index not in self.reasons),
-                self.reasons.get(n.index, ""),
-                n.index in self.folded,
-                graph.index,
+                index=n.index,
+                op=n.op,
+                version=n.version,
+                delegated=n.index not in self.reasons,
+                reason=self.reasons.get(n.index, ""),
+                folded=n.index in self.folded,
+                subgraph=graph.index,
             )
             for n in graph.nodes
         )

@@ -274,7 +274,7 @@ class SampledPicture:
         reads = (self.outside(edge),)
         passes = MOST_SAMPLES**2 if self.antialias else 0
         return Dispatch(
-            *(-1, "image_in", reads, value, grid, defines), textures=self.planes, passes=passes
+            -1, "image_in", reads, value, grid, defines, textures=self.planes, passes=passes
         )
 
 
