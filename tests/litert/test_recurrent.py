@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import gles_delegate as gd
 from tests.op_table import OPS
+from tests.support.guards import guarded
 from tests.support.oracle import (
     assert_close,
     complete,
@@ -77,3 +79,17 @@ def test_8_bit_weights_are_the_numbers_they_stand_for(op: str, attributes: dict[
     assert_close(ours, run_litert(rounded, feeds))
     for found, theirs in zip(ours, run_litert(hybrid, feeds), strict=True):
         assert np.abs(found - theirs).max() < 0.03 * np.abs(theirs).max()
+
+
+@pytest.mark.parametrize("op", ["UNIDIRECTIONAL_SEQUENCE_RNN", "UNIDIRECTIONAL_SEQUENCE_LSTM"])
+def test_a_layer_makes_no_step_after_its_last(op: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    s, outputs = layer(op, dict(x=(2, 6, 7), units=5))
+    content, egl = complete(s, outputs), gd.EglContext()
+    try:
+        with guarded(monkeypatch) as buffers, gles_interpreter(content, egl) as interpreter:
+            assert_close(run(interpreter, s.feeds), run_litert(content, s.feeds))
+            with egl:
+                assert buffers
+                assert all(buffer.is_intact for buffer in buffers)
+    finally:
+        egl.release()

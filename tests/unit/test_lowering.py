@@ -388,3 +388,32 @@ def test_a_result_of_a_negative_size() -> None:
     result = b.op("SPARSE_TO_DENSE", [indices, shape, values, other], [b.tensor((1,))])
     found = reason(b.build([result]))
     assert "of shape [-1]; expected sizes of 0 or more" in found
+
+
+@pytest.mark.parametrize(
+    ("begin", "size"), [((0, 1), (1, 3)), ((0, -1), (1, 1)), ((3, 0), (-1, 1)), ((0, 0), (1, -2))]
+)
+def test_a_slice_beyond_its_input(begin: tuple[int, int], size: tuple[int, int]) -> None:
+    b = ModelBuilder()
+    ends = [b.constant(np.int32(end)) for end in (begin, size)]
+    why = reason(b.build([b.op("SLICE", [b.input((2, 3)), *ends], [(1, 1)])]))
+    assert why.endswith("reach beyond [2, 3]")
+
+
+@pytest.mark.parametrize("size", [(1, 4), (1, -2)])
+def test_a_slice_from_a_computed_index_that_is_larger_than_its_input(size: tuple[int, int]) -> None:
+    b = ModelBuilder()
+    x, begin = b.input((2, 3)), b.input((2,), np.int32)
+    why = reason(b.build([b.op("SLICE", [x, begin, b.constant(np.int32(size))], [(1, 1)])]))
+    assert why == f"the size {list(size)} of [2, 3]"
+
+
+@pytest.mark.parametrize("name", ["NEG", "RESHAPE"])
+def test_a_constant_whose_bytes_do_not_fit_its_shape(name: str) -> None:
+    b = ModelBuilder()
+    x = b.tensor((3,), np.int32, data=np.zeros(2, np.int32))
+    inputs = [x, b.constant(np.int32([3, 1]))][: 1 + (name == "RESHAPE")]
+    y = b.op(name, inputs, [b.tensor((3,), np.int32)])
+    graph = read_model(b.build([y]))
+    with pytest.raises(ModelError, match=r"shape \[3\] has 8 bytes"):
+        lower_graph(graph, Limits())

@@ -297,3 +297,19 @@ def test_a_variable_with_data() -> None:
     x = b.constant(np.ones(3, np.float32), variable=True)
     with pytest.raises(ModelError, match="variable tensor 0 'tensor_0' has data"):
         read_model(b.build([b.op("RELU", [x], [(3,)])]))
+
+
+def test_custom_options_behind_the_tables() -> None:
+    """Where they end at the last byte, and where a byte follows."""
+    options = b"\1\2\3\4\5"
+    place = {"large_custom_options_offset": 1 << 20, "large_custom_options_size": len(options)}
+    tables = small_tables()
+    custom = tables["subgraphs"][0]["operators"][1]
+    custom |= place
+    place["large_custom_options_offset"] = len(pack_model(tables))
+    custom |= place
+    for rest in (b"", b"\6"):
+        node = read_model(pack_model(tables) + options + rest).nodes[1]
+        assert (node.op, node.custom_options.tobytes()) == ("Mine", options)
+    cut_off = read_model(pack_model(tables) + options[:-1]).nodes[1]
+    assert cut_off.custom_options.tobytes() == b"\1\2\3"

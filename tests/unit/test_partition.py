@@ -1,0 +1,92 @@
+"""Which nodes run on the GPU, and in which segments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from gles_delegate.limits import Limits
+from gles_delegate.model.reader import read_model
+from gles_delegate.planning.lowering import lower_graph
+from gles_delegate.planning.partition import Partition, choose_segments
+from tests.support.tflite_builder import ModelBuilder
+
+SHAPE = (1, 4)
+
+
+def partition(b: ModelBuilder, outputs: Sequence[int], **options: int) -> Partition:
+    return choose_segments(lower_graph(read_model(b.build(outputs)), Limits()), **options)
+
+
+def on_cpu(b: ModelBuilder, x: int) -> int:
+    """A node of a type that the GPU lacks, and one that goes back."""
+    wide = b.op("CAST", [x], [b.tensor(SHAPE, np.float64)])
+    return b.op("CAST", [wide], [b.tensor(SHAPE)])
+
+
+def chain(b: ModelBuilder, x: int, length: int) -> int:
+    for _ in range(length):
+        x = b.op("ABS", [x], [SHAPE])
+    return x
+
+
+def handle(b: ModelBuilder, name: str) -> int:
+    return b.op("VAR_HANDLE", [], [b.tensor((), "resource")], shared_name=name)
+
+
+def first_value(b: ModelBuilder, name: str) -> list[int]:
+    b.op("ASSIGN_VARIABLE", [handle(b, name), b.constant(np.zeros(SHAPE, np.float32))], [])
+    return []
+
+
+def test_a_variable_on_the_cpu_takes_no_other_there() -> None:
+    """Of two, one is read before and after a node on the CPU."""
+    b = ModelBuilder()
+    for name in ("one", "other"):
+        b.op(
+            "CALL_ONCE", [], [], init_subgraph_index=b.subgraph(lambda s, n=name: first_value(s, n))
+        )
+    x = b.op("READ_VARIABLE", [handle(b, "one")], [b.tensor(SHAPE)])
+    b.op("ASSIGN_VARIABLE", [handle(b, "one"), on_cpu(b, x)], [])
+    y = b.op("READ_VARIABLE", [handle(b, "other")], [b.tensor(SHAPE)])
+    y = b.op("ADD", [y, b.input(SHAPE)], [SHAPE])
+    b.op("ASSIGN_VARIABLE", [handle(b, "other"), y], [])
+    found = partition(b, [y], most=9)
+    ops = [node.op for node in read_model(b.build([y])).nodes]
+    assert {i for i, op in enumerate(ops) if op == "CALL_ONCE"} - {*found.reasons} == {1}
+    assert found.reasons[0] == "the variable 'one' is on the CPU"
+    assert {*range(8, len(ops))} <= {i for segment in found.segments for i in segment}
+
+
+@pytest.mark.parametrize(("most", "taken"), [(0, []), (1, [1]), (2, [0, 1]), (None, [0, 1, 2])])
+def test_the_largest_segments_are_taken(most: int | None, taken: list[int]) -> None:
+    b = ModelBuilder()
+    x = b.input(SHAPE)
+    for length in (2, 3, 1):
+        x = chain(b, on_cpu(b, x), length)
+    segments = ((2, 3), (6, 7, 8), (11,))
+    found = partition(b, [x], most=most)
+    assert found.segments == tuple(segments[i] for i in taken)
+    left = {i for k, segment in enumerate(segments) if k not in taken for i in segment}
+    assert {i for i, why in found.reasons.items() if "3 segments" in why} == left
+
+
+def test_a_range_has_its_first_and_last_node() -> None:
+    b = ModelBuilder()
+    found = partition(b, [chain(b, b.input(SHAPE), 5)], first=1, last=3)
+    assert found.segments == ((1, 2, 3),)
+    assert [*found.reasons] == [0, 4]
+
+
+def test_a_folded_node_follows_the_node_that_reads_it() -> None:
+    """To the CPU if one there reads its result, and only then."""
+    b = ModelBuilder()
+    x = b.input(SHAPE)
+    constants = [b.op("NEG", [b.constant(np.ones(SHAPE, np.float32))], [SHAPE]) for _ in "ab"]
+    custom = b.op("Mine", [constants[0]], [SHAPE])
+    y = b.op("ADD", [x, constants[1]], [SHAPE])
+    found = partition(b, [custom, y])
+    assert (found.segments, found.folded) == (((1, 3),), {1})
+    assert found.reasons[0] == "its result is a constant that a node on the CPU reads"
