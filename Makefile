@@ -6,7 +6,7 @@ bin := .venv/bin
 windows := xauth xvfb libdbus-1-3 libfontconfig1 libharfbuzz0b libxcb-cursor0 libxcb-icccm4 \
 	libxcb-keysyms1 libxcb-shape0 libxkbcommon-x11-0
 
-.PHONY: demo gallery test test-all test-unit fuzz attack test-drivers test-gpus test-litert test-systems benchmark lint \
+.PHONY: demo gallery test test-all test-unit fuzz attack mutants test-drivers test-gpus test-litert test-systems benchmark lint \
 	docs wheel clean debian
 
 demo: .venv/.with-examples
@@ -53,6 +53,10 @@ MINUTES := 10
 SEED = $(shell date +%s)
 attack: .venv/.with-test
 	$(bin)/python -m tests.attack --minutes $(MINUTES) --seed $(SEED) --keep tests/attack/kept
+
+# Single wrong lines at random in a copy of the checkout: which of them the tests do not notice.
+mutants: .venv/.with-test
+	$(bin)/python tools/mutants --minutes $(MINUTES) --seed $(SEED) $(places)
 
 # The GL tests on two more OpenGL ES implementations: zink on lavapipe, ANGLE on SwiftShader.
 on_drivers := --all -m "not mesa" -k "not inside_litert" tests/fuzz tests/gl tests/litert

@@ -84,6 +84,8 @@ def test_reports_are_html_for_notebooks() -> None:
     assert "x&lt;y" in html
     assert "a &amp; b" in html
     assert "1 of 2 nodes run on the GPU in 1 segment, stored as float32" in html
+    lines = [line.split()[:4] for line in str(DelegationReport(nodes, segments=1)).splitlines()]
+    assert lines[-3:-1] == [["0", "ADD", "1", "GPU"], ["1", "x<y", "2", "CPU"]]
     profile = ProfileReport("a GPU", True, (DispatchTime(0, "ADD", "add", "add x", 1e-3, 0),))
     assert "#8cf8 100.0%" in profile._repr_html_()
     assert "1 dispatches" in profile._repr_html_()

@@ -152,6 +152,8 @@ def test_every_line_is_known_by_file_and_number(conv: Dispatch) -> None:
     assert {file for file, _ in source.lines} >= {"defines", "conv_2d.glsl", "lib/tensor.glsl"}
     main = next(i for i, line in enumerate(lines) if line.startswith("void main()"))
     assert source.lines[main][0] == "conv_2d.glsl"
+    defines = [number for file, number in source.lines if file == "defines"]
+    assert defines == [*range(1, len(defines) + 1)]
 
 
 @pytest.mark.parametrize(
