@@ -54,7 +54,8 @@ SEED = $(shell date +%s)
 attack: .venv/.with-test
 	$(bin)/python -m tests.attack --minutes $(MINUTES) --seed $(SEED) --keep tests/attack/kept
 
-# Single wrong lines at random in a copy of the checkout: which of them the tests do not notice.
+# The tests, with one wrong line at a time in a copy of the checkout: prints the lines that no test
+# notices. `places` chooses rooms or files.
 mutants: .venv/.with-test
 	$(bin)/python tools/mutants --minutes $(MINUTES) --seed $(SEED) $(places)
 

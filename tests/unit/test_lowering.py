@@ -417,3 +417,17 @@ def test_a_constant_whose_bytes_do_not_fit_its_shape(name: str) -> None:
     graph = read_model(b.build([y]))
     with pytest.raises(ModelError, match=r"shape \[3\] has 8 bytes"):
         lower_graph(graph, Limits())
+
+
+@pytest.mark.parametrize(
+    ("dtype", "data", "found"),
+    [
+        (np.float32, None, "float32"),
+        (np.complex64, np.zeros(2, np.complex64), "constant complex64"),
+    ],
+)
+def test_complex_numbers_are_computed(dtype: type, data: Any, found: str) -> None:
+    b = ModelBuilder()
+    x = b.input((2,), dtype) if data is None else b.constant(data)
+    why = reason(b.build([b.op("COMPLEX_ABS", [x], [b.tensor((2,), np.float32)])]))
+    assert why == f"input 0 is {found}; expected complex64 computed at run time"
