@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,7 @@ from gles_delegate.profiles import SOFTWARE
 from tests.support.schema import pack_model
 from tests.support.tflite_builder import ModelBuilder, quantization
 
+CONVOLUTIONS = ("Conv2DOptions", "Conv3DOptions", "DepthwiseConv2DOptions")
 INFINITY = float("inf")
 
 
@@ -431,3 +433,24 @@ def test_complex_numbers_are_computed(dtype: type, data: Any, found: str) -> Non
     x = b.input((2,), dtype) if data is None else b.constant(data)
     why = reason(b.build([b.op("COMPLEX_ABS", [x], [b.tensor((2,), np.float32)])]))
     assert why == f"input 0 is {found}; expected complex64 computed at run time"
+
+
+NOT_ZERO = {
+    **{f"{name}.dilation_{side}": 1 for name in CONVOLUTIONS for side in "wh"},
+    "Conv3DOptions.dilation_d": 1,
+    "DetectionOptions.detections_per_class": 100,
+    "MatrixOptions.left_rotation_idx": -1,
+    "MatrixOptions.right_rotation_idx": -1,
+    "BidirectionalLstmOptions.time_major": True,
+}
+"""Fields whose default, in the schema or of a custom op, is not 0, false or empty."""
+
+
+def test_fields_that_a_file_leaves_out() -> None:
+    defaults: dict[str, Any] = {}
+    classes = [Options]
+    for each in classes:
+        classes += each.__subclasses__()
+        defaults |= {f"{each.__name__}.{f.name}": f.default for f in dataclasses.fields(each)}
+    assert len(defaults) > 100
+    assert {name: value for name, value in defaults.items() if value not in (0, ())} == NOT_ZERO
