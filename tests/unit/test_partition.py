@@ -90,3 +90,12 @@ def test_a_folded_node_follows_the_node_that_reads_it() -> None:
     found = partition(b, [custom, y])
     assert (found.segments, found.folded) == (((1, 3),), {1})
     assert found.reasons[0] == "its result is a constant that a node on the CPU reads"
+
+
+def test_a_segment_of_nothing_but_users_of_a_variable() -> None:
+    b = ModelBuilder()
+    x = b.input(SHAPE)
+    b.op("ASSIGN_VARIABLE", [handle(b, "state"), x], [])
+    y = b.op("READ_VARIABLE", [handle(b, "state")], [b.tensor(SHAPE)])
+    found = partition(b, [y])
+    assert (found.segments, found.reasons) == (((0, 1, 2, 3),), {})
