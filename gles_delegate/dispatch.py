@@ -80,7 +80,7 @@ class Value(_Texels):
 
 
 RUNS = Value(-2, (4,), "runs", "int")
-"""What a session tells of itself: how many runs came before, 0, and two random words of its own."""
+"""A session's own input: the number of its earlier runs, 0, and two random words."""
 COMPLEX = "complex"
 """Part name of a complex tensor: [2, *shape] has all real parts, then all imaginary ones."""
 
@@ -155,7 +155,7 @@ class Grid:
         slices: Invocations needed along the slices; likewise.
         pixel_lanes: Size of a work group along the pixels.
         slice_lanes: Size of a work group along the slices.
-        slices_in_x: Slices lie along x, the axis of a GPU's neighbouring lanes and of llvmpipe's
+        slices_in_x: Slices lie along x, the axis of a GPU's neighboring lanes and of llvmpipe's
             SIMD vectors; otherwise pixels do.
         reduction_lanes: Invocations that share each result, a power of two. If several, they lie
             along x, pixels along y and slices along z.
@@ -180,7 +180,7 @@ class Grid:
         return self._xyz(p, s, 1)
 
     def within(self, most: tuple[int, int, int]) -> Grid:
-        """The grid with as many `rows` as a device's limit of work groups asks for."""
+        """The grid with enough `rows` for a device's limit of work groups."""
         pixels = self.groups[int(self.slices_in_x)]
         if self.reduction_lanes > 1 or pixels <= most[int(self.slices_in_x)]:
             return self

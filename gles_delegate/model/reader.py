@@ -377,7 +377,7 @@ def _operator_code(table: FlatTable) -> tuple[str, int]:
     # Numbers above 127 do not fit the old field; new writers fill both.
     number = max(table.scalar(0, "int8"), table.scalar(3, "int32"))
     if number == CUSTOM:
-        # Names in parentheses are those of nodes that planning adds.
+        # Planning adds nodes whose names are in parentheses.
         return table.string(1).lstrip("(") or "CUSTOM", table.scalar(2, "int32", 1)
     if not 0 <= number < len(BUILTIN_OPERATORS):
         return f"BUILTIN_{number}", table.scalar(2, "int32", 1)

@@ -216,7 +216,7 @@ def _joined(node: NodeView, scalars: list[Operand]) -> tuple[Operand, list[Step]
 def _keys(
     node: NodeView, found: Candidates, limits: Operand, labels: int, above: bool = False
 ) -> Dispatch:
-    """The candidates; `labels`: as many scores of a box make one."""
+    """The candidates; each takes `labels` scores of a box."""
     defines = found.defines | found.score_defines | {"LARGEST_OF": labels, "ABOVE": int(above)}
     grid = make_grid(found.classes * found.blocks, 1, node.limits)
     reads = (found.scores, limits)
@@ -233,7 +233,7 @@ def _selected(
     each: int,
     soft: bool = False,
 ) -> Iterator[Dispatch]:
-    """The selections, in as many dispatches as the device's loops need; `each`: of a class."""
+    """The selections, `each` in a class, in enough dispatches for the device's limit of loops."""
     profile = node.limits.profile
     lanes = MOST_LANES if profile.large_tiles else WORK_GROUP
     if not profile.occupancy:

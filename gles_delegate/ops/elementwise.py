@@ -85,7 +85,7 @@ def neg(node: NodeView, options: Options) -> list[Step]:
 
 @pointwise("LOG", max_version=2)
 def log(node: NodeView, options: Options) -> list[Step]:
-    """Of a quantized number below 0, LiteRT takes the logarithm of 0."""
+    """LiteRT takes the logarithm of 0 for quantized numbers below 0."""
     if is_interpolated(node):
         return interpolated(node)
     calls = (Call("RELU"), Call("LOG")) if quantizations(node) else (Call("LOG"),)

@@ -167,7 +167,7 @@ def _is_consistent(options: StablehloGatherOptions, rank: int, batch_rank: int, 
 
 
 def _slices(options: StablehloGatherOptions, source: Shape, batch: Shape, depth: int) -> Lookup:
-    """Slices of a source of that shape: dimensions of the slices among those of the batch."""
+    """Slices of a source of that shape: their dimensions lie among the batch's."""
     axes, offsets = options.start_index_map, options.offset_dims
     kept = [axis for axis in range(len(source)) if axis not in options.collapsed_slice_dims]
     dense, walks = row_major(source), row_major((*batch, depth))

@@ -73,7 +73,7 @@ def _joined(
         how = View((x.pixels, x.channels), (x.channels, 1))
         if x.elements:
             steps.append(view(x, output, how, node.limits, node.index, region))
-    # An output of no elements has a step, too, which tells its shape.
+    # An output without elements has a step, too, which gives its shape.
     return steps or [reshape_view(node.index, inputs[0], output, node.limits)]
 
 

@@ -32,7 +32,7 @@ def matrix_set_diag(node: NodeView, options: Options) -> list[Step]:
 
 
 def _with_diagonal(node: NodeView, diagonal: Operand, shape: Shape, *matrix: Operand) -> list[Step]:
-    """Matrices with this diagonal; off it they are those of `matrix`, or 0."""
+    """Matrices with this diagonal, and the elements of `matrix`, or 0, beside it."""
     if not diagonal.shape or node.dtype(0) == "bool":
         raise Unsupported(
             f"a {node.dtype(0)} diagonal of shape {list(diagonal.shape)}; expected numbers, of "

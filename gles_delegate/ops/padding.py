@@ -69,7 +69,7 @@ def dilate(node: NodeView, options: Options) -> list[Step]:
 
 
 def _spread(node: NodeView, x: Operand, steps: Sequence[int], fill: Operand) -> Dispatch:
-    """Each element with so many steps along each dimension, filled behind it."""
+    """The elements spread out by `steps` along each dimension, with a fill between them."""
     pairs = list(zip(x.shape, steps, strict=True))
     whole = node.scratch((n * step for n, step in pairs), "whole", x.kind)
     how = View(

@@ -1,4 +1,4 @@
-"""Random numbers: the streams of LiteRT's generator, which go on from run to run."""
+"""Random numbers: the streams of LiteRT's generator, which continue from run to run."""
 
 from __future__ import annotations
 

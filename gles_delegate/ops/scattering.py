@@ -98,7 +98,7 @@ _COMBINED = {
     ("STABLEHLO_MAXIMUM",): "LARGEST",
     ("STABLEHLO_MINIMUM",): "SMALLEST",
 }
-"""What the ops of a subgraph do, of those that LiteRT takes."""
+"""The combinations that LiteRT supports, by the ops of the subgraph."""
 
 
 @op("STABLEHLO_SCATTER", options=StablehloScatterOptions)
@@ -110,7 +110,7 @@ def stablehlo_scatter(node: NodeView, options: StablehloScatterOptions) -> list[
     indices, dtype = node.input(1, "int"), node.dtype(0)
     rank, axes, batch = len(x.shape), options.scatter_dims_to_operand_dims, indices.shape
     along = options.index_vector_dim
-    if along != len(batch) - 1:  # of other ones, LiteRT reads what is no index
+    if along != len(batch) - 1:  # along other axes, LiteRT reads beyond the indices
         raise Unsupported(f"indices along axis {along} of {list(batch)}; expected the last")
     batch, depth = batch[:-1], batch[-1]
     combine = _combination(node, options.update_computation)

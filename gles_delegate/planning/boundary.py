@@ -45,7 +45,7 @@ class Boundary:
 
     Attributes:
         inner: The steps of the nodes.
-        bound: The tensors with a port of their own.
+        bound: The tensors with their own ports.
     """
 
     entering: Sequence[tuple[Port, Edge]]

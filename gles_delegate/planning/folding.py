@@ -17,7 +17,7 @@ from gles_delegate.ops.lib.registry import lower, op_of
 from gles_delegate.ops.lib.views import Copy, View
 
 MOST_ELEMENTS = 1 << 16
-"""Of a result that is larger than what it is made of; the GPU makes others."""
+"""The most elements of a result that is larger than its inputs; the GPU computes larger ones."""
 
 COMPUTES = "a step computes more than a copy"
 

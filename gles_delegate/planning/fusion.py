@@ -119,7 +119,7 @@ def _as_call(
 ) -> tuple[Call, ...] | None:
     """The calls that an element-wise dispatch makes on the texels of `source`, or None.
 
-    None if the texels of `source` are not those of the output, one to one, or if the other operand
+    None if the texels of `source` and the output do not match one to one, or if the other operand
     has other than the same texels, the first of them, one pixel, or one element. The other
     operand may be a result of `pools`. None if the function has loops: the source may store its
     results in one.
@@ -217,7 +217,7 @@ def concatenate_in_place(
 ) -> tuple[list[Dispatch], dict[Value, tuple[Value, int]]]:
     """In-place concatenation: compute tensors inside the tensor that they are concatenated to.
 
-    Never `kept` tensors, which have buffers of their own.
+    Never `kept` tensors, which have their own buffers.
 
     Returns:
         The dispatches without the copies; and for each tensor that now lies inside another: that

@@ -24,7 +24,7 @@ class Inliner:
     """Inlines the nodes of a graph, one after the other.
 
     Args:
-        tensors: Those of the graph, to which it adds those of the subgraphs.
+        tensors: The graph's tensors, to which it adds the tensors of subgraphs.
 
     Raises:
         ModelError: Nodes wait for each other, or compute a tensor twice.
@@ -39,7 +39,7 @@ class Inliner:
         self._left = MOST_ADDED
 
     def expand(self, node: Node) -> list[Node]:
-        """What takes the place of a node of `INLINED`; the new nodes have its index.
+        """The nodes that replace a node of `INLINED`; they have its index.
 
         Raises:
             Unsupported: It cannot be inlined.
@@ -132,7 +132,7 @@ class Inliner:
         what: str,
         body: Graph | None = None,
     ) -> None:
-        """Raise `Unsupported` if tensors differ in number or type from those of a subgraph."""
+        """Raise `Unsupported` if tensors differ in number or type from a subgraph's."""
         tensors = self._tensors if body is None else body.tensors
         if len(outside) != len(inside):
             raise Unsupported(f"{len(outside)} {what}s and {len(inside)} of its subgraph")
@@ -161,7 +161,7 @@ def given_tensors(graph: Graph) -> set[int]:
 
 
 def _check_order(graph: Graph, where: str = "") -> None:
-    """Raise `ModelError` if a node reads what none before it computes, or computes it anew."""
+    """Raise `ModelError` if a node reads a tensor before it is computed, or computes one again."""
     known = given_tensors(graph)
     for node in graph.in_order:
         missing = [i for i in node.inputs if i >= 0 and i not in known]
@@ -174,6 +174,6 @@ def _check_order(graph: Graph, where: str = "") -> None:
         if repeated:
             raise ModelError(
                 f"damaged model: {where}node {node.index} {node.op} computes tensor "
-                f"{min(repeated)} anew"
+                f"{min(repeated)} again"
             )
         known.update(node.outputs)

@@ -34,7 +34,7 @@ class Lowered:
 
     Attributes:
         graph: With folded constants. The tensors of its subgraphs and those that stand for
-            variables are past the end of its own; nodes have the latter as inputs.
+            variables follow its own tensors; nodes have the latter as inputs.
         shapes: The shape of every tensor, by shape inference from the inputs.
         steps: By node index, the steps of each node that the GPU can run.
         reasons: By node index, why it cannot run the others.
@@ -270,7 +270,7 @@ class Lowerings:
         """The nodes `nodes`, and perhaps others, lowered for these shapes.
 
         Args:
-            values: Those of the inputs `deciding`.
+            values: The values of the inputs `deciding`.
 
         Raises:
             UnsupportedModelError: One of them cannot run with these shapes and values.

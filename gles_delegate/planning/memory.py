@@ -60,7 +60,7 @@ def live_bytes(ranges: LiveRanges) -> list[int]:
 def allocate(ranges: LiveRanges) -> tuple[tuple[int, ...], dict[Value, Allocation]]:
     """Return the sizes of the buffers, and an allocation in them for each value.
 
-    A value that lives all through the run has a buffer of its own. All others share one, the
+    A value that lives all through the run has its own buffer. All others share one, the
     arena. They are placed in the better of two orders: largest live set first ("greedy by breadth"
     of Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020), or
     in the order of their live ranges.

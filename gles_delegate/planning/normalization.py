@@ -33,7 +33,7 @@ from gles_delegate.planning.fusion import Scope, eliminate_dead_code, fuse_eleme
 
 @dataclass(frozen=True)
 class Mean:
-    """Of the channels of each pixel of `x`."""
+    """The mean of the channels of each pixel of `x`."""
 
     x: Value
 
@@ -74,10 +74,10 @@ Polynomial: TypeAlias = dict[tuple[Symbol, ...], float]
 """Coefficients by the factors of a product, in order."""
 
 MOST_PRODUCTS = 8
-"""Of a polynomial, and factors of each; what has more is taken for a tensor of its own."""
+"""The most products of a polynomial, and factors of a product; a larger one stays a tensor."""
 
 SMALLEST, LARGEST = 1e-30, 1e30
-"""What a constant of the shader may be, other than 0."""
+"""The range of the shader's constants other than 0."""
 
 
 def fuse_normalizations(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
@@ -90,7 +90,7 @@ def fuse_normalizations(dispatches: list[Dispatch], scope: Scope) -> list[Dispat
 
 
 class _Chains:
-    """What the values of a plan are, and which dispatches compute that."""
+    """The values of a plan as polynomials, and the dispatches that compute each."""
 
     def __init__(self, tensors: Sequence[Tensor]) -> None:
         self._tensors = tensors
@@ -117,7 +117,7 @@ class _Chains:
         return result
 
     def _start(self, dispatch: Dispatch) -> Polynomial | None:
-        """What it computes before its epilogue."""
+        """The result of a dispatch before its epilogue; None if it is not a polynomial."""
         output, source = dispatch.output, dispatch.reads[0]
         if dispatch.partial or any(x.kind != "float" for x in (*dispatch.operands, output)):
             return None
@@ -158,7 +158,7 @@ class _Chains:
         return _result(call.function, *((other, v) if call.operand_first else (v, other)))
 
     def _operand(self, operand: Operand, output: Value) -> Polynomial | None:
-        """What it is, if it broadcasts as one number, as one for each channel, or pixel, or not."""
+        """Its value, if it is a number, has one for each channel or pixel, or has all elements."""
         if isinstance(operand, Const):
             if operand.pack is phwc4 and operand.elements == len(operand.tensors) == 1:
                 return {(): float(self._tensors[operand.tensors[0]].array().ravel()[0])}
@@ -288,7 +288,7 @@ def _constant(terms: Sequence[tuple[tuple[Symbol, ...], float]]) -> Const | None
 def _dispatch(
     last: Dispatch, how: Normalization, epilogue: tuple[Call, ...], limits: Limits
 ) -> Dispatch | None:
-    """What computes it with the epilogue, in the place of the last dispatch of its chain."""
+    """The dispatch that computes it with the epilogue, instead of the last one of its chain."""
     scale, x, output = how.scale, how.scale.squares.x, last.output
     constants = ((MUL, how.gain), (ADD, how.offset))
     calls = tuple(Call(name, operand=operand) for name, operand in constants if operand)

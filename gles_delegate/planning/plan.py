@@ -27,18 +27,18 @@ from gles_delegate.planning.ports import Port
 
 @dataclass(frozen=True)
 class Plan:
-    """What a session runs.
+    """The dispatches of a session, and where their tensors lie.
 
     Attributes:
         dispatches: In order of execution.
         inputs: By tensor index, the value that is filled before a run, in the layout of its port.
         outputs: By tensor index, the value that holds the result, in the layout of its port.
         variables: By tensor index, the row-major value that lasts from one run to the next.
-        results: By tensor index, the tensor itself, for outputs that have a port of their own.
+        results: By tensor index, the tensor itself, for outputs that have their own port.
         inside: For each value that lies inside another: that other, and the byte offset in it.
         buffers: Size of each buffer, in bytes.
-        allocations: Where each value lies. A value that is live all through the run has a buffer
-            of its own; others whose live ranges do not overlap share bytes.
+        allocations: Where each value lies. A value that is live all through the run has its
+            own buffer; others whose live ranges do not overlap share bytes.
     """
 
     dispatches: tuple[Dispatch, ...]
@@ -65,7 +65,7 @@ class Plan:
     def live_ranges(self) -> dict[Value, tuple[int, int]]:
         """Live range of each value, including values inside it: first and last dispatch.
 
-        Inputs, tensors with a port of their own and `RUNS` are live before the first dispatch;
+        Inputs, tensors with their own port and `RUNS` are live before the first dispatch;
         these and the outputs are live after the last.
         """
         lives: dict[Value, tuple[int, int]] = {}

@@ -29,7 +29,7 @@ class Resizing:
         self._seen: dict[Hashable, _Seen] = {}
 
     def generalized(self, plan: Plan) -> Plan:
-        """The plan with uniforms for the numbers that differ from those of earlier plans.
+        """The plan with uniforms for the numbers that differ from earlier plans.
 
         The first one stays as it is, so the programs for a model's only shapes have constants.
         """

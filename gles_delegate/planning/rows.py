@@ -1,4 +1,4 @@
-"""Whether the rows of a batch have results of their own."""
+"""Whether each row of a batch has its own results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def rows_are_independent(lowerings: Lowerings, shapes: Mapping[int, Shape]) -> b
     a rule, nor of any that the GPU does not support.
 
     Args:
-        shapes: Those of the inputs, by tensor index, with the rows of the batch.
+        shapes: The inputs' shapes, by tensor index, with the rows of the batch.
 
     Raises:
         ModelError: The model is damaged.
@@ -41,7 +41,7 @@ def rows_are_independent(lowerings: Lowerings, shapes: Mapping[int, Shape]) -> b
         try:
             if not keeps_rows(NodeView(graph, node, lowered.shapes, Limits()), having, rows):
                 return False
-        except Unsupported:  # numbers that are no constants
+        except Unsupported:  # numbers computed at run time
             return False
         having.update(node.outputs)
     return all(i in having and lowered.shapes[i][:1] == (rows,) for i in graph.outputs)

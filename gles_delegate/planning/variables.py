@@ -73,7 +73,7 @@ class UseCounter:
     """Finds the `Uses` of a graph as its nodes are lowered, one after the other.
 
     Args:
-        tensors: Those of the graph, to which it adds one for each variable.
+        tensors: The graph's tensors, to which it adds one for each variable.
     """
 
     def __init__(self, graph: Graph, tensors: list[Tensor]) -> None:
@@ -90,7 +90,7 @@ class UseCounter:
 
     @property
     def uses(self) -> Uses:
-        """What was found so far."""
+        """The uses found so far."""
         tensors = {index: name for name, index in self._places.items()}
         return Uses(tensors, self._users, self._called, self._read_first)
 

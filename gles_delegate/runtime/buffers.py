@@ -34,7 +34,7 @@ class Places:
         textures: Constants that are read through textures.
         resources: What is bound, by tensor index.
         bound: The views of bound buffers that are used in place.
-        own: Those of our own buffers.
+        own: The views of our own buffers.
     """
 
     allocations: Mapping[Value, Allocation]
@@ -121,7 +121,7 @@ class Buffers:
 
     @property
     def memory(self) -> MemoryReport:
-        """What it holds, the constants aside, and what is bound."""
+        """The bytes of its buffers, without constants, and of bound ones."""
         owners = self._plan.owners
         resources = self.places.resources.items()
         return MemoryReport(
@@ -131,7 +131,7 @@ class Buffers:
         )
 
     def upload(self, value: Value, array: Array) -> None:
-        """Replace the bytes of a value by those of a contiguous array."""
+        """Copy a contiguous array into a value."""
         allocation = self._plan.allocations[value]
         if value.texels:
             self._arena[allocation.buffer].buffer.write(array, offset=allocation.offset)
@@ -151,7 +151,7 @@ class Buffers:
         return array
 
     def release(self) -> None:
-        """Delete every GL object of ours."""
+        """Delete our GL objects."""
         owned: tuple[Mapping[Any, Releasable], ...] = (
             self.places.bound, self._views, self._arena,
         )  # fmt: skip

@@ -36,7 +36,7 @@ from gles_delegate.shaders.assembly import SIZES
 from gles_delegate.shaders.source import Source
 
 StateCache: TypeAlias = dict[object, object]
-"""What is bound where, as far as the recorded calls have bound it."""
+"""The bindings that the recorded calls have made so far."""
 
 _WEIGHTS = "weights"
 """The key of the texture in unit 0, which is the active one."""

@@ -31,7 +31,7 @@ Packed: TypeAlias = TexelBuffer | TexelTexture
 class _SharedConstant:
     """A packed constant, how many sessions have it, and the data it was packed from.
 
-    Data that is kept has an address of its own.
+    Data that is kept has its own address.
     """
 
     packed: Packed
@@ -92,7 +92,7 @@ class Constants:
 
 
 def _key(const: Const, graph: Graph) -> Hashable:
-    """What the packed bytes follow from."""
+    """Everything that determines the packed bytes."""
     tensors: list[Hashable] = []
     for index in const.tensors:
         tensor = graph.tensors[index] if index >= 0 else None

@@ -54,7 +54,7 @@ class Invocation(Fence):
         exception that it raises is logged.
 
         Raises:
-            DelegateError: The delegate has no thread of its own.
+            DelegateError: The delegate does not have its own thread.
         """
         raise DelegateError(
             "a callback needs a thread that waits: make the delegate with "

@@ -23,13 +23,13 @@ from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.invocation import Invocation
 
 _FAILURES = (RuntimeError, IndexError)
-"""What LiteRT's errors, and exceptions of C++, are in Python."""
+"""Python's types of LiteRT's errors and of C++ exceptions."""
 
 OP_RESOLVERS = ("AUTO", "BUILTIN", "BUILTIN_REF", "BUILTIN_WITHOUT_DEFAULT_DELEGATES")
 """Names of LiteRT's OpResolverType."""
 
 _NOT_READY = "Invoke called on model that is not ready."
-"""What LiteRT reports where `allocate_tensors` is due."""
+"""LiteRT's messages where `allocate_tensors` must be called."""
 
 
 class LiteRt:

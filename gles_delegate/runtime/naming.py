@@ -1,4 +1,4 @@
-"""What graphics debuggers and profiles call dispatches, programs and buffers: nodes and tensors."""
+"""Names of dispatches, programs and buffers, for graphics debuggers and profiles."""
 
 from __future__ import annotations
 

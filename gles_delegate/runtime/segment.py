@@ -32,7 +32,7 @@ from gles_delegate.runtime.variables import Variables
 
 @dataclass(frozen=True)
 class SegmentContext:
-    """What the segments of one model share.
+    """The data that the segments of a subgraph share.
 
     Attributes:
         thread: The thread and context that they run on.
@@ -129,7 +129,7 @@ class Segment:
         what it was prepared for, and returns shapes for examples of values.
 
         Args:
-            values: By tensor index, those of `deciding`.
+            values: The values of `deciding`, by tensor index.
 
         Raises:
             UnsupportedModelError: A node cannot run with these shapes and values.
@@ -148,7 +148,7 @@ class Segment:
         """Run once, on arrays by tensor index, of the tensors' types and prepared shapes.
 
         Args:
-            outputs: Those of `outputs` that are read.
+            outputs: The outputs that are read.
         """
         self._thread.run(lambda: self._run(inputs, outputs))
 
@@ -184,7 +184,7 @@ class Segment:
 
         if not thread.is_own:
             return thread.run(submit)
-        # They may be filled anew before it starts.
+        # The caller may refill them before it starts.
         inputs = {index: inputs[index].copy() for index in self.inputs}
         return QueuedInvocation(thread, submit)
 
@@ -223,7 +223,7 @@ class Segment:
     def resolve_with(
         self, index: int, binding: Binding | None
     ) -> tuple[dict[int, Port], dict[int, Resource]]:
-        """What it runs with, and another binding of one tensor; as `resolve`.
+        """The present ports and resources, with another binding of one tensor; see `resolve`.
 
         The others are not looked at: an app may release several, and bind one after the other.
         """

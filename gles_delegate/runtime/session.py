@@ -27,10 +27,10 @@ from gles_delegate.shaders.assembly import DESKTOP_HEADER, ES_HEADER, assemble
 
 
 class Session:
-    """What one plan needs on the GPU. Every method runs inside the context's guard.
+    """The GL objects of one plan. Every method runs inside the context's guard.
 
     Args:
-        resources: Bound buffers and textures of inputs and outputs with a port of their own.
+        resources: Bound buffers and textures of inputs and outputs with their own port.
 
     Attributes:
         states: Of `inputs`, those to which a run assigns.
@@ -145,7 +145,7 @@ class Session:
 
     @property
     def variables(self) -> tuple[int, ...]:
-        """The tensors that last from one run to the next, in buffers of its own."""
+        """The tensors that last from one run to the next, in its own buffers."""
         return tuple(index for index in self._plan.variables if index not in self._resources)
 
     def memory(self) -> MemoryReport:
@@ -159,7 +159,7 @@ class Session:
 
         Raises:
             ValueError: A bound buffer or texture was released or resized, or an int64 input has
-                a number that is no int32. Nothing ran.
+                a number outside int32. Nothing ran.
             GLError: The driver refused a call. The outputs are then invalid.
             ContextLostError: It has reset the context.
         """
@@ -241,7 +241,7 @@ class Session:
         return saved
 
     def restore_variables(self, saved: Mapping[int, Array]) -> None:
-        """Go on with what another session of the same shapes saved."""
+        """Continue with the variables that another session of the same shapes saved."""
         for index, array in saved.items():
             self._buffers.upload(self._plan.variables[index], array)
 
@@ -259,7 +259,7 @@ class Session:
 
 
 def _require_32_bits(index: int, array: Array) -> None:
-    """Raise ValueError if an array of int64 has a number that is no int32."""
+    """Raise ValueError if an array of int64 has a number outside int32."""
     if array.dtype == np.int64 and array.size:
         low, high = int(array.min()), int(array.max())
         if low < -(2**31) or high >= 2**31:

@@ -12,7 +12,7 @@ from gles_delegate.runtime.store import Store
 
 @dataclass(frozen=True)
 class Shared:
-    """What the sessions of a model share.
+    """The resources that the sessions of a model share.
 
     Attributes:
         constants: Its packed constants.

@@ -141,7 +141,7 @@ class StandAlone:
             self._array(index)
 
     def _follow_values(self) -> None:
-        """Plan anew if an input whose value gives sizes has another one."""
+        """Plan again if an input whose value gives sizes has another value."""
         values = {index: self._arrays[index].copy() for index in self._segment.deciding}
         if not values or self._segment.fits(values):
             return

@@ -91,7 +91,7 @@ class Store:
             log.warning("the model could not be serialized to %s: %s", self._path, error)
 
     def _read(self) -> dict[str, bytes | memoryview]:
-        # What is no regular file may never end, or never begin.
+        # Reading any other kind of file may never end, or never begin.
         with open(os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):

@@ -20,7 +20,7 @@ from gles_delegate.runtime.shared import Shared
 from gles_delegate.runtime.store import fingerprint
 
 Choices: TypeAlias = Mapping[int, int]
-"""Of nodes, which way to choose tiles is fastest, where it is not the first; see `ops.tiles`."""
+"""The fastest way to choose tiles, by node, where it is not the first; see `ops.lib.tiles`."""
 
 Timed: TypeAlias = Sequence[tuple[Dispatch, float]]
 """Dispatches, and the seconds that each took."""
@@ -30,7 +30,7 @@ Part: TypeAlias = frozenset[int]
 
 _RUNS = 8
 _WORTH = 0.97
-"""What a choice must save to be preferred to the first: less may be chance."""
+"""The largest time, as a share of the first choice's, that is preferred to it."""
 
 
 class Tuner:
@@ -143,7 +143,7 @@ def _by_part(times: Timed, parts: Sequence[Part]) -> tuple[dict[Part, float], di
 
 
 def _best(seconds: Mapping[int, float], kernels: Mapping[int, str]) -> int:
-    """The fastest choice, or 0 if it is no other kernel or saves too little."""
+    """The fastest choice, or 0 if it has the same kernel or saves too little."""
     best = min(seconds, key=lambda choice: seconds[choice])
     pays = kernels[best] != kernels[0] and seconds[best] < _WORTH * seconds[0]
     return best if pays else 0
@@ -164,7 +164,7 @@ def _nodes(dispatch: Dispatch) -> Part:
 
 
 def _kernel(dispatch: Dispatch) -> str:
-    """What the speed of a dispatch depends on, as text."""
+    """Everything on which the speed of a dispatch depends, as text."""
     shapes = [operand.shape for operand in (*dispatch.operands, dispatch.output)]
     calls = [call.function for call in (*dispatch.inner, *dispatch.epilogue)]
     defines = sorted({**dispatch.defines, **dispatch.sizes}.items())

@@ -114,7 +114,7 @@ class _Numbers:
         self.values: list[int] = []
 
     def text(self, number: float) -> str:
-        """What stands for the number in GLSL."""
+        """The number as GLSL."""
         if not self.as_uniforms:
             return _literal(number)
         element = f"size_uniforms[{len(self.values)}]"

@@ -49,8 +49,8 @@ class Body:
         lines: Of each line of the text, the file it stands in and its number there.
         words: All identifiers.
         constants: Macros that may have to be constants.
-        bounds: Those of the marked loops.
-        tile_bounds: Those of the loops over a register tile.
+        bounds: The bounds of the marked loops.
+        tile_bounds: The bounds of loops over a register tile.
     """
 
     text: str
@@ -115,6 +115,6 @@ def _expand(name: str, seen: set[str]) -> Iterator[tuple[str, int, str]]:
 
 @cache
 def _read(name: str) -> str:
-    """The text of a file of ours, by its name in glsl/, or of anyone's, by its absolute path."""
+    """The text of a file, by its name in glsl/ or by its absolute path."""
     file = Path(name) if Path(name).is_absolute() else files("gles_delegate.glsl").joinpath(name)
     return file.read_text(encoding="utf-8")

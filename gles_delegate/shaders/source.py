@@ -13,7 +13,7 @@ class Source:
     """A complete shader.
 
     Attributes:
-        name: The file it was made of.
+        name: The name of its main file.
         text: The GLSL.
         lines: Of each line of the text, the file it stands in and its number there.
         image_reads: Whether it reads its inputs through buffer textures.
@@ -29,7 +29,7 @@ class Source:
     sizes: tuple[int, ...] = ()
 
     def explain(self, log: str) -> str:
-        """The compiler's log with our file names, and the lines of code it speaks of.
+        """The compiler's log with our file names, and the lines of code that it quotes.
 
         Drivers differ in how they treat the file number of ``#line``, so the text has none.
         """

@@ -18,8 +18,8 @@ llvmpipe would compile for many seconds. Tools ignore both."""
 
 
 _MOST_CHARACTERS = 1 << 11
-"""Of an unrolled loop, unless only those over tiles are unrolled: SwiftShader compiles long code
-slowly."""
+"""The most characters of an unrolled loop, unless only loops over tiles are unrolled: SwiftShader
+compiles long code slowly."""
 
 
 @lru_cache(1 << 8)  # some bounds are sizes of the input

@@ -67,7 +67,7 @@ PROSE: dict[str, Callable[[str], str]] = {
     "docs/**/*.md": markdown,
     "examples/**/*.md": markdown,
     "examples/*.py": python,
-    **{f"gles_delegate/{room}/*.py": python for room in ROOMS},
+    "gles_delegate/**/*.py": python,
 }
 """Files, as patterns from the root, and how their prose is found."""
 

@@ -44,8 +44,8 @@ def depthwise_defines(
 def depthwise_product(first: Dispatch, second: Dispatch, limits: Limits) -> Dispatch | None:
     """A pointwise convolution together with the depthwise one that it reads.
 
-    None where that is no such pair, or where it takes longer on llvmpipe: the depthwise results
-    are computed anew for each tile of output slices.
+    None for any other pair, and where it takes longer on llvmpipe: the depthwise results
+    are computed again for each tile of output slices.
     """
     if not (isinstance(first, Depthwise) and isinstance(second, Convolution)):
         return None

@@ -81,7 +81,7 @@ def _transform(node: NodeView, work: Value, table: Const, angles: int, steps: li
 
 
 def turns(count: int) -> Const:
-    """The table of so many angles, which make a turn."""
+    """The table of `count` angles, which make a turn."""
     return Const(turn_table, (), (count, 4), (count,))
 
 

@@ -32,7 +32,7 @@ def make_grid(pixels: int, slices: int, limits: Limits, per_lane: int = 1) -> Gr
 
 
 FEWEST_INPUTS = 4
-"""Of each invocation that shares a result."""
+"""The least number of inputs for each invocation that shares a result."""
 
 
 def with_reduction_lanes(grid: Grid, inputs: int, limits: Limits) -> Grid:

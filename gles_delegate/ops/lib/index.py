@@ -41,7 +41,7 @@ def broadcast_strides(shape: Shape, target: Shape) -> Shape:
 
 
 def merged(sizes: Shape, *strides: Shape) -> tuple[Shape, ...]:
-    """Simplify a strided walk: drop dimensions of size 1, merge contiguous neighbours.
+    """Simplify a strided walk: drop dimensions of size 1, merge contiguous neighbors.
 
     Returns:
         The sizes, then each of `strides`, with at least one dimension.

@@ -46,7 +46,7 @@ def gathered(
 
     Args:
         i: The input that the indices are, if they are a constant.
-        output: By default elements like those of `source`.
+        output: The result; by default with elements of the type of `source`.
 
     Raises:
         Unsupported: A constant index is out of range.

@@ -229,7 +229,7 @@ class NodeView:
 
 
 def _require_32_bits(tensor: Tensor, i: int) -> None:
-    """Raise `Unsupported` if a constant of int64 has a number that is no int32."""
+    """Raise `Unsupported` if a constant of int64 has a number outside int32."""
     if tensor.dtype == "int64" and not tensor.is_quantized:
         array, bounds = tensor.array(), np.iinfo(np.int32)
         large = array[(array < bounds.min) | (array > bounds.max)]

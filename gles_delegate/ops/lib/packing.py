@@ -22,7 +22,7 @@ def phwc4(array: Array) -> Array:
 
 
 def bias_texels(slices: int) -> int:
-    """Texels of the biases of so many slices, so that four columns lie in one row of a texture."""
+    """Texels for the biases of `slices`; four columns then lie in one row of a texture."""
     return ceil(slices / 4) * 4
 
 

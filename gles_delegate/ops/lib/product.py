@@ -96,7 +96,7 @@ def product(
 
 
 def _merged(groups: int, inputs: int, outputs: int) -> int:
-    """The fewest neighbouring groups that together read and write whole slices, or all groups."""
+    """The fewest neighboring groups that together read and write whole slices, or all groups."""
     for count in range(1, groups):
         whole = groups % count or count * inputs // groups % 4 or count * outputs // groups % 4
         if not whole:
@@ -105,14 +105,14 @@ def _merged(groups: int, inputs: int, outputs: int) -> int:
 
 
 MOST_DIVIDED = 1 << 20
-"""What glsl/lib/tensor.glsl divides by a uniform is less."""
+"""glsl/lib/tensor.glsl divides only smaller numbers by a uniform."""
 
 
 _SIZES = {
     *("BATCH", "RUNS", "IN_H", "IN_W", "OUT_H", "OUT_W", "PAD_H", "PAD_W", "KERNEL_H"),
     *("IN_PIXELS", "IN_SLICES", "W_SLICES", "BLOCK", "GROUPS", "STORES"),
 }
-"""What a convolution's code does not depend on."""
+"""Numbers on which a convolution's code does not depend."""
 
 
 def with_weights(
@@ -131,7 +131,7 @@ def with_weights(
     (x,), output = dispatch.reads, dispatch.output
     in_slices = x.slices * groups[1] // groups[0]
     slices = ceil(output.slices / tile.slices) * tile.slices
-    # Neighbouring lanes read neighbouring weights, or all read the same.
+    # Neighboring lanes read neighboring weights, or all read the same.
     block = slices if dispatch.grid.slices_in_x else tile.slices
     weights, steps = _weights(node, inputs, groups, in_slices, slices, block)
     sizes = {"IN_PIXELS": x.pixels, "IN_SLICES": in_slices, "W_SLICES": slices, "BLOCK": block}

@@ -33,7 +33,7 @@ from gles_delegate.ops.lib.product import product
 from gles_delegate.ops.lib.views import Region, View, view
 
 GATES = 4
-"""Of an LSTM, in this order: for the input, forgetting, the new value and the output."""
+"""Gates of an LSTM, in this order: input, forget, new value, output."""
 
 VECTOR_ACTIVATIONS = ("RELU", "RELU_N1_TO_1", "RELU6", "TANH")
 
@@ -83,7 +83,7 @@ class Course:
         }
 
     def shape(self, channels: int) -> Shape:
-        """The shape of a sequence of so many channels."""
+        """The shape of a sequence with that number of channels."""
         first = (self.steps, self.batch) if self.time_major else (self.batch, self.steps)
         return (*first, channels)
 
@@ -141,7 +141,7 @@ def lstm_layer(
     Args:
         activation: That of the new value and of the result, by its number in the schema.
         clips: The largest cell state and the largest projection; 0: any.
-        name: Tells apart the layers of a node.
+        name: Distinguishes the layers of a node.
     """
     cifg = not node.has_input(inputs.weights[0])
     norm, peephole = (
@@ -297,7 +297,7 @@ def layer_step(
 def enter(
     node: NodeView, states: tuple[int, ...], history: Value, batch: int, channels: tuple[int, ...]
 ) -> list[Step]:
-    """Copy the states, of so many channels, into the first row of the history."""
+    """Copy the states, with these numbers of channels, into the first row of the history."""
     steps: list[Step] = []
     channel = 0
     for i, count in zip(states, channels, strict=True):
@@ -340,7 +340,7 @@ def _input_sums(
     units: int,
     name: str,
 ) -> tuple[list[Step], Value]:
-    """What the inputs of all steps, and unless normalized the biases, add to each gate."""
+    """The contribution of the inputs of all steps to each gate, with biases unless normalized."""
     padded = ceil(units / 4) * 4
     pixels = course.steps * course.batch
     sums = node.scratch((pixels, GATES * padded), f"{name}sums")
@@ -592,5 +592,5 @@ def lstm_weights(*arrays: Array | float | None) -> Array:
 
 
 def whole(size: int) -> int:
-    """The lanes of so many channels in whole slices."""
+    """The lanes of the channels in whole slices."""
     return ceil(size / 4) * 4

@@ -1,7 +1,7 @@
 """Rules for ops that compute each row of a batch by itself.
 
-A tensor *has rows* if its elements, in row-major order, are as many equal parts as the batch has
-rows, and each part depends on its own row alone. A rule says of a node whether its outputs have
+A tensor *has rows* if its elements, in row-major order, divide into equal parts, one for each row
+of the batch, and each part depends on its row alone. A rule says of a node whether its outputs have
 rows if some of its inputs do.
 """
 

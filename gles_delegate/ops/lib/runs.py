@@ -18,13 +18,13 @@ def searched_length(search: TileSearch, window: Window, most: int) -> int:
 def run_length(window: Window, most: int) -> int:
     """Pixels of a row that one invocation computes: `most` or a little less."""
     if window.stride_w > 1 and window.dilation_w > 1:
-        return 1  # neighbours share no inputs
+        return 1  # neighbors share no inputs
     width = ceil(window.out_w / _step(window)) or 1
     return ceil(width / ceil(width / most))
 
 
 def depthwise_run(window: Window, most: int, profile: Profile, choice: int) -> int:
-    """Pixels per run of a depthwise convolution: as many as `profile.columns` lets it compute."""
+    """Pixels per run of a depthwise convolution: limited by `profile.columns`."""
     most = max(min(most, pixels_within(window, profile.columns)), 1)
     if profile.searches:
         return searched_length(profile.searches[choice], window, most)
@@ -32,7 +32,7 @@ def depthwise_run(window: Window, most: int, profile: Profile, choice: int) -> i
 
 
 def columns_of(window: Window, pixels: int) -> int:
-    """Pixels of an input row that a run of so many outputs sees."""
+    """Pixels of an input row that a run of `pixels` outputs reads."""
     return (pixels - 1) * window.stride_w + window.kernel_w
 
 

@@ -61,7 +61,7 @@ class Tile:
         """Choose the tile for an output of that many pixels and slices, and `depth` input slices.
 
         Args:
-            on_gpu: The profile's tiles; None: those of pointwise convolutions.
+            on_gpu: The profile's tiles; None: its tiles for pointwise convolutions.
             choice: Which way to choose, of `Profile.choices`.
         """
         slices = max(slices, 1)

@@ -212,7 +212,7 @@ def moved_output(node: NodeView, x: Operand, shape: Iterable[int], i: int = 0) -
 
 
 def meaning(tensor: Tensor) -> object:
-    """What a tensor's stored bytes mean."""
+    """The meaning of a tensor's stored bytes."""
     if not tensor.is_quantized:
         return tensor.dtype
     quantization = tensor.quantization

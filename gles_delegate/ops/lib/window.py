@@ -10,7 +10,7 @@ from gles_delegate.ops.lib.node import NodeView, Unsupported
 
 SAME, VALID = 0, 1
 MOST_DILATED = (1 << 15) - 1
-"""LiteRT refuses more in DEPTHWISE_CONV_2D; a row would have as many runs of pixels."""
+"""LiteRT refuses larger ones in DEPTHWISE_CONV_2D; a row has at least one run for each."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Window:
         """From the fields ``padding``, ``stride_*`` and (if any) ``dilation_*`` of `options`.
 
         Args:
-            may_exceed: A window larger than the image gives no pixels, and is no error.
+            may_exceed: A window larger than the image gives no pixels, instead of an error.
 
         Raises:
             Unsupported: The padding is neither SAME nor VALID, a stride or dilation is not
