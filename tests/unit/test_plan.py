@@ -290,7 +290,7 @@ def computed_twice() -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("build", "reason"), [(circle, "nothing computed before it"), (computed_twice, "anew")]
+    ("build", "reason"), [(circle, "nothing computed before it"), (computed_twice, "again")]
 )
 def test_an_order_that_cannot_run_is_refused(build: Callable[[], bytes], reason: str) -> None:
     with pytest.raises(ModelError, match=reason):
