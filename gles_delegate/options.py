@@ -92,23 +92,7 @@ class GpuDelegateOptions:
         _convert(self, InferencePreference, "inference_preference")
         for name in _PRIORITIES:
             _convert(self, InferencePriority, name)
-        given = tuple(getattr(self, name) for name in _PRIORITIES)
-        auto = InferencePriority.AUTO
-        named = [priority for priority in given if priority != auto]
-        if given[0] == auto:
-            raise ValueError("inference_priority1 cannot be AUTO: say what matters most")
-        if given[1] == auto != given[2]:
-            raise ValueError("inference_priority3 must be AUTO where inference_priority2 is")
-        if len(set(named)) < len(named):
-            raise ValueError(
-                "expected three different inference priorities, found "
-                + ", ".join(priority.name for priority in given)
-            )
-        if self.precision_loss_allowed is not None and given != _DEFAULT_PRIORITIES:
-            raise ValueError(
-                "precision_loss_allowed is a shorthand for the inference priorities: give one or "
-                "the other"
-            )
+        self._check_priorities()
         if self.max_delegated_partitions < 1:
             raise ValueError(
                 f"max_delegated_partitions must be 1 or more, not {self.max_delegated_partitions}"
@@ -127,6 +111,25 @@ class GpuDelegateOptions:
             )
         if self.device_index is not None and self.device_index < 0:
             raise ValueError(f"device_index must be 0 or more, not {self.device_index}")
+
+    def _check_priorities(self) -> None:
+        given = tuple(getattr(self, name) for name in _PRIORITIES)
+        auto = InferencePriority.AUTO
+        named = [priority for priority in given if priority != auto]
+        if given[0] == auto:
+            raise ValueError("inference_priority1 cannot be AUTO: say what matters most")
+        if given[1] == auto != given[2]:
+            raise ValueError("inference_priority3 must be AUTO where inference_priority2 is")
+        if len(set(named)) < len(named):
+            raise ValueError(
+                "expected three different inference priorities, found "
+                + ", ".join(priority.name for priority in given)
+            )
+        if self.precision_loss_allowed is not None and given != _DEFAULT_PRIORITIES:
+            raise ValueError(
+                "precision_loss_allowed is a shorthand for the inference priorities: give one or "
+                "the other"
+            )
 
     @property
     def priorities(self) -> tuple[InferencePriority, InferencePriority, InferencePriority]:

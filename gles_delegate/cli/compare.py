@@ -77,43 +77,53 @@ def compare(
     file = read_file(model)
     graph = file.graph()
     feeds = load_inputs(graph, inputs, mean, std) if inputs else comparison.random_feeds(file, seed)
-    limit = tolerance if tolerance is not None else 1e-5 if per_op else 1e-4
     options = GpuDelegateOptions(device_index=device)
-    arguments = (file, feeds, options, limit, steps)
+    allowed: dict[str, Any] = {"steps": steps}
+    if tolerance is not None:
+        allowed["tolerance"] = tolerance
     nodes: list[comparison.Difference] = []
     with naming_new_shapes(graph, feeds), progress_bar(quiet=as_json) as bar:
+
+        def by_node(title: str) -> list[comparison.Difference]:
+            each = comparison.compare_nodes(file, feeds, options, **allowed)
+            return list(bar.track(each, description=title))
+
         if per_op:
-            each = comparison.compare_nodes(*arguments)
-            differences = list(bar.track(each, description=model.name))
+            differences = by_node(model.name)
         else:
-            differences = comparison.compare_outputs(*arguments, compilation(bar))
-        rounded = not per_op and comparison.is_quantized(graph)
-        if rounded and not all(difference.passed for difference in differences):
-            limit = tolerance if tolerance is not None else 1e-5
-            each = comparison.compare_nodes(file, feeds, options, limit, steps)
-            nodes = list(bar.track(each, description="node by node"))
-    failed = [d for d in nodes or differences if not d.passed]
+            progress = compilation(bar)
+            differences = comparison.compare_outputs(
+                file, feeds, options, progress=progress, **allowed
+            )
+            if comparison.is_quantized(graph) and not all(d.passed for d in differences):
+                nodes = by_node("node by node")
+    passed = all(d.passed for d in nodes or differences)
     if as_json:
         rows = {"tensors": differences, "nodes": nodes} if nodes else {"tensors": differences}
-        print_json({**{key: _rows(listed) for key, listed in rows.items()}, "passed": not failed})
+        print_json({**{key: _rows(listed) for key, listed in rows.items()}, "passed": passed})
     else:
-        print_table([{key: row[key] for key in _COLUMNS} for row in _rows(differences)])
-        if nodes:
-            print(
-                "some differ by more than twice what LiteRT's own kernels and XNNPACK are apart; "
-                "node by node, on LiteRT's tensors,"
-            )
-        print(_verdict(nodes or differences, failed))
-    sys.exit(bool(failed))
+        _print_differences(differences, nodes)
+    sys.exit(not passed)
+
+
+def _print_differences(
+    tensors: Sequence[comparison.Difference], nodes: Sequence[comparison.Difference]
+) -> None:
+    print_table([{key: row[key] for key in _COLUMNS} for row in _rows(tensors)])
+    if nodes:
+        print(
+            "some differ by more than twice what LiteRT's own kernels and XNNPACK are apart; "
+            "node by node, on LiteRT's tensors,"
+        )
+    print(_verdict(nodes or tensors))
 
 
 def _rows(differences: Sequence[comparison.Difference]) -> list[dict[str, Any]]:
     return [{**dataclasses.asdict(d), "passed": d.passed} for d in differences]
 
 
-def _verdict(
-    differences: Sequence[comparison.Difference], failed: Sequence[comparison.Difference]
-) -> str:
+def _verdict(differences: Sequence[comparison.Difference]) -> str:
+    failed = [difference for difference in differences if not difference.passed]
     if not failed:
         count = len(differences)
         return f"all {count} tensors agree" if count != 1 else "the tensor agrees"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 from xml.etree import ElementTree as Svg
 
 from gles_delegate.model.graph import Graph, Tensor
@@ -56,7 +57,7 @@ def draw_graphs(graphs: Mapping[str, tuple[Graph, DelegationReport]]) -> str:
     )
     left, bottom = MARGIN, 0.0
     for title, (graph, report) in graphs.items():
-        layers = _layers(graph, report)
+        layers = _layers(*_boxes(graph, report))
         _order(layers)
         _position_boxes(layers)
         items = [item for layer in layers for item in layer]
@@ -86,14 +87,18 @@ def draw_graphs(graphs: Mapping[str, tuple[Graph, DelegationReport]]) -> str:
     return Svg.tostring(root, encoding="unicode") + "\n"
 
 
-def _layers(graph: Graph, report: DelegationReport) -> list[list[_Item]]:
-    """The boxes by layer, each below all that it reads, and the edges with their bends."""
+_Edges: TypeAlias = list[tuple[_Item, _Item]]
+"""From an upper box to a lower one."""
+
+
+def _boxes(graph: Graph, report: DelegationReport) -> tuple[list[_Item], _Edges]:
+    """The boxes, each in a layer below all that it reads, and the edges between them."""
     reports = {node.index: node for node in report.nodes}
     sources: dict[int, _Item] = {}  # by tensor
     for index in graph.inputs:
         sources[index] = _boundary(graph.tensors[index], "input")
     boxes = list(sources.values())
-    edges: list[tuple[_Item, _Item]] = []
+    edges: _Edges = []
 
     def lead(tensors: Iterable[int], box: _Item) -> None:
         origins = {id(item): item for item in map(sources.get, tensors) if item is not None}
@@ -110,7 +115,11 @@ def _layers(graph: Graph, report: DelegationReport) -> list[list[_Item]]:
         sources.update((tensor.index, box) for tensor in tensors)
     for index in graph.outputs:
         lead([index], _boundary(graph.tensors[index], "output"))
+    return boxes, edges
 
+
+def _layers(boxes: Sequence[_Item], edges: _Edges) -> list[list[_Item]]:
+    """The boxes by layer, joined along the edges, whose bends lie in the layers between."""
     for box in boxes:  # what reads nothing comes directly above its first reader
         readers = [below.layer for above, below in edges if above is box]
         if readers and not any(below is box for _, below in edges):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
+from collections.abc import Iterator
 from importlib import metadata
 from typing import Any
 
@@ -67,23 +68,10 @@ def doctor(device: int | None, bench: bool, seconds: float, as_json: bool) -> No
     state: dict[str, Any] = {"version": __version__, "egl": None, "devices": [], "device": None}
     state |= {"limits": None, "profile": None, "checks": [], "bench": None}
     advice: list[str] = []
-    try:
-        state["egl"] = libegl().name
-        state["devices"] = [dataclasses.asdict(d) for d in list_devices()]
-        tested = CompatibilityList(device)
-        state["healthy"], state["reason"] = not tested.reason, tested.reason
-        state["checks"] = [{**dataclasses.asdict(c), "passed": c.passed} for c in tested.checks]
-        if tested.limits is not None:
-            names = ("vendor", "renderer", "version")
-            state["device"] = {name: getattr(tested, name) for name in names}
-            state["limits"] = dataclasses.asdict(tested.limits)
-            state["profile"] = name_profile(tested.limits.profile)
-            if "OpenGL ES" not in tested.version:
-                advice.append(
-                    f"There is no OpenGL ES 3.1 here; {tested.version!r} serves in its place."
-                )
-    except ContextError as error:
-        state["healthy"], state["reason"] = False, str(error)
+    state |= _self_test(device)
+    if state["device"] and "OpenGL ES" not in state["device"]["version"]:
+        version = state["device"]["version"]
+        advice.append(f"There is no OpenGL ES 3.1 here; {version!r} serves in its place.")
     if advice or not state["healthy"]:
         guilty = sorted(_OVERRIDES.intersection(os.environ))
         advice += [f"{name}={os.environ[name]} is set: try without it." for name in guilty]
@@ -104,6 +92,25 @@ def doctor(device: int | None, bench: bool, seconds: float, as_json: bool) -> No
         if speed:
             _print_speed(speed, state)
     sys.exit(not state["healthy"])
+
+
+def _self_test(device: int | None) -> dict[str, Any]:
+    """EGL, its devices, and the tests of the one in use, as far as they get."""
+    state: dict[str, Any] = {}
+    try:
+        state["egl"] = libegl().name
+        state["devices"] = [dataclasses.asdict(d) for d in list_devices()]
+        tested = CompatibilityList(device)
+        state["healthy"], state["reason"] = not tested.reason, tested.reason
+        state["checks"] = [{**dataclasses.asdict(c), "passed": c.passed} for c in tested.checks]
+        if tested.limits is not None:
+            names = ("vendor", "renderer", "version")
+            state["device"] = {name: getattr(tested, name) for name in names}
+            state["limits"] = dataclasses.asdict(tested.limits)
+            state["profile"] = name_profile(tested.limits.profile)
+    except ContextError as error:
+        state["healthy"], state["reason"] = False, str(error)
+    return state
 
 
 def _measured(device: int | None, seconds: float) -> DeviceSpeed:
@@ -159,16 +166,8 @@ def _print_doctor(state: dict[str, Any]) -> None:
         text = f"{device['renderer']}, {device['version']} ({kind}, EGL {device['platform']})"
         table.add_row(f"device {device['index']}", text)
     if state["limits"]:
-        table.add_row("in use", state["device"]["renderer"])
-        for name, value in state["limits"].items():
-            if name != "profile":
-                table.add_row(f"  {name}", _text(value))
-        table.add_row("profile", state["profile"] or "without a name")
-        profile = state["limits"]["profile"]
-        listed = {} if profile["searches"] else profile
-        for name, value in listed.items():
-            if name != "searches":
-                table.add_row(f"  {name}", _text(value) if name == "lanes" else _options(value))
+        for row in _limit_rows(state):
+            table.add_row(*row)
     for check in state["checks"]:
         verdict = "passed" if check["passed"] else "FAILED"
         detail = check["failure"] or f"off by {check['error']:.0e}, allowed {check['allowed']:.0e}"
@@ -180,6 +179,19 @@ def _print_doctor(state: dict[str, Any]) -> None:
     for sentence in state["advice"]:
         print(sentence)
     print("The delegate works here." if state["healthy"] else f"Not usable: {state['reason']}")
+
+
+def _limit_rows(state: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """The limits of the device in use, and the choices of its profile."""
+    yield "in use", state["device"]["renderer"]
+    for name, value in state["limits"].items():
+        if name != "profile":
+            yield f"  {name}", _text(value)
+    yield "profile", state["profile"] or "without a name"
+    profile = state["limits"]["profile"]
+    for name, value in profile.items():
+        if name != "searches" and not profile["searches"]:
+            yield f"  {name}", _text(value) if name == "lanes" else _options(value)
 
 
 def _print_speed(speed: DeviceSpeed, state: dict[str, Any]) -> None:

@@ -23,7 +23,7 @@ from gles_delegate.cli.diagram import draw_graphs
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Graph
-from gles_delegate.model.metadata import read_metadata
+from gles_delegate.model.metadata import TensorMetadata, read_metadata
 from gles_delegate.model.reader import read_models
 from gles_delegate.planning.lowering import Lowered, Lowerings
 from gles_delegate.planning.partition import Partition, choose_partitions
@@ -156,19 +156,9 @@ class _Inspected:
         for text in (about.name, about.description, about.version, about.author, about.license):
             if text:
                 print(text)
-        both = (
-            ("inputs", self._graph.inputs, about.inputs),
-            ("outputs", self._graph.outputs, about.outputs),
-        )
-        for what, indices, tensors in both:
-            print(f"{what}:")
-            for index, tensor in zip(indices, tensors, strict=True):
-                print("  " + " - ".join(filter(None, (self._described(index), str(tensor)))))
-        if self._graph.signatures:
-            print("signatures:")
-        for s in self._graph.signatures:
-            where = f", subgraph {s.subgraph}" if s.subgraph else ""
-            print(f"  {s.key}: {', '.join(s.inputs)} -> {', '.join(s.outputs)}{where}")
+        self._print_tensors("inputs", self._graph.inputs, about.inputs)
+        self._print_tensors("outputs", self._graph.outputs, about.outputs)
+        self._print_signatures()
         report = self.report
         print(f"{report}, planned for {planned_for}")
         for index in self._entries[0].lowered.values:
@@ -187,6 +177,20 @@ class _Inspected:
                 print(*(f"  {line}" for line in segment["dispatches"]), sep="\n")
         if advice:
             print(*(f"advice: {text}" for text in self.advice() or ["nothing to change"]), sep="\n")
+
+    def _print_tensors(
+        self, title: str, indices: Sequence[int], tensors: Sequence[TensorMetadata]
+    ) -> None:
+        print(f"{title}:")
+        for index, tensor in zip(indices, tensors, strict=True):
+            print("  " + " - ".join(filter(None, (self._described(index), str(tensor)))))
+
+    def _print_signatures(self) -> None:
+        if self._graph.signatures:
+            print("signatures:")
+        for s in self._graph.signatures:
+            where = f", subgraph {s.subgraph}" if s.subgraph else ""
+            print(f"  {s.key}: {', '.join(s.inputs)} -> {', '.join(s.outputs)}{where}")
 
     def _segments(self) -> list[dict[str, Any]]:
         return [

@@ -86,12 +86,7 @@ def run(
     file = read_file(model)
     graph = file.graph()
     feeds = load_inputs(graph, inputs, mean, std)
-    targets = files_by_tensor(graph, graph.outputs, outputs, "output")
-    if output_dir is not None:
-        output_dir.mkdir(parents=True, exist_ok=True)
-        for index in graph.outputs:
-            name = re.sub(r"[^\w.-]+", "_", graph.tensors[index].name)
-            targets.setdefault(index, output_dir / f"{index}_{name}.npy")
+    files = _output_files(graph, outputs, output_dir)
     names = _class_names(graph, labels)
     results: list[dict[str, Any]] = []
     options = GpuDelegateOptions(device_index=device, serialization_dir=cache)
@@ -105,27 +100,10 @@ def run(
         interpreter.invoke()
         arrays = {index: interpreter.get_tensor(index) for index in graph.outputs}
     for index, array in arrays.items():
-        tensor, classes = graph.tensors[index], names[index]
-        if index in targets:
-            save_output(targets[index], array, tensor, classes)
-        is_drawn = index in targets and targets[index].suffix != ".npy"
-        best = _best(array, tensor, classes, top)
-        results.append(
-            {
-                "index": index,
-                "name": tensor.name,
-                "dtype": tensor.dtype,
-                "shape": list(array.shape),
-                "minimum": float(array.min()) if array.size else None,
-                "maximum": float(array.max()) if array.size else None,
-                "argmax": int(np.argmax(array)) if array.size else None,
-                "label": best[0]["label"] if best else None,
-                "score": best[0]["score"] if best else None,
-                "file": str(targets[index]) if index in targets else None,
-                **({"top": best} if top else {}),
-                "classes": _shares(array, tensor, classes) if is_drawn or classes else [],
-            }
-        )
+        tensor, path = graph.tensors[index], files.get(index)
+        if path is not None:
+            save_output(path, array, tensor, names[index])
+        results.append(_result(array, tensor, names[index], path, top))
     if top and not any(result["top"] for result in results):
         raise ValueError(
             "--top needs an output of one score for each class, [1, classes], found "
@@ -133,15 +111,19 @@ def run(
         )
     if as_json:
         print_json({"outputs": results})
-        return
-    print_table([_in_words(row) for row in results])
-    for row in results:
-        ranking = row.get("top") or [
-            {**each, "share": f"{each['share']:.1%}"} for each in row["classes"]
-        ]
-        if ranking:
-            print(f"\n{row['name']}")
-            print_table(ranking)
+    else:
+        _print_results(results)
+
+
+def _output_files(graph: Graph, named: Sequence[str], folder: Path | None) -> dict[int, Path]:
+    """The file of each output that has one; the folder, which is made, has all not named."""
+    files = files_by_tensor(graph, graph.outputs, named, "output")
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        for index in graph.outputs:
+            name = re.sub(r"[^\w.-]+", "_", graph.tensors[index].name)
+            files.setdefault(index, folder / f"{index}_{name}.npy")
+    return files
 
 
 def _class_names(graph: Graph, path: Path | None) -> dict[int, Sequence[str]]:
@@ -160,6 +142,28 @@ def _class_names(graph: Graph, path: Path | None) -> dict[int, Sequence[str]]:
             "the outputs are " + "; ".join(map(describe, outputs))
         )
     return labels_of | {tensor.index: labels for tensor in scored or numbered}
+
+
+def _result(
+    array: Array, tensor: Tensor, labels: Sequence[str], path: Path | None, top: int | None
+) -> dict[str, Any]:
+    """An output as a row of the results, as JSON has it."""
+    best = _best(array, tensor, labels, top)
+    has_classes = bool(labels) or (path is not None and path.suffix != ".npy")
+    return {
+        "index": tensor.index,
+        "name": tensor.name,
+        "dtype": tensor.dtype,
+        "shape": list(array.shape),
+        "minimum": float(array.min()) if array.size else None,
+        "maximum": float(array.max()) if array.size else None,
+        "argmax": int(np.argmax(array)) if array.size else None,
+        "label": best[0]["label"] if best else None,
+        "score": best[0]["score"] if best else None,
+        "file": None if path is None else str(path),
+        **({"top": best} if top else {}),
+        "classes": _shares(array, tensor, labels) if has_classes else [],
+    }
 
 
 def _best(
@@ -203,6 +207,17 @@ def _shares(array: Array, tensor: Tensor, labels: Sequence[str]) -> list[dict[st
         for index in top_indices(counts, None)
         if counts[index]
     ]
+
+
+def _print_results(results: Sequence[dict[str, Any]]) -> None:
+    print_table([_in_words(row) for row in results])
+    for row in results:
+        ranking = row.get("top") or [
+            {**each, "share": f"{each['share']:.1%}"} for each in row["classes"]
+        ]
+        if ranking:
+            print(f"\n{row['name']}")
+            print_table(ranking)
 
 
 def _in_words(row: dict[str, Any]) -> dict[str, Any]:
