@@ -18,8 +18,8 @@ import gles_delegate as gd
 from gles_delegate.errors import reason_of, sentence_of
 from gles_delegate.image.pictures import as_tensor, converted
 from gles_delegate.image.transform import picture_transform
-from gles_delegate.model.metadata import read_metadata
 from gles_delegate.model.reader import load_model
+from gles_delegate.planning.outputs import read_metadata
 from gles_delegate.vision.classes import class_names, real_numbers
 
 FloatArray = NDArray[np.float32]

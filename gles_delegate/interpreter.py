@@ -18,8 +18,9 @@ from gles_delegate.gl.sync import Fence
 from gles_delegate.gl.thread import NotPickled, ThreadLock
 from gles_delegate.model.bundle import model_of
 from gles_delegate.model.graph import Array, Graph, Signature
-from gles_delegate.model.metadata import Metadata, read_metadata
+from gles_delegate.model.metadata import Metadata
 from gles_delegate.model.reader import ModelFile, read_file
+from gles_delegate.planning.outputs import read_metadata
 from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.invocation import Invocation
 from gles_delegate.runtime.litert_host import OP_RESOLVERS, LiteRt, LiteRtEntry, LiteRtHost

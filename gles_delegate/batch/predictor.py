@@ -210,24 +210,14 @@ class Predictor:
 
     def _feed(self, name: str, column: Any) -> Array:
         """A column as an array [rows, ...] of the input."""
-        details = self._inputs[name]
-        shape, dtype = self._shape(name), np.dtype(details["dtype"])
+        details, inner = self._inputs[name], self.row_shape(name)
+        dtype = np.dtype(details["dtype"])
         rows: list[Any] = [row if isinstance(row, bytes) else np.asarray(row) for row in column]
-        inner = self.row_shape(name)
         if not rows:
             return np.zeros((0, *inner), dtype)
-        kinds = {(row.dtype, row.shape) for row in rows if isinstance(row, np.ndarray)}
-        arrays = all(isinstance(row, np.ndarray) for row in rows)
-        if arrays and kinds == {(dtype, shape)} and shape[:1] != (1,):
-            return np.stack(rows)  # whole inputs
-        plain = arrays and {(each, len(sizes)) for each, sizes in kinds} == {(dtype, len(inner))}
-        if self._rows > 1 and kinds != {(dtype, inner)}:
-            plain = False
-        is_picture = picture_mode((1, *inner)) is not None
-        stretches = is_picture and dtype == np.uint8 and plain and rows[0].shape != inner
-        if plain and not stretches and len(kinds) == 1:
+        if self._are_tensors(name, rows):
             return np.stack(rows)
-        if not is_picture:
+        if picture_mode((1, *inner)) is None:
             others = sorted({_described(row) for row in rows})
             raise ValueError(
                 f"expected rows of {dtype.name} {list(inner)} for the input {name!r}, found "
@@ -241,6 +231,18 @@ class Predictor:
             return np.concatenate([as_tensor(_picture(row), one, transform) for row in rows])
         except OSError as error:  # of pictures with numbers of no known range
             raise ValueError(str(error)) from error
+
+    def _are_tensors(self, name: str, rows: Sequence[Any]) -> bool:
+        """Whether rows have the input's elements, in one shape that the model takes."""
+        kinds = {(row.dtype, row.shape) if isinstance(row, np.ndarray) else None for row in rows}
+        kind, *others = kinds
+        if kind is None or others or kind[0] != self._inputs[name]["dtype"]:
+            return False
+        shape, whole, inner = kind[1], self._shape(name), self.row_shape(name)
+        if shape == inner or (shape == whole and whole[:1] != (1,)):
+            return True
+        stretches = kind[0] == np.uint8 and picture_mode((1, *inner)) is not None
+        return len(shape) == len(inner) and self._rows <= 1 and not stretches
 
     def _results(self, feeds: Mapping[str, Array], rows: int) -> Batch:
         """The outputs [rows, ...] of inputs [rows, ...]."""

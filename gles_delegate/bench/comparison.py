@@ -7,18 +7,21 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from gles_delegate.delegate import GpuDelegate
+from gles_delegate.dispatch import Shape
 from gles_delegate.errors import LiteRtError, ModelError
 from gles_delegate.interpreter import Interpreter as GpuInterpreter
 from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Array, Graph, Node, Signature, Tensor
 from gles_delegate.model.reader import ModelFile
+from gles_delegate.ops.lib.registry import op_of
 from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.planning.lowering import MOST_DECIDING, Lowerings
+from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.programs import Progress
 
 MARGIN = 2
@@ -102,43 +105,28 @@ def compare_with(
         ours: An interpreter with a delegate, ours or LiteRT's.
     """
     graph = model.graph()
-    runs: list[_Run] = [
-        lambda interpreter: _run(interpreter, feeds, graph.outputs),
-        *(
-            partial(_run_signature, signature=s, graph=graph.subgraphs[s.subgraph])
-            for s in graph.signatures
-            if s.subgraph
-        ),
-    ]
-    entries = [(graph, graph.outputs)] + [
-        (graph.subgraphs[s.subgraph], tuple(s.outputs.values()))
-        for s in graph.signatures
-        if s.subgraph
-    ]
+    main = partial(_run, feeds=feeds, outputs=graph.outputs)
+    entries = [_EntryPoint(graph, graph.outputs, main)]
+    for signature in graph.signatures:
+        if signature.subgraph:
+            subgraph = graph.subgraphs[signature.subgraph]
+            run = partial(_run_signature, signature=signature, graph=subgraph)
+            entries.append(_EntryPoint(subgraph, tuple(signature.outputs.values()), run))
     differences: list[Difference] = []
     theirs: list[Array] = []
     cpu = litert_cpu(model)
-    for run, (subgraph, outputs) in zip(runs, entries, strict=True):
+    for entry in entries:
         try:
-            expected = _on_cpu(run, cpu)
+            expected = _on_cpu(entry.run, cpu)
         except LiteRtError:  # XNNPACK refuses sizes that values give
-            expected = _on_cpu(run, litert_cpu(model, builtin=True))
+            expected = _on_cpu(entry.run, litert_cpu(model, builtin=True))
         theirs += expected
-        allowed = tolerance
-        if any(_has_dynamic_range(subgraph, node) for node in subgraph.nodes):
-            allowed = max(allowed, DYNAMIC_RANGE)
-        makers = {index: node for node in subgraph.nodes for index in node.outputs}
-        for index, one, other in zip(outputs, run(ours), expected, strict=True):
-            node = makers.get(index)
-            made_by = (node.index, node.op) if node else (-1, "input")
-            differences.append(
-                _difference(subgraph.tensors[index], made_by, one, other, allowed, steps)
-            )
+        differences += entry.differences(entry.run(ours), expected, tolerance, steps)
     if all(difference.passed for difference in differences):
         return differences
     try:
         plain = litert_cpu(model, builtin=True)
-        others = [array for run in runs for array in _on_cpu(run, plain)]
+        others = [array for entry in entries for array in _on_cpu(entry.run, plain)]
     except LiteRtError:  # only XNNPACK has some op
         return differences
     return [
@@ -149,6 +137,25 @@ def compare_with(
 
 _Run: TypeAlias = Callable[[Any], list[Array]]
 """Runs an interpreter, and returns outputs."""
+
+
+class _EntryPoint(NamedTuple):
+    """A subgraph that apps run."""
+
+    graph: Graph
+    outputs: Sequence[int]
+    run: _Run
+
+    def differences(
+        self, ours: Sequence[Array], theirs: Sequence[Array], tolerance: float, steps: int
+    ) -> Iterator[Difference]:
+        if any(_has_dynamic_range(self.graph, node) for node in self.graph.nodes):
+            tolerance = max(tolerance, DYNAMIC_RANGE)
+        makers = {index: node for node in self.graph.nodes for index in node.outputs}
+        for index, one, other in zip(self.outputs, ours, theirs, strict=True):
+            node = makers.get(index)
+            made_by = (node.index, node.op) if node else (-1, "input")
+            yield _difference(self.graph.tensors[index], made_by, one, other, tolerance, steps)
 
 
 def _run(interpreter: Any, feeds: Mapping[int, Array], outputs: Sequence[int]) -> list[Array]:
@@ -197,30 +204,47 @@ def compare_nodes(
         theirs = _litert(model, feeds, keep=True)
     details = theirs.get_tensor_details()
     shapes = {d["index"]: tuple(map(int, d["shape"])) for d in details[: len(graph.tensors)]}
-    pooling = [node for node in graph.nodes if node.op == "MaxPoolingWithArgmax2D"]
-    maxima = {index for node in pooling for index in node.outputs[1:]}
+    opaque = _opaque_tensors(graph)
     options = replace(options or GpuDelegateOptions(), max_delegated_partitions=len(graph.nodes))
     with GpuDelegate(options) as delegate:
         delegation = delegate.bind(graph, keep=True).first
         nodes = delegation.report.nodes
         taken = [node.index for node in nodes if node.delegated and not node.folded]
         for node in (graph.nodes[index] for index in taken):
-            if maxima.intersection(node.inputs):
+            if opaque.intersection(node.inputs):
                 continue
-            segment = delegation.segment([node.index])
-            values = {i: theirs.get_tensor(i) for i in segment.deciding}
-            new_shapes = segment.prepare(shapes, values)
-            results = {
-                index: np.zeros(new_shapes[index], graph.tensors[index].dtype)
-                for index in segment.outputs
-            }
-            segment.invoke({i: theirs.get_tensor(i) for i in segment.inputs}, results)
-            delegation.drop(segment)
-            for index in (index for index in results if index not in maxima):
-                tensor, made_by = graph.tensors[index], (node.index, node.op)
-                result, expected = results[index], theirs.get_tensor(index)
-                most = DYNAMIC_RANGE if _has_dynamic_range(graph, node) else tolerance
-                yield _difference(tensor, made_by, result, expected, most, steps)
+            most = DYNAMIC_RANGE if _has_dynamic_range(graph, node) else tolerance
+            for index, result in _run_node(delegation, node, shapes, theirs).items():
+                if index not in opaque:
+                    tensor, made_by = graph.tensors[index], (node.index, node.op)
+                    expected = theirs.get_tensor(index)
+                    yield _difference(tensor, made_by, result, expected, most, steps)
+
+
+def _opaque_tensors(graph: Graph) -> set[int]:
+    """Tensors whose values LiteRT writes otherwise."""
+    return {
+        index
+        for node in graph.nodes
+        for position, index in enumerate(node.outputs)
+        if position in op_of(node.op).opaque_outputs
+    }
+
+
+def _run_node(
+    delegation: Delegation, node: Node, shapes: Mapping[int, Shape], theirs: Any
+) -> dict[int, Array]:
+    """The outputs of a node on the GPU, from the tensors of an interpreter."""
+    segment = delegation.segment([node.index])
+    values = {i: theirs.get_tensor(i) for i in segment.deciding}
+    new_shapes = segment.prepare(shapes, values)
+    results = {
+        index: np.zeros(new_shapes[index], delegation.graph.tensors[index].dtype)
+        for index in segment.outputs
+    }
+    segment.invoke({i: theirs.get_tensor(i) for i in segment.inputs}, results)
+    delegation.drop(segment)
+    return results
 
 
 def is_quantized(graph: Graph) -> bool:
@@ -291,8 +315,6 @@ def _difference(
 
 def _has_dynamic_range(graph: Graph, node: Node) -> bool:
     """Whether LiteRT multiplies real numbers, which it quantizes, with quantized weights."""
-    if node.op in ("DEQUANTIZE", "EMBEDDING_LOOKUP"):
-        return False
     inputs = [graph.tensors[index] for index in node.inputs if index >= 0]
     return any(t.dtype == "float32" and not t.is_constant for t in inputs) and any(
         t.is_constant and t.is_quantized and t.type.bits <= 8 for t in inputs

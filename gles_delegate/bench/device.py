@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import geometric_mean, median
 from time import monotonic, perf_counter
 
@@ -168,6 +168,35 @@ def measure(gpu: GpuContext, seconds: float, progress: Progress) -> DeviceSpeed:
         return _Bench(gpu, monotonic() + seconds, progress).run()
 
 
+@dataclass
+class _Candidate:
+    """A kernel with one register tile, to be measured.
+
+    Attributes:
+        users: The names of the profiles that have it, each with the number of the choice.
+    """
+
+    kernel: KernelCase
+    lowered: Lowered
+    plan: Plan
+    users: list[tuple[str, int]] = field(default_factory=list)
+
+    def timed(self, seconds: float | None) -> TileTime:
+        main = _main(self.plan)
+        names = tuple(dict.fromkeys(user for user, choice in self.users if not choice))
+        tried = dict.fromkeys(user for user, _ in self.users if user not in names)
+        return TileTime(
+            str(self.kernel),
+            "x".join(str(main.defines[n]) for n in ("PIXELS", "SLICES") if n in main.defines),
+            f"{main.grid.pixel_lanes}x{main.grid.slice_lanes}",
+            _form(main),
+            names,
+            tuple(tried),
+            seconds,
+            main.flops,
+        )
+
+
 class _Bench:
     """Inside the guard of its context."""
 
@@ -203,14 +232,26 @@ class _Bench:
 
     def _tiles(self, name: str) -> tuple[list[TileTime], int]:
         """Every tile that a profile has for a kernel, the profile in use first."""
+        candidates = self._candidates(name)
+        times: list[TileTime] = []
+        for done, candidate in enumerate(candidates):
+            self._progress(done, len(candidates))
+            if monotonic() > self._end:
+                break
+            seconds = self._seconds(candidate.lowered, candidate.plan)
+            times.append(candidate.timed(seconds))
+        order = [str(kernel) for kernel in KERNELS]
+        times.sort(key=lambda tile: (order.index(tile.kernel), tile.seconds or np.inf))
+        return times, len(candidates) - len(times)
+
+    def _candidates(self, name: str) -> list[_Candidate]:
         limits = self._gpu.limits
         named = {name: limits.profile}
         if not limits.profile.searches:
             others = profiles.NAMED.items()
             software = (profiles.SOFTWARE, profiles.LLVMPIPE)
             named |= {n: p for n, p in others if n != name and p not in software}
-        plans: dict[object, tuple[KernelCase, Lowered, Plan]] = {}
-        users: dict[object, list[tuple[str, int]]] = {}
+        candidates: dict[object, _Candidate] = {}
         for user, profile in named.items():
             for choice in range(profile.choices):
                 for kernel in KERNELS:
@@ -218,31 +259,9 @@ class _Bench:
                     dispatch = _main(plan)
                     text = assemble(dispatch, limits).text
                     key = (kernel, text, dispatch.grid, tuple(dispatch.sizes.items()))
-                    plans.setdefault(key, (kernel, lowered, plan))
-                    users.setdefault(key, []).append((user, choice))
-        times: list[TileTime] = []
-        for done, (same, (kernel, lowered, plan)) in enumerate(plans.items()):
-            self._progress(done, len(plans))
-            if monotonic() > self._end:
-                break
-            defines, grid = _main(plan).defines, _main(plan).grid
-            names = tuple(dict.fromkeys(user for user, choice in users[same] if not choice))
-            tried = dict.fromkeys(user for user, _ in users[same] if user not in names)
-            times.append(
-                TileTime(
-                    str(kernel),
-                    "x".join(str(defines[n]) for n in ("PIXELS", "SLICES") if n in defines),
-                    f"{grid.pixel_lanes}x{grid.slice_lanes}",
-                    _form(_main(plan)),
-                    names,
-                    tuple(tried),
-                    self._seconds(lowered, plan),
-                    _main(plan).flops,
-                )
-            )
-        order = [str(kernel) for kernel in KERNELS]
-        times.sort(key=lambda tile: (order.index(tile.kernel), tile.seconds or np.inf))
-        return times, len(plans) - len(times)
+                    candidate = candidates.setdefault(key, _Candidate(kernel, lowered, plan))
+                    candidate.users.append((user, choice))
+        return list(candidates.values())
 
     def _plan(
         self, graph: Graph, profile: Profile | None = None, choice: int = 0, half: bool = False

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gles_delegate.dispatch import Dispatch
 from gles_delegate.model.graph import Graph
+from gles_delegate.ops.lib.registry import op_of
 from gles_delegate.planning.lowering import Lowered
 from gles_delegate.planning.partition import Partition
 from gles_delegate.planning.plan import Plan
@@ -87,7 +88,7 @@ def _channels(graph: Graph, dispatches: Iterable[Dispatch]) -> Iterator[str]:
     """On layers that compute channels for nothing: the GPU has four in a texel."""
     last = set(graph.outputs)  # what an app wants cannot have other channels
     for node in reversed(graph.in_order):
-        if node.op in _AT_THE_END and last.intersection(node.outputs):
+        if op_of(node.op).ends_networks and last.intersection(node.outputs):
             last.update(node.inputs)
     padded_layers: dict[tuple[int, int], list[int]] = {}
     products = [d for d in dispatches if d.flops]
@@ -106,16 +107,10 @@ def _channels(graph: Graph, dispatches: Iterable[Dispatch]) -> Iterator[str]:
         )
 
 
-_AT_THE_END = (
-    *("SOFTMAX", "LOGISTIC", "QUANTIZE", "DEQUANTIZE", "RESHAPE", "CONCATENATION", "TANH", "MUL"),
-    *("ADD", "SUB", "RESIZE_BILINEAR", "TRANSPOSE", "SQUEEZE", "STRIDED_SLICE", "ARG_MAX", "CAST"),
-)
-
-
 def _moves(graph: Graph, dispatches: Sequence[Dispatch]) -> Iterator[str]:
     """On nodes that only move elements from one place to another."""
     moves = [d for d in dispatches if d.shader == "view" and d.node >= 0]
-    ops = {node.index for node in graph.nodes if node.op in _MOVING}
+    ops = {node.index for node in graph.nodes if op_of(node.op).moves == "elements"}
     nodes = sorted({d.node for d in moves} & ops)
     total = sum(d.output.nbytes for d in dispatches)
     moved = sum(d.output.nbytes for d in moves if d.node in ops)
@@ -125,9 +120,6 @@ def _moves(graph: Graph, dispatches: Sequence[Dispatch]) -> Iterator[str]:
             f"{moved / total:.0%} of all that is written; keep channels last, and change the order "
             "of elements once, at the model's end, or not at all"
         )
-
-
-_MOVING = ("RESHAPE", "TRANSPOSE", "SQUEEZE", "EXPAND_DIMS", "PACK", "UNPACK", "TILE", "GATHER")
 
 
 def _int64(graph: Graph, lowered: Lowered) -> Iterator[str]:

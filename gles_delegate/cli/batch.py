@@ -27,8 +27,8 @@ from gles_delegate.cli.tensor_files import read_labels
 from gles_delegate.errors import DelegateError
 from gles_delegate.image.transform import picture_transform
 from gles_delegate.model.graph import Graph
-from gles_delegate.model.metadata import read_metadata
 from gles_delegate.model.reader import ModelFile, read_file
+from gles_delegate.planning.outputs import read_metadata
 
 
 @command

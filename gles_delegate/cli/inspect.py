@@ -23,9 +23,10 @@ from gles_delegate.cli.diagram import draw_graphs
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Graph
-from gles_delegate.model.metadata import TensorMetadata, read_metadata
+from gles_delegate.model.metadata import TensorMetadata
 from gles_delegate.model.reader import read_models
 from gles_delegate.planning.lowering import Lowered, Lowerings
+from gles_delegate.planning.outputs import read_metadata
 from gles_delegate.planning.partition import Partition, choose_partitions
 from gles_delegate.planning.plan import Plan, make_plan
 from gles_delegate.report import DelegationReport

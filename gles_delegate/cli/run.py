@@ -38,9 +38,9 @@ from gles_delegate.cli.tensor_files import (
 from gles_delegate.delegate import GpuDelegate
 from gles_delegate.interpreter import Interpreter
 from gles_delegate.model.graph import Array, Graph, Tensor
-from gles_delegate.model.metadata import read_metadata
 from gles_delegate.model.reader import read_file
 from gles_delegate.options import GpuDelegateOptions
+from gles_delegate.planning.outputs import read_metadata
 from gles_delegate.vision.classes import class_name, real_numbers, top_indices
 
 ADDS_UP = 0.05

@@ -14,7 +14,7 @@ from gles_delegate.errors import DelegateError, reason_of
 from gles_delegate.image.pictures import PICTURES, as_tensor, picture_mode
 from gles_delegate.image.transform import picture_transform
 from gles_delegate.model.graph import Array, Graph, Tensor
-from gles_delegate.model.metadata import read_metadata
+from gles_delegate.planning.outputs import read_metadata
 from gles_delegate.vision.classes import real_numbers
 from gles_delegate.vision.drawing import palette
 

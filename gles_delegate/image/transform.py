@@ -110,6 +110,14 @@ class ImageTransform:
                 raise ValueError(
                     f"{name} must be one of {get_args(choices)}, not {getattr(self, name)!r}"
                 )
+        self._check_scaling()
+        self._check_placement()
+        for name in ("roi", "rotation", "matrix", "mean", "std", "padding"):
+            value = getattr(self, name)
+            if value is not None and not np.all(np.isfinite(value)):
+                raise ValueError(f"{name} must be finite, not {value!r}")
+
+    def _check_scaling(self) -> None:
         if (self.mean is None) != (self.std is None):
             raise ValueError("mean and std come together: give both or neither")
         for name in ("mean", "std"):
@@ -121,6 +129,8 @@ class ImageTransform:
                 )
         if self.std is not None and not np.all(self.std):
             raise ValueError(f"std divides and must not be 0, found {self.std!r}")
+
+    def _check_placement(self) -> None:
         if self.roi is not None and (np.shape(self.roi) != (4,) or min(self.roi[2:]) <= 0):
             raise ValueError(
                 f"roi must be (left, top, width, height) of a positive size, not {self.roi!r}"
@@ -130,10 +140,6 @@ class ImageTransform:
                 raise ValueError(f"matrix must be two rows of three, not {self.matrix!r}")
             if self.roi is not None or self.rotation or self.fit != "stretch":
                 raise ValueError("matrix takes the place of roi, rotation and fit: leave them out")
-        for name in ("roi", "rotation", "matrix", "mean", "std", "padding"):
-            value = getattr(self, name)
-            if value is not None and not np.all(np.isfinite(value)):
-                raise ValueError(f"{name} must be finite, not {value!r}")
 
     @classmethod
     def for_input(cls, interpreter: Described, index: int) -> ImageTransform:
@@ -376,11 +382,12 @@ def picture_transform(
             f"channels of the input {metadata.name!r}, found {list(means)} and {list(stds)}, given "
             "or in the model's metadata: give other ones"
         )
-    return ImageTransform(
-        channels=channels[depth],
-        mean=means[0] if len(means) == 1 else means,
-        std=stds[0] if len(stds) == 1 else stds,
-    )
+    return ImageTransform(channels=channels[depth], mean=_unpacked(means), std=_unpacked(stds))
+
+
+def _unpacked(values: Sequence[float]) -> float | Sequence[float]:
+    """The number, if it is only one."""
+    return values[0] if len(values) == 1 else values
 
 
 def _plane(array: Any) -> Array:

@@ -21,9 +21,10 @@ from gles_delegate.image.transform import ImageTransform, Size, picture_transfor
 from gles_delegate.interpreter import Interpreter
 from gles_delegate.live.layers import Layer
 from gles_delegate.model.graph import Array
-from gles_delegate.model.metadata import Metadata, read_metadata
+from gles_delegate.model.metadata import Metadata
 from gles_delegate.model.reader import load_model
 from gles_delegate.options import GpuDelegateOptions
+from gles_delegate.planning.outputs import read_metadata
 from gles_delegate.vision.classes import real_numbers
 from gles_delegate.vision.drawing import Drawing
 

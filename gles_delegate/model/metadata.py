@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 from zipfile import BadZipFile, ZipFile
@@ -12,7 +12,7 @@ from zipfile import BadZipFile, ZipFile
 from gles_delegate.errors import ModelError
 from gles_delegate.model.bundle import BytesFile
 from gles_delegate.model.flatbuffer import Content, FlatTable
-from gles_delegate.model.graph import Graph, Node
+from gles_delegate.model.graph import Graph
 
 CONTENTS = ("", "feature", "image", "bounding box", "audio")
 """Names by their number in ``union ContentProperties``."""
@@ -25,18 +25,6 @@ NORMALIZATION, THRESHOLDING = 1, 3
 
 LABELS = (2, 3)
 """Numbers of the labels of an axis, and of those of values, in ``enum AssociatedFileType``."""
-
-SHARES = ("LOGISTIC", "SOFTMAX")
-"""Ops whose results are of 0 to 1."""
-
-SUMS = ("ADD", "BATCH_MATMUL", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV")
-"""Ops whose results have no bounds."""
-
-MOVES = {
-    "CONCATENATION", "DEQUANTIZE", "EXPAND_DIMS", "PACK", "QUANTIZE", "RESHAPE", "SLICE", "SPLIT",
-    "SQUEEZE", "STRIDED_SLICE", "TRANSPOSE",
-}  # fmt: skip
-"""Ops whose results are numbers of their inputs."""
 
 LONGEST = 1 << 24
 """Bytes that are read of a file of labels."""
@@ -117,8 +105,8 @@ class Metadata:
     files: tuple[str, ...] = ()
 
 
-def read_metadata(graph: Graph) -> Metadata:
-    """The metadata of a model.
+def parse_metadata(graph: Graph) -> Metadata:
+    """The metadata of a model, without `TensorMetadata.is_share`.
 
     Raises:
         ModelError: It is damaged.
@@ -136,9 +124,6 @@ def read_metadata(graph: Graph) -> Metadata:
     def text(slot: int) -> str:
         return model.string(slot) if model else ""
 
-    outputs = zip(tensors(3, len(graph.outputs)), graph.outputs, strict=True)
-    makers = {tensor: node for node in graph.nodes for tensor in node.outputs}
-
     return Metadata(
         text(0),
         text(1) or graph.description,
@@ -146,32 +131,9 @@ def read_metadata(graph: Graph) -> Metadata:
         text(4),
         text(5),
         tensors(2, len(graph.inputs)),
-        tuple(replace(o, is_share=_is_share(o, graph, makers, index)) for o, index in outputs),
+        tensors(3, len(graph.outputs)),
         tuple(files),
     )
-
-
-def _is_share(
-    known: TensorMetadata, graph: Graph, makers: Mapping[int, Node], index: int
-) -> bool | None:
-    """Whether an output is of 0 to 1, by the ops that make its numbers, or else its metadata.
-
-    The metadata of published detectors call logits numbers of 0 to 1.
-    """
-    reached, ops = [index], set()
-    for tensor in reached:
-        node = makers.get(tensor)
-        if node is None or node.op not in MOVES:
-            ops.add(node.op if node is not None else "")
-            continue
-        sources = [i for i in node.inputs if i >= 0 and not graph.tensors[i].is_constant]
-        reached += [i for i in sources if i not in reached]
-    kinds = {True if op in SHARES else False if op in SUMS else None for op in ops}
-    if len(kinds) == 1 and None not in kinds:
-        return kinds.pop()
-    if known.minimum and known.maximum:
-        return min(known.minimum) >= 0 and max(known.maximum) <= 1
-    return None
 
 
 def _tensor(table: FlatTable, files: Mapping[str, Callable[[], bytes]]) -> TensorMetadata:

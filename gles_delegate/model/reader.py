@@ -308,16 +308,19 @@ def _tensor(
         data,
         is_external=bool(outside),
     )
+    _check_tensor(tensor)
+    return tensor
+
+
+def _check_tensor(tensor: Tensor) -> None:
+    title = f"tensor {tensor.index} {tensor.name!r}"
     if tensor.is_variable and tensor.is_constant:
+        raise ModelError(f"damaged model: variable {title} has data; expected an empty buffer")
+    if tensor.shape_signature and len(tensor.shape_signature) != len(tensor.shape):
         raise ModelError(
-            f"damaged model: variable tensor {index} {name!r} has data; expected an empty buffer"
-        )
-    if tensor.shape_signature and len(tensor.shape_signature) != len(shape):
-        raise ModelError(
-            f"damaged model: tensor {index} {name!r} has the shape {list(shape)} and the "
+            f"damaged model: {title} has the shape {list(tensor.shape)} and the "
             f"signature {list(tensor.shape_signature)}"
         )
-    return tensor
 
 
 def _quantization(table: FlatTable | None) -> Quantization:

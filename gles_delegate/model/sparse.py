@@ -28,6 +28,25 @@ class Level:
     segments: Array | None = field(default=None, compare=False)
     indices: Array | None = field(default=None, compare=False)
 
+    def expand(self, entries: Array) -> tuple[Array, Array, Array | int]:
+        """The entries below those of the level before: their numbers, coordinates, and counts.
+
+        Raises:
+            ValueError: The size is negative, or segments lie outside the indices.
+        """
+        if self.segments is None or self.indices is None:
+            if self.size < 0:
+                raise ValueError("a negative size")
+            own = np.tile(np.arange(self.size), entries.size)
+            return np.repeat(entries * self.size, self.size) + own, own, self.size
+        starts, ends = self.segments[entries], self.segments[entries + 1]
+        if (starts < 0).any() or (ends < starts).any() or (ends > self.indices.size).any():
+            raise ValueError("segments outside the indices")
+        counts = ends - starts
+        before = np.repeat(np.cumsum(counts) - counts, counts)
+        following = np.repeat(starts, counts) + np.arange(counts.sum()) - before
+        return following, self.indices[following], counts
+
 
 @dataclass(frozen=True)
 class Sparsity:
@@ -63,23 +82,11 @@ def _to_dense(values: Array, shape: tuple[int, ...], sparsity: Sparsity) -> Arra
     coordinates: dict[int, Array] = {}
     block_size = [1] * rank
     for dimension, level in zip(sparsity.traversal_order, sparsity.levels, strict=True):
-        if level.segments is None or level.indices is None:
-            if level.size < 0 or entries.size * level.size > np.prod(shape):
-                raise ValueError("more entries than elements")
-            repeats: Any = level.size
-            own = np.tile(np.arange(level.size), entries.size)
-            following = np.repeat(entries * level.size, level.size) + own
-        else:
-            starts, ends = level.segments[entries], level.segments[entries + 1]
-            if (starts < 0).any() or (ends < starts).any() or (ends > level.indices.size).any():
-                raise ValueError("segments outside the indices")
-            repeats = ends - starts
-            before = np.repeat(np.cumsum(repeats) - repeats, repeats)
-            following = np.repeat(starts, repeats) + np.arange(repeats.sum()) - before
-            own = level.indices[following]
+        if level.segments is None and entries.size * level.size > np.prod(shape):
+            raise ValueError("more entries than elements")
+        entries, own, repeats = level.expand(entries)
         coordinates = {d: np.repeat(c, repeats) for d, c in coordinates.items()}
         coordinates[dimension] = own
-        entries = following
         if dimension >= rank:
             block_size[sparsity.block_map[dimension - rank]] = level.size
     for block, dimension in enumerate(sparsity.block_map):

@@ -43,7 +43,7 @@ def cumsum(node: NodeView, options: CumsumOptions) -> list[Step]:
     return [node.dispatch("cumsum", (x,), output, grid, defines, passes=passes)]
 
 
-@op("ARG_MAX", "ARG_MIN", max_version=3, rows=rows.along_axes)
+@op("ARG_MAX", "ARG_MIN", max_version=3, rows=rows.along_axes, ends_networks=True)
 def arg_max(node: NodeView, options: Options) -> list[Step]:
     x = node.input(0, None)
     axis = _one_axis(node, len(x.shape))

@@ -35,7 +35,10 @@ class FullyConnectedOptions(Options):
     keep_num_dims: Bool = False
 
 
-@op("CONV_2D", max_version=8, options=Conv2DOptions, rows=rows.images, biases=(0, 1, 2))
+@op(
+    "CONV_2D", max_version=8, options=Conv2DOptions, rows=rows.images, biases=(0, 1, 2),
+    results="unbounded",
+)  # fmt: skip
 def conv_2d(node: NodeView, options: Conv2DOptions) -> list[Step]:
     x = node.input(0)
     batch, height, width, channels = rank_4(x.shape, "input 0")
@@ -54,7 +57,7 @@ def _are_rows_of_the_matrix(batch: Rows, options: FullyConnectedOptions) -> bool
 
 @op(
     "FULLY_CONNECTED", max_version=13, options=FullyConnectedOptions, rows=_are_rows_of_the_matrix,
-    biases=(0, 1, 2),
+    biases=(0, 1, 2), results="unbounded",
 )  # fmt: skip
 def fully_connected(node: NodeView, options: FullyConnectedOptions) -> list[Step]:
     x = node.input(0)

@@ -39,7 +39,7 @@ class DepthwiseConv2DOptions(Options):
 
 @op(
     "DEPTHWISE_CONV_2D", max_version=7, options=DepthwiseConv2DOptions, rows=rows.images,
-    biases=(0, 1, 2), has_symmetric_weights=True,
+    biases=(0, 1, 2), has_symmetric_weights=True, results="unbounded",
 )  # fmt: skip
 def depthwise_conv_2d(node: NodeView, options: DepthwiseConv2DOptions) -> list[Step]:
     x = node.input(0)

@@ -50,7 +50,8 @@ class Gelu(Options):
     approximate: Bool = False
 
 
-@pointwise("LOGISTIC", "TANH", max_version=3)
+@pointwise("LOGISTIC", max_version=3, results="shares", ends_networks=True)
+@pointwise("TANH", max_version=3, ends_networks=True)
 def sigmoid_function(node: NodeView, options: Options) -> list[Step]:
     return (sigmoid(node) if is_interpolated(node) else []) or function(node, options)
 
@@ -136,7 +137,7 @@ def fake_quant(node: NodeView, options: FakeQuantOptions) -> list[Step]:
     return [unary(node, inputs(node, (0,)), call)]
 
 
-@pointwise("QUANTIZE", max_version=6, checks_types=True)
+@pointwise("QUANTIZE", max_version=6, checks_types=True, results="inputs", ends_networks=True)
 def quantize(node: NodeView, options: Options) -> list[Step]:
     """The same real numbers, up to their rounding."""
     return [unary(node, inputs(node, (0,)))]
@@ -147,7 +148,10 @@ def _fold_dequantize(node: NodeView) -> Array | None:
     return x.values() if x.is_quantized or x.dtype == "float16" else None
 
 
-@pointwise("DEQUANTIZE", max_version=9, fold=_fold_dequantize, checks_types=True)
+@pointwise(
+    "DEQUANTIZE", max_version=9, fold=_fold_dequantize, checks_types=True, results="inputs",
+    ends_networks=True,
+)  # fmt: skip
 def dequantize(node: NodeView, options: Options) -> list[Step]:
     """LiteRT's result is float32, whatever the model says."""
     dtype = node.graph.tensors[node.outputs[0]].dtype
@@ -165,9 +169,12 @@ def _fold_division(node: NodeView) -> Array | None:
     return quotient if b.all() else None
 
 
-@pointwise("ADD", max_version=6, options=FusedActivation, fold=np.add)
-@pointwise("SUB", max_version=5, options=FusedActivation, fold=np.subtract)
-@pointwise("MUL", max_version=8, options=FusedActivation, fold=np.multiply)
+@pointwise(
+    "ADD", max_version=6, options=FusedActivation, fold=np.add, results="unbounded",
+    ends_networks=True,
+)  # fmt: skip
+@pointwise("SUB", max_version=5, options=FusedActivation, fold=np.subtract, ends_networks=True)
+@pointwise("MUL", max_version=8, options=FusedActivation, fold=np.multiply, ends_networks=True)
 @pointwise("DIV", max_version=2, options=FusedActivation, fold=_fold_division)
 def arithmetic(node: NodeView, options: FusedActivation) -> list[Step]:
     operands = inputs(node, (0, 1), "float32", "int32")

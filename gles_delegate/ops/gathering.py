@@ -44,6 +44,7 @@ def _gathers_within_rows(batch: Rows, options: GatherOptions) -> bool:
 
 @op(
     "GATHER", max_version=8, options=GatherOptions, fold=_fold_gather, rows=_gathers_within_rows,
+    moves="elements",
 )  # fmt: skip
 def gather(node: NodeView, options: GatherOptions) -> list[Step]:
     x, indices = node.input(0, None), node.input(1, "int")

@@ -21,7 +21,10 @@ class ConcatenationOptions(Options):
     fused_activation: Int8 = 0
 
 
-@op("CONCATENATION", max_version=7, options=ConcatenationOptions, rows=rows.joined)
+@op(
+    "CONCATENATION", max_version=7, options=ConcatenationOptions, rows=rows.joined,
+    moves="ranges", ends_networks=True,
+)  # fmt: skip
 def concatenation(node: NodeView, options: ConcatenationOptions) -> list[Step]:
     if options.fused_activation:
         raise Unsupported("a fused activation, which LiteRT does not apply here; expected NONE")
@@ -42,7 +45,7 @@ class PackOptions(Options):
     axis: Int32 = 0
 
 
-@op("PACK", max_version=5, options=PackOptions, rows=rows.joined)
+@op("PACK", max_version=5, options=PackOptions, rows=rows.joined, moves="elements")
 def pack(node: NodeView, options: PackOptions) -> list[Step]:
     inputs = _inputs(node)
     shapes = [x.shape for x in inputs]

@@ -90,7 +90,10 @@ def _fold_cast(node: NodeView) -> Array | None:
     return x.astype(target)
 
 
-@op("CAST", max_version=9, fold=_fold_cast, rows=rows.elementwise, checks_types=True)
+@op(
+    "CAST", max_version=9, fold=_fold_cast, rows=rows.elementwise, checks_types=True,
+    ends_networks=True,
+)  # fmt: skip
 def cast(node: NodeView, options: Options) -> list[Step]:
     refuse_quantized(node)
     (x,) = inputs(node, (0,), *TYPES)

@@ -26,7 +26,10 @@ def _multiplies_within_rows(batch: Rows, options: BatchMatMulOptions) -> bool:
     return len(batch.shapes[-1]) > 2 and rows.elementwise(batch, options)
 
 
-@op("BATCH_MATMUL", max_version=4, options=BatchMatMulOptions, rows=_multiplies_within_rows)
+@op(
+    "BATCH_MATMUL", max_version=4, options=BatchMatMulOptions, rows=_multiplies_within_rows,
+    results="unbounded",
+)  # fmt: skip
 def batch_matmul(node: NodeView, options: BatchMatMulOptions) -> list[Step]:
     a, b = node.input(0), node.input(1, may_have_scales=True)
     if min(len(a.shape), len(b.shape)) < 2:

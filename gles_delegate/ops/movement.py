@@ -23,6 +23,7 @@ class ReshapeOptions(Options):
 
 @op(
     "RESHAPE", max_version=1, options=ReshapeOptions, rows=rows.reshaping,
+    moves="elements", ends_networks=True,
     example=lambda shape, count, output: (-1, *(1,) * (count - 1)),
 )  # fmt: skip
 def reshape(node: NodeView, options: ReshapeOptions) -> list[Step]:
@@ -41,7 +42,7 @@ def reshape(node: NodeView, options: ReshapeOptions) -> list[Step]:
     return reshaped_input(node, new_shape)
 
 
-@op("EXPAND_DIMS", max_version=1, rows=rows.reshaping)
+@op("EXPAND_DIMS", max_version=1, rows=rows.reshaping, moves="elements")
 def expand_dims(node: NodeView, options: Options) -> list[Step]:
     old = node.shape(0)
     axis = normal_axis(one_integer(node, 1, "the axis"), len(old) + 1)
@@ -53,7 +54,10 @@ class SqueezeOptions(Options):
     squeeze_dims: Ints = ()
 
 
-@op("SQUEEZE", max_version=2, options=SqueezeOptions, rows=rows.reshaping)
+@op(
+    "SQUEEZE", max_version=2, options=SqueezeOptions, rows=rows.reshaping, moves="elements",
+    ends_networks=True,
+)  # fmt: skip
 def squeeze(node: NodeView, options: SqueezeOptions) -> list[Step]:
     old = node.shape(0)
     axes = {normal_axis(axis, len(old)) for axis in options.squeeze_dims}
@@ -66,6 +70,7 @@ def squeeze(node: NodeView, options: SqueezeOptions) -> list[Step]:
 
 @op(
     "TRANSPOSE", max_version=9, example=lambda shape, count, output: range(count),
+    moves="elements", ends_networks=True,
     rows=within(0, where=lambda batch, _: batch.node.array(1).reshape(-1)[0] % batch.rank == 0),
 )  # fmt: skip
 def transpose(node: NodeView, options: Options) -> list[Step]:
@@ -119,7 +124,7 @@ def reverse_sequence(node: NodeView, options: ReverseSequenceOptions) -> list[St
 
 
 @op(
-    "TILE", max_version=3,
+    "TILE", max_version=3, moves="elements",
     rows=within(0, where=lambda batch, options: batch.node.array(1).reshape(-1)[0] == 1),
 )  # fmt: skip
 def tile(node: NodeView, options: Options) -> list[Step]:

@@ -35,7 +35,7 @@ def pool_2d(node: NodeView, options: Pool2DOptions) -> list[Step]:
     return [_pooled(node, options, _MODES[node.op], activation(options.fused_activation))]
 
 
-@op("MaxPoolingWithArgmax2D", rows=images)
+@op("MaxPoolingWithArgmax2D", rows=images, opaque_outputs=(1,))
 def max_pooling_with_argmax_2d(node: NodeView, options: Options) -> list[Step]:
     sliding = Sliding.of(node)
     return [

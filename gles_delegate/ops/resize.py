@@ -24,7 +24,10 @@ class ResizeBilinearOptions(Options):
     half_pixel_centers: Bool = False
 
 
-@op("RESIZE_BILINEAR", max_version=4, options=ResizeBilinearOptions, rows=rows.images)
+@op(
+    "RESIZE_BILINEAR", max_version=4, options=ResizeBilinearOptions, rows=rows.images,
+    ends_networks=True,
+)  # fmt: skip
 def resize_bilinear(node: NodeView, options: ResizeBilinearOptions) -> list[Step]:
     if options.align_corners and options.half_pixel_centers:
         raise Unsupported("align_corners together with half_pixel_centers")

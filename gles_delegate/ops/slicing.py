@@ -20,7 +20,7 @@ from gles_delegate.ops.lib.rows import Rows, within
 from gles_delegate.ops.lib.views import View, moved, moved_output
 
 
-@op("SLICE", max_version=8, rows=within(0))
+@op("SLICE", max_version=8, rows=within(0), moves="ranges")
 def slice_(node: NodeView, options: Options) -> list[Step]:
     x = node.input(0, None)
     if node.has_input(1) and not node.is_constant(1):
@@ -120,7 +120,7 @@ def _takes_whole_rows(batch: Rows, options: StridedSliceOptions) -> bool:
 
 
 @op(
-    "STRIDED_SLICE", max_version=8, options=StridedSliceOptions,
+    "STRIDED_SLICE", max_version=8, options=StridedSliceOptions, moves="ranges", ends_networks=True,
     rows=within(0, where=_takes_whole_rows),
 )  # fmt: skip
 def strided_slice(node: NodeView, options: StridedSliceOptions) -> list[Step]:
@@ -302,7 +302,7 @@ def _range(
 
 
 @op(
-    "SPLIT", max_version=5,
+    "SPLIT", max_version=5, moves="ranges",
     rows=within(1, where=lambda batch, options: batch.node.array(0).item() % batch.rank),
 )  # fmt: skip
 def split(node: NodeView, options: Options) -> list[Step]:
@@ -314,7 +314,7 @@ def split(node: NodeView, options: Options) -> list[Step]:
 
 
 @op(
-    "SPLIT_V", max_version=3,
+    "SPLIT_V", max_version=3, moves="ranges",
     rows=within(0, where=lambda batch, options: batch.node.array(2).item() % batch.rank),
 )  # fmt: skip
 def split_v(node: NodeView, options: Options) -> list[Step]:
@@ -334,7 +334,7 @@ class UnpackOptions(Options):
 
 
 @op(
-    "UNPACK", max_version=6, options=UnpackOptions,
+    "UNPACK", max_version=6, options=UnpackOptions, moves="elements",
     rows=within(0, where=lambda batch, options: options.axis % batch.rank),
 )  # fmt: skip
 def unpack(node: NodeView, options: UnpackOptions) -> list[Step]:

@@ -21,7 +21,10 @@ class SoftmaxOptions(Options):
     beta: Float32 = 0.0
 
 
-@op("SOFTMAX", max_version=4, options=SoftmaxOptions, rows=rows.last_axis)
+@op(
+    "SOFTMAX", max_version=4, options=SoftmaxOptions, rows=rows.last_axis, results="shares",
+    ends_networks=True,
+)  # fmt: skip
 def softmax(node: NodeView, options: SoftmaxOptions) -> list[Step]:
     _refuse_scalars(node)
     x = node.graph.tensors[node.inputs[0]]

@@ -26,6 +26,7 @@ class TransposeConvOptions(Options):
 
 @op(
     "TRANSPOSE_CONV", max_version=5, options=TransposeConvOptions, rows=within(2),
+    results="unbounded",
     biases=(2, 1, 3), has_symmetric_weights=True, example=lambda shape, count, output: output,
 )  # fmt: skip
 def transpose_conv(node: NodeView, options: TransposeConvOptions) -> list[Step]:

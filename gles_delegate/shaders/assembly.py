@@ -36,11 +36,7 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sou
     Raises:
         ValueError: A define of the dispatch occurs nowhere in the code of the shader's files.
     """
-    large = any(limits.is_large(operand.nbytes) for operand in dispatch.operands)
-    most = limits.large_texels if large else limits.buffer_texels
-    image_reads = most > 0 and all(
-        operand.texels <= most and operand.kind != "half" for operand in dispatch.operands
-    )
+    image_reads = _reads_images(dispatch, limits)
     image_writes = limits.is_large(dispatch.output.nbytes)
     common: dict[str, Define] = {
         "PIXEL_LANES": dispatch.grid.pixel_lanes,
@@ -55,15 +51,8 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sou
         "PRODUCT_PRECISION": "mediump" if _has_half_products(dispatch, limits) else "highp",
         # Mesa's shader cache would take the machine code of another width.
         "SIMD_LANES": limits.simd_lanes,
+        **_type_defines(dispatch, image_writes),
     }
-    for i, operand in enumerate(dispatch.operands):
-        common |= {f"{key}{i}": value for key, value in _TYPES[operand.kind].items()}
-    common |= {f"OUT_{key}": _TYPES[dispatch.output.kind][key] for key in ("VEC", "ELEMENT")}
-    if image_writes:
-        types = _TYPES[dispatch.output.kind]
-        common |= {"OUT_FORMAT": types["FORMAT"], "OUT_IMAGE": types["IMAGE"]}
-        common["OUT_UNIT"], common["BEFORE_UNIT"] = (len(dispatch.operands) + i for i in (0, 1))
-    common["OUT_HALF"] = int(dispatch.output.kind == "half")
     name = f"{dispatch.shader}.glsl"
     body = read_body(name)
     unused = {*dispatch.defines, *dispatch.sizes} - body.words
@@ -91,6 +80,30 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sou
     top = header + top
     lines = (*(("defines", i + 1) for i in range(top.count("\n"))), *body.lines)
     return Source(name, top + text, lines, image_reads, image_writes, tuple(numbers.values))
+
+
+def _reads_images(dispatch: Dispatch, limits: Limits) -> bool:
+    """Whether all operands are read through buffer textures, not storage blocks."""
+    large = any(limits.is_large(operand.nbytes) for operand in dispatch.operands)
+    most = limits.large_texels if large else limits.buffer_texels
+    return most > 0 and all(
+        operand.texels <= most and operand.kind != "half" for operand in dispatch.operands
+    )
+
+
+def _type_defines(dispatch: Dispatch, image_writes: bool) -> dict[str, Define]:
+    """GLSL's types of the operands and of the output."""
+    types, last = _TYPES[dispatch.output.kind], len(dispatch.operands)
+    defines: dict[str, Define] = {
+        f"{key}{i}": value
+        for i, operand in enumerate(dispatch.operands)
+        for key, value in _TYPES[operand.kind].items()
+    }
+    defines |= {"OUT_VEC": types["VEC"], "OUT_ELEMENT": types["ELEMENT"]}
+    if image_writes:
+        defines |= {"OUT_FORMAT": types["FORMAT"], "OUT_IMAGE": types["IMAGE"]}
+        defines |= {"OUT_UNIT": last, "BEFORE_UNIT": last + 1}
+    return {**defines, "OUT_HALF": int(dispatch.output.kind == "half")}
 
 
 def _has_half_products(dispatch: Dispatch, limits: Limits) -> bool:

@@ -301,15 +301,8 @@ def find_detector(
     if len(output_shapes) == 4:
         return None
     size = (int(input_shape[1]), int(input_shape[2])) if len(input_shape) == 4 else (0, 0)
-    presets = [
-        FACE_DETECTOR, FACE_DETECTOR_FULL_RANGE, PALM_DETECTOR, POSE_DETECTOR, POSE_DETECTOR_128,
-    ]  # fmt: skip
-    if min(size) > 0:
-        presets += [ssd_mobilenet(size), ssd_mobilenet_fpn(size)]
     sizes = [math.prod(shape) for shape in output_shapes]
-    for detector in presets:
-        if detector.anchors.size != size or len(sizes) != 2:
-            continue
+    for detector in _presets(size) if len(sizes) == 2 else ():
         count = len(detector._anchors)
         numbers = count * (4 + 2 * detector.key_points)
         boxes = [i for i, n in enumerate(sizes) if n == numbers and sizes[1 - i] % count == 0]
@@ -323,6 +316,15 @@ def find_detector(
         f"TFLite_Detection_PostProcess, found {[list(shape) for shape in output_shapes]} for an "
         f"input {list(input_shape)}; make a Detector for it"
     )
+
+
+def _presets(size: Size) -> list[Detector]:
+    """The presets with inputs of this height and width."""
+    presets = (
+        FACE_DETECTOR, FACE_DETECTOR_FULL_RANGE, PALM_DETECTOR, POSE_DETECTOR, POSE_DETECTOR_128,
+    )  # fmt: skip
+    of_any_size = [ssd_mobilenet(size), ssd_mobilenet_fpn(size)] if min(size) > 0 else []
+    return [preset for preset in presets if preset.anchors.size == size] + of_any_size
 
 
 @dataclass(frozen=True)
@@ -520,24 +522,21 @@ def read_detections(
 
 
 def _postprocessed(outputs: list[Array], threshold: float) -> list[Detection]:
-    at = [i for i, array in enumerate(outputs) if array.ndim == 3]
-    counts = [array for array in outputs if array.ndim == 1]
-    pairs = [array for array in outputs if array.ndim == 2]
+    by_rank = ([array for array in outputs if array.ndim == rank] for rank in (3, 1, 2))
+    boxes, counts, pairs = by_rank
     shapes = [list(array.shape) for array in outputs]
     expected = (
         "expected boxes [1, n, 4], classes [1, n], scores [1, n] and their count [1] from "
         f"TFLite_Detection_PostProcess, found {shapes}"
     )
-    if (len(at), len(counts), len(pairs)) != (1, 1, 2) or counts[0].shape != (1,):
-        raise ValueError(expected)
-    boxes, n = outputs[at[0]], outputs[at[0]].shape[1]
-    if boxes.shape != (1, n, 4) or not all(array.shape == (1, n) for array in pairs):
+    n = boxes[0].shape[1] if boxes else 0
+    if [a.shape for a in (*boxes, *counts, *pairs)] != [(1, n, 4), (1,), (1, n), (1, n)]:
         raise ValueError(expected)
     count = int(np.clip(np.nan_to_num(counts[0][0]), 0, n))
     first, second = (array[0, :count].astype(float) for array in pairs)
     # TensorFlow 1 lists boxes, classes, scores; TensorFlow 2 lists scores, boxes, count, classes.
     orders = [(first, second), (second, first)]
-    for classes, scores in orders if at[0] == 0 else orders[::-1]:
+    for classes, scores in orders if outputs[0].ndim == 3 else orders[::-1]:
         # Only finite numbers are detections; the others say what is what.
         good = np.isfinite(classes) & np.isfinite(scores)
         numbers, shares = classes[good], scores[good]
@@ -546,15 +545,15 @@ def _postprocessed(outputs: list[Array], threshold: float) -> list[Detection]:
             break
     else:
         raise ValueError(f"{expected}, in which no array has classes and another one scores")
-    ready = zip(
-        boxes[0, :count][good].tolist(), shares.clip(0, 1).tolist(), numbers.tolist(), strict=True
-    )
+    good &= (scores.clip(0, 1) >= threshold) & np.isfinite(boxes[0][0, :count]).all(1)
+    ready = (boxes[0][0, :count], scores.clip(0, 1), classes)
     detections = [
         Detection((left, top, right, bottom), score, int(label))
-        for (top, left, bottom, right), score, label in ready
-        if score >= threshold
+        for (top, left, bottom, right), score, label in zip(
+            *(array[good].tolist() for array in ready), strict=True
+        )
     ]
-    return sorted((d for d in detections if d.is_finite), key=lambda d: -d.score)
+    return sorted(detections, key=lambda d: -d.score)
 
 
 def box_overlaps(box: Box, boxes: Array) -> Array:

@@ -161,21 +161,7 @@ def posenet_poses(
             continue
         if (np.hypot(*(taken[:, root[2]] - start).T) <= radius).any():
             continue
-        at, scores = np.full((len(TREE) + 1, 2), np.nan), np.full(len(TREE) + 1, -1.0)
-        at[root[2]], scores[root[2]] = start, maps.scores[root]
-        for source, target, k, displacements in steps:
-            if scores[source] < 0 or scores[target] >= 0:
-                continue
-            y, x = maps.near(at[source])
-            there = at[source] + displacements[y, x, [k, k + len(TREE)]]
-            for _ in range(REFINEMENTS):
-                if np.isfinite(there).all():
-                    there = maps.position(*maps.near(there), target)
-            if not np.isfinite(there).all():
-                continue
-            y, x = maps.near(there)
-            at[target], scores[target] = there, maps.scores[y, x, target]
-        scores = np.maximum(scores, 0)  # of what was not reached
+        at, scores = maps.reach(root, steps)
         new = (np.linalg.norm(taken - at, axis=2) > radius).all(0)
         poses.append(maps.pose(at, scores.tolist(), float(np.sum(scores * new) / len(scores))))
         taken = np.concatenate([taken, at[np.newaxis]])
@@ -228,6 +214,34 @@ class _Maps:
         last = np.array(self.scores.shape[:2]) - 1
         row, column = np.floor(at / self.stride + 0.5).clip(0, last).astype(int).tolist()
         return row, column
+
+    def reach(
+        self, root: tuple[int, int, int], steps: Sequence[tuple[int, int, int, Array]]
+    ) -> tuple[Array, Array]:
+        """Positions and scores of the points that displacements lead to, from a root on.
+
+        Args:
+            root: Row, column and point.
+            steps: Points from and to which displacements [rows, columns, 2 * edges] lead, and the
+                edge.
+
+        Returns:
+            Points that are not reached are NaN, with the score 0.
+        """
+        at, scores = np.full((len(TREE) + 1, 2), np.nan), np.full(len(TREE) + 1, -1.0)
+        at[root[2]], scores[root[2]] = self.position(*root), self.scores[root]
+        for source, target, k, displacements in steps:
+            if scores[source] < 0 or scores[target] >= 0:
+                continue
+            y, x = self.near(at[source])
+            there = at[source] + displacements[y, x, [k, k + len(TREE)]]
+            for _ in range(REFINEMENTS):
+                if np.isfinite(there).all():
+                    there = self.position(*self.near(there), target)
+            if np.isfinite(there).all():
+                y, x = self.near(there)
+                at[target], scores[target] = there, self.scores[y, x, target]
+        return at, np.maximum(scores, 0)
 
     def pose(self, at: Array, scores: Sequence[float], score: float) -> Pose:
         return Pose(_pairs((at[:, ::-1] + 0.5) / self.tensor[::-1]), tuple(scores), score)

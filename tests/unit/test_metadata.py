@@ -12,8 +12,9 @@ import pytest
 from gles_delegate.errors import ModelError
 from gles_delegate.image.transform import picture_transform
 from gles_delegate.model.graph import Graph, Tensor
-from gles_delegate.model.metadata import Metadata, TensorMetadata, read_metadata
+from gles_delegate.model.metadata import Metadata, TensorMetadata
 from gles_delegate.model.reader import read_model
+from gles_delegate.planning.outputs import read_metadata
 from tests.support.schema import pack_model
 from tests.support.tflite_builder import ModelBuilder
 

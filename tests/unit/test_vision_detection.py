@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from gles_delegate import ImageTransform, vision
-from gles_delegate.model.metadata import TensorMetadata, read_metadata
+from gles_delegate.model.metadata import TensorMetadata
 from gles_delegate.model.reader import read_model
+from gles_delegate.planning.outputs import read_metadata
 from tests.support.tflite_builder import ModelBuilder
 
 NAN, INF = float("nan"), float("inf")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -44,7 +44,13 @@ class Op:
         checks_types: `lower` accepts real numbers of several types, or checks them itself.
         has_symmetric_weights: LiteRT's kernels ignore the zero points of int8 weights.
         has_outputs: A node without outputs is an error.
-        moves: Each element of the outputs is one of the inputs.
+        moves: Each element of the outputs is one of the inputs: "elements", in another shape or
+            order, or "ranges", joined or cut. "": they are computed.
+        results: Of the outputs: "shares", 0 to 1; "unbounded", sums; "inputs", the numbers of the
+            inputs in another type; "", anything else.
+        ends_networks: Networks end in it; an app expects the channels of its inputs, too.
+        opaque_outputs: The outputs that LiteRT writes in another form; only ops of the same
+            family read them.
     """
 
     lower: Lowering | None = None
@@ -60,7 +66,10 @@ class Op:
     checks_types: bool = False
     has_symmetric_weights: bool = False
     has_outputs: bool = True
-    moves: bool = False
+    moves: Literal["", "elements", "ranges"] = ""
+    results: Literal["", "shares", "unbounded", "inputs"] = ""
+    ends_networks: bool = False
+    opaque_outputs: tuple[int, ...] = ()
 
 
 _OPS: dict[str, Op] = {}

@@ -1,0 +1,49 @@
+"""The metadata of a model, with what its graph shows of the outputs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gles_delegate.model.graph import Graph
+from gles_delegate.model.metadata import Metadata, TensorMetadata, parse_metadata
+from gles_delegate.ops.lib.registry import op_of
+
+
+def read_metadata(graph: Graph) -> Metadata:
+    """The metadata of a model.
+
+    Raises:
+        ModelError: It is damaged.
+    """
+    metadata = parse_metadata(graph)
+    pairs = zip(metadata.outputs, graph.outputs, strict=True)
+    outputs = (replace(each, is_share=_is_share(each, graph, index)) for each, index in pairs)
+    return replace(metadata, outputs=tuple(outputs))
+
+
+def _is_share(known: TensorMetadata, graph: Graph, output: int) -> bool | None:
+    """Whether an output is of 0 to 1, by the ops that compute it, or else by its metadata.
+
+    The metadata of published detectors call logits numbers of 0 to 1.
+    """
+    results = _results(graph, output)
+    if results in ({"shares"}, {"unbounded"}):
+        return results == {"shares"}
+    if known.minimum and known.maximum:
+        return min(known.minimum) >= 0 and max(known.maximum) <= 1
+    return None
+
+
+def _results(graph: Graph, output: int) -> set[str]:
+    """`Op.results` of the ops that compute the numbers of an output; "" for an input."""
+    makers = {tensor: node for node in graph.nodes for tensor in node.outputs}
+    reached, results = [output], set[str]()
+    for tensor in reached:
+        node = makers.get(tensor)
+        op = op_of(node.op if node is not None else "")
+        if node is not None and (op.moves or op.results == "inputs"):
+            sources = [i for i in node.inputs if i >= 0 and not graph.tensors[i].is_constant]
+            reached += [i for i in sources if i not in reached]
+        else:
+            results.add(op.results)
+    return results
