@@ -69,7 +69,7 @@ class CompatibilityList:
         except DelegateError as error:
             self.reason = str(error)
             return
-        self.vendor, self.renderer, self.version = thread.gpu.identity
+        self.vendor, self.renderer, self.version = thread.gpu.driver.identity
         self.limits = thread.gpu.limits
         try:
             self.checks = tuple(_run(trial, thread) for trial in _trials())

@@ -92,7 +92,7 @@ class GpuDelegate(NotPickled, Closing):
         elif self._bound is None or self._thread is None:
             state = "without a model"
         else:
-            state = f"on {self._thread.gpu.renderer}: {self.report.summary}"
+            state = f"on {self._thread.gpu.driver.renderer}: {self.report.summary}"
         return f"<GpuDelegate {state}>"
 
     @property

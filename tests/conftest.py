@@ -11,17 +11,19 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 
 from gles_delegate.errors import ContextError
-from gles_delegate.gl.context import GpuContext
+from gles_delegate.gl.driver import Driver
 from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.functions import Functions
 from gles_delegate.limits import Limits
 from tests.support import sampling
+from tests.support.force import force_driver
 
 Require = Callable[[str, str], NoReturn]
 MODELS = os.environ.get("GLES_DELEGATE_MODELS", Path(__file__).parents[2] / "shared" / "models")
@@ -156,15 +158,14 @@ def real_picture(require: Require) -> Callable[[str], Path]:
 @pytest.fixture
 def floor(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every device is taken for one that has what OpenGL ES 3.1 guarantees, and no more."""
-    read_limits = GpuContext._read_limits
 
-    def read_floor(self: GpuContext) -> None:
-        read_limits(self)
+    def at_the_floor(driver: Driver) -> Driver:
         # What a driver gets wrong stays so.
-        found = self.limits
-        self.limits = Limits(size_uniforms=found.size_uniforms, loop_passes=found.loop_passes)
+        found = driver.limits
+        limits = Limits(size_uniforms=found.size_uniforms, loop_passes=found.loop_passes)
+        return replace(driver, limits=limits)
 
-    monkeypatch.setattr(GpuContext, "_read_limits", read_floor)
+    force_driver(monkeypatch, at_the_floor)
 
 
 @pytest.fixture

@@ -226,7 +226,7 @@ class _Bench:
                 time = reader._seconds(lowered, plan)
                 reads[form] = _main(plan).flops / time / 1e9 if time else 0.0
         return DeviceSpeed(
-            gpu.timers, copy, dispatch, dispatch_cpu, half, reads, tiles, name,
+            gpu.driver.timers, copy, dispatch, dispatch_cpu, half, reads, tiles, name,
             {} if gpu.limits.profile.searches else _slowdowns(tiles), left_out,
         )  # fmt: skip
 

@@ -173,7 +173,7 @@ def benchmark(
             count(1)
         report = str(delegate.report).splitlines()[-1]
         return Benchmark(
-            delegate.gpu.renderer,
+            delegate.gpu.driver.renderer,
             report,
             init,
             first,

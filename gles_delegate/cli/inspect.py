@@ -69,7 +69,7 @@ def inspect(
     if device is not None:
         gpu = GpuContext(None, device)
         gpu.release()
-        limits, planned_for = gpu.limits, gpu.renderer
+        limits, planned_for = gpu.limits, gpu.driver.renderer
     models = {
         name: _Inspected(file.graph(), limits, partitions)
         for name, file in read_models(model).items()

@@ -83,7 +83,7 @@ class CommandList:
     def profile(self) -> list[float]:
         """Run once, timing each dispatch by itself; return the seconds of each."""
         seconds: list[float] = []
-        watch = Stopwatch(self._gpu.gl, self._gpu.timers, self._gpu.is_es)
+        watch = Stopwatch(self._gpu.gl, self._gpu.driver.timers, self._gpu.driver.is_es)
         try:
             with self._gpu.textures() if self._with_textures else nullcontext():
                 self._require_unchanged()

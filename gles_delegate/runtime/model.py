@@ -118,7 +118,7 @@ class BoundModel:
         prepared = [each for each in self.subgraphs.values() if each.prepared]
         times = tuple(time for each in prepared or [self.first] for time in each.times())
         gpu = self.thread.gpu
-        return ProfileReport(gpu.renderer, gpu.timers, times)
+        return ProfileReport(gpu.driver.renderer, gpu.driver.timers, times)
 
     def release(self) -> None:
         """Delete the GL objects; on the delegate's thread, inside the guard."""
@@ -162,5 +162,5 @@ def _store(graph: Graph, thread: GlThread, options: GpuDelegateOptions, half: bo
         return None
     content = fingerprint(graph.content, *graph.weights)
     model = options.model_token or content
-    device = (gpu.identity, gpu.limits)
+    device = (gpu.driver.identity, gpu.limits)
     return Store(folder, fingerprint(model, __version__, *device, half), content)

@@ -66,7 +66,7 @@ class Programs:
                     )
                 self._shared[text].users += 1
                 taken.append(text)
-            if not self._gpu.is_llvmpipe:
+            if not self._gpu.driver.is_llvmpipe:
                 for text in taken:
                     self._shared[text].program.start()
         except BaseException:
@@ -104,7 +104,7 @@ class Programs:
             self._gpu.gl.check("compile")
 
         jobs = [partial(try_out, shared) for shared in missing]
-        if self._gpu.is_llvmpipe:
+        if self._gpu.driver.is_llvmpipe:
             self._gpu.run_trials(jobs, lambda done: report(done, total))
         else:
             for done, job in enumerate(jobs):

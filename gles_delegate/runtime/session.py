@@ -52,14 +52,16 @@ class Session:
         self._plan = plan
         self._gpu = gpu
         self._readback = _Readback(gpu, graph)
-        header = ES_HEADER if gpu.is_es else DESKTOP_HEADER
+        header = ES_HEADER if gpu.driver.is_es else DESKTOP_HEADER
         sources = self._sources = [assemble(d, gpu.limits, header) for d in plan.dispatches]
         self._shown: dict[int, Array] = {}
         taken = shared.programs.take(sources, shared.store)
         names = [name_dispatch(d, graph) for d in plan.dispatches]
         with on_error(partial(shared.programs.give_back, sources)):
             self._buffers = Buffers(plan, graph, shared)
-        self._recorder = Recorder(plan, gpu, sources, taken, names if gpu.debug_groups else None)
+        self._recorder = Recorder(
+            plan, gpu, sources, taken, names if gpu.driver.debug_groups else None
+        )
         with on_error(self.release):
             with ExitStack() as undo:
                 self.rebind(resources or {}, undo)()

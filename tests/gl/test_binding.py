@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 import gles_delegate as gd
 from gles_delegate.gl import functions as gl_names
-from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.functions import Functions
 from gles_delegate.model.reader import read_model
 from gles_delegate.profiles import Profile
@@ -27,6 +26,7 @@ from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.segment import Segment
 from tests.gl.test_delegate import fail_at
 from tests.support.app import App
+from tests.support.force import force_driver, force_limits
 from tests.support.state import State, objects_in
 from tests.support.tflite_builder import ModelBuilder, quantization
 from tests.support.trace import traced
@@ -360,15 +360,9 @@ def test_on_devices_that_have_no_more_than_they_must(
     half: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tensors are read through storage blocks and, with `half`, stored as float16."""
-    read_limits = GpuContext._read_limits
-
-    def read_small(self: GpuContext) -> None:
-        read_limits(self)
-        self.limits = replace(self.limits, profile=Profile(half_storage=half))
-        if half:
-            self.offset_alignment = 256
-
-    monkeypatch.setattr(GpuContext, "_read_limits", read_small)
+    force_limits(monkeypatch, profile=Profile(half_storage=half))
+    if half:
+        force_driver(monkeypatch, lambda driver: replace(driver, offset_alignment=256))
     options = gd.GpuDelegateOptions(precision_loss_allowed=True)
     step = 1e-3 if half else 1e-6
     for shape in SHAPES:

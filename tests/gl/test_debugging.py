@@ -11,7 +11,7 @@ import pytest
 
 import gles_delegate as gd
 from gles_delegate.gl import functions as names
-from gles_delegate.gl.context import GpuContext
+from gles_delegate.gl.driver import Driver
 from gles_delegate.gl.functions import Functions
 from tests.support.oracle import in_litert, in_ours
 from tests.support.sketch import Sketch
@@ -26,15 +26,16 @@ PUSH, POP, OUTPUT = 0x8269, 0x826A, 0x92E0
 @pytest.fixture(params=["OpenGL ES 3.2", "OpenGL ES 3.1"])
 def egl(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[gd.EglContext]:
     """A context for a delegate, whose functions of GL_KHR_debug have no suffix, or KHR."""
-    read_limits = GpuContext._read_limits
+    read = Driver.read
 
-    def read_older(self: GpuContext) -> None:
-        read_limits(self)
-        if self.gl.debug_suffix is not None and "GL_KHR_debug" in self.gl.extensions():
-            self.gl.debug_suffix = "KHR"
+    def read_older(gl: Functions) -> Driver:
+        driver = read(gl)
+        if gl.debug_suffix is not None and "GL_KHR_debug" in gl.extensions():
+            gl.debug_suffix = "KHR"
+        return driver
 
     if request.param == "OpenGL ES 3.1":
-        monkeypatch.setattr(GpuContext, "_read_limits", read_older)
+        monkeypatch.setattr(Driver, "read", read_older)
     context = gd.EglContext()
     yield context
     context.release()

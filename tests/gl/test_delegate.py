@@ -336,7 +336,7 @@ def test_each_device_that_is_there() -> None:
     for device in gd.list_devices():
         with gd.GpuDelegate(gd.GpuDelegateOptions(device_index=device.index)) as delegate:
             check(allocated(delegate))
-            assert delegate.gpu.renderer == device.renderer
+            assert delegate.gpu.driver.renderer == device.renderer
 
 
 def test_a_released_context_is_refused(egl: gd.EglContext) -> None:

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("gl")
 @pytest.fixture
 def gpu() -> GpuContext:
     gpu = GpuContext()
-    if not gpu.is_llvmpipe:
+    if not gpu.driver.is_llvmpipe:
         pytest.skip("this device is not llvmpipe")
     return gpu
 

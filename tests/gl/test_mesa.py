@@ -23,7 +23,7 @@ with gd.GpuDelegate(options) as delegate:
     interpreter = gd.Interpreter(model_content=small_model(), experimental_delegates=[delegate])
     interpreter.allocate_tensors()
     check(interpreter)
-    print(delegate.gpu.is_llvmpipe, delegate.gpu.limits.simd_lanes)
+    print(delegate.gpu.driver.is_llvmpipe, delegate.gpu.limits.simd_lanes)
 """
 SETTINGS = {*mesa._CACHE_SETTINGS, "MESA_SHADER_CACHE_MAX_SIZE", "LP_NATIVE_VECTOR_WIDTH"}
 

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import gles_delegate as gd
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.program import Program
 from gles_delegate.runtime import constants, store
+from tests.support.force import force_driver
 from tests.support.small import check, small_model, tiny_model
 
 pytestmark = pytest.mark.usefixtures("gl")
@@ -121,13 +123,9 @@ def test_each_token_and_option_has_a_file(
 ) -> None:
     first = counts.start(tmp_path)
     assert counts.start(tmp_path, token="other") == first
-    read_limits = GpuContext._read_limits
-
-    def other_driver(self: GpuContext) -> None:
-        read_limits(self)
-        self.identity = (*self.identity[:2], "another version")
-
-    monkeypatch.setattr(GpuContext, "_read_limits", other_driver)
+    force_driver(
+        monkeypatch, lambda driver: replace(driver, identity=(*driver.identity[:2], "another"))
+    )
     assert counts.start(tmp_path) == first
     assert len(list(tmp_path.glob("*.gles"))) == 3
 

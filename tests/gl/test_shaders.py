@@ -34,7 +34,8 @@ def first_of_each_shader() -> dict[str, Dispatch]:
 def compile_shader(dispatch: Dispatch, gpu: GpuContext) -> None:
     with gpu.guard():
         program = Program(
-            gpu.gl, assemble(dispatch, gpu.limits, ES_HEADER if gpu.is_es else DESKTOP_HEADER)
+            gpu.gl,
+            assemble(dispatch, gpu.limits, ES_HEADER if gpu.driver.is_es else DESKTOP_HEADER),
         )
         try:
             program.finish()

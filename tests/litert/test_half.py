@@ -72,5 +72,5 @@ def test_llvmpipe_keeps_float32(real_model: Callable[[str], bytes]) -> None:
     with gd.GpuDelegate(LOSSY) as delegate:
         gd.Interpreter(model_content=real_model("mnist_model"), experimental_delegates=[delegate])
         half = delegate.gpu.limits.profile.half_storage
-        assert half == ("llvmpipe" not in delegate.gpu.renderer)
+        assert half == ("llvmpipe" not in delegate.gpu.driver.renderer)
         assert delegate.report.storage == ("float16" if half else "float32")

@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from gles_delegate.gl.context import GpuContext
+from gles_delegate.gl.driver import Driver
 from gles_delegate.profiles import Profile
+
+
+def force_driver(monkeypatch: pytest.MonkeyPatch, change: Callable[[Driver], Driver]) -> None:
+    """Every driver is read as `change` makes it."""
+    read = Driver.read
+    monkeypatch.setattr(Driver, "read", lambda gl: change(read(gl)))
 
 
 def force_limits(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
     """Every device has these limits, whatever its others are."""
-    read_limits = GpuContext._read_limits
-
-    def read_others(self: GpuContext) -> None:
-        read_limits(self)
-        self.limits = replace(self.limits, **changes)
-
-    monkeypatch.setattr(GpuContext, "_read_limits", read_others)
+    force_driver(
+        monkeypatch, lambda driver: replace(driver, limits=replace(driver.limits, **changes))
+    )
 
 
 def force_profile(monkeypatch: pytest.MonkeyPatch, profile: Profile) -> None:
     """Every device has this profile, and buffer textures of the smallest size if it reads them."""
-    read_limits = GpuContext._read_limits
 
-    def read_others(self: GpuContext) -> None:
-        read_limits(self)
-        has_textures = not self.is_es or "OpenGL ES 3.2" in self.identity[2]
+    def change(driver: Driver) -> Driver:
+        has_textures = not driver.is_es or "OpenGL ES 3.2" in driver.identity[2]
         texels = 1 << 16 if profile.image_reads and has_textures else 0
-        self.limits = replace(self.limits, profile=profile, buffer_texels=texels)
+        limits = replace(driver.limits, profile=profile, buffer_texels=texels)
+        return replace(driver, limits=limits)
 
-    monkeypatch.setattr(GpuContext, "_read_limits", read_others)
+    force_driver(monkeypatch, change)

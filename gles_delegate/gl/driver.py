@@ -1,0 +1,151 @@
+"""The driver of a context, and the limits that it states."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from contextlib import suppress
+from ctypes import c_int
+from dataclasses import dataclass
+
+from gles_delegate.errors import ContextError
+from gles_delegate.gl import functions as gl_names
+from gles_delegate.gl.functions import Functions
+from gles_delegate.limits import Limits
+from gles_delegate.profiles import profile_of
+
+log = logging.getLogger("gles_delegate")
+
+MAX_READS = 5
+"""Inputs that glsl/lib/tensor.glsl has names for: image units 0 ff. or storage blocks 1 ff."""
+
+_DEBUG_GROUPS = "GLES_DELEGATE_DEBUG_GROUPS"
+"""Set to 1, it has each dispatch of a run be a group in graphics debuggers."""
+
+_BITS = re.compile(r"llvmpipe.*\b(\d+) bits")
+"""The width of a vector, in the name of llvmpipe: ``llvmpipe (LLVM 15.0.6, 256 bits)``."""
+
+
+@dataclass(frozen=True)
+class Driver:
+    """The driver of a context.
+
+    Attributes:
+        identity: Vendor, renderer and version; they change with the device and the driver.
+        is_es: Whether the context is OpenGL ES; otherwise it is desktop OpenGL.
+        limits: The limits of its compute shaders.
+        timers: Whether the GPU has usable timer queries.
+        debug_groups: Whether the environment asks for a debug group around each dispatch.
+        offset_alignment: Required alignment, in bytes, of a texel range's offset.
+    """
+
+    identity: tuple[str, str, str]
+    is_es: bool
+    limits: Limits
+    timers: bool
+    debug_groups: bool
+    offset_alignment: int
+
+    @classmethod
+    def read(cls, gl: Functions) -> Driver:
+        """Query the driver of the current context, and find its functions of GL_KHR_debug.
+
+        Raises:
+            ContextError: It has neither OpenGL ES 3.1 nor OpenGL 4.3.
+        """
+        names = (gl_names.VENDOR, gl_names.RENDERER, gl_names.VERSION)
+        vendor, renderer, version = (gl.string(name) for name in names)
+        is_es, number = "OpenGL ES" in version, _number(r"(\d+)\.(\d+)", version)
+        if number < ((3, 1) if is_es else (4, 3)):
+            raise ContextError(
+                f"expected OpenGL ES 3.1 or OpenGL 4.3, found {version!r} on {renderer!r}"
+            )
+        extensions = gl.extensions()
+        if number >= (3, 2) or "GL_KHR_debug" in extensions:  # OpenGL is 4.3 at least
+            suffix = "" if number >= (3, 2) else "KHR"
+            with suppress(ContextError):  # labels are not worth a failure
+                gl.unchecked(f"glObjectLabel{suffix}")
+                gl.debug_suffix = suffix
+        has_timers = "GL_EXT_disjoint_timer_query" in extensions or not is_es
+        has_textures = number >= (3, 2) or bool(
+            {"GL_EXT_texture_buffer", "GL_OES_texture_buffer"} & extensions
+        )
+        alignment = gl.integer(gl_names.SHADER_STORAGE_BUFFER_OFFSET_ALIGNMENT)
+        if has_textures:
+            of_textures = gl.integer(gl_names.TEXTURE_BUFFER_OFFSET_ALIGNMENT)
+            alignment = max(alignment, of_textures)
+        identity = (vendor, renderer, version)
+        return cls(
+            identity=identity,
+            is_es=is_es,
+            limits=_read_limits(gl, identity, has_textures),
+            # llvmpipe's own timer does not see its worker threads.
+            timers=has_timers and not _is_llvmpipe(renderer) and _counts_time(gl),
+            debug_groups=_has_debug_groups(gl, renderer),
+            offset_alignment=alignment,
+        )
+
+    @property
+    def renderer(self) -> str:
+        """The driver's name of the device."""
+        return self.identity[1]
+
+    @property
+    def is_llvmpipe(self) -> bool:
+        """Whether it is Mesa's software rasterizer."""
+        return _is_llvmpipe(self.renderer)
+
+
+def _read_limits(gl: Functions, identity: tuple[str, str, str], has_textures: bool) -> Limits:
+    vendor, renderer, version = identity
+    is_llvmpipe, bits = _is_llvmpipe(renderer), _BITS.search(renderer)
+    profile = profile_of(vendor, renderer)
+    sizes = [gl.integer(gl_names.MAX_COMPUTE_WORK_GROUP_SIZE, i) for i in range(3)]
+    counts = [gl.integer(gl_names.MAX_COMPUTE_WORK_GROUP_COUNT, i) for i in range(3)]
+    texels = gl.integer(gl_names.MAX_TEXTURE_BUFFER_SIZE) if has_textures else 0
+    return Limits(
+        storage_blocks=min(gl.integer(gl_names.MAX_COMPUTE_SHADER_STORAGE_BLOCKS), MAX_READS + 1),
+        image_units=min(gl.integer(gl_names.MAX_COMPUTE_IMAGE_UNIFORMS), MAX_READS),
+        invocations=gl.integer(gl_names.MAX_COMPUTE_WORK_GROUP_INVOCATIONS),
+        local_size=(sizes[0], sizes[1], sizes[2]),
+        groups=(counts[0], counts[1], counts[2]),
+        shared_bytes=gl.integer(gl_names.MAX_COMPUTE_SHARED_MEMORY_SIZE),
+        block_bytes=gl.integer64(gl_names.MAX_SHADER_STORAGE_BLOCK_SIZE),
+        large_texels=texels,
+        buffer_texels=texels if profile.image_reads else 0,
+        texture_size=gl.integer(gl_names.MAX_TEXTURE_SIZE),
+        # On a software rasterizer zink makes constants of uniforms, and may run a program with
+        # constants of an earlier dispatch (Mesa 22.3).
+        size_uniforms=not (is_llvmpipe and "zink" in renderer),
+        profile=profile,
+        simd_lanes=int(bits[1]) // 32 if bits else 8,
+        # 25.0.7: 0.10 instead of 0.37 s for 32 texels, 24.0.5: 0.14 for 0.19; others: slower.
+        store_loops=is_llvmpipe and (24, 0) <= _number(r"Mesa (\d+)\.(\d+)", version) < (25, 2),
+        # Mesa's LP_MAX_TGSI_LOOP_ITERATIONS.
+        loop_passes=65535 if is_llvmpipe else Limits.loop_passes,
+    )
+
+
+def _is_llvmpipe(renderer: str) -> bool:
+    return "llvmpipe" in renderer
+
+
+def _number(pattern: str, version: str) -> tuple[int, int]:
+    """The two numbers that a pattern finds in GL's version string; (0, 0) if it finds none."""
+    match = re.search(pattern, version)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
+
+
+def _counts_time(gl: Functions) -> bool:
+    """Whether the driver has a timer; it may have the functions, and no timer."""
+    counted = c_int()
+    gl.glGetQueryiv(gl_names.TIME_ELAPSED, gl_names.QUERY_COUNTER_BITS, counted)
+    return counted.value > 0
+
+
+def _has_debug_groups(gl: Functions, renderer: str) -> bool:
+    wanted = os.environ.get(_DEBUG_GROUPS, "0") not in ("", "0")
+    if wanted and gl.debug_suffix is None:
+        log.warning("%s is set, but %s has no GL_KHR_debug", _DEBUG_GROUPS, renderer)
+    return wanted and gl.debug_suffix is not None
