@@ -82,7 +82,7 @@ class Interpreter(NotPickled, Closing):
         ContextError: There is no usable OpenGL ES context.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- LiteRT's arguments
         self,
         model_path: str | bytes | os.PathLike[str] | None = None,
         model_content: bytes | bytearray | memoryview | None = None,

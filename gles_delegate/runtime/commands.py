@@ -33,7 +33,7 @@ from gles_delegate.runtime.binding import (
 )
 from gles_delegate.runtime.buffers import Places
 from gles_delegate.shaders.assembly import SIZES
-from gles_delegate.shaders.source import Source
+from gles_delegate.shaders.source import ShaderSource
 
 StateCache: TypeAlias = dict[object, object]
 """The bindings that the recorded calls have made so far."""
@@ -128,7 +128,7 @@ class Recorder:
         self,
         plan: Plan,
         gpu: GpuContext,
-        sources: Sequence[Source],
+        sources: Sequence[ShaderSource],
         programs: Sequence[int],
         names: Sequence[str] | None = None,
     ) -> None:
@@ -254,7 +254,7 @@ class Recorder:
             yield self._gl.unchecked("glUniform1iv"), (SIZES, len(sizes), values)
 
     def _bind_all(
-        self, dispatch: Dispatch, source: Source, places: Places, cache: StateCache
+        self, dispatch: Dispatch, source: ShaderSource, places: Places, cache: StateCache
     ) -> Iterator[GlCall]:
         images = source.image_reads
         for i, operand in enumerate(dispatch.operands):

@@ -12,7 +12,7 @@ from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.functions import GlCall
 from gles_delegate.gl.program import Program
 from gles_delegate.runtime.store import Store, fingerprint
-from gles_delegate.shaders.source import Source
+from gles_delegate.shaders.source import ShaderSource
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called as programs compile, with the number of those that are ready, and of all."""
@@ -46,7 +46,7 @@ class Programs:
         """Bytes of their binaries; 0 if the driver gives none."""
         return sum(shared.program.binary_bytes for shared in self._shared.values())
 
-    def take(self, sources: Sequence[Source], store: Store | None) -> list[int]:
+    def take(self, sources: Sequence[ShaderSource], store: Store | None) -> list[int]:
         """The GL name of each source's program, which `compile` makes ready.
 
         On a GPU, the driver compiles them in the background. They stay until `give_back`.
@@ -76,7 +76,7 @@ class Programs:
 
     def compile(
         self,
-        sources: Iterable[Source],
+        sources: Iterable[ShaderSource],
         trials: Mapping[int, Sequence[GlCall]],
         store: Store | None,
         progress: Progress | None,
@@ -118,7 +118,7 @@ class Programs:
                 store.add(fingerprint(text), binary)
             shared.ready = True
 
-    def give_back(self, sources: Iterable[Source]) -> None:
+    def give_back(self, sources: Iterable[ShaderSource]) -> None:
         """Undo `take`."""
         self._give_back(dict.fromkeys(source.text for source in sources))
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from gles_delegate.dispatch import Call, Define, Dispatch, Kind, Place, Value
 from gles_delegate.limits import Limits
 from gles_delegate.shaders.files import read_body
-from gles_delegate.shaders.source import Source
+from gles_delegate.shaders.source import ShaderSource
 from gles_delegate.shaders.unrolling import unrolled
 
 ES_HEADER = """#version 310 es
@@ -30,7 +30,7 @@ SIZES = 0
 DESKTOP_HEADER = "#version 430\n"
 
 
-def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Source:
+def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> ShaderSource:
     """The shader of a dispatch.
 
     Raises:
@@ -79,7 +79,7 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sou
         header += f"layout(location = {SIZES}) uniform int size_uniforms[{count}];\n"
     top = header + top
     lines = (*(("defines", i + 1) for i in range(top.count("\n"))), *body.lines)
-    return Source(name, top + text, lines, image_reads, image_writes, tuple(numbers.values))
+    return ShaderSource(name, top + text, lines, image_reads, image_writes, tuple(numbers.values))
 
 
 def _reads_images(dispatch: Dispatch, limits: Limits) -> bool:

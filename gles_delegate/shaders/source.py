@@ -9,7 +9,7 @@ _LOG_LINE = re.compile(r"\b0:(\d+)(?=[(:])|\b0\((\d+)\)")
 
 
 @dataclass(frozen=True)
-class Source:
+class ShaderSource:
     """A complete shader.
 
     Attributes:
