@@ -294,6 +294,7 @@ def test_the_op_that_makes_scores_says_what_they_are() -> None:
     assert scores_made_by("ADD", "LOGISTIC", "SQUEEZE") is True
     assert scores_made_by("SOFTMAX", "RESHAPE", "CONCATENATION") is True
     assert scores_made_by("LOGISTIC", "ADD", "RESHAPE", "CONCATENATION") is False
+    assert scores_made_by("LOGISTIC", "QUANTIZE", "GATHER", "SPLIT_V", "DEQUANTIZE") is True
     assert scores_made_by("LOGISTIC", "MUL") is None
     assert scores_made_by("RESHAPE") is None
     shapes = [(1, 1917, 4), (1, 1917, 91)]
