@@ -29,7 +29,7 @@ class Level:
     indices: Array | None = field(default=None, compare=False)
 
     def expand(self, entries: Array) -> tuple[Array, Array, Array | int]:
-        """The entries below those of the level before: their numbers, coordinates, and counts.
+        """Entries of this level below `entries`: their numbers, coordinates, and counts.
 
         Raises:
             ValueError: The size is negative, or segments lie outside the indices.
