@@ -43,13 +43,13 @@ class Profile:
     """How kernels use a family of devices; the defaults are safe on an unknown GPU.
 
     Of several tiles, or ways to read, the first is the default, and SUSTAINED_SPEED tries the
-    others, each list's next together; a list that ends goes on with its last.
+    others, each list's next together; a list that ends repeats its last entry.
 
     Attributes:
         pointwise: Tiles of convolutions in which each output pixel sees one input pixel.
         windows: Tiles of all other convolutions, which go through the window tap by tap.
         others: Tiles of transposed convolutions and products of two tensors.
-        depthwise: Pixels of a depthwise convolution; half as many if it has a stride.
+        depthwise: Pixels of a depthwise convolution; half the number if it has a stride.
         columns: Most pixels that a depthwise convolution reads of an input row; a wide window
             takes shorter runs, and a wider one goes tap by tap.
         row_loops: The numbers of a depthwise window's rows and of what is reduced are uniforms: an
@@ -63,17 +63,17 @@ class Profile:
             images of less than 8 pixels.
         tiles_unrolled: The assembler unrolls loops over register tiles, however long; if not,
             every marked loop that stays short.
-        shared_pixels: A work group shares the channels of a pixel from so many slices on, and so
-            many more for each pixel.
+        shared_pixels: The slices from which on a work group shares the channels of a pixel, and
+            the slices that each pixel adds to this number.
         lanes: Most invocations of a convolution's work group, along the pixels and the slices.
         image_reads: Tensors are read through buffer textures, not storage blocks.
         weight_textures: Weights are read through textures, not storage blocks.
         weight_pairs: Weights that may be float16 are read as such from storage blocks, two columns
             of a matrix at once.
-        weight_bytes: Of results of so many pixels at most, weights of 8 bits or less are read as
-            int8 from storage blocks or buffer textures, four columns at once. Those of more pixels
-            are read often, and unpacking takes longer than loading.
-        weight_nibbles: Of these, those of 4 bits or less are read as int4, eight columns at once:
+        weight_bytes: The most pixels of results for which weights of 8 bits or less are read as
+            int8 from storage blocks or buffer textures, four columns at once. With more pixels,
+            they are read often, and unpacking takes longer than loading.
+        weight_nibbles: If they have 4 bits or less, they are read as int4, eight columns at once:
             half the memory, and up to twice the instructions, where memory is what they wait for.
         stepped: Convolutions keep addresses and add to them for each input slice, instead of
             computing them from its number.
@@ -241,7 +241,7 @@ _FAMILIES = (
     ("Intel", INTEL),
     (r"NVIDIA|nouveau|\bNV[0-9A-F]{2,3}\b|\bAMD\b|\bATI\b|Radeon", DESKTOP),
 )
-"""What the names of a family's devices match; the first counts."""
+"""Patterns for the names of a family's devices; the first match counts."""
 
 
 def profile_of(vendor: str, renderer: str) -> Profile:

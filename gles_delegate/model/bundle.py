@@ -24,7 +24,7 @@ MOST_FOLDED = 8
 _ZIP = b"PK\x03\x04"
 _NAME_LENGTHS = Struct("<HH")
 _DAMAGES = (BadZipFile, zlib.error, RuntimeError, EOFError, OSError, ValueError)
-"""What zipfile raises for files that are damaged, encrypted, or packed in a way it lacks."""
+"""Errors of zipfile for files that are damaged, encrypted, or packed in an unknown way."""
 
 
 def model_of(content: Content, member: str | None) -> Content:
@@ -50,7 +50,7 @@ def model_of(content: Content, member: str | None) -> Content:
 
 
 def models_in(content: Content) -> Mapping[str, Callable[[], Content]]:
-    """What reads each model of a bundle, by its name; of a model by itself, the name is "".
+    """A function that reads each model of a bundle, by name; "" names a model that is the file.
 
     Raises:
         ModelError: There is none, or the bundle is damaged, or too large when inflated.

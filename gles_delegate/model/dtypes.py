@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 Lanes: TypeAlias = Literal["float", "int"]
-"""What a GPU computes with: float32, or int32, which holds bool as 0 and 1."""
+"""The types of a lane on the GPU: float32, or int32, which holds bool as 0 and 1."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class ElementType:
         constant_lanes: The lanes of constants, which are converted before they are uploaded.
         bits: The size of an element outside the GPU, where it has a whole lane.
         limits: The smallest and the largest number, of integers that may stand for real numbers:
-            those of activations and weights, and int32 for biases.
+            the integers of activations and weights, and the int32 of biases.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""External weights: constants that a model keeps in files of their own."""
+"""External weights: constants that a model keeps in separate files."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Quantization:
     """``real = scale * (stored - zero_point)``, one pair per tensor or per index of `axis`.
 
     Attributes:
-        block: If not 0, there is a pair for each so many elements along the last dimension.
+        block: If not 0, the elements along the last dimension that share a pair.
     """
 
     scales: tuple[float, ...] = ()
@@ -42,7 +42,7 @@ class Quantization:
         return scale, (*self.zero_points, 0)[0]
 
     def damage(self, low: int, high: int) -> str:
-        """What makes it meaningless for integers from `low` to `high`; "" if nothing does."""
+        """The reason why it is meaningless for integers from `low` to `high`; "" if it is not."""
         scales = [scale for scale in self.scales if not isfinite(scale)]
         if scales:
             return f"the scale {scales[0]}; expected finite numbers"
@@ -96,8 +96,8 @@ class Tensor:
         """The constant's values, read-only, in `shape` and `dtype`.
 
         Raises:
-            ModelError: The tensor is no constant, numpy has no such type, or the bytes
-                do not fill the shape, or are no bools.
+            ModelError: The tensor is computed, numpy has no such type, or the bytes
+                do not fill the shape, or do not hold bools.
         """
         if self.data is None:
             raise ModelError(f"tensor {self.index} {self.name!r} is not a constant")
@@ -232,7 +232,7 @@ class Graph:
         subgraphs: All of the model, this one included. Each is read at its first use, which raises
             ModelError if it is damaged.
         signatures: The entry points of the model; see `entries`.
-        description, metadata: Those of the model.
+        description, metadata: The model's.
         content: The bytes it was read from.
         weights: The bytes of the files that have the model's external weights.
     """
@@ -251,7 +251,7 @@ class Graph:
 
     @property
     def entries(self) -> tuple[int, ...]:
-        """The subgraphs that an app runs: the first, and those of signatures."""
+        """The subgraphs that an app runs: the first, and the signatures' subgraphs."""
         return tuple(sorted({0, *(signature.subgraph for signature in self.signatures)}))
 
     @cached_property

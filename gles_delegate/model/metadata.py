@@ -1,4 +1,4 @@
-"""What a model's maker says of its inputs and outputs (TFLite Metadata, M001)."""
+"""Descriptions of inputs and outputs that a model's author recorded (TFLite Metadata, M001)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NORMALIZATION, THRESHOLDING = 1, 3
 """Numbers in ``union ProcessUnitOptions``."""
 
 LABELS = (2, 3)
-"""Numbers of the labels of an axis, and of those of values, in ``enum AssociatedFileType``."""
+"""Numbers of the labels of an axis and of the labels of values, in ``enum AssociatedFileType``."""
 
 LONGEST = 1 << 24
 """Bytes that are read of a file of labels."""
@@ -34,7 +34,7 @@ _DAMAGES = (BadZipFile, zlib.error, RuntimeError, EOFError, OSError, ValueError)
 
 @dataclass(frozen=True)
 class TensorMetadata:
-    """What is known of an input or output.
+    """Metadata of an input or output.
 
     Attributes:
         content: "image", "audio", "feature", "bounding box", or "" if nothing says so.
@@ -87,7 +87,7 @@ class TensorMetadata:
 
 @dataclass(frozen=True)
 class Metadata:
-    """What a model's maker says of it; everything is empty where the model does not say it.
+    """Metadata of a model; a field is empty where the model does not have it.
 
     Attributes:
         inputs: Of each input of the first subgraph, in its order.

@@ -1,6 +1,6 @@
 """.tflite bytes to `Graph`.
 
-Slot numbers are those of the TFLite schema, tensorflow/lite/schema/schema.fbs.
+Slot numbers follow the TFLite schema, tensorflow/lite/schema/schema.fbs.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class ModelFile:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What an interpreter, ours or LiteRT's, is made with."""
+        """The model argument for an interpreter, ours or LiteRT's."""
         if self.path is not None:
             return {"model_path": str(self.path)}
         return {"model_content": bytes(self.content)}
@@ -87,7 +87,7 @@ def read_file(path: str | bytes | os.PathLike[str], member: str | None = None) -
 
     Raises:
         ModelError: The file cannot be read, or is a bundle of several models.
-        TypeError: It is no path; a model's bytes are none.
+        TypeError: It is not a path, for example a model's bytes.
     """
     content, file, within = _open(path)
     model = model_of(content, member or within)

@@ -59,8 +59,6 @@ def blank(found: re.Match[str]) -> str:
     return "".join("\n" if character == "\n" else "`" for character in found[0])
 
 
-ROOMS = ("batch", "bench", "cli", "gl", "image", "litert", "live", "ray", "vision")
-
 PROSE: dict[str, Callable[[str], str]] = {
     "README.md": markdown,
     "CHANGELOG.md": markdown,
