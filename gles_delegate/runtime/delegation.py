@@ -11,7 +11,7 @@ from gles_delegate.closing import in_any_case
 from gles_delegate.dispatch import Shape
 from gles_delegate.gl.sync import delete_fence
 from gles_delegate.image.transform import ImageTransform
-from gles_delegate.model.graph import Array
+from gles_delegate.model.graph import Array, Graph
 from gles_delegate.planning.lowering import unsupported
 from gles_delegate.planning.partition import Partition
 from gles_delegate.planning.rows import rows_are_independent
@@ -33,13 +33,16 @@ class Delegation:
     """A subgraph of a bound model, and the segments of it that run on the GPU.
 
     Args:
+        graph: The subgraph; `context` may have more outputs.
         context: What its segments share.
         partition: Which of its nodes run on the GPU.
         keep: Keep the results of all nodes, for `read_result`.
     """
 
-    def __init__(self, context: SegmentContext, partition: Partition, keep: bool = False) -> None:
-        self.graph, self.thread = context.graph, context.thread
+    def __init__(
+        self, graph: Graph, context: SegmentContext, partition: Partition, keep: bool = False
+    ) -> None:
+        self.graph, self.thread = graph, context.thread
         self.bindings = context.bindings
         self._context, self._partition, self._keep = context, partition, keep
         default = context.lowerings.default

@@ -75,12 +75,14 @@ class BoundModel:
                 shared=self._shared,
                 tuner=Tuner(each, self._shared, half) if _is_tuned(options) else None,
             )
-            delegation = Delegation(context, partition, keep)
+            index = each.graph.index
+            own = graph if is_first else graph.subgraphs[index]
+            delegation = Delegation(own, context, partition, keep)
             if options.require_full_delegation:
                 delegation.require_all("require_full_delegation is set")
-            for index in delegation.bindings:
-                delegation.require_bindable(index)
-            self.subgraphs[each.graph.index] = delegation
+            for tensor in delegation.bindings:
+                delegation.require_bindable(tensor)
+            self.subgraphs[index] = delegation
         thread.own(self._shared.programs)
 
     @property
