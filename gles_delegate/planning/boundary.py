@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypeVar
 
 from gles_delegate.dispatch import Dispatch, Operand, Step, Value
@@ -81,7 +82,7 @@ class Boundary:
         leaving = results_of(graph, wanted) - constants
         return cls(with_ports(used & taken), inner, with_ports(leaving), ports.keys())
 
-    @property
+    @cached_property
     def assigned(self) -> Set[int]:
         """The inputs to which the nodes assign."""
         made = {step.output for step in self.inner}

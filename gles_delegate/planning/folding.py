@@ -121,11 +121,13 @@ def _moved(node: NodeView) -> Results:
 
 def _narrowed(node: NodeView, arrays: Mapping[int, Array]) -> NodeView:
     """The node with int32 for int64, which the GPU lacks: its elements move like any others."""
+    wide = [i for i in {*arrays, *node.outputs} if node.graph.tensors[i].dtype == "int64"]
+    if not wide:
+        return node
     tensors = list(node.graph.tensors)
-    for i in {*arrays, *node.outputs}:
-        if tensors[i].dtype == "int64":
-            data = arrays[i].astype(np.int32).reshape(-1).view(np.uint8) if i in arrays else None
-            tensors[i] = replace(tensors[i], dtype="int32", data=data)
+    for i in wide:
+        data = arrays[i].astype(np.int32).reshape(-1).view(np.uint8) if i in arrays else None
+        tensors[i] = replace(tensors[i], dtype="int32", data=data)
     return replace(node, graph=replace(node.graph, tensors=tensors))
 
 
