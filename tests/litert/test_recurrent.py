@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import gles_delegate as gd
 from tests.op_table import OPS
-from tests.support.guards import guarded
+from tests.support.guards import assert_stays_inside
 from tests.support.oracle import (
     assert_close,
     complete,
@@ -84,12 +83,4 @@ def test_8_bit_weights_are_the_numbers_they_stand_for(op: str, attributes: dict[
 @pytest.mark.parametrize("op", ["UNIDIRECTIONAL_SEQUENCE_RNN", "UNIDIRECTIONAL_SEQUENCE_LSTM"])
 def test_a_layer_makes_no_step_after_its_last(op: str, monkeypatch: pytest.MonkeyPatch) -> None:
     s, outputs = layer(op, dict(x=(2, 6, 7), units=5))
-    content, egl = complete(s, outputs), gd.EglContext()
-    try:
-        with guarded(monkeypatch) as buffers, gles_interpreter(content, egl) as interpreter:
-            assert_close(run(interpreter, s.feeds), run_litert(content, s.feeds))
-            with egl:
-                assert buffers
-                assert all(buffer.is_intact for buffer in buffers)
-    finally:
-        egl.release()
+    assert_stays_inside(complete(s, outputs), s.feeds, monkeypatch)

@@ -9,10 +9,12 @@ import pytest
 
 from gles_delegate.dispatch import Value
 from gles_delegate.gl.buffers import TexelBuffer
+from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.functions import Functions
 from gles_delegate.planning import plan
 from gles_delegate.planning.memory import Allocation, LiveRanges
 from gles_delegate.runtime import buffers
+from tests.support.oracle import Arrays, assert_close, gles_interpreter, run, run_litert
 
 GUARD = bytes.fromhex("dec0ff7f") * 64  # NaN, so that a read shows in the results
 
@@ -50,3 +52,16 @@ def guarded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[GuardedBuffer]]:
         patch.setattr(plan, "allocate", _one_buffer_each)
         patch.setattr(plan, "concatenate_in_place", lambda dispatches, kept: (dispatches, {}))
         yield made
+
+
+def assert_stays_inside(content: bytes, feeds: Arrays, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model has LiteRT's results, and no dispatch reads or writes past the end of a tensor."""
+    egl = EglContext()
+    try:
+        with guarded(monkeypatch) as buffers, gles_interpreter(content, egl) as interpreter:
+            assert_close(run(interpreter, feeds), run_litert(content, feeds))
+            with egl:
+                assert buffers
+                assert all(buffer.is_intact for buffer in buffers)
+    finally:
+        egl.release()
