@@ -164,7 +164,8 @@ def _environment(models: _Models) -> Iterator[Any]:
     with TemporaryDirectory() as folder:
         accelerator.install(Path(folder))
         environment = Environment.create(runtime_path=folder)
-    if not accelerator.was_taken:
+        was_taken = accelerator.was_taken()
+    if not was_taken:
         raise LiteRtError("LiteRT does not take the GPU accelerator of its environment's folder")
     environment.delegates = models.delegates
     try:

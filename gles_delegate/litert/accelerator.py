@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import os
 import platform
 import struct
 import sys
+from _ctypes import dlclose
 from collections.abc import Callable
 from ctypes import (
     CFUNCTYPE,
@@ -49,16 +51,8 @@ LIBRARY, SYMBOL = "libLiteRtGpuAccelerator.so", "LiteRtAcceleratorImpl"
 
 WEBGPU_LIBRARY = "libLiteRtWebGpuAccelerator.so"
 
-_CREATING = {
-    "_pywrap_litert_compiled_model_wrapper": (
-        "CreateCompiledModelFromFile",
-        "CreateCompiledModelFromBuffer",
-    ),
-    "_pywrap_litert_environment_wrapper": ("CreateEnvironment",),
-}
-"""The functions of LiteRT's modules that call the accelerator under a mutex of the process."""
-
-NAME = b"gles_delegate"
+_CREATING = ("CreateCompiledModelFromFile", "CreateCompiledModelFromBuffer")
+"""The functions of LiteRT's module that call the accelerator under a mutex of the process."""
 
 _MACHINES = {"x86_64": 62, "aarch64": 183}
 """Numbers of processors in ELF files."""
@@ -71,7 +65,7 @@ _DISPATCH = b"dispatch_delegate"
 
 _OK, _RUNTIME_FAILURE = 0, 3
 
-_Name = CFUNCTYPE(c_int, c_void_p, POINTER(c_char_p))
+_Name = CFUNCTYPE(c_int)
 _Version = CFUNCTYPE(c_int, c_void_p, POINTER(c_int * 3))
 _Hardware = CFUNCTYPE(c_int, c_void_p, POINTER(c_int))
 _Compiles = CFUNCTYPE(c_int, c_void_p, POINTER(c_bool))
@@ -114,18 +108,16 @@ class Accelerator:
             LiteRT closes it.
 
     Attributes:
-        was_taken: Whether an environment has registered it.
         failure: What `make` raised last.
     """
 
     def __init__(self, make: Callable[[int], Delegate]) -> None:
-        self.was_taken = False
         self.failure: BaseException | None = None
         self._make = make
         self._definition = _Definition(
             struct_size=sizeof(_Definition),
             major_version=1,
-            get_name=_Name(self._get_name),
+            get_name=_NO_NAME,
             get_version=_GET_VERSION,
             get_hardware_support=_GET_HARDWARE,
             compiles_at_run_time=_COMPILES,
@@ -145,13 +137,22 @@ class Accelerator:
         file = folder / LIBRARY
         file.write_bytes(data_library(SYMBOL, sizeof(_Definition)))
         # LiteRT opens this very library, and sees what is written here.
-        data = (c_ubyte * sizeof(_Definition)).in_dll(ctypes.CDLL(str(file)), SYMBOL)
+        self._library = ctypes.CDLL(str(file))
+        data = (c_ubyte * sizeof(_Definition)).in_dll(self._library, SYMBOL)
         ctypes.memmove(data, byref(self._definition), sizeof(_Definition))
 
-    def _get_name(self, accelerator: int, name: Any) -> int:
-        self.was_taken = True
-        name[0] = NAME
-        return _OK
+    def was_taken(self) -> bool:
+        """Whether an environment has taken the installed library; ask once, before it is closed.
+
+        LiteRT keeps the library open if it could register the accelerator.
+        """
+        dlclose(self._library._handle)
+        try:
+            found = ctypes.CDLL(self._library._name, mode=os.RTLD_NOLOAD)
+        except OSError:
+            return False
+        dlclose(found._handle)
+        return True
 
     def _create(
         self, runtime: int, environment: int, accelerator: int, options: int, wrapper: Any
@@ -222,22 +223,20 @@ def _runtime() -> ctypes.CDLL:
 
 @cache
 def create_in_turn() -> None:
-    """Have LiteRT create one model or environment at a time in this process.
+    """Have LiteRT create one model at a time in this process.
 
-    It does so under mutexes of the process, and with Python's GIL, which the accelerator's
+    It does so under a mutex of the process, and with Python's GIL, which the accelerator's
     callbacks give away. A second thread that entered LiteRT would wait for the mutex with the GIL
     in hand, forever; so it waits in Python before that.
 
     Raises:
         LiteRtError: The functions that create them are not where they are in the tested versions.
     """
-    lock = Lock()
-    for module_name, names in _CREATING.items():
-        module = import_module(f"ai_edge_litert.{module_name}")
-        for name in names:
-            if not hasattr(module, name):
-                raise LiteRtError(f"expected {name} in LiteRT's module {module_name}, found none")
-            setattr(module, name, _in_turn(lock, getattr(module, name)))
+    lock, module = Lock(), import_module("ai_edge_litert._pywrap_litert_compiled_model_wrapper")
+    for name in _CREATING:
+        if not hasattr(module, name):
+            raise LiteRtError(f"expected {name} in LiteRT's {module.__name__}, found none")
+        setattr(module, name, _in_turn(lock, getattr(module, name)))
 
 
 def _in_turn(lock: Lock, function: Callable[P, T]) -> Callable[P, T]:
@@ -316,6 +315,10 @@ def _up(size: int, step: int) -> int:
 # Never freed: LiteRT may call them for as long as an environment lives.
 _accelerators: list[Accelerator] = []
 _delegates: dict[int, Delegate] = {}
+# LiteRT asks for the name, only to log it, under a mutex that every run takes while it holds
+# Python's GIL. So this callback must not need the GIL: it is a C function without arguments that
+# returns 0, and the name stays null.
+_NO_NAME = _Name(("sched_yield", ctypes.CDLL(None)))
 _GET_VERSION = _Version(_get_version)
 _GET_HARDWARE = _Hardware(_get_hardware)
 _COMPILES = _Compiles(_compiles)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import re
 import struct
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -418,6 +420,20 @@ with gd.litert_environment() as environment:
 assert "/ai_edge_litert/libLiteRtWebGpuAccelerator.so" not in open("/proc/self/maps").read()
 print("ran")
 """)
+
+
+def test_litert_gets_the_name_without_the_gil() -> None:
+    """It asks under a mutex for which another thread's run waits with the GIL."""
+    definition = accelerator.Accelerator(lambda _: pytest.fail("no model"))._definition
+    libc, thread = ctypes.PyDLL(None), ctypes.c_ulong()  # PyDLL's functions keep the GIL
+    libc.pthread_create(ctypes.byref(thread), None, definition.get_name, None)
+    assert libc.pthread_timedjoin_np(thread, None, (ctypes.c_long * 2)(int(time.time()) + 5)) == 0
+
+
+def test_a_folder_that_litert_does_not_read(tmp_path: Path) -> None:
+    own = accelerator.Accelerator(lambda _: pytest.fail("no model"))
+    own.install(tmp_path)
+    assert not own.was_taken()
 
 
 @pytest.mark.parametrize(
