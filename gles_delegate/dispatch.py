@@ -59,6 +59,9 @@ class _Texels:
         return self.texels * self.texel_bytes
 
 
+_COMPLEX = "complex"
+
+
 @dataclass(frozen=True)
 class Value(_Texels):
     """A tensor on the GPU.
@@ -74,20 +77,31 @@ class Value(_Texels):
     part: str = ""
     kind: Kind = "float"
 
+    @property
+    def tensor_shape(self) -> Shape | None:
+        """The shape of the tensor; None for an intermediate result."""
+        return {"": self.shape, _COMPLEX: self.shape[1:]}.get(self.part)
+
     def __str__(self) -> str:
         part = f".{self.part}" if self.part else ""
         return f"t{self.tensor}{part}[{'x'.join(map(str, self.shape))}]"
 
 
-RUNS = Value(-2, (4,), "runs", "int")
-"""A session's own input: the number of its earlier runs, 0, and two random words."""
-COMPLEX = "complex"
-"""Part name of a complex tensor: [2, *shape] has all real parts, then all imaginary ones."""
+@dataclass(frozen=True)
+class SessionInput(Value):
+    """An input that the session writes before each run; its tensor is -2.
+
+    Attributes:
+        content: Called with the number of earlier runs and two random words of the session;
+            returns an array of the value's shape.
+    """
+
+    content: Callable[[int, Array], Array] = field(kw_only=True)
 
 
 def complex_value(tensor: int, shape: Shape) -> Value:
-    """A complex tensor of that shape."""
-    return Value(tensor, (2, *(shape or (1,))), COMPLEX)
+    """A complex tensor, as [2, *shape]: all real parts, then all imaginary ones."""
+    return Value(tensor, (2, *(shape or (1,))), _COMPLEX)
 
 
 TEXTURE_WIDTH = 1024

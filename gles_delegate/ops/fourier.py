@@ -1,8 +1,4 @@
-"""RFFT2D, and what becomes of complex numbers.
-
-A complex tensor is a value with the real parts of all elements, then the imaginary ones; see
-`NodeView.complex_input`.
-"""
+"""RFFT2D, and ops on its complex results."""
 
 from __future__ import annotations
 
@@ -10,6 +6,7 @@ from math import prod
 
 from gles_delegate.dispatch import Step
 from gles_delegate.ops.lib import rows
+from gles_delegate.ops.lib.complex import complex_input, complex_output
 from gles_delegate.ops.lib.fourier import MOST_POINTS, transform_columns, transform_rows
 from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.node import NodeView, Unsupported
@@ -43,7 +40,7 @@ def rfft2d(node: NodeView, options: Options) -> list[Step]:
         how = View(size, (rows * columns, columns, 1), 0, (0, 0, 0), (batch, rows, columns))
         steps.append(view(x, fitted, how, limits, index))
         x, columns = fitted, width
-    output = node.complex_output((*batches, height, bins))
+    output = complex_output(node, (*batches, height, bins))
     result = output if height == 1 else node.scratch((2, batch, height, bins), "of_rows")
     transform_rows(node, x, columns, width, result, steps)
     if height > 1:
@@ -53,7 +50,7 @@ def rfft2d(node: NodeView, options: Options) -> list[Step]:
 
 @op("REAL", "IMAG", rows=rows.elementwise)
 def part(node: NodeView, options: Options) -> list[Step]:
-    x = node.complex_input(0)
+    x = complex_input(node)
     output = node.output(node.shape(0))
     first = output.elements if node.op == "IMAG" else 0
     how = View((output.elements,), (1,), first)
@@ -62,7 +59,7 @@ def part(node: NodeView, options: Options) -> list[Step]:
 
 @op("COMPLEX_ABS", rows=rows.elementwise)
 def complex_abs(node: NodeView, options: Options) -> list[Step]:
-    x = node.complex_input(0)
+    x = complex_input(node)
     output = node.output(node.shape(0))
     grid = make_grid(output.pixels, output.slices, node.limits)
     return [node.dispatch("complex_abs", (x,), output, grid, {})]

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, prod
 
-from gles_delegate.dispatch import RUNS, Define, Step
+import numpy as np
+
+from gles_delegate.dispatch import Define, SessionInput, Step
+from gles_delegate.model.graph import Array
 from gles_delegate.ops.lib.elementwise import inputs
 from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.node import NodeView, Unsupported, one_integer
@@ -46,6 +49,14 @@ class RandomOptions(Options):
             "STREAM": "uvec2({}u, {}u)".format(*stream),
             "DRAWS": f"{draws & WORD}u",
         }
+
+
+def _counter(runs: int, random_words: Array) -> Array:
+    """The number of earlier runs, 0, and two random words: where an unseeded stream begins."""
+    return np.array([runs & WORD, 0, *random_words], np.uint32).view(np.int32)
+
+
+RUNS = SessionInput(-2, (4,), "runs", "int", content=_counter)
 
 
 @op("RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", options=RandomOptions, sized_by=(0,))

@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 
 from gles_delegate import ops
-from gles_delegate.dispatch import COMPLEX, Shape, Step
+from gles_delegate.dispatch import Shape, Step
 from gles_delegate.errors import ModelError, UnsupportedModelError
 from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Array, Graph, Node, Quantization, Tensor
@@ -199,8 +199,8 @@ class _Lowerer:
     def _keep(self, node: Node, steps: Sequence[Step]) -> None:
         self._steps[node.index] = (*self._steps.get(node.index, ()), *steps)
         for output in (step.output for step in steps):
-            if output.part in ("", COMPLEX):
-                self._shapes[output.tensor] = output.shape[1:] if output.part else output.shape
+            if output.tensor_shape is not None:
+                self._shapes[output.tensor] = output.tensor_shape
                 self._sized.add(output.tensor)
 
     def _refuse(self, node: Node, error: ops.Unsupported) -> None:

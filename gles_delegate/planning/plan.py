@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from gles_delegate.dispatch import RUNS, Alias, Const, Dispatch, Step, Value
+from gles_delegate.dispatch import Alias, Const, Dispatch, SessionInput, Step, Value
 from gles_delegate.limits import Limits
 from gles_delegate.ops.lib.weights import with_small_weights
 from gles_delegate.planning.boundary import Boundary, Ends, root_of, stored_in_half
@@ -65,8 +65,8 @@ class Plan:
     def live_ranges(self) -> dict[Value, tuple[int, int]]:
         """Live range of each value, including values inside it: first and last dispatch.
 
-        Inputs, tensors with their own port and `RUNS` are live before the first dispatch;
-        these and the outputs are live after the last.
+        Inputs, also the session's, and tensors with their own port are live before the first
+        dispatch; these and the outputs are live after the last.
         """
         lives: dict[Value, tuple[int, int]] = {}
         for i, dispatch in enumerate(self.dispatches):
@@ -79,7 +79,13 @@ class Plan:
             lives[value] = (-1 if tensor in self.results else lives.get(value, (-1, -1))[0], end)
         for values in (self.inputs, self.variables, self.results):
             lives |= dict.fromkeys(values.values(), (-1, end))
-        return lives | ({RUNS: (-1, end)} if RUNS in lives else {})
+        return lives | dict.fromkeys(self.session_inputs, (-1, end))
+
+    @property
+    def session_inputs(self) -> tuple[SessionInput, ...]:
+        """Each input that the session writes, in order of first use."""
+        reads = (read for d in self.dispatches for read in d.operands)
+        return tuple(dict.fromkeys(read for read in reads if isinstance(read, SessionInput)))
 
     @property
     def owners(self) -> dict[int, Value]:

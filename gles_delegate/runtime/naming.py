@@ -35,5 +35,5 @@ def name_buffer(buffer: int, plan: Plan, graph: Graph) -> str:
 
 
 def name_tensor(index: int, graph: Graph) -> str:
-    """Its name in the file, or its index; of `RUNS`, "runs"."""
-    return (graph.tensors[index].name or f"tensor {index}") if index >= 0 else "runs"
+    """Its name in the file, or its index; all inputs of the session have one name."""
+    return (graph.tensors[index].name or f"tensor {index}") if index >= 0 else "session input"

@@ -262,7 +262,7 @@ class Segment:
         undo.callback(self._thread.disown, replacement)
         undo.callback(replacement.release)
         replacement.restore_variables(session.save_variables())
-        replacement.runs = session.runs
+        replacement.runs, replacement.random_words = session.runs, session.random_words
 
         def commit() -> None:
             try:

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from gles_delegate.closing import in_any_case, on_error, release_all
-from gles_delegate.dispatch import RUNS, Dispatch
+from gles_delegate.dispatch import Dispatch
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.buffers import Buffer
 from gles_delegate.gl.context import GpuContext
@@ -34,7 +34,8 @@ class Session:
 
     Attributes:
         states: Of `inputs`, those to which a run assigns.
-        runs: What the next run finds in `RUNS`.
+        runs: The number of runs.
+        random_words: Two words for `SessionInput.content`.
 
     Raises:
         ShaderError, OutOfGpuMemoryError: The plan does not fit the driver.
@@ -47,9 +48,10 @@ class Session:
         shared: Shared,
         resources: Mapping[int, Resource] | None = None,
     ) -> None:
-        self.runs = np.array([0, 0, *np.frombuffer(os.urandom(8), np.int32)], np.int32)
+        self.runs, self.random_words = 0, np.frombuffer(os.urandom(8), np.uint32)
         gpu, self._shared = shared.gpu, shared
         self._plan = plan
+        self._own_inputs = plan.session_inputs
         self._gpu = gpu
         self._readback = _Readback(gpu, graph)
         header = ES_HEADER if gpu.driver.is_es else DESKTOP_HEADER
@@ -169,9 +171,9 @@ class Session:
         for index in self.inputs:
             _require_32_bits(index, inputs[index])
             self._buffers.upload(self._plan.inputs[index], inputs[index])
-        if RUNS in self._plan.allocations:
-            self._buffers.upload(RUNS, self.runs)
-            self.runs[0] += 1
+        for value in self._own_inputs:
+            self._buffers.upload(value, value.content(self.runs, self.random_words))
+        self.runs += 1
         self._commands.run()
         self._gpu.gl.check_reset("invoke")
 

@@ -17,7 +17,6 @@ from gles_delegate.dispatch import (
     Operand,
     Shape,
     Value,
-    complex_value,
 )
 from gles_delegate.limits import Limits
 from gles_delegate.model.dtypes import EXPECTED
@@ -123,30 +122,6 @@ class NodeView:
             _require_32_bits(tensor, i)
             return Const(phwc4, (index,), tensor.shape, kind=found)
         return Value(index, self.shapes[index], kind=found)
-
-    def complex_input(self, i: int) -> Value:
-        """Input `i`, of complex numbers; see `dispatch.COMPLEX`.
-
-        Raises:
-            Unsupported: It is missing, of another type, or a constant.
-        """
-        index = self._index(i)
-        tensor = self.graph.tensors[index]
-        if tensor.dtype != "complex64" or tensor.is_constant:
-            found = "constant " * tensor.is_constant + tensor.dtype
-            raise Unsupported(f"input {i} is {found}; expected complex64 computed at run time")
-        return complex_value(index, self.shapes[index])
-
-    def complex_output(self, shape: Iterable[int]) -> Value:
-        """Output 0, of complex numbers, with the shape that the lowering inferred.
-
-        Raises:
-            Unsupported: It is of another type.
-        """
-        tensor = self.graph.tensors[self.outputs[0]]
-        if tensor.dtype != "complex64":
-            raise Unsupported(f"output 0 is {tensor.dtype}; expected complex64")
-        return complex_value(tensor.index, tuple(shape))
 
     def shape(self, i: int) -> Shape:
         """The shape of input `i`, whatever its type."""

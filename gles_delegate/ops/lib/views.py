@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias, get_args
 from gles_delegate.dispatch import Alias, Call, Define, Dispatch, Operand, Shape, Step, Value
 from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Tensor
+from gles_delegate.ops.lib.complex import complex_input, complex_output
 from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.index import merged, row_major
 from gles_delegate.ops.lib.node import NodeView, Unsupported
@@ -244,7 +245,7 @@ def reshaped_input(node: NodeView, shape: Iterable[int]) -> list[Step]:
     """The only output: input 0, perhaps of complex numbers, in another shape."""
     if node.dtype(0) != "complex64":
         return reshaped(node, node.input(0, None), shape)
-    x, output = node.complex_input(0), node.complex_output(shape)
+    x, output = complex_input(node), complex_output(node, shape)
     return [reshape_view(node.index, x, output, node.limits)]
 
 
