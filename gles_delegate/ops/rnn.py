@@ -16,11 +16,12 @@ from gles_delegate.ops.lib.recurrence import (
     ABSENT,
     Course,
     Seen,
+    Stage,
     bidirectional,
     check_types,
     enter,
     input_sum,
-    layer_step,
+    layer_steps,
     leave,
     steps_at_once,
     unidirectional,
@@ -129,14 +130,9 @@ def _layer(
     defines: dict[str, Define] = {"STATE_SLICES": slices, "ACTIVATION": function}
     steps = input_sum(node, (x, weights, bias, aux, aux_weights), sums)
     steps += enter(node, (state,), history, course.batch, (units,))
-    made = steps_at_once(node, history, course, slices)
-    steps += [
-        layer_step(
-            node, "rnn_step", (sums, columns), history, course, (step, made), defines, slices,
-            slices,
-        )
-        for step in range(0, course.steps, made)
-    ]  # fmt: skip
+    stage = Stage("rnn_step", slices, slices, defines)
+    at_once = steps_at_once(node, history, course, slices)
+    steps += layer_steps(node, [stage], (sums, columns), history, course, at_once)
     steps += leave(node, (state,), history, course, (units,), name)
     return steps, (history, course, units)
 

@@ -89,14 +89,12 @@ class NodeView:
         epilogue: tuple[Call, ...] = (),
         *,
         flops: int = 0,
-        choice: int = 0,
         passes: int = 0,
     ) -> Dispatch:
         """Make a dispatch of this node; see `Dispatch`."""
         return Dispatch(
-            self.index, shader, reads, output, grid, defines, epilogue, flops=flops, choice=choice,
-            passes=passes,
-        )  # fmt: skip
+            self.index, shader, reads, output, grid, defines, epilogue, flops=flops, passes=passes
+        )
 
     def has_input(self, i: int) -> bool:
         return i < len(self.inputs) and self.inputs[i] >= 0

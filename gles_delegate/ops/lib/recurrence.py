@@ -6,7 +6,7 @@ of a history, and writes it to the next. A dispatch makes one step, or all of a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, frexp
 from typing import TypeAlias, cast
@@ -41,7 +41,7 @@ FEW_STATES = 32
 """Slices of all states of a batch, with which one work group is quicker than many dispatches."""
 
 PARAMETERS = 11
-"""Rows of parameters of the gates in the weights of glsl/lstm_step.glsl."""
+"""Rows of parameters of the gates in the weights of glsl/lib/lstm.glsl."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +128,81 @@ ABSENT = 1 << 20
 """The number of an input that no node has."""
 
 
+class _Layer:
+    """The sizes of an LSTM, and which optional inputs it has.
+
+    Attributes:
+        units, channels: Channels of the cell state and of the output state.
+        cifg: The input gate is computed from the forget gate.
+        norm: The sums of the gates are normalized.
+
+    Raises:
+        Unsupported: The inputs do not fit each other, or LiteRT ignores some of them.
+    """
+
+    def __init__(
+        self, node: NodeView, inputs: LstmInputs, course: Course, clips: tuple[float, float]
+    ) -> None:
+        self.node, self.inputs, self.course, self.clips = node, inputs, course, clips
+        self.cifg = not node.has_input(inputs.weights[0])
+        self.norm = any(map(node.has_input, inputs.norms[self.cifg :]))
+        self.peephole = any(map(node.has_input, inputs.peephole[self.cifg :]))
+        self.projected = node.has_input(inputs.projection[0])
+        self.integer = node.dtype(0) == "int8"
+        self.units, depth = _matrix(node, inputs.weights[3])
+        self.channels = node.shape(inputs.recurrent[3])[-1]
+        self.slices, self.state_slices = ceil(self.units / 4), ceil(self.channels / 4)
+        self._check_presence()
+        self._check_shapes(depth)
+
+    def _check_presence(self) -> None:
+        """Raise `Unsupported` unless the optional inputs of all gates are there, or of none.
+
+        Also if weights are quantized in a way that LiteRT's kernels ignore.
+        """
+        node, inputs, cifg = self.node, self.inputs, self.cifg
+        matrices = [*inputs.weights[cifg:], *inputs.recurrent[cifg:]]
+        needed = [*matrices, *inputs.biases[cifg:]]
+        needed += inputs.norms[cifg:] * self.norm + inputs.peephole[cifg:] * self.peephole
+        if node.has_input(inputs.aux) and node.has_input(inputs.aux_weights[1]):
+            needed += inputs.aux_weights[cifg:]
+        missing = [i for i in needed if not node.has_input(i)]
+        if missing:
+            gates = GATES - cifg
+            raise Unsupported(f"input {missing[0]} is missing; {gates} gates have such an input")
+        check_types(node, matrices, needed)
+
+    def _check_shapes(self, depth: int) -> None:
+        """Raise `Unsupported` unless the input and the states fit the weights."""
+        node, course = self.node, self.course
+        if not self.projected and self.channels != self.units:
+            raise Unsupported(
+                f"{self.channels} output channels of {self.units} units without a projection"
+            )
+        x = node.input(self.inputs.x)
+        if x.channels != depth or x.pixels != course.steps * course.batch:
+            raise Unsupported(f"weights for {depth} channels on an input of shape {list(x.shape)}")
+        for i, size in zip(self.inputs.state, (self.channels, self.units), strict=True):
+            if node.input(i).elements != course.batch * size:
+                shape = list(node.shape(i))
+                raise Unsupported(f"a state of shape {shape} for {course.batch} x {size}")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One dispatch of a step.
+
+    Attributes:
+        slices: The slices that it computes.
+        summed: The slices that it sums up for each of these; 0: it has other loops.
+    """
+
+    shader: str
+    slices: int
+    summed: int
+    defines: Mapping[str, Define]
+
+
 def lstm_layer(
     node: NodeView,
     inputs: LstmInputs,
@@ -139,89 +214,57 @@ def lstm_layer(
     """The steps of an LSTM, its history, and the number of its output channels.
 
     Args:
-        activation: That of the new value and of the result, by its number in the schema.
+        activation: The function of the new value and of the result, by its number in the schema.
         clips: The largest cell state and the largest projection; 0: any.
         name: Distinguishes the layers of a node.
     """
-    cifg = not node.has_input(inputs.weights[0])
-    norm, peephole = (
-        any(map(node.has_input, optional[cifg:])) for optional in (inputs.norms, inputs.peephole)
-    )
-    projected = node.has_input(inputs.projection[0])
-    units, depth = _matrix(node, inputs.weights[3])
-    channels = node.shape(inputs.recurrent[3])[-1]
-    _check_presence(node, inputs, cifg, norm, peephole)
-    if not projected and channels != units:
-        raise Unsupported(f"{channels} output channels of {units} units without a projection")
-    _check_shapes(node, inputs, course, depth, (channels, units))
-    integer = node.dtype(0) == "int8"
-    function = "TANH" if integer else vector_activation(activation)
-    slices, state_slices = ceil(units / 4), ceil(channels / 4)
-    steps, sums = _input_sums(node, inputs, course, cifg, norm, units, name)
-    weights = _weights(node, inputs, norm, units, channels, integer)
-    columns = state_slices + (1 + projected + GATES * norm) * slices
+    layer = _Layer(node, inputs, course, clips)
+    function = "TANH" if layer.integer else vector_activation(activation)
+    steps, sums = _input_sums(layer, name)
+    weights = _weights(layer)
+    columns = layer.state_slices + (1 + layer.projected + GATES * layer.norm) * layer.slices
     history = node.scratch(((course.steps + 1) * course.batch, 4 * columns), f"{name}history")
-    steps += enter(node, inputs.state, history, course.batch, (channels, units))
-    defines: dict[str, Define] = {
+    states = (layer.channels, layer.units)
+    steps += enter(node, inputs.state, history, course.batch, states)
+    stages = _stages(layer, function)
+    at_once = 1 if len(stages) > 1 else steps_at_once(node, history, course, layer.slices)
+    steps += layer_steps(node, stages, (sums, weights), history, course, at_once)
+    steps += leave(node, inputs.state, history, course, states, name)
+    return steps, history, layer.channels
+
+
+def _stages(layer: _Layer, activation: str) -> list[Stage]:
+    """The dispatches of a step."""
+    slices, state_slices = layer.slices, layer.state_slices
+    large_tiles = layer.node.limits.profile.large_tiles
+    cell: dict[str, Define] = {
         "STATE_SLICES": state_slices,
         "UNIT_SLICES": slices,
-        "UNITS": units,
-        "CIFG": int(cifg),
-        "PEEPHOLE": int(peephole),
-        "NORM": int(norm),
-        "PROJECTED": int(projected),
-        "ACTIVATION": function,
-        "CELL_CLIP": clips[0],
-        "PROJECTION_CLIP": clips[1],
-        "INTEGER": int(integer),
-        "GATES": GATES if node.limits.profile.large_tiles else GATES // 2,
+        "PROJECTED": int(layer.projected),
+        "PEEPHOLE": int(layer.peephole),
+        "ACTIVATION": activation,
+        "CELL_CLIP": layer.clips[0],
+        "INTEGER": int(layer.integer),
     }
-    if integer:
-        if peephole and channels != units:
-            raise Unsupported("peepholes and a projection, of which LiteRT reads too few cells")
-        defines |= _integer_defines(node, inputs, clips, norm, projected)
-    stages = [Stage(1, slices, state_slices)]
-    if norm:
-        stages = [Stage(0, slices, state_slices), Stage(1, slices, 0), Stage(2, slices, 0)]
-    if projected:
-        stages.append(Stage(3, state_slices, slices))
-    made = 1 if norm or projected else steps_at_once(node, history, course, slices)
-    for step in range(0, course.steps, made):
-        for stage in stages:
-            steps.append(
-                layer_step(
-                    node, "lstm_step", (sums, weights), history, course, (step, made),
-                    {**defines, "STAGE": stage.number}, stage.slices, stage.summed,
-                )
-            )  # fmt: skip
-    steps += leave(node, inputs.state, history, course, (channels, units), name)
-    return steps, history, channels
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A part of a step, which a dispatch computes; see glsl/lstm_step.glsl.
-
-    Attributes:
-        slices: The slices that it computes.
-        summed: The slices that each of these sums up; 0: it has other loops.
-    """
-
-    number: int
-    slices: int
-    summed: int
-
-
-def _check_shapes(
-    node: NodeView, inputs: LstmInputs, course: Course, depth: int, states: tuple[int, int]
-) -> None:
-    """Raise `Unsupported` unless the input and the states have these channels."""
-    x = node.input(inputs.x)
-    if x.channels != depth or x.pixels != course.steps * course.batch:
-        raise Unsupported(f"weights for {depth} channels on an input of shape {list(x.shape)}")
-    for i, size in zip(inputs.state, states, strict=True):
-        if node.input(i).elements != course.batch * size:
-            raise Unsupported(f"a state of shape {list(node.shape(i))} for {course.batch} x {size}")
+    sums: dict[str, Define] = {"GATES": GATES if large_tiles else GATES // 2}
+    norm: dict[str, Define] = {"UNITS": layer.units}
+    projection: dict[str, Define] = {"PROJECTION_CLIP": layer.clips[1]}
+    if layer.integer:
+        all_defines = (cell, sums, norm, projection)
+        for defines, integer in zip(all_defines, _integer_defines(layer), strict=True):
+            defines.update(integer)
+    gates = cell | {"CIFG": int(layer.cifg)}
+    if layer.norm:
+        stages = [
+            Stage("lstm_sums", slices, state_slices, gates | sums),
+            Stage("lstm_cell", slices, 0, gates | norm),
+            Stage("lstm_result", slices, 0, cell | norm),
+        ]
+    else:
+        stages = [Stage("lstm_step", slices, state_slices, gates | sums)]
+    if layer.projected:
+        stages.append(Stage("lstm_projection", state_slices, slices, cell | projection))
+    return stages
 
 
 def vector_activation(number: int, in_place: bool = False) -> str:
@@ -249,25 +292,31 @@ def steps_at_once(node: NodeView, history: Value, course: Course, slices: int) -
     return course.steps if fits and course.steps > 1 and passes <= node.limits.loop_passes else 1
 
 
-def layer_step(
+def layer_steps(
     node: NodeView,
-    shader: str,
+    stages: Sequence[Stage],
     reads: tuple[Operand, ...],
     history: Value,
     course: Course,
-    made: tuple[int, int],
-    defines: dict[str, Define],
-    slices: int,
-    shared: int,
-) -> Dispatch:
-    """A dispatch of one step, or of several.
+    at_once: int,
+) -> list[Step]:
+    """The dispatches of all steps of a layer; each makes `at_once` steps."""
+    return [
+        _layer_step(node, stage, reads, history, course, range(first, first + at_once))
+        for first in range(0, course.steps, at_once)
+        for stage in stages
+    ]
 
-    Args:
-        made: The number of the first step, and how many there are.
-        slices: Slices that it computes.
-        shared: Slices that are summed up for each; 0: what it computes has other loops.
-    """
-    first, count = made
+
+def _layer_step(
+    node: NodeView,
+    stage: Stage,
+    reads: tuple[Operand, ...],
+    history: Value,
+    course: Course,
+    steps: range,
+) -> Dispatch:
+    slices, count = stage.slices, len(steps)
     if count > 1:
         lanes = 1
         if node.limits.profile.occupancy:
@@ -278,20 +327,22 @@ def layer_step(
     else:
         grid = make_grid(course.batch, slices, node.limits)
         passes = 2 * (slices + 1)
-        if shared:
-            grid = with_reduction_lanes(grid, shared, node.limits)
-            passes = ceil(shared / grid.reduction_lanes) + 8
-    shared_texels = 2 * course.batch * slices if count > 1 else 0
-    all_defines = {
-        **defines, **course.defines(first), "STEPS": count, "SHARED_TEXELS": shared_texels,
-    }  # fmt: skip
+        if stage.summed:
+            grid = with_reduction_lanes(grid, stage.summed, node.limits)
+            passes = ceil(stage.summed / grid.reduction_lanes) + 8
+    defines: dict[str, Define] = {
+        **stage.defines,
+        **course.defines(steps.start),
+        "STEPS": count,
+        "SHARED_TEXELS": 2 * course.batch * slices if count > 1 else 0,
+    }
     dispatch = Dispatch(
-        node.index, shader, reads, history, grid, all_defines, partial=True, passes=passes
+        node.index, stage.shader, reads, history, grid, defines, partial=True, passes=passes
     )
     sizes = {"ROW", "INPUT_PIXEL"}
     if not node.limits.profile.short_loops:
         sizes |= {"STATE_SLICES", "UNIT_SLICES", "STEPS"}
-    return dispatch.sized(*(name for name in all_defines if name in sizes))
+    return dispatch.sized(*(name for name in defines if name in sizes))
 
 
 def enter(
@@ -331,28 +382,21 @@ def leave(
     return steps
 
 
-def _input_sums(
-    node: NodeView,
-    inputs: LstmInputs,
-    course: Course,
-    cifg: bool,
-    norm: bool,
-    units: int,
-    name: str,
-) -> tuple[list[Step], Value]:
+def _input_sums(layer: _Layer, name: str) -> tuple[list[Step], Value]:
     """The contribution of the inputs of all steps to each gate, with biases unless normalized."""
-    padded = ceil(units / 4) * 4
-    pixels = course.steps * course.batch
+    node, inputs, units = layer.node, layer.inputs, layer.units
+    padded = whole(units)
+    pixels = layer.course.steps * layer.course.batch
     sums = node.scratch((pixels, GATES * padded), f"{name}sums")
     steps: list[Step] = []
-    for gate in range(int(cifg), GATES):
-        bias = ABSENT if norm else inputs.biases[gate]
+    for gate in range(int(layer.cifg), GATES):
+        bias = ABSENT if layer.norm else inputs.biases[gate]
         of_gate = node.scratch((pixels, units), f"{name}gate{gate}")
         which = (inputs.x, inputs.weights[gate], bias, inputs.aux, inputs.aux_weights[gate])
         steps += input_sum(node, which, of_gate)
         region = Region(pixels, units, pixels, pixels, out_channel=gate * padded)
-        whole = View((pixels, units), (units, 1))
-        steps.append(view(of_gate, sums, whole, node.limits, node.index, region))
+        all_units = View((pixels, units), (units, 1))
+        steps.append(view(of_gate, sums, all_units, node.limits, node.index, region))
     return steps, sums
 
 
@@ -418,24 +462,6 @@ def _matrix(node: NodeView, i: int) -> tuple[int, int]:
     return shape[0], shape[1]
 
 
-def _check_presence(
-    node: NodeView, inputs: LstmInputs, cifg: bool, norm: bool, peephole: bool
-) -> None:
-    """Raise `Unsupported` unless the optional inputs of all gates are there, or of none.
-
-    Also if weights are quantized in a way that LiteRT's kernels ignore.
-    """
-    gates = range(int(cifg), GATES)
-    needed = [*inputs.weights[cifg:], *inputs.recurrent[cifg:], *inputs.biases[cifg:]]
-    needed += inputs.norms[cifg:] * norm + inputs.peephole[cifg:] * peephole
-    if node.has_input(inputs.aux) and node.has_input(inputs.aux_weights[1]):
-        needed += inputs.aux_weights[cifg:]
-    missing = [i for i in needed if not node.has_input(i)]
-    if missing:
-        raise Unsupported(f"input {missing[0]} is missing; {len(gates)} gates have such an input")
-    check_types(node, [*inputs.weights[cifg:], *inputs.recurrent[cifg:]], needed)
-
-
 def check_types(node: NodeView, matrices: Sequence[int], needed: Sequence[int]) -> None:
     """Raise `Unsupported` if weights are not of one type, or quantized otherwise than LiteRT reads.
 
@@ -460,19 +486,18 @@ def check_types(node: NodeView, matrices: Sequence[int], needed: Sequence[int]) 
             raise Unsupported(f"input {i} has a zero point, or several scales; expected one scale")
 
 
-def _integer_defines(
-    node: NodeView, inputs: LstmInputs, clips: tuple[float, float], norm: bool, projected: bool
-) -> dict[str, Define]:
-    """Defines of glsl/lstm_step.glsl for 8-bit activations and a 16-bit cell state.
+def _integer_defines(layer: _Layer) -> tuple[dict[str, Define], ...]:
+    """Defines for 8-bit activations and a 16-bit cell state: of the cell, the sums, the
+    normalization and the projection.
 
     Raises:
         Unsupported: The tensors are quantized otherwise.
     """
-    tensors = node.graph.tensors
-    _check_integers(node, inputs)
+    node, inputs, tensors = layer.node, layer.inputs, layer.node.graph.tensors
+    _check_integers(layer)
     output_state, cell_state = (tensors[node.inputs[i]] for i in inputs.state)
     middle = [tensors[i].quantization for i in node.node.intermediates]
-    scales = [q.pair[0] if norm else 2**-12 for q in middle[:GATES]]
+    scales = [q.pair[0] if layer.norm else 2**-12 for q in middle[:GATES]]
     hidden_scale, hidden_zero = middle[GATES].pair
     scale, zero = output_state.quantization.pair
     cell_scale = cell_state.quantization.pair[0]
@@ -485,39 +510,51 @@ def _integer_defines(
         ratios = (scale * _scale(node, i) / s for i, s in zip(inputs, scales, strict=True))
         return _vector([_parts(ratio) for ratio in ratios])
 
-    result_zero = -hidden_zero if projected else hidden_zero
-    return {
+    result_zero = -hidden_zero if layer.projected else hidden_zero
+    cell: dict[str, Define] = {
         "GATE_STEPS": _vector([1 / s for s in scales]),
-        "INPUT_PARTS": parts(inputs.weights, _scale(node, 0)),
-        "RECURRENT_PARTS": parts(inputs.recurrent, scale),
         "PEEPHOLE_PARTS": parts((*inputs.peephole[:2], ABSENT, inputs.peephole[2]), cell_scale),
-        "NORM_PARTS": _vector([_parts(4096 * s) for s in norm_scales]),
-        "OUTPUT_PARTS": _parts(_scale(node, inputs.projection[0]) * hidden_scale / scale),
-        "NORM_SCALES": _vector(norm_scales),
-        "NORM_GUARDS": _vector([max(1, int(10000 * s)) for s in norm_scales]),
         "CELL_SCALE": cell_scale,
         "CELL_EXPONENT": f"({exponent})",
-        "CELL_LIMIT": min(int(clips[0] / cell_scale), 32767),
+        "CELL_LIMIT": min(int(layer.clips[0] / cell_scale), 32767),
         "RESULT_STEPS": 2**-30 / hidden_scale,
         "RESULT_OFFSET": float(result_zero),
-        "RESULT_ZERO": float(result_zero if projected else zero),
-        "RESULT_SCALE": hidden_scale if projected else scale,
+        "RESULT_ZERO": float(result_zero if layer.projected else zero),
+        "RESULT_SCALE": hidden_scale if layer.projected else scale,
+    }
+    sums: dict[str, Define] = {
+        "INPUT_PARTS": parts(inputs.weights, _scale(node, 0)),
+        "RECURRENT_PARTS": parts(inputs.recurrent, scale),
+    }
+    norm: dict[str, Define] = {
+        "NORM_PARTS": _vector([_parts(4096 * s) for s in norm_scales]),
+        "NORM_SCALES": _vector(norm_scales),
+        "NORM_GUARDS": _vector([max(1, int(10000 * s)) for s in norm_scales]),
+    }
+    projection: dict[str, Define] = {
+        "OUTPUT_PARTS": _parts(_scale(node, inputs.projection[0]) * hidden_scale / scale),
         "OUTPUT_SCALE": scale,
         "OUTPUT_ZERO": float(zero),
-        "OUTPUT_LIMIT": float(min(int(clips[1] / scale), 127)),
+        "OUTPUT_LIMIT": float(min(int(layer.clips[1] / scale), 127)),
     }
+    return cell, sums, norm, projection
 
 
-def _check_integers(node: NodeView, inputs: LstmInputs) -> None:
+def _check_integers(layer: _Layer) -> None:
     """Raise `Unsupported` unless the states are of int8 and int16, and five tensors give scales."""
-    output_state, cell_state = (node.dtype(i) for i in inputs.state)
-    if (output_state, cell_state) != ("int8", "int16"):
+    types = tuple(layer.node.dtype(i) for i in layer.inputs.state)
+    if types != ("int8", "int16"):
         raise Unsupported(
-            f"an output state of {output_state} and a cell state of {cell_state}; "
-            "expected int8 and int16"
+            f"an output state of {types[0]} and a cell state of {types[1]}; expected int8 and int16"
         )
-    if len(node.node.intermediates) != 5 or min(node.node.intermediates) < 0:
-        raise Unsupported(f"{len(node.node.intermediates)} intermediate tensors; expected 5")
+    intermediates = layer.node.node.intermediates
+    if len(intermediates) != 5 or min(intermediates) < 0:
+        raise Unsupported(f"{len(intermediates)} intermediate tensors; expected 5")
+    if layer.peephole and layer.channels != layer.units:
+        raise Unsupported(
+            "peepholes and a projection, for which LiteRT reads too few of the cells; "
+            "expected one of the two"
+        )
 
 
 def _scale(node: NodeView, i: int) -> float:
@@ -539,34 +576,32 @@ def _vector(numbers: Sequence[float]) -> str:
     return f"vec4({', '.join(repr(float(number)) for number in numbers)})"
 
 
-def _weights(
-    node: NodeView, inputs: LstmInputs, norm: bool, units: int, channels: int, integer: bool
-) -> Const:
-    """The weights of glsl/lstm_step.glsl."""
+def _weights(layer: _Layer) -> Const:
+    """The weights of glsl/lib/lstm.glsl."""
+    node, inputs, slices = layer.node, layer.inputs, layer.slices
     none = (ABSENT,) * GATES
     which = (
         *inputs.recurrent,
         *inputs.peephole,
-        *(inputs.norms + inputs.biases if norm else none + none),
+        *(inputs.norms + inputs.biases if layer.norm else none + none),
         *inputs.projection,
     )
-    slices, state_slices = ceil(units / 4), ceil(channels / 4)
-    texels = (16 * state_slices + PARAMETERS) * slices
-    if node.has_input(inputs.projection[0]):
-        texels += (4 * slices + 1) * state_slices
+    texels = (16 * layer.state_slices + PARAMETERS) * slices
+    if layer.projected:
+        texels += (4 * slices + 1) * layer.state_slices
     tensors = tuple(map(node.constant, which))
     scales = [1.0] * PARAMETERS
-    if integer and norm:
+    if layer.integer and layer.norm:
         # LiteRT takes the biases for multiples of 2^-10 times the scale of the coefficients.
         pairs = zip(inputs.biases, inputs.norms, strict=True)
         scales[-GATES:] = [1024 * _scale(node, b) / _scale(node, n) for b, n in pairs]
-    return Const(lstm_weights, tensors, (texels, 4), (units, channels, *scales))
+    return Const(lstm_weights, tensors, (texels, 4), (layer.units, layer.channels, *scales))
 
 
 def lstm_weights(*arrays: Array | float | None) -> Array:
     """The recurrent weights of each gate [units, channels], or their diagonal; the rows of
     parameters [units]; the weights and biases of the projection; the numbers of units and channels;
-    what to divide each row of parameters by -> what glsl/lstm_step.glsl reads.
+    what to divide each row of parameters by -> what glsl/lib/lstm.glsl reads.
     """
     tensors, numbers = arrays[: GATES + PARAMETERS + 2], arrays[GATES + PARAMETERS + 2 :]
     units, channels, *scales = cast(list[int], numbers)
