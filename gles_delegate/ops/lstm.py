@@ -13,11 +13,10 @@ from gles_delegate.ops.lib.recurrence import (
     ABSENT,
     GATES,
     Course,
+    History,
     LstmInputs,
-    Seen,
     bidirectional,
     lstm_layer,
-    unidirectional,
 )
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import Region, View, view
@@ -61,8 +60,8 @@ class SequenceLstmOptions(Options):
 def unidirectional_sequence_lstm(node: NodeView, options: SequenceLstmOptions) -> list[Step]:
     course = Course.of(node.input(0), options.time_major)
     clips = (options.cell_clip, options.proj_clip)
-    steps, history, channels = lstm_layer(node, INPUTS, course, options.fused_activation, clips)
-    return [*steps, unidirectional(node, history, course, channels)]
+    steps, history = lstm_layer(node, INPUTS, course, options.fused_activation, clips)
+    return [*steps, history.output()]
 
 
 @dataclass(frozen=True)
@@ -76,24 +75,22 @@ class BidirectionalLstmOptions(Options):
 
 @op("BIDIRECTIONAL_SEQUENCE_LSTM", max_version=3, options=BidirectionalLstmOptions)
 def bidirectional_sequence_lstm(node: NodeView, options: BidirectionalLstmOptions) -> list[Step]:
-    """Without weights for it, the second input is that of the backward layer."""
+    """A second input without weights is the input of the backward layer."""
     x = node.input(0)
     if node.dtype(0) != "float32":
         raise Unsupported(f"input 0 is {node.dtype(0)}; expected float32")
     clips = (options.cell_clip, options.proj_clip)
     steps: list[Step] = []
-    seen: list[Seen] = []
+    histories: list[History] = []
     for inputs, forward in ((FORWARD, True), (BACKWARD, False)):
         course = Course.of(x, options.time_major, forward)
         if node.has_input(inputs.aux) and not node.has_input(inputs.aux_weights[1]):
             inputs = replace(inputs, x=0 if forward else inputs.aux, aux=ABSENT)
         name = "forward" if forward else "backward"
-        layer, history, channels = lstm_layer(
-            node, inputs, course, options.fused_activation, clips, name
-        )
+        layer, history = lstm_layer(node, inputs, course, options.fused_activation, clips, name)
         steps += layer
-        seen.append((history, course, channels))
-    return [*steps, *bidirectional(node, seen, options.merge_outputs)]
+        histories.append(history)
+    return [*steps, *bidirectional(histories, options.merge_outputs)]
 
 
 @op("LSTM", max_version=4, options=LstmOptions, checks_types=True)
@@ -105,16 +102,14 @@ def lstm(node: NodeView, options: LstmOptions) -> list[Step]:
         raise Unsupported(f"an input of shape {list(x.shape)}; expected rank 2")
     course = Course(1, x.pixels)
     clips = (options.cell_clip, options.proj_clip)
-    steps, history, channels = lstm_layer(node, INPUTS, course, options.fused_activation, clips)
-    output = node.output((x.pixels, channels))
-    seen = course.seen(history, channels)
-    return [*steps, view(history, output, seen, node.limits, node.index)]
+    steps, history = lstm_layer(node, INPUTS, course, options.fused_activation, clips)
+    return [*steps, history.output((x.pixels, history.channels))]
 
 
 def _basic(node: NodeView) -> list[Step]:
-    """The kernel with five inputs and four outputs, its state in inputs, too.
+    """The basic kernel, with five inputs, among them its states, and four outputs.
 
-    Like LiteRT, ignore the fused activation (always TANH) and clipping.
+    Like LiteRT, it ignores the fused activation (always TANH) and clipping.
     """
     x, before, old = node.input(0), node.input(1), node.input(4)
     if len(x.shape) != 2 or len(old.shape) != 2 or before.shape != old.shape:
@@ -130,15 +125,15 @@ def _basic(node: NodeView) -> list[Step]:
     state = node.output(old.shape, 1)
     result = node.output(old.shape, 0)
     steps: list[Step] = []
-    for part, channel in ((x, 0), (before, depth)):
-        whole = View((batch, part.channels), (part.channels, 1))
-        region = Region(batch, part.channels, batch, batch, out_channel=channel)
-        steps.append(view(part, joined, whole, limits, index, region))
+    for source, channel in ((x, 0), (before, depth)):
+        matrix = View((batch, source.channels), (source.channels, 1))
+        region = Region(batch, source.channels, batch, batch, out_channel=channel)
+        steps.append(view(source, joined, matrix, limits, index, region))
     steps += product(node, joined, gates, inputs=(2, 3))
     for source, output, activation in ((old, state, 0), (state, result, 1)):
         defines: dict[str, Define] = {"CHANNELS": units, "ACTIVATION": activation}
         grid = make_grid(output.pixels, output.slices, limits)
         steps.append(node.dispatch("lstm", (gates, source), output, grid, defines))
-    kept = ((before, result), (old, state))
-    steps += [Alias(index, v, now) for v, now in kept if isinstance(v, Value)]
+    states = ((before, result), (old, state))
+    steps += [Alias(index, v, now) for v, now in states if isinstance(v, Value)]
     return steps

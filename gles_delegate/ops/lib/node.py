@@ -115,11 +115,11 @@ class NodeView:
         index = self._index(i)
         tensor = self.graph.tensors[index]
         weights = may_have_scales and tensor.is_constant
-        found = self._kind(tensor, f"input {i}", kind, weights)
+        lanes = self._kind(tensor, f"input {i}", kind, weights)
         if tensor.is_constant:
             _require_32_bits(tensor, i)
-            return Const(phwc4, (index,), tensor.shape, kind=found)
-        return Value(index, self.shapes[index], kind=found)
+            return Const(phwc4, (index,), tensor.shape, kind=lanes)
+        return Value(index, self.shapes[index], kind=lanes)
 
     def shape(self, i: int) -> Shape:
         """The shape of input `i`, whatever its type."""
@@ -179,8 +179,8 @@ class NodeView:
 
     def _kind(self, tensor: Tensor, what: str, wanted: Kind | None, weights: bool = False) -> Kind:
         """Check a tensor's lane type against `wanted` (None: any), and return it."""
-        found = tensor.lanes
-        if found is None or wanted not in (None, found):
+        kind = tensor.lanes
+        if kind is None or wanted not in (None, kind):
             raise Unsupported(f"{what} is {tensor.dtype}; expected {EXPECTED[wanted]}")
         if tensor.is_quantized and not self.quantized:
             raise Unsupported(f"{what} is quantized, which quantized_models_allowed=False excludes")
@@ -193,7 +193,7 @@ class NodeView:
                 )
         if tensor.is_quantized and (reason := tensor.quantization.damage(*tensor.limits)):
             raise Unsupported(f"{what} is quantized with {reason}")
-        return found
+        return kind
 
     def _index(self, i: int) -> int:
         if not self.has_input(i):

@@ -1,15 +1,16 @@
-"""Recurrent layers: LSTMs over a sequence, or over one step of it.
+"""Recurrent layers: LSTMs over a sequence or over one step, and what they share with others.
 
-What the inputs of all steps give is one product for each gate. A step reads the state from one row
-of a history, and writes it to the next. A dispatch makes one step, or all of a small layer.
+One product for each gate has the contributions of the inputs of all steps. A step reads the states
+from one row of a history, and writes them to the next. A dispatch makes one step, or all steps of a
+small layer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, frexp
-from typing import TypeAlias, cast
+from typing import cast
 
 import numpy as np
 
@@ -38,7 +39,7 @@ GATES = 4
 VECTOR_ACTIVATIONS = ("RELU", "RELU_N1_TO_1", "RELU6", "TANH")
 
 FEW_STATES = 32
-"""Slices of all states of a batch, with which one work group is quicker than many dispatches."""
+"""Slices of all states up to which one work group is faster than one dispatch for each step."""
 
 PARAMETERS = 11
 """Rows of parameters of the gates in the weights of glsl/lib/lstm.glsl."""
@@ -46,10 +47,10 @@ PARAMETERS = 11
 
 @dataclass(frozen=True)
 class Course:
-    """The course of a sequence: how its elements are counted, and in which order they are seen.
+    """The layout of a sequence, and the direction in which a layer reads it.
 
     Attributes:
-        time_major: They are counted as [time, batch], otherwise as [batch, time].
+        time_major: Its shape is [time, batch, channels], otherwise [batch, time, channels].
     """
 
     steps: int
@@ -87,28 +88,176 @@ class Course:
         first = (self.steps, self.batch) if self.time_major else (self.batch, self.steps)
         return (*first, channels)
 
-    def seen(self, history: Value, channels: int) -> View:
-        """The first channels of the history after each step, as a sequence."""
-        row = self.batch * history.channels
-        strides = (row if self.forward else -row, history.channels)
-        first = row if self.forward else self.steps * row
-        strides = strides if self.time_major else strides[::-1]
-        return View(self.shape(channels), (*strides, 1), first)
+
+@dataclass(frozen=True)
+class Stage:
+    """One dispatch of a step.
+
+    Attributes:
+        slices: The slices that it computes.
+        summed: The slices that it sums up for each of these; 0: it has other loops.
+    """
+
+    shader: str
+    slices: int
+    summed: int
+    defines: Mapping[str, Define]
+
+
+@dataclass(frozen=True)
+class History:
+    """The states of a layer before its first step and after each; see glsl/lib/recurrence.glsl.
+
+    Attributes:
+        states: The inputs of the node that have the states, and their channels; the output state
+            comes first.
+        name: Distinguishes the layers of a node.
+    """
+
+    node: NodeView
+    course: Course
+    states: tuple[tuple[int, int], ...]
+    value: Value
+    name: str
+
+    @staticmethod
+    def of(
+        node: NodeView, course: Course, states: Iterable[tuple[int, int]], slices: int, name: str
+    ) -> History:
+        """A history with rows of that many slices."""
+        pixels = (course.steps + 1) * course.batch
+        value = node.scratch((pixels, 4 * slices), f"{name}history")
+        return History(node, course, tuple(states), value, name)
+
+    @property
+    def channels(self) -> int:
+        """Channels of the output state."""
+        return self.states[0][1]
+
+    def enter(self) -> list[Step]:
+        """Copy the states into the first row."""
+        node, batch = self.node, self.course.batch
+        steps: list[Step] = []
+        for i, count, channel in self._columns():
+            region = Region(batch, count, batch, batch, out_channel=channel)
+            state = View((batch, count), (count, 1))
+            steps.append(view(node.input(i), self.value, state, node.limits, node.index, region))
+        return steps
+
+    def steps(
+        self, stages: Sequence[Stage], reads: tuple[Operand, ...], at_once: int
+    ) -> list[Step]:
+        """The dispatches of all steps of the layer; each makes `at_once` steps."""
+        return [
+            self._dispatch(stage, reads, range(first, first + at_once))
+            for first in range(0, self.course.steps, at_once)
+            for stage in stages
+        ]
+
+    def steps_at_once(self, slices: int) -> int:
+        """The steps of a dispatch: all, if one work group has few enough slices of states."""
+        steps, limits = self.course.steps, self.node.limits
+        few = 0 < self.course.batch * slices <= FEW_STATES
+        fits = few and self.value.nbytes <= limits.block_bytes
+        return steps if fits and steps > 1 and steps * (slices + 9) <= limits.loop_passes else 1
+
+    def leave(self) -> list[Step]:
+        """Assign the last row to the states."""
+        node, course = self.node, self.course
+        steps: list[Step] = []
+        for i, count, channel in self._columns():
+            before = node.input(i)
+            after = node.scratch(before.shape, f"{self.name}state{i}")
+            first = course.steps * course.batch * self.value.channels + channel
+            last = View((course.batch, count), (self.value.channels, 1), first)
+            steps.append(view(self.value, after, last, node.limits, node.index))
+            if isinstance(before, Value):
+                steps.append(Alias(node.index, before, after))
+        return steps
+
+    def output(self, shape: Shape = (), i: int = 0) -> Step:
+        """The output state after each step, as output `i`; `shape`: if it is not a sequence."""
+        node = self.node
+        output = node.output(shape or self.course.shape(self.channels), i)
+        return view(self.value, output, self.sequence(), node.limits, node.index)
+
+    def sequence(self) -> View:
+        """The output state after each step, as a sequence."""
+        course, channels = self.course, self.value.channels
+        row = course.batch * channels
+        strides = (row if course.forward else -row, channels)
+        first = row if course.forward else course.steps * row
+        strides = strides if course.time_major else strides[::-1]
+        return View(course.shape(self.channels), (*strides, 1), first)
+
+    def _columns(self) -> Iterator[tuple[int, int, int]]:
+        """The states: input of the node, number of channels, and first channel in a row."""
+        channel = 0
+        for i, count in self.states:
+            yield i, count, channel
+            channel += whole(count)
+
+    def _dispatch(self, stage: Stage, reads: tuple[Operand, ...], steps: range) -> Dispatch:
+        node, batch = self.node, self.course.batch
+        slices, count = stage.slices, len(steps)
+        if count > 1:
+            lanes = 1
+            if node.limits.profile.occupancy:
+                while 2 * lanes * batch * slices <= WORK_GROUP and 2 * lanes <= slices // 4:
+                    lanes *= 2
+            grid = Grid(batch, slices, batch, slices, lanes == 1, lanes)
+            passes = count * (ceil(slices / lanes) + 9)
+        else:
+            grid = make_grid(batch, slices, node.limits)
+            passes = 2 * (slices + 1)
+            if stage.summed:
+                grid = with_reduction_lanes(grid, stage.summed, node.limits)
+                passes = ceil(stage.summed / grid.reduction_lanes) + 8
+        defines: dict[str, Define] = {
+            **stage.defines,
+            **self.course.defines(steps.start),
+            "STEPS": count,
+            "SHARED_TEXELS": 2 * batch * slices if count > 1 else 0,
+        }
+        dispatch = Dispatch(
+            node.index, stage.shader, reads, self.value, grid, defines, partial=True, passes=passes
+        )
+        sizes = {"ROW", "INPUT_PIXEL"}
+        if not node.limits.profile.short_loops:
+            sizes |= {"STATE_SLICES", "UNIT_SLICES", "STEPS"}
+        return dispatch.sized(*(name for name in defines if name in sizes))
+
+
+def bidirectional(histories: Sequence[History], merged: bool) -> list[Step]:
+    """The outputs of two layers, or one output with the channels of both."""
+    if not merged:
+        return [history.output(i=i) for i, history in enumerate(histories)]
+    node, course = histories[0].node, histories[0].course
+    output = node.output(course.shape(sum(history.channels for history in histories)))
+    steps: list[Step] = []
+    channel = 0
+    for history in histories:
+        size = (output.pixels, history.channels, output.pixels, output.pixels)
+        region = Region(*size, out_channel=channel)
+        sequence = history.sequence()
+        steps.append(view(history.value, output, sequence, node.limits, node.index, region))
+        channel += history.channels
+    return steps
 
 
 @dataclass(frozen=True)
 class LstmInputs:
-    """Which inputs of a node an LSTM has; those past the node's inputs are absent.
+    """The numbers of a node's inputs that an LSTM reads; an optional one may be absent.
 
     Attributes:
-        weights: For the input to each gate.
-        recurrent: For the output state to each gate.
-        peephole: For the cell state to the gates for the input, forgetting and the output.
+        weights: From the input to each gate.
+        recurrent: From the output state to each gate.
+        peephole: From the cell state to the input, forget and output gates.
         projection: The weights and the biases.
         state: The output state and the cell state, which are variables.
         norms: The coefficients of each gate's normalization.
         aux: A second input.
-        aux_weights: For that to each gate.
+        aux_weights: From the second input to each gate.
         x: The input.
     """
 
@@ -125,7 +274,7 @@ class LstmInputs:
 
 
 ABSENT = 1 << 20
-"""The number of an input that no node has."""
+"""An input number that no node has."""
 
 
 class _Layer:
@@ -188,21 +337,6 @@ class _Layer:
                 raise Unsupported(f"a state of shape {shape} for {course.batch} x {size}")
 
 
-@dataclass(frozen=True)
-class Stage:
-    """One dispatch of a step.
-
-    Attributes:
-        slices: The slices that it computes.
-        summed: The slices that it sums up for each of these; 0: it has other loops.
-    """
-
-    shader: str
-    slices: int
-    summed: int
-    defines: Mapping[str, Define]
-
-
 def lstm_layer(
     node: NodeView,
     inputs: LstmInputs,
@@ -210,8 +344,8 @@ def lstm_layer(
     activation: int,
     clips: tuple[float, float],
     name: str = "",
-) -> tuple[list[Step], Value, int]:
-    """The steps of an LSTM, its history, and the number of its output channels.
+) -> tuple[list[Step], History]:
+    """The steps of an LSTM, and its history.
 
     Args:
         activation: The function of the new value and of the result, by its number in the schema.
@@ -222,15 +356,13 @@ def lstm_layer(
     function = "TANH" if layer.integer else vector_activation(activation)
     steps, sums = _input_sums(layer, name)
     weights = _weights(layer)
-    columns = layer.state_slices + (1 + layer.projected + GATES * layer.norm) * layer.slices
-    history = node.scratch(((course.steps + 1) * course.batch, 4 * columns), f"{name}history")
-    states = (layer.channels, layer.units)
-    steps += enter(node, inputs.state, history, course.batch, states)
+    slices = layer.state_slices + (1 + layer.projected + GATES * layer.norm) * layer.slices
+    states = zip(inputs.state, (layer.channels, layer.units), strict=True)
+    history = History.of(node, course, states, slices, name)
     stages = _stages(layer, function)
-    at_once = 1 if len(stages) > 1 else steps_at_once(node, history, course, layer.slices)
-    steps += layer_steps(node, stages, (sums, weights), history, course, at_once)
-    steps += leave(node, inputs.state, history, course, states, name)
-    return steps, history, layer.channels
+    at_once = 1 if len(stages) > 1 else history.steps_at_once(layer.slices)
+    steps += history.enter() + history.steps(stages, (sums, weights), at_once) + history.leave()
+    return steps, history
 
 
 def _stages(layer: _Layer, activation: str) -> list[Stage]:
@@ -284,104 +416,6 @@ def vector_activation(number: int, in_place: bool = False) -> str:
     return name
 
 
-def steps_at_once(node: NodeView, history: Value, course: Course, slices: int) -> int:
-    """How many steps a dispatch makes: all, if one work group has few enough slices of states."""
-    few = 0 < course.batch * slices <= FEW_STATES
-    fits = few and history.nbytes <= node.limits.block_bytes
-    passes = course.steps * (slices + 9)
-    return course.steps if fits and course.steps > 1 and passes <= node.limits.loop_passes else 1
-
-
-def layer_steps(
-    node: NodeView,
-    stages: Sequence[Stage],
-    reads: tuple[Operand, ...],
-    history: Value,
-    course: Course,
-    at_once: int,
-) -> list[Step]:
-    """The dispatches of all steps of a layer; each makes `at_once` steps."""
-    return [
-        _layer_step(node, stage, reads, history, course, range(first, first + at_once))
-        for first in range(0, course.steps, at_once)
-        for stage in stages
-    ]
-
-
-def _layer_step(
-    node: NodeView,
-    stage: Stage,
-    reads: tuple[Operand, ...],
-    history: Value,
-    course: Course,
-    steps: range,
-) -> Dispatch:
-    slices, count = stage.slices, len(steps)
-    if count > 1:
-        lanes = 1
-        if node.limits.profile.occupancy:
-            while 2 * lanes * course.batch * slices <= WORK_GROUP and 2 * lanes <= slices // 4:
-                lanes *= 2
-        grid = Grid(course.batch, slices, course.batch, slices, lanes == 1, lanes)
-        passes = count * (ceil(slices / lanes) + 9)
-    else:
-        grid = make_grid(course.batch, slices, node.limits)
-        passes = 2 * (slices + 1)
-        if stage.summed:
-            grid = with_reduction_lanes(grid, stage.summed, node.limits)
-            passes = ceil(stage.summed / grid.reduction_lanes) + 8
-    defines: dict[str, Define] = {
-        **stage.defines,
-        **course.defines(steps.start),
-        "STEPS": count,
-        "SHARED_TEXELS": 2 * course.batch * slices if count > 1 else 0,
-    }
-    dispatch = Dispatch(
-        node.index, stage.shader, reads, history, grid, defines, partial=True, passes=passes
-    )
-    sizes = {"ROW", "INPUT_PIXEL"}
-    if not node.limits.profile.short_loops:
-        sizes |= {"STATE_SLICES", "UNIT_SLICES", "STEPS"}
-    return dispatch.sized(*(name for name in defines if name in sizes))
-
-
-def enter(
-    node: NodeView, states: tuple[int, ...], history: Value, batch: int, channels: tuple[int, ...]
-) -> list[Step]:
-    """Copy the states, with these numbers of channels, into the first row of the history."""
-    steps: list[Step] = []
-    channel = 0
-    for i, count in zip(states, channels, strict=True):
-        whole = View((batch, count), (count, 1))
-        region = Region(batch, count, batch, batch, out_channel=channel)
-        steps.append(view(node.input(i), history, whole, node.limits, node.index, region))
-        channel += ceil(count / 4) * 4
-    return steps
-
-
-def leave(
-    node: NodeView,
-    states: tuple[int, ...],
-    history: Value,
-    course: Course,
-    channels: tuple[int, ...],
-    name: str,
-) -> list[Step]:
-    """Assign the last row of the history to the states."""
-    steps: list[Step] = []
-    channel = 0
-    for i, count in zip(states, channels, strict=True):
-        before = node.input(i)
-        after = node.scratch(before.shape, f"{name}state{i}")
-        first = course.steps * course.batch * history.channels + channel
-        last = View((course.batch, count), (history.channels, 1), first)
-        steps.append(view(history, after, last, node.limits, node.index))
-        if isinstance(before, Value):
-            steps.append(Alias(node.index, before, after))
-        channel += ceil(count / 4) * 4
-    return steps
-
-
 def _input_sums(layer: _Layer, name: str) -> tuple[list[Step], Value]:
     """The contribution of the inputs of all steps to each gate, with biases unless normalized."""
     node, inputs, units = layer.node, layer.inputs, layer.units
@@ -392,51 +426,23 @@ def _input_sums(layer: _Layer, name: str) -> tuple[list[Step], Value]:
     for gate in range(int(layer.cifg), GATES):
         bias = ABSENT if layer.norm else inputs.biases[gate]
         of_gate = node.scratch((pixels, units), f"{name}gate{gate}")
-        which = (inputs.x, inputs.weights[gate], bias, inputs.aux, inputs.aux_weights[gate])
-        steps += input_sum(node, which, of_gate)
+        aux, aux_weights = inputs.aux, inputs.aux_weights[gate]
+        steps += input_sum(
+            node, of_gate, inputs.x, inputs.weights[gate], bias, aux=aux, aux_weights=aux_weights
+        )
         region = Region(pixels, units, pixels, pixels, out_channel=gate * padded)
         all_units = View((pixels, units), (units, 1))
         steps.append(view(of_gate, sums, all_units, node.limits, node.index, region))
     return steps, sums
 
 
-Seen: TypeAlias = tuple[Value, Course, int]
-"""The history of a layer, its course, and the number of its output channels."""
+def input_sum(
+    node: NodeView, output: Value, x: int, weights: int, bias: int, *, aux: int, aux_weights: int
+) -> list[Step]:
+    """The product of input `x` and weights, biases, and the product of a second input `aux`.
 
-
-def unidirectional(node: NodeView, history: Value, course: Course, channels: int) -> Step:
-    """Output 0 from the history of a layer."""
-    output = node.output(course.shape(channels))
-    return view(history, output, course.seen(history, channels), node.limits, node.index)
-
-
-def bidirectional(node: NodeView, seen: Sequence[Seen], merged: bool) -> list[Step]:
-    """The outputs of two layers, or one output with the channels of both."""
-    if not merged:
-        outputs = [node.output(course.shape(n), i) for i, (_, course, n) in enumerate(seen)]
-        return [
-            view(history, output, course.seen(history, n), node.limits, node.index)
-            for output, (history, course, n) in zip(outputs, seen, strict=True)
-        ]
-    output = node.output(seen[0][1].shape(sum(n for _, _, n in seen)))
-    steps: list[Step] = []
-    channel = 0
-    for history, course, n in seen:
-        region = Region(output.pixels, n, output.pixels, output.pixels, out_channel=channel)
-        how = course.seen(history, n)
-        steps.append(view(history, output, how, node.limits, node.index, region))
-        channel += n
-    return steps
-
-
-def input_sum(node: NodeView, which: tuple[int, int, int, int, int], output: Value) -> list[Step]:
-    """The product of an input and weights, biases, and perhaps the product of a second input.
-
-    Args:
-        which: The inputs of the node that are the input, its weights, the biases, the second
-            input and its weights; the last two or three may be absent.
+    The biases, and the second input or its weights, may be absent.
     """
-    x, weights, bias, aux, aux_weights = which
     if not (node.has_input(aux) and node.has_input(aux_weights)):
         return product(node, node.input(x), output, inputs=(weights, bias))
     second = node.input(aux)
@@ -565,9 +571,9 @@ def _scale(node: NodeView, i: int) -> float:
 
 
 def _parts(factor: float) -> float:
-    """To parts of how many an integer is rounded that a fixed-point factor multiplies.
+    """The fractions of an integer to which LiteRT rounds its product with a fixed-point factor.
 
-    That of its 31 bits before they are shifted, of which LiteRT rounds the result again.
+    LiteRT rounds the product with the factor's 31 bits, shifts it, and rounds again.
     """
     return 2.0 ** max(-frexp(factor)[1], 0)
 
@@ -580,7 +586,7 @@ def _weights(layer: _Layer) -> Const:
     """The weights of glsl/lib/lstm.glsl."""
     node, inputs, slices = layer.node, layer.inputs, layer.slices
     none = (ABSENT,) * GATES
-    which = (
+    indices = (
         *inputs.recurrent,
         *inputs.peephole,
         *(inputs.norms + inputs.biases if layer.norm else none + none),
@@ -589,7 +595,7 @@ def _weights(layer: _Layer) -> Const:
     texels = (16 * layer.state_slices + PARAMETERS) * slices
     if layer.projected:
         texels += (4 * slices + 1) * layer.state_slices
-    tensors = tuple(map(node.constant, which))
+    tensors = tuple(map(node.constant, indices))
     scales = [1.0] * PARAMETERS
     if layer.integer and layer.norm:
         # LiteRT takes the biases for multiples of 2^-10 times the scale of the coefficients.
@@ -599,9 +605,12 @@ def _weights(layer: _Layer) -> Const:
 
 
 def lstm_weights(*arrays: Array | float | None) -> Array:
-    """The recurrent weights of each gate [units, channels], or their diagonal; the rows of
-    parameters [units]; the weights and biases of the projection; the numbers of units and channels;
-    what to divide each row of parameters by -> what glsl/lib/lstm.glsl reads.
+    """Pack the weights as glsl/lib/lstm.glsl reads them.
+
+    Args:
+        arrays: The recurrent weights of each gate [units, channels], or their diagonal; the rows of
+            parameters [units]; the weights and biases of the projection; the numbers of units and
+            channels; the divisor of each row of parameters.
     """
     tensors, numbers = arrays[: GATES + PARAMETERS + 2], arrays[GATES + PARAMETERS + 2 :]
     units, channels, *scales = cast(list[int], numbers)
@@ -615,17 +624,17 @@ def lstm_weights(*arrays: Array | float | None) -> Array:
         if values is not None:
             rows[row, :units] = values / np.float32(scales[row])
     blocks = recurrent.reshape(GATES, whole(units), -1, 4).transpose(2, 0, 3, 1)
-    parts = [blocks.ravel(), rows.ravel()]
+    packed = [blocks.ravel(), rows.ravel()]
     weights, biases = tensors[GATES + PARAMETERS :]
     if weights is not None:
         projection = np.zeros((whole(units), whole(channels)), np.float32)
         projection[:units, :channels] = np.transpose(weights)
         last = np.zeros(whole(channels), np.float32)
         last[:channels] = 0 if biases is None else biases
-        parts += [projection.ravel(), last]
-    return np.concatenate(parts)
+        packed += [projection.ravel(), last]
+    return np.concatenate(packed)
 
 
 def whole(size: int) -> int:
-    """The lanes of the channels in whole slices."""
+    """The channels of that many channels padded to whole slices."""
     return ceil(size / 4) * 4
