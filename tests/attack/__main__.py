@@ -35,7 +35,7 @@ def main(
     keep: Path | None,
     report: Path | None,
 ) -> None:
-    """Attack the delegate, in processes of their own; by default in every way."""
+    """Attack the delegate in separate processes, by default with every part."""
     chosen = {name: PARTS[name] for name in names or PARTS}
     shares = sum(part.share for part in chosen.values()) or 1
     findings = 0
@@ -59,7 +59,7 @@ def main(
 
 
 def _seeds(part: Part, first: int, count: int | None, seconds: float) -> Iterator[int]:
-    """`count` of them, or as many as there is time for; of few cases, each at most once."""
+    """At most `count` seeds, until the time ends; each case at most once."""
     order: Iterable[int] = itertools.count(first)
     if part.cases:
         number = part.cases()
@@ -72,7 +72,7 @@ def _seeds(part: Part, first: int, count: int | None, seconds: float) -> Iterato
 
 
 def _write_row(page: Path, part: Part, counts: Counter[str], findings: int) -> None:
-    """Put the figures in place of those of the part's last run."""
+    """Replace the figures of the part's last run."""
     endings = "; ".join(f"{_spaced(n)} {kind}" for kind, n in (+counts).most_common())
     device = gd.list_devices()[0]
     systems = f"{device.renderer}, {device.version}, LiteRT {version('ai-edge-litert')}"

@@ -1,4 +1,4 @@
-"""Trials run on the delegate and on LiteRT, each in a process of its own, and compared.
+"""Trials run on the delegate and on LiteRT, each in its own process, and compared.
 
 A finding is a crash, a hang, an error that is not of the package's tree, or another result than
 that of LiteRT's CPU kernels. Where LiteRT itself crashes or hangs, nothing is compared.
@@ -30,7 +30,7 @@ FAILURES = ("crash", "hang", "foreign error")
 FILLS = (0x55, 0xFF)
 """Bytes whose complements fill memory; the second one's are zeros."""
 MOST_ELEMENTS = 1 << 22
-"""Of a tensor; larger ones only take time."""
+"""The largest tensor, in elements; larger ones only take time."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def verdict(trial: Trial, ours: Outcome, theirs: Outcome) -> str:
 
 
 def ending(ours: Outcome, theirs: Outcome) -> str:
-    """How a trial ended that is no finding."""
+    """The end of a trial that is not a finding."""
     if theirs.kind in FAILURES:
         return "LiteRT crashed or hung"
     if ours.kind == "result" and not ours.delegated:

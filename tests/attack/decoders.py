@@ -201,7 +201,7 @@ def draw(drawing: vision.Drawing) -> None:
 
 
 def attack_scores(rng: Generator) -> None:
-    """The likeliest classes: numbers before what is none."""
+    """The top classes; NaN comes last."""
     scores = hardened(rng, rng.random(20).astype(np.float32), rng.choice([0, 0.2, 1]))
     best = vision.top_classes(scores, [str(i) for i in range(20)], 20)
     values = np.array([score for _, score in best])

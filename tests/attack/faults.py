@@ -44,7 +44,7 @@ HOSTS = ("standalone", "ours", "LiteRT's")
 CONTEXTS = ("own", "own thread", "given", "adopted", "adopted desktop")
 
 _LINES = 8
-"""Calls of a function that come from as many same lines count as one."""
+"""Calls of a function with the same innermost lines, up to this number, count as one."""
 _PACKAGE = str(Path(gd.__file__).parent)
 _PICTURE, _NUMBERS, _SOURCE = 0, 1, 2
 _CODES = {
@@ -58,7 +58,7 @@ _CODES = {
     "EGL_CONTEXT_LOST": egl_names.CONTEXT_LOST,
 }
 _LATE = "gl(Bind|UseProgram|PixelStore|Delete)"
-"""What restores or deletes."""
+"""Functions that restore or delete."""
 _RESULTS = ("GL_GUILTY_CONTEXT_RESET", "GL_WAIT_FAILED", "GL_TIMEOUT_EXPIRED")
 _LOSSES = ("GL_CONTEXT_LOST", "EGL_CONTEXT_LOST", "GL_GUILTY_CONTEXT_RESET")
 _WAYS: tuple[tuple[str, tuple[str, ...]], ...] = (  # the first pattern that matches
@@ -440,12 +440,12 @@ life = cache(Life)
 
 @cache
 def cases() -> list[Case]:
-    """Those of all lives, in their order; see `Life.cases`."""
+    """The cases of all lives, in their order; see `Life.cases`."""
     return [case for host in HOSTS for where in CONTEXTS for case in life(host, where).cases()]
 
 
 def run_case(case: Case) -> str:
-    """What is wrong, in any process; empty if nothing is."""
+    """The faults of any process."""
     return life(case.host, case.where).run(case)
 
 

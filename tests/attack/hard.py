@@ -47,7 +47,7 @@ SETS = (
     OpResolverType.BUILTIN,
     OpResolverType.BUILTIN_REF,
 )
-"""LiteRT's kernels: optimised, XNNPACK's and those of reference, which not every op has."""
+"""LiteRT's kernels: optimized, XNNPACK's and reference; some ops lack some of them."""
 
 Run = Callable[[Any, int], Any]
 
@@ -88,7 +88,7 @@ def hardened(
 
 
 def edges(dtype: np.dtype[Any], detail: Any) -> NDArray[Any]:
-    """The ends of a type and of what its zero point stands for; of int64, those of int32."""
+    """The limits of a type, and its zero point; for int64, the limits of int32."""
     limits = np.iinfo(np.int32 if dtype == np.int64 else dtype)
     _, zero = detail["quantization"]
     middle = [zero + n for n in (-1, 0, 1, 2)]
@@ -221,7 +221,7 @@ def judged(case: Case, palette: str, ours: Any, theirs: Sequence[Any]) -> tuple[
 def differing(
     ours: NDArray[Any], theirs: Sequence[NDArray[Any]], steps: int = 1, least: float = 1.0
 ) -> Iterator[tuple[str, str]]:
-    """Kinds of differences, each with an example: our number, and those of LiteRT's kernels.
+    """Kinds of differences, each with an example: our number, and the numbers of LiteRT's kernels.
 
     Args:
         least: The least scale of a tensor, to which real numbers are compared.
@@ -248,7 +248,7 @@ def differing(
 def _of_reals(
     ours: NDArray[Any], theirs: Sequence[NDArray[Any]], least: float
 ) -> dict[str, NDArray[Any]]:
-    """Of each kind of difference, where it is."""
+    """Where each kind of difference occurs."""
     tolerance = TOLERANCE if ours.dtype == np.float32 else 1e-3
     largest = np.finfo(ours.dtype).max
     # Some of LiteRT's kernels clamp infinity to the largest float, and others do not.

@@ -33,7 +33,7 @@ def damaged(seed: int) -> Trial:
 
 
 def _trials(seed: int, case: Case, bytewise: bool, changes: Sequence[int]) -> Iterator[Trial]:
-    """The model after these changes, each drawn by a seed of its own; none if no file is so."""
+    """The model after these changes, each drawn by its own seed; empty if no file fits."""
 
     def smaller() -> Iterator[Trial]:
         for i in range(len(changes)):

@@ -20,7 +20,7 @@ RECURRENT = {
 }
 WEIGHTED = {*RECURRENT, "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "CONV_3D", "CONV_3D_TRANSPOSE"}
 FARTHEST = 2**16
-"""What LiteRT's fixed-point arithmetic bears between two factors, or one and 1."""
+"""The largest ratio of two factors, or of one and 1, in LiteRT's fixed-point arithmetic."""
 
 RANDOM = {"RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL"}
 HUGE = 1e30
@@ -64,7 +64,7 @@ def _is_by_wrapping(graph: Graph, ours: Arrays, theirs: Arrays) -> bool:
 
 
 def _has_overflows(graph: Graph, seed: int) -> bool:
-    """Whether LiteRT's 8-bit kernels exceed their integers, or do not initialise a result."""
+    """Whether LiteRT's 8-bit kernels exceed their integers, or do not initialize a result."""
     quantized = [t for t in graph.tensors if t.is_quantized and t.type.bits == 8]
     scales = [scale for tensor in quantized for scale in tensor.quantization.scales]
     if not scales:
@@ -95,7 +95,7 @@ def _is_by_overflow(ours: Arrays, theirs: Arrays) -> bool:
 
 
 def _is_by_nan_weights(graph: Graph, ours: Arrays, theirs: Arrays) -> bool:
-    """Whether only NaN of ours differ, that constants which are not finite make."""
+    """Whether only our NaN differ, and constants that are not finite cause them."""
     if not WEIGHTED.intersection(node.op for node in graph.nodes):
         return False
     constants = (t.array() for t in graph.tensors if t.is_constant and t.dtype == "float32")

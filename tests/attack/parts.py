@@ -1,4 +1,4 @@
-"""What the attack tries."""
+"""The parts of the attack."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Part:
 
     Attributes:
         what: It tries.
-        run: Tries the cases of these seeds, tells of each finding, and counts how they ended.
+        run: Tries the cases of these seeds, reports each finding, and counts how they ended.
         share: Of the time of an attack.
-        cases: Tells how many there are, from 0 on; None stands for as many as there are seeds.
+        cases: Returns the number of cases, which are numbered from 0; None: one for each seed.
     """
 
     what: str

@@ -54,7 +54,7 @@ def runs(make: Make) -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def lives(make: Make) -> Iterator[Callable[[], None]]:
-    """A delegate with a context of its own, and one in an app's."""
+    """A delegate with its own context, and one in an app's."""
     egl = gd.EglContext()
     state = State(egl.load)
     before = objects_in(egl, state)

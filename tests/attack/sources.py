@@ -92,7 +92,7 @@ def opened(rng: Generator, path: Path) -> Source:
 
 
 def read(source: Source, most: int) -> None:
-    """Its frames, at most so many, each of the source's size."""
+    """At most `most` frames, each of the source's size."""
     height, width = source.size
     for _ in range(most):
         pixels = source.read()
@@ -163,7 +163,7 @@ def attack_silence(rng: Generator, folder: Path) -> None:
 
 
 def left_behind(before: tuple[int, int]) -> str:
-    """What was opened and is not closed, as soon as all threads had the time to end."""
+    """Resources that stay open after all threads had time to end."""
     for _ in range(50):
         gc.collect()
         after = open_things()

@@ -44,7 +44,7 @@ RANGES = {
     "results": range(60),
     "requests": range(150),
 }
-"""Of the parts of the attack, seeds that `pytest --all` tries."""
+"""The seeds of each part that `pytest --all` tries."""
 SEEDS = choose(
     "attacks",
     [(part, seed) for part, seeds in RANGES.items() for seed in seeds],

@@ -44,7 +44,7 @@ def feeds(interpreter: Any, seed: int) -> list[Any]:
 
 
 def other_shapes(shapes: dict[int, tuple[int, ...]], seed: int) -> dict[int, tuple[int, ...]]:
-    """Those that inputs are resized to, by index: with another size of one axis, or none."""
+    """New shapes of inputs, by index: another size of one axis, or none."""
     choose = random.Random(seed)
     axes = [(axis, size) for shape in shapes.values() for axis, size in enumerate(shape)]
     if seed % 16 < 12 or not axes:
@@ -106,7 +106,7 @@ def run_ours(content: bytes, seed: int) -> Outcome:
     except (DelegateError, MemoryError) as error:
         return Outcome("refused", text=str(error))
     except (RuntimeError, ValueError, TypeError) as error:
-        # LiteRT's own words, which may quote an error of ours.
+        # LiteRT's own words, which may quote one of our errors.
         kind = "foreign error" if _FOREIGN.search(str(error)) else "refused by LiteRT"
         return Outcome(kind, text="".join(traceback.format_exception(error)[-3:]))
     except Exception as error:

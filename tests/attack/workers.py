@@ -1,4 +1,4 @@
-"""Models run in processes of their own, which may crash, hang or eat memory."""
+"""Models run in separate processes, which may crash, hang or exhaust memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BYTES = 12 << 30
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a model.
+    """The outcome of a model.
 
     Attributes:
         kind: "result", "refused", "refused by LiteRT", "foreign error", "crash" or "hang".
@@ -34,7 +34,7 @@ class Outcome:
 
 
 class Worker:
-    """A process that runs models one after the other, and is started anew when it dies.
+    """A process that runs models one after the other, and is restarted when it dies.
 
     Args:
         fill: See `fresh_memory`.
@@ -64,7 +64,7 @@ class Worker:
             self._pipe.send((content, seed))
 
     def outcome(self) -> Outcome:
-        """What became of the model."""
+        """The outcome of the model."""
         try:
             if self._pipe.poll(self._seconds):
                 outcome: Outcome = self._pipe.recv()

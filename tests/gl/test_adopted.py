@@ -49,7 +49,7 @@ void main() {{ color = texture(picture, place) * vec4(1.0, 0.5, 0.25, 0.75); }}
 
 
 class Scene:
-    """A blended quad with a picture on unit 2, drawn into a framebuffer of its own."""
+    """A blended quad with a picture on unit 2, drawn into its own framebuffer."""
 
     def __init__(self, ctx: moderngl.Context, version: str) -> None:
         self.ctx = ctx
@@ -200,7 +200,7 @@ def run_in_glx() -> None:
 
 
 def run_beside_glx() -> None:
-    """An app on GLX draws the same around the runs of delegates with contexts of their own."""
+    """An app on GLX draws the same around the runs of delegates with their own contexts."""
     devices = gd.list_devices()
     ctx = moderngl.create_standalone_context(require=430)
     handle = current_handle()
@@ -339,7 +339,7 @@ def test_in_an_app_on_glx(app: Callable[[], None], require: Require) -> None:
 
 @pytest.mark.parametrize("immutable", [False, True])
 def test_textures_of_either_kind_of_storage(immutable: bool) -> None:
-    """What glTexStorage2D made as well as what glTexImage2D did, which moderngl uses."""
+    """Textures of glTexStorage2D, and of glTexImage2D, which moderngl calls."""
     egl, ctx = es_app()
     with egl:
         texture = ctx.texture((44, 30), 4)

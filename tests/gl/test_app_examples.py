@@ -170,7 +170,7 @@ def test_a_background_behind_a_person(
 def test_a_background_behind_a_class(
     tmp_path: Path, halves: Path, as_numbers: bool, extra: list[str]
 ) -> None:
-    """Of three classes the last one, blue, is taken for the person."""
+    """The last of three classes, blue, is the person."""
     path = color_model(tmp_path / "colors.tflite", as_numbers=as_numbers)
     options = ("--background", "#00ff00", *extra)
     result = shown("background.py", path, *options, picture=halves, output=tmp_path / "o.png")

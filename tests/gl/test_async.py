@@ -490,7 +490,7 @@ def test_a_delegate_is_closed_while_coroutines_wait(held: threading.Event) -> No
 def test_a_thread_that_ends_fails_what_waits_for_it(
     monkeypatch: pytest.MonkeyPatch, held: threading.Event
 ) -> None:
-    """Whatever ends it: nobody may wait for ever."""
+    """Whatever ends the thread, nobody may wait forever."""
     do, ends_at = thread_module._do, 1
 
     def end(*job: Any) -> None:

@@ -233,7 +233,7 @@ def test_an_output_into_a_texture(
 
 
 def test_classes_into_a_texture(app: App) -> None:
-    """Of an integer tensor, as ARG_MAX returns it."""
+    """An integer tensor, as ARG_MAX returns it."""
     builder = ModelBuilder()
     x = builder.input((1, 6, 10, 1), np.int32)
     y = builder.op("ABS", [x], [(1, 6, 10, 1)])
@@ -304,7 +304,7 @@ def test_buffers_in_and_out(
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "int32"])
 @pytest.mark.parametrize("shape", [(1, 3, 5, 3), (1, 4, 4, 4), (1, 1, 1, 5)], ids=str)
 def test_buffers_of_integers(shape: tuple[int, ...], dtype: str, layout: Any, app: App) -> None:
-    """Those of 8-bit tensors are bytes in rows, and in texels the numbers they stand for."""
+    """Buffers of 8-bit tensors hold bytes in rows, and real numbers in texels."""
     scale = 0 if dtype == "int32" else 0.25
     interpreter = app.interpreter(negated(shape, dtype, scale))
     x, y = ends(interpreter)
@@ -565,7 +565,7 @@ def test_an_output_that_is_the_input(app: App) -> None:
 
 @pytest.mark.parametrize("layout", ["bhwc", "phwc4"])
 def test_an_output_in_the_place_of_the_input(layout: Any, app: App) -> None:
-    """What a network remembers, in one buffer: read to the end, then written."""
+    """The state of a network, in one buffer: read to the end, then written."""
     builder = ModelBuilder()
     x = builder.input((1, 2, 2, 4))
     first = builder.op("NEG", [x], [(1, 2, 2, 4)])
@@ -717,7 +717,7 @@ def two_segments(app: App) -> tuple[Delegation, list[Segment]]:
 
 
 def results(segments: Sequence[Segment], value: float | None) -> list[float]:
-    """What each segment makes of an input of equal numbers, or of the bound one."""
+    """The result of each segment for an input of equal numbers, or for the bound one."""
     inputs = {} if value is None else {0: np.full((1, 2, 2, 4), value, np.float32)}
     found = []
     for each in segments:
@@ -836,7 +836,7 @@ def test_all_that_is_bound_is_released_and_bound_anew(app: App) -> None:
 
 @pytest.mark.parametrize("layout", ["bhwc", "phwc4"])
 def test_a_buffer_specified_anew(layout: Any, app: App) -> None:
-    """Of the same size or larger, as apps stream data, it is read; a smaller one is refused."""
+    """A buffer of the same size or larger, as in a stream, is read; a smaller one is refused."""
     interpreter, _ = bound(app)
     name = raw(app, ONES)
     app.delegate.bind_buffer_to_tensor(0, name, layout=layout)

@@ -17,8 +17,8 @@ from tests.support.app import App
 
 pytestmark = pytest.mark.usefixtures("gl")
 
-# At places between pixels that are no halves: those leave many colors to be rounded by chance.
-# Means of turned pixels leave some, which a network of 8 bits or one sharp edge makes more of.
+# Positions between pixels, but not halfway: there, many colors would be rounded by chance.
+# Means of turned pixels leave some, and an 8-bit network or one sharp edge enlarges these.
 WAYS: dict[str, dict[str, Any]] = {
     "stretched": {"roi": (0.37, 0.21, 1279.1, 719.3)},
     "turned in a letterbox": {

@@ -30,7 +30,7 @@ def model(tmp_path: Path) -> Path:
 
 
 def doctor(*arguments: str, **environment: str) -> tuple[int, str, Any]:
-    """Status, text and JSON of the command in a process of its own."""
+    """Status, text and JSON of the command in a separate process."""
     command = [sys.executable, "-m", "gles_delegate", "doctor", *arguments]
     settings = {**os.environ, **environment}
     text = subprocess.run(command, env=settings, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""What graphics debuggers show: labels of objects, and a group for each dispatch."""
+"""Labels of objects, and a group for each dispatch, for graphics debuggers."""
 
 from __future__ import annotations
 

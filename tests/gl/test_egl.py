@@ -206,7 +206,7 @@ def test_a_shared_context_sees_the_buffers(context: EglContext) -> None:
 
 
 def test_a_context_beside_the_one_that_is_current(context: EglContext) -> None:
-    """As an app's window has one; here it is not known to be one of ours."""
+    """A context as an app's window has it, which the package does not know as its own."""
     with context:
         ctx = moderngl.create_context(context=context, require=310)
         texture = ctx.texture((1, 1), 4, b"both")

@@ -105,7 +105,7 @@ def test_restoring_goes_on_past_a_call_that_fails(
             interpreter.invoke()
         after = state.read()
         changed = {key for key in before if after[key] != before[key]}
-        # The active unit's binding has a query of its own.
+        # The active unit's binding has its own query.
         assert changed - {hex(gl_names.TEXTURE_BINDING_2D)} <= places
         fault.at = -1
         gl.glBindBufferBase(gl_names.SHADER_STORAGE_BUFFER, 0, 0)  # ours, which is deleted now

@@ -62,7 +62,7 @@ def difference(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> NDArray[np.int_]:
 
 
 def on_both(app: App, picture: NDArray[np.uint8], draw: Callable[[Canvas], None]) -> list[Any]:
-    """What is drawn on a picture on the GPU, and on the CPU."""
+    """The same drawing on a picture on the GPU and on the CPU."""
     frame, found = frame_of(app, picture), []
     for painter in (Painter(context(app), frame.size), None):
         canvas = Canvas(frame, painter, frame.size)
@@ -102,7 +102,7 @@ def test_drawings_are_the_same_on_gpu_and_cpu(size: tuple[int, int], app: App) -
 
 
 def test_letters_beyond_the_atlas(app: App) -> None:
-    """The letters of each drawing fit into the texture of letters, and those of all do not."""
+    """The letters of each drawing fit into the texture of letters; all letters together do not."""
     frame = frame_of(app, one_color((0, 0, 0), 180, 1700))
     painter = Painter(context(app), frame.size)
     area = 0

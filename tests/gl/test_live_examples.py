@@ -113,7 +113,7 @@ class TestWindow:
 
     def test_q_quits(self, example: str, server: str) -> None:
         with started([sys.executable, EXAMPLES / example]) as app:
-            # The title has the frames a second after the first one.
+            # The title has the frame rate after the first second.
             with keyboard(server, "gles_delegate: [1-9][0-9]* frames a second") as press:
                 press("q", until=app)
             assert app.wait(60) == 0
@@ -124,7 +124,7 @@ class TestWindow:
 
 
 def script(name: str, *arguments: object) -> str:
-    """What a script of this folder prints."""
+    """The output of a script of this folder."""
     command = [sys.executable, str(Path(__file__).with_name(name)), *map(str, arguments)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert result.returncode == 0, result.stderr

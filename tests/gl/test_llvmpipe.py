@@ -1,4 +1,4 @@
-"""What is done on llvmpipe only."""
+"""Measures for llvmpipe only."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def gpu() -> GpuContext:
 
 
 def used(gpu: GpuContext, number: int) -> tuple[list[list[int]], list[int]]:
-    """The contexts that used each of so many programs, and the progress that was told."""
+    """The contexts that used each of `number` programs, and the progress that was reported."""
     contexts: list[list[int]] = [[] for _ in range(number)]
 
     def use(here: list[int]) -> Callable[[], None]:
@@ -119,7 +119,7 @@ def test_compiling_writes_into_no_buffer() -> None:
 
 
 def gflops(channels: int = 128) -> float:
-    """Of a pointwise convolution, the best of some runs."""
+    """The best time of several runs of a pointwise convolution."""
     rng = np.random.default_rng(0)
     s = Sketch(rng)
     weights = s.constant(rng.standard_normal((channels, 1, 1, channels)).astype(np.float32))

@@ -1,4 +1,4 @@
-"""What Mesa is told through the environment, each in a process of its own."""
+"""Settings for Mesa in the environment, each in a separate process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SETTINGS = {*mesa._CACHE_SETTINGS, "MESA_SHADER_CACHE_MAX_SIZE", "LP_NATIVE_VECT
 
 
 def run(options: dict[str, object], first: str = "", **variables: str) -> tuple[str, str]:
-    """What the program prints, and what it logs."""
+    """The program's output and its log."""
     environment = {name: text for name, text in os.environ.items() if name not in SETTINGS}
     done = subprocess.run(
         [sys.executable, "-c", first + PROGRAM, repr(options)],

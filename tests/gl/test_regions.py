@@ -107,7 +107,7 @@ def test_no_region_is_padding(number: float, antialias: bool, border: Any, app: 
 
 
 def detector() -> bytes:
-    """Of a picture [1, 4, 6, 3] a matrix, which moves with its brightness."""
+    """A matrix from a picture [1, 4, 6, 3], which moves with its brightness."""
     b = ModelBuilder()
     axes = b.constant(np.array([1, 2, 3], np.int32))
     mean = b.op("MEAN", [b.input((1, 4, 6, 3)), axes], [(1,)])

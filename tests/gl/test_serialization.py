@@ -1,4 +1,4 @@
-"""What one start leaves for the next."""
+"""Files that one start leaves for the next."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("gl")
 
 
 class Counts:
-    """What a start had to do itself, and what it reported."""
+    """The work of a start, and its report."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.packed = self.compiled = 0

@@ -1,4 +1,4 @@
-"""What networks of common tasks see and draw; ``gles-delegate watch``."""
+"""Inputs and drawings of networks for common tasks; ``gles-delegate watch``."""
 
 from __future__ import annotations
 

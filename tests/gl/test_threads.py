@@ -112,7 +112,7 @@ def test_run_needs_no_signature_and_no_allocation() -> None:
 
 
 def with_names(*names: str) -> gd.Interpreter:
-    """The difference of two inputs, and its negation; the names are those of these four."""
+    """The difference of two inputs, and its negation; all four have names."""
     builder = ModelBuilder()
     a, b = builder.input((2,), name=names[0]), builder.input((2,), name=names[1])
     y = builder.op("SUB", [a, b], [(2,)])

@@ -74,7 +74,7 @@ def _noise(ctx: moderngl.Context, seed: int) -> moderngl.Texture:
 
 
 def changed_by(ctx: moderngl.Context, run: Any) -> str:
-    """What is another one after a run of the network between two drawings of the scene."""
+    """State that a run of the network between two drawings of the scene changed."""
     state, scene = State(current_loader()), Scene(ctx)
     scene.set_up()
     scene.draw()
@@ -87,7 +87,7 @@ def changed_by(ctx: moderngl.Context, run: Any) -> str:
     scene.tear_down()
     if len(set(before)) < 100:
         return "the scene is blank"
-    # Clocks and free memory are no state.
+    # Clocks and free memory are not state.
     changed = [k for k in expected if expected[k] == again[k] != found[k]]
     if changed:
         return f"state {[(k, expected[k], found[k]) for k in changed]}"

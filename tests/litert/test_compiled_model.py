@@ -73,7 +73,7 @@ def layers(seed: int = 0, op: str = "TANH") -> tuple[bytes, Arrays]:
 
 
 def split() -> tuple[bytes, Arrays]:
-    """Of three nodes the CPU runs one."""
+    """Three nodes, one of which runs on the CPU."""
     s = Sketch(np.random.default_rng(0))
     x = s.op("EXP", [s.feed((2, 6))], [(2, 6)])
     whole = s.op("CAST", [x], [s.tensor((2, 6), "float64")])

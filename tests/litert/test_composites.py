@@ -53,7 +53,7 @@ def rms_norm(b: ModelBuilder) -> list[int]:
 
 
 def softmax(b: ModelBuilder) -> list[int]:
-    """Of rms_norm, with constant scales: a composite inside a composite."""
+    """rms_norm with constant scales: a composite inside a composite."""
     x = b.input(SHAPE)
     scales = b.constant(np.linspace(-1, 1, SHAPE[-1], dtype=np.float32))
     normal = b.composite(b.subgraph(rms_norm), [x, scales], [SHAPE])

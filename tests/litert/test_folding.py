@@ -1,4 +1,4 @@
-"""What depends on constants and shapes alone is computed while planning, as LiteRT computes it."""
+"""Values that depend only on constants and shapes are computed while planning, as by LiteRT."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ FOLDED = (
 
 
 def with_constants(graph: Graph, inputs: Arrays) -> Graph:
-    """The graph with these arrays in the place of its inputs."""
+    """The graph with these arrays instead of its inputs."""
     tensors = list(graph.tensors)
     for index, array in zip(graph.inputs, inputs, strict=True):
         data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)

@@ -327,7 +327,7 @@ def test_a_failure_does_not_keep_the_interpreter_alive() -> None:
 
 
 def with_branches() -> bytes:
-    """RELU of x, then IF: EXP of it, or else NEG of it; each a subgraph of its own."""
+    """RELU of x, then IF: EXP of it, or else NEG of it; each in its own subgraph."""
     s = Sketch(np.random.default_rng(0))
     choice, x = s.input((), bool), s.input((1, 4))
     y = s.op("RELU", [x], [(1, 4)])

@@ -14,7 +14,7 @@ from tests.support.small import small_model
 pytestmark = pytest.mark.usefixtures("gl")
 
 WITHOUT_STORE = ("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5", "TFLite_Detection_PostProcess")
-"""Ops whose shaders read and write a storage block of their own, which never is large."""
+"""Ops whose shaders read and write their own storage block, which is never large."""
 
 WITH_STORE = [case for case in CASES if case.op not in WITHOUT_STORE]
 SAMPLE = choose("large tensors", sample(WITH_STORE, 1200), sample(WITH_STORE, 100))

@@ -60,7 +60,7 @@ def as_keras(net: Net) -> int:
 
 
 def flat(net: Net) -> int:
-    """Sums without a dimension of their own."""
+    """Sums without their own dimension."""
 
     def shaped(x: int, *shape: int) -> int:
         return net.op("RESHAPE", [x, net.constant(np.int32(shape))])

@@ -85,7 +85,7 @@ def test_left_to_litert(case: Case, context: gd.EglContext) -> None:
 
 @pytest.mark.parametrize("case", LITERT_REFUSES, ids=lambda case: case.id)
 def test_litert_refuses(case: Case) -> None:
-    """What the table leaves out, because there is no reference for it."""
+    """Cases that the table leaves out because there is no reference for them."""
     with pytest.raises((RuntimeError, ValueError)):
         case.build()
 

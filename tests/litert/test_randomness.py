@@ -92,7 +92,7 @@ def test_asynchronous_runs_have_numbers_of_their_own() -> None:
 
 
 def test_subgraphs_are_left_to_litert() -> None:
-    """One that runs twice goes on with its stream."""
+    """A node that runs twice continues its stream."""
     s = Sketch(np.random.default_rng(0))
 
     def body(inner: Any) -> list[int]:

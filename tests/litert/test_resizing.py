@@ -21,7 +21,7 @@ from tests.support.sampling import choose
 from tests.support.sketch import Sketch
 
 SIZES = ((48, 40), (33, 56), (40, 33), (49, 40), (41, 44), (48, 40), (33, 56))
-"""Of two that come again. All have the same register tiles."""
+"""Two shapes that alternate, with the same register tiles."""
 
 
 SAMPLE = choose("with uniforms", CASES, sample(CASES, 150))

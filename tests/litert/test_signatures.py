@@ -31,7 +31,7 @@ def weights(seed: int) -> Floats:
 
 
 def layers(count: int, seed: int) -> Callable[[ModelBuilder], list[int]]:
-    """FULLY_CONNECTED with weights of its own, then EXP: all subgraphs have the same indices."""
+    """FULLY_CONNECTED with its own weights, then EXP: all subgraphs have the same indices."""
 
     def build(b: ModelBuilder) -> list[int]:
         inputs = [b.input(SHAPE, name="x"), b.constant(weights(seed))]
@@ -44,7 +44,7 @@ def layers(count: int, seed: int) -> Callable[[ModelBuilder], list[int]]:
 
 
 def model(*counts: int) -> bytes:
-    """Signature number i runs subgraph i, of so many nodes; the input is x and the output y."""
+    """Signature i runs subgraph i, which has `counts[i]` nodes; the input is x and the output y."""
     b = ModelBuilder()
     for seed, count in enumerate(counts[1:], 1):
         b.subgraph(layers(count, seed))
@@ -227,7 +227,7 @@ def test_memory_and_profile_have_all_subgraphs(host: Host) -> None:
 
 @both_hosts
 def test_subgraphs_share_weights(host: Host) -> None:
-    """Of the same bytes of the file they have one buffer, until the last of them is released."""
+    """The same bytes of the file are in one buffer until the last subgraph is released."""
 
     def build(b: ModelBuilder) -> list[int]:
         x, matrix = b.input(SHAPE, name="x"), b.constant(weights(0))

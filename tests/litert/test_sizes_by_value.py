@@ -1,4 +1,4 @@
-"""Inputs whose values give sizes of tensors: each run has the sizes of its own."""
+"""Inputs whose values give sizes of tensors: each run has its own sizes."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def test_comparisons_use_examples_of_values() -> None:
 
 
 def test_states_outlive_a_new_size() -> None:
-    """Where a run plans anew, a variable tensor keeps what the run before left."""
+    """When a run makes a new plan, a variable tensor keeps its value of the run before."""
     s = sketch()
     x, n = s.input((1, 3)), s.input((2,), np.int32)
     weights = [s.constant(s.normal(shape)) for shape in ((4, 3), (4, 5))]

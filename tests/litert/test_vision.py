@@ -97,7 +97,7 @@ def test_boxes_of_a_float_ssd_within_a_pixel(
 def test_an_ssd_without_post_processing(
     real_model: Callable[[str], bytes], real_picture: Callable[[str], Path]
 ) -> None:
-    """What we make of the inputs of TFLite_Detection_PostProcess is what LiteRT makes of them."""
+    """Our detections from the inputs of TFLite_Detection_PostProcess equal LiteRT's."""
     content = real_model(SSD)
     graph = read_model(content)
     node = graph.nodes[-1]

@@ -81,7 +81,7 @@ LEFT_TO_LITERT = _cases("LEFT_TO_LITERT")
 """LiteRT runs these, and the delegate leaves them to it."""
 
 LITERT_REFUSES = _cases("LITERT_REFUSES")
-"""What the table leaves out, because there is no reference for it."""
+"""Cases that the table leaves out because there is no reference for them."""
 
 LEFT_TO_THE_DRIVER = {
     "RSQRT special=1 span=1e-38x3e+38",

@@ -1,4 +1,4 @@
-"""What the tables of ops share: how an op is described, and values to draw from."""
+"""Shared by the tables of ops: the description of an op, and values to draw from."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EXTREMES = (
 class Op:
     """How models of one op are made: ``model(sketch, op, **attributes)`` gives the outputs.
 
-    ``fixed`` lists the attributes of the table's cases, ``draw`` draws those of a random one.
+    ``fixed`` lists the attributes of the table's cases; ``draw`` draws attributes at random.
     """
 
     model: Callable[..., int | Sequence[int]]

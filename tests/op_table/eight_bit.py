@@ -198,7 +198,7 @@ def batch_matmul_8_bit() -> Iterator[Attributes]:
 
 
 def with_int4(cases: Iterable[Attributes]) -> list[Attributes]:
-    """The cases, and those of int8 with weights of 4 bits."""
+    """The cases, and the int8 cases with weights of 4 bits."""
     listed = list(cases)
     return listed + [dict(case, stored="int4") for case in listed if case["kind"] == "int8"]
 

@@ -1,6 +1,6 @@
 """Element-wise ops on every type.
 
-A row "ADD (8-bit)" has the quantized cases of ADD, and "ADD (int32)" those of integers.
+A row "ADD (8-bit)" has the quantized cases of ADD, and "ADD (int32)" the integer cases.
 """
 
 from __future__ import annotations

@@ -232,7 +232,7 @@ def detection_heads(s: Sketch) -> int:
 
 @_graph
 def joined_in_rows(s: Sketch) -> list[int]:
-    """The first parts end at whole texels of the result, but for those of the second output."""
+    """The first inputs end at whole texels of the result, except for the second output."""
     parts = [
         _conv(s, s.feed((1, 4, size, 5)), 5, depth) for size, depth in ((3, 6), (5, 3), (1, 9))
     ]

@@ -233,7 +233,7 @@ def strided_slice_random(rng: random.Random) -> Attributes:
     x = random_dims(rng, rng.randint(1, 4), 8)
     new_axis = rng.random() < 0.3
     count = rng.randint(1, len(x)) + new_axis
-    special = 1 << rng.randrange(count)  # the entry that is an axis of its own or shrinks one
+    special = 1 << rng.randrange(count)  # the entry that adds an axis or removes one
     masks = {"new_axis_mask": special} if new_axis else {}
     if rng.random() < 0.4:
         masks["ellipsis_mask"] = 1 << rng.randrange(count) & ~special

@@ -1,4 +1,4 @@
-"""Random numbers of a seed: those of LiteRT's first run."""
+"""Random numbers of a seed, as in LiteRT's first run."""
 
 from __future__ import annotations
 

@@ -204,7 +204,7 @@ def bidirectional_lstm(
 
 
 def both_ways(of: Attributes) -> Iterator[Attributes]:
-    """Of a bidirectional layer: how outputs are merged, and a second input is used."""
+    """Options of a bidirectional layer: merged outputs, and uses of a second input."""
     for merged, time_major in itertools.product((False, True), repeat=2):
         # Otherwise LiteRT's LSTM looks for states as far apart as the merged outputs.
         x = (2, 3, 7) if time_major or not merged else (1, 3, 7)
@@ -296,7 +296,7 @@ def svdf(
     bias: bool = True,
     stored: str = "float32",
 ) -> list[int]:
-    """Three runs of it on one state, each on an input of its own."""
+    """Three runs on one state, each with its own input."""
     filters = units * rank
     weights = [matrix(s, shape, stored) for shape in ((filters, x[-1]), (filters, memory))]
     weights.append(s.constant(s.normal((units,))) if bias else NO_INPUT)

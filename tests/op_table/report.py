@@ -35,7 +35,7 @@ def outcome(case: Case, context: gd.EglContext) -> str:
         return f"not on the GPU: {error.nodes[0][2]}" if error.nodes else str(error)
     except AssertionError:
         return "differs"
-    except Exception as error:  # a report goes on where a test would stop
+    except Exception as error:  # a report continues where a test would stop
         return type(error).__name__
     return ""
 

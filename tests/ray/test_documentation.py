@@ -1,4 +1,4 @@
-"""What docs/ray.md shows, as a reader runs it: with a cluster that Ray starts itself."""
+"""The examples of docs/ray.md, run as a reader runs them: with a cluster that Ray starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An app with a GL context of its own, whose buffers and textures are bound to tensors."""
+"""An app with its own GL context, whose buffers and textures are bound to tensors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class App:
             return self.ctx.texture(size, array.shape[2], data, alignment=1, dtype=kind)
 
     def buffer(self, data: NDArray[Any] | bytes | int) -> moderngl.Buffer:
-        """Of an array's bytes, or so many that are no number."""
+        """A buffer of an array's bytes, or of that number of NaN bytes."""
         if isinstance(data, int):
             data = b"\xff" * data
         with self.egl:

@@ -41,7 +41,7 @@ def chained(kind: str) -> bytes:
 
 
 def row_of(kind: str, number: int) -> Array:
-    """A row, which differs from those of other numbers."""
+    """A row that differs from the rows of other numbers."""
     shape = {"LSTM": (4, 1, 3), "one step of an LSTM": (1, 3), "states": (1, 3)}.get(kind, (3,))
     return np.random.default_rng(number).standard_normal(shape).astype(np.float32)
 

@@ -14,7 +14,7 @@ from tests.support.sketch import Sketch
 
 
 def call(*arguments: object, status: int = 0, errors_at: str = "stderr") -> str:
-    """What a command prints; what it says on standard error if it fails, or on `errors_at`."""
+    """A command's output, or its standard error if it fails, or on `errors_at`."""
     result = CliRunner().invoke(gles_delegate, list(map(str, arguments)))
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception

@@ -14,7 +14,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def run(name: str, *arguments: object, status: int = 0) -> str:
-    """What an example prints; on standard error where it ends with another status than 0."""
+    """An example's output, or its standard error if its status is not 0."""
     command = [sys.executable, str(EXAMPLES / name), *map(str, arguments)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert result.returncode == status, result.stderr

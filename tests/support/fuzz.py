@@ -32,7 +32,7 @@ def fuzz(examples: int) -> Callable[[Callable[..., None]], Any]:
 
 
 def drawn_graph(choose: random.Random, most: int) -> tuple[Sketch, list[int]]:
-    """A random graph of at most so many ops, and its outputs; shown where the test fails."""
+    """A random graph of at most `most` ops, and its outputs; printed when the test fails."""
     sketch, outputs = random_graph(choose, ops=choose.randint(1, most))
     shapes = [tensor.get("shape") for tensor in sketch.tensors]
     note(f"{sketch}\noutputs {outputs}, shapes {shapes}")

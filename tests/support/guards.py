@@ -40,7 +40,7 @@ def _one_buffer_each(lives: LiveRanges) -> tuple[tuple[int, ...], dict[Value, Al
 
 @contextmanager
 def guarded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[GuardedBuffer]]:
-    """Sessions made inside keep every tensor in a guarded buffer of its own; yields those."""
+    """Sessions made inside keep every tensor in its own guarded buffer; yields the buffers."""
     made: list[GuardedBuffer] = []
 
     def make(gl: Functions, data: bytes, image: bool) -> GuardedBuffer:

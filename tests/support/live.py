@@ -41,7 +41,7 @@ def one_color(color: tuple[int, int, int], height: int, width: int) -> NDArray[n
 
 
 def color_model(path: Path, *, as_numbers: bool = False) -> Path:
-    """Scores of three colors for each pixel [1, 8, 12, 3], or the number of the likeliest."""
+    """Scores of three colors for each pixel [1, 8, 12, 3], or the index of the top score."""
     builder = ModelBuilder()
     x = builder.input((1, 8, 12, 3))
     weights = builder.constant(np.array(list(COLORS.values()), np.float32).reshape(3, 1, 1, 3))

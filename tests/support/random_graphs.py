@@ -29,7 +29,7 @@ _FIXED = {  # scale, and zero points of the 8-bit kinds; of int16, the scale is 
     "SOFTMAX": (1 / 256, {"int8": -128, "uint8": 0}),
 }
 _FINER = {"int16": 1 / 256}
-"""How much smaller steps are than those of 8 bits."""
+"""The factor by which steps are smaller than with 8 bits."""
 
 _MOST_SCALE = 0.02  # where a step of the input is at most three of TANH, LOGISTIC and SOFTMAX
 _MOST_CHANNELS = 48
@@ -62,7 +62,7 @@ def random_graph(
 
     Args:
         choose: The first of each choice is the simplest.
-        kind: Of the tensors; with "dynamic range" those of weights are int8, and no others.
+        kind: Type of the tensors; with "dynamic range", only weights are int8.
         sizes: Heights and widths of the inputs.
         twin: Of a "dynamic range" graph the same with weights in float32.
     """

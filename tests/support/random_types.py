@@ -15,7 +15,7 @@ from tests.support.tflite_builder import NO_INPUT, ModelBuilder
 SHAPES: tuple[Dims, ...] = ((2, 3, 4), (1, 1, 5), (3, 2, 7), (2, 5, 1), (0, 3, 4), (1, 9, 16))
 _REALS = ("TANH", "ELU", "ABS", "NEG", "LOGISTIC", "RELU", "HARD_SWISH", "GELU")
 _EXACT = ("ABS", "NEG", "RELU")
-"""Of numbers that LiteRT has bit by bit, these give such numbers again."""
+"""Ops whose results LiteRT and we have bit by bit, if their inputs are so."""
 
 _INTEGERS = ("int32", "int64")
 _COMPARISONS = ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL")

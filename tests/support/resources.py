@@ -1,4 +1,4 @@
-"""What a process holds: descriptors, threads, memory."""
+"""Resources of a process: descriptors, threads, memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TRIES = 3
 
 
 def require_flat(cycle: Callable[[], object], cycles: int, most: int = 3 << 20) -> None:
-    """Assert that so many cycles leave no descriptor, no thread and at most `most` bytes.
+    """Assert that `cycles` cycles leave no descriptor, no thread and at most `most` bytes.
 
     A leak shows each time; a heap that the allocator gives to another thread grows once.
     """
@@ -35,7 +35,7 @@ def require_flat(cycle: Callable[[], object], cycles: int, most: int = 3 << 20) 
 def _settled(threads: int = 0) -> tuple[int, int, int]:
     """File descriptors, threads, and bytes of memory of this process, without what is free.
 
-    Waits until there are no more than so many threads: one that ends may still hold objects.
+    Waits until at most `threads` threads are left: one that ends may still hold objects.
     """
     gc.collect()
     for _ in range(100):

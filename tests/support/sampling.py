@@ -47,6 +47,6 @@ def _git(*arguments: str) -> list[str]:
 
 
 def report() -> str:
-    """What was sampled, in a line or two; empty if nothing was."""
+    """A summary of the samples, in a line or two; empty if nothing was sampled."""
     some = [f"{name} {n}/{most}" for name, (n, most) in sorted(counts.items()) if n < most]
     return f"sampled: {', '.join(some)}; make test-all, or --all, runs all" if some else ""

@@ -144,7 +144,7 @@ TABLES: dict[str, dict[str, tuple[int, str]]] = {
     }
     for table, fields in _FIELDS.items()
 }
-"""Of each table, its fields: the slot, and the type. An options table not named here is empty."""
+"""The fields of each table: slot and type. An options table not named here is empty."""
 
 BUILTIN_OPTIONS = tuple(
     """
@@ -184,7 +184,7 @@ ENUMS: dict[str, tuple[str, ...]] = {
     "weights_format": ("DEFAULT", "SHUFFLED4x16INT8"),
     "kernel_type": ("FULL", "BASIC"),
 }
-"""Of each field that holds an enum: the names by their numbers."""
+"""For each field that holds an enum, the names by their numbers."""
 
 
 def pack(builder: flatbuffers.Builder, table: str, values: Values) -> int:

@@ -3,7 +3,7 @@
     python -m tests.support.snippets PAGE [SECTION]
 
 runs the blocks of a page one after the other in the same namespace, in the current folder. With a
-section, it runs those before the first section and those of this one, `NOT_RUN` or not. `PREPARED`
+section, it runs the blocks before the first section and of this one, `NOT_RUN` or not. `PREPARED`
 gives them what readers have: files, pixels, a camera.
 """
 
@@ -41,7 +41,7 @@ EACH_SECTION = ("docs/toolkits.md",)
 Names = dict[str, Any]
 Preparation = Callable[[Names], None]
 PREPARED: dict[tuple[str, str], Preparation] = {}
-"""What is done before a block runs, by its page and the beginning of its text."""
+"""Preparations for a block, by its page and the beginning of its text."""
 
 
 @dataclass(frozen=True)

@@ -136,7 +136,7 @@ class ModelBuilder:
 
         An output is an existing tensor, or the shape of a new one (None: unknown) of the first
         input's type. ``options`` are fields of the schema's options table; enums may be given by
-        name. A name that is no builtin makes a custom op.
+        name. A name that is not a builtin makes a custom op.
         """
         kind = self.tensors[inputs[0]]["type"] if inputs else SCHEMA_NUMBERS["float32"]
         produced = []

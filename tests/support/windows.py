@@ -55,7 +55,7 @@ def keyboard(server: str, title: str) -> Iterator[Callable[..., None]]:
 
 
 def screenshot(server: str) -> NDArray[np.uint8]:
-    """What the display shows, [height, width, 3]."""
+    """The display's pixels [height, width, 3]."""
     display = Display(server)
     root = display.screen().root
     size = root.get_geometry()

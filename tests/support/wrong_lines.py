@@ -71,7 +71,7 @@ class Mutant:
 
     @property
     def text(self) -> str | None:
-        """The file with the mutant in it; None if that is no valid Python or means the same."""
+        """The file with the mutant in it; None if that is not valid Python or means the same."""
         old = (ROOT / self.file).read_text("utf-8")
         lines = old.split("\n")
         lines[self.line - 1] = self.after

@@ -1,4 +1,4 @@
-"""What gl/egl.py says and decides where no GL is needed to see it."""
+"""Messages and decisions of gl/egl.py that need no GL."""
 
 from __future__ import annotations
 

@@ -345,7 +345,7 @@ def even(net: Net) -> Net:
 
 
 def joined(net: Net, *parts: int, axis: int = 3) -> Plan:
-    """The plan of a graph that goes on with the parts joined."""
+    """The plan of a graph that continues with the inputs joined."""
     axes = net.constant(np.array([1, 2], np.int32))
     return net.plan(net.op("MEAN", [net.op("CONCATENATION", parts, axis=axis), axes]))
 

@@ -148,7 +148,7 @@ def test_what_a_lowering_did_not_foresee(
 
 
 def test_a_computed_tensor_of_no_elements_is_no_constant() -> None:
-    """Converters give every tensor a buffer of its own, an empty one if it is computed."""
+    """Converters give every tensor its own buffer, an empty one if it is computed."""
     b = ModelBuilder()
     x = b.input((4,))
     inputs = [x, b.constant(np.array([4, 0], np.int32)), b.constant(np.int32(0))]
@@ -264,7 +264,7 @@ QUANTIZED = quantization(0.5, 3)
 @pytest.mark.parametrize("result", [np.float32, np.uint8])
 @pytest.mark.parametrize("name", ["ADD", "MAXIMUM", "RELU", "MEAN"])
 def test_real_numbers_of_two_types(name: str, result: type) -> None:
-    """LiteRT takes the bytes of the result for those of the inputs' type."""
+    """LiteRT reads the result's bytes as the inputs' type."""
     b = ModelBuilder()
     inputs = [b.input((2, 2), np.int8, quantization=QUANTIZED)]
     if name in ("ADD", "MAXIMUM"):
@@ -305,7 +305,7 @@ def test_an_input_with_the_data_of_a_constant() -> None:
 
 
 def test_an_input_that_is_a_variable() -> None:
-    """What LiteRT does with it: the app sets it like any other."""
+    """As in LiteRT, the app sets it like any other input."""
     b = ModelBuilder()
     x = b.input((2, 2), variable=True)
     graph = read_model(b.build([b.op("RELU", [x], [(2, 2)])]))

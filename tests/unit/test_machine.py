@@ -13,7 +13,7 @@ from gles_delegate.batch import machine
 
 @pytest.fixture
 def pinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[int]]]:
-    """What is asked of the kernel, on a machine with four processors."""
+    """The kernel's answers on a machine with four processors."""
     calls: list[list[int]] = []
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
     monkeypatch.setattr(os, "sched_setaffinity", lambda _, processors: calls.append(processors[:]))

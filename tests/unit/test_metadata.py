@@ -1,4 +1,4 @@
-"""What a model's metadata says of its inputs."""
+"""A model's metadata about its inputs."""
 
 from __future__ import annotations
 

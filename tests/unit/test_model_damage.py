@@ -265,7 +265,7 @@ def test_options_of_another_op_are_not_read() -> None:
 
 
 def test_a_constant_of_bools_that_are_none() -> None:
-    """What LiteRT makes of such a byte is chance."""
+    """LiteRT's result for such a byte depends on chance."""
     b = ModelBuilder()
     x = b.constant(np.array([0, 1, 2], np.uint8))
     tables = b.model([b.op("LOGICAL_NOT", [x], [b.tensor((3,), np.bool_)])])

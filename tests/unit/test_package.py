@@ -27,7 +27,7 @@ WITHOUT_EDITABLE_INSTALLS = (
 
 
 def python(*arguments: str, cwd: Path) -> str:
-    """What it prints; nothing of the checkout is on its path unless ``cwd`` is."""
+    """A program's output; nothing of the checkout is on its path unless ``cwd`` is."""
     run = subprocess.run(
         [sys.executable, *arguments], cwd=cwd, capture_output=True, text=True, check=False
     )

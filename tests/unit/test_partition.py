@@ -42,7 +42,7 @@ def first_value(b: ModelBuilder, name: str) -> list[int]:
 
 
 def test_a_variable_on_the_cpu_takes_no_other_there() -> None:
-    """Of two, one is read before and after a node on the CPU."""
+    """One of two inputs is read before and after a node on the CPU."""
     b = ModelBuilder()
     for name in ("one", "other"):
         b.op(

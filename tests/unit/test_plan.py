@@ -216,7 +216,7 @@ def test_a_chain_needs_two_buffers_beside_its_input() -> None:
 
 
 def test_an_output_with_a_port_has_its_buffer_alone() -> None:
-    """The elements outside, and the tensor that they are made of, which has three channels."""
+    """The elements outside come from a tensor of three channels."""
     sketch = Sketch(np.random.default_rng(0))
     x = y = sketch.feed((1, 8, 8, 3))
     for _ in range(6):

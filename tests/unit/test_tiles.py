@@ -1,4 +1,4 @@
-"""What an invocation of a convolution computes."""
+"""Register tiles of a convolution's invocations."""
 
 from __future__ import annotations
 

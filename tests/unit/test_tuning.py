@@ -1,4 +1,4 @@
-"""What is chosen from measured times."""
+"""Choices by measured times."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def test_points_that_are_not_finite_stay_where_they_are() -> None:
 
 
 def test_networks_of_landmarks_see_the_colors_of_the_edge_beyond_it() -> None:
-    """At the border of a picture they see what they see in one that goes on with its edge."""
+    """At the border of a picture they see the edge's pixels repeated."""
     picture = RNG.integers(0, 256, (40, 60, 3), np.uint8)
     larger = np.pad(picture, ((50, 50), (50, 50), (0, 0)), "edge")
     for network in (vision.HAND, vision.POSE, vision.FACE, vision.EYE):

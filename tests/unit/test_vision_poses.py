@@ -156,7 +156,7 @@ def test_movenet() -> None:
 
 
 def test_numbers_that_are_none_make_no_points() -> None:
-    """A heat that is no number is no score, and a displacement to nowhere leads to NaN."""
+    """A heat of NaN is not a score, and a displacement of NaN leads to NaN."""
     heat, offsets, forward, backward = maps_of([LEFT])
     heat[0, 0, 0] = np.nan
     forward[..., 0] = np.nan

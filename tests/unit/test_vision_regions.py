@@ -111,7 +111,7 @@ def test_one_step_by_hand() -> None:
 
 @pytest.mark.parametrize("rate", [10, 20, 30])
 def test_a_turning_face_keeps_its_shape(rate: int) -> None:
-    """At each moment the points are those of the face, turned and moved in some way: an affine map
+    """At each moment the points are the face's, turned and moved in some way: an affine map
     of it in space.
     """
     rng = np.random.default_rng(0)

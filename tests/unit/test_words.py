@@ -62,10 +62,13 @@ def blank(found: re.Match[str]) -> str:
 PROSE: dict[str, Callable[[str], str]] = {
     "README.md": markdown,
     "CHANGELOG.md": markdown,
+    "CONTRIBUTING.md": markdown,
+    "ARCHITECTURE.md": markdown,
     "docs/**/*.md": markdown,
     "examples/**/*.md": markdown,
     "examples/*.py": python,
     "gles_delegate/**/*.py": python,
+    "tests/**/*.py": python,
 }
 """Files, as patterns from the root, and how their prose is found."""
 
