@@ -20,7 +20,7 @@ from gles_delegate.image.pictures import as_tensor, converted
 from gles_delegate.image.transform import picture_transform
 from gles_delegate.model.reader import load_model
 from gles_delegate.planning.outputs import read_metadata
-from gles_delegate.vision.classes import class_names, real_numbers
+from gles_delegate.vision.classes import class_names, dequantize
 
 FloatArray = NDArray[np.float32]
 
@@ -120,7 +120,7 @@ def load_picture(path: Path) -> Image.Image:
 
 def as_real(output: NDArray[Any], detail: dict[str, Any]) -> FloatArray:
     """The dequantized values of an output; `detail` is its entry in `get_output_details`."""
-    return real_numbers(output, detail["quantization"]).astype(np.float32)
+    return dequantize(output, detail["quantization"]).astype(np.float32)
 
 
 def load_labels(model: Path, labels: Path | None, count: int) -> list[str]:

@@ -24,7 +24,7 @@ from gles_delegate.model.metadata import TensorMetadata
 from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.planning.rows import keeps_resources, keeps_states
 from gles_delegate.runtime.delegation import Delegation
-from gles_delegate.vision.classes import class_names, real_numbers, top_indices
+from gles_delegate.vision.classes import class_names, dequantize, top_indices
 
 log = logging.getLogger("gles_delegate")
 
@@ -344,7 +344,7 @@ class Predictor:
         """The labels and scores of the top classes."""
         (details,) = self._outputs.values()
         rows = scores.reshape(len(scores), -1).astype(np.float32)
-        real = real_numbers(rows, details["quantization"])
+        real = dequantize(rows, details["quantization"])
         best = top_indices(real, self.top)
         names = np.array(class_names(self._labels, real.shape[1]))
         return {"labels": names[best], "scores": np.take_along_axis(real, best, 1)}

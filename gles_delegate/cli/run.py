@@ -41,7 +41,7 @@ from gles_delegate.model.graph import Array, Graph, Tensor
 from gles_delegate.model.reader import read_file
 from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.planning.outputs import read_metadata
-from gles_delegate.vision.classes import class_name, real_numbers, top_indices
+from gles_delegate.vision.classes import class_name, dequantize, top_indices
 
 ADDS_UP = 0.05
 """How far the sum of a network's shares may be from 1, with the rounding of 8 bits."""
@@ -177,7 +177,7 @@ def _best(
     classes = array.shape[-1] if array.shape else 1
     if classes < 2 or array.size != classes:
         return []
-    real = real_numbers(array, scale_and_zero_point(tensor))
+    real = dequantize(array, scale_and_zero_point(tensor))
     scores = real.reshape(-1).astype(np.float64)
     named = len(labels) == classes
     if not (top or named or abs(scores.sum() - 1) < ADDS_UP):

@@ -15,7 +15,7 @@ from gles_delegate.image.pictures import PICTURES, as_tensor, picture_mode
 from gles_delegate.image.transform import picture_transform
 from gles_delegate.model.graph import Array, Graph, Tensor
 from gles_delegate.planning.outputs import read_metadata
-from gles_delegate.vision.classes import real_numbers
+from gles_delegate.vision.classes import dequantize
 from gles_delegate.vision.drawing import palette
 
 
@@ -178,7 +178,7 @@ def save_output(path: Path, array: Array, tensor: Tensor, labels: Sequence[str] 
             "or numbers of classes, 0 to 255; name a .npy file"
         )
     if array.dtype != np.uint8:
-        real = real_numbers(array, scale_and_zero_point(tensor)).astype(np.float32)
+        real = dequantize(array, scale_and_zero_point(tensor)).astype(np.float32)
         array = (np.nan_to_num(real).clip(0, 1) * 255).round().astype(np.uint8)
     height, width = array.shape[1:3]
     sizes = (height, width) if mode == "L" else (height, width, len(mode))

@@ -25,7 +25,7 @@ from gles_delegate.model.metadata import Metadata
 from gles_delegate.model.reader import load_model
 from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.planning.outputs import read_metadata
-from gles_delegate.vision.classes import real_numbers
+from gles_delegate.vision.classes import dequantize
 from gles_delegate.vision.drawing import Drawing
 
 if TYPE_CHECKING:
@@ -340,7 +340,7 @@ class _Side:
         """The real numbers of an output, or the picture of them."""
         details, picture = self.outputs[position], self._pictures.get(position)
         result = self._interpreter.get_tensor(details["index"])
-        real = real_numbers(result, details["quantization"])
+        real = dequantize(result, details["quantization"])
         if picture is None:
             return real
         return picture.apply(real if real.ndim == 4 else real[..., np.newaxis])

@@ -1,7 +1,7 @@
-"""From the tensors of a network to boxes, points and masks on a picture, in numpy.
+"""Boxes, points and masks on pictures from the tensors of networks, in numpy.
 
-Functions are pure, and what changes from frame to frame is a frozen dataclass. Only drawing needs
-Pillow.
+Functions are pure, and state that changes from frame to frame is a frozen dataclass. Only drawing
+needs Pillow.
 """
 
 from gles_delegate.vision.classes import top_classes

@@ -1,4 +1,4 @@
-"""Outputs as real numbers, and classes by their names and scores."""
+"""Dequantized outputs, and classes by name and score."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import numpy as np
 from gles_delegate.model.graph import Array
 
 
-def real_numbers(array: Array, quantization: tuple[float, int]) -> Array:
-    """The numbers that a tensor's elements stand for: float32 if it is quantized.
+def dequantize(array: Array, quantization: tuple[float, int]) -> Array:
+    """The real values of a tensor: float32 if it is quantized, otherwise the array itself.
 
     Args:
-        quantization: Scale and zero point, as in `get_output_details`; a scale of 0 if it is not.
+        quantization: Scale and zero point, as in `get_output_details`; scale 0: not quantized.
     """
     scale, zero_point = quantization
     return (array.astype(np.float32) - zero_point) * np.float32(scale) if scale else array
 
 
 def class_name(labels: Sequence[str], index: int) -> str:
-    """The label of a class; its number where there are fewer labels."""
+    """The label of a class, or its number if there are too few labels."""
     return labels[index] if index < len(labels) else f"class {index}"
 
 
@@ -30,15 +30,15 @@ def class_names(labels: Sequence[str], count: int) -> list[str]:
 
 
 def top_indices(scores: Array, count: int | None) -> Array:
-    """Indices of the `count` highest scores along the last axis, best first; None: of all.
+    """Indices of the `count` highest scores along the last axis, best first; None: all.
 
-    Of equal scores, the first is better.
+    Equal scores keep their order.
     """
     return np.argsort(-scores.astype(np.float64), axis=-1, kind="stable")[..., :count]
 
 
 def top_classes(scores: Array, labels: Sequence[str], count: int = 5) -> list[tuple[str, float]]:
-    """Names and scores of the top classes, best first; the first of equal ones is better.
+    """Names and scores of the top classes, best first; equal scores keep their order.
 
     Args:
         scores: [classes] or [1, classes].
@@ -46,7 +46,7 @@ def top_classes(scores: Array, labels: Sequence[str], count: int = 5) -> list[tu
         count: The most classes.
 
     Raises:
-        ValueError: There is not one name for each score.
+        ValueError: The numbers of labels and scores differ.
     """
     array = np.asarray(scores)
     if array.size != len(labels) or array.size != max(array.shape, default=0):

@@ -24,12 +24,10 @@ Box: TypeAlias = tuple[float, float, float, float]
 Point: TypeAlias = tuple[float, float]
 
 ROUNDING = 0.01
-"""How far a score may be outside 0 to 1 and still be one of these."""
+"""Tolerance for rounding: scores this far outside 0 to 1 still count as probabilities."""
 OUTSIDE = 0.5
-"""Share of the scores of a picture that are outside 0 to 1, from which on they are logits: nearly
-all are, of classes that are not there."""
-CANDIDATES = 5000
-"""Boxes that may be suppressed or kept, as pre_nms_top_k of TensorFlow's Model Garden."""
+"""If more than this share of a picture's scores is outside 0 to 1, they are logits: nearly all
+belong to absent classes."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +38,14 @@ class AnchorOptions:
 
     Attributes:
         size: Height and width of the network's input, in pixels.
-        strides: Pixels between anchors, one a layer. Neighboring layers of the same stride share a
-            grid.
-        min_scale: Size of anchors of the first layer, as a share of the input. The layers
+        strides: Pixels between the anchors of each layer. Neighboring layers with the same stride
+            share a grid.
+        min_scale: Size of the first layer's anchors, as a share of the input. Sizes of the layers
             in between are interpolated.
-        max_scale: The same of the last layer.
-        aspect_ratios: Width by height; an anchor for each.
-        interpolated_aspect_ratio: That of an anchor whose size is the geometric mean of this
-            layer's and the next one's. 0: no such anchor.
+        max_scale: Size of the last layer's anchors.
+        aspect_ratios: Width / height of the anchors of a grid point.
+        interpolated_aspect_ratio: Ratio of an additional anchor, whose size is the geometric mean
+            of this layer's and the next one's. 0: no such anchor.
         reduced_lowest_layer: The first layer has three anchors: ratio 1 of size 0.1, 2 and 0.5.
         fixed_size: All anchors are as large as the input.
 
@@ -78,11 +76,11 @@ class PyramidAnchorOptions:
 
     Attributes:
         size: Height and width of the network's input, in pixels.
-        levels: The first and the last; the stride of level n is 2^n pixels.
+        levels: First and last level; the stride of level n is 2^n pixels.
         anchor_scale: Height and width of a level's smallest anchor, in strides.
-        aspect_ratios: Width by height.
-        scales_per_octave: Sizes of each ratio; from one to the next it grows by the same factor,
-            and would double with the next level.
+        aspect_ratios: Width / height.
+        scales_per_octave: Sizes of each ratio: each is larger than the last by the same factor, and
+            the next level's first is twice this level's.
 
     Raises:
         ValueError: Sizes or ratios are not positive, or there are no levels or scales.
@@ -108,7 +106,8 @@ def ssd_anchors(options: AnchorOptions | PyramidAnchorOptions) -> Array:
         Float32 [anchors, 4]: x and y of the center, width and height, as shares of the input.
     """
     if isinstance(options, PyramidAnchorOptions):
-        return np.concatenate([_pyramid_level(options, n) for n in _levels(options)])
+        levels = range(options.levels[0], options.levels[1] + 1)
+        return np.concatenate([_pyramid_level(options, level) for level in levels])
     last = len(options.strides) - 1
     low, high = options.min_scale, options.max_scale
     scales = (
@@ -126,58 +125,57 @@ def ssd_anchors(options: AnchorOptions | PyramidAnchorOptions) -> Array:
                 following = 1.0 if layer == last else scales[layer + 1]
                 mean = math.sqrt(scales[layer] * following)
                 shapes.append((mean, options.interpolated_aspect_ratio))
-        rows, columns = (math.ceil(length / stride) for length in options.size)
-        y, x, shape = np.mgrid[:rows, :columns, : len(shapes)].reshape(3, -1)
-        scale, ratio = np.array(shapes)[shape].T
-        width, height = scale * np.sqrt(ratio), scale / np.sqrt(ratio)
+        x, y, width, height = _grid(options.size, stride, shapes)
         if options.fixed_size:
             width, height = np.ones_like(width), np.ones_like(height)
-        grids.append(np.column_stack([(x + 0.5) / columns, (y + 0.5) / rows, width, height]))
+        centers = (x + 0.5) / (x[-1] + 1), (y + 0.5) / (y[-1] + 1)
+        grids.append(np.column_stack([*centers, width, height]))
     return np.concatenate(grids).astype(np.float32)
 
 
-def _levels(options: PyramidAnchorOptions) -> range:
-    return range(options.levels[0], options.levels[1] + 1)
+def _grid(size: Size, stride: int, shapes: list[Point]) -> list[Array]:
+    """Column, row, width and height of anchors of these scales and aspect ratios."""
+    rows, columns = (math.ceil(length / stride) for length in size)
+    y, x, shape = np.mgrid[:rows, :columns, : len(shapes)].reshape(3, -1)
+    scale, ratio = np.array(shapes)[shape].T
+    return [x, y, scale * np.sqrt(ratio), scale / np.sqrt(ratio)]
 
 
 def _pyramid_level(options: PyramidAnchorOptions, level: int) -> Array:
     stride, (height, width) = 2**level, options.size
-    # TensorFlow starts at the corner where a stride does not divide the input.
+    # TensorFlow starts at the corner if a stride does not divide the input.
     top, left = (stride / 2 if length % stride == 0 else 0.0 for length in options.size)
     shapes = [
         (2 ** (i / options.scales_per_octave) * options.anchor_scale * stride, ratio)
         for ratio in options.aspect_ratios
         for i in range(options.scales_per_octave)
     ]
-    rows, columns = (math.ceil(length / stride) for length in options.size)
-    y, x, shape = np.mgrid[:rows, :columns, : len(shapes)].reshape(3, -1)
-    scale, ratio = np.array(shapes)[shape].T
-    anchors = [x * stride + left, y * stride + top, scale * np.sqrt(ratio), scale / np.sqrt(ratio)]
+    x, y, *sizes = _grid(options.size, stride, shapes)
+    anchors = [x * stride + left, y * stride + top, *sizes]
     return (np.column_stack(anchors) / (width, height, width, height)).astype(np.float32)
 
 
 @dataclass(frozen=True)
 class Detector:
-    """The input of a detector, and the meaning of its two outputs.
+    """Preprocessing and output decoding of a detection network.
 
-    Presets of faces, palms and poses come from MediaPipe's graphs: modules/face_detection,
+    Presets for faces, palms and poses come from MediaPipe's graphs: modules/face_detection,
     palm_detection and pose_detection. Options are its TensorsToDetectionsCalculator's.
 
     Attributes:
-        anchors: Its anchors.
+        anchors: Options of `ssd_anchors`.
         key_points: Number of points with each box.
-        mean: Of its input, as in `ImageTransform`.
-        std: Of its input.
+        mean: The input's mean, as in `ImageTransform`.
+        std: The input's standard deviation.
         threshold: The least score of a detection.
         overlap: The most that two boxes of different objects overlap; see `suppress`.
-        scales: By which x, y, width and height are divided; None: width and height of the input.
+        scales: Divisors of x, y, width and height; None: width and height of the input.
         exponential: Sizes are logarithms, as in TensorFlow's Object Detection API.
         y_first: Positions are (y, x), sizes are (height, width).
         fit: How a picture fills the input, as in `ImageTransform`.
-        logits: Scores are those before a sigmoid; None: as the first of them say, which are if more
-            than `OUTSIDE` of them are not of 0 to 1. All later ones of the same `Detector` are
-            read likewise, so make one for each network.
-        background: The first score is that of the background; classes count from the second.
+        logits: Scores need a sigmoid. None: decided once, by the first scores: they do if more
+            than `OUTSIDE` of them are outside 0 to 1. So make one `Detector` for each network.
+        background: The first score is the background's; classes count from the second.
         weighted: Boxes of the same object are averaged; see `suppress`.
     """
 
@@ -197,24 +195,22 @@ class Detector:
 
     @property
     def transform(self) -> ImageTransform:
-        """The whole picture, as its input."""
+        """Preprocessing of the whole picture."""
         return ImageTransform(fit=self.fit, mean=self.mean, std=self.std)
 
     def shares(self, scores: Array) -> Array:
-        """Scores of 0 to 1, of a network's; see `logits`. What is NaN stays so."""
+        """The network's scores as 0 to 1; see `logits`. NaN stays NaN."""
         finite = np.isfinite(scores)
         is_logit = self.logits
         if is_logit is None and finite.any():
             outside = finite & ((scores < -ROUNDING) | (scores > 1 + ROUNDING))
-            # Kept as functools.cached_property keeps what it has computed.
-            is_logit = self.__dict__.setdefault(
-                "_found_logits", outside.sum() > OUTSIDE * finite.sum()
-            )
+            # The decision is kept, as functools.cached_property keeps a value.
+            is_logit = self.__dict__.setdefault("_is_logit", outside.sum() > OUTSIDE * finite.sum())
         return sigmoid(scores) if is_logit else np.where(finite, scores.clip(0, 1), np.nan)
 
     @cached_property
     def _anchors(self) -> Array:
-        """See `ssd_anchors`; made once, as each frame needs them."""
+        """See `ssd_anchors`; cached, because each frame needs them."""
         return ssd_anchors(self.anchors)
 
 
@@ -224,24 +220,24 @@ def _mediapipe(size: int, strides: tuple[int, ...]) -> AnchorOptions:
 
 FACE_DETECTOR = Detector(_mediapipe(128, (8, 16, 16, 16)), key_points=6)
 """BlazeFace (Bazarevsky et al. 2019), front camera and short range: 896 boxes. Points: right eye,
-left eye, nose, mouth, right ear, left ear, as the person has them."""
+left eye, nose, mouth, right ear, left ear; right is the person's right."""
 
 FACE_DETECTOR_FULL_RANGE = Detector(
     replace(_mediapipe(192, (4,)), interpolated_aspect_ratio=0.0), key_points=6, threshold=0.6
 )
-"""BlazeFace, full range, for faces that are farther away: 2304 boxes, as in MediaPipe's
+"""BlazeFace, full range, for more distant faces: 2304 boxes, as in MediaPipe's
 modules/face_detection/face_detection_full_range.pbtxt. Points as in `FACE_DETECTOR`."""
 
 PALM_DETECTOR = Detector(_mediapipe(192, (8, 16, 16, 16)), key_points=7, mean=0, std=255)
 """Palms (Zhang et al. 2020): 2016 boxes. Points: wrist; index, middle, ring and little finger's
-first joint; two of the thumb's."""
+first joint; two of the thumb."""
 
 POSE_DETECTOR = Detector(_mediapipe(224, (8, 16, 32, 32, 32)), key_points=4)
 """BlazePose's detector (Bazarevsky et al. 2020): 2254 boxes, around faces. Points: middle of the
 hips and a point on the circle around the whole body; the same for shoulders and upper body."""
 
 POSE_DETECTOR_128 = replace(POSE_DETECTOR, anchors=_mediapipe(128, (8, 16, 16, 16)))
-"""Its first version: 896 boxes."""
+"""The first version of BlazePose's detector: 896 boxes."""
 
 
 def ssd_mobilenet(size: Size) -> Detector:
@@ -251,7 +247,7 @@ def ssd_mobilenet(size: Size) -> Detector:
     TFLite_Detection_PostProcess.
 
     Args:
-        size: Height and width of its input; 300 by 300 has 1917 anchors.
+        size: Height and width of the input; 300 by 300 has 1917 anchors.
     """
     strides, ratios = (16, 32, 64, 128, 256, 512), (1.0, 2.0, 0.5, 3.0, 0.3333)
     return _tensorflow(
@@ -260,7 +256,7 @@ def ssd_mobilenet(size: Size) -> Detector:
 
 
 def ssd_mobilenet_fpn(size: Size) -> Detector:
-    """The same on a feature pyramid (FPN, FPNLite); 320 by 320 has 12804 anchors."""
+    """TensorFlow's SSD on a feature pyramid (FPN, FPNLite); 320 by 320 has 12804 anchors."""
     return _tensorflow(PyramidAnchorOptions(size))
 
 
@@ -283,17 +279,17 @@ def find_detector(
     output_shapes: Sequence[Sequence[int]],
     metadata: Sequence[TensorMetadata] = (),
 ) -> Detector | None:
-    """The preset for a network, by its shapes, so that a program needs no option for it.
+    """The preset whose outputs have these shapes.
 
     Args:
         input_shape: [1, height, width, 3].
-        output_shapes: Of all outputs, in any order.
-        metadata: Of the outputs in the same order, as `Interpreter.metadata` has it: whether an
-            SSD's scores are logits. Without it, its first scores say so; see `Detector.logits`.
+        output_shapes: Shapes of all outputs, in any order.
+        metadata: `Interpreter.metadata` of the outputs, in the same order, which shows whether an
+            SSD's scores are logits. Without it, its first scores decide; see `Detector.logits`.
 
     Returns:
-        The preset; None for a network of four outputs, which ends in TFLite_Detection_PostProcess
-        and needs none. `read_detections` takes either.
+        The preset; None for the four outputs of TFLite_Detection_PostProcess, which need no
+        decoding. `read_detections` accepts both.
 
     Raises:
         ValueError: No preset has such outputs.
@@ -319,22 +315,22 @@ def find_detector(
 
 
 def _presets(size: Size) -> list[Detector]:
-    """The presets with inputs of this height and width."""
-    presets = (
+    """The presets for inputs of this height and width."""
+    fixed = (
         FACE_DETECTOR, FACE_DETECTOR_FULL_RANGE, PALM_DETECTOR, POSE_DETECTOR, POSE_DETECTOR_128,
     )  # fmt: skip
-    of_any_size = [ssd_mobilenet(size), ssd_mobilenet_fpn(size)] if min(size) > 0 else []
-    return [preset for preset in presets if preset.anchors.size == size] + of_any_size
+    scalable = [ssd_mobilenet(size), ssd_mobilenet_fpn(size)] if min(size) > 0 else []
+    return [preset for preset in fixed if preset.anchors.size == size] + scalable
 
 
 @dataclass(frozen=True)
 class Detection:
-    """An object that was found.
+    """A detected object.
 
     Attributes:
         box: Left, top, right and bottom, as shares of the picture (0 to 1).
         score: 0 to 1.
-        class_index: Its class: the position of the name in the model's labels.
+        class_index: Index of its class in the model's labels.
         key_points: (x, y) of each, as shares of the picture.
     """
 
@@ -345,32 +341,47 @@ class Detection:
 
     @property
     def is_finite(self) -> bool:
-        """Whether no position of it is NaN or infinite."""
+        """Whether its box and key points are finite."""
         return all(map(math.isfinite, chain(self.box, *self.key_points)))
 
     @np.errstate(over="ignore", invalid="ignore")
     def to_picture(self, transform: ImageTransform, picture: Size, tensor: Size) -> Detection:
-        """The same in the picture, of a detection in what a network saw of it.
+        """This detection, relative to a network's input, relative to the picture instead.
 
-        The box is the smallest that holds the corners of this one.
+        The new box is the smallest that holds the corners of this one.
 
         Args:
-            transform: What made the network's input.
+            transform: The transform that made the network's input.
             picture: Height and width.
             tensor: Height and width of the network's input.
         """
-        matrix = transform.affine(picture, tensor)
         left, top, right, bottom = self.box
         corners = ((left, top), (right, top), (left, bottom), (right, bottom))
-        points = np.array([*corners, *self.key_points]) * tensor[::-1]
-        points = (points @ matrix[:, :2].T + matrix[:, 2]) / picture[::-1]
+        points = shares_in_picture((*corners, *self.key_points), transform, picture, tensor)
         (left, top), (right, bottom) = points[:4].min(0).tolist(), points[:4].max(0).tolist()
-        key_points = tuple((x, y) for x, y in points[4:].tolist())
-        return replace(self, box=(left, top, right, bottom), key_points=key_points)
+        return replace(self, box=(left, top, right, bottom), key_points=as_points(points[4:]))
+
+
+def shares_in_picture(
+    points: Sequence[Point], transform: ImageTransform, picture: Size, tensor: Size
+) -> Array:
+    """Points of a network's input as points of the picture, both as shares; float64 [n, 2].
+
+    See `Detection.to_picture`.
+    """
+    matrix = transform.affine(picture, tensor)
+    pixels = np.array(points) * tensor[::-1] @ matrix[:, :2].T + matrix[:, 2]
+    shares: Array = pixels / picture[::-1]
+    return shares
+
+
+def as_points(pairs: Array) -> tuple[Point, ...]:
+    """An array [n, 2] as tuples."""
+    return tuple((x, y) for x, y in pairs.tolist())
 
 
 def sigmoid(x: Array, clip: float = 100.0) -> Array:
-    """1 / (1 + exp(-x)) of x limited to -clip .. clip, as MediaPipe's score_clipping_thresh."""
+    """1 / (1 + exp(-x)), with x clipped to -clip .. clip, as MediaPipe's score_clipping_thresh."""
     return np.asarray(1 / (1 + np.exp(-np.clip(np.asarray(x, np.float64), -clip, clip))))
 
 
@@ -390,8 +401,8 @@ def decode_boxes(
 
     Args:
         raw: [anchors, 4 + 2 * key points]: x, y, width and height, then points.
-        anchors: [anchors, 4], as of `ssd_anchors`.
-        scales: Of x, y, width and height.
+        anchors: [anchors, 4]; see `ssd_anchors`.
+        scales: Divisors of x, y, width and height.
         y_first: Pairs are (y, x) and (height, width).
         exponential: Sizes are logarithms.
 
@@ -411,9 +422,7 @@ def decode_boxes(
     if y_first:
         pairs = pairs[..., ::-1]
     center, size = anchors[:, np.newaxis, :2], anchors[:, np.newaxis, 2:]
-    with np.errstate(
-        over="ignore", invalid="ignore"
-    ):  # boxes that are not finite are left out later
+    with np.errstate(over="ignore", invalid="ignore"):  # infinite boxes are dropped later
         points = np.delete(pairs, 1, axis=1) / scales[:2] * size + center
         sizes = pairs[:, 1] / scales[2:]
         half = (np.exp(sizes) if exponential else sizes) * size[:, 0] / 2
@@ -426,11 +435,11 @@ def select_detections(
 ) -> list[Detection]:
     """A `Detection` for each box whose best class has at least the score `threshold`.
 
-    Boxes of negative size, and those in which a number is NaN or infinite, are left out.
+    Boxes of negative size, and those with a NaN or infinite number, are left out.
 
     Args:
         boxes: [boxes, 4]: left, top, right and bottom.
-        scores: [boxes, classes] of 0 to 1.
+        scores: [boxes, classes], 0 to 1.
         key_points: [boxes, points, 2] or None.
         threshold: The least score.
     """
@@ -449,26 +458,24 @@ def select_detections(
     for i in np.flatnonzero(good):
         left, top, right, bottom = boxes[i].tolist()
         best = int(scores[i].argmax())
-        pairs = tuple((x, y) for x, y in points[i].tolist())
-        detections.append(
-            Detection((left, top, right, bottom), float(scores[i, best]), best, pairs)
-        )
+        box, score = (left, top, right, bottom), float(scores[i, best])
+        detections.append(Detection(box, score, best, as_points(points[i])))
     return detections
 
 
 def detect(boxes: Array, scores: Array, detector: Detector) -> list[Detection]:
-    """The detections of a network, best first: decoded, and one for each object.
+    """Decoded boxes after non-maximum suppression, best first.
 
     Args:
-        boxes: Its output [1, anchors, 4 + 2 * key points].
-        scores: Its output [1, anchors, classes].
+        boxes: The network's output [1, anchors, 4 + 2 * key points].
+        scores: The network's output [1, anchors, classes].
         detector: The network's preset.
 
     Returns:
-        Detections in what the network saw; `Detection.to_picture` maps them to the picture.
+        Detections relative to the network's input; `Detection.to_picture` maps them to the picture.
 
     Raises:
-        ValueError: The outputs do not fit such a network.
+        ValueError: The outputs do not suit the detector.
     """
     anchors = detector._anchors
     expected = [(1, len(anchors), 4 + 2 * detector.key_points), (1, len(anchors))]
@@ -494,18 +501,18 @@ def detect(boxes: Array, scores: Array, detector: Detector) -> list[Detection]:
 def read_detections(
     outputs: Sequence[Array], detector: Detector | None, *, threshold: float = 0.5
 ) -> list[Detection]:
-    """The detections of a network, best first, from all its outputs in any order.
+    """Detections, best first, from all outputs of a network in any order.
 
     Args:
         outputs: Boxes and scores, or the four outputs of TFLite_Detection_PostProcess: boxes
             [1, n, 4] (top, left, bottom, right), classes [1, n], scores [1, n] and their count [1].
-            TensorFlow 1 and 2 list these in different orders. Classes are the integers, and scores
-            what is between 0 and 1; where both would fit both, TensorFlow's order decides.
-        detector: As `find_detector` gives it; None for TFLite_Detection_PostProcess.
+            TensorFlow 1 and 2 list these in different orders. Classes are integers, and scores
+            are in 0 to 1; if both arrays could be either, TensorFlow's order decides.
+        detector: The result of `find_detector`; None for TFLite_Detection_PostProcess.
         threshold: The least score, without a detector.
 
     Raises:
-        ValueError: The outputs do not fit such a network.
+        ValueError: The outputs do not suit the detector.
     """
     if detector is None:
         return _postprocessed([np.asarray(a) for a in outputs], threshold)
@@ -537,29 +544,29 @@ def _postprocessed(outputs: list[Array], threshold: float) -> list[Detection]:
     # TensorFlow 1 lists boxes, classes, scores; TensorFlow 2 lists scores, boxes, count, classes.
     orders = [(first, second), (second, first)]
     for classes, scores in orders if outputs[0].ndim == 3 else orders[::-1]:
-        # Only finite numbers are detections; the others say what is what.
+        # Only finite numbers are detections, and only they are checked.
         good = np.isfinite(classes) & np.isfinite(scores)
         numbers, shares = classes[good], scores[good]
         are_shares = (shares >= -ROUNDING) & (shares <= 1 + ROUNDING)
         if np.all(numbers == np.maximum(np.round(numbers), 0)) and np.all(are_shares):
             break
     else:
-        raise ValueError(f"{expected}, in which no array has classes and another one scores")
+        raise ValueError(f"{expected}; neither order gives integer classes and scores of 0 to 1")
     good &= (scores.clip(0, 1) >= threshold) & np.isfinite(boxes[0][0, :count]).all(1)
-    ready = (boxes[0][0, :count], scores.clip(0, 1), classes)
+    columns = (boxes[0][0, :count], scores.clip(0, 1), classes)
     detections = [
         Detection((left, top, right, bottom), score, int(label))
         for (top, left, bottom, right), score, label in zip(
-            *(array[good].tolist() for array in ready), strict=True
+            *(column[good].tolist() for column in columns), strict=True
         )
     ]
     return sorted(detections, key=lambda d: -d.score)
 
 
 def box_overlaps(box: Box, boxes: Array) -> Array:
-    """Intersection over union of a box with each of boxes [n, 4].
+    """Intersection over union of a box and each of boxes [n, 4].
 
-    It is 0 where both have no area, or where an area is not finite.
+    0 where both have no area, or where an area is not finite.
     """
     lefts, tops, rights, bottoms = np.asarray(boxes, np.float64).reshape(-1, 4).T
     left, top, right, bottom = np.asarray(box, np.float64)
@@ -580,19 +587,20 @@ def suppress(
     weighted: bool = False,
     by_class: bool = False,
     most: int | None = None,
-    candidates: int = CANDIDATES,
+    candidates: int = 5000,
 ) -> list[Detection]:
     """Non-maximum suppression: one detection for each group of boxes that overlap.
 
     Args:
         detections: In any order.
-        overlap: Boxes with a larger intersection over union are of the same object.
-        weighted: Box and key points are the means of the group, weighted by score, which makes
-            videos calmer (Bazarevsky et al. 2019, section 3.3; WEIGHTED in MediaPipe's
-            NonMaxSuppressionCalculator). Otherwise the best of the group is taken.
-        by_class: Only boxes of the same class are of the same object.
+        overlap: Boxes with a larger intersection over union show the same object.
+        weighted: Average box and key points over each group, weighted by score, which makes
+            videos steadier (Bazarevsky et al. 2019, section 3.3; WEIGHTED in MediaPipe's
+            NonMaxSuppressionCalculator). Otherwise keep the best box of each group.
+        by_class: Only boxes of the same class show the same object.
         most: The most detections to return.
-        candidates: Boxes that are looked at, those with the highest scores; a bound on the time.
+        candidates: Consider only this many top scores, which bounds the time; see
+            pre_nms_top_k in TensorFlow's Model Garden.
 
     Returns:
         Best first. Scores and classes come from the best in each group.
@@ -601,7 +609,7 @@ def suppress(
         ValueError: A score is NaN.
     """
     if any(math.isnan(d.score) for d in detections):
-        raise ValueError("expected scores that are numbers, found NaN")
+        raise ValueError("expected numeric scores, found NaN")
     ranked = sorted(detections, key=lambda d: -d.score)[:candidates]
     boxes = np.array([d.box for d in ranked], np.float64).reshape(-1, 4)
     classes = np.array([d.class_index for d in ranked])
@@ -624,5 +632,5 @@ def _mean(group: list[Detection]) -> Detection:
     positions = [[*d.box, *np.ravel(d.key_points)] for d in group]
     box, points = np.split(np.average(positions, axis=0, weights=weights), [4])
     left, top, right, bottom = box.tolist()
-    pairs = tuple((x, y) for x, y in points.reshape(-1, 2).tolist())
-    return replace(group[0], box=(left, top, right, bottom), key_points=pairs)
+    key_points = as_points(points.reshape(-1, 2))
+    return replace(group[0], box=(left, top, right, bottom), key_points=key_points)

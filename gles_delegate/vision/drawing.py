@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 Color: TypeAlias = tuple[int, int, int] | tuple[int, int, int, int]
 """Red, green, blue, and alpha if it is not 255."""
 SPACE = 0.33
-"""Width of a space, in sizes of the font: its own, 0.22, is lost between letters that lie on
+"""Width of a space, in font sizes. The font's own 0.22 is invisible between letters that start on
 whole pixels."""
 FAR = 1e6
-"""Pixels from a picture's corner; what is farther away is drawn as if it were here."""
+"""Limit of coordinates, in pixels; larger ones are clamped."""
 Indices: TypeAlias = tuple[slice | Array, slice | Array]
 """Rows and columns of pixels."""
 
 
 @dataclass(frozen=True)
 class Strokes:
-    """Lines of one color and width with round ends; points are lines of no length.
+    """Lines with round ends; points are lines of length 0.
 
     Attributes:
         ends: Float32 [n, 4]: x and y of the start and of the end.
         width: In pixels.
-        color: Of all.
+        color: Of all lines.
     """
 
     ends: Array
@@ -58,9 +58,9 @@ class Text:
     """A line of text.
 
     Attributes:
-        at: Its top left corner.
-        text: The line.
-        size: The font's, in pixels.
+        at: Top left corner.
+        text: The characters.
+        size: Font size in pixels.
         color: Of the letters.
     """
 
@@ -72,13 +72,13 @@ class Text:
 
 @dataclass
 class Drawing:
-    """Shapes and text to draw over a picture, the first item lowest. Positions are in its pixels.
+    """Shapes and text to draw over a picture, in its pixels.
 
-    What lies outside the picture is cut off, and what lies at NaN is left out.
+    Items outside the picture are clipped, and items at NaN are left out.
 
     Attributes:
         size: Height and width of the picture.
-        items: See above.
+        items: The first one is lowest.
     """
 
     size: Size
@@ -86,16 +86,16 @@ class Drawing:
 
     @property
     def unit(self) -> float:
-        """A line's width that suits the picture: 2 pixels of 720 rows, at least 1."""
+        """A line width that suits the picture: 2 pixels for 720 rows, at least 1."""
         return max(1.0, min(self.size) / 360)
 
     @property
     def font_size(self) -> int:
-        """A font's size that suits the picture: 24 pixels of 720 rows, at least 10."""
+        """A font size that suits the picture: 24 pixels for 720 rows, at least 10."""
         return max(10, round(min(self.size) / 30))
 
     def points(self, points: Array, color: Color, width: float | None = None) -> None:
-        """Discs around points [n, 2 or more]; those that are not finite are left out."""
+        """Discs around points [n, 2 or more]; points that are not finite are left out."""
         pairs = np.asarray(points, np.float64)[:, :2]
         self._strokes(np.hstack([pairs, pairs]), color, 2 * self.unit if width is None else width)
 
@@ -106,7 +106,7 @@ class Drawing:
         color: Color,
         width: float | None = None,
     ) -> None:
-        """Lines between points [n, 2 or more], as `edges` name their indices."""
+        """Lines between points [n, 2 or more]; `edges` has pairs of their indices."""
         pairs, ends = np.asarray(points, np.float64)[:, :2], np.asarray(edges, int).reshape(-1, 2)
         self._strokes(pairs[ends].reshape(-1, 4), color, self.unit if width is None else width)
 
@@ -124,12 +124,12 @@ class Drawing:
     def text(
         self, at: Point, text: str, color: Color = (255, 255, 255), size: int | None = None
     ) -> None:
-        """A line of text, by its top left corner."""
+        """A line of text; `at` is its top left corner."""
         if np.isfinite(at).all():
             self.items.append(Text(at, text, size or self.font_size, color))
 
     def label(self, at: Point, text: str, background: Color, size: int | None = None) -> None:
-        """A line of text on a filled rectangle, moved into the picture where it would leave it."""
+        """A line of text on a filled rectangle, moved so that it stays inside the picture."""
         size = size or self.font_size
         width, height = text_extent(text, size)
         margin = size / 4
@@ -151,7 +151,7 @@ class Drawing:
         self.label(above, f"{label} {detection.score:.0%}".strip(), color)
 
     def skeleton(self, points: Array, edges: Sequence[tuple[int, int]], color: Color) -> None:
-        """Points [n, 2 or more] and lines between them; those that are not finite are left out."""
+        """Points [n, 2 or more] and lines between them; what is not finite is left out."""
         self.lines(points, edges, color, 2.5 * self.unit)
         self.points(points, (255, 255, 255), 4 * self.unit)
 
@@ -167,7 +167,7 @@ class Drawing:
     def bars(
         self, names: Sequence[str], shares: Sequence[float], color: Color = (40, 130, 230)
     ) -> None:
-        """Names and shares (0 to 1) over bars as long as these, in the lower left corner."""
+        """Names and shares (0 to 1) over bars of proportional length, in the lower left corner."""
         texts = [f"{share:.0%} {name}" for name, share in zip(names, shares, strict=True)]
         width, rows = self._panel(texts, self.font_size / 2, least=self.size[1] / 3)
         for y, text, share in zip(rows, texts, shares, strict=True):
@@ -177,7 +177,7 @@ class Drawing:
     def _panel(
         self, texts: Sequence[str], indent: float, least: float = 0
     ) -> tuple[float, list[float]]:
-        """A dark rectangle for lines of text; its width, and where each line begins."""
+        """A dark rectangle for lines of text; its width, and the top of each line."""
         if not texts:
             return 0.0, []
         line, pad = 1.4 * self.font_size, self.font_size / 2
@@ -188,7 +188,7 @@ class Drawing:
         return width, [top + pad + row * line for row in range(len(texts))]
 
     def on_picture(self, picture: Image) -> Image:
-        """The picture with the shapes over it, in RGB, on the CPU.
+        """The picture with the drawing over it, in RGB, drawn on the CPU.
 
         Raises:
             ValueError: The picture has another size.
@@ -203,10 +203,10 @@ class Drawing:
         pixels = np.array(picture.convert("RGB"))
         for item in self.items:
             color = np.array(item.color[:3], np.float32)
-            for where, share in _shares(item, self.size):
-                below = pixels[where].astype(np.float32)
+            for indices, share in _coverage(item, self.size):
+                below = pixels[indices].astype(np.float32)
                 mixed = below + (color - below) * share[..., np.newaxis]
-                pixels[where] = (mixed + 0.5).astype(np.uint8)
+                pixels[indices] = (mixed + 0.5).astype(np.uint8)
         return Pictures.fromarray(pixels)
 
     def _strokes(self, ends: Array, color: Color, width: float) -> None:
@@ -215,8 +215,8 @@ class Drawing:
             self.items.append(Strokes(ends.astype(np.float32), float(width), color))
 
 
-def _shares(item: Strokes | Rectangle | Text, size: Size) -> Iterator[tuple[Indices, Array]]:
-    """Rows and columns of pixels, and the share of its color there, float32 of 0 to 1.
+def _coverage(item: Strokes | Rectangle | Text, size: Size) -> Iterator[tuple[Indices, Array]]:
+    """Rows and columns of pixels, and the opacity of an item's color there, float32 of 0 to 1.
 
     ``glsl/live/shape.frag`` has the same formulas.
     """
@@ -224,18 +224,18 @@ def _shares(item: Strokes | Rectangle | Text, size: Size) -> Iterator[tuple[Indi
     if isinstance(item, Text):
         for glyph, left, top in place_glyphs(item):
             height, width = glyph.mask.shape
-            x, y, to_x, to_y = _inside((left, top, left + width, top + height), size)
+            x, y, to_x, to_y = _clip((left, top, left + width, top + height), size)
             mask = glyph.mask[y - top : to_y - top, x - left : to_x - left]
             yield (slice(y, to_y), slice(x, to_x)), mask * (alpha / 255)
     elif isinstance(item, Rectangle):
-        x, y, to_x, to_y = _inside(np.ceil(np.array(item.box) - 0.5), size)
+        x, y, to_x, to_y = _clip(np.ceil(np.array(item.box) - 0.5), size)
         yield (slice(y, to_y), slice(x, to_x)), np.full((to_y - y, to_x - x), alpha)
     else:
-        yield _stroke_shares(item, size, alpha)
+        yield _stroke_coverage(item, size, alpha)
 
 
-def _stroke_shares(item: Strokes, size: Size, alpha: float) -> tuple[Indices, Array]:
-    """Each stroke covers its share of what the ones before have left."""
+def _stroke_coverage(item: Strokes, size: Size, alpha: float) -> tuple[Indices, Array]:
+    """Opacity of strokes; each covers a share of what earlier ones left uncovered."""
     starts, along, reach = item.ends[:, :2], item.ends[:, 2:] - item.ends[:, :2], item.width / 2 + 1
     # Step by step along the axis in which a stroke is longer, a few pixels across it.
     axis = np.abs(along).argmax(1)[:, np.newaxis]
@@ -251,7 +251,7 @@ def _stroke_shares(item: Strokes, size: Size, alpha: float) -> tuple[Indices, Ar
     which = np.repeat(np.arange(len(count)), count)
     step = first[which] + np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)
     share = ((step + 0.5 - start[which]) / np.where(run == 0, 1, run)[which]).clip(0, 1)
-    widest = math.sqrt(2) * reach  # of a stroke at 45 degrees
+    widest = math.sqrt(2) * reach  # half the extent of a stroke at 45 degrees
     nearby = np.floor(across[which] + share * rise[which] - widest)[:, np.newaxis]
     others = (nearby + np.arange(math.ceil(2 * widest) + 1)).clip(-1, max(size)).astype(int)
     steps = np.broadcast_to(step[:, np.newaxis], others.shape)
@@ -265,13 +265,13 @@ def _stroke_shares(item: Strokes, size: Size, alpha: float) -> tuple[Indices, Ar
     distance = np.hypot(from_x - share * dx, from_y - share * dy)
     covered = (item.width / 2 + 0.5 - distance).clip(0, 1) * alpha
     y, x, covered = y[covered > 0], x[covered > 0], covered[covered > 0]
-    kept = np.ones(size, np.float32)
-    np.multiply.at(kept, (y, x), (1 - covered).astype(np.float32))
-    return (y, x), 1 - kept[y, x]
+    uncovered = np.ones(size, np.float32)
+    np.multiply.at(uncovered, (y, x), (1 - covered).astype(np.float32))
+    return (y, x), 1 - uncovered[y, x]
 
 
-def _inside(box: Sequence[float] | Array, size: Size) -> tuple[int, int, int, int]:
-    """The part of a box of whole pixels that is in the picture; it may be empty."""
+def _clip(box: Sequence[float] | Array, size: Size) -> tuple[int, int, int, int]:
+    """The intersection of a box of whole pixels with the picture; it may be empty."""
     left, top, right, bottom = box
     x, y = int(np.clip(left, 0, size[1])), int(np.clip(top, 0, size[0]))
     return x, y, int(np.clip(right, x, size[1])), int(np.clip(bottom, y, size[0]))
@@ -279,12 +279,12 @@ def _inside(box: Sequence[float] | Array, size: Size) -> tuple[int, int, int, in
 
 @dataclass(frozen=True)
 class Glyph:
-    """A letter.
+    """A rendered character.
 
     Attributes:
         mask: Its coverage, uint8 [height, width].
-        offset: Where the mask lies, from the line's top at the letter's place, in pixels.
-        advance: To the next letter's place, in pixels.
+        offset: The mask's left and top, from the character's position at the line's top, in pixels.
+        advance: Distance to the next character's position, in pixels.
     """
 
     mask: Array
@@ -294,7 +294,7 @@ class Glyph:
 
 @lru_cache(maxsize=4096)
 def load_glyph(character: str, size: int) -> Glyph:
-    """A letter of Pillow's own font; `size` in pixels."""
+    """A character in Pillow's default font; `size` in pixels."""
     from PIL import Image as Pictures
     from PIL import ImageDraw
 
@@ -308,7 +308,7 @@ def load_glyph(character: str, size: int) -> Glyph:
 
 
 def place_glyphs(text: Text) -> Iterator[tuple[Glyph, int, int]]:
-    """The letters of a line, and the left and the top of each mask, in whole pixels."""
+    """The glyphs of a line, and the left and top of each mask, in whole pixels."""
     x, y = text.at
     for character in text.text:
         glyph = load_glyph(character, text.size)
@@ -318,7 +318,7 @@ def place_glyphs(text: Text) -> Iterator[tuple[Glyph, int, int]]:
 
 @lru_cache(maxsize=8)
 def load_font(size: int) -> FreeTypeFont:
-    """Pillow's own font; `size` in pixels.
+    """Pillow's default font; `size` in pixels.
 
     Raises:
         ImportError: Pillow was built without FreeType.

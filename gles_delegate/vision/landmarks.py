@@ -1,4 +1,4 @@
-"""Networks that find points in a region: MediaPipe's hands, bodies, faces and eyes.
+"""Landmark networks of MediaPipe: hands, bodies, faces and eyes.
 
 Regions, outputs and their order follow MediaPipe's graphs: modules/hand_landmark,
 pose_landmark, face_landmark and iris_landmark.
@@ -25,16 +25,16 @@ from gles_delegate.vision.regions import (
 
 @dataclass(frozen=True)
 class RegionRule:
-    """How a region follows from points.
+    """How to make a region from points.
 
     Attributes:
-        start: Index of the point from which a line gives the turn.
-        ends: Indices of the points in whose mean it ends.
-        target: The line's angle where nothing is turned; see `rotation_between`.
-        scale: By which the box grows, after it was made square.
-        shift: By which it moves down, in its heights, before it grows.
-        box: Indices of the landmarks that the box holds; empty: all. A detection has its own box.
-        circle: Instead, the box is around the circle through the end, whose center is the start
+        start: Index of the start of the line that gives the rotation.
+        ends: The line ends at the mean of these points.
+        target: The line's angle if the object is upright; see `rotation_between`.
+        scale: Factor for the box, after it was made square.
+        shift: Shift of the box downward, in box heights, before scaling.
+        box: Indices of the landmarks inside the box; empty: all. A detection has its own box.
+        circle: Instead, use the box of the circle around `start` through the line's end
             (MediaPipe's AlignmentPointsRectsCalculator).
     """
 
@@ -48,9 +48,9 @@ class RegionRule:
 
     @np.errstate(over="ignore", invalid="ignore")
     def of_detection(self, detection: Detection, picture: Size) -> Region:
-        """The region of a detection in shares of a picture of this height and width.
+        """The region of a detection in a picture of this height and width.
 
-        It is not finite where the detection is not, or is too large to compute with.
+        It is not finite if the detection is not, or overflows.
         """
         height, width = picture
         left, top, right, bottom = np.array(detection.box) * (width, height, width, height)
@@ -59,14 +59,14 @@ class RegionRule:
         return self._grown(box, points)
 
     def of_landmarks(self, landmarks: Array) -> Region:
-        """The region of landmarks [n, 2 or more] in pixels of the picture: where the object will be
-        in the next picture of a video.
+        """The region of landmarks [n, 2 or more] in pixels of the picture: where to look for the
+        object in a video's next picture.
 
-        Its box is the smallest one that is turned as the landmarks are.
+        Its box is the smallest with the rotation of the landmarks.
         """
         points = np.asarray(landmarks, np.float64)[:, :2]
-        held = points[list(self.box)] if self.box else points
-        return self._grown(region_of_landmarks(held, rotation=self._rotation(points)), points)
+        boxed = points[list(self.box)] if self.box else points
+        return self._grown(region_of_landmarks(boxed, rotation=self._rotation(points)), points)
 
     def _rotation(self, points: Array) -> float:
         (x, y), (to_x, to_y) = points[self.start], points[list(self.ends)].mean(0)
@@ -83,17 +83,17 @@ class RegionRule:
 
 @dataclass(frozen=True, eq=False)
 class Landmarks:
-    """The landmarks that a network found in a region.
+    """The result of a landmark network for a region.
 
     Attributes:
         points: [n, 3]: x, y, and depth on the scale of x; in pixels of the network's input, or of
             the picture after `to_picture`.
-        presence: 0 to 1: whether the object is in the region.
-        visibility: [n] of 0 to 1, of bodies: whether a point is visible.
-        right_hand: 0 to 1, of hands: whether it is a right one, in a picture that is not mirrored.
-        alignment: [2, 3], of bodies: middle of the hips, and a point on the circle around the body.
-        world: [n, 3] in metres, of hands and bodies, turned as the points are.
-        mask: [height, width] of 0 to 1, of bodies, in the network's input; see `mask_in_picture`.
+        presence: Probability that the object is in the region.
+        visibility: Bodies: [n], probability that each point is visible.
+        right_hand: Hands: probability of a right hand, if the picture is not mirrored.
+        alignment: Bodies: [2, 3], middle of the hips, and a point on the circle around the body.
+        world: Hands and bodies: [n, 3] in meters, rotated like the points.
+        mask: Bodies: [height, width] of 0 to 1, in the network's input; see `mask_in_picture`.
     """
 
     points: Array
@@ -106,17 +106,14 @@ class Landmarks:
 
     @property
     def is_finite(self) -> bool:
-        """Whether no point, or point of `alignment`, is NaN or infinite."""
+        """Whether `points` and `alignment` are finite."""
         return all(np.isfinite(a).all() for a in (self.points, self.alignment) if a is not None)
 
     @np.errstate(over="ignore", invalid="ignore")
     def to_picture(self, transform: ImageTransform, picture: Size, tensor: Size) -> Landmarks:
-        """The same in pixels of the picture; the mask stays as it is.
+        """These landmarks in pixels of the picture; the mask stays as it is.
 
-        Args:
-            transform: What made the network's input.
-            picture: Height and width.
-            tensor: Height and width of the network's input.
+        See `landmarks_in_picture`.
         """
 
         def mapped(points: Array) -> Array:
@@ -124,47 +121,46 @@ class Landmarks:
 
         matrix, world = transform.affine(picture, tensor)[:, :2], self.world
         if world is not None:
-            turn = matrix / np.hypot(*matrix)
-            world = np.column_stack([world[:, :2] @ turn.T, world[:, 2]])
+            rotate = matrix / np.hypot(*matrix)
+            world = np.column_stack([world[:, :2] @ rotate.T, world[:, 2]])
         alignment = None if self.alignment is None else mapped(self.alignment)
         return replace(self, points=mapped(self.points), alignment=alignment, world=world)
 
 
 @dataclass(frozen=True)
 class LandmarkNetwork:
-    """The input of a network of landmarks, and what its outputs mean.
+    """Preprocessing and output decoding of a landmark network.
 
     Attributes:
-        size: Height and width of its input.
-        read: `Landmarks` from its outputs in their order, in pixels of the input.
+        size: Height and width of the input.
+        read: Makes `Landmarks`, in pixels of the input, from the outputs in their order.
     """
 
     size: Size
     read: Callable[[Sequence[Array]], Landmarks]
 
     def transform(self, region: Region, *, mirrored: bool = False) -> ImageTransform:
-        """The transform of a region of the picture to the network's input; colors of 0 to 1.
+        """The transform from a region of the picture to the network's input; colors of 0 to 1.
 
-        Outside the picture are the colors of its edge, as MediaPipe's networks are trained.
+        Pixels outside the picture repeat its edge, as in MediaPipe's training data.
 
         Args:
             region: In pixels of the picture.
-            mirrored: The network sees it as in a mirror.
+            mirrored: Flip left and right.
         """
         matrix = region.transform.affine(self.size, self.size)
         if mirrored:
             matrix = matrix @ [[-1, 0, self.size[1]], [0, 1, 0], [0, 0, 1]]
-        rows = _rows(matrix)
-        return ImageTransform(matrix=rows, mean=0, std=255, border="replicate")
+        return ImageTransform(matrix=_rows(matrix), mean=0, std=255, border="replicate")
 
 
 @dataclass(frozen=True)
 class TrackedNetwork(LandmarkNetwork):
-    """A network of landmarks that follows a detector, and itself in a video.
+    """A landmark network that follows a detector or, in a video, its own last result.
 
     Attributes:
-        detected: The region of a detection.
-        tracked: The region in the next picture.
+        detected: Makes the region of a detection.
+        tracked: Makes the region in the next picture.
     """
 
     detected: RegionRule
@@ -176,12 +172,11 @@ class TrackedNetwork(LandmarkNetwork):
         return self.tracked.of_landmarks(points)
 
 
-def _expect(outputs: Sequence[Array], sizes: Sequence[int], what: str) -> list[Array]:
-    """The outputs as flat arrays."""
+def _flat(outputs: Sequence[Array], sizes: Sequence[int], network: str) -> list[Array]:
     arrays = [np.asarray(output, np.float64).ravel() for output in outputs]
     if [array.size for array in arrays] != list(sizes):
         raise ValueError(
-            f"expected the outputs of {what}, of {list(sizes)} numbers in this order, found "
+            f"expected the outputs of {network}, with {list(sizes)} numbers in this order, found "
             f"{[array.size for array in arrays]}"
         )
     return arrays
@@ -190,9 +185,9 @@ def _expect(outputs: Sequence[Array], sizes: Sequence[int], what: str) -> list[A
 def read_hand(outputs: Sequence[Array]) -> Landmarks:
     """21 points from hand_landmark_full or _lite: `HAND_LANDMARKS`.
 
-    MediaPipe calls a hand left as a mirrored picture shows it; this is the other way round.
+    MediaPipe assumes a mirrored picture; here, left and right are not swapped.
     """
-    points, presence, right, world = _expect(outputs, (63, 1, 1, 63), "a network of hands")
+    points, presence, right, world = _flat(outputs, (63, 1, 1, 63), "a hand network")
     return Landmarks(
         points.reshape(21, 3), float(presence[0]), right_hand=float(right[0]),
         world=world.reshape(21, 3),
@@ -200,13 +195,10 @@ def read_hand(outputs: Sequence[Array]) -> Landmarks:
 
 
 def read_pose(outputs: Sequence[Array]) -> Landmarks:
-    """33 points from pose_landmark_lite, _full or _heavy: `POSE_LANDMARKS`.
-
-    They are refined by its heat maps.
-    """
+    """`POSE_LANDMARKS` from pose_landmark_lite, _full or _heavy, refined by its heat maps."""
     side, cells, count = 256, 64, 39
     sizes = (5 * count, 1, side**2, cells**2 * count, 3 * count)
-    points, presence, mask, heat, world = _expect(outputs, sizes, "a network of bodies")
+    points, presence, mask, heat, world = _flat(outputs, sizes, "a body network")
     rows = points.reshape(count, 5)
     refined = refine_by_heat(rows[:, :3], heat.reshape(cells, cells, count), (side, side))
     return Landmarks(
@@ -217,9 +209,9 @@ def read_pose(outputs: Sequence[Array]) -> Landmarks:
 
 
 def refine_by_heat(points: Array, heat: Array, tensor: Size, *, kernel: int = 7) -> Array:
-    """Points moved to the mean place of the heat around them, weighted by it.
+    """Points moved to the weighted mean position of the heat around them.
 
-    A point stays where nothing around it reaches a score of 0.5, and outside the map
+    A point stays if it is outside the map, or if no heat around it reaches a score of 0.5
     (MediaPipe's RefineLandmarksFromHeatmapCalculator).
 
     Args:
@@ -238,22 +230,22 @@ def refine_by_heat(points: Array, heat: Array, tensor: Size, *, kernel: int = 7)
         window = scores[top : y + kernel // 2 + 1, left : x + kernel // 2 + 1, k]
         if window.max() >= 0.5:
             rows, columns = np.indices(window.shape)
-            at = (np.sum(columns * window), np.sum(rows * window)) / window.sum() + (left, top)
-            refined[k, :2] = at / cells
+            center = (np.sum(columns * window), np.sum(rows * window)) / window.sum() + (left, top)
+            refined[k, :2] = center / cells
     return refined
 
 
 def read_face(outputs: Sequence[Array]) -> Landmarks:
     """468 points from face_landmark, 478 from face_landmark_with_attention.
 
-    Of the latter, lips and eyes take the places of the mesh's, and the irises follow it; their
-    depth is the mean of the eye's.
+    The latter's lips and eyes replace the mesh's. Its irises come last, with their eye's mean
+    depth.
     """
     if len(outputs) == 2:
-        mesh, presence = _expect(outputs, (1404, 1), "a network of faces")
+        mesh, presence = _flat(outputs, (1404, 1), "a face network")
         return Landmarks(mesh.reshape(468, 3), float(sigmoid(presence)[0]))
     sizes = (1404, 160, 142, 142, 10, 10, 1)
-    *arrays, presence = _expect(outputs, sizes, "a network of faces with attention")
+    *arrays, presence = _flat(outputs, sizes, "a face network with attention")
     mesh, lips, *eyes = (array.reshape(468, 3) if array.size == 1404 else array for array in arrays)
     mesh[list(LIPS_POINTS), :2] = lips.reshape(80, 2)
     right, left, *irises = (array.reshape(-1, 2) for array in eyes)
@@ -262,19 +254,19 @@ def read_face(outputs: Sequence[Array]) -> Landmarks:
 
 
 def read_eye(outputs: Sequence[Array]) -> Landmarks:
-    """76 points from iris_landmark: 71 around the eye, and five of the iris, its center first."""
-    contour, iris = _expect(outputs, (213, 15), "a network of eyes")
+    """76 points from iris_landmark: 71 around the eye, then five of the iris, its center first."""
+    contour, iris = _flat(outputs, (213, 15), "an eye network")
     return Landmarks(np.concatenate([contour, iris]).reshape(76, 3))
 
 
 def with_irises(mesh: Array, right: Array, left: Array) -> Array:
-    """A mesh of 478 points: eyes replace the mesh's, and the irises follow it.
+    """A mesh of 478 points, with the eyes replaced and the irises appended.
 
     Args:
         mesh: [468, 3].
-        right: [76, 2 or more] of the person's right eye, in the same pixels, as of `read_eye`.
-        left: Of the left one, which the network saw as in a mirror. Left and right of its iris
-            change places, as face_landmark_with_attention has them.
+        right: [76, 2 or more] of the person's right eye, in the same pixels; see `read_eye`.
+        left: The same for the left eye, from a mirrored input. Its iris's left and right are
+            swapped, to match face_landmark_with_attention.
     """
     return _with_eyes(mesh, right, left[[*range(71), 71, 74, 73, 72, 75]])
 
@@ -291,11 +283,11 @@ def _with_eyes(mesh: Array, right: Array, left: Array) -> Array:
 
 
 def mask_in_picture(mask: Array, transform: ImageTransform, picture: Size) -> Array:
-    """The mask of a region as one of the picture, of 0 outside the region.
+    """The mask of a region, resampled to the whole picture; 0 outside the region.
 
     Args:
         mask: [height, width] of 0 to 1, in the network's input.
-        transform: What made the input.
+        transform: The transform that made the input.
         picture: Height and width.
 
     Returns:
@@ -303,8 +295,8 @@ def mask_in_picture(mask: Array, transform: ImageTransform, picture: Size) -> Ar
     """
     height, width = np.shape(mask)
     whole = np.vstack([transform.affine(picture, (height, width)), (0, 0, 1)])
-    shown = ImageTransform(matrix=_rows(np.linalg.inv(whole)), channels="gray")
-    result: Array = shown.apply(np.asarray(mask, np.float32), picture)[0, :, :, 0]
+    inverse = ImageTransform(matrix=_rows(np.linalg.inv(whole)), channels="gray")
+    result: Array = inverse.apply(np.asarray(mask, np.float32), picture)[0, :, :, 0]
     return result
 
 
@@ -319,7 +311,7 @@ LIPS_POINTS = (
     76, 77, 90, 180, 85, 16, 315, 404, 320, 307, 306, 184, 74, 73, 72, 11, 302, 303, 304, 408,
     62, 96, 89, 179, 86, 15, 316, 403, 319, 325, 292, 183, 42, 41, 38, 12, 268, 271, 272, 407,
 )  # fmt: skip
-"""The mesh's points that the lips of face_landmark_with_attention replace, in their order."""
+"""The mesh's points that the lips of face_landmark_with_attention replace, in its order."""
 
 RIGHT_EYE_POINTS = (
     33, 7, 163, 144, 145, 153, 154, 155, 133, 246, 161, 160, 159, 158, 157, 173,
@@ -328,7 +320,7 @@ RIGHT_EYE_POINTS = (
     35, 124, 46, 53, 52, 65, 143, 111, 117, 118, 119, 120, 121, 128, 245,
     156, 70, 63, 105, 66, 107, 55, 193,
 )  # fmt: skip
-"""The mesh's points of the person's right eye, in the order of its 71; 16 of contour come first."""
+"""The mesh's points of the person's right eye, in iris_landmark's order; 16 of contour first."""
 
 LEFT_EYE_POINTS = (
     263, 249, 390, 373, 374, 380, 381, 382, 362, 466, 388, 387, 386, 385, 384, 398,
@@ -337,7 +329,7 @@ LEFT_EYE_POINTS = (
     265, 353, 276, 283, 282, 295, 372, 340, 346, 347, 348, 349, 350, 357, 465,
     383, 300, 293, 334, 296, 336, 285, 417,
 )  # fmt: skip
-"""The mesh's points of the left eye, likewise."""
+"""The mesh's points of the person's left eye, likewise."""
 
 HAND = TrackedNetwork(
     (224, 224),
@@ -360,7 +352,7 @@ RIGHT_EYE_REGION = RegionRule(33, (133,), scale=2.3, box=(33, 133))
 """The region of the person's right eye, from a face's landmarks."""
 
 LEFT_EYE_REGION = RegionRule(362, (263,), scale=2.3, box=(362, 263))
-"""The region of the left eye, which iris_landmark sees `mirrored`."""
+"""The region of the person's left eye, for a `mirrored` transform."""
 
 EYE = LandmarkNetwork((64, 64), read_eye)
-"""iris_landmark, on the `RIGHT_EYE_REGION` of a face, and mirrored on its `LEFT_EYE_REGION`."""
+"""iris_landmark, for a face's `RIGHT_EYE_REGION` and, mirrored, its `LEFT_EYE_REGION`."""

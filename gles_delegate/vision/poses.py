@@ -9,7 +9,7 @@ import numpy as np
 
 from gles_delegate.image.transform import ImageTransform, Size
 from gles_delegate.model.graph import Array
-from gles_delegate.vision.detection import Point, sigmoid
+from gles_delegate.vision.detection import Point, as_points, shares_in_picture, sigmoid
 
 TREE = (
     (0, 1), (1, 3), (0, 2), (2, 4), (0, 5), (5, 7), (7, 9), (5, 11), (11, 13), (13, 15),
@@ -18,13 +18,13 @@ TREE = (
 """PoseNet's displacements: from the first point of each pair to the second one, and back."""
 
 REFINEMENTS = 2
-"""How often a point that a displacement leads to is moved along the offset there."""
+"""How often the end of a displacement is moved along the offset at its cell."""
 
 POSENET_INPUT = ImageTransform(fit="letterbox", mean=127.5, std=127.5)
-"""Colors as PoseNet on MobileNet takes them, -1 to 1."""
+"""Preprocessing for PoseNet on MobileNet: colors of -1 to 1."""
 
 MOVENET_INPUT = ImageTransform(fit="letterbox", mean=0, std=1)
-"""Colors as MoveNet takes them, 0 to 255."""
+"""Preprocessing for MoveNet: colors of 0 to 255."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Pose:
 
     Attributes:
         points: (x, y) of each, as shares of the picture (0 to 1).
-        scores: Of each point, 0 to 1.
-        score: Of the person, 0 to 1.
+        scores: Each point's score, 0 to 1.
+        score: The person's score, 0 to 1.
     """
 
     points: tuple[Point, ...]
@@ -42,25 +42,17 @@ class Pose:
     score: float
 
     def to_picture(self, transform: ImageTransform, picture: Size, tensor: Size) -> Pose:
-        """The same in the picture, of a pose in what a network saw of it.
-
-        Args:
-            transform: What made the network's input.
-            picture: Height and width.
-            tensor: Height and width of the network's input.
-        """
-        matrix = transform.affine(picture, tensor)
-        at = np.array(self.points) * tensor[::-1]
-        at = (at @ matrix[:, :2].T + matrix[:, 2]) / picture[::-1]
-        return replace(self, points=_pairs(at))
+        """This pose, relative to the picture; see `Detection.to_picture`."""
+        points = shares_in_picture(self.points, transform, picture, tensor)
+        return replace(self, points=as_points(points))
 
 
 def read_movenet(output: Array) -> list[Pose]:
-    """Poses from MoveNet's output, best first, in what the network saw.
+    """Poses from MoveNet's output, best first, relative to its input.
 
     Args:
         output: [1, 1, 17, 3] of one person (y, x and score of each point), or [1, people, 56] of
-            several ones: 17 points, then a box and the person's score.
+            several: 17 points, then a box and the person's score.
 
     Raises:
         ValueError: The output has another shape.
@@ -72,27 +64,27 @@ def read_movenet(output: Array) -> list[Pose]:
         people, scores = array[0, :, :51].reshape(-1, 17, 3), array[0, :, 55]
     else:
         raise ValueError(
-            f"expected [1, 1, 17, 3] or [1, people, 56], as of MoveNet, found {list(array.shape)}"
+            f"expected MoveNet's [1, 1, 17, 3] or [1, people, 56], found {list(array.shape)}"
         )
     poses = [
-        Pose(_pairs(person[:, 1::-1]), tuple(_shares(person[:, 2]).tolist()), float(score))
+        Pose(as_points(person[:, 1::-1]), tuple(_shares(person[:, 2]).tolist()), float(score))
         for person, score in zip(people, _shares(scores), strict=True)
     ]
     return sorted(poses, key=lambda pose: -pose.score)
 
 
 def posenet_pose(heat: Array, offsets: Array, tensor: Size) -> Pose:
-    """The pose of the only person: of each point, the hottest place and its offset.
+    """The pose of a single person: each point's hottest cell and the offset there.
 
     This is TensorFlow.js' decode_single_pose.
 
     Args:
         heat: [1, rows, columns, points] before the sigmoid.
-        offsets: [1, rows, columns, 2 * points] in pixels of the input: of y, then of x.
+        offsets: [1, rows, columns, 2 * points] in pixels of the input: y first, then x.
         tensor: Height and width of the network's input.
 
     Returns:
-        In what the network saw; the score is the mean of the points'.
+        The pose relative to the input; its score is the mean of the points' scores.
 
     Raises:
         ValueError: Shapes do not fit.
@@ -101,9 +93,9 @@ def posenet_pose(heat: Array, offsets: Array, tensor: Size) -> Pose:
     _, columns, count = maps.scores.shape
     hottest = maps.scores.reshape(-1, count).argmax(0)
     cells = [(*divmod(int(cell), columns), k) for k, cell in enumerate(hottest)]
-    at = np.array([maps.position(y, x, k) for y, x, k in cells])
+    points = np.array([maps.position(y, x, k) for y, x, k in cells])
     scores = [float(maps.scores[cell]) for cell in cells]
-    return maps.pose(at, scores, float(np.mean(scores)))
+    return maps.pose(points, scores, float(np.mean(scores)))
 
 
 def posenet_poses(
@@ -119,24 +111,24 @@ def posenet_poses(
 ) -> list[Pose]:
     """Poses of several people (Papandreou et al. 2018, section 3.2).
 
-    From the hottest points on, each one that lies no nearer than `radius` to the same point of a
-    person found before is the root of another person, whose points are reached along the
-    displacements. It follows TensorFlow.js' decode_multiple_poses.
+    The hottest points first, each point farther than `radius` from the same point of all earlier
+    people is the root of another person. Displacements lead from it to the person's other points.
+    This follows TensorFlow.js' decode_multiple_poses.
 
     Args:
         heat: [1, rows, columns, 17] before the sigmoid.
-        offsets: [1, rows, columns, 34] in pixels of the input: of y, then of x.
-        forward: [1, rows, columns, 32], displacements along `TREE`: of y, then of x.
-        backward: Likewise, back to its root.
+        offsets: [1, rows, columns, 34] in pixels of the input: y first, then x.
+        forward: [1, rows, columns, 32], displacements along `TREE`: y first, then x.
+        backward: Likewise, toward the root of `TREE`.
         tensor: Height and width of the network's input.
         most: The most people.
         threshold: The least score of a root.
         radius: In pixels of the input.
 
     Returns:
-        In what the network saw, in the order of their roots' scores. Points that displacements of
-        no finite numbers lead to are NaN, with the score 0. A pose's score is the sum of
-        its points', without those within `radius` of a person before, by their number.
+        Poses relative to the input, in the order of their roots' scores. Points that no finite
+        displacement leads to are NaN, with the score 0. A pose's score is the sum of its points'
+        scores, except those within `radius` of an earlier person, divided by the number of points.
 
     Raises:
         ValueError: Shapes do not fit.
@@ -161,15 +153,15 @@ def posenet_poses(
             continue
         if (np.hypot(*(taken[:, root[2]] - start).T) <= radius).any():
             continue
-        at, scores = maps.reach(root, steps)
-        new = (np.linalg.norm(taken - at, axis=2) > radius).all(0)
-        poses.append(maps.pose(at, scores.tolist(), float(np.sum(scores * new) / len(scores))))
-        taken = np.concatenate([taken, at[np.newaxis]])
+        points, scores = maps.reach(root, steps)
+        new = (np.linalg.norm(taken - points, axis=2) > radius).all(0)
+        poses.append(maps.pose(points, scores.tolist(), float(np.sum(scores * new) / len(scores))))
+        taken = np.concatenate([taken, points[np.newaxis]])
     return poses
 
 
 def _roots(scores: Array, threshold: float) -> list[tuple[int, int, int]]:
-    """Row, column and point of what is not colder than its eight neighbors, hottest first."""
+    """Row, column and point of each local maximum among eight neighbors, hottest first."""
     rows, columns, _ = scores.shape
     padded = np.pad(scores, ((1, 1), (1, 1), (0, 0)))
     around = [padded[y : y + rows, x : x + columns] for y in range(3) for x in range(3)]
@@ -179,7 +171,7 @@ def _roots(scores: Array, threshold: float) -> list[tuple[int, int, int]]:
 
 @dataclass(frozen=True, eq=False)
 class _Maps:
-    """Scores [rows, columns, points], offsets [rows, columns, 2, points], pixels a cell."""
+    """Scores [rows, columns, points], offsets [rows, columns, 2, points], pixels per cell."""
 
     scores: Array
     offsets: Array
@@ -205,52 +197,49 @@ class _Maps:
         return cls(scores[0], moves.reshape(rows, columns, 2, count), stride, tensor)
 
     def position(self, row: int, column: int, point: int) -> Array:
-        """Row and column of a point in the input, from the center of the first pixel."""
+        """A point's row and column in the input, relative to the center of the first pixel."""
         position: Array = (row, column) * self.stride + self.offsets[row, column, :, point]
         return position
 
-    def near(self, at: Array) -> tuple[int, int]:
-        """Row and column of the cell that is nearest to a finite position."""
+    def cell(self, position: Array) -> tuple[int, int]:
+        """Row and column of the cell nearest to a finite position."""
         last = np.array(self.scores.shape[:2]) - 1
-        row, column = np.floor(at / self.stride + 0.5).clip(0, last).astype(int).tolist()
+        row, column = np.floor(position / self.stride + 0.5).clip(0, last).astype(int).tolist()
         return row, column
 
     def reach(
         self, root: tuple[int, int, int], steps: Sequence[tuple[int, int, int, Array]]
     ) -> tuple[Array, Array]:
-        """Positions and scores of the points that displacements lead to, from a root on.
+        """Positions and scores of the points that displacements reach from a root.
 
         Args:
             root: Row, column and point.
-            steps: Points from and to which displacements [rows, columns, 2 * edges] lead, and the
-                edge.
+            steps: The points that a displacement leads from and to, its number, and the
+                displacements [rows, columns, 2 * edges].
 
         Returns:
             Points that are not reached are NaN, with the score 0.
         """
-        at, scores = np.full((len(TREE) + 1, 2), np.nan), np.full(len(TREE) + 1, -1.0)
-        at[root[2]], scores[root[2]] = self.position(*root), self.scores[root]
+        points, scores = np.full((len(TREE) + 1, 2), np.nan), np.full(len(TREE) + 1, -1.0)
+        points[root[2]], scores[root[2]] = self.position(*root), self.scores[root]
         for source, target, k, displacements in steps:
             if scores[source] < 0 or scores[target] >= 0:
                 continue
-            y, x = self.near(at[source])
-            there = at[source] + displacements[y, x, [k, k + len(TREE)]]
+            y, x = self.cell(points[source])
+            position = points[source] + displacements[y, x, [k, k + len(TREE)]]
             for _ in range(REFINEMENTS):
-                if np.isfinite(there).all():
-                    there = self.position(*self.near(there), target)
-            if np.isfinite(there).all():
-                y, x = self.near(there)
-                at[target], scores[target] = there, self.scores[y, x, target]
-        return at, np.maximum(scores, 0)
+                if np.isfinite(position).all():
+                    position = self.position(*self.cell(position), target)
+            if np.isfinite(position).all():
+                y, x = self.cell(position)
+                points[target], scores[target] = position, self.scores[y, x, target]
+        return points, np.maximum(scores, 0)
 
-    def pose(self, at: Array, scores: Sequence[float], score: float) -> Pose:
-        return Pose(_pairs((at[:, ::-1] + 0.5) / self.tensor[::-1]), tuple(scores), score)
+    def pose(self, positions: Array, scores: Sequence[float], score: float) -> Pose:
+        points = (positions[:, ::-1] + 0.5) / self.tensor[::-1]
+        return Pose(as_points(points), tuple(scores), score)
 
 
 def _shares(scores: Array) -> Array:
-    """Scores of 0 to 1; 0 instead of NaN."""
+    """Scores clipped to 0 to 1; NaN becomes 0."""
     return np.nan_to_num(scores).clip(0, 1)
-
-
-def _pairs(points: Array) -> tuple[Point, ...]:
-    return tuple((x, y) for x, y in points.tolist())

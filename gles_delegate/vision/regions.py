@@ -1,4 +1,4 @@
-"""Regions of a picture that a second network looks at: turned rectangles around objects.
+"""Regions of a picture for a second network: rotated rectangles around objects.
 
 They follow MediaPipe's DetectionsToRectsCalculator and RectTransformationCalculator.
 """
@@ -18,12 +18,12 @@ from gles_delegate.vision.detection import Detection, Point
 
 @dataclass(frozen=True)
 class Region:
-    """A turned rectangle in a picture.
+    """A rotated rectangle in a picture.
 
     Attributes:
         center: (x, y) in pixels from the top left corner.
-        width: In pixels, before the turn.
-        height: Likewise.
+        width: In pixels, before the rotation.
+        height: In pixels, before the rotation.
         rotation: Degrees clockwise.
     """
 
@@ -34,22 +34,22 @@ class Region:
 
     @property
     def is_finite(self) -> bool:
-        """Whether no number of it is NaN or infinite."""
+        """Whether all its numbers are finite."""
         return all(map(math.isfinite, (*self.center, self.width, self.height, self.rotation)))
 
     @property
     def transform(self) -> ImageTransform:
-        """Shows the region upright; `dataclasses.replace` adds mean, std and the rest."""
+        """A transform that shows the region upright; `dataclasses.replace` sets mean, std etc."""
         left, top = self.center[0] - self.width / 2, self.center[1] - self.height / 2
         roi = (left, top, self.width, self.height)
         return ImageTransform(roi=roi, rotation=self.rotation)
 
     def grown(self, scale: float, shift: Point = (0.0, 0.0), *, square: bool = True) -> Region:
-        """A larger region, as a network was trained on.
+        """The region enlarged and shifted to what a network was trained on.
 
         Args:
-            scale: By which its sides grow.
-            shift: By which its center moves, in its widths and heights, along its own sides.
+            scale: Factor for both sides.
+            shift: Shift of the center along the region's sides, in its widths and heights.
             square: First make both sides as long as the longer one.
         """
         angle = math.radians(self.rotation)
@@ -64,12 +64,12 @@ class Region:
 
 
 def rotation_between(start: Point, end: Point, target: float = 0.0) -> float:
-    """Degrees clockwise from -180 to 180 by which an object is turned.
+    """Rotation of an object, -180 to 180 degrees clockwise.
 
     Args:
-        start: A point (x, y) of it, in pixels.
-        end: Another one. Upright, the line from `start` to it has the angle `target`.
-        target: In degrees, anticlockwise from the positive x axis; 90 is up.
+        start: A point (x, y) of the object, in pixels.
+        end: Another point. If the object is upright, the line from `start` has the angle `target`.
+        target: Degrees counterclockwise from the positive x axis; 90 is up.
     """
     angle = math.degrees(math.atan2(-(end[1] - start[1]), end[0] - start[0]))
     return (target - angle + 180) % 360 - 180
@@ -78,12 +78,12 @@ def rotation_between(start: Point, end: Point, target: float = 0.0) -> float:
 def region_of_detection(
     detection: Detection, picture: Size, *, points: tuple[int, int] | None = None, target: float = 0
 ) -> Region:
-    """The box of a detection, turned as its key points say.
+    """The box of a detection, rotated by the angle of two key points.
 
     Args:
         detection: In shares of the picture.
         picture: Height and width.
-        points: Indices of the key points for `rotation_between`; None: no turn.
+        points: Indices of the key points for `rotation_between`; None: no rotation.
         target: See `rotation_between`.
     """
     height, width = picture
@@ -103,9 +103,9 @@ def region_of_landmarks(
     target: float = 0,
     rotation: float = 0,
 ) -> Region:
-    """The smallest region that holds landmarks and is turned as two of them say.
+    """The smallest region that holds landmarks, rotated by the angle of two of them.
 
-    With it, the next picture of a video needs no detector.
+    It lets the next picture of a video do without a detector.
 
     Args:
         landmarks: [n, 2 or more] in pixels of the picture.
@@ -124,27 +124,27 @@ def region_of_landmarks(
         start, end = (_pair(pairs[i]) for i in points)
         rotation = rotation_between(start, end, target)
     angle = math.radians(rotation)
-    turn = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
-    upright = pairs @ turn
+    rotate = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
+    upright = pairs @ rotate
     low, high = upright.min(0), upright.max(0)
     width, height = (high - low).tolist()
-    return Region(_pair(turn @ ((low + high) / 2)), width, height, rotation)
+    return Region(_pair(rotate @ ((low + high) / 2)), width, height, rotation)
 
 
 def landmarks_in_picture(
     landmarks: Array, transform: ImageTransform, picture: Size, tensor: Size
 ) -> Array:
-    """Landmarks of a network as pixels of the picture that its input shows.
+    """Landmarks in pixels of a network's input, in pixels of the picture instead.
 
     Args:
-        landmarks: [n, 2 or more] in pixels of the network's input; from the third column on, such
-            as the depth, they are scaled as x is.
-        transform: What made the input.
+        landmarks: [n, 2 or more] in pixels of the input. Columns from the third on, such as
+            the depth, are scaled like x.
+        transform: The transform that made the input.
         picture: Height and width.
         tensor: Height and width of the input.
 
     Returns:
-        Of the same shape, float64.
+        Float64, in the same shape.
     """
     matrix = transform.affine(picture, tensor)
     mapped = np.array(landmarks, np.float64)

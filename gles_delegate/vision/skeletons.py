@@ -1,4 +1,4 @@
-"""Names of the key points of networks, and the lines that join them.
+"""Names of key points, and the lines between them.
 
 Indices follow COCO's key points (Lin et al. 2014) and MediaPipe's landmarks of bodies,
 hands and faces (its python/solutions). Left and right are the person's.

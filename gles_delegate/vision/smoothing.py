@@ -1,4 +1,4 @@
-"""Points of a video that tremble less: the one-euro filter of Casiez, Roussel and Vogel (2012)."""
+"""Steadier points in videos: the one-euro filter of Casiez, Roussel and Vogel (2012)."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from gles_delegate.model.graph import Array
 
 @dataclass(frozen=True)
 class OneEuro:
-    """The state of a filter for the points of an object; `filtered` gives the next one.
+    """The state of a filter for an object's points; `filtered` returns the next state.
 
-    All points have the same cutoff, which grows with their mean speed, so that an object that turns
-    keeps its shape. Speeds are those between points as they were seen, as in MediaPipe.
+    All points share a cutoff, which grows with their mean speed, so that a turning object keeps
+    its shape. Speeds are measured between unfiltered points, as in MediaPipe.
 
     Attributes:
-        min_cutoff: Hz; less trembles less where nothing moves.
-        beta: How much the cutoff grows with speed; more lags less where things move.
-        speed_cutoff: Hz, of the filter of the speed.
-        points: What it gave last; None before the first.
-        seen: What it was given last.
-        speed: Of each coordinate, in sizes a second.
+        min_cutoff: Hz; a lower cutoff reduces jitter of objects at rest.
+        beta: Growth of the cutoff with speed; a higher one reduces lag in motion.
+        speed_cutoff: Hz, for the filter of the speed.
+        points: The latest filtered points; None before the first.
+        seen: The latest unfiltered points.
+        speed: Of each coordinate, in object sizes per second.
     """
 
     min_cutoff: float = 1.0
@@ -34,14 +34,14 @@ class OneEuro:
     speed: Array | None = field(default=None, compare=False)
 
     def filtered(self, points: Array, seconds: float, *, size: float = 1.0) -> OneEuro:
-        """The state after these points, which its attribute `points` has smoothed.
+        """The state after these points; its attribute `points` has them filtered.
 
         Args:
-            points: [..., coordinates], of the same shape each time; after another one the filter
-                starts again. The first two coordinates give the speed, in the picture's plane.
-            seconds: Since the points before, above 0.
-            size: Of the object; the speed is in sizes a second, so that near and far objects are
-                smoothed alike.
+            points: [..., coordinates]; another shape than the last restarts the filter.
+                The first two coordinates give the speed, in the picture's plane.
+            seconds: Time since the previous points, above 0.
+            size: The object's size. Speeds are relative to it, so that near and far objects are
+                filtered alike.
 
         Raises:
             ValueError: No time has passed.
@@ -66,6 +66,6 @@ class OneEuro:
 
 
 def _share(cutoff: float, seconds: float) -> float:
-    """How much of what is new a low-pass filter takes (equation 4)."""
+    """The weight of the latest value in a low-pass filter (equation 4)."""
     ratio = 2 * math.pi * cutoff * seconds
     return ratio / (ratio + 1)

@@ -1,4 +1,4 @@
-"""Objects that are followed by their landmarks, so that the detector runs only when it must."""
+"""Tracking of objects by their landmarks, so that the detector runs only when needed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gles_delegate.vision.regions import Region
 from gles_delegate.vision.smoothing import OneEuro
 
 STEADY = OneEuro(min_cutoff=0.05, beta=80.0)
-"""As MediaPipe's pose_landmark_filtering; speeds are in sizes of the object."""
+"""Options of MediaPipe's pose_landmark_filtering; speeds are in object sizes per second."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,10 +22,10 @@ class Track:
     """An object in a video.
 
     Attributes:
-        number: The same as long as the object is followed.
+        number: Identifies the object while it is tracked.
         region: Where to look in this picture, or in the next one after `Tracker.with_landmarks`.
-        filter: Of its points.
-        landmarks: Smoothed, in pixels of the picture; None before a network looked at the region.
+        filter: Filter state of its points.
+        landmarks: Filtered, in pixels of the picture; None before a network looked at the region.
     """
 
     number: int
@@ -36,21 +36,21 @@ class Track:
 
 @dataclass(frozen=True, eq=False)
 class Tracker:
-    """The state of a video in which a network of landmarks follows objects.
+    """The state of a video in which a landmark network tracks objects.
 
     For each picture: if `needs_detector`, run the detector and call `with_detections`. Then run the
-    network on the region of each of `objects`, and give `with_landmarks` what it found. It follows
-    MediaPipe's hand_landmark_tracking and face_landmark_front.
+    network on the region of each of `objects`, and pass the results to `with_landmarks`. This
+    follows MediaPipe's hand_landmark_tracking and face_landmark_front.
 
     Attributes:
-        network: What looks at the regions.
+        network: The landmark network.
         most: The most objects; the detector runs while there are fewer.
-        overlap: Regions with a larger intersection over union, turns left aside, are of the same
-            object.
-        presence: The least presence of an object; below it is lost.
-        filter: Of points, to start from.
-        objects: Those that are followed.
-        numbers: How many objects have had a number.
+        overlap: Regions with a larger intersection over union, without their rotations, show the
+            same object.
+        presence: Objects with a lower presence are lost.
+        filter: Initial filter state of new objects.
+        objects: The tracked objects.
+        numbers: How many objects have been numbered.
     """
 
     network: TrackedNetwork
@@ -67,7 +67,7 @@ class Tracker:
         return len(self.objects) < self.most
 
     def with_detections(self, detections: Sequence[Detection], picture: Size) -> Tracker:
-        """The state with objects for detections where none is followed.
+        """The state with new objects for detections that are not yet tracked.
 
         Args:
             detections: In shares of the picture, best first.
@@ -85,15 +85,15 @@ class Tracker:
     def with_landmarks(self, results: Sequence[Landmarks], seconds: float) -> Tracker:
         """The state for the next picture.
 
-        Objects are lost whose presence is too low, whose points are all in the same place or not
-        finite, or whose next region is that of another object.
+        Objects are lost if their presence is too low, if their points coincide or are not
+        finite, or if their next region is another object's.
 
         Args:
-            results: In each of `objects`, in their order, in pixels of the picture.
-            seconds: Since the picture before, above 0.
+            results: One for each of `objects`, in their order, in pixels of the picture.
+            seconds: Time since the previous picture, above 0.
 
         Raises:
-            ValueError: There is not one for each object, or no time has passed.
+            ValueError: The number of results is wrong, or no time has passed.
         """
         if len(results) != len(self.objects):
             raise ValueError(
@@ -116,7 +116,7 @@ class Tracker:
         return replace(self, objects=tuple(objects))
 
     def _is_new(self, region: Region, objects: Sequence[Track]) -> bool:
-        """Whether it can be looked at, and is not that of an object."""
+        """Whether a region is finite, not empty, and not that of an object."""
         if not (region.is_finite and min(region.width, region.height) > 0):
             return False
         boxes = np.array([_box(track.region) for track in objects])

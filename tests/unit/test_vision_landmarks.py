@@ -110,7 +110,7 @@ def test_hands() -> None:
     assert (hand.presence, hand.right_hand) == (outputs[1][0, 0], outputs[2][0, 0])
     assert hand.world is not None
     np.testing.assert_array_equal(hand.world[20], outputs[3][0, 60:])
-    with pytest.raises(ValueError, match=r"expected the outputs of a network of hands"):
+    with pytest.raises(ValueError, match=r"expected the outputs of a hand network"):
         vision.read_hand(outputs[::-1][:3])
 
 

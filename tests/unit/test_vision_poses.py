@@ -151,7 +151,7 @@ def test_movenet() -> None:
     best, second, *_ = vision.read_movenet(people)
     assert (best.points, best.score, second.score) == (pose.points, 0.7, 0.2)
     for shape in ((1, 17, 3), (2, 6, 56), (1, 6, 55)):
-        with pytest.raises(ValueError, match="as of MoveNet"):
+        with pytest.raises(ValueError, match="expected MoveNet's"):
             vision.read_movenet(np.zeros(shape))
 
 
