@@ -1,4 +1,4 @@
-"""The command line; its modules need the packages of the extra ``cli``."""
+"""The command line; it needs the packages of the extra ``cli``."""
 
 from __future__ import annotations
 

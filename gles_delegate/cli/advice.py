@@ -12,29 +12,21 @@ from gles_delegate.planning.lowering import Lowered
 from gles_delegate.planning.partition import Partition
 from gles_delegate.planning.plan import Plan
 
-CPU_FLOPS = 20e9
-"""Operations a second that a CPU of a few cores makes of a network; an estimate."""
+CPU_FLOPS, BUS_BYTES, HAND_OVER = 20e9, 5e9, 1e-4
+"""Estimates: operations per second of a CPU with a few cores, bytes per second between CPU and
+GPU, and the latency of a transfer in seconds."""
 
-BUS_BYTES = 5e9
-"""Bytes a second between CPU and GPU; an estimate."""
-
-HAND_OVER = 1e-4
-"""Seconds that a hand-over between CPU and GPU takes besides; an estimate."""
-
-WORTH = 0.02
-"""Share of the work of a model from which on advice is given."""
-
-LEAST_MOVED = 1e5
-"""Bytes that do not matter."""
+WORTH, LEAST_MOVED = 0.02, 1e5
+"""Share of a model's work and number of bytes below which there is no advice."""
 
 MOST_NAMED = 5
-"""Nodes that a sentence names."""
+"""Nodes or ops that a sentence lists."""
 
 
 def advise(
     graph: Graph, lowered: Lowered, partition: Partition, plans: Sequence[Plan]
 ) -> Iterator[str]:
-    """Sentences on one subgraph, those that matter most first."""
+    """Advice on a subgraph, most important first."""
     yield from _cpu(graph, partition)
     for segment, plan in zip(partition.segments, plans, strict=True):
         if partition.reasons:
@@ -52,7 +44,7 @@ def advise(
 
 
 def _cpu(graph: Graph, partition: Partition) -> Iterator[str]:
-    """On what keeps nodes on the CPU, followers of the same cause left out."""
+    """On the causes that keep nodes on the CPU, without their consequences."""
     for reason, nodes in partition.report(graph).causes:
         if reason.startswith(_FOLLOWS) or reason.endswith(_LATE):
             continue
@@ -60,7 +52,7 @@ def _cpu(graph: Graph, partition: Partition) -> Iterator[str]:
             remedy = "use other ops, or have the app do it before or after the model"
         elif "at run time" in reason:
             remedy = (
-                "export the model with a constant there; sizes that follow from it are known then"
+                "export the model with a constant there, so that sizes that depend on it are known"
             )
         else:
             remedy = "change that in the model"
@@ -72,21 +64,21 @@ _LATE = "has a size known only at run time"
 
 
 def _seam(graph: Graph, segment: Sequence[int], plan: Plan) -> Iterator[str]:
-    """On a segment that is faster on the CPU than the copies of its tensors."""
+    """On a segment whose tensors take longer to copy than the CPU would take to run it."""
     flops = sum(dispatch.flops for dispatch in plan.dispatches)
     moved = sum(value.nbytes for values in (plan.inputs, plan.outputs) for value in values.values())
     if flops / CPU_FLOPS < HAND_OVER + moved / BUS_BYTES:
         yield (
-            f"{_nodes(graph, segment)}: the GPU computes {_mega(flops)} MFLOP, for which "
-            f"{_mega(moved)} MB move between CPU and GPU, which takes longer than the CPU would; "
-            "unless the nodes beside them run on the GPU too, leave them out with "
+            f"{_nodes(graph, segment)}: the GPU computes {_mega(flops)} MFLOP, but moving "
+            f"{_mega(moved)} MB between CPU and GPU takes longer than the CPU would; "
+            "unless neighboring nodes can run on the GPU too, leave them out with "
             "first_delegate_node_index and last_delegate_node_index"
         )
 
 
 def _channels(graph: Graph, dispatches: Iterable[Dispatch]) -> Iterator[str]:
-    """On layers that compute channels for nothing: the GPU has four in a texel."""
-    last = set(graph.outputs)  # what an app wants cannot have other channels
+    """On layers that compute unused channels: a texel has four."""
+    last = set(graph.outputs)  # an app depends on their channels
     for node in reversed(graph.in_order):
         if op_of(node.op).ends_networks and last.intersection(node.outputs):
             last.update(node.inputs)
@@ -108,7 +100,7 @@ def _channels(graph: Graph, dispatches: Iterable[Dispatch]) -> Iterator[str]:
 
 
 def _moves(graph: Graph, dispatches: Sequence[Dispatch]) -> Iterator[str]:
-    """On nodes that only move elements from one place to another."""
+    """On nodes that only move elements."""
     moves = [d for d in dispatches if d.shader == "view" and d.node >= 0]
     ops = {node.index for node in graph.nodes if op_of(node.op).moves == "elements"}
     nodes = sorted({d.node for d in moves} & ops)
@@ -116,8 +108,8 @@ def _moves(graph: Graph, dispatches: Sequence[Dispatch]) -> Iterator[str]:
     moved = sum(d.output.nbytes for d in moves if d.node in ops)
     if moved > max(WORTH * total, LEAST_MOVED):
         yield (
-            f"{_nodes(graph, nodes)}: they only move elements, {_mega(moved)} MB a run, "
-            f"{moved / total:.0%} of all that is written; keep channels last, and change the order "
+            f"{_nodes(graph, nodes)}: they only move elements, {_mega(moved)} MB per run, "
+            f"{moved / total:.0%} of all bytes written; keep channels last, and change the order "
             "of elements once, at the model's end, or not at all"
         )
 
@@ -127,13 +119,13 @@ def _int64(graph: Graph, lowered: Lowered) -> Iterator[str]:
     nodes = [n.index for n in graph.nodes if wide.intersection((*n.inputs, *n.outputs))]
     if nodes:
         yield (
-            f"{_nodes(graph, nodes)}: int64 is int32 on the GPU, and is converted where it enters "
-            "and leaves; use int32"
+            f"{_nodes(graph, nodes)}: int64 is int32 on the GPU, and is converted on entry and "
+            "exit; use int32"
         )
 
 
 def _nodes(graph: Graph, nodes: Iterable[int]) -> str:
-    """Nodes in words: the first by their index, and how many of each op."""
+    """A description of nodes: the first indices, and the number of each op."""
     listed = sorted(nodes)
     more = f" ... {listed[-1]}" if len(listed) > MOST_NAMED else ""
     numbers = ", ".join(map(str, listed[:MOST_NAMED]))
@@ -142,7 +134,7 @@ def _nodes(graph: Graph, nodes: Iterable[int]) -> str:
 
 
 def count_ops(ops: Iterable[str]) -> str:
-    """How many there are of each op, in words."""
+    """A description of ops: the number of each."""
     counts = Counter(ops).most_common()
     names = [f"{count} {op}" if count > 1 else op for op, count in counts[:MOST_NAMED]]
     return ", ".join(names) + (" and others" if len(counts) > MOST_NAMED else "")

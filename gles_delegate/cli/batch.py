@@ -1,4 +1,4 @@
-"""``gles-delegate batch``: a model on many pictures, into a table."""
+"""``gles-delegate batch``: a table of a model's results for many pictures."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import click
 from gles_delegate.batch.predictor import by_name
 from gles_delegate.batch.results import Results, Row, columns_of, digest, open_results
 from gles_delegate.cli.common import (
+    PATH,
     command,
     json_option,
     labels_option,
@@ -37,18 +38,16 @@ from gles_delegate.planning.outputs import read_metadata
 @click.option(
     "--output",
     required=True,
-    type=click.Path(path_type=Path),
-    help="A folder for Parquet files, or a file results.csv. What it has is not computed again.",
+    type=PATH,
+    help="A folder for Parquet files, or a file results.csv. Existing rows are not recomputed.",
 )
-@click.option(
-    "--top", type=click.IntRange(1), help="The top classes, at most this many, not all scores."
-)
+@click.option("--top", type=click.IntRange(1), help="The top N classes instead of all scores.")
 @labels_option
 @scaling_options
 @click.option(
-    "--workers", type=click.IntRange(1), help="Processes; default: one a processor, two on a GPU."
+    "--workers", type=click.IntRange(1), help="Processes; default: one per processor, two on a GPU."
 )
-@click.option("--batch-size", type=click.IntRange(1), default=16, show_default=True)
+@click.option("--batch-size", type=click.IntRange(1), default=16)
 @click.option("--address", help="A Ray cluster, such as ray://head:10001; default: this machine.")
 @json_option
 def batch(
@@ -98,13 +97,13 @@ def batch(
 
 
 def _check(graph: Graph, mean: float | None, std: float | None) -> Mapping[str, dict[str, Any]]:
-    """The outputs of a model that takes a picture, by name.
+    """The outputs by name of a model whose only input is a picture.
 
     Raises:
-        click.UsageError, ValueError: It does not.
+        click.UsageError, ValueError: The model has other inputs.
     """
     if len(graph.inputs) != 1:
-        raise wrong_usage(f"expected a model of one input, a picture, found {len(graph.inputs)}")
+        raise wrong_usage(f"expected a model with one input, a picture, found {len(graph.inputs)}")
     tensor = graph.tensors[graph.inputs[0]]
     picture_transform(tensor.shape, tensor.dtype, read_metadata(graph).inputs[0], mean, std)
     tensors = [graph.tensors[index] for index in graph.outputs]
@@ -117,7 +116,7 @@ def _check(graph: Graph, mean: float | None, std: float | None) -> Mapping[str, 
 
 
 def _name(file: ModelFile, graph: Graph, arguments: Mapping[str, Any]) -> str:
-    """Names the model and the options, on which results depend beside the pictures."""
+    """Identifies what results depend on beside the pictures: the model and the options."""
     model = digest(file.content, *graph.weights)[:16]
     options = {name: value for name, value in arguments.items() if value is not None}
     if "labels" in options:
@@ -126,28 +125,28 @@ def _name(file: ModelFile, graph: Graph, arguments: Mapping[str, Any]) -> str:
 
 
 def _matching(pattern: str) -> Iterator[str]:
-    """The files of a pattern, as absolute paths."""
+    """Absolute paths of the files that match a pattern."""
     matching = [pattern] if Path(pattern).is_file() else glob.glob(pattern, recursive=True)
     if not matching:
         raise wrong_usage(f"no file matches {pattern!r}")
     for path in map(Path, matching):
         if "\n" in str(path) or os.fsencode(path) != str(path).encode("utf-8", "replace"):
             name = repr(str(path))
-            raise wrong_usage(f"expected names of files of one line of UTF-8, found {name}")
+            raise wrong_usage(f"expected file names of one line of UTF-8, found {name}")
         yield str(path.absolute())
 
 
 def _outdated(results: Results, paths: Sequence[str]) -> set[str]:
-    """The paths whose rows are of other pictures, or have an error."""
+    """The paths whose picture has changed since its row was written, or whose row is an error."""
 
-    def is_of(path: str, picture: str) -> bool:
+    def has_changed(path: str, picture: str) -> bool:
         try:
-            return digest(Path(path).read_bytes()) == picture
+            return digest(Path(path).read_bytes()) != picture
         except OSError:
-            return False
+            return True
 
     rows = {path: results.rows[path] for path in paths if path in results.rows}
-    return {path for path, (picture, error) in rows.items() if error or not is_of(path, picture)}
+    return {path for path, (picture, error) in rows.items() if error or has_changed(path, picture)}
 
 
 def _computed(
@@ -157,7 +156,7 @@ def _computed(
     workers: int | None,
     address: str | None,
 ) -> Iterator[list[Row]]:
-    """Rows by processes of this machine, or by Ray's actors."""
+    """Rows from processes of this machine, or from Ray's actors."""
     if address is None:
         from gles_delegate.batch import pool
 
@@ -176,11 +175,11 @@ def _notice(sentence: str) -> None:
 
 
 def _end_early(results: Results, paths: Sequence[str], error: BaseException) -> None:
-    """Write what is computed, and say how much that is.
+    """Write the rows that are computed, and report their number.
 
     Raises:
-        DelegateError: The error, with that.
-        SystemExit: It was Ctrl-C.
+        DelegateError: The error and the number.
+        SystemExit: The error was Ctrl-C.
     """
     reason = str(error)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv as csv_module
 import dataclasses
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import click
 
 from gles_delegate.bench import comparison, timing
 from gles_delegate.cli.common import (
+    PATH,
     cache_option,
     command,
     compilation,
@@ -33,11 +35,11 @@ from gles_delegate.options import GpuDelegateOptions, InferencePreference
 from gles_delegate.report import ProfileReport
 
 
-def _peers(context: click.Context, option: click.Parameter, value: str) -> list[str]:
-    peers = [name for name in value.split(",") if name]
+def _peers(context: click.Context, option: click.Parameter, value: str | None) -> list[str]:
+    peers = [name for name in (value or "").split(",") if name]
     for name in peers:
         if name not in timing.PEERS:
-            raise click.BadParameter(f"expected peers out of {list(timing.PEERS)}, found {name!r}")
+            raise click.BadParameter(f"expected peers from {list(timing.PEERS)}, found {name!r}")
     return peers
 
 
@@ -45,44 +47,21 @@ def _peers(context: click.Context, option: click.Parameter, value: str) -> list[
 @model_argument
 @input_option
 @scaling_options
-@click.option("--runs", type=click.IntRange(1), default=50, show_default=True)
-@click.option(
-    "--warmup",
-    type=click.IntRange(0),
-    default=5,
-    show_default=True,
-    help="Runs before those that count.",
-)
+@click.option("--runs", type=click.IntRange(1), default=50)
+@click.option("--warmup", type=click.IntRange(0), default=5, help="Runs before those that count.")
 @click.option(
     "--against",
-    default="",
     metavar="PEER,...",
     callback=_peers,
     help=f"Measure these as well, in turns, and print ratios: {', '.join(timing.PEERS)}.",
 )
-@click.option(
-    "--threads",
-    type=click.IntRange(1),
-    default=2,
-    show_default=True,
-    help="Of the peers' CPU kernels.",
-)
+@click.option("--threads", type=click.IntRange(1), default=2, help="For the peers' CPU kernels.")
 @click.option("--profile", is_flag=True, help="Measure each dispatch by itself as well.")
-@click.option("--csv", type=click.Path(path_type=Path), help="Write the profile to this file.")
-@click.option(
-    "--picture", type=click.Path(path_type=Path), help="Draw the time of each node to this file."
-)
-@click.option(
-    "--trace",
-    type=click.Path(path_type=Path),
-    help="Write the profile to this file, for ui.perfetto.dev.",
-)
+@click.option("--csv", type=PATH, help="Write the profile to this file.")
+@click.option("--picture", type=PATH, help="Draw the time of each node to this file.")
+@click.option("--trace", type=PATH, help="Write the profile to this file, for ui.perfetto.dev.")
 @click.option("--half", is_flag=True, help="Allow loss of precision: float16 storage.")
-@click.option(
-    "--sustained-speed",
-    is_flag=True,
-    help="Measure tiles first, and take the fastest of each kernel.",
-)
+@click.option("--sustained-speed", is_flag=True, help="Measure tiles first, and use the fastest.")
 @click.option(
     "--vector-bits",
     type=click.Choice(["128", "256", "512"]),
@@ -127,16 +106,19 @@ def benchmark(
         schedule = timing.Schedule(runs, warmup, against, threads, profiles)
         counted = counting(bar, model.name)
         result = timing.benchmark(file, feeds, options, schedule, counted, compilation(bar))
-    if result.profile and csv:
-        _write_csv(csv, result.profile)
-    if result.profile and picture:
-        _draw(picture, model.name, result.profile)
-    if result.profile and trace:
-        trace.write_text(result.profile.to_trace_json(), "utf-8")
+    if result.profile:
+        if csv:
+            _write_csv(csv, result.profile)
+        if picture:
+            _draw(picture, model.name, result.profile)
+        if trace:
+            trace.write_text(result.profile.to_trace_json(), "utf-8")
     if as_json:
         print_json(_as_data(result))
-    else:
-        _print_benchmark(result, profile)
+        return
+    _print_benchmark(result)
+    if profile:
+        print(result.profile)
 
 
 def _as_data(result: timing.Benchmark) -> dict[str, Any]:
@@ -150,12 +132,14 @@ def _as_data(result: timing.Benchmark) -> dict[str, Any]:
     return data
 
 
-def _print_benchmark(result: timing.Benchmark, profile: bool) -> None:
+def _print_benchmark(result: timing.Benchmark) -> None:
     print(f"{result.device}: {result.report}")
-    rows = [{"": "gles_delegate", **result.runs.summary(), "ours / its": ""}]
-    for name, times in result.peers.items():
-        rows.append({"": name, **times.summary(), "ours / its": f"{result.ratio(name):.2f}"})
-    print_table(rows)
+    ours: dict[str, Any] = {"": "gles_delegate", **result.runs.summary(), "ours / its": ""}
+    peers = [
+        {"": name, **times.summary(), "ours / its": f"{result.ratio(name):.2f}"}
+        for name, times in result.peers.items()
+    ]
+    print_table([ours, *peers])
     memory = result.memory
     print(
         f"milliseconds. Start {result.init * 1e3:.0f} ms, first run {result.first * 1e3:.0f} ms; "
@@ -163,8 +147,6 @@ def _print_benchmark(result: timing.Benchmark, profile: bool) -> None:
         f"{megabytes(memory.arena + memory.inputs)}, weights {megabytes(memory.constants)}, "
         f"process at most {megabytes(result.peak_bytes)}"
     )
-    if result.profile and profile:
-        print(result.profile)
 
 
 def _write_csv(path: Path, profile: ProfileReport) -> None:
@@ -176,19 +158,19 @@ def _write_csv(path: Path, profile: ProfileReport) -> None:
 
 
 def _draw(path: Path, title: str, profile: ProfileReport) -> None:
-    """A bar for each node, as long as its dispatches take, and colored by its op."""
+    """Draw a bar for each node: the time of its dispatches, in a color for its op."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise ValueError(
             "matplotlib, for --picture, is not installed: pip install matplotlib"
         ) from None
-    nodes: dict[tuple[int, str], float] = {}
-    totals: dict[str, float] = {}
+    nodes: defaultdict[tuple[int, str], float] = defaultdict(float)
+    totals: defaultdict[str, float] = defaultdict(float)
     for dispatch in profile:
         op, milliseconds = dispatch.op or "layout", dispatch.seconds * 1e3
-        nodes[dispatch.node, op] = nodes.get((dispatch.node, op), 0) + milliseconds
-        totals[op] = totals.get(op, 0) + milliseconds
+        nodes[dispatch.node, op] += milliseconds
+        totals[op] += milliseconds
     figure = Figure(figsize=(8, max(2, 0.18 * len(nodes) + 1)), layout="constrained")
     axes = figure.add_subplot()
     for op in sorted(totals, key=lambda op: -totals[op]):

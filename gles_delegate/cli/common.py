@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,30 +19,32 @@ from gles_delegate.errors import DelegateError, sentence_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+PATH = click.Path(path_type=Path)
+FOLDER = click.Path(file_okay=False, path_type=Path)
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
 cache_option = click.option(
     "--cache",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FOLDER,
     metavar="FOLDER",
     help="Keep packed weights and compiled shaders in FOLDER for the next start.",
 )
 device_option = click.option(
     "--device", type=click.IntRange(0), help="A device that doctor lists; default: the best."
 )
-model_argument = click.argument("model", type=click.Path(path_type=Path))
+model_argument = click.argument("model", type=PATH)
 input_option = click.option(
     "--input",
     "inputs",
     multiple=True,
     metavar="[NAME=]FILE",
-    help="An array (.npy) or a picture for an input, by its name or index, once for each input.",
+    help="An array (.npy) or a picture for an input, by its name or index; once for each input.",
 )
 labels_option = click.option(
     "--labels",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Names of the classes, one a line; default: those in the model's metadata.",
+    help="Class names, one per line; default: those in the model's metadata.",
 )
 
 
@@ -58,22 +60,19 @@ class Finite(click.FloatRange):
         return number
 
 
-mean_option = click.option("--mean", type=Finite())
-std_option = click.option(
-    "--std",
-    type=Finite(0, min_open=True),
-    help="An input gets (pixel - mean) / std of a picture's pixels of 0 to 255; default: what the "
-    "model's metadata says, or else 0 to 1. A uint8 input gets the pixels themselves.",
-)
-
-
 def scaling_options(function: F) -> F:
     """The options --mean and --std."""
-    return mean_option(std_option(function))
+    std_option = click.option(
+        "--std",
+        type=Finite(0, min_open=True),
+        help="An input gets (pixel - mean) / std of a picture's pixels of 0 to 255; default: the "
+        "model's metadata, or else 0 to 1. A uint8 input gets the pixels themselves.",
+    )
+    return click.option("--mean", type=Finite())(std_option(function))
 
 
 class JsonErrors(click.Group):
-    """A group of commands of which ``--json`` makes usage errors JSON, too."""
+    """A group of commands that print usage errors as JSON, too, with ``--json``."""
 
     def main(self, args: Sequence[str] | None = None, *others: Any, **named: Any) -> Any:
         args = sys.argv[1:] if args is None else args
@@ -91,7 +90,7 @@ class JsonErrors(click.Group):
 
 
 def wrong_usage(message: str) -> click.UsageError:
-    """The error of arguments that are wrong for this model; it ends with status 2."""
+    """The error for arguments that do not suit this model; it exits with status 2."""
     return click.UsageError(message, click.get_current_context(silent=True))
 
 
@@ -102,7 +101,7 @@ def command(function: F) -> F:
     def run(*arguments: Any, **options: Any) -> None:
         try:
             function(*arguments, **options)
-        except BrokenPipeError:  # the reader has seen enough: click's affair
+        except BrokenPipeError:  # click handles a reader that has stopped
             raise
         except (DelegateError, ValueError, OSError) as error:
             if options.get("as_json"):
@@ -128,37 +127,45 @@ def print_json(data: Any) -> None:
 
 
 def progress_bar(quiet: bool = False) -> Progress:
-    """Bars on standard error, where that is a terminal, unless `quiet`."""
+    """Progress bars on standard error if that is a terminal, unless `quiet`."""
     console = Console(stderr=True)
     return Progress(console=console, transient=True, disable=quiet or not console.is_terminal)
 
 
 def counting(bar: Progress, name: str) -> Callable[[int, int], None]:
-    """A function that moves a new bar, of what is done and of all."""
+    """A function that moves a new bar; its arguments are the work done and the total."""
     task = bar.add_task(name, total=None)
     return lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def compilation(bar: Progress) -> Callable[[int, int], None]:
-    """A delegate's `progress`: a bar that is there while shaders compile."""
+    """A delegate's `progress`: a bar that is visible while shaders compile."""
     task = bar.add_task("compiling shaders", total=None, visible=False)
 
     def report(compiled: int, total: int) -> None:
-        waits = compiled < total
-        bar.update(task, completed=compiled, total=total, visible=waits, refresh=True)
+        bar.update(task, completed=compiled, total=total, visible=compiled < total, refresh=True)
 
     return report
 
 
 def print_table(rows: Sequence[dict[str, Any]]) -> None:
+    """Print rows with the same keys as a table with a header."""
     table = Table(*(rows[0] if rows else ()), box=None, pad_edge=False)
     for row in rows:
         table.add_row(*(f"{v:.3g}" if isinstance(v, float) else str(v) for v in row.values()))
     make_console().print(table)
 
 
+def print_pairs(rows: Iterable[tuple[str, str]]) -> None:
+    """Print names and values in two columns."""
+    table = Table("", "", show_header=False, box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*row)
+    make_console().print(table)
+
+
 def make_console() -> Console:
-    """As wide as the terminal; whole lines where the output goes into a file."""
+    """As wide as the terminal; lines in files are not wrapped."""
     console = Console(highlight=False, markup=False)
     return console if console.is_terminal else Console(width=300, highlight=False, markup=False)
 

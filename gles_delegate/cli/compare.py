@@ -37,22 +37,10 @@ _COLUMNS = (
 @model_argument
 @input_option
 @scaling_options
-@click.option(
-    "--seed",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="Of the inputs, if none are given.",
-)
+@click.option("--seed", type=click.IntRange(0), default=0, help="For inputs that are not given.")
 @click.option("--per-op", is_flag=True, help="Each node by itself, on LiteRT's tensors.")
 @click.option("--tolerance", type=Finite(0), help="Of scale; default 1e-4, with --per-op 1e-5.")
-@click.option(
-    "--steps",
-    type=click.IntRange(0),
-    default=1,
-    show_default=True,
-    help="Allowed in 8-bit tensors.",
-)
+@click.option("--steps", type=click.IntRange(0), default=1, help="Allowed in 8-bit tensors.")
 @device_option
 @json_option
 def compare(
@@ -69,53 +57,46 @@ def compare(
 ) -> None:
     """Compare the GPU's results for MODEL with LiteRT's CPU kernels.
 
-    Ends with status 1 if a tensor differs by more than is allowed, and names the first. An output
-    may differ twice as much as LiteRT's own kernels and XNNPACK do from each other. If one of a
-    quantized network differs more, each node is judged by itself, on LiteRT's tensors: roundings
-    add up on the way, in LiteRT's kernels too.
+    Exits with status 1 and names the first tensor if one differs by more than is allowed. An output
+    may differ up to twice as much as LiteRT's own kernels and XNNPACK do from each other. If an
+    output of a quantized network differs more, each node is judged by itself, on LiteRT's tensors,
+    because rounding accumulates through the network, in LiteRT's kernels too.
     """
     file = read_file(model)
     graph = file.graph()
     feeds = load_inputs(graph, inputs, mean, std) if inputs else comparison.random_feeds(file, seed)
     options = GpuDelegateOptions(device_index=device)
-    allowed: dict[str, Any] = {"steps": steps}
+    limits: dict[str, Any] = {"steps": steps}
     if tolerance is not None:
-        allowed["tolerance"] = tolerance
+        limits["tolerance"] = tolerance
     nodes: list[comparison.Difference] = []
     with naming_new_shapes(graph, feeds), progress_bar(quiet=as_json) as bar:
 
         def by_node(title: str) -> list[comparison.Difference]:
-            each = comparison.compare_nodes(file, feeds, options, **allowed)
-            return list(bar.track(each, description=title))
+            compared = comparison.compare_nodes(file, feeds, options, **limits)
+            return list(bar.track(compared, description=title))
 
         if per_op:
             differences = by_node(model.name)
         else:
-            progress = compilation(bar)
             differences = comparison.compare_outputs(
-                file, feeds, options, progress=progress, **allowed
+                file, feeds, options, progress=compilation(bar), **limits
             )
             if comparison.is_quantized(graph) and not all(d.passed for d in differences):
                 nodes = by_node("node by node")
     passed = all(d.passed for d in nodes or differences)
     if as_json:
-        rows = {"tensors": differences, "nodes": nodes} if nodes else {"tensors": differences}
-        print_json({**{key: _rows(listed) for key, listed in rows.items()}, "passed": passed})
+        by_name = {"tensors": _rows(differences), **({"nodes": _rows(nodes)} if nodes else {})}
+        print_json({**by_name, "passed": passed})
     else:
-        _print_differences(differences, nodes)
+        print_table([{key: row[key] for key in _COLUMNS} for row in _rows(differences)])
+        if nodes:
+            print(
+                "some differ by more than twice what LiteRT's own kernels and XNNPACK are apart; "
+                "node by node, on LiteRT's tensors,"
+            )
+        print(_verdict(nodes or differences))
     sys.exit(not passed)
-
-
-def _print_differences(
-    tensors: Sequence[comparison.Difference], nodes: Sequence[comparison.Difference]
-) -> None:
-    print_table([{key: row[key] for key in _COLUMNS} for row in _rows(tensors)])
-    if nodes:
-        print(
-            "some differ by more than twice what LiteRT's own kernels and XNNPACK are apart; "
-            "node by node, on LiteRT's tensors,"
-        )
-    print(_verdict(nodes or tensors))
 
 
 def _rows(differences: Sequence[comparison.Difference]) -> list[dict[str, Any]]:

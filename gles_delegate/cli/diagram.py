@@ -1,4 +1,4 @@
-"""A graph as a drawing: its nodes in layers from top to bottom, colored by where they run."""
+"""Drawings of graphs: nodes in layers from top to bottom, colored by where they run."""
 
 from __future__ import annotations
 
@@ -12,24 +12,21 @@ from gles_delegate.report import DelegationReport, NodeReport
 
 WIDTH, HEIGHT = 176.0, 34.0
 """Width and height of a box."""
-
 GAP, LANE, LAYER, MARGIN = 18.0, 14.0, 58.0, 24.0
-"""Space between boxes, for an edge between them, from layer to layer, and around all."""
-
+"""Space between boxes, space for an edge between them, distance of layers, and outer margin."""
 COLORS = {"GPU": "#c9e7cb", "CPU": "#ffcf9e", "input": "#dde6f3", "output": "#dde6f3"}
-
 SWEEPS = 12
-"""Passes down and up that order and place the boxes; more change nothing that one can see."""
+"""Passes down and up that order and position the boxes; more make no visible difference."""
 
 
 @dataclass
 class _Item:
-    """A box, or a bend of an edge where it passes a layer."""
+    """A box, or a bend in an edge that passes a layer."""
 
     layer: int
     lines: tuple[str, ...] = ()
     kind: str = ""
-    about: str = ""
+    tooltip: str = ""
     x: float = 0.0
     above: list[_Item] = field(default_factory=list)
     below: list[_Item] = field(default_factory=list)
@@ -42,19 +39,12 @@ class _Item:
 def draw_graphs(graphs: Mapping[str, tuple[Graph, DelegationReport]]) -> str:
     """SVG of graphs side by side, each under its title.
 
-    A box has the node's index, op and the shapes of its outputs; the rest is its tooltip: where it
-    runs and why, the type and name of its tensors. Nodes that are computed while planning are left
-    out, and so are constants.
+    A box shows the node's index, op and the shapes of its outputs; its tooltip shows where it
+    runs and why, and its tensors' types and names. Constants and nodes that are folded are left
+    out.
     """
-    root = Svg.Element(
-        "svg",
-        {
-            "xmlns": "http://www.w3.org/2000/svg",
-            "font-family": "sans-serif",
-            "font-size": "11",
-            "text-anchor": "middle",
-        },
-    )
+    style = {"font-family": "sans-serif", "font-size": "11", "text-anchor": "middle"}
+    root = Svg.Element("svg", {"xmlns": "http://www.w3.org/2000/svg", **style})
     left, bottom = MARGIN, 0.0
     for title, (graph, report) in graphs.items():
         layers = _layers(*_boxes(graph, report))
@@ -65,12 +55,12 @@ def draw_graphs(graphs: Mapping[str, tuple[Graph, DelegationReport]]) -> str:
         east = max((item.x + item.half for item in items), default=0.0)
         cpu = "" if report.fully_delegated else "; orange: on the CPU, the tooltip says why"
         summary = report.summary + cpu
-        wide = max(east - west, 6.5 * len(title), 6.0 * len(summary))
+        width = max(east - west, 6.5 * len(title), 6.0 * len(summary))
         group = Svg.SubElement(root, "g", transform=f"translate({left:g} {MARGIN:g})")
-        _text(group, wide / 2, 12, title, **{"font-size": "14", "font-weight": "bold"})
-        _text(group, wide / 2, 32, summary)
+        _text(group, width / 2, 12, title, **{"font-size": "14", "font-weight": "bold"})
+        _text(group, width / 2, 32, summary)
         inner = Svg.SubElement(
-            group, "g", transform=f"translate({(wide - west - east) / 2:.1f} {46 + HEIGHT / 2:g})"
+            group, "g", transform=f"translate({(width - west - east) / 2:.1f} {46 + HEIGHT / 2:g})"
         )
         for item in items:
             for lower in item.below:
@@ -78,11 +68,10 @@ def draw_graphs(graphs: Mapping[str, tuple[Graph, DelegationReport]]) -> str:
         for item in items:
             if item.lines:
                 _draw_box(inner, item)
-        left += wide + 2 * MARGIN
+        left += width + 2 * MARGIN
         bottom = max(bottom, 2 * MARGIN + 46 + LAYER * len(layers))
-    root.set("viewBox", f"0 0 {left - MARGIN:.0f} {bottom:.0f}")
-    root.set("width", f"{left - MARGIN:.0f}")
-    root.set("height", f"{bottom:.0f}")
+    size = f"{left - MARGIN:.0f}", f"{bottom:.0f}"
+    root.attrib |= {"viewBox": " ".join(("0 0", *size)), "width": size[0], "height": size[1]}
     Svg.indent(root)
     return Svg.tostring(root, encoding="unicode") + "\n"
 
@@ -92,15 +81,14 @@ _Edges: TypeAlias = list[tuple[_Item, _Item]]
 
 
 def _boxes(graph: Graph, report: DelegationReport) -> tuple[list[_Item], _Edges]:
-    """The boxes, each in a layer below all that it reads, and the edges between them."""
+    """The boxes, each in a layer below everything it reads, and the edges between them."""
     reports = {node.index: node for node in report.nodes}
-    sources: dict[int, _Item] = {}  # by tensor
-    for index in graph.inputs:
-        sources[index] = _boundary(graph.tensors[index], "input")
+    # By tensor, the box that computes it.
+    sources = {index: _boundary(graph.tensors[index], "input") for index in graph.inputs}
     boxes = list(sources.values())
     edges: _Edges = []
 
-    def lead(tensors: Iterable[int], box: _Item) -> None:
+    def connect(tensors: Iterable[int], box: _Item) -> None:
         origins = {id(item): item for item in map(sources.get, tensors) if item is not None}
         edges.extend((origin, box) for origin in origins.values())
         box.layer = 1 + max((origin.layer for origin in origins.values()), default=-1)
@@ -111,16 +99,16 @@ def _boxes(graph: Graph, report: DelegationReport) -> tuple[list[_Item], _Edges]
             continue
         tensors = [graph.tensors[index] for index in node.outputs if index >= 0]
         box = _node(reports[node.index], tensors)
-        lead(node.inputs, box)
+        connect(node.inputs, box)
         sources.update((tensor.index, box) for tensor in tensors)
     for index in graph.outputs:
-        lead([index], _boundary(graph.tensors[index], "output"))
+        connect([index], _boundary(graph.tensors[index], "output"))
     return boxes, edges
 
 
 def _layers(boxes: Sequence[_Item], edges: _Edges) -> list[list[_Item]]:
-    """The boxes by layer, joined along the edges, whose bends lie in the layers between."""
-    for box in boxes:  # what reads nothing comes directly above its first reader
+    """The boxes by layer, joined along the edges, which bend in the layers between."""
+    for box in boxes:  # a box that reads nothing goes directly above its first reader
         readers = [below.layer for above, below in edges if above is box]
         if readers and not any(below is box for _, below in edges):
             box.layer = min(readers) - 1
@@ -144,9 +132,9 @@ def _boundary(tensor: Tensor, kind: str) -> _Item:
 def _node(node: NodeReport, outputs: Sequence[Tensor]) -> _Item:
     processor = "GPU" if node.delegated else "CPU"
     head = f"{node.index} {node.op}, version {node.version}, on the {processor}"
-    about = ": ".join(filter(None, (head, node.reason)))
+    verdict = ": ".join(filter(None, (head, node.reason)))
     lines = (f"{node.index} {node.op}", ", ".join(map(_shape, outputs)))
-    return _Item(0, lines, processor, "\n".join((about, *map(_described, outputs))))
+    return _Item(0, lines, processor, "\n".join((verdict, *map(_described, outputs))))
 
 
 def _shape(tensor: Tensor) -> str:
@@ -163,28 +151,30 @@ def _join(above: _Item, below: _Item) -> None:
 
 
 def _order(layers: Sequence[list[_Item]]) -> None:
-    """Order each layer by the mean place of the neighbors, which leaves few edges crossed.
+    """Order each layer by its neighbors' mean position, which leaves few edges crossed.
 
     Sugiyama, Tagawa, Toda: "Methods for Visual Understanding of Hierarchical System Structures"
     (1981); the layers and bends above are its first steps.
     """
-    for layer in layers:
+
+    def mean(items: Sequence[_Item], default: float) -> float:
+        return sum(item.x for item in items) / len(items) if items else default
+
+    def number(layer: Sequence[_Item]) -> None:
         for position, item in enumerate(layer):
             item.x = position
+
+    for layer in layers:
+        number(layer)
     for sweep in range(SWEEPS):
         down = sweep % 2 == 0
         for layer in layers if down else reversed(layers):
-            layer.sort(key=lambda item: _mean(item.above if down else item.below, item.x))
-            for position, item in enumerate(layer):
-                item.x = position
-
-
-def _mean(items: Sequence[_Item], otherwise: float) -> float:
-    return sum(item.x for item in items) / len(items) if items else otherwise
+            layer.sort(key=lambda item: mean(item.above if down else item.below, item.x))
+            number(layer)
 
 
 def _position_boxes(layers: Sequence[Sequence[_Item]]) -> None:
-    """Place boxes near their neighbors, in the order of their layer and without overlap."""
+    """Move boxes near their neighbors, in the order of their layer and without overlap."""
     for layer in layers:
         _spread(layer, [0.0] * len(layer))
     for sweep in range(2 * SWEEPS):
@@ -193,7 +183,7 @@ def _position_boxes(layers: Sequence[Sequence[_Item]]) -> None:
 
 
 def _wanted(item: _Item) -> float:
-    """The mean of the neighbors; the same kind counts most, so chains are straight."""
+    """The neighbors' mean position; the same kind counts most, so that chains are straight."""
     weights = [
         (other.x, 16 if bool(other.lines) == bool(item.lines) else 1)
         for other in (*item.above, *item.below)
@@ -203,16 +193,16 @@ def _wanted(item: _Item) -> float:
 
 
 def _spread(layer: Sequence[_Item], wanted: Sequence[float]) -> None:
-    """The places nearest to those wanted, by least squares, that keep boxes apart.
+    """Move boxes to the positions nearest to `wanted`, by least squares, that avoid overlap.
 
-    Less the widths to the left, the places must not decrease: isotonic regression, by pooling
+    Minus the widths to the left, positions must not decrease: isotonic regression, by pooling
     adjacent violators.
     """
     offsets, offset = [], 0.0
     for item in layer:
         offsets.append(offset + item.half)
         offset += 2 * item.half
-    blocks: list[tuple[float, int]] = []  # sum and number
+    blocks: list[tuple[float, int]] = []  # sum and count
     for position, shift in zip(wanted, offsets, strict=True):
         blocks.append((position - shift, 1))
         while len(blocks) > 1 and _ratio(blocks[-2]) > _ratio(blocks[-1]):
@@ -242,7 +232,7 @@ def _draw_edge(group: Svg.Element, above: _Item, below: _Item) -> None:
 def _draw_box(group: Svg.Element, item: _Item) -> None:
     y = item.layer * LAYER
     box = Svg.SubElement(group, "g")
-    Svg.SubElement(box, "title").text = _clean(item.about)
+    Svg.SubElement(box, "title").text = _clean(item.tooltip)
     size = {"width": f"{WIDTH:g}", "height": f"{HEIGHT:g}", "rx": "5"}
     corner = {"x": f"{item.x - WIDTH / 2:.1f}", "y": f"{y - HEIGHT / 2:g}"}
     Svg.SubElement(box, "rect", {**corner, **size, "fill": COLORS[item.kind], "stroke": "#555"})
@@ -257,5 +247,5 @@ def _text(group: Svg.Element, x: float, y: float, text: str, **attributes: str) 
 
 
 def _clean(text: str) -> str:
-    """Without characters that XML does not allow."""
+    """The text without characters that XML does not allow."""
     return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)

@@ -7,11 +7,10 @@ import os
 import sys
 from collections.abc import Iterator
 from importlib import metadata
+from math import inf
 from typing import Any
 
 import click
-import numpy as np
-from rich.table import Table
 
 from gles_delegate.bench.device import DeviceSpeed, measure, name_profile
 from gles_delegate.cli.common import (
@@ -19,8 +18,8 @@ from gles_delegate.cli.common import (
     counting,
     device_option,
     json_option,
-    make_console,
     print_json,
+    print_pairs,
     print_table,
     progress_bar,
 )
@@ -42,39 +41,27 @@ _OVERRIDES = {
     "MESA_GL_VERSION_OVERRIDE",
     "MESA_LOADER_DRIVER_OVERRIDE",
 }
-"""Environment variables that can take OpenGL ES 3.1 away."""
+"""Environment variables that can hide OpenGL ES 3.1."""
 
 _NOISE = 1.05
-"""Profiles whose times differ by less count as equal."""
+"""Profiles whose times differ by a smaller factor count as equal."""
 
 
 @command
 @device_option
-@click.option(
-    "--bench",
-    is_flag=True,
-    help="Measure bandwidth, dispatches and register tiles as well.",
-)
-@click.option(
-    "--seconds",
-    type=click.FloatRange(0),
-    default=45,
-    show_default=True,
-    help="--bench begins no other tile after them.",
-)
+@click.option("--bench", is_flag=True, help="Also measure bandwidth, dispatches, register tiles.")
+@click.option("--seconds", type=click.FloatRange(0), default=45, help="Time limit for --bench.")
 @json_option
 def doctor(device: int | None, bench: bool, seconds: float, as_json: bool) -> None:
     """Show usable devices, run a self-test, suggest fixes."""
-    state: dict[str, Any] = {"version": __version__, "egl": None, "devices": [], "device": None}
-    state |= {"limits": None, "profile": None, "checks": [], "bench": None}
     advice: list[str] = []
-    state |= _self_test(device)
+    state = _self_test(device)
     if state["device"] and "OpenGL ES" not in state["device"]["version"]:
         version = state["device"]["version"]
-        advice.append(f"There is no OpenGL ES 3.1 here; {version!r} serves in its place.")
+        advice.append(f"There is no OpenGL ES 3.1 here; {version!r} is used instead.")
     if advice or not state["healthy"]:
-        guilty = sorted(_OVERRIDES.intersection(os.environ))
-        advice += [f"{name}={os.environ[name]} is set: try without it." for name in guilty]
+        overrides = sorted(_OVERRIDES.intersection(os.environ))
+        advice += [f"{name}={os.environ[name]} is set: try without it." for name in overrides]
     speed = None
     if bench and state["limits"]:
         try:
@@ -95,8 +82,9 @@ def doctor(device: int | None, bench: bool, seconds: float, as_json: bool) -> No
 
 
 def _self_test(device: int | None) -> dict[str, Any]:
-    """EGL, its devices, and the tests of the one in use, as far as they get."""
-    state: dict[str, Any] = {}
+    """The versions, EGL, its devices, and the tests of the one in use, as far as they succeed."""
+    state: dict[str, Any] = {"version": __version__, "egl": None, "devices": [], "device": None}
+    state |= {"limits": None, "profile": None, "checks": [], "bench": None}
     try:
         state["egl"] = libegl().name
         state["devices"] = [dataclasses.asdict(d) for d in list_devices()]
@@ -122,24 +110,24 @@ def _measured(device: int | None, seconds: float) -> DeviceSpeed:
         gpu.release()
 
 
-def _text(value: Any) -> str:
-    """A number, or a size as 8x8."""
+def _size(value: Any) -> str:
+    """A number, or sizes as 8x8."""
     return "x".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 
-def _options(value: Any) -> str:
-    """The choices of a profile, such as tiles as 4x2, 2x2."""
-    return ", ".join(map(_text, value)) if isinstance(value, tuple | list) else str(value)
+def _choices(value: Any) -> str:
+    """A profile's choices, such as tiles as 4x2, 2x2."""
+    return ", ".join(map(_size, value)) if isinstance(value, tuple | list) else str(value)
 
 
 def _litert() -> tuple[str | None, list[str]]:
-    """The installed version of LiteRT, and what to do about it."""
+    """The installed version of LiteRT, and advice."""
     try:
         version = metadata.version("ai-edge-litert")
         require_known_layout()
     except metadata.PackageNotFoundError:
         return None, [
-            "LiteRT is not installed: models of which the GPU does not take every node need it "
+            "LiteRT is not installed: models with nodes that the GPU does not run need it "
             "(pip install ai-edge-litert)."
         ]
     except DelegateError as error:
@@ -148,7 +136,7 @@ def _litert() -> tuple[str | None, list[str]]:
 
 
 def _compiled_model() -> tuple[bool, list[str]]:
-    """Whether LiteRT 2's CompiledModel runs with this GPU, and what to do about it."""
+    """Whether LiteRT 2's CompiledModel runs with this GPU, and advice."""
     try:
         require_accelerator()
         reason = tried_apart()
@@ -158,40 +146,41 @@ def _compiled_model() -> tuple[bool, list[str]]:
 
 
 def _print_doctor(state: dict[str, Any]) -> None:
-    table = Table("", "", show_header=False, box=None, pad_edge=False)
-    table.add_row("gles_delegate", state["version"])
-    table.add_row("EGL", state["egl"] or "not found")
-    for device in state["devices"]:
-        kind = "software" if device["software"] else "hardware"
-        text = f"{device['renderer']}, {device['version']} ({kind}, EGL {device['platform']})"
-        table.add_row(f"device {device['index']}", text)
-    if state["limits"]:
-        for row in _limit_rows(state):
-            table.add_row(*row)
-    for check in state["checks"]:
-        verdict = "passed" if check["passed"] else "FAILED"
-        detail = check["failure"] or f"off by {check['error']:.0e}, allowed {check['allowed']:.0e}"
-        table.add_row(f"{check['name']}", f"{verdict}, {detail}")
-    table.add_row("LiteRT", state["litert"] or "not installed")
-    if state["litert"]:
-        table.add_row("  CompiledModel", "works" if state["compiled_model"] else "does not work")
-    make_console().print(table)
+    print_pairs(_rows(state))
     for sentence in state["advice"]:
         print(sentence)
     print("The delegate works here." if state["healthy"] else f"Not usable: {state['reason']}")
 
 
+def _rows(state: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "gles_delegate", state["version"]
+    yield "EGL", state["egl"] or "not found"
+    for device in state["devices"]:
+        kind = "software" if device["software"] else "hardware"
+        text = f"{device['renderer']}, {device['version']} ({kind}, EGL {device['platform']})"
+        yield f"device {device['index']}", text
+    if state["limits"]:
+        yield from _limit_rows(state)
+    for check in state["checks"]:
+        verdict = "passed" if check["passed"] else "FAILED"
+        detail = check["failure"] or f"off by {check['error']:.0e}, allowed {check['allowed']:.0e}"
+        yield check["name"], f"{verdict}, {detail}"
+    yield "LiteRT", state["litert"] or "not installed"
+    if state["litert"]:
+        yield "  CompiledModel", "works" if state["compiled_model"] else "does not work"
+
+
 def _limit_rows(state: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """The limits of the device in use, and the choices of its profile."""
+    """The limits of the device in use, and its profile's choices."""
     yield "in use", state["device"]["renderer"]
     for name, value in state["limits"].items():
         if name != "profile":
-            yield f"  {name}", _text(value)
+            yield f"  {name}", _size(value)
     yield "profile", state["profile"] or "without a name"
     profile = state["limits"]["profile"]
     for name, value in profile.items():
         if name != "searches" and not profile["searches"]:
-            yield f"  {name}", _text(value) if name == "lanes" else _options(value)
+            yield f"  {name}", _size(value) if name == "lanes" else _choices(value)
 
 
 def _print_speed(speed: DeviceSpeed, state: dict[str, Any]) -> None:
@@ -201,16 +190,11 @@ def _print_speed(speed: DeviceSpeed, state: dict[str, Any]) -> None:
         "copy": f"{speed.copy / 1e9:.1f} GB/s, read and written",
         "dispatch": f"{speed.dispatch * 1e6:.1f} us, of which the CPU takes "
         f"{speed.dispatch_cpu * 1e6:.1f} us",
-        **{f"1x1 by {form}": f"{gflops:.1f} GFLOP/s" for form, gflops in speed.reads.items()},
-        **{
-            f"float16, {kernel}": f"{ratio:.2f} times as long as float32"
-            for kernel, ratio in speed.half.items()
-        },
     }
-    table = Table("", "", show_header=False, box=None, pad_edge=False)
-    for name, text in rows.items():
-        table.add_row(name, text)
-    make_console().print(table)
+    rows |= {f"1x1 by {form}": f"{gflops:.1f} GFLOP/s" for form, gflops in speed.reads.items()}
+    for kernel, ratio in speed.half.items():
+        rows[f"float16, {kernel}"] = f"{ratio:.2f} times as long as float32"
+    print_pairs(rows.items())
     print()
     print_table(
         [
@@ -228,7 +212,7 @@ def _print_speed(speed: DeviceSpeed, state: dict[str, Any]) -> None:
         ]
     )
     if speed.left_out:
-        print(f"There was no time for {speed.left_out} more tiles: --seconds gives more.")
+        print(f"There was no time for {speed.left_out} more tiles: increase --seconds.")
     print()
     if speed.profiles:
         print_table(
@@ -238,12 +222,12 @@ def _print_speed(speed: DeviceSpeed, state: dict[str, Any]) -> None:
             ]
         )
         best, ratio = next(iter(speed.profiles.items()))
-        if speed.profiles.get(speed.profile, np.inf) <= _NOISE * ratio:
+        if speed.profiles.get(speed.profile, inf) <= _NOISE * ratio:
             print(f"The profile in use, {speed.profile}, is as good as the best.")
         else:
             print(f"The profile in use is {speed.profile}; {best} would be best.")
     elif state["limits"]["profile"]["searches"]:
-        print("Profiles are for GPUs: llvmpipe has tiles of its own.")
+        print("Profiles are for GPUs: llvmpipe has its own tiles.")
     print(
         "If this device is slower than it should be, or its profile is UNKNOWN, send the output "
         "of gles-delegate doctor --bench --json to the project's issue tracker."

@@ -18,7 +18,7 @@ from gles_delegate.version import __version__
 @click.group(
     cls=JsonErrors,
     commands=[batch, benchmark, compare, doctor, inspect, run, watch],
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
 )
 @click.version_option(__version__)
 def gles_delegate() -> None:

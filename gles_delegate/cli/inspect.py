@@ -1,4 +1,4 @@
-"""``gles-delegate inspect``: which nodes run on the GPU, without one."""
+"""``gles-delegate inspect``: which nodes would run on a GPU."""
 
 from __future__ import annotations
 
@@ -35,20 +35,14 @@ from gles_delegate.report import DelegationReport
 @command
 @model_argument
 @click.option("--device", type=click.IntRange(0), help="Plan for a device that doctor lists.")
-@click.option(
-    "--partitions",
-    type=click.IntRange(1),
-    default=1,
-    show_default=True,
-    help="Segments that may run on the GPU.",
-)
-@click.option("--dispatches", is_flag=True, help="List what the GPU runs, one dispatch a line.")
-@click.option("--advice", is_flag=True, help="Say what to change in the model.")
+@click.option("--partitions", type=click.IntRange(1), default=1, help="Most segments on the GPU.")
+@click.option("--dispatches", is_flag=True, help="List the GPU's dispatches, one per line.")
+@click.option("--advice", is_flag=True, help="Suggest changes to the model.")
 @click.option(
     "--graph",
     "drawing",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Draw the graph, and what runs where, to this file (SVG).",
+    help="Draw the graph, and where its nodes run, to this file (SVG).",
 )
 @json_option
 def inspect(
@@ -62,8 +56,8 @@ def inspect(
 ) -> None:
     """Show which nodes of MODEL run on the GPU, why others do not, and the memory they take.
 
-    Needs no GPU: without --device it plans for the limits that OpenGL ES 3.1 guarantees. Of a
-    bundle, it shows every model.
+    This needs no GPU: without --device it plans for the limits that OpenGL ES 3.1 guarantees. It
+    shows every model of a bundle.
     """
     limits, planned_for = Limits(), "any device with OpenGL ES 3.1"
     if device is not None:
@@ -106,7 +100,7 @@ class _Entry(NamedTuple):
 
 
 class _Inspected:
-    """A model, planned and not run."""
+    """A model that is planned, but not run."""
 
     def __init__(self, graph: Graph, limits: Limits, most: int) -> None:
         self._graph = graph
@@ -114,17 +108,17 @@ class _Inspected:
         graphs = [graph.subgraphs[index] for index in graph.entries]
         lowered = [Lowerings(graph, limits).default for graph in graphs]
         partitions = choose_partitions(lowered, most)
-        self._entries = [
-            _Entry(own, low, cut, [make_plan(low, segment, limits) for segment in cut.segments])
-            for own, low, cut in zip(graphs, lowered, partitions, strict=True)
-        ]
+        self._entries = []
+        for subgraph, low, partition in zip(graphs, lowered, partitions, strict=True):
+            plans = [make_plan(low, segment, limits) for segment in partition.segments]
+            self._entries.append(_Entry(subgraph, low, partition, plans))
 
     @property
     def report(self) -> DelegationReport:
         return sum((entry.report for entry in self._entries), DelegationReport())
 
     def drawn(self, name: str) -> list[tuple[str, tuple[Graph, DelegationReport]]]:
-        """Each entry with a title, for `draw_graphs`."""
+        """The items of the argument of `draw_graphs`."""
         return [
             (f"{name}, subgraph {e.graph.index}" if e.graph.index else name, (e.graph, e.report))
             for e in self._entries
@@ -134,7 +128,7 @@ class _Inspected:
         return [text for entry in self._entries for text in advise(*entry)]
 
     def data(self, advice: bool) -> dict[str, Any]:
-        """As JSON."""
+        """The content for JSON."""
         report = self.report
         return {
             "metadata": dataclasses.asdict(self._metadata),
@@ -152,7 +146,6 @@ class _Inspected:
         }
 
     def print_text(self, planned_for: str, dispatches: bool, advice: bool) -> None:
-        """As text."""
         about = self._metadata
         for text in (about.name, about.description, about.version, about.author, about.license):
             if text:
@@ -163,8 +156,8 @@ class _Inspected:
         report = self.report
         print(f"{report}, planned for {planned_for}")
         for index in self._entries[0].lowered.values:
-            print(f"input {self._described(index)}: its value gives sizes of tensors, so each new")
-            print("  value is planned and compiled for; here with an example")
+            print(f"input {self._described(index)}: its value determines tensor sizes, so each new")
+            print("  value needs another plan and compilation; shown is an example")
         for reason, nodes in report.causes:
             print(f"on the CPU: {count_ops(node.op for node in nodes)}: {reason}")
         for number, segment in enumerate(self._segments()):
@@ -215,7 +208,7 @@ class _Inspected:
         ]
 
     def _described(self, index: int) -> str:
-        """A tensor in words."""
+        """A tensor's index, name, type, shape and quantization."""
         tensor = self._graph.tensors[index]
         shape = [
             "?" if free < 0 else size

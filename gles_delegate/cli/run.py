@@ -1,4 +1,4 @@
-"""``gles-delegate run``: a model on arrays or pictures, once."""
+"""``gles-delegate run``: one run of a model on arrays or pictures."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from gles_delegate.bench.comparison import prepare
 from gles_delegate.cli.common import (
+    FOLDER,
     cache_option,
     command,
     compilation,
@@ -44,7 +45,7 @@ from gles_delegate.planning.outputs import read_metadata
 from gles_delegate.vision.classes import class_name, dequantize, top_indices
 
 ADDS_UP = 0.05
-"""How far the sum of a network's shares may be from 1, with the rounding of 8 bits."""
+"""How far the sum of softmax scores may be from 1, because of 8-bit rounding."""
 
 
 @command
@@ -55,16 +56,12 @@ ADDS_UP = 0.05
     "outputs",
     multiple=True,
     metavar="[NAME=]FILE",
-    help="Where an output goes: an array (.npy) or, of bytes, numbers of 0 to 1 or classes, a "
-    "picture.",
+    help="A file for an output: an array (.npy), or a picture of bytes, numbers of 0 to 1, or "
+    "classes.",
 )
-@click.option(
-    "--output-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="A folder for all other outputs, as INDEX_NAME.npy.",
-)
+@click.option("--output-dir", type=FOLDER, help="For all other outputs, as INDEX_NAME.npy.")
 @labels_option
-@click.option("--top", type=click.IntRange(1), help="Show the top classes, at most this many.")
+@click.option("--top", type=click.IntRange(1), help="Show the top N classes.")
 @scaling_options
 @cache_option
 @device_option
@@ -106,7 +103,7 @@ def run(
         results.append(_result(array, tensor, names[index], path, top))
     if top and not any(result["top"] for result in results):
         raise ValueError(
-            "--top needs an output of one score for each class, [1, classes], found "
+            "--top needs an output with a score for each class, [1, classes], found "
             + "; ".join(describe(graph.tensors[index]) for index in graph.outputs)
         )
     if as_json:
@@ -116,7 +113,7 @@ def run(
 
 
 def _output_files(graph: Graph, named: Sequence[str], folder: Path | None) -> dict[int, Path]:
-    """The file of each output that has one; the folder, which is made, has all not named."""
+    """The file of each output by index; outputs without a name go to `folder`, which is created."""
     files = files_by_tensor(graph, graph.outputs, named, "output")
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -129,25 +126,25 @@ def _output_files(graph: Graph, named: Sequence[str], folder: Path | None) -> di
 def _class_names(graph: Graph, path: Path | None) -> dict[int, Sequence[str]]:
     """The labels of each output, from a file or else from the model's metadata."""
     metadata = zip(graph.outputs, read_metadata(graph).outputs, strict=True)
-    labels_of: dict[int, Sequence[str]] = {index: about.labels for index, about in metadata}
+    by_output: dict[int, Sequence[str]] = {index: output.labels for index, output in metadata}
     if path is None:
-        return labels_of
+        return by_output
     labels = read_labels(path)
     outputs = [graph.tensors[index] for index in graph.outputs]
     scored = [t for t in outputs if t.shape[-1:] == (len(labels),)]
     numbered = [t for t in outputs if "int" in t.dtype and not t.is_quantized]
     if not scored and not numbered:
         raise ValueError(
-            f"expected as many labels as an output has classes, found {len(labels)} in {path}; "
+            f"expected a label for each class of an output, found {len(labels)} in {path}; "
             "the outputs are " + "; ".join(map(describe, outputs))
         )
-    return labels_of | {tensor.index: labels for tensor in scored or numbered}
+    return by_output | {tensor.index: labels for tensor in scored or numbered}
 
 
 def _result(
     array: Array, tensor: Tensor, labels: Sequence[str], path: Path | None, top: int | None
 ) -> dict[str, Any]:
-    """An output as a row of the results, as JSON has it."""
+    """The JSON object of an output."""
     best = _best(array, tensor, labels, top)
     has_classes = bool(labels) or (path is not None and path.suffix != ".npy")
     return {
@@ -169,16 +166,15 @@ def _result(
 def _best(
     array: Array, tensor: Tensor, labels: Sequence[str], top: int | None
 ) -> list[dict[str, Any]]:
-    """The top classes of an output of one score for each, best first.
+    """The top classes of an output with a score for each class, best first.
 
-    Without `top`, it is only the best, and of an output without labels only if its scores add up
-    to 1.
+    Without `top` this is the best one or, if there are no labels and the scores do not add up to 1,
+    none.
     """
     classes = array.shape[-1] if array.shape else 1
     if classes < 2 or array.size != classes:
         return []
-    real = dequantize(array, scale_and_zero_point(tensor))
-    scores = real.reshape(-1).astype(np.float64)
+    scores = dequantize(array, scale_and_zero_point(tensor)).reshape(-1).astype(np.float64)
     named = len(labels) == classes
     if not (top or named or abs(scores.sum() - 1) < ADDS_UP):
         return []
@@ -193,7 +189,7 @@ def _best(
 
 
 def _shares(array: Array, tensor: Tensor, labels: Sequence[str]) -> list[dict[str, Any]]:
-    """The share of the pixels of each class of an output that segments, the largest first."""
+    """Each class's share of the pixels of a segmentation output, the largest first."""
     classes = class_numbers(array, tensor, labels)
     if classes is None or classes.size < 2:
         return []
@@ -210,17 +206,11 @@ def _shares(array: Array, tensor: Tensor, labels: Sequence[str]) -> list[dict[st
 
 
 def _print_results(results: Sequence[dict[str, Any]]) -> None:
-    print_table([_in_words(row) for row in results])
+    columns = [key for key in results[0] if key not in ("argmax", "top", "classes")]
+    print_table([{key: "" if row[key] is None else row[key] for key in columns} for row in results])
     for row in results:
-        ranking = row.get("top") or [
-            {**each, "share": f"{each['share']:.1%}"} for each in row["classes"]
-        ]
+        shares = [{**row, "share": f"{row['share']:.1%}"} for row in row["classes"]]
+        ranking = row.get("top") or shares
         if ranking:
             print(f"\n{row['name']}")
             print_table(ranking)
-
-
-def _in_words(row: dict[str, Any]) -> dict[str, Any]:
-    """The cells of a table, where nothing stands for what is not known."""
-    hidden = ("argmax", "top", "classes")
-    return {key: "" if value is None else value for key, value in row.items() if key not in hidden}

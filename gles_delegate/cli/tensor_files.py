@@ -1,4 +1,4 @@
-"""Inputs of a model from files, and its outputs to files."""
+"""A model's inputs and outputs in files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gles_delegate.vision.drawing import palette
 def load_inputs(
     graph: Graph, inputs: Iterable[str], mean: float | None, std: float | None
 ) -> dict[int, Array]:
-    """An array for each input, from the files of ``--input``."""
+    """An array for each input, from the arguments of ``--input``."""
     files = files_by_tensor(graph, graph.inputs, inputs, "input")
     missing = [graph.tensors[index] for index in graph.inputs if index not in files]
     if missing:
@@ -33,24 +33,28 @@ def load_inputs(
 
 @contextmanager
 def naming_new_shapes(graph: Graph, feeds: Mapping[int, Array]) -> Iterator[None]:
-    """Make errors name the inputs whose shape is not the model's own: it may be the cause."""
+    """Make errors name the inputs that were resized, which may be the cause."""
     try:
         yield
     except DelegateError as error:
-        others = [
+        resized = [
             f"{describe(graph.tensors[index])}, found {list(array.shape)}"
             for index, array in feeds.items()
             if array.shape != graph.tensors[index].shape
         ]
-        if not others:
+        if not resized:
             raise
-        raise ValueError(f"expected {'; '.join(others)}; with that shape, {error}") from error
+        raise ValueError(f"expected {'; '.join(resized)}; with that shape, {error}") from error
 
 
 def files_by_tensor(
-    graph: Graph, tensors: Sequence[int], arguments: Iterable[str], what: str
+    graph: Graph, tensors: Sequence[int], arguments: Iterable[str], kind: str
 ) -> dict[int, Path]:
-    """Files by tensor index, from ``NAME=FILE``, ``INDEX=FILE`` or, of one tensor, ``FILE``."""
+    """Files by tensor index, from ``NAME=FILE``, ``INDEX=FILE`` or, for a sole tensor, ``FILE``.
+
+    Args:
+        kind: "input" or "output".
+    """
     names = {graph.tensors[i].name: i for i in tensors} | {str(i): i for i in tensors}
     files: dict[int, Path] = {}
     for argument in arguments:
@@ -60,20 +64,20 @@ def files_by_tensor(
         elif len(tensors) == 1 and ("=" not in argument or _is_path(Path(argument))):
             index, file = tensors[0], argument
         else:
-            unknown = f", which names no {what}" if "=" in argument else ""
+            unknown = f", which names no {kind}" if "=" in argument else ""
             described = "; ".join(describe(graph.tensors[i]) for i in tensors)
             raise wrong_usage(
-                f"expected --{what} NAME=FILE, found {argument!r}{unknown}; the model's {what}s "
+                f"expected --{kind} NAME=FILE, found {argument!r}{unknown}; the model's {kind}s "
                 f"are {described}"
             )
         if index in files:
-            raise wrong_usage(f"{what} {index} is given twice: {files[index]} and {file}")
+            raise wrong_usage(f"{kind} {index} is given twice: {files[index]} and {file}")
         files[index] = Path(file)
     return files
 
 
 def _is_path(path: Path) -> bool:
-    """Whether it is a file, or could be one in a folder; its name has a "="."""
+    """Whether a name with a "=" is a file's, or could be a new file's."""
     return path.exists() or ("=" in str(path.parent) and path.parent.is_dir())
 
 
@@ -84,16 +88,20 @@ def describe(tensor: Tensor) -> str:
 def load_input(
     path: Path, graph: Graph, index: int, mean: float | None, std: float | None
 ) -> Array:
-    """An array from a file, checked against the input that it is for."""
+    """An array from a file, checked against its input."""
     tensor = graph.tensors[index]
     if path.suffix == ".npy":
-        array = _load_array(path)
+        with path.open("rb") as file:
+            try:
+                array: Array = np.lib.format.read_array(file, allow_pickle=False)
+            except ValueError as error:
+                raise ValueError(f"cannot read the array {path}: {error}") from error
         if array.dtype.name != tensor.dtype or array.ndim != len(tensor.shape):
             raise ValueError(
                 f"expected an array for {describe(tensor)}, found {array.dtype} "
                 f"{list(array.shape)} in {path}"
             )
-        return array.astype(tensor.dtype)  # of this machine's byte order
+        return array.astype(tensor.dtype)  # in this machine's byte order
     metadata = read_metadata(graph).inputs[graph.inputs.index(index)]
     if picture_mode(tensor.shape) is None:
         raise ValueError(
@@ -109,34 +117,25 @@ def load_input(
         raise ValueError(f"cannot read the picture {path}: {reason_of(error)}") from error
 
 
-def _load_array(path: Path) -> Array:
-    with path.open("rb") as file:
-        try:
-            array: Array = np.lib.format.read_array(file, allow_pickle=False)
-        except ValueError as error:
-            raise ValueError(f"cannot read the array {path}: {error}") from error
-    return array
-
-
 def read_labels(path: Path) -> tuple[str, ...]:
-    """Names of classes, one a line; an empty line ends them."""
+    """Class names, one per line; an empty line ends them."""
     try:
         text = path.read_text("utf-8")
     except UnicodeDecodeError as error:
-        raise ValueError(f"expected names in UTF-8, one a line, in {path}: {error}") from error
+        raise ValueError(f"expected names in UTF-8, one per line, in {path}: {error}") from error
     return tuple(text.strip().split("\n\n")[0].splitlines())
 
 
 def scale_and_zero_point(tensor: Tensor) -> tuple[float, int]:
-    """The pair of a quantized tensor, otherwise 0 and 0."""
+    """The scale and zero point of a quantized tensor, otherwise 0 and 0."""
     return tensor.quantization.pair if tensor.is_quantized else (0.0, 0)
 
 
 def class_numbers(array: Array, tensor: Tensor, labels: Sequence[str]) -> Array | None:
-    """The class of each pixel [height, width] of an output that segments; None of another.
+    """The class of each pixel [height, width] of a segmentation output; None for other outputs.
 
-    Such an output has a score for each class, [1, height, width, classes], for each label or
-    in a number of channels that no picture has; or it has the numbers of the classes, as integers
+    A segmentation output has a score for each class, [1, height, width, classes], with a
+    label for each class or more channels than a picture; or it has class numbers, as integers
     [1, height, width] or [1, height, width, 1].
     """
     if array.ndim not in (3, 4) or array.shape[0] != 1 or not array.size:
@@ -149,16 +148,16 @@ def class_numbers(array: Array, tensor: Tensor, labels: Sequence[str]) -> Array 
     if tensor.is_quantized or array.dtype.kind not in "iu":
         return None
     if array.dtype == np.uint8 and not labels:
-        return None  # as likely a gray picture
+        return None  # it may be a gray picture
     numbers: Array = array.reshape(array.shape[1:3])
     return numbers if 0 <= numbers.min() <= numbers.max() < 256 else None
 
 
 def save_output(path: Path, array: Array, tensor: Tensor, labels: Sequence[str] = ()) -> None:
-    """Write an output; as a picture, uint8 as it is and real numbers of 0 to 1.
+    """Write an output as an array or a picture.
 
-    An output that segments becomes a picture with a color for each class, black for the first;
-    its PNG has the numbers of the classes, and a palette.
+    A picture has an output's bytes, or its numbers of 0 to 1 as bytes. A picture of classes has a
+    color for each class, and black for the first; as a PNG, it has class numbers and a palette.
     """
     if path.suffix == ".npy":
         np.save(path, array)
@@ -175,7 +174,7 @@ def save_output(path: Path, array: Array, tensor: Tensor, labels: Sequence[str] 
         raise ValueError(
             f"cannot make the picture {path} of {describe(tensor)}: expected {PICTURES} of "
             "bytes, or of numbers of 0 to 1; a score for each class, [1, height, width, classes]; "
-            "or numbers of classes, 0 to 255; name a .npy file"
+            "or class numbers, 0 to 255; write a .npy file instead"
         )
     if array.dtype != np.uint8:
         real = dequantize(array, scale_and_zero_point(tensor)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""``gles-delegate watch``: a model on a camera, a video or a picture, in a window."""
+"""``gles-delegate watch``: a model on frames of a camera, a video or a picture, in a window."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gles_delegate.cli.common import (
+    PATH,
     cache_option,
     command,
     json_option,
@@ -32,26 +33,19 @@ TASKS = ("classify", "detect", "pose", "repaint", "segment")
 @click.option(
     "--camera",
     metavar="N",
-    help="/dev/videoN, or FORMAT:NAME of FFmpeg's devices, such as x11grab::0.",
+    help="/dev/videoN, or FORMAT:NAME for an FFmpeg device, such as x11grab::0.",
 )
-@click.option("--video", type=click.Path(path_type=Path), metavar="FILE", help="A video file.")
-@click.option("--picture", type=click.Path(path_type=Path), metavar="FILE", help="A picture file.")
-@click.option(
-    "--task",
-    type=click.Choice(TASKS),
-    help="What the network does; default: by its metadata or its outputs.",
-)
+@click.option("--video", type=PATH, metavar="FILE")
+@click.option("--picture", type=PATH, metavar="FILE")
+@click.option("--task", type=click.Choice(TASKS), help="Default: by the metadata or outputs.")
 @labels_option
 @scaling_options
 @click.option("--headless", is_flag=True, help="No window.")
 @click.option(
-    "--output",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="A video, or a picture of the last frame.",
+    "--output", type=PATH, metavar="FILE", help="A video, or a picture of the last frame."
 )
-@click.option("--cpu", is_flag=True, help="Run the network on LiteRT's CPU.")
-@click.option("--frames", type=click.IntRange(1), help="End after as many.")
+@click.option("--cpu", is_flag=True, help="Run the network on LiteRT's CPU kernels.")
+@click.option("--frames", type=click.IntRange(1), help="Stop after this many.")
 @click.option("--timings", is_flag=True, help="Show how long each stage takes.")
 @cache_option
 @json_option
@@ -72,11 +66,11 @@ def watch(
     cache: Path | None,
     as_json: bool,
 ) -> None:
-    """Show what MODEL sees in the frames of a camera, a video or a picture.
+    """Show the results of MODEL for the frames of a camera, a video or a picture.
 
-    Keys in the window: Q quits, G changes between GPU and CPU, T shows the timings.
+    Keys in the window: Q quits, G switches between GPU and CPU, T shows the timings.
     """
-    if sum(source_option is not None for source_option in (camera, video, picture)) != 1:
+    if sum(option is not None for option in (camera, video, picture)) != 1:
         raise wrong_usage("expected one of --camera, --video and --picture")
     names = None if labels is None else read_labels(labels)
     try:

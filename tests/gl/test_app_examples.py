@@ -360,7 +360,7 @@ ENLARGING = EXAMPLES / "models" / "super_resolution_x2.tflite"
         (BALL, ("--output", "{folder}"), "cannot write"),
         (BALL, ("--output", "{folder}/missing/x.png"), "cannot write the picture"),
         (BALL, ("--output", "{folder}/x.qqq"), "cannot write the video"),
-        (BALL, ("--labels", "{folder}/halves.png"), "expected names in UTF-8, one a line"),
+        (BALL, ("--labels", "{folder}/halves.png"), "expected names in UTF-8, one per line"),
         (BALL, ("--labels", "{folder}"), "Is a directory"),
         (BALL, ("--labels", "{folder}/missing.txt"), "No such file"),
     ],

@@ -224,10 +224,10 @@ def test_labels_that_do_not_suit(scores: Path, model: Path, tmp_path: Path) -> N
     saved(tmp_path / "labels.txt", b"a\nb\nc\n")
     labels = ("--labels", tmp_path / "labels.txt")
     said = call("run", scores, "--input", tmp_path / "x.npy", *labels, status=1)
-    assert "expected as many labels as an output has classes, found 3 in" in said
+    assert "expected a label for each class of an output, found 3 in" in said
     np.save(tmp_path / "x.npy", INPUT)
     said = call("run", model, "--input", tmp_path / "x.npy", "--top", 2, status=1)
-    assert "--top needs an output of one score for each class, [1, classes], found" in said
+    assert "--top needs an output with a score for each class, [1, classes], found" in said
 
 
 def test_run_tells_the_share_of_each_class(

@@ -95,7 +95,7 @@ def test_without_time_tiles_are_left_out(gpu: GpuContext) -> None:
     assert not found.tiles
     assert found.left_out > 0
     text = call("doctor", "--bench", "--seconds", 0)
-    assert f"There was no time for {found.left_out} more tiles: --seconds gives more." in text
+    assert f"There was no time for {found.left_out} more tiles: increase --seconds." in text
     assert "would be best" not in text
 
 

@@ -206,7 +206,7 @@ def test_benchmark_of_a_mixed_model(mixed: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message", "status"),
     [
-        (["--against", "x"], "expected peers out of ['litert', 'litert-builtin'], found 'x'", 2),
+        (["--against", "x"], "expected peers from ['litert', 'litert-builtin'], found 'x'", 2),
         (["--runs", "0"], "0 is not in the range x>=1", 2),
         (["--warmup", "-1"], "-1 is not in the range x>=0", 2),
         (["--threads", "0"], "0 is not in the range x>=1", 2),
