@@ -137,4 +137,4 @@ def read_labels(path: Path) -> list[str]:
     try:
         return path.read_text("utf-8").splitlines()
     except UnicodeDecodeError as error:
-        raise SystemExit(f"expected names in UTF-8, one a line, in {path}: {error}") from error
+        raise SystemExit(f"expected names in UTF-8, one per line, in {path}: {error}") from error

@@ -272,7 +272,7 @@ class Live:
 
     @property
     def title(self) -> str:
-        return f"gles_delegate: {self._overlay.fps:.0f} frames a second"
+        return f"gles_delegate: {self._overlay.fps:.0f} frames per second"
 
     def close(self) -> None:
         """The context must be current."""

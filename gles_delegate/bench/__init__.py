@@ -1,1 +1,1 @@
-"""Measurements: what a device reaches, how fast a model runs, how far it is from LiteRT."""
+"""Measurements: the speed of devices and models, and differences from LiteRT."""

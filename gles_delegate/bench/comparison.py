@@ -1,9 +1,10 @@
-"""The GPU's results against LiteRT's CPU kernels, output by output or node by node."""
+"""Comparison of the GPU's results with LiteRT's CPU kernels, by output or by node."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
@@ -25,24 +26,24 @@ from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.programs import Progress
 
 MARGIN = 2
-"""How many times as far from LiteRT a tensor may be as LiteRT's kernels are from each other."""
+"""A tensor's allowed distance from LiteRT, in distances between LiteRT's two sets of kernels."""
 
 DYNAMIC_RANGE = 0.02
-"""Allowed difference, as a share of the scale, where LiteRT quantizes real numbers to 8 bits."""
+"""Allowed difference, as a share of the scale, where LiteRT quantizes activations to 8 bits."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How far a tensor of the GPU is from LiteRT's.
+    """The difference between the GPU's and LiteRT's values of a tensor.
 
     Attributes:
         node, op: The node that computes it.
         error: The largest difference; in steps for 8-bit tensors.
-        scale: The largest finite number of LiteRT's tensor, 1 at least; 1 for 8-bit tensors.
+        scale: The largest finite magnitude in LiteRT's tensor, at least 1; 1 for 8-bit tensors.
         allowed: The largest ``error / scale`` that passes.
-        apart: How far LiteRT's two sets of kernels, XNNPACK's and its own, are from each other; 0
-            where that was not measured, as all outputs pass without.
-        same_maximum: Whether the largest number stands at the same place (top-1).
+        apart: The largest difference between XNNPACK's and LiteRT's own kernels; 0
+            if it was not measured because all outputs pass.
+        same_maximum: Whether both have their maximum at the same index (top-1).
     """
 
     tensor: int
@@ -77,19 +78,19 @@ def compare_outputs(
 ) -> list[Difference]:
     """Run a model on the GPU and on LiteRT's CPU, and compare the outputs.
 
-    Signatures of other subgraphs are run too, on random inputs. Rounding adds up in a deep
-    network, of 8-bit tensors above all, where LiteRT's kernels differ from each other, too. An
-    output that is further off than is allowed is judged by that.
+    Signatures of other subgraphs are run too, on random inputs. Rounding accumulates in deep
+    networks, especially of 8-bit tensors, and LiteRT's kernels differ from each other, too. So an
+    output that differs by more than is allowed is judged by their difference.
 
     Args:
-        feeds: The inputs by tensor index, of any size that the model can be resized to.
+        feeds: The inputs by tensor index, in any shape that the model can be resized to.
         tolerance: Allowed difference of real numbers, as a share of their scale.
         steps: Allowed difference of 8-bit numbers.
         progress: See `GpuDelegate`.
 
     Raises:
         LiteRtError: LiteRT is not installed, or does not run the model.
-        UnsupportedModelError, ContextError: As for `Interpreter`.
+        UnsupportedModelError, ContextError: See `Interpreter`.
     """
     with GpuDelegate(options, progress=progress) as delegate:
         ours = GpuInterpreter(**model.arguments, experimental_delegates=[delegate])
@@ -117,16 +118,19 @@ def compare_with(
     cpu = litert_cpu(model)
     for entry in entries:
         try:
-            expected = _on_cpu(entry.run, cpu)
-        except LiteRtError:  # XNNPACK refuses sizes that values give
-            expected = _on_cpu(entry.run, litert_cpu(model, builtin=True))
+            with litert_errors(model):
+                expected = entry.run(cpu)
+        except LiteRtError:  # XNNPACK does not accept sizes that depend on values
+            with litert_errors(model):
+                expected = entry.run(litert_cpu(model, builtin=True))
         theirs += expected
         differences += entry.differences(entry.run(ours), expected, tolerance, steps)
     if all(difference.passed for difference in differences):
         return differences
     try:
         plain = litert_cpu(model, builtin=True)
-        others = [array for entry in entries for array in _on_cpu(entry.run, plain)]
+        with litert_errors(model):
+            others = [array for entry in entries for array in entry.run(plain)]
     except LiteRtError:  # only XNNPACK has some op
         return differences
     return [
@@ -154,8 +158,8 @@ class _EntryPoint(NamedTuple):
         makers = {index: node for node in self.graph.nodes for index in node.outputs}
         for index, one, other in zip(self.outputs, ours, theirs, strict=True):
             node = makers.get(index)
-            made_by = (node.index, node.op) if node else (-1, "input")
-            yield _difference(self.graph.tensors[index], made_by, one, other, tolerance, steps)
+            origin = (node.index, node.op) if node else (-1, "input")
+            yield _difference(self.graph.tensors[index], origin, one, other, tolerance, steps)
 
 
 def _run(interpreter: Any, feeds: Mapping[int, Array], outputs: Sequence[int]) -> list[Array]:
@@ -171,16 +175,14 @@ def _run_signature(interpreter: Any, signature: Signature, graph: Graph) -> list
     return [results[name] for name in signature.outputs]
 
 
-def _on_cpu(run: _Run, interpreter: Any) -> list[Array]:
-    """The outputs of LiteRT's CPU kernels.
-
-    Raises:
-        LiteRtError: They do not run the model.
-    """
+@contextmanager
+def litert_errors(model: ModelFile) -> Iterator[None]:
+    """Raise LiteRtError if LiteRT does not run a model."""
     try:
-        return run(interpreter)
+        yield
     except (RuntimeError, ValueError) as error:
-        raise LiteRtError(f"LiteRT does not run this model: {error}") from error
+        name = model.path or "this model"
+        raise LiteRtError(f"LiteRT's CPU kernels do not run {name}: {error}") from error
 
 
 def compare_nodes(
@@ -190,18 +192,25 @@ def compare_nodes(
     tolerance: float = 1e-5,
     steps: int = 1,
 ) -> Iterator[Difference]:
-    """Run each node that the GPU computes by itself, on LiteRT's tensors, and compare its results.
+    """Run each of the GPU's nodes on LiteRT's tensors, and compare its results with LiteRT's.
 
-    Arguments and errors are as for `compare_outputs`, but for `progress`. LiteRT uses its
-    builtin kernels, and XNNPACK only where they do not have an op of the model. The places of
-    maxima that MediaPipe's MaxPoolingWithArgmax2D hands to MaxUnpooling2D are written otherwise
-    there: the former's maxima are compared, the latter is left to `compare_outputs`.
+    Arguments and errors are as for `compare_outputs`, except `progress`. LiteRT uses its
+    builtin kernels, and XNNPACK only for models with an op that they lack. The indices that
+    MaxPoolingWithArgmax2D passes to MaxUnpooling2D differ in LiteRT: only the maxima of the
+    former are compared, and the latter is left to `compare_outputs`.
     """
+
+    def run_litert(builtin: bool) -> Any:
+        interpreter = litert_cpu(model, builtin, keep=True)
+        with litert_errors(model):
+            _run(interpreter, feeds, ())
+        return interpreter
+
     graph = model.graph()
     try:
-        theirs = _litert(model, feeds, builtin=True, keep=True)
+        theirs = run_litert(builtin=True)
     except LiteRtError:
-        theirs = _litert(model, feeds, keep=True)
+        theirs = run_litert(builtin=False)
     details = theirs.get_tensor_details()
     shapes = {d["index"]: tuple(map(int, d["shape"])) for d in details[: len(graph.tensors)]}
     opaque = _opaque_tensors(graph)
@@ -209,20 +218,20 @@ def compare_nodes(
     with GpuDelegate(options) as delegate:
         delegation = delegate.bind(graph, keep=True).first
         nodes = delegation.report.nodes
-        taken = [node.index for node in nodes if node.delegated and not node.folded]
-        for node in (graph.nodes[index] for index in taken):
+        delegated = [node.index for node in nodes if node.delegated and not node.folded]
+        for node in (graph.nodes[index] for index in delegated):
             if opaque.intersection(node.inputs):
                 continue
             most = DYNAMIC_RANGE if _has_dynamic_range(graph, node) else tolerance
             for index, result in _run_node(delegation, node, shapes, theirs).items():
                 if index not in opaque:
-                    tensor, made_by = graph.tensors[index], (node.index, node.op)
                     expected = theirs.get_tensor(index)
-                    yield _difference(tensor, made_by, result, expected, most, steps)
+                    origin = node.index, node.op
+                    yield _difference(graph.tensors[index], origin, result, expected, most, steps)
 
 
 def _opaque_tensors(graph: Graph) -> set[int]:
-    """Tensors whose values LiteRT writes otherwise."""
+    """Tensors whose values have another meaning in LiteRT."""
     return {
         index
         for node in graph.nodes
@@ -248,18 +257,18 @@ def _run_node(
 
 
 def is_quantized(graph: Graph) -> bool:
-    """Whether nodes compute quantized tensors, whose roundings add up in a deep network."""
+    """Whether nodes compute quantized tensors, whose rounding accumulates in a deep network."""
     tensors = (graph.tensors[index] for node in graph.nodes for index in node.outputs)
     return any(tensor.is_quantized and tensor.type.may_be_steps for tensor in tensors)
 
 
 def random_feeds(model: ModelFile, seed: int = 0) -> dict[int, Array]:
-    """An array for each input: real numbers of -1 to 1, integers of 0 or 1.
+    """An array for each input: real numbers in -1 to 1, integers 0 and 1.
 
-    Inputs of 8 and 16 bits get their whole range, and inputs whose values give sizes an example.
+    Inputs of 8 and 16 bits get their whole range, and inputs that determine sizes an example.
 
     Raises:
-        ModelError: An input is of a type that numpy does not have.
+        ModelError: numpy lacks an input's type.
     """
     graph = model.graph()
     return draw_inputs(graph, graph.inputs, seed)
@@ -286,7 +295,7 @@ def draw_inputs(graph: Graph, indices: Collection[int], seed: int = 0) -> dict[i
 
 def _difference(
     tensor: Tensor,
-    made_by: tuple[int, str],
+    origin: tuple[int, str],
     ours: Array,
     theirs: Array,
     tolerance: float,
@@ -305,7 +314,7 @@ def _difference(
         tensor.name,
         tensor.dtype,
         ours.shape,
-        *made_by,
+        *origin,
         error=_largest_error(ours, theirs),
         scale=float(scale),
         allowed=tolerance if real else steps if quantized else 0,
@@ -314,7 +323,7 @@ def _difference(
 
 
 def _has_dynamic_range(graph: Graph, node: Node) -> bool:
-    """Whether LiteRT multiplies real numbers, which it quantizes, with quantized weights."""
+    """Whether LiteRT quantizes a node's real inputs, because its weights are quantized."""
     inputs = [graph.tensors[index] for index in node.inputs if index >= 0]
     return any(t.dtype == "float32" and not t.is_constant for t in inputs) and any(
         t.is_constant and t.is_quantized and t.type.bits <= 8 for t in inputs
@@ -324,18 +333,9 @@ def _has_dynamic_range(graph: Graph, node: Node) -> bool:
 def _largest_error(ours: Array, theirs: Array) -> float:
     wide = np.complex128 if ours.dtype.kind == "c" else np.float64
     same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
-    with np.errstate(invalid="ignore"):  # of infinities
+    with np.errstate(invalid="ignore"):  # inf - inf
         error = np.where(same, 0, np.abs(ours.astype(wide) - theirs.astype(wide)))
     return float(np.nan_to_num(error, nan=np.inf).max(initial=0))
-
-
-def _litert(
-    model: ModelFile, feeds: Mapping[int, Array], builtin: bool = False, keep: bool = False
-) -> Any:
-    """LiteRT's interpreter after a run; arguments and errors are as for `litert_cpu`."""
-    interpreter = litert_cpu(model, builtin, keep)
-    _on_cpu(lambda each: _run(each, feeds, ()), interpreter)
-    return interpreter
 
 
 def litert_cpu(
@@ -345,33 +345,28 @@ def litert_cpu(
 
     Args:
         builtin: Without XNNPACK.
-        keep: Every tensor can be read after a run, not the outputs only.
+        keep: Keep every tensor after a run, not only the outputs.
 
     Raises:
-        LiteRtError: It is not installed, or refuses the model.
+        LiteRtError: LiteRT is not installed, or does not accept the model.
     """
     try:
         from ai_edge_litert.interpreter import Interpreter, OpResolverType
     except ImportError:
-        raise LiteRtError(
-            "LiteRT, to compare with, is not installed: pip install ai-edge-litert"
-        ) from None
+        raise LiteRtError("LiteRT is not installed: pip install ai-edge-litert") from None
     plain = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-    try:
-        with warnings.catch_warnings():  # of the memory that kept tensors take
-            warnings.simplefilter("ignore", UserWarning)
-            return Interpreter(
-                **model.arguments,
-                num_threads=threads,
-                experimental_op_resolver_type=plain if builtin else OpResolverType.AUTO,
-                experimental_preserve_all_tensors=keep,
-            )
-    except (RuntimeError, ValueError) as error:
-        raise LiteRtError(f"LiteRT does not run this model: {error}") from error
+    with litert_errors(model), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # about the memory of kept tensors
+        return Interpreter(
+            **model.arguments,
+            num_threads=threads,
+            experimental_op_resolver_type=plain if builtin else OpResolverType.AUTO,
+            experimental_preserve_all_tensors=keep,
+        )
 
 
 def prepare(interpreter: Any, feeds: Mapping[int, Array]) -> None:
-    """Resize an interpreter, ours or LiteRT's, to arrays by tensor index, and set them."""
+    """Resize an interpreter, ours or LiteRT's, for arrays by tensor index, and set them."""
     for index, array in feeds.items():
         interpreter.resize_tensor_input(index, array.shape)
     interpreter.allocate_tensors()

@@ -1,4 +1,4 @@
-"""The speed of a device: bandwidth, FLOP/s of each register tile, the cost of a dispatch."""
+"""The speed of a device: bandwidth, FLOP/s of each register tile, cost of a dispatch."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from gles_delegate.runtime.shared import Shared
 from gles_delegate.shaders.assembly import assemble
 
 _COPIED = (1, 2048, 1024, 4)
-"""Four channels, so that the copy converts no layout: 32 MiB."""
+"""Shape of 32 MiB, with four channels so that the copy converts no layout."""
 _CHAIN = 64
-"""Tiny dispatches, of which each waits for the one before it."""
+"""Tiny dispatches that each wait for the previous one."""
 _RUNS, _PATIENCE = 10, 0.3
-"""Most runs of one measurement, and the seconds after which none is added."""
+"""Most runs of one measurement, and seconds after which no run starts."""
 
 
 @dataclass(frozen=True)
 class KernelCase:
-    """A convolution of a picture: `size` pixels wide and high, SAME padding."""
+    """A convolution of a square picture, `size` pixels wide, with SAME padding."""
 
     name: str
     op: str
@@ -51,7 +51,7 @@ class KernelCase:
         return f"{self.name}, {sizes}" + (f", stride {self.stride}" if self.stride > 1 else "")
 
     def graph(self) -> Graph:
-        """A model that is this one node."""
+        """A model of this one node."""
         rng = np.random.default_rng(0)
         first = 1 if self.op == "DEPTHWISE_CONV_2D" else self.outputs
         weights = rng.standard_normal((first, self.window, self.window, self.channels), np.float32)
@@ -84,17 +84,17 @@ KERNELS = (
 
 @dataclass(frozen=True)
 class TileTime:
-    """A kernel with one register tile.
+    """The time of a kernel with one register tile.
 
     Attributes:
-        kernel: The kernel in words.
-        tile: Pixels and slices that an invocation computes; of a depthwise convolution, pixels.
+        kernel: Description of the kernel.
+        tile: Pixels and slices per invocation; for a depthwise convolution, pixels.
         work_group: Invocations along the pixels and along the slices.
-        form: How else it differs from others: a window is computed "tap by tap", or its "rows
+        form: Other variations: a window is computed "tap by tap", or its "rows
             looped" instead of unrolled; "weights by texture"; "constant sizes", which make a
             separate program for each layer.
-        default_of: The profiles that choose it.
-        tried_by: Those that try it for SUSTAINED_SPEED.
+        default_of: The profiles that use it by default.
+        tried_by: Other profiles that try it for SUSTAINED_SPEED.
         seconds: Best of several runs; None if it did not compile.
         flops: Floating-point operations.
     """
@@ -110,7 +110,6 @@ class TileTime:
 
     @property
     def gflops(self) -> float:
-        """Billions of floating point operations per second."""
         return self.flops / self.seconds / 1e9 if self.seconds else 0.0
 
 
@@ -121,15 +120,15 @@ class DeviceSpeed:
     Attributes:
         by_gpu_timer: The GPU's timer measured the kernels; otherwise the CPU's clock, with waiting.
         copy: Bytes per second, read and written.
-        dispatch: Seconds of a tiny dispatch among others that wait for each other.
-        dispatch_cpu: The CPU's part of it.
-        half: By kernel, how many times as long it takes with float16 storage.
-        reads: By how tensors are read, GFLOP/s of the first kernel.
+        dispatch: Seconds of a tiny dispatch in a chain of dependent ones.
+        dispatch_cpu: CPU seconds of such a dispatch.
+        half: Each kernel's time with float16 storage, divided by its time with float32.
+        reads: GFLOP/s of the first kernel for each way to read tensors.
         tiles: Kernels with register tiles, the fastest of each kernel first.
         profile: The name of the profile in use.
-        profiles: By profile, how many times as long its tiles take as the fastest ones: the
-            geometric mean over the kernels. Empty where profiles do not apply.
-        left_out: How many tiles there was no time for.
+        profiles: Each profile's time divided by the fastest tiles' time, as the
+            geometric mean over the kernels. Empty if profiles do not apply.
+        left_out: The number of tiles not measured for lack of time.
     """
 
     by_gpu_timer: bool
@@ -145,12 +144,10 @@ class DeviceSpeed:
 
 
 def name_profile(profile: Profile) -> str:
-    """The name of a profile, or of one with another storage; "" for one without a name."""
-    half = profile.half_storage
-    exact = (name for name, other in profiles.NAMED.items() if other == profile)
-    alike = (
-        n for n, other in profiles.NAMED.items() if replace(other, half_storage=half) == profile
-    )
+    """The name of a profile, if need be of one with another storage; "" if there is none."""
+    named, half = profiles.NAMED.items(), profile.half_storage
+    exact = (name for name, other in named if other == profile)
+    alike = (name for name, other in named if replace(other, half_storage=half) == profile)
     return next(exact, next(alike, ""))
 
 
@@ -158,8 +155,8 @@ def measure(gpu: GpuContext, seconds: float, progress: Progress) -> DeviceSpeed:
     """Measure the device of a context.
 
     Args:
-        seconds: Time after which tiles are left out; the profile in use comes first.
-        progress: Called with the number of tiles that are done, and of all.
+        seconds: Time limit for tiles; the profile in use comes first.
+        progress: Called with the number of finished tiles, and the total.
 
     Raises:
         GLError: The driver refused a call.
@@ -170,10 +167,10 @@ def measure(gpu: GpuContext, seconds: float, progress: Progress) -> DeviceSpeed:
 
 @dataclass
 class _Candidate:
-    """A kernel with one register tile, to be measured.
+    """A kernel with one register tile.
 
     Attributes:
-        users: The names of the profiles that have it, each with the number of the choice.
+        users: Names of profiles with this tile, and its rank among the profile's choices.
     """
 
     kernel: KernelCase
@@ -183,22 +180,22 @@ class _Candidate:
 
     def timed(self, seconds: float | None) -> TileTime:
         main = _main(self.plan)
-        names = tuple(dict.fromkeys(user for user, choice in self.users if not choice))
-        tried = dict.fromkeys(user for user, _ in self.users if user not in names)
+        default_of = dict.fromkeys(user for user, rank in self.users if not rank)
+        tried_by = dict.fromkeys(user for user, _ in self.users if user not in default_of)
         return TileTime(
             str(self.kernel),
             "x".join(str(main.defines[n]) for n in ("PIXELS", "SLICES") if n in main.defines),
             f"{main.grid.pixel_lanes}x{main.grid.slice_lanes}",
             _form(main),
-            names,
-            tuple(tried),
+            tuple(default_of),
+            tuple(tried_by),
             seconds,
             main.flops,
         )
 
 
 class _Bench:
-    """Inside the guard of its context."""
+    """The measurements; they run inside the guard of the context."""
 
     def __init__(self, gpu: GpuContext, end: float, progress: Progress) -> None:
         self._gpu = gpu
@@ -231,7 +228,7 @@ class _Bench:
         )  # fmt: skip
 
     def _tiles(self, name: str) -> tuple[list[TileTime], int]:
-        """Every tile that a profile has for a kernel, the profile in use first."""
+        """Times of the profiles' tiles, and the number of those left out."""
         candidates = self._candidates(name)
         times: list[TileTime] = []
         for done, candidate in enumerate(candidates):
@@ -245,6 +242,7 @@ class _Bench:
         return times, len(candidates) - len(times)
 
     def _candidates(self, name: str) -> list[_Candidate]:
+        """Every profile's tiles for each kernel; the profile in use, called `name`, first."""
         limits = self._gpu.limits
         named = {name: limits.profile}
         if not limits.profile.searches:
@@ -333,7 +331,7 @@ class _Bench:
             session.release()
 
     def _texels(self) -> int:
-        """Most texels of a buffer texture; 0 if there are none."""
+        """The size limit of buffer textures; 0 without them."""
         try:
             return self._gpu.gl.integer(gl_names.MAX_TEXTURE_BUFFER_SIZE)
         except GLError:
@@ -341,7 +339,7 @@ class _Bench:
 
 
 def _slowdowns(tiles: Sequence[TileTime]) -> dict[str, float]:
-    """`DeviceSpeed.profiles`, of the profiles of which every kernel was measured."""
+    """`DeviceSpeed.profiles`, for profiles whose kernels were all measured."""
     best: dict[str, float] = {}
     times: dict[str, dict[str, float]] = {}
     for tile in tiles:
@@ -350,9 +348,9 @@ def _slowdowns(tiles: Sequence[TileTime]) -> dict[str, float]:
             for name in tile.default_of:
                 times.setdefault(name, {})[tile.kernel] = tile.seconds
     ratios = {
-        name: geometric_mean(seconds / best[kernel] for kernel, seconds in of_kernels.items())
-        for name, of_kernels in times.items()
-        if of_kernels.keys() == best.keys()
+        name: geometric_mean(seconds / best[kernel] for kernel, seconds in by_kernel.items())
+        for name, by_kernel in times.items()
+        if by_kernel.keys() == best.keys()
     }
     return dict(sorted(ratios.items(), key=lambda item: item[1]))
 
@@ -368,7 +366,7 @@ def _form(dispatch: Dispatch) -> str:
         "weights in bytes": dispatch.defines.get("WEIGHT_COLUMNS") in (4, 8),
         "constant sizes": not dispatch.sizes,
     }
-    return ", ".join(form for form, is_so in forms.items() if is_so)
+    return ", ".join(form for form, applies in forms.items() if applies)
 
 
 def _main(plan: Plan) -> Dispatch:

@@ -1,4 +1,4 @@
-"""Benchmarks: start, first result, runs, each dispatch, and ratios to peers."""
+"""Benchmarks of models: start, first run, later runs, each dispatch, and ratios to peers."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from gles_delegate.report import MemoryReport, ProfileReport
 from gles_delegate.runtime.programs import Progress
 
 PEERS = ("litert", "litert-builtin")
-"""LiteRT's CPU kernels: with XNNPACK, as its interpreter is by default, and without."""
+"""LiteRT's CPU kernels: with XNNPACK, which is its default, and without."""
 
 BATCH = 5
-"""Runs of one competitor before it is another's turn: caches are warm, and drift hits all alike."""
+"""Runs of one competitor per turn: few enough that drift affects all alike, and caches are warm."""
 
 
 @dataclass(frozen=True)
@@ -57,16 +57,16 @@ class Benchmark:
     """The results of `benchmark`.
 
     Attributes:
-        device: The driver's name of it.
+        device: The driver's name for the device.
         report: The last line of the delegation's report.
         init: Seconds from the model's bytes until it can be invoked.
         first: Seconds of the first run, in which drivers may still compile.
         runs: The runs after the warm-up.
-        cpu: Seconds of a run without GPU work: Python and the copies.
-        peers: By name, the runs of the peers, interleaved with ours.
+        cpu: Seconds of a run without GPU work, only Python and copies.
+        peers: The peers' runs by name, interleaved with ours.
         memory: GPU memory of the delegate.
         peak_bytes: Peak memory of this process so far.
-        profile: The medians of each dispatch, measured by itself; None: not measured.
+        profile: The median of each dispatch, measured by itself; None: not measured.
     """
 
     device: str
@@ -81,7 +81,7 @@ class Benchmark:
     profile: ProfileReport | None = field(repr=False, default=None)
 
     def ratio(self, peer: str) -> float:
-        """How many times as long as the peer's run ours takes, by the medians."""
+        """Our median run time divided by the peer's."""
         return self.runs.median / self.peers[peer].median
 
 
@@ -93,7 +93,7 @@ class Schedule:
         runs: Runs that count.
         warmup: Runs before them.
         against: Names of `PEERS`, which take turns with the GPU.
-        threads: Of the peers' CPU kernels.
+        threads: Threads of the peers' CPU kernels.
         profiles: Runs in which each dispatch is measured by itself; 0 for none.
 
     Raises:
@@ -109,7 +109,7 @@ class Schedule:
     def __post_init__(self) -> None:
         unknown = [name for name in self.against if name not in PEERS]
         if unknown:
-            raise ValueError(f"expected peers out of {list(PEERS)}, found {unknown[0]!r}")
+            raise ValueError(f"expected peers from {list(PEERS)}, found {unknown[0]!r}")
         if self.runs < 1 or self.warmup < 0 or self.profiles < 0:
             raise ValueError(
                 f"expected one run or more, found {self.runs} runs after {self.warmup}"
@@ -128,12 +128,12 @@ def benchmark(
 
     Args:
         feeds: The inputs by tensor index.
-        progress: Called with the number of runs that are done, and of all.
+        progress: Called with the number of finished runs, and the total.
         compiling: See `GpuDelegate`.
 
     Raises:
         LiteRtError: A peer is not installed, or does not run the model.
-        UnsupportedModelError, ContextError, GLError: As for `Interpreter`.
+        UnsupportedModelError, ContextError, GLError: See `Interpreter`.
     """
     runs, warmup, threads = schedule.runs, schedule.warmup, schedule.threads
     others = {
@@ -143,9 +143,9 @@ def benchmark(
     total = (1 + len(others)) * (warmup + runs) + schedule.profiles
     done = 0
 
-    def count(more: int) -> None:
+    def count(runs: int) -> None:
         nonlocal done
-        done += more
+        done += runs
         progress(done, total)
 
     begin = perf_counter()

@@ -1,6 +1,6 @@
-"""Apps on pictures, videos and cameras, in a window or headless: the base of the examples.
+"""Apps on pictures, videos and cameras, in a window or headless; the examples' base.
 
-It needs the packages of the extra ``windows``: av, glfw, moderngl, Pillow, tqdm.
+Needs the packages of the extra ``windows``: av, glfw, moderngl, Pillow, tqdm.
 """
 
 from gles_delegate.live.app import App, Canvas, Findings, Frame, Network, Timings

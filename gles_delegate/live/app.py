@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
+from gles_delegate.bench.comparison import litert_cpu, litert_errors
 from gles_delegate.delegate import GpuDelegate
-from gles_delegate.errors import LiteRtError
 from gles_delegate.image.output import ImageOutput
 from gles_delegate.image.transform import ImageTransform, Size, picture_transform
 from gles_delegate.interpreter import Interpreter
 from gles_delegate.live.layers import Layer
 from gles_delegate.model.graph import Array
 from gles_delegate.model.metadata import Metadata
-from gles_delegate.model.reader import load_model
+from gles_delegate.model.reader import ModelFile, read_file
 from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.planning.outputs import read_metadata
 from gles_delegate.vision.classes import dequantize
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
     from gles_delegate.live.painter import Painter
 
 LATEST = 0.1
-"""Share of the latest time in the mean that is shown."""
+"""Weight of the latest time in the mean."""
 
 
 class Timings:
-    """How long the stages of a frame take.
+    """Times of a frame's stages.
 
     Attributes:
-        milliseconds: The mean of each, of the last ten frames or so. The first time, in which
-            networks are compiled, counts until there is another.
-        is_exact: Wait for the GPU at the end of each stage, which costs a little.
+        milliseconds: Each stage's mean over the last ten frames or so. The first time, which
+            includes compilation, counts only until there is a second.
+        is_exact: Wait for the GPU at the end of each stage, which takes a little time.
     """
 
     def __init__(self, finish: Callable[[], None]) -> None:
@@ -54,7 +54,7 @@ class Timings:
 
     @contextmanager
     def measure(self, stage: str) -> Iterator[None]:
-        """Measure what is done inside."""
+        """Measure the ``with`` block."""
         start = time.perf_counter()
         yield
         if self.is_exact:
@@ -72,18 +72,17 @@ class Timings:
         return ", ".join(f"{stage} {ms:.1f}" for stage, ms in self.milliseconds.items())
 
     def clear(self) -> None:
-        """Forget all times."""
         self.milliseconds.clear()
         self._first.clear()
 
 
 class Findings:
-    """How many things of each kind were found in frames; its text is one line for each kind.
+    """Counts of detected objects by kind; ``str`` gives a line for each kind.
 
     Attributes:
-        most: The most of a kind in one frame.
-        frames: In how many frames any were found.
-        seen: How many frames were looked at.
+        most: The most objects of a kind in one frame.
+        frames: The number of frames with objects of a kind.
+        seen: The number of all frames.
     """
 
     def __init__(self) -> None:
@@ -92,7 +91,7 @@ class Findings:
         self.seen = 0
 
     def add(self, counts: Mapping[str, int]) -> None:
-        """Take the counts of a frame, by the name of one thing."""
+        """Add a frame's counts by kind; kinds are singular nouns."""
         self.seen += 1
         for kind, count in counts.items():
             self.most[kind] = max(self.most.get(kind, 0), count)
@@ -111,12 +110,12 @@ class Findings:
 
 @dataclass(frozen=True)
 class Frame:
-    """A picture that networks look at.
+    """A picture for networks.
 
     Attributes:
         pixels: Uint8 [height, width, 4], RGBA.
-        texture: The same on the GPU; None without one.
-        seconds: Since the app has started.
+        texture: The same pixels on the GPU; None without one.
+        seconds: Time since the app started.
     """
 
     pixels: Array
@@ -131,20 +130,20 @@ class Frame:
 
 
 class App:
-    """Where networks run, and how long they take.
+    """The networks of an app, and where they run.
 
     Args:
         ctx: The context that draws, current at every call. None: there is no GPU, and networks run
-            on LiteRT's CPU.
+            on LiteRT's CPU kernels.
         cache: A folder for compiled shaders and packed weights.
 
     Attributes:
-        on_gpu: Whether networks run on the GPU, or on LiteRT's CPU kernels; may be changed between
+        on_gpu: Whether networks run on the GPU or on LiteRT's CPU kernels; may be changed between
             frames.
-        timings: Of the stages of a frame.
-        findings: What was found in frames, as `Canvas.count` has it.
-        progress: Called while a network is prepared: its name, the number of compiled programs,
-            and of all.
+        timings: Times of a frame's stages.
+        findings: Counts of detected objects; see `Canvas.count`.
+        progress: Called while a network is prepared, with its name, the number of compiled
+            programs, and their total.
     """
 
     def __init__(self, ctx: moderngl.Context | None, *, cache: Path | None = None) -> None:
@@ -159,13 +158,13 @@ class App:
     def network(
         self, path: Path, name: str = "", *, mean: float | None = None, std: float | None = None
     ) -> Network:
-        """A model of the app; closed with it.
+        """A model that is closed with the app.
 
         Args:
             path: A .tflite file.
-            name: Of its stage; default: that of the file.
-            mean: Its input gets (color - mean) / std, with colors of 0 to 255; default: what the
-                metadata say.
+            name: The name of its stage; default: the file's.
+            mean: Its input gets (color - mean) / std, with colors of 0 to 255; default: from the
+                metadata.
             std: See `mean`.
         """
         network = Network(self, path, name or path.stem, mean, std)
@@ -179,45 +178,45 @@ class App:
 
 
 class Network:
-    """A model that looks at frames, on the GPU or on LiteRT's CPU, as its app says.
+    """A model for frames that runs where its app chooses: on the GPU or on LiteRT's CPU kernels.
 
     Attributes:
-        metadata: What the file says about itself.
-        pictures: Outputs, by their places, that are to be pictures: textures where it runs on the
-            GPU, otherwise arrays [height, width, 4] of 0 to 1. Filled before the first frame.
+        metadata: The model's metadata.
+        pictures: Makes pictures of outputs, by position: textures on the GPU, otherwise
+            arrays [height, width, 4] of 0 to 1. To be set before the first frame.
     """
 
     def __init__(
         self, app: App, path: Path, name: str, mean: float | None, std: float | None
     ) -> None:
-        self._app, self._path, self._name = app, path, name
+        self._app, self._file, self._name = app, read_file(path), name
         self._mean, self._std = mean, std
         self.pictures: dict[int, ImageOutput] = {}
         self._resized: Size | None = None
         self._sides: dict[bool, _OnGpu | _OnCpu] = {}
-        self.metadata: Metadata = read_metadata(load_model(path))
+        self.metadata: Metadata = read_metadata(self._file.graph())
         self._side()
 
     @property
     def inputs(self) -> list[dict[str, Any]]:
-        """As in `Interpreter.get_input_details`."""
+        """See `Interpreter.get_input_details`."""
         return self._side().inputs
 
     @property
     def outputs(self) -> list[dict[str, Any]]:
-        """As in `Interpreter.get_output_details`."""
+        """See `Interpreter.get_output_details`."""
         return self._side().outputs
 
     @cached_property
     def transform(self) -> ImageTransform:
-        """How a whole frame becomes the input, as `ImageTransform.for_input`. May be replaced."""
+        """Preprocessing of a whole frame; see `ImageTransform.for_input`. May be replaced."""
         details, metadata = self.inputs[self._picture], self.metadata.inputs[self._picture]
         shape, dtype = details["shape"].tolist(), np.dtype(details["dtype"]).name
         return picture_transform(shape, dtype, metadata, self._mean, self._std)
 
     @property
     def labels(self) -> list[str]:
-        """The names of classes that are packed into the model."""
+        """The class names in the model's metadata."""
         return next((list(output.labels) for output in self.metadata.outputs if output.labels), [])
 
     @property
@@ -227,7 +226,7 @@ class Network:
         return height, width
 
     def resize(self, size: Size) -> None:
-        """Have the input take pictures of this height and width; changes `inputs` and `outputs`."""
+        """Resize the input to this height and width; changes `inputs` and `outputs`."""
         if size != self.size:
             self._resized = size
             self._side()
@@ -238,31 +237,31 @@ class Network:
         transform: ImageTransform | None = None,
         feeds: Mapping[int, Array] | None = None,
     ) -> list[Any]:
-        """Look at a frame.
+        """Run the network on a frame.
 
         Args:
             frame: The frame.
-            transform: What it sees of it; default: `transform`.
-            feeds: Arrays for the other inputs, by their places.
+            transform: The frame's preprocessing; default: `transform`.
+            feeds: Arrays for the other inputs, by position.
 
         Returns:
-            The outputs: pictures, and arrays, quantized ones as the numbers that they stand for.
+            The outputs: pictures, and dequantized arrays.
         """
         with self._app.timings.measure(self._name):
-            self._side().look(self._picture, frame, transform or self.transform)
+            self._side().set_frame(self._picture, frame, transform or self.transform)
             return self._side().run(feeds or {})
 
     def run(self, feeds: Mapping[int, Array]) -> list[Any]:
-        """The outputs for arrays, by the places of the inputs; see `__call__`."""
+        """The outputs for arrays, by the inputs' positions; see `__call__`."""
         with self._app.timings.measure(self._name):
             return self._side().run(feeds)
 
     def layer(self, picture: Any, transform: ImageTransform, frame: Frame, **style: Any) -> Layer:
-        """An output picture as a layer that lies where the network has looked.
+        """An output picture as a layer on the region of the frame that the network saw.
 
         Args:
-            picture: As `__call__` has returned it.
-            transform: As it was passed there.
+            picture: A result of `__call__`.
+            transform: The argument of `__call__`.
             frame: Likewise.
             style: Other attributes of the layer.
         """
@@ -275,13 +274,13 @@ class Network:
             side.close()
 
     def _side(self) -> _OnGpu | _OnCpu:
-        """Where it runs now, made when it first does, and as large as on the other side."""
+        """The model where it runs now: created at first use, and resized like the other one."""
         app = self._app
         if app.on_gpu not in self._sides:
             self._sides[app.on_gpu] = (
-                _OnGpu(app, self._path, self._name, self.pictures)
+                _OnGpu(app, self._file, self._name, self.pictures)
                 if app.on_gpu
-                else _OnCpu(self._path, self.pictures)
+                else _OnCpu(self._file, self.pictures)
             )
         side, size = self._sides[app.on_gpu], self._resized
         if size and side.inputs[self._picture]["shape"][1:3].tolist() != [*size]:
@@ -290,7 +289,7 @@ class Network:
 
     @staticmethod
     def read(picture: Any) -> Array:
-        """An output picture as uint8 [height, width, 4], wherever it is."""
+        """An output picture, a texture or an array, as uint8 [height, width, 4]."""
         if not isinstance(picture, np.ndarray):
             from gles_delegate.live.painter import read_texture
 
@@ -300,6 +299,7 @@ class Network:
 
     @cached_property
     def _picture(self) -> int:
+        """The position of the input that is a picture."""
         for position, details in enumerate(self.inputs):
             shape = details["shape"].tolist()
             if len(shape) == 4 and shape[0] == 1 and shape[3] in (1, 3, 4) and shape[1] > 1:
@@ -307,12 +307,12 @@ class Network:
         shapes = [d["shape"].tolist() for d in self.inputs]
         raise ValueError(
             f"expected a network with an input [1, height, width, 1, 3 or 4], found {shapes} in "
-            f"{self._path}"
+            f"{self._name}"
         )
 
 
 class _Side:
-    """A model in an interpreter; `Network` describes the attributes."""
+    """A model in an interpreter; see `Network`."""
 
     def __init__(self, interpreter: Any, pictures: Mapping[int, ImageOutput]) -> None:
         self._interpreter, self._pictures = interpreter, pictures
@@ -323,7 +323,6 @@ class _Side:
         self.outputs: list[dict[str, Any]] = self._interpreter.get_output_details()
 
     def resize(self, picture: int, size: Size) -> None:
-        """Have the input `picture` take pictures of this height and width."""
         details = self.inputs[picture]
         batch, _, _, *depth = details["shape"].tolist()
         self._interpreter.resize_tensor_input(details["index"], [batch, *size, *depth])
@@ -337,13 +336,12 @@ class _Side:
         return [self._result(position) for position in range(len(self.outputs))]
 
     def _result(self, position: int) -> Any:
-        """The real numbers of an output, or the picture of them."""
+        """A dequantized output, or its picture."""
         details, picture = self.outputs[position], self._pictures.get(position)
-        result = self._interpreter.get_tensor(details["index"])
-        real = dequantize(result, details["quantization"])
+        result = dequantize(self._interpreter.get_tensor(details["index"]), details["quantization"])
         if picture is None:
-            return real
-        return picture.apply(real if real.ndim == 4 else real[..., np.newaxis])
+            return result
+        return picture.apply(result if result.ndim == 4 else result[..., np.newaxis])
 
     def close(self) -> None: ...
 
@@ -352,7 +350,7 @@ class _OnGpu(_Side):
     """A model that reads textures of the app's context."""
 
     def __init__(
-        self, app: App, path: Path, name: str, pictures: Mapping[int, ImageOutput]
+        self, app: App, file: ModelFile, name: str, pictures: Mapping[int, ImageOutput]
     ) -> None:
         self._ctx = app.ctx
         self._delegate = GpuDelegate(
@@ -361,7 +359,8 @@ class _OnGpu(_Side):
             progress=lambda compiled, total: app.progress(name, compiled, total),
         )
         self._textures: dict[int, moderngl.Texture] = {}
-        super().__init__(Interpreter(path, experimental_delegates=[self._delegate]), pictures)
+        interpreter = Interpreter(**file.arguments, experimental_delegates=[self._delegate])
+        super().__init__(interpreter, pictures)
 
     def resize(self, picture: int, size: Size) -> None:
         for position, texture in self._textures.items():
@@ -370,21 +369,21 @@ class _OnGpu(_Side):
         self._textures.clear()
         super().resize(picture, size)
 
-    def look(self, picture: int, frame: Frame, transform: ImageTransform) -> None:
+    def set_frame(self, picture: int, frame: Frame, transform: ImageTransform) -> None:
         index = self.inputs[picture]["index"]
         self._delegate.bind_texture_to_tensor(index, frame.texture, transform=transform)
 
     def run(self, feeds: Mapping[int, Array]) -> list[Any]:
         for position in self._pictures.keys() - self._textures.keys():
             if len(self.outputs[position]["shape"]) == 4:
-                self._make_texture(position)
+                self._bind_texture(position)
         self._interpreter.allocate_tensors()
         return super().run(feeds)
 
     def _result(self, position: int) -> Any:
         return self._textures.get(position) or super()._result(position)
 
-    def _make_texture(self, position: int) -> None:
+    def _bind_texture(self, position: int) -> None:
         assert self._ctx is not None
         details, picture = self.outputs[position], self._pictures[position]
         _, height, width, *_ = details["shape"].tolist()
@@ -396,37 +395,28 @@ class _OnGpu(_Side):
 
 
 class _OnCpu(_Side):
-    """A model in LiteRT's interpreter, without our delegate."""
+    """A model on LiteRT's CPU kernels."""
 
-    def __init__(self, path: Path, pictures: Mapping[int, ImageOutput]) -> None:
-        try:
-            from ai_edge_litert.interpreter import Interpreter as LiteRt
-        except ImportError as error:
-            raise LiteRtError(
-                "networks run on the CPU by LiteRT, which is not installed: pip install "
-                "ai-edge-litert"
-            ) from error
-        try:
-            interpreter = LiteRt(str(path), num_threads=os.cpu_count())
+    def __init__(self, file: ModelFile, pictures: Mapping[int, ImageOutput]) -> None:
+        interpreter = litert_cpu(file, threads=os.cpu_count())
+        with litert_errors(file):
             interpreter.allocate_tensors()
-        except (RuntimeError, ValueError) as error:
-            raise LiteRtError(f"LiteRT's CPU kernels do not run {path}: {error}") from error
         super().__init__(interpreter, pictures)
 
-    def look(self, picture: int, frame: Frame, transform: ImageTransform) -> None:
+    def set_frame(self, picture: int, frame: Frame, transform: ImageTransform) -> None:
         details = self.inputs[picture]
-        shape, dtype = tuple(details["shape"].tolist()), np.dtype(details["dtype"]).name
+        size, dtype = tuple(details["shape"][1:3].tolist()), np.dtype(details["dtype"]).name
         pair = details["quantization"]
-        seen = transform.apply(frame.pixels, shape[1:3], dtype=dtype, quantization=pair)
-        self._interpreter.set_tensor(details["index"], seen)
+        pixels = transform.apply(frame.pixels, size, dtype=dtype, quantization=pair)
+        self._interpreter.set_tensor(details["index"], pixels)
 
 
 class Canvas:
-    """A frame, what is laid over it, and a drawing on top.
+    """A frame with layers, and a drawing on top.
 
     Attributes:
-        drawing: Shapes and text; see there.
-        counts: How many things were found, by the name of one.
+        drawing: Shapes and text.
+        counts: Counts of detected objects by kind.
     """
 
     def __init__(self, frame: Frame, painter: Painter | None, size: Size) -> None:
@@ -443,7 +433,7 @@ class Canvas:
             self._pixels = np.asarray(picture.resize(size[::-1]))
 
     def layer(self, layer: Layer) -> None:
-        """Lay it over the frame and what lies there."""
+        """Put a layer over the frame and earlier layers."""
         if layer.matrix is not None and self._scale != (1, 1):
             layer = replace(layer, matrix=layer.matrix * np.array(self._scale)[:, np.newaxis])
         if self._painter is not None:
@@ -452,11 +442,11 @@ class Canvas:
             self._pixels = layer.over(self._pixels)
 
     def count(self, kind: str, number: int) -> None:
-        """Note how many things of a kind, such as "hand", are in the frame; 0 counts too."""
+        """Set the number of detected objects of a kind, such as "hand"; 0 counts too."""
         self.counts[kind] = number
 
     def finish(self) -> None:
-        """Draw the drawing."""
+        """Draw `drawing`."""
         if self._painter is not None:
             self._painter.draw(self.drawing)
         else:

@@ -1,4 +1,4 @@
-"""A window of GLFW whose OpenGL ES context is made by EGL."""
+"""A GLFW window with an OpenGL ES context from EGL."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from gles_delegate.errors import ContextError
 from gles_delegate.image.transform import Size
 
 LARGEST = (720, 1280)
-"""Height and width of a window when it opens."""
+"""Most height and width of a window when it opens."""
 
 
 class GlfwWindow:
-    """A window, its context current on this thread.
+    """A window whose context is current on this thread.
 
     Args:
-        title: Its title.
-        size: Height and width of what it shows; it opens no larger than `LARGEST`.
+        title: The window's title.
+        size: Height and width of the content; the window opens no larger than `LARGEST`.
 
     Attributes:
-        ctx: Its context.
+        ctx: The window's context.
 
     Raises:
         ContextError: There is no display, or no OpenGL ES 3.1.
@@ -32,8 +32,8 @@ class GlfwWindow:
     def __init__(self, title: str, size: Size) -> None:
         if not os.environ.get("DISPLAY") and not os.environ.get("WAYLAND_DISPLAY"):
             raise ContextError(
-                "a window needs a display: start it in a desktop session, with xvfb-run, or write "
-                "a file with --headless --output FILE"
+                "a window needs a display: start the app in a desktop session or with xvfb-run, or "
+                "write a file with --headless --output FILE"
             )
         if not glfw.init():
             raise ContextError("GLFW finds no display; write a file with --headless --output FILE")
@@ -65,12 +65,12 @@ class GlfwWindow:
 
     @property
     def screen(self) -> moderngl.Framebuffer:
-        """The framebuffer of the next frame, as large as the window is now."""
+        """The framebuffer for the next frame, with the window's current size."""
         self.ctx.screen.viewport = (0, 0, *glfw.get_framebuffer_size(self._window))
         return self.ctx.screen
 
     def show(self, title: str) -> set[str]:
-        """Show what was drawn; the keys that were pressed since, as capitals."""
+        """Show the drawn frame, and return the keys pressed since the last one, in upper case."""
         glfw.swap_buffers(self._window)
         glfw.set_window_title(self._window, title)
         glfw.poll_events()
@@ -78,7 +78,7 @@ class GlfwWindow:
         return pressed | ({"Q"} if glfw.window_should_close(self._window) else set())
 
     def retitle(self, title: str) -> None:
-        """Change the title, while something else than drawing takes time."""
+        """Change the title between frames."""
         glfw.set_window_title(self._window, title)
         glfw.poll_events()
 

@@ -1,4 +1,4 @@
-"""Pictures that networks make - masks, colored classes, whole frames - over a frame."""
+"""Layers over a frame: masks, colored classes, pictures that networks make."""
 
 from __future__ import annotations
 
@@ -14,22 +14,21 @@ from gles_delegate.model.graph import Array
 
 @dataclass(frozen=True)
 class Layer:
-    """A picture that is laid over a frame.
+    """A picture over a frame.
 
     Attributes:
         picture: RGBA as `ImageOutput` makes it, first row first: a texture, or an array [height,
-            width, 4] of 0 to 1. Where nothing is to be seen it is (0, 0, 0, 0): colors are
-            premultiplied by alpha.
-        matrix: From positions in it to those in the frame, as `ImageTransform.affine`. None: it is
-            stretched over the frame.
+            width, 4] of 0 to 1. Colors are premultiplied by alpha.
+        matrix: The map from positions in the picture to positions in the frame, as
+            `ImageTransform.affine`. None: the picture is stretched over the frame.
         opacity: 0 to 1.
-        fill: The picture is a mask, whose red says where this goes: a color (0 to 255), or another
-            picture, uint8 [height, width, 3], which is stretched over the frame.
-        edges: Coverage up to the first is none, from the second on it is whole, smooth between.
-            None: as it is.
-        inverse: Cover what the mask leaves out.
-        tint: Keep the brightness of the frame, and take only the color.
-        smooth: Enlarge without corners (cubic B-spline); otherwise bilinear, and sharper.
+        fill: If set, the picture's red is a mask for `fill`: a color (0 to 255), or another
+            picture, uint8 [height, width, 3], stretched over the frame.
+        edges: The mask or alpha is mapped to 0 up to the first number, to 1 from the second, and
+            smoothly in between. None: it is not changed.
+        inverse: Invert the mask.
+        tint: Keep the brightness of the frame, and replace only the color.
+        smooth: Enlarge by a cubic B-spline, without corners; otherwise bilinear, which is sharper.
     """
 
     picture: Any
@@ -46,7 +45,7 @@ class Layer:
 
         Args:
             frame: Height and width.
-            layer: Likewise, of the picture.
+            layer: Height and width of the picture.
         """
         if self.matrix is None:
             return np.array([[layer[1] / frame[1], 0, 0], [0, layer[0] / frame[0], 0]])
@@ -55,7 +54,7 @@ class Layer:
         return mapping
 
     def over(self, frame: Array) -> Array:
-        """The frame, uint8 [height, width, 3], with an array as the layer, on the CPU.
+        """The frame, uint8 [height, width, 3], under this layer, computed on the CPU.
 
         ``glsl/live/layer.frag`` has the same formulas.
         """

@@ -1,4 +1,4 @@
-"""Frames, masks and drawings on a texture, by OpenGL or OpenGL ES through moderngl."""
+"""Drawing frames, layers and shapes on a texture, with OpenGL or OpenGL ES through moderngl."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gles_delegate.shaders.files import read_body
 from gles_delegate.vision.drawing import Drawing, Glyph, Rectangle, Strokes, Text, place_glyphs
 
 ATLAS = 1024
-"""Width and height of the texture of letters."""
+"""Width and height of the glyph texture."""
 
 
 def read_shader(name: str) -> str:
@@ -37,19 +37,19 @@ def read_shader(name: str) -> str:
 def make_program(
     ctx: moderngl.Context, vertex_shader: str, fragment_shader: str
 ) -> moderngl.Program:
-    """A program of shaders without the lines that say the version."""
+    """A program of shaders that lack a version line."""
     is_es = "OpenGL ES" in ctx.info["GL_VERSION"]
     header = "#version 310 es\nprecision highp float;\n" if is_es else "#version 330\n"
     return ctx.program(header + vertex_shader, header + fragment_shader)
 
 
 def full_screen_triangle(ctx: moderngl.Context, fragment_shader: str) -> moderngl.VertexArray:
-    """Fills the framebuffer; `uv` is 0 to 1 from the framebuffer's first row."""
+    """A triangle over the framebuffer; `uv` is 0 to 1 from the framebuffer's first row."""
     return ctx.vertex_array(make_program(ctx, read_shader("fill.vert"), fragment_shader), [])
 
 
 class Letters:
-    """A texture with the letters that were drawn."""
+    """A texture atlas of glyphs."""
 
     def __init__(self, ctx: moderngl.Context) -> None:
         self.texture = ctx.texture((ATLAS, ATLAS), 1, alignment=1)
@@ -60,7 +60,7 @@ class Letters:
         self._x = self._y = self._row = 0
 
     def quads(self, text: Text) -> list[tuple[float, ...]]:
-        """Corners on the picture and in the atlas, eight numbers for each letter."""
+        """Corners on the picture and in the atlas, eight numbers for each glyph."""
         quads: list[tuple[float, ...]] = []
         for glyph, left, top in place_glyphs(text):
             if glyph.mask.size:
@@ -69,12 +69,12 @@ class Letters:
         return quads
 
     def make_room(self, texts: list[Text]) -> None:
-        """Forget all letters if the letters of a drawing may not fit."""
+        """Empty the atlas if the glyphs of a drawing may not fit."""
         glyphs = {id(glyph): glyph for text in texts for glyph, _, _ in place_glyphs(text)}
         new = [glyph.mask.shape for key, glyph in glyphs.items() if key not in self._boxes]
         if not new:
             return
-        # Rows lose less than the widest letter at their end, and are as high as the highest one.
+        # A row wastes less than the widest glyph, and is as high as the highest one.
         height, width = np.max(new, axis=0).tolist()
         rows = math.ceil(sum(width for _, width in new) / max(ATLAS - width, 1))
         if self._y + self._row + (rows + 1) * height > ATLAS:
@@ -86,7 +86,7 @@ class Letters:
             height, width = (min(length, ATLAS) for length in glyph.mask.shape)
             if self._x + width > ATLAS:
                 self._x, self._y, self._row = 0, self._y + self._row, 0
-            if self._y + height > ATLAS:  # full: what was drawn of this text so far is lost
+            if self._y + height > ATLAS:  # full: earlier glyphs of this text are lost
                 self._clear()
             mask = np.ascontiguousarray(glyph.mask[:height, :width])
             self.texture.write(mask, (self._x, self._y, width, height), alignment=1)
@@ -97,17 +97,17 @@ class Letters:
 
 
 class Painter:
-    """Draws on textures of one size.
+    """A painter of pictures of one size.
 
     Args:
         ctx: The app's context, current now and at every call.
-        size: Height and width of what it draws on.
+        size: Height and width of the picture.
     """
 
     def __init__(self, ctx: moderngl.Context, size: Size) -> None:
         self._ctx, self.size = ctx, size
         extent = size[::-1]
-        # A layer reads what is below it, so two textures take turns.
+        # A layer reads the picture below it, so two textures alternate.
         self._textures = [ctx.texture(extent, 4) for _ in range(2)]
         self._framebuffers = [ctx.framebuffer([texture]) for texture in self._textures]
         self._copy = full_screen_triangle(ctx, read_shader("copy.frag"))
@@ -127,7 +127,7 @@ class Painter:
         return self._textures[0]
 
     def begin(self, picture: moderngl.Texture) -> None:
-        """Start again from a picture."""
+        """Start with a picture."""
         if picture.size == self.texture.size:
             copy_texture(picture, self.texture)
         else:
@@ -135,7 +135,7 @@ class Painter:
             self._fill(self._copy, self._framebuffers[0], picture)
 
     def layer(self, layer: Layer) -> None:
-        """Lay a layer over what was drawn."""
+        """Draw a layer over the picture."""
         textures = [self._as_texture(layer.picture)]
         if isinstance(layer.fill, np.ndarray):
             textures.append(self._as_texture(layer.fill, self.size))
@@ -159,7 +159,7 @@ class Painter:
         self._framebuffers.reverse()
 
     def _variant(self, layer: Layer) -> moderngl.VertexArray:
-        """The program for such layers. It has no branches, which llvmpipe would run both ways."""
+        """The program for such layers, without branches, as llvmpipe would execute both sides."""
         defines = {
             "SMOOTH": int(layer.smooth),
             "TINT": int(layer.tint),
@@ -174,7 +174,7 @@ class Painter:
         return self._layers[lines]
 
     def draw(self, drawing: Drawing) -> None:
-        """All shapes of a drawing, in one instanced draw."""
+        """Draw all shapes of a drawing with one instanced draw."""
         self._letters.make_room([item for item in drawing.items if isinstance(item, Text)])
         blocks = [self._instances_of(item) for item in drawing.items]
         data = np.concatenate([b for b in blocks if len(b)] or [np.empty((0, 13), np.float32)])
@@ -191,12 +191,12 @@ class Painter:
         self._ctx.enable_only(moderngl.NOTHING)
 
     def show(self, target: moderngl.Framebuffer) -> None:
-        """Draw it as large as it fits into a window's framebuffer."""
+        """Draw the picture into a window's framebuffer, as large as it fits."""
         _, _, width, height = target.viewport
         scale = min(width / self.size[1], height / self.size[0])
         w, h = round(self.size[1] * scale), round(self.size[0] * scale)
         target.use()
-        # moderngl's own clear calls glClearDepth, which drivers of OpenGL ES may lack.
+        # moderngl's clear calls glClearDepth, which drivers of OpenGL ES may lack.
         gl = current_functions()
         gl.forget_errors()
         gl.glClearColor(0, 0, 0, 0)
@@ -221,10 +221,10 @@ class Painter:
         fill.render(moderngl.TRIANGLES, 3)
 
     def _as_texture(self, picture: Any, size: Size | None = None) -> moderngl.Texture:
-        """A texture as it is; an array, of that size, as one that is made once for each array."""
+        """A texture itself, or a cached texture of an array, scaled to `size`."""
         if isinstance(picture, moderngl.Texture):
             return picture
-        upload = self._uploads.pop(id(picture), None)  # and back, as the latest that was used
+        upload = self._uploads.pop(id(picture), None)  # reinserted as the latest used
         if upload is None:
             pixels = picture
             if pixels.dtype != np.uint8:
@@ -258,16 +258,16 @@ class Painter:
 
 def copy_texture(source: moderngl.Texture, target: moderngl.Texture) -> None:
     """Copy all pixels to a texture of the same size, both of RGBA8."""
-    # moderngl's own copy calls glDrawBuffer, which OpenGL ES lacks.
+    # moderngl's copy calls glDrawBuffer, which OpenGL ES lacks.
     with _framebuffer_of(source) as gl:
         target.use(0)
         gl.glCopyTexSubImage2D(TEXTURE_2D, 0, 0, 0, 0, 0, *source.size)
 
 
 def read_texture(texture: moderngl.Texture) -> Array:
-    """Its pixels, uint8 [height, width, 4], of a texture of RGBA8."""
-    # OpenGL ES reads framebuffers only, not textures. moderngl's own read calls glClampColor, which
-    # drivers of OpenGL ES may lack: it then crashes.
+    """The pixels of an RGBA8 texture, uint8 [height, width, 4]."""
+    # OpenGL ES reads only framebuffers. moderngl's read calls glClampColor, and crashes if a
+    # driver of OpenGL ES lacks it.
     pixels = np.empty((texture.height, texture.width, 4), np.uint8)
     with _framebuffer_of(texture) as gl:
         gl.glReadPixels(0, 0, *texture.size, RGBA, UNSIGNED_BYTE, pixels.ctypes.data)
@@ -276,7 +276,7 @@ def read_texture(texture: moderngl.Texture) -> Array:
 
 @contextmanager
 def _framebuffer_of(texture: moderngl.Texture) -> Iterator[Functions]:
-    """A framebuffer of the texture is in use inside; then what was in use before is again."""
+    """Bind a framebuffer of the texture for the ``with`` block, and restore the previous one."""
     ctx = texture.ctx
     framebuffer, before = ctx.framebuffer([texture]), ctx.fbo
     framebuffer.use()

@@ -1,4 +1,4 @@
-"""The loop of an app: read a frame, let it see, draw, show or write."""
+"""The loop of an app: read a frame, run networks, draw, show or write."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger("gles_delegate")
 
 Seer: TypeAlias = Callable[[Frame, Canvas], None]
-"""Looks at a frame, and draws on the canvas what it sees."""
+"""Runs networks on a frame, and draws their results on the canvas."""
 
 
 @dataclass(frozen=True)
 class ShowOptions:
-    """How an app is shown.
+    """Options of `show`.
 
     Attributes:
-        title: Of the window.
+        title: The window's title.
         headless: No window.
         output: A video, or a picture of the last frame; None: nothing is written.
-        cpu: Networks run on LiteRT's CPU, until the key G is pressed.
-        overlay: Show the timings, until the key T is pressed.
-        frames: End after this number; None: with the source.
+        cpu: Networks run on LiteRT's CPU kernels until the key G is pressed.
+        overlay: Show the timings until the key T is pressed.
+        frames: End after this number; None: at the end of the source.
         cache: A folder for compiled shaders.
-        scale: Times the size of the frames at which they are drawn, shown and written.
+        scale: Factor for the size of frames before they are drawn, shown and written.
     """
 
     title: str = "gles_delegate"
@@ -59,27 +59,27 @@ class ShowOptions:
 
 
 def show(make: Callable[[App], Seer], source: Source, options: ShowOptions) -> App:
-    """Run an app until its source or its user ends it. Without EGL it runs on the CPU, and says so.
+    """Run an app until its source ends or its user quits. Without EGL it runs on the CPU and warns.
 
-    Keys: Q quits, G changes between GPU and CPU, T shows or hides the timings. Ctrl-C ends it, too,
-    and completes the file that is written.
+    Keys: Q quits, G switches between GPU and CPU, T shows or hides the timings. Ctrl-C quits, too,
+    and completes the output file.
 
     Args:
-        make: Makes what sees and draws; called once, with the context current.
+        make: Makes the `Seer`; called once, with the context current.
         source: Frames; closed at the end.
-        options: See there.
+        options: See `ShowOptions`.
 
     Returns:
-        The app, closed, with its timings.
+        The closed app, with its timings.
 
     Raises:
-        ContextError: A window is wanted, and there is no display, or glfw or moderngl is missing.
+        ContextError: A window needs a display, glfw and moderngl, and one of them is missing.
         OSError: A file cannot be read or written.
         DelegateError: A network cannot run.
     """
     with ExitStack() as stack:
         stack.callback(source.close)
-        window, ctx, painter = None, None, None
+        window, painter = None, None
         size = (options.scale * source.size[0], options.scale * source.size[1])
         if not options.headless:
             try:
@@ -91,9 +91,9 @@ def show(make: Callable[[App], Seer], source: Source, options: ShowOptions) -> A
                 ) from error
             window = GlfwWindow(options.title, size)
             stack.callback(window.close)
-            ctx = window.ctx
+            ctx: moderngl.Context | None = window.ctx
         else:
-            ctx = _without_window(stack)
+            ctx = _offscreen(stack)
         if ctx is not None:
             from gles_delegate.live.painter import Painter
 
@@ -111,8 +111,8 @@ def show(make: Callable[[App], Seer], source: Source, options: ShowOptions) -> A
         return app
 
 
-def _without_window(stack: ExitStack) -> moderngl.Context | None:
-    """A separate context; None where there is none."""
+def _offscreen(stack: ExitStack) -> moderngl.Context | None:
+    """A context without a window; None if there is no EGL or moderngl."""
     try:
         import moderngl
     except ImportError as error:
@@ -145,7 +145,7 @@ class _Loop:
         self.recording: Recording | None = None
 
     def compiling(self, name: str, compiled: int, total: int) -> None:
-        """Tell that a network is being prepared, on the terminal and in the window's title."""
+        """Show a network's compilation progress on the terminal and in the window's title."""
         text = f"compiling {name}: {compiled} of {total}"
         if sys.stderr.isatty():
             print(f"\r\033[K{text if compiled < total else ''}", end="", file=sys.stderr)
@@ -165,7 +165,7 @@ class _Loop:
                 bar.update()
 
     def _step(self, seer: Seer) -> bool:
-        """One frame; whether there is to be another one."""
+        """Process one frame; whether to continue."""
         timings, start = self._app.timings, time.perf_counter()
         with timings.measure("read"):
             pixels = self._source.read()
@@ -174,7 +174,7 @@ class _Loop:
             if self._texture is not None:
                 self._texture.write(pixels)
         frame = Frame(pixels, self._texture, time.perf_counter() - self._start)
-        canvas = self._seen(seer, frame)
+        canvas = self._canvas(seer, frame)
         self._app.findings.add(canvas.counts)
         if self._overlay:
             self._draw_timings(canvas)
@@ -183,11 +183,12 @@ class _Loop:
         if self.recording is not None:
             with timings.measure("write"):
                 self.recording.write(canvas.pixels())
-        again = self._present()
+        continues = self._present()
         timings.add("frame", 1000 * (time.perf_counter() - start))
-        return again
+        return continues
 
-    def _seen(self, seer: Seer, frame: Frame) -> Canvas:
+    def _canvas(self, seer: Seer, frame: Frame) -> Canvas:
+        """The canvas after a seer; the app returns to the GPU if LiteRT fails."""
         canvas = Canvas(frame, self._painter, self._size)
         try:
             seer(frame, canvas)
@@ -196,15 +197,15 @@ class _Loop:
                 raise
             logger.warning("networks stay on the GPU: %s", error)
             self._app.on_gpu = True
-            return self._seen(seer, frame)
+            return self._canvas(seer, frame)
         return canvas
 
     def _present(self) -> bool:
-        """Show the frame; whether there is to be another one."""
+        """Show the frame; whether to continue."""
         if self._window is None or self._painter is None:
             return True
         self._painter.show(self._window.screen)
-        pressed = self._window.show(f"{self._options.title}: {self._rate:.0f} frames a second")
+        pressed = self._window.show(f"{self._options.title}: {self._rate:.0f} frames per second")
         if "G" in pressed:
             self._app.on_gpu = not self._app.on_gpu
             self._app.timings.clear()
@@ -220,7 +221,7 @@ class _Loop:
 
     def _draw_timings(self, canvas: Canvas) -> None:
         where = "GPU" if self._app.on_gpu else "LiteRT's CPU"
-        lines = [f"{where}, {self._rate:.1f} frames a second"]
+        lines = [f"{where}, {self._rate:.1f} frames per second"]
         for stage, milliseconds in self._app.timings.milliseconds.items():
             lines.append(f"{stage} {milliseconds:.1f} ms")
         drawing = canvas.drawing

@@ -1,9 +1,10 @@
-"""Where frames come from: a picture, a video, a camera. PyAV decodes them on the CPU."""
+"""Sources of frames: pictures, videos, cameras. PyAV decodes them on the CPU."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,13 +25,22 @@ FAREWELL = 2.0
 """Seconds that a camera may take for its last frame."""
 
 
+@contextmanager
+def _failing_to(action: str, advice: str = "") -> Iterator[None]:
+    """Raise errors of FFmpeg and Pillow as OSErrors that name the action."""
+    try:
+        yield
+    except (av.FFmpegError, OSError, ValueError, Image.DecompressionBombError) as error:
+        raise OSError(f"cannot {action}: {reason_of(error)}{advice}") from error
+
+
 class Source(Protocol):
-    """Frames, one after the other.
+    """A sequence of frames.
 
     Attributes:
-        size: Height and width of each.
-        rate: Frames per second; None if it is a single picture.
-        count: How many there are, or None.
+        size: Height and width of each frame.
+        rate: Frames per second; None for a single picture.
+        count: The number of frames, or None.
     """
 
     size: Size
@@ -41,7 +51,7 @@ class Source(Protocol):
         """The next frame, uint8 [height, width, 4] in RGBA; None after the last one.
 
         Raises:
-            OSError: It cannot be decoded, or the camera is gone.
+            OSError: The frame cannot be decoded, or the camera is gone.
         """
         ...
 
@@ -49,24 +59,21 @@ class Source(Protocol):
 
 
 class Picture:
-    """A picture file, as often as it is asked for.
+    """A picture file, repeated endlessly.
 
     Args:
-        path: Any format that Pillow reads; turned as its EXIF data say.
+        path: Any format that Pillow reads; the picture is rotated by its EXIF data.
 
     Raises:
-        OSError: It cannot be read.
+        OSError: The file cannot be read.
     """
 
     rate: float | None = None
     count: int | None = 1
 
     def __init__(self, path: Path) -> None:
-        try:
-            with Image.open(path) as file:
-                picture = converted(file, "RGBA")
-        except (OSError, ValueError, Image.DecompressionBombError) as error:
-            raise OSError(f"cannot read the picture {path}: {reason_of(error)}") from error
+        with _failing_to(f"read the picture {path}"), Image.open(path) as file:
+            picture = converted(file, "RGBA")
         self._pixels = np.asarray(picture)
         self.size: Size = (picture.height, picture.width)
 
@@ -84,15 +91,13 @@ class Video:
         repeat: Start again at the end.
 
     Raises:
-        OSError: It cannot be read, or shows nothing.
+        OSError: The file cannot be read, or has no pictures.
     """
 
     def __init__(self, path: Path, *, repeat: bool = False) -> None:
         self._path = path
-        try:
+        with _failing_to(f"read the video {path}"):
             self._container, stream = _open(str(path))
-        except (av.FFmpegError, ValueError) as error:
-            raise OSError(f"cannot read the video {path}: {reason_of(error)}") from error
         self.size: Size = (stream.height, stream.width)
         self.rate: float | None = float(stream.average_rate or 30)
         self.count: int | None = None if repeat else stream.frames or None
@@ -105,34 +110,32 @@ class Video:
                 count += 1
                 yield _pixels(frame, self.size)
             if not count:
-                raise OSError(f"expected a video with frames, found none in {self._path}")
+                raise ValueError("expected a video with frames, found none")
             if not repeat:
                 return
-            # Not all formats can be sought in, such as pictures.
+            # Some formats, such as pictures, do not support seeking.
             self._container.close()
             self._container, _ = _open(str(self._path))
 
     def read(self) -> Array | None:
-        try:
+        with _failing_to(f"decode the video {self._path}"):
             return next(self._frames, None)
-        except (av.FFmpegError, ValueError) as error:
-            raise OSError(f"cannot decode the video {self._path}: {reason_of(error)}") from error
 
     def close(self) -> None:
         self._container.close()
 
 
 class Camera:
-    """The newest frame of a camera. A thread decodes; frames that nobody has read are dropped.
+    """The newest frame of a camera. A thread decodes, and drops frames that are not read in time.
 
     Args:
         name: A number N for /dev/videoN, the device's path, or "FORMAT:NAME" for another input
             format of FFmpeg's devices, such as "lavfi:testsrc2=size=640x480:rate=30" or
             "x11grab::0".
-        size: Height and width to ask for; the camera chooses if it has no such mode.
+        size: Height and width to request; the camera chooses another mode if it lacks this.
 
     Raises:
-        OSError: There is no such camera, or it does not answer within `PATIENCE`.
+        OSError: The camera does not exist, or does not answer within `PATIENCE`.
     """
 
     count: int | None = None
@@ -145,7 +148,7 @@ class Camera:
         self._error: Exception | None = None
         self._changed = threading.Condition()
         self._stopped = False
-        # Drivers may wait for a device forever, in calls that nothing interrupts.
+        # Drivers may wait for a device forever, in calls that cannot be interrupted.
         self._thread = threading.Thread(target=self._run, args=(size,), name="camera", daemon=True)
         self._thread.start()
         with self._changed:
@@ -155,23 +158,23 @@ class Camera:
             self._stopped = True
             reason = reason_of(self._error) if self._error else f"no answer in {PATIENCE:g} seconds"
         raise OSError(
-            f"cannot open the camera {name}: {reason}; ls /dev/video* shows what there is"
+            f"cannot open the camera {name}: {reason}; ls /dev/video* lists cameras"
         ) from self._error
 
     def _run(self, size: Size | None) -> None:
-        """Open it and decode; the thread alone uses the container."""
+        """Open the camera and decode; only this thread uses the container."""
         kind, file = _device(self._name)
-        wanted = {"video_size": f"{size[1]}x{size[0]}"} if size and kind == "v4l2" else {}
+        options = {"video_size": f"{size[1]}x{size[0]}"} if size and kind == "v4l2" else {}
         error: Exception = OSError("it has stopped")
         try:
-            container, stream = _open(file, kind, wanted, PATIENCE)
+            container, stream = _open(file, kind, options, PATIENCE)
             with container:
                 with self._changed:
                     self.size = (stream.height, stream.width)
                     self.rate = float(stream.average_rate or 30)
                     self._changed.notify()
                 self._decode(container)
-        except Exception as failure:  # `read` raises it, on the thread that waits
+        except Exception as failure:  # raised by `read` on its caller's thread
             error = failure
         with self._changed:
             self._error = error
@@ -197,7 +200,7 @@ class Camera:
             return pixels
 
     def close(self) -> None:
-        """Stop it; a thread that still waits for the device ends with it, or with the process."""
+        """Stop decoding; a thread that waits for the device ends later, or with the process."""
         with self._changed:
             self._stopped = True
         self._thread.join(FAREWELL)
@@ -210,17 +213,17 @@ def open_source(
     *,
     repeat: bool = False,
 ) -> Source:
-    """The one that is given, as a command line names it.
+    """The source for the arguments of a command line.
 
     Args:
         picture: See `Picture`.
         video: See `Video`.
         camera: See `Camera`.
-        repeat: Of a video.
+        repeat: See `Video`.
 
     Raises:
-        ValueError: None is given, or several.
-        OSError: It cannot be read.
+        ValueError: Not exactly one of the three is set.
+        OSError: The source cannot be read.
     """
     if sum(source is not None for source in (picture, video, camera)) != 1:
         raise ValueError("expected one of a picture, a video and a camera")
@@ -230,7 +233,7 @@ def open_source(
 
 
 def _device(name: str) -> tuple[str, str]:
-    """The format and the file of a camera's name."""
+    """FFmpeg's format and file for a camera's name."""
     if name.isdecimal():
         return "v4l2", f"/dev/video{name}"
     if name.startswith("/"):
@@ -245,32 +248,32 @@ def _open(
     options: dict[str, str] | None = None,
     seconds: float | None = None,
 ) -> tuple[Any, Any]:
-    """The container and its first video stream; FFmpeg gives up after `seconds`."""
+    """The container and its first video stream; `seconds` is FFmpeg's timeout."""
     container = av.open(file, format=kind, options=options or {}, timeout=seconds)
     stream = next(iter(container.streams.video), None)
     if stream is None or stream.codec_context is None or not stream.width:
         container.close()
-        raise ValueError("expected a stream of pictures of a known codec, found none")
+        raise ValueError("expected a video stream with a known codec, found none")
     stream.thread_type = "AUTO"
     return container, stream
 
 
 def _pixels(frame: av.VideoFrame, size: Size) -> Array:
-    """RGBA of the size that the first frame had."""
+    """A frame in RGBA, resized to the first frame's size."""
     pixels: Array = frame.to_ndarray(format="rgba", height=size[0], width=size[1])
     return np.ascontiguousarray(pixels)
 
 
 class Recording(Closing):
-    """A file that frames go to: a video, or a picture, which keeps the last frame.
+    """A file for frames: a video, or a picture of the last frame.
 
     Args:
-        path: Its ending says the format.
-        size: Height and width. Videos lose an odd row or column.
+        path: The suffix determines the format.
+        size: Height and width. Videos drop an odd row or column.
         rate: Frames per second.
 
     Raises:
-        OSError: It cannot be written, or the ending is unknown.
+        OSError: The file cannot be written, or the suffix is unknown.
     """
 
     def __init__(self, path: Path, size: Size, rate: float) -> None:
@@ -279,22 +282,18 @@ class Recording(Closing):
         self._container = None
         if Image.registered_extensions().get(path.suffix.lower()) in Image.SAVE:
             return
-        try:
+        advice = "; expected the suffix of a picture or of a video in H.264, such as .png or .mp4"
+        with _failing_to(f"write the video {path}", advice):
             self._container = av.open(str(path), "w")
             self._stream: Any = self._container.add_stream(
                 "h264", Fraction(rate).limit_denominator(1001)
             )
-        except (av.FFmpegError, ValueError) as error:
-            raise OSError(
-                f"cannot write the video {path}: {reason_of(error)}; expected the ending of a "
-                "picture or of a video in H.264, such as .png or .mp4"
-            ) from error
         if min(size) < 2:
             raise OSError(
                 f"expected 2x2 pixels or more for the video {path}, found {size[1]}x{size[0]}; "
                 "write a picture, such as .png"
             )
-        # 4:2:0 has one chroma sample for 2x2 pixels.
+        # 4:2:0 has one chroma sample per 2x2 pixels.
         self._stream.height, self._stream.width = (length // 2 * 2 for length in size)
         self._stream.pix_fmt = "yuv420p"
 
@@ -307,29 +306,23 @@ class Recording(Closing):
         self._encode(av.VideoFrame.from_ndarray(np.ascontiguousarray(pixels[:height, :width])))
 
     def _encode(self, frame: av.VideoFrame | None) -> None:
-        """Add a frame; None: complete the file."""
+        """Add a frame; None completes the file."""
         assert self._container is not None
-        try:
+        with _failing_to(f"write the video {self._path}"):
             self._container.mux(self._stream.encode(frame))
             if frame is None:
                 self._container.close()
-        except av.FFmpegError as error:
-            raise OSError(f"cannot write the video {self._path}: {reason_of(error)}") from error
 
     def close(self) -> None:
-        """Finish the file. A second call does nothing.
+        """Complete the file. A second call does nothing.
 
         Raises:
-            OSError: It cannot be written.
+            OSError: The file cannot be written.
         """
         picture, self._picture = self._picture, None
         if self._container is not None:
             self._encode(None)
             self._container = None
         elif picture is not None:
-            try:
+            with _failing_to(f"write the picture {self._path}"):
                 Image.fromarray(picture).save(self._path)
-            except (OSError, ValueError) as failure:
-                raise OSError(
-                    f"cannot write the picture {self._path}: {reason_of(failure)}"
-                ) from failure

@@ -1,4 +1,4 @@
-"""Networks of common tasks: their results, drawn on the frame."""
+"""Networks for common tasks, and drawings of their results on the frame."""
 
 from __future__ import annotations
 
@@ -7,39 +7,30 @@ from typing import TypeAlias
 
 import numpy as np
 
+from gles_delegate import vision
 from gles_delegate.image.output import ImageOutput
 from gles_delegate.live.app import Canvas, Frame, Network
 from gles_delegate.live.show import Seer
 from gles_delegate.model.graph import Array
-from gles_delegate.vision.classes import class_name, class_names, top_classes
-from gles_delegate.vision.detection import find_detector, read_detections
-from gles_delegate.vision.drawing import Color, palette
-from gles_delegate.vision.poses import (
-    MOVENET_INPUT,
-    POSENET_INPUT,
-    Pose,
-    posenet_poses,
-    read_movenet,
-)
-from gles_delegate.vision.skeletons import COCO_EDGES
+from gles_delegate.vision.classes import class_name, class_names
 
 Labels: TypeAlias = Sequence[str] | None
-"""Names of the classes; None: those that are packed into the model."""
+"""Class names; None: those in the model's metadata."""
 
 MOST = 64
-"""Classes of a network that gives their numbers, and not scores."""
+"""Assumed classes of a network whose output has class numbers instead of scores."""
 LEAST = 0.002
-"""Share of the frame from which on a class is in the legend."""
-COLORS = palette(20)
+"""Least share of the frame for a class in the legend."""
+COLORS = vision.palette(20)
 NAMED = {"ImageClassifier": "classify", "ImageSegmenter": "segment", "ObjectDetector": "detect"}
-"""Tasks by the names that TensorFlow Lite's metadata writers give to models."""
+"""Tasks by the model names that TensorFlow Lite's metadata writers use."""
 
 
 def classify(network: Network, labels: Labels = None, *, count: int = 5) -> Seer:
-    """Names and scores of the top classes, as bars.
+    """A seer that draws names and scores of the top classes as bars.
 
     Args:
-        network: Its output has a score for each class, [1, classes]; where scores are not of 0 to
+        network: Its output has a score for each class, [1, classes]. If scores are outside 0 to
             1, their softmax is shown.
         labels: A name for each class.
         count: The most classes.
@@ -58,31 +49,31 @@ def classify(network: Network, labels: Labels = None, *, count: int = 5) -> Seer
 
     def see(frame: Frame, canvas: Canvas) -> None:
         (scores,) = network(frame)
-        best = top_classes(_shares(scores.reshape(-1)), names, count)
+        best = vision.top_classes(_probabilities(scores.reshape(-1)), names, count)
         canvas.drawing.bars([name for name, _ in best], [share for _, share in best])
 
     return see
 
 
 def detect(network: Network, labels: Labels = None, *, threshold: float = 0.5) -> Seer:
-    """Boxes around what a detector finds, with names and scores.
+    """A seer that draws a detector's boxes, with names and scores.
 
     Args:
-        network: A network that `find_detector` knows by its shapes.
-        labels: Names of the classes.
-        threshold: The least score, of a network that ends in TFLite_Detection_PostProcess.
+        network: A network whose shapes `find_detector` recognizes.
+        labels: Class names.
+        threshold: The least score, for networks that end in TFLite_Detection_PostProcess.
 
     Raises:
         ValueError: The network is not such a detector.
     """
     shape, metadata = network.inputs[0]["shape"].tolist(), network.metadata.outputs
-    detector = find_detector(shape, _shapes(network), metadata)
+    detector = vision.find_detector(shape, _shapes(network), metadata)
     names = network.labels if labels is None else labels
     if detector is not None:
         network.transform = detector.transform
 
     def see(frame: Frame, canvas: Canvas) -> None:
-        detections = read_detections(network(frame), detector, threshold=threshold)
+        detections = vision.read_detections(network(frame), detector, threshold=threshold)
         canvas.count("object", len(detections))
         for detection in detections:
             number = detection.class_index
@@ -96,10 +87,10 @@ def detect(network: Network, labels: Labels = None, *, threshold: float = 0.5) -
 
 
 def pose(network: Network, *, threshold: float = 0.3) -> Seer:
-    """Skeletons of people, by PoseNet or MoveNet.
+    """A seer that draws skeletons of people, from PoseNet or MoveNet.
 
     Args:
-        network: PoseNet, known by the names of its outputs, or MoveNet.
+        network: PoseNet, recognized by the names of its outputs, or MoveNet.
         threshold: The least score of a point that is drawn.
 
     Raises:
@@ -109,43 +100,40 @@ def pose(network: Network, *, threshold: float = 0.3) -> Seer:
 
     def see(frame: Frame, canvas: Canvas) -> None:
         height, width = canvas.drawing.size
-        people = [
-            (person, shown)
-            for person in read(network(frame))
-            if (shown := np.array(person.scores) >= threshold).any()
-        ]
+        people = [person for person in read(network(frame)) if max(person.scores) >= threshold]
         canvas.count("pose", len(people))
-        for (person, shown), color in zip(people, COLORS[1:], strict=False):
+        for person, color in zip(people, COLORS[1:], strict=False):
             mapped = person.to_picture(network.transform, frame.size, network.size)
             points = np.multiply(mapped.points, (width, height))
-            points[~shown] = np.nan
-            canvas.drawing.skeleton(points, COCO_EDGES, color)
+            points[np.less(person.scores, threshold)] = np.nan
+            canvas.drawing.skeleton(points, vision.COCO_EDGES, color)
 
     return see
 
 
-def _pose_reader(network: Network, threshold: float) -> Callable[[list[Array]], list[Pose]]:
+def _pose_reader(network: Network, threshold: float) -> Callable[[list[Array]], list[vision.Pose]]:
     """A function from the network's outputs to poses."""
     shapes = _shapes(network)
     if len(shapes) == 1:
-        network.transform = MOVENET_INPUT
-        return lambda outputs: read_movenet(outputs[0])
+        network.transform = vision.MOVENET_INPUT
+        return lambda outputs: vision.read_movenet(outputs[0])
     if len(shapes) != 4:
         raise ValueError(
             f"expected PoseNet or MoveNet, found outputs {shapes}; a network of landmarks needs a "
             "detector before it"
         )
-    network.transform = POSENET_INPUT
-    # Both kinds of displacements have the same shape: only names differ.
+    network.transform = vision.POSENET_INPUT
+    # Forward and backward displacements differ only in their names.
     names = [details["name"] for details in network.outputs]
-    wanted = ("heatmap", "offset", "displacement_fwd", "displacement_bwd")
-    positions = [[i for i, name in enumerate(names) if word in name] for word in wanted]
+    words = ("heatmap", "offset", "displacement_fwd", "displacement_bwd")
+    positions = [[i for i, name in enumerate(names) if word in name] for word in words]
     if any(len(matches) != 1 for matches in positions):
-        raise ValueError(f"expected outputs named {wanted}, as of PoseNet, found {names}")
+        raise ValueError(f"expected PoseNet's outputs named {words}, found {names}")
 
-    def read(outputs: list[Array]) -> list[Pose]:
+    def read(outputs: list[Array]) -> list[vision.Pose]:
         heat, offset, forward, backward = (outputs[position] for (position,) in positions)
-        return posenet_poses(heat, offset, forward, backward, network.size, threshold=threshold)
+        size = network.size
+        return vision.posenet_poses(heat, offset, forward, backward, size, threshold=threshold)
 
     return read
 
@@ -153,13 +141,13 @@ def _pose_reader(network: Network, threshold: float) -> Callable[[list[Array]], 
 def repaint(
     network: Network, *, feeds: Mapping[int, Array] | None = None, opacity: float = 1.0
 ) -> Seer:
-    """The picture that a network makes of the frame: another style, more detail, other colors.
+    """A seer that shows a network's picture, such as another style, more detail, other colors.
 
     Args:
-        network: Its first output is a picture [1, height, width, 1, 3 or 4]: real numbers of 0 to
-            1, or as the model's metadata says; or bytes.
-        feeds: Arrays for its other inputs, by their places.
-        opacity: 0 to 1; below 1 the frame is seen through it.
+        network: Its first output is a picture [1, height, width, 1, 3 or 4] of bytes, or of real
+            numbers from 0 to 1 or in the range in the model's metadata.
+        feeds: Arrays for its other inputs, by position.
+        opacity: 0 to 1; below 1 the picture is mixed with the frame.
 
     Raises:
         ValueError: The output is not a picture.
@@ -185,12 +173,12 @@ def repaint(
 
 
 def segment(network: Network, labels: Labels = None) -> Seer:
-    """A color on each pixel for its class, and a legend; nothing on the first class.
+    """A seer that colors each pixel by its class, and draws a legend; the first class is clear.
 
     Args:
-        network: Its output has a score for each class, [1, height, width, classes], or one score
-            of what is there, or the classes' numbers, as int32 or int64 also [1, height, width].
-        labels: Names of the classes.
+        network: Its output has a score for each class, [1, height, width, classes], or a score
+            for a single class, or class numbers, as int32 or int64 also [1, height, width].
+        labels: Class names.
 
     Raises:
         ValueError: The network does not segment.
@@ -202,29 +190,29 @@ def segment(network: Network, labels: Labels = None) -> Seer:
             f"larger than its input, found {shapes}"
         )
     scores = shapes[0][3] if len(shapes[0]) == 4 else 1
-    listed = list(network.labels if labels is None else labels)
-    if scores == 1 and not are_numbers and len(listed) == 1:
-        listed = ["", *listed]
+    label_list = list(network.labels if labels is None else labels)
+    if scores == 1 and not are_numbers and len(label_list) == 1:
+        label_list = ["", *label_list]
     classes = MOST if are_numbers and scores == 1 else max(scores, 2)
-    names = class_names(listed, classes)
+    names = class_names(label_list, classes)
     colors: list[tuple[int, int, int, int]] = [(0, 0, 0, 0)]
-    colors += [(*color, 255) for color in palette(classes)[1:]]
+    colors += [(*color, 255) for color in vision.palette(classes)[1:]]
     network.pictures[0] = ImageOutput(palette=colors)
 
     def see(frame: Frame, canvas: Canvas) -> None:
         (mask,) = network(frame)
         style = {"opacity": 0.55, "edges": (0.3, 0.7)}
         canvas.layer(network.layer(mask, network.transform, frame, **style))
-        counts = _pixels_of(network.read(mask), colors)
-        seen = [i for i, count in enumerate(counts) if i and count > LEAST * sum(counts)]
-        canvas.count("class", len(seen))
-        canvas.drawing.legend([names[i] for i in seen], [colors[i] for i in seen])
+        counts = _pixel_counts(network.read(mask), colors)
+        listed = [i for i, count in enumerate(counts) if i and count > LEAST * sum(counts)]
+        canvas.count("class", len(listed))
+        canvas.drawing.legend([names[i] for i in listed], [colors[i] for i in listed])
 
     return see
 
 
-def _pixels_of(mask: Array, colors: Sequence[Color]) -> list[int]:
-    """How many pixels of a mask [height, width, 4] have each color."""
+def _pixel_counts(mask: Array, colors: Sequence[vision.Color]) -> list[int]:
+    """The number of pixels of each color in a mask [height, width, 4]."""
     packed, counts = np.unique(mask.view(np.uint32), return_counts=True)
     by_color = dict(zip(packed.tolist(), counts.tolist(), strict=True))
     keys = np.array(colors, np.uint8).view(np.uint32).ravel().tolist()
@@ -238,19 +226,19 @@ TASKS: Mapping[str, Callable[[Network, Labels], Seer]] = {
     "repaint": lambda network, _: repaint(network),
     "segment": segment,
 }
-"""By task, a function that makes a network's `Seer`."""
+"""Functions that make a network's `Seer`, by task."""
 
 
 def seer_for(network: Network, labels: Labels = None, task: str | None = None) -> Seer:
-    """The `Seer` of a network that needs nothing but frames.
+    """The `Seer` of a network that needs only frames.
 
     Args:
         network: Its only input is a gray or colored picture.
-        labels: Names of the classes, for tasks that have some.
+        labels: Class names, for tasks with classes.
         task: A key of `TASKS`; None: the result of `find_task`.
 
     Raises:
-        ValueError: The task is unknown, is not one of `TASKS`, or does not suit the network.
+        ValueError: The task is not one of `TASKS`, or does not suit the network.
     """
     if task not in (None, *TASKS):
         raise ValueError(f"expected a task, one of {', '.join(TASKS)}, found {task!r}")
@@ -264,18 +252,15 @@ def seer_for(network: Network, labels: Labels = None, task: str | None = None) -
 
 
 def find_task(network: Network) -> str:
-    """The task that a network's metadata name, or else the one that has such outputs.
-
-    Returns:
-        A key of `TASKS`.
+    """The key of `TASKS` for a network, from its metadata or else its outputs.
 
     Raises:
-        ValueError: None of them has such outputs.
+        ValueError: The outputs suit none of them.
     """
     task = NAMED.get(network.metadata.name) or _task_of(network, _shapes(network))
     if task is None:
         raise ValueError(
-            f"expected a network whose outputs tell its task, one of {', '.join(TASKS)}, found "
+            f"expected a network whose outputs show its task, one of {', '.join(TASKS)}, found "
             f"outputs {_shapes(network)}; name the task, or write a Seer for the network"
         )
     return task
@@ -283,14 +268,14 @@ def find_task(network: Network) -> str:
 
 def _task_of(network: Network, shapes: list[list[int]]) -> str | None:
     ranks = sorted(map(len, shapes))
-    # TFLite_Detection_PostProcess; converters leave its shapes out.
+    # TFLite_Detection_PostProcess; converters omit its shapes.
     if ranks in ([1, 2, 2, 3], [0, 0, 0, 0]):
         return "detect"
     if len(shapes) == 4:
         return "pose" if any("heatmap" in d["name"] for d in network.outputs) else None
     if len(shapes) == 2:
         try:
-            find_detector(network.inputs[0]["shape"].tolist(), shapes)
+            vision.find_detector(network.inputs[0]["shape"].tolist(), shapes)
         except ValueError:
             return None
         return "detect"
@@ -320,15 +305,15 @@ def _shapes(network: Network) -> list[list[int]]:
 
 
 def _is_integer(network: Network) -> bool:
-    """Whether the first output has integers that stand for themselves."""
+    """Whether the first output has integers that are not quantized."""
     details = network.outputs[0]
     return np.dtype(details["dtype"]).kind in "iu" and not details["quantization"][0]
 
 
-def _shares(scores: Array) -> Array:
-    """Scores of 0 to 1 as they are, and the softmax of others."""
+def _probabilities(scores: Array) -> Array:
+    """Scores of 0 to 1 unchanged, otherwise their softmax."""
     if scores.min() >= 0 and scores.max() <= 1:
         return scores
     powers = np.exp(scores - scores.max())
-    shares: Array = powers / powers.sum()
-    return shares
+    probabilities: Array = powers / powers.sum()
+    return probabilities

@@ -418,7 +418,7 @@ class TestWindow:
         output = tmp_path / "last.png"
         command += ["--output", output]
         with started(command, cwd=tmp_path) as app:
-            with keyboard(server, "gles_delegate: [1-9][0-9]* frames a second") as press:
+            with keyboard(server, "gles_delegate: [1-9][0-9]* frames per second") as press:
                 shown = screenshot(server).reshape(-1, 3).astype(int)
                 assert (np.abs(shown - (40, 90, 100)).max(1) < 8).sum() > 100_000  # the frame
                 press("t")
@@ -438,7 +438,7 @@ class TestWindow:
         command = [sys.executable, EXAMPLES / "face_mesh.py", *networks]
         command += ["--picture", real_picture("face.jpg")]
         with started(command) as app:
-            with keyboard(server, "gles_delegate: [1-9][0-9]* frames a second") as press:
+            with keyboard(server, "gles_delegate: [1-9][0-9]* frames per second") as press:
                 for _ in range(5):  # until the window has the focus
                     press("g")
                 time.sleep(2)  # a frame that sees both keys would end on the CPU

@@ -322,7 +322,7 @@ def test_models_that_are_no_networks_for_frames(
     network = app.network(color_model(tmp_path / "c.tflite"))
     monkeypatch.setitem(sys.modules, "ai_edge_litert.interpreter", None)
     app.on_gpu = False
-    with pytest.raises(gd.LiteRtError, match="LiteRT, which is not installed: pip install ai-"):
+    with pytest.raises(gd.LiteRtError, match="LiteRT is not installed: pip install ai-"):
         network(frame_of(app, noise(8, 8)))
 
 

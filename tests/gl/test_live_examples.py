@@ -114,7 +114,7 @@ class TestWindow:
     def test_q_quits(self, example: str, server: str) -> None:
         with started([sys.executable, EXAMPLES / example]) as app:
             # The title has the frame rate after the first second.
-            with keyboard(server, "gles_delegate: [1-9][0-9]* frames a second") as press:
+            with keyboard(server, "gles_delegate: [1-9][0-9]* frames per second") as press:
                 press("q", until=app)
             assert app.wait(60) == 0
 

@@ -166,7 +166,7 @@ def test_the_task_of_a_network(network: Any, task: str) -> None:
     ],
 )
 def test_outputs_that_tell_no_task(network: Any) -> None:
-    with pytest.raises(ValueError, match=r"outputs tell its task, one of classify, .* name"):
+    with pytest.raises(ValueError, match=r"outputs show its task, one of classify, .* name"):
         find_task(network)
 
 
@@ -282,7 +282,7 @@ def test_watch_says_what_to_install(missing: str, needing: str, picture: Path) -
 def test_watch_in_a_window(server: str, picture: Path) -> None:
     command = [sys.executable, "-m", "gles_delegate", "watch", BALL, "--picture", picture]
     with started(command) as process:
-        title = f"gles-delegate watch {BALL.name}: [1-9][0-9]* frames a second"
+        title = f"gles-delegate watch {BALL.name}: [1-9][0-9]* frames per second"
         with keyboard(server, title) as press:
             press("q", until=process)
         printed, _ = process.communicate(timeout=60)

@@ -58,8 +58,8 @@ def unknown(path: Path) -> None:
 @pytest.mark.parametrize(
     ("write", "message"),
     [
-        (silence, "expected a stream of pictures of a known codec, found none"),
-        (unknown, "expected a stream of pictures of a known codec, found none"),
+        (silence, "expected a video stream with a known codec, found none"),
+        (unknown, "expected a video stream with a known codec, found none"),
         (header, "expected a video with"),
     ],
 )
