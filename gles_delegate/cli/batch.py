@@ -13,17 +13,7 @@ import click
 
 from gles_delegate.batch.predictor import by_name
 from gles_delegate.batch.results import Results, Row, columns_of, digest, open_results
-from gles_delegate.cli.common import (
-    PATH,
-    command,
-    json_option,
-    labels_option,
-    model_argument,
-    print_json,
-    progress_bar,
-    scaling_options,
-    wrong_usage,
-)
+from gles_delegate.cli import common
 from gles_delegate.cli.tensor_files import read_labels
 from gles_delegate.errors import DelegateError
 from gles_delegate.image.transform import picture_transform
@@ -32,24 +22,24 @@ from gles_delegate.model.reader import ModelFile, read_file
 from gles_delegate.planning.outputs import read_metadata
 
 
-@command
-@model_argument
+@common.command
+@common.model_argument
 @click.argument("pictures", nargs=-1, required=True)
 @click.option(
     "--output",
     required=True,
-    type=PATH,
+    type=common.PATH,
     help="A folder for Parquet files, or a file results.csv. Existing rows are not recomputed.",
 )
 @click.option("--top", type=click.IntRange(1), help="The top N classes instead of all scores.")
-@labels_option
-@scaling_options
+@common.labels_option
+@common.scaling_options
 @click.option(
     "--workers", type=click.IntRange(1), help="Processes; default: one per processor, two on a GPU."
 )
 @click.option("--batch-size", type=click.IntRange(1), default=16)
 @click.option("--address", help="A Ray cluster, such as ray://head:10001; default: this machine.")
-@json_option
+@common.json_option
 def batch(
     model: Path,
     pictures: Sequence[str],
@@ -76,7 +66,7 @@ def batch(
         results.forget(_outdated(results, paths))
         missing = [path for path in paths if path not in results.rows]
         chunks = [missing[i : i + batch_size] for i in range(0, len(missing), batch_size)]
-        with progress_bar(quiet=as_json) as bar:
+        with common.progress_bar(quiet=as_json) as bar:
             task = bar.add_task("pictures", total=len(missing))
             for rows in _computed(file, arguments, chunks, workers, address) if missing else ():
                 results.add(rows)
@@ -89,7 +79,7 @@ def batch(
     failed = sum(1 for path in paths if results.rows[path][1])
     summary = {"pictures": len(paths), "computed": len(missing), "unreadable": failed}
     if as_json:
-        print_json({**summary, "output": str(output)})
+        common.print_json({**summary, "output": str(output)})
     else:
         print(
             f"{len(paths)} pictures, {len(missing)} of them computed now; {failed} cannot be read"
@@ -103,7 +93,9 @@ def _check(graph: Graph, mean: float | None, std: float | None) -> Mapping[str, 
         click.UsageError, ValueError: The model has other inputs.
     """
     if len(graph.inputs) != 1:
-        raise wrong_usage(f"expected a model with one input, a picture, found {len(graph.inputs)}")
+        raise common.wrong_usage(
+            f"expected a model with one input, a picture, found {len(graph.inputs)}"
+        )
     tensor = graph.tensors[graph.inputs[0]]
     picture_transform(tensor.shape, tensor.dtype, read_metadata(graph).inputs[0], mean, std)
     tensors = [graph.tensors[index] for index in graph.outputs]
@@ -128,11 +120,11 @@ def _matching(pattern: str) -> Iterator[str]:
     """Absolute paths of the files that match a pattern."""
     matching = [pattern] if Path(pattern).is_file() else glob.glob(pattern, recursive=True)
     if not matching:
-        raise wrong_usage(f"no file matches {pattern!r}")
+        raise common.wrong_usage(f"no file matches {pattern!r}")
     for path in map(Path, matching):
         if "\n" in str(path) or os.fsencode(path) != str(path).encode("utf-8", "replace"):
             name = repr(str(path))
-            raise wrong_usage(f"expected file names of one line of UTF-8, found {name}")
+            raise common.wrong_usage(f"expected file names of one line of UTF-8, found {name}")
         yield str(path.absolute())
 
 
@@ -166,7 +158,9 @@ def _computed(
     try:
         from gles_delegate.ray import cluster
     except ImportError as error:
-        raise wrong_usage(f"install the extra ray ({error}): pip install '.[ray]'") from error
+        raise common.wrong_usage(
+            f"install the extra ray ({error}): pip install '.[ray]'"
+        ) from error
     return cluster.compute(bytes(file.content), arguments, chunks, workers, address)
 
 

@@ -13,22 +13,7 @@ from typing import Any
 import click
 
 from gles_delegate.bench import comparison, timing
-from gles_delegate.cli.common import (
-    PATH,
-    cache_option,
-    command,
-    compilation,
-    counting,
-    device_option,
-    input_option,
-    json_option,
-    megabytes,
-    model_argument,
-    print_json,
-    print_table,
-    progress_bar,
-    scaling_options,
-)
+from gles_delegate.cli import common
 from gles_delegate.cli.tensor_files import load_inputs
 from gles_delegate.model.reader import read_file
 from gles_delegate.options import GpuDelegateOptions, InferencePreference
@@ -43,10 +28,10 @@ def _peers(context: click.Context, option: click.Parameter, value: str | None) -
     return peers
 
 
-@command
-@model_argument
-@input_option
-@scaling_options
+@common.command
+@common.model_argument
+@common.input_option
+@common.scaling_options
 @click.option("--runs", type=click.IntRange(1), default=50)
 @click.option("--warmup", type=click.IntRange(0), default=5, help="Runs before those that count.")
 @click.option(
@@ -57,9 +42,11 @@ def _peers(context: click.Context, option: click.Parameter, value: str | None) -
 )
 @click.option("--threads", type=click.IntRange(1), default=2, help="For the peers' CPU kernels.")
 @click.option("--profile", is_flag=True, help="Measure each dispatch by itself as well.")
-@click.option("--csv", type=PATH, help="Write the profile to this file.")
-@click.option("--picture", type=PATH, help="Draw the time of each node to this file.")
-@click.option("--trace", type=PATH, help="Write the profile to this file, for ui.perfetto.dev.")
+@click.option("--csv", type=common.PATH, help="Write the profile to this file.")
+@click.option("--picture", type=common.PATH, help="Draw the time of each node to this file.")
+@click.option(
+    "--trace", type=common.PATH, help="Write the profile to this file, for ui.perfetto.dev."
+)
 @click.option("--half", is_flag=True, help="Allow loss of precision: float16 storage.")
 @click.option("--sustained-speed", is_flag=True, help="Measure tiles first, and use the fastest.")
 @click.option(
@@ -67,9 +54,9 @@ def _peers(context: click.Context, option: click.Parameter, value: str | None) -
     type=click.Choice(["128", "256", "512"]),
     help="The width of llvmpipe's vectors; default: Mesa's choice, at most 256.",
 )
-@cache_option
-@device_option
-@json_option
+@common.cache_option
+@common.device_option
+@common.json_option
 def benchmark(
     model: Path,
     inputs: Sequence[str],
@@ -102,10 +89,10 @@ def benchmark(
         serialization_dir=cache,
     )
     profiles = 10 if profile or csv or picture or trace else 0
-    with progress_bar(quiet=as_json) as bar:
+    with common.progress_bar(quiet=as_json) as bar:
         schedule = timing.Schedule(runs, warmup, against, threads, profiles)
-        counted = counting(bar, model.name)
-        result = timing.benchmark(file, feeds, options, schedule, counted, compilation(bar))
+        counted = common.counting(bar, model.name)
+        result = timing.benchmark(file, feeds, options, schedule, counted, common.compilation(bar))
     if result.profile:
         if csv:
             _write_csv(csv, result.profile)
@@ -114,7 +101,7 @@ def benchmark(
         if trace:
             trace.write_text(result.profile.to_trace_json(), "utf-8")
     if as_json:
-        print_json(_as_data(result))
+        common.print_json(_as_data(result))
         return
     _print_benchmark(result)
     if profile:
@@ -139,13 +126,14 @@ def _print_benchmark(result: timing.Benchmark) -> None:
         {"": name, **times.summary(), "ours / its": f"{result.ratio(name):.2f}"}
         for name, times in result.peers.items()
     ]
-    print_table([ours, *peers])
+    common.print_table([ours, *peers])
     memory = result.memory
     print(
         f"milliseconds. Start {result.init * 1e3:.0f} ms, first run {result.first * 1e3:.0f} ms; "
         f"the CPU's part of a run {result.cpu * 1e3:.3f} ms; activations "
-        f"{megabytes(memory.arena + memory.inputs)}, weights {megabytes(memory.constants)}, "
-        f"process at most {megabytes(result.peak_bytes)}"
+        f"{common.megabytes(memory.arena + memory.inputs)}, weights "
+        f"{common.megabytes(memory.constants)}, process at most "
+        f"{common.megabytes(result.peak_bytes)}"
     )
 
 

@@ -11,19 +11,7 @@ from typing import Any
 import click
 
 from gles_delegate.bench import comparison
-from gles_delegate.cli.common import (
-    Finite,
-    command,
-    compilation,
-    device_option,
-    input_option,
-    json_option,
-    model_argument,
-    print_json,
-    print_table,
-    progress_bar,
-    scaling_options,
-)
+from gles_delegate.cli import common
 from gles_delegate.cli.tensor_files import load_inputs, naming_new_shapes
 from gles_delegate.model.reader import read_file
 from gles_delegate.options import GpuDelegateOptions
@@ -33,16 +21,18 @@ _COLUMNS = (
 )
 
 
-@command
-@model_argument
-@input_option
-@scaling_options
+@common.command
+@common.model_argument
+@common.input_option
+@common.scaling_options
 @click.option("--seed", type=click.IntRange(0), default=0, help="For inputs that are not given.")
 @click.option("--per-op", is_flag=True, help="Each node by itself, on LiteRT's tensors.")
-@click.option("--tolerance", type=Finite(0), help="Of scale; default 1e-4, with --per-op 1e-5.")
+@click.option(
+    "--tolerance", type=common.Finite(0), help="Of scale; default 1e-4, with --per-op 1e-5."
+)
 @click.option("--steps", type=click.IntRange(0), default=1, help="Allowed in 8-bit tensors.")
-@device_option
-@json_option
+@common.device_option
+@common.json_option
 def compare(
     model: Path,
     inputs: Sequence[str],
@@ -70,7 +60,7 @@ def compare(
     if tolerance is not None:
         limits["tolerance"] = tolerance
     nodes: list[comparison.Difference] = []
-    with naming_new_shapes(graph, feeds), progress_bar(quiet=as_json) as bar:
+    with naming_new_shapes(graph, feeds), common.progress_bar(quiet=as_json) as bar:
 
         def by_node(title: str) -> list[comparison.Difference]:
             compared = comparison.compare_nodes(file, feeds, options, **limits)
@@ -80,16 +70,16 @@ def compare(
             differences = by_node(model.name)
         else:
             differences = comparison.compare_outputs(
-                file, feeds, options, progress=compilation(bar), **limits
+                file, feeds, options, progress=common.compilation(bar), **limits
             )
             if comparison.is_quantized(graph) and not all(d.passed for d in differences):
                 nodes = by_node("node by node")
     passed = all(d.passed for d in nodes or differences)
     if as_json:
         by_name = {"tensors": _rows(differences), **({"nodes": _rows(nodes)} if nodes else {})}
-        print_json({**by_name, "passed": passed})
+        common.print_json({**by_name, "passed": passed})
     else:
-        print_table([{key: row[key] for key in _COLUMNS} for row in _rows(differences)])
+        common.print_table([{key: row[key] for key in _COLUMNS} for row in _rows(differences)])
         if nodes:
             print(
                 "some differ by more than twice what LiteRT's own kernels and XNNPACK are apart; "

@@ -13,16 +13,7 @@ from typing import Any
 import click
 
 from gles_delegate.bench.device import DeviceSpeed, measure, name_profile
-from gles_delegate.cli.common import (
-    command,
-    counting,
-    device_option,
-    json_option,
-    print_json,
-    print_pairs,
-    print_table,
-    progress_bar,
-)
+from gles_delegate.cli import common
 from gles_delegate.compatibility import CompatibilityList
 from gles_delegate.environment import require_accelerator, tried_apart
 from gles_delegate.errors import ContextError, DelegateError
@@ -47,11 +38,11 @@ _NOISE = 1.05
 """Profiles whose times differ by a smaller factor count as equal."""
 
 
-@command
-@device_option
+@common.command
+@common.device_option
 @click.option("--bench", is_flag=True, help="Also measure bandwidth, dispatches, register tiles.")
 @click.option("--seconds", type=click.FloatRange(0), default=45, help="Time limit for --bench.")
-@json_option
+@common.json_option
 def doctor(device: int | None, bench: bool, seconds: float, as_json: bool) -> None:
     """Show usable devices, run a self-test, suggest fixes."""
     advice: list[str] = []
@@ -73,7 +64,7 @@ def doctor(device: int | None, bench: bool, seconds: float, as_json: bool) -> No
     state["compiled_model"], model_advice = _compiled_model() if state["litert"] else (None, [])
     state["advice"] = [*advice, *litert_advice, *model_advice]
     if as_json:
-        print_json(state)
+        common.print_json(state)
     else:
         _print_doctor(state)
         if speed:
@@ -104,8 +95,8 @@ def _self_test(device: int | None) -> dict[str, Any]:
 def _measured(device: int | None, seconds: float) -> DeviceSpeed:
     gpu = GpuContext(None, device)
     try:
-        with progress_bar() as bar:
-            return measure(gpu, seconds, counting(bar, "bench"))
+        with common.progress_bar() as bar:
+            return measure(gpu, seconds, common.counting(bar, "bench"))
     finally:
         gpu.release()
 
@@ -146,7 +137,7 @@ def _compiled_model() -> tuple[bool, list[str]]:
 
 
 def _print_doctor(state: dict[str, Any]) -> None:
-    print_pairs(_rows(state))
+    common.print_pairs(_rows(state))
     for sentence in state["advice"]:
         print(sentence)
     print("The delegate works here." if state["healthy"] else f"Not usable: {state['reason']}")
@@ -194,9 +185,9 @@ def _print_speed(speed: DeviceSpeed, state: dict[str, Any]) -> None:
     rows |= {f"1x1 by {form}": f"{gflops:.1f} GFLOP/s" for form, gflops in speed.reads.items()}
     for kernel, ratio in speed.half.items():
         rows[f"float16, {kernel}"] = f"{ratio:.2f} times as long as float32"
-    print_pairs(rows.items())
+    common.print_pairs(rows.items())
     print()
-    print_table(
+    common.print_table(
         [
             {
                 "kernel": tile.kernel,
@@ -215,7 +206,7 @@ def _print_speed(speed: DeviceSpeed, state: dict[str, Any]) -> None:
         print(f"There was no time for {speed.left_out} more tiles: increase --seconds.")
     print()
     if speed.profiles:
-        print_table(
+        common.print_table(
             [
                 {"profile": name, "times as long as the fastest tiles": f"{ratio:.2f}"}
                 for name, ratio in speed.profiles.items()

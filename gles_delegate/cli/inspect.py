@@ -10,15 +10,8 @@ from typing import Any, NamedTuple
 
 import click
 
+from gles_delegate.cli import common
 from gles_delegate.cli.advice import advise, count_ops
-from gles_delegate.cli.common import (
-    command,
-    json_option,
-    megabytes,
-    model_argument,
-    print_json,
-    wrong_usage,
-)
 from gles_delegate.cli.diagram import draw_graphs
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.limits import Limits
@@ -32,8 +25,8 @@ from gles_delegate.planning.plan import Plan, make_plan
 from gles_delegate.report import DelegationReport
 
 
-@command
-@model_argument
+@common.command
+@common.model_argument
 @click.option("--device", type=click.IntRange(0), help="Plan for a device that doctor lists.")
 @click.option("--partitions", type=click.IntRange(1), default=1, help="Most segments on the GPU.")
 @click.option("--dispatches", is_flag=True, help="List the GPU's dispatches, one per line.")
@@ -44,7 +37,7 @@ from gles_delegate.report import DelegationReport
     type=click.Path(dir_okay=False, path_type=Path),
     help="Draw the graph, and where its nodes run, to this file (SVG).",
 )
-@json_option
+@common.json_option
 def inspect(
     model: Path,
     device: int | None,
@@ -70,7 +63,7 @@ def inspect(
     }
     if drawing is not None:
         if drawing.suffix != ".svg":
-            raise wrong_usage(f"--graph writes SVG: expected FILE.svg, found {drawing}")
+            raise common.wrong_usage(f"--graph writes SVG: expected FILE.svg, found {drawing}")
         drawn = [inspected.drawn(name or model.name) for name, inspected in models.items()]
         drawing.write_text(draw_graphs(dict(chain.from_iterable(drawn))), "utf-8")
     if as_json:
@@ -78,7 +71,7 @@ def inspect(
             name: {**inspected.data(advice), "planned_for": planned_for}
             for name, inspected in models.items()
         }
-        print_json(data.get("") or {"models": data})
+        common.print_json(data.get("") or {"models": data})
         return
     for name, inspected in models.items():
         if name:
@@ -163,9 +156,9 @@ class _Inspected:
         for number, segment in enumerate(self._segments()):
             print(
                 f"segment {number}: {len(segment['nodes'])} nodes in {len(segment['dispatches'])} "
-                f"dispatches, {megabytes(segment['activation_bytes'])} of activations, of which "
-                f"{megabytes(segment['peak_bytes'])} live at once, "
-                f"{megabytes(segment['constant_bytes'])} of weights"
+                f"dispatches, {common.megabytes(segment['activation_bytes'])} of activations, of "
+                f"which {common.megabytes(segment['peak_bytes'])} live at once, "
+                f"{common.megabytes(segment['constant_bytes'])} of weights"
             )
             if dispatches:
                 print(*(f"  {line}" for line in segment["dispatches"]), sep="\n")

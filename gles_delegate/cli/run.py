@@ -11,31 +11,7 @@ import click
 import numpy as np
 
 from gles_delegate.bench.comparison import prepare
-from gles_delegate.cli.common import (
-    FOLDER,
-    cache_option,
-    command,
-    compilation,
-    device_option,
-    input_option,
-    json_option,
-    labels_option,
-    model_argument,
-    print_json,
-    print_table,
-    progress_bar,
-    scaling_options,
-)
-from gles_delegate.cli.tensor_files import (
-    class_numbers,
-    describe,
-    files_by_tensor,
-    load_inputs,
-    naming_new_shapes,
-    read_labels,
-    save_output,
-    scale_and_zero_point,
-)
+from gles_delegate.cli import common, tensor_files
 from gles_delegate.delegate import GpuDelegate
 from gles_delegate.interpreter import Interpreter
 from gles_delegate.model.graph import Array, Graph, Tensor
@@ -48,9 +24,9 @@ ADDS_UP = 0.05
 """How far the sum of softmax scores may be from 1, because of 8-bit rounding."""
 
 
-@command
-@model_argument
-@input_option
+@common.command
+@common.model_argument
+@common.input_option
 @click.option(
     "--output",
     "outputs",
@@ -59,13 +35,13 @@ ADDS_UP = 0.05
     help="A file for an output: an array (.npy), or a picture of bytes, numbers of 0 to 1, or "
     "classes.",
 )
-@click.option("--output-dir", type=FOLDER, help="For all other outputs, as INDEX_NAME.npy.")
-@labels_option
+@click.option("--output-dir", type=common.FOLDER, help="For all other outputs, as INDEX_NAME.npy.")
+@common.labels_option
 @click.option("--top", type=click.IntRange(1), help="Show the top N classes.")
-@scaling_options
-@cache_option
-@device_option
-@json_option
+@common.scaling_options
+@common.cache_option
+@common.device_option
+@common.json_option
 def run(
     model: Path,
     inputs: Sequence[str],
@@ -82,39 +58,39 @@ def run(
     """Run MODEL once on arrays or pictures."""
     file = read_file(model)
     graph = file.graph()
-    feeds = load_inputs(graph, inputs, mean, std)
+    feeds = tensor_files.load_inputs(graph, inputs, mean, std)
     files = _output_files(graph, outputs, output_dir)
     names = _class_names(graph, labels)
     results: list[dict[str, Any]] = []
     options = GpuDelegateOptions(device_index=device, serialization_dir=cache)
     with (
-        progress_bar(quiet=as_json) as bar,
-        GpuDelegate(options, progress=compilation(bar)) as delegate,
+        common.progress_bar(quiet=as_json) as bar,
+        GpuDelegate(options, progress=common.compilation(bar)) as delegate,
     ):
         interpreter = Interpreter(**file.arguments, experimental_delegates=[delegate])
-        with naming_new_shapes(graph, feeds):
+        with tensor_files.naming_new_shapes(graph, feeds):
             prepare(interpreter, feeds)
         interpreter.invoke()
         arrays = {index: interpreter.get_tensor(index) for index in graph.outputs}
     for index, array in arrays.items():
         tensor, path = graph.tensors[index], files.get(index)
         if path is not None:
-            save_output(path, array, tensor, names[index])
+            tensor_files.save_output(path, array, tensor, names[index])
         results.append(_result(array, tensor, names[index], path, top))
     if top and not any(result["top"] for result in results):
         raise ValueError(
             "--top needs an output with a score for each class, [1, classes], found "
-            + "; ".join(describe(graph.tensors[index]) for index in graph.outputs)
+            + "; ".join(tensor_files.describe(graph.tensors[index]) for index in graph.outputs)
         )
     if as_json:
-        print_json({"outputs": results})
+        common.print_json({"outputs": results})
     else:
         _print_results(results)
 
 
 def _output_files(graph: Graph, named: Sequence[str], folder: Path | None) -> dict[int, Path]:
     """The file of each output by index; outputs without a name go to `folder`, which is created."""
-    files = files_by_tensor(graph, graph.outputs, named, "output")
+    files = tensor_files.files_by_tensor(graph, graph.outputs, named, "output")
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         for index in graph.outputs:
@@ -129,14 +105,14 @@ def _class_names(graph: Graph, path: Path | None) -> dict[int, Sequence[str]]:
     by_output: dict[int, Sequence[str]] = {index: output.labels for index, output in metadata}
     if path is None:
         return by_output
-    labels = read_labels(path)
+    labels = tensor_files.read_labels(path)
     outputs = [graph.tensors[index] for index in graph.outputs]
     scored = [t for t in outputs if t.shape[-1:] == (len(labels),)]
     numbered = [t for t in outputs if "int" in t.dtype and not t.is_quantized]
     if not scored and not numbered:
         raise ValueError(
             f"expected a label for each class of an output, found {len(labels)} in {path}; "
-            "the outputs are " + "; ".join(map(describe, outputs))
+            "the outputs are " + "; ".join(map(tensor_files.describe, outputs))
         )
     return by_output | {tensor.index: labels for tensor in scored or numbered}
 
@@ -174,7 +150,9 @@ def _best(
     classes = array.shape[-1] if array.shape else 1
     if classes < 2 or array.size != classes:
         return []
-    scores = dequantize(array, scale_and_zero_point(tensor)).reshape(-1).astype(np.float64)
+    scores = (
+        dequantize(array, tensor_files.scale_and_zero_point(tensor)).reshape(-1).astype(np.float64)
+    )
     named = len(labels) == classes
     if not (top or named or abs(scores.sum() - 1) < ADDS_UP):
         return []
@@ -190,7 +168,7 @@ def _best(
 
 def _shares(array: Array, tensor: Tensor, labels: Sequence[str]) -> list[dict[str, Any]]:
     """Each class's share of the pixels of a segmentation output, the largest first."""
-    classes = class_numbers(array, tensor, labels)
+    classes = tensor_files.class_numbers(array, tensor, labels)
     if classes is None or classes.size < 2:
         return []
     counts = np.bincount(classes.reshape(-1))
@@ -207,10 +185,12 @@ def _shares(array: Array, tensor: Tensor, labels: Sequence[str]) -> list[dict[st
 
 def _print_results(results: Sequence[dict[str, Any]]) -> None:
     columns = [key for key in results[0] if key not in ("argmax", "top", "classes")]
-    print_table([{key: "" if row[key] is None else row[key] for key in columns} for row in results])
+    common.print_table(
+        [{key: "" if row[key] is None else row[key] for key in columns} for row in results]
+    )
     for row in results:
         shares = [{**row, "share": f"{row['share']:.1%}"} for row in row["classes"]]
         ranking = row.get("top") or shares
         if ranking:
             print(f"\n{row['name']}")
-            print_table(ranking)
+            common.print_table(ranking)

@@ -7,17 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gles_delegate.cli.common import (
-    PATH,
-    cache_option,
-    command,
-    json_option,
-    labels_option,
-    model_argument,
-    print_json,
-    scaling_options,
-    wrong_usage,
-)
+from gles_delegate.cli import common
 from gles_delegate.cli.tensor_files import read_labels
 from gles_delegate.errors import DelegateError
 
@@ -28,27 +18,27 @@ TASKS = ("classify", "detect", "pose", "repaint", "segment")
 """Keys of `gles_delegate.live.TASKS`, which needs the packages of the extra ``windows``."""
 
 
-@command
-@model_argument
+@common.command
+@common.model_argument
 @click.option(
     "--camera",
     metavar="N",
     help="/dev/videoN, or FORMAT:NAME for an FFmpeg device, such as x11grab::0.",
 )
-@click.option("--video", type=PATH, metavar="FILE")
-@click.option("--picture", type=PATH, metavar="FILE")
+@click.option("--video", type=common.PATH, metavar="FILE")
+@click.option("--picture", type=common.PATH, metavar="FILE")
 @click.option("--task", type=click.Choice(TASKS), help="Default: by the metadata or outputs.")
-@labels_option
-@scaling_options
+@common.labels_option
+@common.scaling_options
 @click.option("--headless", is_flag=True, help="No window.")
 @click.option(
-    "--output", type=PATH, metavar="FILE", help="A video, or a picture of the last frame."
+    "--output", type=common.PATH, metavar="FILE", help="A video, or a picture of the last frame."
 )
 @click.option("--cpu", is_flag=True, help="Run the network on LiteRT's CPU kernels.")
 @click.option("--frames", type=click.IntRange(1), help="Stop after this many.")
 @click.option("--timings", is_flag=True, help="Show how long each stage takes.")
-@cache_option
-@json_option
+@common.cache_option
+@common.json_option
 def watch(
     model: Path,
     camera: str | None,
@@ -71,7 +61,7 @@ def watch(
     Keys in the window: Q quits, G switches between GPU and CPU, T shows the timings.
     """
     if sum(option is not None for option in (camera, video, picture)) != 1:
-        raise wrong_usage("expected one of --camera, --video and --picture")
+        raise common.wrong_usage("expected one of --camera, --video and --picture")
     names = None if labels is None else read_labels(labels)
     try:
         from gles_delegate.live import ShowOptions, find_task, open_source, seer_for, show
@@ -98,7 +88,7 @@ def watch(
             f"watch needs the extra windows ({error}): pip install '.[windows]'"
         ) from error
     if as_json:
-        print_json(
+        common.print_json(
             {
                 "task": task,
                 "on_gpu": app.on_gpu,
