@@ -62,10 +62,6 @@ def benchmark(
     inputs: Sequence[str],
     mean: float | None,
     std: float | None,
-    runs: int,
-    warmup: int,
-    against: list[str],
-    threads: int,
     profile: bool,
     csv: Path | None,
     picture: Path | None,
@@ -76,6 +72,7 @@ def benchmark(
     cache: Path | None,
     device: int | None,
     as_json: bool,
+    **schedule: Any,
 ) -> None:
     """Measure how fast MODEL runs, from arrays to arrays."""
     file = read_file(model)
@@ -90,9 +87,14 @@ def benchmark(
     )
     profiles = 10 if profile or csv or picture or trace else 0
     with common.progress_bar(quiet=as_json) as bar:
-        schedule = timing.Schedule(runs, warmup, against, threads, profiles)
-        counted = common.counting(bar, model.name)
-        result = timing.benchmark(file, feeds, options, schedule, counted, common.compilation(bar))
+        result = timing.benchmark(
+            file,
+            feeds,
+            options,
+            timing.Schedule(**schedule, profiles=profiles),
+            common.counting(bar, model.name),
+            common.compilation(bar),
+        )
     if result.profile:
         if csv:
             _write_csv(csv, result.profile)

@@ -150,9 +150,8 @@ def _best(
     classes = array.shape[-1] if array.shape else 1
     if classes < 2 or array.size != classes:
         return []
-    scores = (
-        dequantize(array, tensor_files.scale_and_zero_point(tensor)).reshape(-1).astype(np.float64)
-    )
+    real = dequantize(array, tensor_files.scale_and_zero_point(tensor))
+    scores = real.reshape(-1).astype(np.float64)
     named = len(labels) == classes
     if not (top or named or abs(scores.sum() - 1) < ADDS_UP):
         return []
@@ -185,9 +184,8 @@ def _shares(array: Array, tensor: Tensor, labels: Sequence[str]) -> list[dict[st
 
 def _print_results(results: Sequence[dict[str, Any]]) -> None:
     columns = [key for key in results[0] if key not in ("argmax", "top", "classes")]
-    common.print_table(
-        [{key: "" if row[key] is None else row[key] for key in columns} for row in results]
-    )
+    rows = [{key: "" if row[key] is None else row[key] for key in columns} for row in results]
+    common.print_table(rows)
     for row in results:
         shares = [{**row, "share": f"{row['share']:.1%}"} for row in row["classes"]]
         ranking = row.get("top") or shares

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -36,7 +36,7 @@ TASKS = ("classify", "detect", "pose", "repaint", "segment")
 )
 @click.option("--cpu", is_flag=True, help="Run the network on LiteRT's CPU kernels.")
 @click.option("--frames", type=click.IntRange(1), help="Stop after this many.")
-@click.option("--timings", is_flag=True, help="Show how long each stage takes.")
+@click.option("--timings", "overlay", is_flag=True, help="Show how long each stage takes.")
 @common.cache_option
 @common.json_option
 def watch(
@@ -48,13 +48,8 @@ def watch(
     labels: Path | None,
     mean: float | None,
     std: float | None,
-    headless: bool,
-    output: Path | None,
-    cpu: bool,
-    frames: int | None,
-    timings: bool,
-    cache: Path | None,
     as_json: bool,
+    **show_options: Any,
 ) -> None:
     """Show the results of MODEL for the frames of a camera, a video or a picture.
 
@@ -72,16 +67,8 @@ def watch(
             task = task or find_task(network)
             return seer_for(network, names, task)
 
-        options = ShowOptions(
-            title=f"gles-delegate watch {model.name}",
-            headless=headless,
-            output=output,
-            cpu=cpu,
-            overlay=timings,
-            frames=frames,
-            cache=cache,
-        )
-        source = open_source(picture, video, camera, repeat=not headless)
+        options = ShowOptions(title=f"gles-delegate watch {model.name}", **show_options)
+        source = open_source(picture, video, camera, repeat=not options.headless)
         app = show(make, source, options)
     except ImportError as error:
         raise DelegateError(
@@ -98,7 +85,7 @@ def watch(
                     for kind, most in app.findings.most.items()
                 },
                 "milliseconds": app.timings.milliseconds,
-                "output": str(output) if output else None,
+                "output": str(options.output) if options.output else None,
             }
         )
         return
@@ -106,5 +93,5 @@ def watch(
         print(app.findings)
     where = "the GPU" if app.on_gpu else "LiteRT's CPU"
     print(f"{task} on {where}; milliseconds: {app.timings}")
-    if output:
-        print(output)
+    if options.output:
+        print(options.output)
