@@ -1,4 +1,4 @@
-"""Models on many rows: batches, a pool of processes, and files of results."""
+"""Models on many rows: batches, process pools, and files of results."""
 
 from gles_delegate.batch.predictor import Predictor
 

@@ -1,4 +1,4 @@
-"""Requests over HTTP to the rows of a model, and its results to answers."""
+"""HTTP requests to rows of a model, and results to responses."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Compute = Callable[[Batch], Awaitable[Batch]]
 
 
 class Handler:
-    """Answers requests with the results of a model; see `gles_delegate.ray.deployment`.
+    """A handler of requests for a model; see `gles_delegate.ray.deployment`.
 
     Args:
-        most_bytes: Of a request's body.
-        most_pixels: Of a picture, which are counted before it is decoded.
+        most_bytes: The largest request body.
+        most_pixels: The largest picture; its pixels are counted before it is decoded.
     """
 
     def __init__(self, predictor: Predictor, most_bytes: int, most_pixels: int) -> None:
@@ -31,10 +31,10 @@ class Handler:
         self._most_bytes, self._most_pixels = most_bytes, most_pixels
 
     async def answer(self, request: Any, compute: Compute) -> Any:
-        """The answer to a request of starlette's.
+        """The response to a request, both of starlette.
 
         Args:
-            compute: Gives the results of one row, [1, ...] of each input, without that axis.
+            compute: Maps one row, [1, ...] of each input, to its results without that axis.
         """
         from starlette.responses import JSONResponse
 
@@ -53,30 +53,32 @@ class Handler:
         return JSONResponse({name: _plain(array) for name, array in results.items()})
 
     async def _body(self, request: Any) -> bytes:
-        """Raises _Refused as soon as there is too much of it."""
-        from starlette.requests import ClientDisconnect
-
-        told = request.headers.get("content-length", "")
-        chunks, size = [], int(told) if told.isdecimal() else 0
-        try:
-            if size <= self._most_bytes:
-                size = 0
-                async for chunk in request.stream():
-                    size += len(chunk)
-                    if size > self._most_bytes:
-                        break
-                    chunks.append(chunk)
-        except ClientDisconnect as error:
-            raise _Refused(400, "expected a body, found that the connection ended") from error
-        if size > self._most_bytes:
-            raise _Refused(413, f"expected a body of at most {self._most_bytes} bytes")
-        return b"".join(chunks)
-
-    def _row(self, kind: str, body: bytes) -> Batch:
-        """The inputs of a request's one row.
+        """A request's body.
 
         Raises:
-            _Refused: There is none.
+            _Refused: The body is too large, which is noticed before it is read completely.
+        """
+        from starlette.requests import ClientDisconnect
+
+        too_large = _Refused(413, f"expected a body of at most {self._most_bytes} bytes")
+        length = request.headers.get("content-length", "")
+        if length.isdecimal() and int(length) > self._most_bytes:
+            raise too_large
+        body = bytearray()
+        try:
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > self._most_bytes:
+                    raise too_large
+        except ClientDisconnect as error:
+            raise _Refused(400, "expected a body, found that the connection ended") from error
+        return bytes(body)
+
+    def _row(self, kind: str, body: bytes) -> Batch:
+        """The inputs of a request's row.
+
+        Raises:
+            _Refused: The request has no valid row.
         """
         names = sorted(self._predictor.inputs)
         if kind.startswith("image/"):
@@ -88,10 +90,9 @@ class Handler:
             values = _parsed(body)
             if not isinstance(values, dict):
                 raise _Refused(400, f"expected an object with the inputs {names}")
-            unknown = sorted(values.keys() - names)
+            unknown = [name[:80] for name in sorted(values.keys() - names)[:5]]
             if unknown:
-                some = [name[:80] for name in unknown[:5]]
-                raise _Refused(400, f"expected the inputs {names}, found {some} as well")
+                raise _Refused(400, f"expected the inputs {names}, found {unknown} as well")
             batch = {
                 name: [_typed(name, value, self._predictor.inputs[name]["dtype"])]
                 for name, value in values.items()
@@ -103,23 +104,23 @@ class Handler:
         except ValueError as error:
             raise _Refused(400, str(error)) from error
         for name, array in feeds.items():
-            wanted, shape = list(self._predictor.row_shape(name)), list(array.shape[1:])
-            if shape != wanted:
+            expected, shape = list(self._predictor.row_shape(name)), list(array.shape[1:])
+            if shape != expected:
                 raise _Refused(
-                    400, f"expected the shape {wanted} of the input {name!r}, found {shape}"
+                    400, f"expected the shape {expected} of the input {name!r}, found {shape}"
                 )
         return feeds
 
     def _check_picture(self, body: bytes) -> None:
-        """Raises _Refused if a picture has too many pixels, which its first bytes say."""
+        """Raise _Refused if a picture's header is damaged or has too many pixels."""
         try:
             with Image.open(io.BytesIO(body), formats=FORMATS) as picture:
                 fits = picture.width * picture.height <= self._most_pixels
         except (Image.DecompressionBombError, Image.DecompressionBombWarning):
             fits = False
-        except UnidentifiedImageError as error:  # which names the address of an object
+        except UnidentifiedImageError as error:  # its text has an object's address
             raise _Refused(400, "expected a picture, found bytes of another kind") from error
-        except Exception as error:  # decoders raise anything
+        except Exception as error:  # decoders raise any error
             raise _Refused(400, f"expected a picture, found a damaged one: {error}") from error
         if not fits:
             raise _Refused(413, f"expected a picture of at most {self._most_pixels} pixels")
@@ -127,17 +128,21 @@ class Handler:
     def _outline(self) -> dict[str, Any]:
         """Names, types and shapes of a row's inputs and outputs."""
         inputs, outputs = self._predictor.inputs, self._predictor.outputs
-        rows = {name: self._predictor.row_shape(name) for name in inputs}
+        rows = {name: list(self._predictor.row_shape(name)) for name in inputs}
         whole = any(len(rows[name]) == len(d["shape"]) for name, d in inputs.items())
         results = {name: d["shape"].tolist()[not whole :] for name, d in outputs.items()}
-        return {
-            "inputs": _described(inputs, rows),
-            "outputs": _described(outputs, results),
-        }
+
+        def described(details: Mapping[str, Any], shapes: Mapping[str, Any]) -> dict[str, Any]:
+            return {
+                name: {"dtype": np.dtype(d["dtype"]).name, "shape": shapes[name]}
+                for name, d in details.items()
+            }
+
+        return {"inputs": described(inputs, rows), "outputs": described(outputs, results)}
 
 
 class _Refused(Exception):
-    """A request that cannot be answered, and the status that says so."""
+    """A request that cannot be answered, with an HTTP status."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -145,23 +150,21 @@ class _Refused(Exception):
 
 
 def _parsed(body: bytes) -> Any:
-    """Raises _Refused if it is not JSON."""
+    """The content of a JSON body; raises _Refused if it is not JSON."""
 
     def refuse(word: str) -> Any:
-        raise ValueError(f"{word}, which is no number of JSON's")
+        raise ValueError(f"{word}, which JSON does not allow")
 
     try:
         return json.loads(body, parse_constant=refuse)
     except ValueError as error:
-        raise _Refused(400, f"expected JSON, found what is none: {error}") from error
+        raise _Refused(400, f"expected JSON, found invalid JSON: {error}") from error
     except RecursionError as error:
-        raise _Refused(
-            400, "expected JSON of arrays in an object, found it nested deeper"
-        ) from error
+        raise _Refused(400, "expected arrays in a JSON object, found deeper nesting") from error
 
 
 def _typed(name: str, value: Any, dtype: Any) -> Array:
-    """A value of JSON as an array of a type that holds it."""
+    """A JSON value as an array; raises _Refused if the type cannot represent its numbers."""
     try:
         array = np.asarray(value)
         if array.dtype.kind not in "biuf":
@@ -170,24 +173,15 @@ def _typed(name: str, value: Any, dtype: Any) -> Array:
             typed = array.astype(dtype)
         holds = np.isfinite(typed) if typed.dtype.kind == "f" else typed == array
         if not holds.all():
-            raise ValueError("numbers out of its range")
+            raise ValueError("numbers outside its range")
         return typed
     except (ValueError, OverflowError, RecursionError) as error:
-        what = f"numbers of {np.dtype(dtype).name} for the input {name!r}"
-        raise _Refused(400, f"expected {what}, found {error}") from error
-
-
-def _described(
-    details: Mapping[str, Mapping[str, Any]], shapes: Mapping[str, Any]
-) -> dict[str, Any]:
-    return {
-        name: {"dtype": np.dtype(d["dtype"]).name, "shape": list(shapes[name])}
-        for name, d in details.items()
-    }
+        message = f"expected {np.dtype(dtype).name} numbers for the input {name!r}, found {error}"
+        raise _Refused(400, message) from error
 
 
 def _plain(array: Array) -> Any:
-    """A result as JSON, which has no NaN and infinity."""
+    """A result as JSON, with null for NaN and infinity."""
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         finite = array.astype(object)
         finite[~np.isfinite(array)] = None

@@ -1,4 +1,4 @@
-"""The processors and the folder that a process has to itself, or shares."""
+"""A worker's processors, and the cache folder that workers share."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _held: list[IO[bytes]] = []
 
 
 def cache_folder() -> Path:
-    """The folder of this user's compiled programs on this machine."""
+    """The folder for this user's compiled programs on this machine."""
     folder = Path(gettempdir(), f"gles_delegate-{os.getuid()}")
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder if folder.stat().st_uid == os.getuid() else Path(mkdtemp())
 
 
 def take_processors(count: int) -> None:
-    """Pin llvmpipe to `count` processors, which no other worker of this machine has.
+    """Pin llvmpipe to `count` processors that no other worker on this machine uses.
 
-    Mesa reads LP_NUM_THREADS once, before its first context, and its threads may run where the
-    thread that starts them may.
+    Mesa reads LP_NUM_THREADS once, before its first context, and its threads inherit the CPU
+    affinity of the thread that starts them.
     """
     if _held:
         return

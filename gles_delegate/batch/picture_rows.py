@@ -1,4 +1,4 @@
-"""Files of pictures to rows of results."""
+"""Rows of results for picture files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gles_delegate.model.graph import Array
 
 
 def picture_rows(predictor: Predictor, paths: Sequence[str]) -> list[Row]:
-    """The results of a model of one input for files of pictures, in their order."""
+    """The results of a model with one input for picture files, in their order."""
     (name,) = predictor.inputs
     rows: list[Row] = []
     readable: list[Row] = []

@@ -1,11 +1,11 @@
-"""A pool of processes on this machine, each with a model on its own."""
+"""A pool of processes on this machine, each with its own copy of the model."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
 import signal
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
@@ -18,20 +18,20 @@ from gles_delegate.errors import DelegateError
 from gles_delegate.gl.egl import list_devices
 
 MOST_DEATHS = 2
-"""Deaths of workers on the same pictures, or at their start, after which a run ends."""
+"""Deaths of workers on the same pictures, or at their start, that end a run."""
 
 
 def workers_for(count: int) -> int:
-    """The number of workers that suits this machine and `count` pieces of work.
+    """The number of workers for `count` chunks on this machine.
 
-    One for each processor if llvmpipe computes. On a GPU, one reads pictures while one computes.
+    One for each processor with llvmpipe. With a GPU, two: one reads pictures while one computes.
     """
     is_gpu = any(not device.software for device in list_devices())
     return min(2 if is_gpu else len(os.sched_getaffinity(0)), count)
 
 
 class _WorkerProcess:
-    """A process, and the paths that it computes; None before it is ready."""
+    """A process and its current paths, which are None before it is ready."""
 
     def __init__(self, model: ModelSource, arguments: Mapping[str, Any], processors: int) -> None:
         context = multiprocessing.get_context("spawn")
@@ -56,9 +56,9 @@ def compute(
     workers: int,
     notice: Callable[[str], None],
 ) -> Iterator[list[Row]]:
-    """The rows of each chunk of paths of pictures, in any order.
+    """The rows of each chunk of picture paths, in any order.
 
-    A worker that is killed is replaced, and its chunk is computed again.
+    A worker that dies is replaced, and its chunk is computed again.
 
     Args:
         arguments: See `Predictor`.
@@ -68,7 +68,7 @@ def compute(
         DelegateError: The model does not run, or workers die on the same pictures.
     """
     processors = max(len(os.sched_getaffinity(0)) // workers, 1)
-    pending, deaths = deque(chunks), dict[str, int]()
+    pending, deaths = deque(chunks), Counter[str]()
     running: list[_WorkerProcess] = []
     left = len(pending)
     try:
@@ -99,30 +99,30 @@ def compute(
 
 
 def _count_death(
-    worker: _WorkerProcess, deaths: dict[str, int], notice: Callable[[str], None]
+    worker: _WorkerProcess, deaths: Counter[str], notice: Callable[[str], None]
 ) -> None:
-    """Raise DelegateError if it is the second on the same pictures."""
+    """Raise DelegateError if workers have died on the same pictures before."""
     first, *_ = worker.paths or [""]
-    deaths[first] = deaths.get(first, 0) + 1
+    deaths[first] += 1
     code = worker.process.exitcode or 0
     cause = signal.Signals(-code).name if code < 0 else f"status {code}"
-    where = f"on {first} or one of those behind it" if first else "as it started"
+    where = f"on {first} or a later picture of its batch" if first else "as it started"
     if deaths[first] == MOST_DEATHS:
         raise DelegateError(
-            f"a worker ended with {cause} {where}, twice; if memory is short, give fewer --workers "
+            f"a worker ended with {cause} {where}, twice; if memory is short, use fewer --workers "
             "or a smaller --batch-size"
         )
-    notice(f"a worker ended with {cause} {where}; another one takes its place")
+    notice(f"a worker ended with {cause} {where}; it is replaced")
 
 
 def _serve(
     pipe: Connection, model: ModelSource, arguments: Mapping[str, Any], processors: int
 ) -> None:
-    """The work of a process: rows for lists of paths, or a message if it cannot."""
+    """The main function of a process: send rows for lists of paths, or an error message."""
     from gles_delegate.batch.picture_rows import picture_rows
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one that started it ends it
-    with suppress(EOFError, BrokenPipeError, ConnectionResetError):  # nobody is left to ask
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops it
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError):  # the parent is gone
         try:
             take_processors(processors)
             predictor = Predictor(model, **arguments)

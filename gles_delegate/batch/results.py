@@ -1,8 +1,7 @@
-"""The results of pictures: a folder of Parquet files, or a CSV file.
+"""Results for pictures: a folder of Parquet files, or a CSV file.
 
-A run opens them, which locks them for it alone, and adds rows. Rows of earlier runs stay, and are
-known by their paths. Results name their model and its options, and each row the
-picture's content.
+A run opens and locks the results, and adds rows. Rows of earlier runs stay, identified by path.
+Results name their model and its options, and each row has a digest of the picture's content.
 """
 
 from __future__ import annotations
@@ -28,16 +27,14 @@ from gles_delegate.errors import DelegateError
 from gles_delegate.model.graph import Array
 
 Row: TypeAlias = "dict[str, Any]"
-"""A picture: its "path", the digest of its content in "picture", in "error" why it cannot be read
-or None, and the results by name, each an array of one axis or a list of labels."""
+"""A picture: its "path", the digest of its content in "picture", the reason it cannot be read
+or None in "error", and the results by name, each a one-dimensional array or a list of labels."""
 
 ABOUT = ("path", "picture", "error")
-MOST_ROWS = 256
-MOST_BYTES = 64 << 20
-MOST_SECONDS = 20
-"""Rows are written together: at most this many, or this many bytes, or after this long."""
+MOST_ROWS, MOST_BYTES, MOST_SECONDS = 256, 64 << 20, 20
+"""Limits for rows that are written together: number, bytes, and time since the first."""
 MOST_CELLS = 16384
-"""Columns of a CSV file, which is what spreadsheets read."""
+"""Most columns of a CSV file: the limit of spreadsheets."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +42,8 @@ class Column:
     """The type of one result.
 
     Attributes:
-        dtype: Its numbers' type, or "str".
-        count: How many there are for each picture.
+        dtype: The numbers' type, or "str".
+        count: Numbers or strings per picture.
     """
 
     dtype: str
@@ -54,7 +51,7 @@ class Column:
 
 
 def columns_of(outputs: Mapping[str, Mapping[str, Any]], top: int | None) -> dict[str, Column]:
-    """The results of a picture: the outputs' numbers or, with `top`, labels and scores.
+    """The columns of results: the outputs' numbers or, with `top`, labels and scores.
 
     Args:
         outputs: "dtype" and "shape" of each output by its name.
@@ -64,15 +61,12 @@ def columns_of(outputs: Mapping[str, Mapping[str, Any]], top: int | None) -> dic
             column_name(name): Column(np.dtype(each["dtype"]).name, prod(map(int, each["shape"])))
             for name, each in outputs.items()
         }
-    classes = max((int(each["shape"][-1]) for each in outputs.values()), default=0)
-    return {
-        "labels": Column("str", min(top, classes)),
-        "scores": Column("float32", min(top, classes)),
-    }
+    count = min(top, max((int(each["shape"][-1]) for each in outputs.values()), default=0))
+    return {"labels": Column("str", count), "scores": Column("float32", count)}
 
 
 def column_name(output: str) -> str:
-    """The name of an output's results."""
+    """The column of an output's results."""
     return f"{output} (output)" if output in (*ABOUT, "row") else output
 
 
@@ -87,10 +81,10 @@ def digest(*contents: bytes | memoryview | str) -> str:
 
 
 class Results(ABC):
-    """Results that are open, and rows that wait for being written together.
+    """Open results, and rows that are not yet written.
 
     Attributes:
-        rows: The rows that are kept, by path: the picture's digest, and the error.
+        rows: Picture digest and error of each written row, by path.
     """
 
     def __init__(self) -> None:
@@ -100,10 +94,10 @@ class Results(ABC):
 
     @abstractmethod
     def forget(self, paths: Set[str]) -> None:
-        """Take rows out."""
+        """Remove rows."""
 
     def add(self, rows: Iterable[Row]) -> None:
-        """Add rows, which are written some time later."""
+        """Add rows, which may be written later."""
         if not self._waiting:
             self._since = time.monotonic()
         for row in rows:
@@ -117,7 +111,7 @@ class Results(ABC):
             self.flush()
 
     def flush(self) -> None:
-        """Write what was added."""
+        """Write all added rows."""
         if self._waiting:
             self._write_rows(self._waiting)
             self.rows |= {row["path"]: (row["picture"], row["error"]) for row in self._waiting}
@@ -128,27 +122,27 @@ class Results(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let others write; what was not written is lost."""
+        """Unlock the results; rows that are not flushed are lost."""
 
 
 def open_results(output: Path, model: str, columns: Mapping[str, Column]) -> Results:
-    """Open the results in a file whose name ends in ``.csv``, or else in a folder.
+    """Open the results in a ``.csv`` file, or else in a folder.
 
     Args:
-        model: Names the model and the options.
+        model: Identifies the model and the options.
 
     Raises:
-        DelegateError: Another run has them open, or they are of another model or options, or are
-            damaged, or nothing can be written there, or pyarrow is not installed.
+        DelegateError: The results are in use, damaged, not writable, or from another model or
+            other options, or pyarrow is not installed.
     """
     kind = CsvFile if output.suffix.lower() == ".csv" else ParquetFolder
     return kind(output, model, columns)
 
 
 class ParquetFolder(Results):
-    """Files that are each named after the digest of their bytes.
+    """Parquet files, named after the digest of their bytes.
 
-    No file is changed in place, and no other file of the folder is touched.
+    No file is changed in place, and other files in the folder are not touched.
     """
 
     KEY = b"gles_delegate"
@@ -157,14 +151,15 @@ class ParquetFolder(Results):
     def __init__(self, folder: Path, model: str, columns: Mapping[str, Column]) -> None:
         try:
             import pyarrow as pa
+            import pyarrow.parquet as pq
         except ImportError as error:
             raise DelegateError(
                 f"Parquet files need pyarrow ({error}): pip install pyarrow, or name a file "
                 "results.csv as the output"
             ) from error
         super().__init__()
+        self._pa, self._pq = pa, pq
         self._folder, self._model = folder, model
-        self._columns = columns
         self._schema = pa.schema(
             [(name, pa.string()) for name in ABOUT]
             + [(name, pa.list_(_type(column))) for name, column in columns.items()],
@@ -179,77 +174,67 @@ class ParquetFolder(Results):
                 files = sorted(f for f in folder.iterdir() if self.NAME.fullmatch(f.name))
             doubled = {file: self._read(file) for file in files}
             for file, paths in doubled.items():
-                if paths:  # a run was killed as it rewrote a file
+                if paths:  # a run was killed while it rewrote a file
                     self._rewrite(file, paths)
             undo.pop_all()
 
     def _read(self, file: Path) -> set[str]:
-        """Take over the rows of a file; the paths that were in another one before."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
+        """Add a file's rows to `rows`; the paths that an earlier file has, too."""
         with _naming(self._folder, reads=True):
             data = file.read_bytes()
         damaged = DelegateError(
-            f"the results {file} are not as they were written: move the file away, and the same "
-            "command computes its pictures again"
+            f"the results {file} were changed or damaged: move the file away, and the same command "
+            "computes its pictures again"
         )
-        if file.name != _named(data):
+        if file.name != _file_name(data):
             raise damaged
         try:
-            table = pq.ParquetFile(io.BytesIO(data))
+            table = self._pq.ParquetFile(io.BytesIO(data))
             model = (table.schema_arrow.metadata or {}).get(self.KEY)
             if model is None:
-                return set()  # of another program
+                return set()  # another program's file
             if model.decode() != self._model:
                 raise DelegateError(_of_another(self._folder, model.decode(), self._model))
             columns = [table.read(ABOUT)[name].to_pylist() for name in ABOUT]
-        except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+        except (self._pa.ArrowException, OSError, ValueError, KeyError) as error:
             raise damaged from error
-        doubled = set()
         self._files[file] = columns[0]
-        for path, picture, reason in zip(*columns, strict=True):
-            if path in self.rows:
-                doubled.add(path)
-            self.rows.setdefault(path, (picture, reason))
+        rows = {path: (picture, error) for path, picture, error in zip(*columns, strict=True)}
+        doubled = rows.keys() & self.rows.keys()
+        self.rows = rows | self.rows
         return doubled
 
     def forget(self, paths: Set[str]) -> None:
-        for file, own in list(self._files.items()):
-            if not paths.isdisjoint(own):
+        for file, contents in list(self._files.items()):
+            if not paths.isdisjoint(contents):
                 self._rewrite(file, paths)
         for path in paths:
             self.rows.pop(path, None)
 
     def _rewrite(self, file: Path, without: Set[str]) -> None:
-        """Replace a file by one with the other rows."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
+        """Replace a file by one without these paths."""
         kept = [path not in without for path in self._files.pop(file)]
         if any(kept):
             with _naming(self._folder, reads=True):
-                table = pq.ParquetFile(io.BytesIO(file.read_bytes())).read()
-            self._write(table.filter(pa.array(kept)))
+                table = self._pq.ParquetFile(io.BytesIO(file.read_bytes())).read()
+            self._write(table.filter(self._pa.array(kept)))
         with _naming(self._folder):
             file.unlink()
 
     def _write_rows(self, rows: Sequence[Row]) -> None:
-        import pyarrow as pa
-
-        fields = zip(self._schema.names, self._schema, strict=True)
-        data = [pa.array([row.get(name) for row in rows], field.type) for name, field in fields]
-        self._write(pa.table(data, schema=self._schema))
+        data = [
+            self._pa.array([row.get(field.name) for row in rows], field.type)
+            for field in self._schema
+        ]
+        self._write(self._pa.table(data, schema=self._schema))
 
     def _write(self, table: Any) -> None:
-        import pyarrow.parquet as pq
-
         buffer = io.BytesIO()
-        pq.write_table(table, buffer)
+        self._pq.write_table(table, buffer)
         data = buffer.getvalue()
-        file = self._folder / _named(data)
+        file = self._folder / _file_name(data)
         with _naming(self._folder):
-            _replace(file, self._folder / ".gles_delegate.tmp", data)
+            _replace(file, self._folder / ".gles_delegate.tmp", data).close()
         self._files[file] = table["path"].to_pylist()
 
     def close(self) -> None:
@@ -257,9 +242,9 @@ class ParquetFolder(Results):
 
 
 class CsvFile(Results):
-    """One line for each picture, with its numbers in columns.
+    """A line for each picture, with its numbers in columns.
 
-    The last cell of each line is a digest of the others, of the model and of the options.
+    The last cell of each line is a digest of the other cells, the model and the options.
     """
 
     def __init__(self, file: Path, model: str, columns: Mapping[str, Column]) -> None:
@@ -268,8 +253,8 @@ class CsvFile(Results):
         cells = sum(column.count for column in columns.values())
         if cells > MOST_CELLS:
             raise DelegateError(
-                f"a CSV file has at most {MOST_CELLS} columns, and the model's outputs are {cells} "
-                "numbers: name a folder as the output, for Parquet files, or give --top"
+                f"a CSV file has at most {MOST_CELLS} columns, but the model has {cells} output "
+                "numbers: name a folder as the output, for Parquet files, or use --top"
             )
         names = [
             f"{name}_{i}" if column.count > 1 else name
@@ -283,20 +268,20 @@ class CsvFile(Results):
                 self._opened: IO[bytes] = undo.enter_context(file.open("a+b", buffering=0))
                 _lock(self._opened, file)
                 if not os.path.samestat(os.fstat(self._opened.fileno()), file.stat()):
-                    raise _in_use(file)  # and has just replaced it
+                    raise _in_use(file)  # another run has just replaced it
                 self._opened.seek(0)
                 data = self._opened.read()
             lines = self._read(data)
             self._lines = dict(lines)
             whole = b"".join([_line(self._header), *self._lines.values()])
             with _naming(file):
-                if data != whole:  # new, or of a run that was killed as it wrote
+                if data != whole:  # new, or a run was killed while it wrote
                     self._replace(whole)
             undo.pop_all()
 
     def _read(self, data: bytes) -> Iterator[tuple[str, bytes]]:
-        """The lines by path."""
-        *lines, _ = data.split(b"\n")  # what is behind the last one was cut off
+        """Add the lines' rows to `rows`; each line and its path."""
+        *lines, _ = data.split(b"\n")  # the rest is an incomplete line
         try:
             texts = [line.decode("utf-8") for line in lines]
             rows = [next(csv.reader([text], strict=True), []) for text in texts]
@@ -305,7 +290,7 @@ class CsvFile(Results):
         if not rows and _line(self._header).startswith(data):
             return
         if not rows or (*rows[0][:2], *rows[0][-2:]) != ("path", "error", "picture", "row"):
-            raise DelegateError(f"{self._file} is no file of results: give another --output")
+            raise DelegateError(f"{self._file} is not a results file: use another --output")
         if rows[0] != self._header:
             few = ", ".join(self._header[:8])
             raise DelegateError(
@@ -319,8 +304,8 @@ class CsvFile(Results):
 
     def _damaged(self, where: str) -> DelegateError:
         return DelegateError(
-            f"the results {self._file} are of another model or other options, or were changed "
-            f"({where}): give another --output, or move the file away"
+            f"the results {self._file} are from another model or other options, or were changed "
+            f"({where}): use another --output, or move the file away"
         )
 
     def _check(self, cells: Sequence[str]) -> str:
@@ -335,12 +320,9 @@ class CsvFile(Results):
             self._replace(b"".join([_line(self._header), *self._lines.values()]))
 
     def _replace(self, data: bytes) -> None:
-        """Replace the open file by one with these bytes, and lock it as well."""
+        """Replace the open file by one with these bytes."""
         temporary = self._file.with_name(f".{self._file.name}.tmp")
-        old = self._opened
-        new = _replace(self._file, temporary, data, keep=True)
-        assert new is not None
-        self._opened = new
+        old, self._opened = self._opened, _replace(self._file, temporary, data)
         old.close()
 
     def _write_rows(self, rows: Sequence[Row]) -> None:
@@ -367,8 +349,8 @@ class CsvFile(Results):
         self._opened.close()
 
 
-def _named(data: bytes) -> str:
-    """The name of a file of a folder."""
+def _file_name(data: bytes) -> str:
+    """The name of a Parquet file with these bytes."""
     return f"results-{digest(data)}.parquet"
 
 
@@ -380,7 +362,7 @@ def _type(column: Column) -> Any:
     try:
         return pa.from_numpy_dtype(np.dtype(column.dtype))
     except pa.ArrowException as error:
-        raise DelegateError(f"Parquet files have no numbers of {column.dtype}") from error
+        raise DelegateError(f"Parquet files cannot have {column.dtype} numbers") from error
 
 
 def _values(values: Array | Sequence[str] | None, column: Column) -> Sequence[Any]:
@@ -388,8 +370,8 @@ def _values(values: Array | Sequence[str] | None, column: Column) -> Sequence[An
     values = [""] * column.count if values is None else list(values)
     if len(values) != column.count:
         raise DelegateError(
-            f"the model gave {len(values)} numbers in place of {column.count}, for which a CSV "
-            "file has no columns: name a folder as the output, for Parquet files"
+            f"expected {column.count} numbers from the model, for the columns of the CSV file, "
+            f"found {len(values)}: name a folder as the output, for Parquet files"
         )
     return values
 
@@ -402,14 +384,14 @@ def _line(cells: Sequence[str]) -> bytes:
 
 def _of_another(output: Path, other: str, expected: str) -> str:
     return (
-        f"{output} has the results of {other}, found now is {expected}: give another --output, or "
-        "the same model and options"
+        f"expected results of {expected} in {output}, found {other}: use another --output, or the "
+        "same model and options"
     )
 
 
 @contextmanager
 def _naming(output: Path, reads: bool = False) -> Iterator[None]:
-    """Make the errors of the system a sentence."""
+    """Raise the system's errors as DelegateErrors that name the results."""
     try:
         yield
     except OSError as error:
@@ -428,32 +410,25 @@ def _lock(file: IO[bytes], output: Path) -> None:
 
 def _in_use(output: Path) -> DelegateError:
     return DelegateError(
-        f"another run writes to {output}: wait for its end, or give another --output"
+        f"another run writes to {output}: wait for its end, or use another --output"
     )
 
 
 def _write(file: IO[bytes], data: bytes) -> None:
-    """All of it, and onto the disk."""
+    """Write all bytes to the disk."""
     left = memoryview(data)
     while left:
         left = left[file.write(left) :]
     os.fsync(file.fileno())
 
 
-def _replace(file: Path, temporary: Path, data: bytes, keep: bool = False) -> IO[bytes] | None:
-    """Write a file under another name, and give it its own when it is whole.
-
-    Args:
-        keep: Return the file, open and locked.
-    """
+def _replace(file: Path, temporary: Path, data: bytes) -> IO[bytes]:
+    """Write a file under a temporary name, and rename it when it is complete; it is locked."""
     with ExitStack() as undo:
         opened = undo.enter_context(temporary.open("w+b", buffering=0))
         undo.callback(temporary.unlink, missing_ok=True)
-        if keep:
-            _lock(opened, file)
+        _lock(opened, file)
         _write(opened, data)
         os.replace(temporary, file)
-        if keep:
-            undo.pop_all()
-            return opened
-    return None
+        undo.pop_all()
+        return opened

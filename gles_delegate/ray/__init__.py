@@ -1,6 +1,7 @@
 """Models on Ray: batch inference with Ray Data, and a service with Ray Serve.
 
-Needs the extra ``ray``. Scheduling, retries, data and shutdown are Ray's; here is what actors do.
+Needs the extra ``ray``. Ray schedules, retries, moves data and shuts down; this package is the
+actors' work.
 """
 
 from gles_delegate.ray.predictor import Predictor

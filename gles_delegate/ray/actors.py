@@ -1,4 +1,4 @@
-"""The processors and the GPU of an actor of Ray's."""
+"""The processors and the GPU of a Ray actor."""
 
 from __future__ import annotations
 
@@ -16,25 +16,23 @@ def _is_actor() -> bool:
 
 
 def device_of_actor() -> int | None:
-    """The index of the device that Ray gives the actor; None: the best of any.
+    """The index of the device that Ray assigns to the actor; None: the best device.
 
-    GPUs are numbered as EGL lists hardware devices. An actor without a GPU takes the CPU.
+    Ray's GPU numbers index EGL's hardware devices. An actor without a GPU uses the CPU.
     """
     if not _is_actor():
         return None
     gpus = ray.get_runtime_context().get_accelerator_ids().get("GPU", [])
     nodes = (*Path("/dev").glob("dri/renderD*"), *Path("/dev").glob("nvidia[0-9]*"))
-    if not gpus and not nodes:  # there is the CPU alone
+    if not gpus and not nodes:  # the machine has no GPU
         return None
-    devices = list_devices()
-    wanted = [device for device in devices if device.software != bool(gpus)]
-    if gpus and int(gpus[0]) < len(wanted):
-        return wanted[int(gpus[0])].index
-    return wanted[0].index if wanted and not gpus else None
+    devices = [device for device in list_devices() if device.software != bool(gpus)]
+    number = int(gpus[0]) if gpus else 0
+    return devices[number].index if number < len(devices) else None
 
 
 def take_processors_of_actor() -> None:
-    """Hold llvmpipe to the number of processors that Ray gives the actor."""
+    """Limit llvmpipe to the number of processors that Ray assigns to the actor."""
     if _is_actor():
         context: Any = ray.get_runtime_context()
         take_processors(max(int(context.get_assigned_resources().get("CPU", 1)), 1))

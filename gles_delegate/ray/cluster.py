@@ -1,4 +1,4 @@
-"""Pictures on the actors of a cluster."""
+"""Results for pictures from the actors of a cluster."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from gles_delegate.ray.predictor import Predictor
 
 
 class _Pictures:
-    """An actor: the results of a model for lists of paths.
+    """An actor that computes the results of a model for lists of paths.
 
-    It takes the model with each call, as Ray warns of models that actors are made with.
+    Each call passes the model, because Ray warns about large arguments of actors' constructors.
     """
 
     def __init__(self) -> None:
         self._predictor: Predictor | None = None
 
     def rows(self, model: Any, arguments: Mapping[str, Any], paths: list[str]) -> list[Row]:
-        """The results; `model` is a list with a reference, which Ray passes on as it is."""
+        """The results; `model` is a list with a reference, which Ray does not resolve."""
         if self._predictor is None:
             self._predictor = Predictor(model[0], **arguments)
         return picture_rows(self._predictor, paths)
@@ -38,17 +38,17 @@ def compute(
     workers: int | None,
     address: str,
 ) -> Iterator[list[Row]]:
-    """The rows of each chunk of paths of pictures, in any order.
+    """The rows of each chunk of picture paths, in any order.
 
-    Ray replaces actors that are killed, and repeats their chunks.
+    Ray replaces actors that die, and repeats their chunks.
 
     Args:
         arguments: See `Predictor`.
         workers: The most actors; None: one for each processor of the cluster.
-        address: The cluster's, as for `ray.init`.
+        address: The address for `ray.init`.
 
     Raises:
-        DelegateError: There is no such cluster, or an actor failed.
+        DelegateError: The cluster cannot be reached, or an actor failed.
     """
     try:
         ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)

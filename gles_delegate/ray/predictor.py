@@ -14,24 +14,24 @@ from gles_delegate.ray.actors import device_of_actor, take_processors_of_actor
 
 
 class Predictor(predictor.Predictor):
-    """A `gles_delegate.batch.Predictor` in an actor of Ray's::
+    """A `gles_delegate.batch.Predictor` for Ray actors::
 
         dataset.map_batches(
             Predictor, fn_constructor_args=(path,), concurrency=(1, 8), batch_size=32
         )
 
-    On llvmpipe an actor uses the processors that Ray gives it (`num_cpus`), and each actor of a
-    node others. With `num_gpus`, it takes the device of the GPU that Ray gives it. Programs
-    are compiled once on a node.
+    On llvmpipe, an actor uses the processors that Ray assigns to it (`num_cpus`), separate from
+    other actors' processors. With `num_gpus`, it uses the GPU that Ray assigns to it. Programs
+    are compiled once per node.
 
     Args:
-        model: The path of a model, which each node must have; or its bytes; or a reference,
-            such as ``ray.put(path.read_bytes())``, which Ray sends once to each node.
+        model: The path of a model on each node; or its bytes; or a reference, such as
+            ``ray.put(path.read_bytes())``, which Ray sends once to each node.
         options: See `GpuDelegateOptions`.
         **arguments: See `gles_delegate.batch.Predictor`.
 
     Raises:
-        ModelError, UnsupportedModelError, ContextError, ValueError: Likewise.
+        ModelError, UnsupportedModelError, ContextError, ValueError: See the base class.
     """
 
     def __init__(

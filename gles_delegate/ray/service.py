@@ -26,23 +26,23 @@ def deployment(
     max_pixels: int = 50_000_000,
     **arguments: Any,
 ) -> Any:
-    """A service of a model over HTTP, for ``serve.run``.
+    """An HTTP service for a model, for ``serve.run``.
 
-    GET lists the inputs and outputs. POST takes one row: a picture as the body, of the content type
-    image/..., or JSON with the inputs by name, ``{"x": [[1, 2], [3, 4]]}``. It answers
-    with JSON: the results of `Predictor` for that row, by name. What is wrong with a request is
-    said in ``{"error": ...}``, with the status 400, 405, 413 or 415.
+    GET lists the inputs and outputs. POST accepts one row: a picture, with the content type
+    image/..., or JSON with the inputs by name, ``{"x": [[1, 2], [3, 4]]}``. The response
+    is JSON: the results of `Predictor` for that row, by name. If a request is wrong, it
+    is ``{"error": ...}``, with the status 400, 405, 413 or 415.
 
-    Rows that come at about the same time are computed together, where no op combines them.
+    Rows that arrive at about the same time are computed together, unless an op combines them.
 
     Args:
         batch_size: The most rows that are computed together.
-        wait: The seconds for which a row waits for others.
-        replicas: How many actors Ray has.
-        num_cpus: The processors that each of them gets.
-        num_gpus: The GPUs, likewise.
-        max_body: The most bytes of a request.
-        max_pixels: The most pixels of a picture; a larger one is not decoded.
+        wait: Seconds that a row waits for others.
+        replicas: The number of actors.
+        num_cpus: Processors for each actor.
+        num_gpus: GPUs for each actor.
+        max_body: The largest request, in bytes.
+        max_pixels: The largest picture; a larger one is not decoded.
         **arguments: See `Predictor`.
 
     Returns:
@@ -71,6 +71,6 @@ def deployment(
         Service,
         name=Path(os.fspath(model)).stem if isinstance(model, str | os.PathLike) else "model",
         num_replicas=replicas,
-        max_ongoing_requests=2 * batch_size,  # one batch is computed while another one fills
+        max_ongoing_requests=2 * batch_size,  # one batch runs while the next one fills
         ray_actor_options={"num_cpus": num_cpus, "num_gpus": num_gpus},
     ).bind()

@@ -125,7 +125,7 @@ def test_another_model_and_other_options_are_refused(folder: Path) -> None:
     before = output.read_bytes()
     for arguments in ((other,), (model, "--mean", 1, "--std", 2), (model, "--top", 2)):
         said = batch(*arguments, folder / "*.png", "--output", output, status=1)
-        assert "give another --output" in said
+        assert "use another --output" in said
         assert said.count("\n") == 1
     assert output.read_bytes() == before
 
@@ -230,7 +230,7 @@ def test_a_picture_that_kills_its_workers_is_named(waiting: Waiting, folder: Pat
     _, errors = waiting.end()
     assert waiting.process.returncode == 1
     _, error = errors.splitlines()
-    assert f"SIGKILL on {waiting.fifo} or one of those behind it, twice" in error
+    assert f"SIGKILL on {waiting.fifo} or a later picture of its batch, twice" in error
     assert "2 of 3 pictures are done; the same command computes the others" in error
     assert sorted(read(folder / "r.csv")) == ["0.png", "1.png"]
 

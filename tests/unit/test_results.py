@@ -149,7 +149,7 @@ def test_other_models_and_options_are_refused(
     output: Path, model: str, columns: dict[str, Column]
 ) -> None:
     written(output, row("a"))
-    with pytest.raises(DelegateError, match="give another --output"):
+    with pytest.raises(DelegateError, match="use another --output"):
         open_results(output, model, columns)
     assert_has(output, row("a"))
 
