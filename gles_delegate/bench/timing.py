@@ -38,18 +38,12 @@ class Times:
     def median(self) -> float:
         return median(self.seconds)
 
-    def percentile(self, percent: float) -> float:
-        return float(np.percentile(self.seconds, percent))
-
     def summary(self) -> dict[str, float]:
         """Milliseconds: minimum, percentiles 50, 90, 99, maximum and mean."""
-        points = {"p50": 50, "p90": 90, "p99": 99}
-        return {
-            "min": min(self.seconds) * 1e3,
-            **{name: self.percentile(percent) * 1e3 for name, percent in points.items()},
-            "max": max(self.seconds) * 1e3,
-            "mean": float(np.mean(self.seconds)) * 1e3,
-        }
+        times = np.multiply(self.seconds, 1e3)
+        percentiles = np.percentile(times, (0, 50, 90, 99, 100)).tolist()
+        names = ("min", "p50", "p90", "p99", "max")
+        return {**dict(zip(names, percentiles, strict=True)), "mean": float(times.mean())}
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from gles_delegate.image.transform import picture_transform
 from gles_delegate.model.graph import Graph
 from gles_delegate.model.reader import ModelFile, read_file
 from gles_delegate.planning.outputs import read_metadata
+from gles_delegate.runtime.standalone import describe
 
 
 @common.command
@@ -99,12 +100,7 @@ def _check(graph: Graph, mean: float | None, std: float | None) -> Mapping[str, 
     tensor = graph.tensors[graph.inputs[0]]
     picture_transform(tensor.shape, tensor.dtype, read_metadata(graph).inputs[0], mean, std)
     tensors = [graph.tensors[index] for index in graph.outputs]
-    return by_name(
-        [
-            {"name": t.name, "index": t.index, "dtype": t.type.array, "shape": t.shape}
-            for t in tensors
-        ]
-    )
+    return by_name([describe(tensor, tensor.shape) for tensor in tensors])
 
 
 def _name(file: ModelFile, graph: Graph, arguments: Mapping[str, Any]) -> str:
@@ -154,7 +150,10 @@ def _computed(
 
         (model,) = file.arguments.values()
         workers = min(workers or pool.workers_for(len(chunks)), len(chunks))
-        return pool.compute(model, arguments, chunks, workers, _notice)
+        return pool.compute(
+            model, arguments, chunks, workers,
+            notice=lambda sentence: print(f"gles-delegate: {sentence}", file=sys.stderr),
+        )  # fmt: skip
     try:
         from gles_delegate.ray import cluster
     except ImportError as error:
@@ -162,10 +161,6 @@ def _computed(
             f"install the extra ray ({error}): pip install '.[ray]'"
         ) from error
     return cluster.compute(bytes(file.content), arguments, chunks, workers, address)
-
-
-def _notice(sentence: str) -> None:
-    print(f"gles-delegate: {sentence}", file=sys.stderr)
 
 
 def _end_early(results: Results, paths: Sequence[str], error: BaseException) -> None:

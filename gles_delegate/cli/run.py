@@ -18,7 +18,7 @@ from gles_delegate.model.graph import Array, Graph, Tensor
 from gles_delegate.model.reader import read_file
 from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.planning.outputs import read_metadata
-from gles_delegate.vision.classes import class_name, dequantize, top_indices
+from gles_delegate.vision.classes import class_name, top_indices
 
 ADDS_UP = 0.05
 """How far the sum of softmax scores may be from 1, because of 8-bit rounding."""
@@ -150,8 +150,7 @@ def _best(
     classes = array.shape[-1] if array.shape else 1
     if classes < 2 or array.size != classes:
         return []
-    real = dequantize(array, tensor_files.scale_and_zero_point(tensor))
-    scores = real.reshape(-1).astype(np.float64)
+    scores = tensor_files.real_values(array, tensor).reshape(-1).astype(np.float64)
     named = len(labels) == classes
     if not (top or named or abs(scores.sum() - 1) < ADDS_UP):
         return []

@@ -15,6 +15,7 @@ from gles_delegate.image.pictures import PICTURES, as_tensor, picture_mode
 from gles_delegate.image.transform import picture_transform
 from gles_delegate.model.graph import Array, Graph, Tensor
 from gles_delegate.planning.outputs import read_metadata
+from gles_delegate.runtime import standalone
 from gles_delegate.vision.classes import dequantize
 from gles_delegate.vision.drawing import palette
 
@@ -108,11 +109,9 @@ def load_input(
             f"a picture suits an input {PICTURES}; give {path} as .npy for {describe(tensor)}"
         )
     transform = picture_transform(tensor.shape, tensor.dtype, metadata, mean, std)
-    pair = scale_and_zero_point(tensor)
-    details = {"shape": tensor.shape, "dtype": tensor.dtype, "quantization": pair}
     try:
         with Image.open(path) as picture:
-            return as_tensor(picture, details, transform)
+            return as_tensor(picture, standalone.describe(tensor, tensor.shape), transform)
     except (OSError, SyntaxError, Image.DecompressionBombError) as error:
         raise ValueError(f"cannot read the picture {path}: {reason_of(error)}") from error
 
@@ -126,9 +125,9 @@ def read_labels(path: Path) -> tuple[str, ...]:
     return tuple(text.strip().split("\n\n")[0].splitlines())
 
 
-def scale_and_zero_point(tensor: Tensor) -> tuple[float, int]:
-    """The scale and zero point of a quantized tensor, otherwise 0 and 0."""
-    return tensor.quantization.pair if tensor.is_quantized else (0.0, 0)
+def real_values(array: Array, tensor: Tensor) -> Array:
+    """See `dequantize`."""
+    return dequantize(array, standalone.describe(tensor, array.shape)["quantization"])
 
 
 def class_numbers(array: Array, tensor: Tensor, labels: Sequence[str]) -> Array | None:
@@ -177,7 +176,7 @@ def save_output(path: Path, array: Array, tensor: Tensor, labels: Sequence[str] 
             "or class numbers, 0 to 255; write a .npy file instead"
         )
     if array.dtype != np.uint8:
-        real = dequantize(array, scale_and_zero_point(tensor)).astype(np.float32)
+        real = real_values(array, tensor).astype(np.float32)
         array = (np.nan_to_num(real).clip(0, 1) * 255).round().astype(np.uint8)
     height, width = array.shape[1:3]
     sizes = (height, width) if mode == "L" else (height, width, len(mode))
