@@ -194,13 +194,13 @@ class _Candidate:
         )
 
 
+@dataclass
 class _Bench:
     """The measurements; they run inside the guard of the context."""
 
-    def __init__(self, gpu: GpuContext, end: float, progress: Progress) -> None:
-        self._gpu = gpu
-        self._end = end
-        self._progress = progress
+    _gpu: GpuContext
+    _end: float
+    _progress: Progress
 
     def run(self) -> DeviceSpeed:
         gpu, first = self._gpu, KERNELS[0]

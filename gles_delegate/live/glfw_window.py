@@ -72,8 +72,7 @@ class GlfwWindow:
     def show(self, title: str) -> set[str]:
         """Show the drawn frame, and return the keys pressed since the last one, in upper case."""
         glfw.swap_buffers(self._window)
-        glfw.set_window_title(self._window, title)
-        glfw.poll_events()
+        self.retitle(title)
         pressed, self._pressed = self._pressed, set()
         return pressed | ({"Q"} if glfw.window_should_close(self._window) else set())
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, groupby
 from typing import TypeAlias
 
@@ -240,6 +240,12 @@ POSE_DETECTOR_128 = replace(POSE_DETECTOR, anchors=_mediapipe(128, (8, 16, 16, 1
 """The first version of BlazePose's detector: 896 boxes."""
 
 
+_tensorflow = partial(
+    Detector, overlap=0.6, scales=(10.0, 10.0, 5.0, 5.0), exponential=True, y_first=True,
+    fit="stretch", logits=None, background=True, weighted=False,
+)  # fmt: skip
+
+
 def ssd_mobilenet(size: Size) -> Detector:
     """TensorFlow's SSD on MobileNet v1 or v2, without TFLite_Detection_PostProcess.
 
@@ -250,28 +256,13 @@ def ssd_mobilenet(size: Size) -> Detector:
         size: Height and width of the input; 300 by 300 has 1917 anchors.
     """
     strides, ratios = (16, 32, 64, 128, 256, 512), (1.0, 2.0, 0.5, 3.0, 0.3333)
-    return _tensorflow(
-        AnchorOptions(size, strides, aspect_ratios=ratios, reduced_lowest_layer=True)
-    )
+    anchors = AnchorOptions(size, strides, aspect_ratios=ratios, reduced_lowest_layer=True)
+    return _tensorflow(anchors)
 
 
 def ssd_mobilenet_fpn(size: Size) -> Detector:
     """TensorFlow's SSD on a feature pyramid (FPN, FPNLite); 320 by 320 has 12804 anchors."""
     return _tensorflow(PyramidAnchorOptions(size))
-
-
-def _tensorflow(anchors: AnchorOptions | PyramidAnchorOptions) -> Detector:
-    return Detector(
-        anchors,
-        overlap=0.6,
-        scales=(10.0, 10.0, 5.0, 5.0),
-        exponential=True,
-        y_first=True,
-        fit="stretch",
-        logits=None,
-        background=True,
-        weighted=False,
-    )
 
 
 def find_detector(
@@ -529,12 +520,10 @@ def read_detections(
 
 
 def _postprocessed(outputs: list[Array], threshold: float) -> list[Detection]:
-    by_rank = ([array for array in outputs if array.ndim == rank] for rank in (3, 1, 2))
-    boxes, counts, pairs = by_rank
-    shapes = [list(array.shape) for array in outputs]
+    boxes, counts, pairs = ([a for a in outputs if a.ndim == rank] for rank in (3, 1, 2))
     expected = (
         "expected boxes [1, n, 4], classes [1, n], scores [1, n] and their count [1] from "
-        f"TFLite_Detection_PostProcess, found {shapes}"
+        f"TFLite_Detection_PostProcess, found {[list(array.shape) for array in outputs]}"
     )
     n = boxes[0].shape[1] if boxes else 0
     if [a.shape for a in (*boxes, *counts, *pairs)] != [(1, n, 4), (1,), (1, n), (1, n)]:

@@ -6,14 +6,13 @@ They follow MediaPipe's DetectionsToRectsCalculator and RectTransformationCalcul
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gles_delegate.image.transform import ImageTransform, Size
 from gles_delegate.model.graph import Array
-from gles_delegate.vision.detection import Detection, Point
+from gles_delegate.vision.detection import Detection, Point, as_points
 
 
 @dataclass(frozen=True)
@@ -121,14 +120,15 @@ def region_of_landmarks(
         raise ValueError(f"expected finite landmarks [n, 2 or more], found {array.shape}")
     pairs = array[:, :2]
     if points is not None:
-        start, end = (_pair(pairs[i]) for i in points)
+        start, end = as_points(pairs[list(points)])
         rotation = rotation_between(start, end, target)
     angle = math.radians(rotation)
     rotate = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
     upright = pairs @ rotate
     low, high = upright.min(0), upright.max(0)
     width, height = (high - low).tolist()
-    return Region(_pair(rotate @ ((low + high) / 2)), width, height, rotation)
+    x, y = (rotate @ ((low + high) / 2)).tolist()
+    return Region((x, y), width, height, rotation)
 
 
 def landmarks_in_picture(
@@ -152,7 +152,3 @@ def landmarks_in_picture(
         mapped[:, 2:] *= math.hypot(*matrix[:, 0])
         mapped[:, :2] = mapped[:, :2] @ matrix[:, :2].T + matrix[:, 2]
     return mapped
-
-
-def _pair(point: Sequence[float] | Array) -> Point:
-    return float(point[0]), float(point[1])
