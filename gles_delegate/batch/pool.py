@@ -17,9 +17,6 @@ from gles_delegate.batch.results import Row
 from gles_delegate.errors import DelegateError
 from gles_delegate.gl.egl import list_devices
 
-MOST_DEATHS = 2
-"""Deaths of workers on the same pictures, or at their start, that end a run."""
-
 
 def workers_for(count: int) -> int:
     """The number of workers for `count` chunks on this machine.
@@ -107,7 +104,7 @@ def _count_death(
     code = worker.process.exitcode or 0
     cause = signal.Signals(-code).name if code < 0 else f"status {code}"
     where = f"on {first} or a later picture of its batch" if first else "as it started"
-    if deaths[first] == MOST_DEATHS:
+    if deaths[first] == 2:
         raise DelegateError(
             f"a worker ended with {cause} {where}, twice; if memory is short, use fewer --workers "
             "or a smaller --batch-size"

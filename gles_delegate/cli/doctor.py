@@ -34,9 +34,6 @@ _OVERRIDES = {
 }
 """Environment variables that can hide OpenGL ES 3.1."""
 
-_NOISE = 1.05
-"""Profiles whose times differ by a smaller factor count as equal."""
-
 
 @common.command
 @common.device_option
@@ -213,7 +210,7 @@ def _print_speed(speed: DeviceSpeed, state: dict[str, Any]) -> None:
             ]
         )
         best, ratio = next(iter(speed.profiles.items()))
-        if speed.profiles.get(speed.profile, inf) <= _NOISE * ratio:
+        if speed.profiles.get(speed.profile, inf) <= 1.05 * ratio:  # but for noise
             print(f"The profile in use, {speed.profile}, is as good as the best.")
         else:
             print(f"The profile in use is {speed.profile}; {best} would be best.")

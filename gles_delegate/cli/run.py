@@ -20,9 +20,6 @@ from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.planning.outputs import read_metadata
 from gles_delegate.vision.classes import class_name, top_indices
 
-ADDS_UP = 0.05
-"""How far the sum of softmax scores may be from 1, because of 8-bit rounding."""
-
 
 @common.command
 @common.model_argument
@@ -152,7 +149,8 @@ def _best(
         return []
     scores = tensor_files.real_values(array, tensor).reshape(-1).astype(np.float64)
     named = len(labels) == classes
-    if not (top or named or abs(scores.sum() - 1) < ADDS_UP):
+    is_softmax = abs(scores.sum() - 1) < 0.05  # with 8-bit rounding
+    if not (top or named or is_softmax):
         return []
     return [
         {

@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 
     from gles_delegate.live.painter import Painter
 
-LATEST = 0.1
-"""Weight of the latest time in the mean."""
-
 
 class Timings:
     """Times of a frame's stages.
@@ -66,7 +63,7 @@ class Timings:
         if mean is None or stage in self._first:
             self._first ^= {stage}
             mean = milliseconds
-        self.milliseconds[stage] = mean + LATEST * (milliseconds - mean)
+        self.milliseconds[stage] = mean + 0.1 * (milliseconds - mean)
 
     def __str__(self) -> str:
         return ", ".join(f"{stage} {ms:.1f}" for stage, ms in self.milliseconds.items())

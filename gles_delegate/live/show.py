@@ -126,23 +126,21 @@ def _offscreen(stack: ExitStack) -> moderngl.Context | None:
         return None
 
 
+@dataclass
 class _Loop:
-    def __init__(
-        self,
-        app: App,
-        source: Source,
-        size: Size,
-        window: GlfwWindow | None,
-        painter: Painter | None,
-        options: ShowOptions,
-    ) -> None:
-        self._app, self._source, self._window, self._options = app, source, window, options
-        self._size, self._painter = size, painter
-        height, width = source.size
-        self._texture = app.ctx.texture((width, height), 4) if app.ctx is not None else None
+    _app: App
+    _source: Source
+    _size: Size
+    _window: GlfwWindow | None
+    _painter: Painter | None
+    _options: ShowOptions
+    recording: Recording | None = None
+
+    def __post_init__(self) -> None:
+        ctx, (height, width) = self._app.ctx, self._source.size
+        self._texture = ctx.texture((width, height), 4) if ctx is not None else None
         self._start = time.perf_counter()
-        self._overlay = options.overlay
-        self.recording: Recording | None = None
+        self._overlay = self._options.overlay
 
     def compiling(self, name: str, compiled: int, total: int) -> None:
         """Show a network's compilation progress on the terminal and in the window's title."""

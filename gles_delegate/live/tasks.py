@@ -17,10 +17,6 @@ from gles_delegate.vision.classes import class_name, class_names
 Labels: TypeAlias = Sequence[str] | None
 """Class names; None: those in the model's metadata."""
 
-MOST = 64
-"""Assumed classes of a network whose output has class numbers instead of scores."""
-LEAST = 0.002
-"""Least share of the frame for a class in the legend."""
 COLORS = vision.palette(20)
 NAMED = {"ImageClassifier": "classify", "ImageSegmenter": "segment", "ObjectDetector": "detect"}
 """Tasks by the model names that TensorFlow Lite's metadata writers use."""
@@ -193,7 +189,8 @@ def segment(network: Network, labels: Labels = None) -> Seer:
     label_list = list(network.labels if labels is None else labels)
     if scores == 1 and not are_numbers and len(label_list) == 1:
         label_list = ["", *label_list]
-    classes = MOST if are_numbers and scores == 1 else max(scores, 2)
+    # The number of classes is unknown if the output has class numbers.
+    classes = 64 if are_numbers and scores == 1 else max(scores, 2)
     names = class_names(label_list, classes)
     colors: list[tuple[int, int, int, int]] = [(0, 0, 0, 0)]
     colors += [(*color, 255) for color in vision.palette(classes)[1:]]
@@ -204,7 +201,7 @@ def segment(network: Network, labels: Labels = None) -> Seer:
         style = {"opacity": 0.55, "edges": (0.3, 0.7)}
         canvas.layer(network.layer(mask, network.transform, frame, **style))
         counts = _pixel_counts(network.read(mask), colors)
-        listed = [i for i, count in enumerate(counts) if i and count > LEAST * sum(counts)]
+        listed = [i for i, count in enumerate(counts) if i and count > 0.002 * sum(counts)]
         canvas.count("class", len(listed))
         canvas.drawing.legend([names[i] for i in listed], [colors[i] for i in listed])
 

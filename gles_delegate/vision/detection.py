@@ -25,9 +25,6 @@ Point: TypeAlias = tuple[float, float]
 
 ROUNDING = 0.01
 """Tolerance for rounding: scores this far outside 0 to 1 still count as probabilities."""
-OUTSIDE = 0.5
-"""If more than this share of a picture's scores is outside 0 to 1, they are logits: nearly all
-belong to absent classes."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +171,7 @@ class Detector:
         y_first: Positions are (y, x), sizes are (height, width).
         fit: How a picture fills the input, as in `ImageTransform`.
         logits: Scores need a sigmoid. None: decided once, by the first scores: they do if more
-            than `OUTSIDE` of them are outside 0 to 1. So make one `Detector` for each network.
+            than half of them are outside 0 to 1. So make one `Detector` for each network.
         background: The first score is the background's; classes count from the second.
         weighted: Boxes of the same object are averaged; see `suppress`.
     """
@@ -204,8 +201,8 @@ class Detector:
         is_logit = self.logits
         if is_logit is None and finite.any():
             outside = finite & ((scores < -ROUNDING) | (scores > 1 + ROUNDING))
-            # The decision is kept, as functools.cached_property keeps a value.
-            is_logit = self.__dict__.setdefault("_is_logit", outside.sum() > OUTSIDE * finite.sum())
+            # Most logits are below 0, as most classes are absent. The decision is cached.
+            is_logit = self.__dict__.setdefault("_is_logit", outside.sum() > 0.5 * finite.sum())
         return sigmoid(scores) if is_logit else np.where(finite, scores.clip(0, 1), np.nan)
 
     @cached_property

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 
 Color: TypeAlias = tuple[int, int, int] | tuple[int, int, int, int]
 """Red, green, blue, and alpha if it is not 255."""
-SPACE = 0.33
-"""Width of a space, in font sizes. The font's own 0.22 is invisible between letters that start on
-whole pixels."""
 FAR = 1e6
 """Limit of coordinates, in pixels; larger ones are clamped."""
 Indices: TypeAlias = tuple[slice | Array, slice | Array]
@@ -303,8 +300,9 @@ def load_glyph(character: str, size: int) -> Glyph:
     picture = Pictures.new("L", (max(right - left, 0), max(bottom - top, 0)))
     ImageDraw.Draw(picture).text((-left, -top), character, 255, font)
     mask = np.asarray(picture).reshape(picture.height, picture.width)
-    advance = font.getlength(character)
-    return Glyph(mask, (left, top), math.ceil(SPACE * size) if character == " " else advance)
+    # The font's own space, 0.22 of its size, is invisible between letters on whole pixels.
+    advance = math.ceil(0.33 * size) if character == " " else font.getlength(character)
+    return Glyph(mask, (left, top), advance)
 
 
 def place_glyphs(text: Text) -> Iterator[tuple[Glyph, int, int]]:

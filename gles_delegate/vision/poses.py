@@ -17,9 +17,6 @@ TREE = (
 )  # fmt: skip
 """PoseNet's displacements: from the first point of each pair to the second one, and back."""
 
-REFINEMENTS = 2
-"""How often the end of a displacement is moved along the offset at its cell."""
-
 POSENET_INPUT = ImageTransform(fit="letterbox", mean=127.5, std=127.5)
 """Preprocessing for PoseNet on MobileNet: colors of -1 to 1."""
 
@@ -227,7 +224,7 @@ class _Maps:
                 continue
             y, x = self.cell(points[source])
             position = points[source] + displacements[y, x, [k, k + len(TREE)]]
-            for _ in range(REFINEMENTS):
+            for _ in range(2):  # refine it by the offset at its cell
                 if np.isfinite(position).all():
                     position = self.position(*self.cell(position), target)
             if np.isfinite(position).all():
