@@ -161,8 +161,8 @@ def floor(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def at_the_floor(driver: Driver) -> Driver:
         # What a driver gets wrong stays so.
-        found = driver.limits
-        limits = Limits(size_uniforms=found.size_uniforms, loop_passes=found.loop_passes)
+        limits = driver.limits
+        limits = Limits(size_uniforms=limits.size_uniforms, loop_passes=limits.loop_passes)
         return replace(driver, limits=limits)
 
     force_driver(monkeypatch, at_the_floor)

@@ -40,21 +40,21 @@ def main(
     shares = sum(part.share for part in chosen.values()) or 1
     findings = 0
     for name, part in chosen.items():
-        found: list[Finding] = []
+        of_part: list[Finding] = []
 
-        def tell(finding: Finding, name: str = name, found: list[Finding] = found) -> None:
-            found.append(finding)
+        def tell(finding: Finding, name: str = name, of_part: list[Finding] = of_part) -> None:
+            of_part.append(finding)
             click.echo(f"{name}: {finding}")
             if keep:
                 finding.trial.keep(keep, name)
 
         counts = part.run(_seeds(part, seed, count, 60 * minutes * part.share / shares), tell)
-        click.echo(f"{counts.total()} {part.what}, {len(found)} findings")
+        click.echo(f"{counts.total()} {part.what}, {len(of_part)} findings")
         for ending, times in sorted((+counts).items()):
             click.echo(f"{times:8} {ending}")
-        findings += len(found)
+        findings += len(of_part)
         if report:
-            _write_row(report, part, counts, len(found))
+            _write_row(report, part, counts, len(of_part))
     raise SystemExit(bool(findings))
 
 

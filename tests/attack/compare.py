@@ -44,7 +44,7 @@ class Finding:
         return f"seed {self.trial.seed}: {self.trial.name}\n{self.reason}\n"
 
 
-Found: TypeAlias = Callable[[Finding], None]
+Report: TypeAlias = Callable[[Finding], None]
 
 
 def verdict(trial: Trial, ours: Outcome, theirs: Outcome) -> str:
@@ -89,7 +89,7 @@ def ending(ours: Outcome, theirs: Outcome) -> str:
     return "run, refused by LiteRT" if ours.kind == "result" else "refused by both"
 
 
-def compare(trials: Iterable[Trial], found: Found = lambda _: None) -> Counter[str]:
+def compare(trials: Iterable[Trial], report: Report = lambda _: None) -> Counter[str]:
     """Run them; how many ended how. `found` is called with each finding at once."""
     workers = ours, theirs, xnnpack = Worker(run_ours), Worker(run_litert), Worker(run_xnnpack)
     counts: Counter[str] = Counter()
@@ -154,7 +154,7 @@ def compare(trials: Iterable[Trial], found: Found = lambda _: None) -> Counter[s
                 counts["LiteRT's result is chance"] += 1
             else:
                 counts["finding"] += 1
-                found(minimized(Finding(trial, reason)))
+                report(minimized(Finding(trial, reason)))
     for worker in workers:
         worker.stop()
     return counts

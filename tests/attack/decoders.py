@@ -54,12 +54,12 @@ def detectors() -> list[vision.Detector]:
     ]  # fmt: skip
 
 
-def check_detections(found: list[vision.Detection], classes: int) -> None:
-    scores = [d.score for d in found]
+def check_detections(detections: list[vision.Detection], classes: int) -> None:
+    scores = [d.score for d in detections]
     assert all(0 <= score <= 1 for score in scores), scores
     assert scores == sorted(scores, reverse=True)
-    assert all(d.is_finite for d in found)
-    assert all(0 <= d.class_index < classes for d in found)
+    assert all(d.is_finite for d in detections)
+    assert all(0 <= d.class_index < classes for d in detections)
 
 
 def attack_detector(rng: Generator) -> None:
@@ -84,11 +84,11 @@ def attack_detector(rng: Generator) -> None:
     boxes[0, -1] = clean_boxes[0, -1]
     if detector.logits is None:
         detector = replace(detector, logits=as_logits if share == 1 else None)
-    found = vision.read_detections([boxes, scores], detector)
+    detections = vision.read_detections([boxes, scores], detector)
     expected = vision.read_detections([clean_boxes, clean_scores], replace(detector))
-    check_detections(found, classes)
+    check_detections(detections, classes)
     assert len(expected) == 1
-    assert expected[0] in found, (len(found), expected)
+    assert expected[0] in detections, (len(detections), expected)
 
 
 def attack_postprocessed(rng: Generator) -> None:
@@ -146,14 +146,14 @@ def attack_landmarks(rng: Generator) -> None:
         box = hardened(rng, np.sort(rng.random((2, 2)), axis=0).ravel(), share).tolist()
         pairs = tuple((x, y) for x, y in points)
         tracker = tracker.with_detections([vision.Detection(tuple(box), 0.9, 0, pairs)], picture)
-        found = []
+        landmarks = []
         for track in tracker.objects:
             transform = kind.transform(track.region)
             outputs = [
                 hardened(rng, (rng.random(size) * 200).astype(np.float32), share) for size in sizes
             ]
-            found.append(kind.read(outputs).to_picture(transform, picture, kind.size))
-        tracker = tracker.with_landmarks(found, float(rng.choice([1e-9, 0.03, 1e9])))
+            landmarks.append(kind.read(outputs).to_picture(transform, picture, kind.size))
+        tracker = tracker.with_landmarks(landmarks, float(rng.choice([1e-9, 0.03, 1e9])))
         for track in tracker.objects:
             assert track.region.is_finite
             assert track.landmarks is not None

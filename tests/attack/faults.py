@@ -305,14 +305,14 @@ class Life:
         app = self._app = self._app or App("desktop" in self._where)
         for file in Path(self._temporary.name).glob("*.gles"):
             file.unlink()
-        found: dict[str, Any] = {}
+        results: dict[str, Any] = {}
         errors: list[Exception] = []
         before = _of_process()
         with app.glcontext if self._where != "given" else nullcontext():
             binding = EglBinding.of_this_thread(libegl())
             with Calls(case) as calls:
                 delegate = self._delegate(app, Path(self._temporary.name))
-                live = partial(self._live, delegate, app, found)
+                live = partial(self._live, delegate, app, results)
                 for step in (live, delegate.close, delegate.close):
                     try:
                         step()
@@ -325,11 +325,13 @@ class Life:
             time.sleep(0.1)
             after = _of_process()
         if case.at < 0:
-            self._expected, self.calls = found, calls
-        wrong = [f"wrong results: {k}" for k, v in found.items() if np.any(v != self._expected[k])]
+            self._expected, self.calls = results, calls
+        wrong = [
+            f"wrong results: {k}" for k, v in results.items() if np.any(v != self._expected[k])
+        ]
         wrong += [f"{k}: {after[k]}, were {before[k]}" for k in after if after[k] > before[k]]
         wrong += [f"not documented: {error!r}" for error in errors if not _is_documented(error)]
-        if not errors and len(found) < len(self._expected):
+        if not errors and len(results) < len(self._expected):
             wrong.append("it ended early")
         if len(errors) > 2:
             wrong.append("it is not closed")
@@ -348,7 +350,7 @@ class Life:
         if calls.error and self._binds:
             wrong.append(f"the app finds a GL error: {calls.error:#x}")
         # Nothing can be deleted where the context is lost, or cannot be entered to close.
-        if changes and not (calls.is_lost or (is_switch and len(found) == len(self._expected))):
+        if changes and not (calls.is_lost or (is_switch and len(results) == len(self._expected))):
             wrong.append(f"what the app sees changed: {changes}")
         try:
             entered = nullcontext() if self._where == "given" else app.glcontext
@@ -374,7 +376,7 @@ class Life:
         content = model(True) if self._host == "LiteRT's" and folder else None
         return gd.GpuDelegate(options, context=context, model=content)
 
-    def _live(self, delegate: gd.GpuDelegate, app: App, found: dict[str, Any]) -> None:
+    def _live(self, delegate: gd.GpuDelegate, app: App, results: dict[str, Any]) -> None:
         content, rgba = model(self._host != "standalone"), gd.ImageTransform(channels="rgba")
         if self._binds:
             delegate.bind_buffer_to_tensor(_SOURCE, app.sources[0])
@@ -399,7 +401,7 @@ class Life:
         def invoke(step: str) -> None:
             interpreter.invoke()
             for index in (square, turned, negative):
-                found[f"{step} {index}"] = interpreter.get_tensor(index)
+                results[f"{step} {index}"] = interpreter.get_tensor(index)
 
         feed(1, 4)
         invoke("first")
@@ -407,7 +409,7 @@ class Life:
             feed(2, 4)
             first = interpreter.invoke_async()
             first.wait()
-            found["async"] = interpreter.invoke_async(first).get_tensor(square)
+            results["async"] = interpreter.invoke_async(first).get_tensor(square)
         if self._binds:
             delegate.bind_buffer_to_tensor(_SOURCE, app.sources[1])
             delegate.bind_texture_to_tensor(_PICTURE, app.pictures[1], transform=rgba)
@@ -415,7 +417,7 @@ class Life:
         feed(3, 2)
         invoke("resize")
         if self._binds:
-            found["read"] = delegate.read_tensor(turned)
+            results["read"] = delegate.read_tensor(turned)
             delegate.unbind(turned)
         delegate.profile()
         delegate.memory()

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 import gles_delegate as gd
 from gles_delegate.errors import DelegateError
-from tests.attack.compare import FAILURES, NAMED, Finding, Found
+from tests.attack.compare import FAILURES, NAMED, Finding, Report
 from tests.attack.named import is_hard_difference
 from tests.attack.trial import Trial
 from tests.attack.workers import Outcome, Worker
@@ -145,7 +145,7 @@ def _run_each(seed: int, palettes: bytes, make: Callable[[], Any]) -> Iterator[A
             yield str(error)
 
 
-def attack(seeds: Iterable[int], found: Found) -> Counter[str]:
+def attack(seeds: Iterable[int], report: Report) -> Counter[str]:
     """Run the cases of these seeds; how many runs ended how."""
     ours = Worker(run_hosts)
     theirs = [Worker(partial(run_kernels, kernels)) for kernels in SETS]
@@ -159,7 +159,7 @@ def attack(seeds: Iterable[int], found: Found) -> Counter[str]:
         if outcome.kind != "result":
             counts[outcome.kind] += 1
             if outcome.kind in FAILURES:
-                found(_finding(seed, outcome.kind, outcome.text))
+                report(_finding(seed, outcome.kind, outcome.text))
             continue
         for i, result in enumerate(outcome.arrays):
             at, host = i % len(every), "in LiteRT" if i >= len(every) else "alone"
@@ -168,7 +168,7 @@ def attack(seeds: Iterable[int], found: Found) -> Counter[str]:
             ending, reason = judged(case, palette, result, known)
             counts[ending] += 1
             if ending == "finding":
-                found(_finding(seed, f"{palette}, {host}", reason))
+                report(_finding(seed, f"{palette}, {host}", reason))
     for worker in (ours, *theirs):
         worker.stop()
     return counts

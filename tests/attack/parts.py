@@ -10,7 +10,7 @@ from functools import partial
 from tests.attack import hard
 from tests.attack.asynchronous import run_cancelled
 from tests.attack.cache import run_damaged
-from tests.attack.compare import Finding, Found, compare
+from tests.attack.compare import Finding, Report, compare
 from tests.attack.decoders import run_decoders
 from tests.attack.disks import run_on_small_disk
 from tests.attack.environments import run_environments
@@ -24,7 +24,7 @@ from tests.attack.sources import run_source
 from tests.attack.trial import Trial
 from tests.attack.workers import Outcome, Worker
 
-Run = Callable[[Iterable[int], Found], Counter[str]]
+Run = Callable[[Iterable[int], Report], Counter[str]]
 
 
 @dataclass(frozen=True)
@@ -44,19 +44,19 @@ class Part:
     cases: Callable[[], int] | None = None
 
 
-def _compare(trial: Callable[[int], Trial], seeds: Iterable[int], found: Found) -> Counter[str]:
-    return compare(map(trial, seeds), found)
+def _compare(trial: Callable[[int], Trial], seeds: Iterable[int], report: Report) -> Counter[str]:
+    return compare(map(trial, seeds), report)
 
 
 def _alone(
-    run: Callable[[bytes, int], Outcome], seconds: float, seeds: Iterable[int], found: Found
+    run: Callable[[bytes, int], Outcome], seconds: float, seeds: Iterable[int], report: Report
 ) -> Counter[str]:
     worker, counts = Worker(run, seconds), Counter[str]()
     for seed in seeds:
         outcome = worker(b"", seed)
         counts["as expected" if outcome.kind == "result" else outcome.kind] += 1
         if outcome.kind != "result":
-            found(Finding(Trial(seed, outcome.text, b""), outcome.kind))
+            report(Finding(Trial(seed, outcome.text, b""), outcome.kind))
     worker.stop()
     return counts
 

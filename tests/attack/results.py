@@ -98,9 +98,9 @@ class _Life:
             return
         with self.opened() as results:
             assert results.rows == self.rows, "other rows"
-        found = _table(self.output)
-        assert sorted(each["path"] for each in found) == sorted(self.rows), "other paths"
-        for each in found:
+        rows = _table(self.output)
+        assert sorted(each["path"] for each in rows) == sorted(self.rows), "other paths"
+        for each in rows:
             seed = _seed_of(each["path"], each["picture"])
             assert np.float32(each["scores"]).tolist() == _scores(seed).tolist(), "other scores"
 

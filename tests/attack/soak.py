@@ -30,14 +30,14 @@ def run_soak(_: bytes, seed: int) -> Outcome:
     """One of `SOAKS`."""
     count, rounds, make = SOAKS[seed]
     what = f"{count} {rounds.__name__}, {make.__name__}"
-    found = []
+    samples = []
     with rounds(make) as round_:
         for _ in range(10):
             for _ in range(count // 10):
                 round_()
-            found.append(_resources())
-    bytes_grown = np.median(np.diff([each[0] for each in found]))
-    if bytes_grown > MOST_BYTES or found[0][1:] != found[-1][1:]:
+            samples.append(_resources())
+    bytes_grown = np.median(np.diff([each[0] for each in samples]))
+    if bytes_grown > MOST_BYTES or samples[0][1:] != samples[-1][1:]:
         return Outcome("grown", text=f"{what}: bytes, descriptors, threads: {found}")
     return Outcome("result", text=what)
 
@@ -80,8 +80,8 @@ def rebinds(make: Make) -> Iterator[Callable[[], None]]:
         app.delegate.bind_buffer_to_tensor(x, buffers[0])
         app.delegate.bind_buffer_to_tensor(y, buffers[1])
         interpreter.invoke()
-        found = app.read(buffers[1], "float32").reshape(3, 7)
-        np.testing.assert_allclose(found, expected(), rtol=1e-5, atol=1e-5)
+        actual = app.read(buffers[1], "float32").reshape(3, 7)
+        np.testing.assert_allclose(actual, expected(), rtol=1e-5, atol=1e-5)
         app.delegate.unbind(x)
         app.delegate.unbind(y)
         with app.egl:
@@ -118,8 +118,8 @@ SOAKS = [
 def _check(interpreter: Any) -> None:
     interpreter.set_tensor(interpreter.get_input_details()[0]["index"], INPUT)
     interpreter.invoke()
-    found = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
-    np.testing.assert_allclose(found, expected(), rtol=1e-5, atol=1e-5)
+    actual = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+    np.testing.assert_allclose(actual, expected(), rtol=1e-5, atol=1e-5)
 
 
 def _resources() -> tuple[int, int, int]:

@@ -191,7 +191,7 @@ def test_the_report(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ours", "theirs", "found"),
+    ("ours", "theirs", "reason"),
     [
         (ONE, ONE, ""),
         (ONE, TWO, "another result"),
@@ -205,5 +205,5 @@ def test_the_report(tmp_path: Path) -> None:
         (Outcome("refused by LiteRT"), Outcome("refused"), ""),
     ],
 )
-def test_verdict(ours: Outcome, theirs: Outcome, found: str) -> None:
-    assert verdict(Trial(0, "", small_model()), ours, theirs).partition("\n")[0] == found
+def test_verdict(ours: Outcome, theirs: Outcome, reason: str) -> None:
+    assert verdict(Trial(0, "", small_model()), ours, theirs).partition("\n")[0] == reason

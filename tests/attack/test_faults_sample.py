@@ -53,7 +53,7 @@ def ignore(gl: Functions, _: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "broken", "fault", "found"),
+    ("function", "broken", "fault", "reason"),
     [
         ((Buffer, "release"), lambda _: None, "glGenTextures", "Buffer"),
         ((Functions, "check"), ignore, "glBufferSubData", "wrong results"),
@@ -64,11 +64,11 @@ def test_what_is_wrong_is_found(
     function: tuple[type, str],
     broken: Callable[..., object],
     fault: str,
-    found: str,
+    reason: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    where = "own" if "EGL" in found else "given"
+    where = "own" if "EGL" in reason else "given"
     case = next(case for case in life("standalone", where).cases(1) if case.name == fault)
     assert not run_case(case)
     monkeypatch.setattr(*function, broken)
-    assert found in run_case(case)
+    assert reason in run_case(case)

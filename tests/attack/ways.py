@@ -138,10 +138,10 @@ def _run_bound(app: App, interpreter: Any, seed: int) -> list[Any]:
         array = interpreter.get_tensor(detail["index"])
         if detail["index"] in bound:
             buffer, offset = bound[detail["index"]]
-            found = app.read(buffer, "uint8").tobytes()
+            content = app.read(buffer, "uint8").tobytes()
             end = offset + array.nbytes
-            assert found[offset:end] == array.tobytes(), "the buffer holds something else"
-            assert found[:offset] + found[end:] == MARGIN[:offset] + MARGIN, "written beside it"
+            assert content[offset:end] == array.tobytes(), "the buffer holds something else"
+            assert content[:offset] + content[end:] == MARGIN[:offset] + MARGIN, "written beside it"
         arrays.append(array)
     return arrays
 

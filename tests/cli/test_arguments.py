@@ -90,9 +90,9 @@ def test_inspect_shows_all_models_of_a_bundle(tmp_path: Path) -> None:
 def advice(path: Path, b: ModelBuilder, *outputs: int) -> list[str]:
     content = saved(path / "m.tflite", b.build(outputs))
     lines = [line for line in call("inspect", content, "--advice").splitlines() if "advice" in line]
-    found: list[str] = call_json("inspect", content, "--advice", "--partitions", 9)["advice"]
-    assert lines == [f"advice: {text}" for text in found or ["nothing to change"]]
-    return found
+    actual: list[str] = call_json("inspect", content, "--advice", "--partitions", 9)["advice"]
+    assert lines == [f"advice: {text}" for text in actual or ["nothing to change"]]
+    return actual
 
 
 def layer(b: ModelBuilder, x: int, inputs: int, outputs: int, batch: int = 1) -> int:

@@ -45,8 +45,8 @@ def test_examples_are_there(page: str) -> None:
 
 
 def test_what_is_prepared_or_left_out_is_there() -> None:
-    found = [snippet for page in PAGES for snippet in snippets(page)]
+    actual = [snippet for page in PAGES for snippet in snippets(page)]
     for known in (PREPARED, NOT_RUN):
         for page, beginning in known:
-            assert [s for s in found if s.page == page and s.code.startswith(beginning)]
+            assert [s for s in actual if s.page == page and s.code.startswith(beginning)]
     assert len(NOT_RUN) < 6

@@ -37,8 +37,8 @@ def feed(interpreter: gd.Interpreter, scale: float) -> None:
     interpreter.set_tensor(interpreter.get_input_details()[0]["index"], INPUT * np.float32(scale))
 
 
-def close_to(found: Any, scale: float) -> None:
-    np.testing.assert_allclose(found, expected(INPUT * np.float32(scale)), rtol=1e-4, atol=1e-4)
+def close_to(actual: Any, scale: float) -> None:
+    np.testing.assert_allclose(actual, expected(INPUT * np.float32(scale)), rtol=1e-4, atol=1e-4)
 
 
 def test_a_run_is_waited_for_when_it_is_read(interpreter: gd.Interpreter) -> None:
@@ -146,17 +146,17 @@ def test_fences_with_a_thread_of_the_delegates_own() -> None:
     with gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=True)) as delegate:
         interpreter = allocated(delegate)
         y = ends(interpreter)[1]
-        found: list[Any] = []
+        actual: list[Any] = []
 
         def work() -> None:
             feed(interpreter, 2)
             invocations = [interpreter.invoke_async() for _ in range(3)]
-            found.append(invocations[-1].get_tensor(y))
+            actual.append(invocations[-1].get_tensor(y))
 
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()
-        close_to(found[0], 2)
+        close_to(actual[0], 2)
 
 
 def test_another_thread_may_not_wait(interpreter: gd.Interpreter) -> None:
@@ -298,17 +298,17 @@ def test_a_run_on_an_own_thread_returns_at_once(held: threading.Event) -> None:
 @pytest.mark.parametrize("own_thread", [False, True])
 def test_a_run_can_be_awaited(own_thread: bool) -> None:
     async def run(interpreter: gd.Interpreter) -> list[Any]:
-        found = []
+        actual = []
         for scale in (2, 3):
             feed(interpreter, scale)
             invocation = await interpreter.invoke_async()
             assert invocation.done()
-            found.append(invocation.get_tensor(ends(interpreter)[1]))
-        return found
+            actual.append(invocation.get_tensor(ends(interpreter)[1]))
+        return actual
 
     with gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=own_thread)) as delegate:
-        for found, scale in zip(asyncio.run(run(allocated(delegate))), (2, 3), strict=True):
-            close_to(found, scale)
+        for actual, scale in zip(asyncio.run(run(allocated(delegate))), (2, 3), strict=True):
+            close_to(actual, scale)
 
 
 def test_a_coroutine_runs_others_while_it_waits(held: threading.Event) -> None:
@@ -327,16 +327,16 @@ def test_a_function_is_called_when_a_run_is_done() -> None:
         interpreter = allocated(delegate)
         y = ends(interpreter)[1]
         feed(interpreter, 2)
-        found: list[Any] = []
+        actual: list[Any] = []
         called = threading.Event()
 
         def note(invocation: gd.Invocation) -> None:
-            found.append((invocation.done(), invocation.get_tensor(y)))
+            actual.append((invocation.done(), invocation.get_tensor(y)))
             called.set()
 
         interpreter.invoke_async().add_done_callback(note)
         assert called.wait(60)
-        ((done, result),) = found
+        ((done, result),) = actual
         assert done
         close_to(result, 2)
 

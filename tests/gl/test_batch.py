@@ -88,9 +88,9 @@ def read(output: Path) -> dict[str, dict[str, Any]]:
 
 def scores(pictures: list[NDArray[np.uint8]], content: bytes) -> NDArray[Any]:
     predictor = Predictor(content)
-    found = predictor({"image": np.stack(pictures)})["scores"]
+    actual = predictor({"image": np.stack(pictures)})["scores"]
     predictor.close()
-    return found
+    return actual
 
 
 @pytest.mark.parametrize("name", ["results.csv", "results"])

@@ -189,11 +189,11 @@ def test_8_bit_inputs(dtype: str, scale: float, options: dict[str, Any], app: Ap
     expected = transform.apply(
         PICTURE, (7, 11), dtype=dtype, quantization=detail["quantization"]
     ).astype(int)
-    found = interpreter.get_tensor(y)
-    assert found.dtype == dtype
-    assert len(np.unique(found)) > 1
-    assert np.abs(found - expected).max() <= 1
-    assert (found == expected).mean() > 0.98  # where a half is rounded may differ
+    actual = interpreter.get_tensor(y)
+    assert actual.dtype == dtype
+    assert len(np.unique(actual)) > 1
+    assert np.abs(actual - expected).max() <= 1
+    assert (actual == expected).mean() > 0.98  # where a half is rounded may differ
 
 
 SCORES = RNG.standard_normal((1, 6, 10, 5)).astype(np.float32)
@@ -224,11 +224,11 @@ def test_an_output_into_a_texture(
     app.delegate.bind_texture_to_tensor(y, texture, transform=output)
     interpreter.set_tensor(x, -scores)
     interpreter.invoke()
-    found = app.read(texture, dtype).reshape(6, width, parts).astype(np.float32)
+    actual = app.read(texture, dtype).reshape(6, width, parts).astype(np.float32)
     expected = output.apply(scores)[..., :parts]
     if dtype == "uint8":
-        found, expected = found / 255, expected.clip(0, 1)
-    np.testing.assert_allclose(found, expected, atol={"uint8": 0.51 / 255}.get(dtype, 2e-3))
+        actual, expected = actual / 255, expected.clip(0, 1)
+    np.testing.assert_allclose(actual, expected, atol={"uint8": 0.51 / 255}.get(dtype, 2e-3))
     np.testing.assert_array_equal(interpreter.get_tensor(y), scores)
 
 
@@ -244,8 +244,8 @@ def test_classes_into_a_texture(app: App) -> None:
     app.delegate.bind_texture_to_tensor(y, texture, transform=output)
     interpreter.set_tensor(x, -classes)
     interpreter.invoke()
-    found = app.read(texture, "uint8").reshape(6, 10, 4)
-    np.testing.assert_array_equal(found, output.apply(classes) * 255)
+    actual = app.read(texture, "uint8").reshape(6, 10, 4)
+    np.testing.assert_array_equal(actual, output.apply(classes) * 255)
 
 
 def packed(array: NDArray[Any]) -> NDArray[Any]:
@@ -291,12 +291,12 @@ def test_buffers_in_and_out(
         app.delegate.bind_buffer_to_tensor(index, buffer, offset=offset, layout=layout, dtype=dtype)
     for _ in range(2):
         interpreter.invoke()
-    found = app.read(target, "u1")
+    actual = app.read(target, "u1")
     expected = laid_out(-value.astype(dtype).astype(np.float32), layout, dtype)
-    lanes = found[offset : offset + size].view(dtype).reshape(expected.shape)
+    lanes = actual[offset : offset + size].view(dtype).reshape(expected.shape)
     np.testing.assert_array_equal(lanes, expected)
-    assert (found[:offset] == 255).all()
-    assert (found[offset + size :] == 255).all()
+    assert (actual[:offset] == 255).all()
+    assert (actual[offset + size :] == 255).all()
     np.testing.assert_array_equal(interpreter.get_tensor(y), -value.astype(dtype))
 
 
@@ -318,8 +318,8 @@ def test_buffers_of_integers(shape: tuple[int, ...], dtype: str, layout: Any, ap
     app.delegate.bind_buffer_to_tensor(x, app.buffer(given), layout=layout)
     app.delegate.bind_buffer_to_tensor(y, target, layout=layout)
     interpreter.invoke()
-    found = app.read(target, given.dtype.name).reshape(given.shape)
-    np.testing.assert_array_equal(found, given)
+    actual = app.read(target, given.dtype.name).reshape(given.shape)
+    np.testing.assert_array_equal(actual, given)
     np.testing.assert_array_equal(interpreter.get_tensor(y), value)
 
 
@@ -346,11 +346,11 @@ def test_quantized_tensors_as_real_numbers(
             index, buffer, offset=offset, layout=layout, dtype=outside
         )
     interpreter.invoke()
-    found = app.read(target, "u1")
-    lanes = found[offset : offset + given.nbytes].view(outside).reshape(given.shape)
+    actual = app.read(target, "u1")
+    lanes = actual[offset : offset + given.nbytes].view(outside).reshape(given.shape)
     np.testing.assert_array_equal(lanes, given)
-    assert (found[:offset] == 255).all()
-    assert (found[offset + given.nbytes :] == 255).all()
+    assert (actual[:offset] == 255).all()
+    assert (actual[offset + given.nbytes :] == 255).all()
     np.testing.assert_array_equal(interpreter.get_tensor(y), value)
 
 
@@ -376,8 +376,8 @@ def test_on_devices_that_have_no_more_than_they_must(
             bind(0, app.buffer(given), layout=layout, dtype=dtype)  # type: ignore[arg-type]
             bind(1, target, layout=layout, dtype=dtype)  # type: ignore[arg-type]
             interpreter.invoke()
-            found = app.read(target, dtype).reshape(given.shape)
-            np.testing.assert_allclose(-found, given, rtol=step)
+            actual = app.read(target, dtype).reshape(given.shape)
+            np.testing.assert_allclose(-actual, given, rtol=step)
             expected = -value.astype(dtype)
             np.testing.assert_allclose(interpreter.get_tensor(1), expected, rtol=step)
             app.close()
@@ -388,9 +388,9 @@ def test_on_devices_that_have_no_more_than_they_must(
     app.delegate.bind_texture_to_tensor(0, app.texture(PICTURE), transform=transform)
     app.delegate.bind_texture_to_tensor(1, target, transform=gd.ImageOutput(scale=-1))
     interpreter.invoke()
-    found = app.read(target, "u1").reshape(9, 13, 4)[..., :3]
+    actual = app.read(target, "u1").reshape(9, 13, 4)[..., :3]
     expected = transform.apply(PICTURE, (9, 13))[0] * 255
-    np.testing.assert_allclose(found, expected, atol=0.51 + 255 * step)
+    np.testing.assert_allclose(actual, expected, atol=0.51 + 255 * step)
     app.close()
 
 
@@ -719,13 +719,13 @@ def two_segments(app: App) -> tuple[Delegation, list[Segment]]:
 def results(segments: Sequence[Segment], value: float | None) -> list[float]:
     """The result of each segment for an input of equal numbers, or for the bound one."""
     inputs = {} if value is None else {0: np.full((1, 2, 2, 4), value, np.float32)}
-    found = []
+    actual = []
     for each in segments:
         (index,) = each.outputs
         array = np.zeros((1, 2, 2, 4), np.float32)
         each.invoke(inputs, {index: array})
-        found.append(array.flat[0])
-    return found
+        actual.append(array.flat[0])
+    return actual
 
 
 @pytest.mark.parametrize("count", [0, 1])

@@ -62,12 +62,12 @@ def test_a_texture_gives_what_numpy_gives(
 
     app.delegate.bind_texture_to_tensor(x, app.texture(frame), transform=transform)
     interpreter.invoke()
-    found = interpreter.get_tensor(y)
+    actual = interpreter.get_tensor(y)
     if dtype == "uint8":
-        assert found.argmax() == expected.argmax()
-        assert np.abs(found.astype(int) - expected).max() <= 2  # steps
+        assert actual.argmax() == expected.argmax()
+        assert np.abs(actual.astype(int) - expected).max() <= 2  # steps
     else:
-        np.testing.assert_allclose(found, expected, atol=1e-3)
+        np.testing.assert_allclose(actual, expected, atol=1e-3)
     assert np.ptp(expected.astype(float)) > 0.5
 
     if len(expected.shape) == 4:
@@ -77,7 +77,7 @@ def test_a_texture_gives_what_numpy_gives(
         app.delegate.bind_texture_to_tensor(y, mask, transform=output)
         interpreter.invoke()
         drawn = app.read(mask, "u1").reshape(*size, 4)
-        assert (drawn == output.apply(found) * 255).mean() > 0.9999
+        assert (drawn == output.apply(actual) * 255).mean() > 0.9999
         assert 0 < (drawn == palette[1]).all(-1).mean() < 1
     app.close()
 

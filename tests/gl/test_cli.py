@@ -217,7 +217,7 @@ def test_run_shows_the_likeliest(scores: Path, tmp_path: Path) -> None:
         ["2", "c", "7"], ["1", "b", "3"], ["0", "a", "0"],
     ]  # fmt: skip
     (output,) = call_json(*arguments, 9)["outputs"]
-    assert [found["label"] for found in output["top"]] == [f"class {i}" for i in (2, 1, 0, 3)]
+    assert [row["label"] for row in output["top"]] == [f"class {i}" for i in (2, 1, 0, 3)]
 
 
 def test_labels_that_do_not_suit(scores: Path, model: Path, tmp_path: Path) -> None:
@@ -239,8 +239,8 @@ def test_run_tells_the_share_of_each_class(
         "run", model, "--input", real_picture("pets.jpg"), "--mean", 127.5, "--std", 127.5,
         "--labels", tmp_path / "labels.txt", "--output", tmp_path / "mask.png",
     )["outputs"]  # fmt: skip
-    assert [found["label"] for found in output["classes"]] == ["background", "x12"]  # a dog
-    assert sum(found["share"] for found in output["classes"]) == pytest.approx(1)
+    assert [row["label"] for row in output["classes"]] == ["background", "x12"]  # a dog
+    assert sum(row["share"] for row in output["classes"]) == pytest.approx(1)
     with Image.open(tmp_path / "mask.png") as mask:
         assert np.mean(np.asarray(mask) == 12) == pytest.approx(output["classes"][1]["share"])
 

@@ -27,9 +27,9 @@ def test_a_wrong_driver_is_not_supported(monkeypatch: pytest.MonkeyPatch) -> Non
         array += 1
 
     monkeypatch.setattr(Session, "read", wrong)
-    found = gd.CompatibilityList()
-    assert not found.is_delegate_supported_on_this_device
-    assert "computes wrong results (FAILED: matrix product, off by" in found.reason
+    actual = gd.CompatibilityList()
+    assert not actual.is_delegate_supported_on_this_device
+    assert "computes wrong results (FAILED: matrix product, off by" in actual.reason
 
 
 def test_half_storage_is_recommended_where_it_is_right(monkeypatch: pytest.MonkeyPatch) -> None:

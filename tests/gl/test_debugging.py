@@ -46,14 +46,14 @@ def labels(egl: gd.EglContext, kind: int) -> set[str]:
     kinds = (None, c_uint, c_uint, c_int, POINTER(c_int), c_char_p)
     get = ctypes.CFUNCTYPE(*kinds)(address)
     error = ctypes.CFUNCTYPE(c_uint)(egl.load("glGetError"))
-    found = set()
+    actual = set()
     with egl:
         for name in range(1, 200):
             text = ctypes.create_string_buffer(300)
             get(kind, name, len(text), None, text)
             if not error() and text.value:
-                found.add(text.value.decode())
-    return found
+                actual.add(text.value.decode())
+    return actual
 
 
 def test_objects_are_named_after_nodes_and_tensors(egl: gd.EglContext) -> None:

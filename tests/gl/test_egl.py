@@ -224,8 +224,8 @@ def test_a_context_beside_the_one_that_is_current(context: EglContext) -> None:
         transform = gd.ImageTransform(channels="rgba")
         delegate.bind_texture_to_tensor(0, texture, transform=transform)
         interpreter.invoke()
-        found = -interpreter.get_tensor(1).ravel() * 255
-    np.testing.assert_allclose(found, list(b"both"), atol=1e-3)
+        actual = -interpreter.get_tensor(1).ravel() * 255
+    np.testing.assert_allclose(actual, list(b"both"), atol=1e-3)
     beside.release()
 
 

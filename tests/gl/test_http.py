@@ -109,8 +109,8 @@ DEEP = b'{"x": ' + b"[" * 200_000 + b"]" * 200_000 + b', "z": [1, 2]}'
 def test_what_is_wrong_is_said(
     body: bytes, kind: str, status: int, message: str, sums: Handler
 ) -> None:
-    found, answer = ask(sums, body, kind)
-    assert (found, message in answer["error"]) == (status, True), answer
+    actual, answer = ask(sums, body, kind)
+    assert (actual, message in answer["error"]) == (status, True), answer
     assert len(answer["error"]) < 500
     assert " at 0x" not in answer["error"]
 
@@ -150,8 +150,8 @@ def floats() -> bytes:
 def test_what_is_no_picture_is_said(
     body: bytes, status: int, message: str, colors: Handler
 ) -> None:
-    found, answer = ask(colors, body, "image/png")
-    assert (found, message in answer.get("error", "")) == (status, True), answer
+    actual, answer = ask(colors, body, "image/png")
+    assert (actual, message in answer.get("error", "")) == (status, True), answer
     assert " at 0x" not in str(answer)
 
 

@@ -63,13 +63,13 @@ def difference(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> NDArray[np.int_]:
 
 def on_both(app: App, picture: NDArray[np.uint8], draw: Callable[[Canvas], None]) -> list[Any]:
     """The same drawing on a picture on the GPU and on the CPU."""
-    frame, found = frame_of(app, picture), []
+    frame, actual = frame_of(app, picture), []
     for painter in (Painter(context(app), frame.size), None):
         canvas = Canvas(frame, painter, frame.size)
         draw(canvas)
         canvas.finish()
-        found.append(canvas.pixels())
-    return found
+        actual.append(canvas.pixels())
+    return actual
 
 
 @pytest.mark.parametrize("size", [(61, 83), (40, 60), (1, 1)])
@@ -156,10 +156,10 @@ def test_layers_are_the_same_on_gpu_and_cpu(
     texture = context(app).texture((31, 23), 4, data.tobytes(), alignment=1)
     canvas.layer(Layer(texture if is_texture else MASK, **style))
     expected = Layer(data / np.float32(255), **style).over(picture)
-    found = difference(canvas.pixels(), expected)
-    assert found.mean() < 0.8
+    actual = difference(canvas.pixels(), expected)
+    assert actual.mean() < 0.8
     # At the border of the layer, what is inside depends on the last bit.
-    assert np.percentile(found, 99) <= 8
+    assert np.percentile(actual, 99) <= 8
     assert difference(expected, picture).max() > 30
 
 
@@ -168,8 +168,8 @@ def test_a_smooth_layer_has_no_corners(app: App) -> None:
     rows, columns = np.indices((32, 32)) + 0.5
     mask = np.repeat((columns + rows / 4 < 20)[..., None], 4, 2).astype(np.float32)
     layer = Layer(mask, fill=WHITE, edges=(0.3, 0.7))
-    for found in on_both(app, one_color((0, 0, 0), 320, 320), lambda canvas: canvas.layer(layer)):
-        border = (found[40:280, :, 0] / 255).sum(1)
+    for actual in on_both(app, one_color((0, 0, 0), 320, 320), lambda canvas: canvas.layer(layer)):
+        border = (actual[40:280, :, 0] / 255).sum(1)
         straight = np.polyval(np.polyfit(np.arange(240), border, 1), np.arange(240))
         assert np.abs(border - straight).max() < 3.5  # a pixel of the mask is 10
 
@@ -201,11 +201,11 @@ def test_a_picture_of_another_size_is_stretched(app: App) -> None:
         canvas = Canvas(frame, painter, (40, 30))
         canvas.drawing.rectangle((0, 0, 1, 1), WHITE)
         canvas.finish()
-        found = canvas.pixels()
-        assert found.shape == (40, 30, 3)
-        assert found[0, 0].tolist() == [*WHITE]
-        assert np.ptp(found[:, 5:], axis=1).max() <= 1
-        assert [int(found[row, 5, 0]) for row in (0, -1)] == pytest.approx([0, 180], abs=4)
+        actual = canvas.pixels()
+        assert actual.shape == (40, 30, 3)
+        assert actual[0, 0].tolist() == [*WHITE]
+        assert np.ptp(actual[:, 5:], axis=1).max() <= 1
+        assert [int(actual[row, 5, 0]) for row in (0, -1)] == pytest.approx([0, 180], abs=4)
 
 
 def quantized_model(path: Path) -> Path:
@@ -228,11 +228,11 @@ def fed_model(path: Path) -> Path:
 
 def looked(app: App, network: Network, frame: Frame, **options: Any) -> list[Any]:
     """The first output on the GPU, and on the CPU."""
-    found = []
+    actual = []
     for app.on_gpu in (True, False):
         output = network(frame, **options)[0]
-        found.append(network.read(output) if 0 in network.pictures else output)
-    return found
+        actual.append(network.read(output) if 0 in network.pictures else output)
+    return actual
 
 
 @pytest.mark.parametrize("as_picture", [False, True])
@@ -262,17 +262,17 @@ def test_a_palette_of_numbers(app: App, tmp_path: Path) -> None:
 def test_quantized_outputs_are_real_numbers(app: App, tmp_path: Path) -> None:
     picture = noise(6, 8)
     network = app.network(quantized_model(tmp_path / "q.tflite"))
-    for found in looked(app, network, frame_of(app, picture)):
-        assert found.dtype == np.float32
-        assert np.abs(found[0] - picture / 255).max() <= 2 / 255
+    for actual in looked(app, network, frame_of(app, picture)):
+        assert actual.dtype == np.float32
+        assert np.abs(actual[0] - picture / 255).max() <= 2 / 255
 
 
 def test_feeds(app: App, tmp_path: Path) -> None:
     picture, numbers = noise(6, 8), np.array([[0.5, 1, 2]], np.float32)
     network = app.network(fed_model(tmp_path / "f.tflite"))
     assert network.size == (6, 8)
-    for found in looked(app, network, frame_of(app, picture), feeds={0: numbers}):
-        assert np.abs(found[0] - (picture / 255 + numbers)).max() < 0.01
+    for actual in looked(app, network, frame_of(app, picture), feeds={0: numbers}):
+        assert np.abs(actual[0] - (picture / 255 + numbers)).max() < 0.01
 
 
 @pytest.mark.parametrize("scale", [1, 2])
@@ -371,7 +371,7 @@ def test_a_video_once_and_again_and_again(tmp_path: Path) -> None:
     assert (once.size, once.rate, once.count, always.count) == ((32, 48), 24, 3, None)
     assert [once.read() is not None for _ in range(5)] == [True, True, True, False, False]
     assert all(
-        (found := always.read()) is not None and found.shape == (32, 48, 4) for _ in range(8)
+        (actual := always.read()) is not None and actual.shape == (32, 48, 4) for _ in range(8)
     )
     once.close()
     always.close()
@@ -396,9 +396,9 @@ def test_a_picture_that_the_camera_turned(tmp_path: Path) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6  # to be turned clockwise
     Image.fromarray(picture).save(tmp_path / "t.png", exif=exif)
-    found = Picture(tmp_path / "t.png")
-    assert found.size == (30, 20)
-    assert (found.read()[..., :3] == np.rot90(picture, -1)).all()
+    actual = Picture(tmp_path / "t.png")
+    assert actual.size == (30, 20)
+    assert (actual.read()[..., :3] == np.rot90(picture, -1)).all()
 
 
 def test_timings_leave_out_the_first_time() -> None:

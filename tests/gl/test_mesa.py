@@ -122,8 +122,8 @@ def test_two_delegates_with_one_folder_are_not_late(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bits", [128, 256, 512])
 def test_vectors_have_the_width_that_was_asked_for(bits: int) -> None:
-    found, log = run({"software_vector_bits": bits})
-    is_software, lanes = found.split()
+    actual, log = run({"software_vector_bits": bits})
+    is_software, lanes = actual.split()
     if is_software == "False":
         pytest.skip("this device is not llvmpipe")
     if bits == 512 and not mesa.processor_has("avx512f"):
@@ -133,5 +133,5 @@ def test_vectors_have_the_width_that_was_asked_for(bits: int) -> None:
 
 
 def test_the_users_own_width_stays() -> None:
-    found, _ = run({"software_vector_bits": 256}, LP_NATIVE_VECTOR_WIDTH="128")
-    assert found in ("True 4", "False 8")
+    actual, _ = run({"software_vector_bits": 256}, LP_NATIVE_VECTOR_WIDTH="128")
+    assert actual in ("True 4", "False 8")

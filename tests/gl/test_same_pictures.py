@@ -110,9 +110,9 @@ def test_all_ways_give_a_network_the_same_bytes(
     for picture in pictures:
         expected = by_for_input(model, picture)
         assert np.ptp(expected.astype(float)) > 0.01
-        found = way(model, picture)
-        assert found.dtype == expected.dtype
-        np.testing.assert_array_equal(found, expected)
+        actual = way(model, picture)
+        assert actual.dtype == expected.dtype
+        np.testing.assert_array_equal(actual, expected)
 
 
 def test_a_texture_gives_the_same_to_a_rounding(model: Path, pictures: list[Path]) -> None:
@@ -126,7 +126,7 @@ def test_a_texture_gives_the_same_to_a_rounding(model: Path, pictures: list[Path
             app.delegate.bind_texture_to_tensor(image["index"], texture, transform=given)
             interpreter.invoke()
             expected = by_for_input(model, picture).astype(float)
-            found = interpreter.get_tensor(seen["index"]).astype(float)
+            actual = interpreter.get_tensor(seen["index"]).astype(float)
             step = 1 if image["dtype"] == np.uint8 else 0.5 / 255
-            assert np.abs(found - expected).max() <= step
+            assert np.abs(actual - expected).max() <= step
     app.close()

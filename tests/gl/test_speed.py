@@ -56,16 +56,16 @@ def test_a_kernel_is_one_convolution(kernel: KernelCase, gpu: GpuContext) -> Non
 
 @pytest.mark.mesa
 def test_llvmpipe_has_tiles_of_its_own(gpu: GpuContext) -> None:
-    found = measured(gpu)
-    assert (found.profile, found.profiles, found.left_out) == ("LLVMPIPE", {}, 0)
-    assert found.copy > 0
-    assert found.dispatch > found.dispatch_cpu > 0
-    assert found.half.keys() == {str(speed.KERNELS[0])}
-    assert found.reads.keys() == {"storage blocks", "buffer textures"}
-    defaults = [tile.kernel for tile in found.tiles if tile.default_of == ("LLVMPIPE",)]
+    actual = measured(gpu)
+    assert (actual.profile, actual.profiles, actual.left_out) == ("LLVMPIPE", {}, 0)
+    assert actual.copy > 0
+    assert actual.dispatch > actual.dispatch_cpu > 0
+    assert actual.half.keys() == {str(speed.KERNELS[0])}
+    assert actual.reads.keys() == {"storage blocks", "buffer textures"}
+    defaults = [tile.kernel for tile in actual.tiles if tile.default_of == ("LLVMPIPE",)]
     assert sorted(defaults) == sorted(map(str, speed.KERNELS))
-    assert len(found.tiles) > len(defaults)
-    assert all(tile.gflops > 0 for tile in found.tiles)
+    assert len(actual.tiles) > len(defaults)
+    assert all(tile.gflops > 0 for tile in actual.tiles)
 
 
 @pytest.mark.mesa
@@ -74,28 +74,28 @@ def test_every_profile_is_measured_on_a_gpu() -> None:
     gpu = GpuContext()
     try:
         limits = gpu.limits
-        found = measured(gpu)
+        actual = measured(gpu)
         assert gpu.limits == limits
     finally:
         gpu.release()
-    assert found.by_gpu_timer
-    assert (found.profile, found.left_out) == ("UNKNOWN", 0)
-    assert found.profiles.keys() == NAMES
-    assert min(found.profiles.values()) >= 1
-    assert [*found.profiles.values()] == sorted(found.profiles.values())
-    users = Counter((tile.kernel, name) for tile in found.tiles for name in tile.default_of)
+    assert actual.by_gpu_timer
+    assert (actual.profile, actual.left_out) == ("UNKNOWN", 0)
+    assert actual.profiles.keys() == NAMES
+    assert min(actual.profiles.values()) >= 1
+    assert [*actual.profiles.values()] == sorted(actual.profiles.values())
+    users = Counter((tile.kernel, name) for tile in actual.tiles for name in tile.default_of)
     assert set(users.values()) == {1}
     assert len(users) == len(speed.KERNELS) * len(NAMES)
-    pointwise = {tile.tile for tile in found.tiles if tile.kernel.startswith("1x1")}
+    pointwise = {tile.tile for tile in actual.tiles if tile.kernel.startswith("1x1")}
     assert pointwise >= {"2x2", "4x1", "4x2", "4x4", "8x2", "3x1"}
 
 
 def test_without_time_tiles_are_left_out(gpu: GpuContext) -> None:
-    found = measured(gpu, seconds=0)
-    assert not found.tiles
-    assert found.left_out > 0
+    actual = measured(gpu, seconds=0)
+    assert not actual.tiles
+    assert actual.left_out > 0
     text = call("doctor", "--bench", "--seconds", 0)
-    assert f"There was no time for {found.left_out} more tiles: increase --seconds." in text
+    assert f"There was no time for {actual.left_out} more tiles: increase --seconds." in text
     assert "would be best" not in text
 
 
@@ -104,9 +104,9 @@ def test_tiles_that_do_not_compile(gpu: GpuContext, monkeypatch: pytest.MonkeyPa
         raise gd.ShaderError("too many registers")
 
     monkeypatch.setattr(speed, "Session", refuse)
-    found = measured(gpu)
-    assert {tile.seconds for tile in found.tiles} == {None}
-    assert not found.half
+    actual = measured(gpu)
+    assert {tile.seconds for tile in actual.tiles} == {None}
+    assert not actual.half
     assert "does not compile" in call("doctor", "--bench")
 
 

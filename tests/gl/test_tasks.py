@@ -219,8 +219,8 @@ def test_watch_with_labels_and_a_task(picture: Path, tmp_path: Path) -> None:
     model, output = color_model(tmp_path / "c.tflite"), tmp_path / "o.png"
     options = ("--picture", picture, "--headless", "--output", output, "--timings")
     assert call("watch", model, *options, "--labels", labels).startswith("repaint")
-    found = call("watch", model, *options, "--labels", labels, "--task", "segment")
-    assert found.startswith("1 class\nsegment on")
+    actual = call("watch", model, *options, "--labels", labels, "--task", "segment")
+    assert actual.startswith("1 class\nsegment on")
 
 
 def test_watch_says_how_much_it_found(picture: Path, tmp_path: Path) -> None:

@@ -80,8 +80,8 @@ def test_every_choice_computes_the_same(choice: int, monkeypatch: pytest.MonkeyP
 
     expected = run()
     monkeypatch.setattr(tuning, "tune", choose)
-    found = run(inference_preference=SUSTAINED)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+    actual = run(inference_preference=SUSTAINED)
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
 
 @pytest.mark.usefixtures("floor")
@@ -96,8 +96,8 @@ def test_every_choice_of_a_profile_computes_the_same(
         monkeypatch.setattr(
             tuning, "tune", lambda lower, nodes, *rest, c=choice: dict.fromkeys(nodes, c)
         )
-        found = run(inference_preference=SUSTAINED)
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+        actual = run(inference_preference=SUSTAINED)
+        np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
 
 @pytest.mark.usefixtures("floor")
@@ -175,5 +175,5 @@ def test_a_choice_that_the_driver_refuses_is_passed_over(monkeypatch: pytest.Mon
             return measured(*arguments)
 
     monkeypatch.setattr(tuning, "tune", measure)
-    found = run(inference_preference=SUSTAINED)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+    actual = run(inference_preference=SUSTAINED)
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5 * np.abs(expected).max())

@@ -67,9 +67,9 @@ def test_the_apps_state_is_put_back(app: tuple[Any, moderngl.Context]) -> None:
 def test_float16_weights_are_float16_textures(lossy: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     options = gd.GpuDelegateOptions(precision_loss_allowed=lossy)
     with traced(monkeypatch) as calls, gd.GpuDelegate(options) as delegate:
-        found = run(allocated(delegate))
+        actual = run(allocated(delegate))
         assert [call for call in calls if call in UPLOADS] == UPLOADS
-    np.testing.assert_allclose(found, expected(), rtol=1e-2 if lossy else 1e-5, atol=1e-2)
+    np.testing.assert_allclose(actual, expected(), rtol=1e-2 if lossy else 1e-5, atol=1e-2)
 
 
 def test_a_picture_goes_before_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:

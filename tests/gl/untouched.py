@@ -81,16 +81,16 @@ def changed_by(ctx: moderngl.Context, run: Any) -> str:
     before = overlay.read_pixels(ctx.fbo).tobytes()
     expected, again = state.read(), state.read()
     run()
-    found = state.read()
+    actual = state.read()
     scene.draw()
     after = overlay.read_pixels(ctx.fbo).tobytes()
     scene.tear_down()
     if len(set(before)) < 100:
         return "the scene is blank"
     # Clocks and free memory are not state.
-    changed = [k for k in expected if expected[k] == again[k] != found[k]]
+    changed = [k for k in expected if expected[k] == again[k] != actual[k]]
     if changed:
-        return f"state {[(k, expected[k], found[k]) for k in changed]}"
+        return f"state {[(k, expected[k], actual[k]) for k in changed]}"
     return "nothing" if before == after else "pixels"
 
 

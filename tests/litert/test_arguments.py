@@ -177,9 +177,9 @@ def test_the_ops_are_described_as_by_litert(real_model: Callable[[str], bytes]) 
             experimental_op_resolver_type=Resolver.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
         )._get_ops_details()
         with gd.Interpreter(model_content=content) as ours:
-            found = ours._get_ops_details()
-        assert len(found) == len(theirs)
-        for one, other in zip(found, theirs, strict=True):
+            actual = ours._get_ops_details()
+        assert len(actual) == len(theirs)
+        for one, other in zip(actual, theirs, strict=True):
             for key in other:
                 assert type(one[key]) is type(other[key])
                 assert np.array_equal(one[key], other[key]), key

@@ -45,8 +45,8 @@ def test_in_litert_s_own_interpreter(app: App) -> None:
     np.testing.assert_allclose(interpreter.get_tensor(y), expected(), rtol=1e-5, atol=1e-5)
     app.delegate.bind_buffer_to_tensor(y, target)
     interpreter.invoke()
-    found = app.read(target, "f4").reshape(3, 7)
-    np.testing.assert_allclose(found, expected(), rtol=1e-5, atol=1e-5)
+    actual = app.read(target, "f4").reshape(3, 7)
+    np.testing.assert_allclose(actual, expected(), rtol=1e-5, atol=1e-5)
     interpreter.resize_tensor_input(0, (4, 5))
     with pytest.raises(RuntimeError, match=r"expected 80 bytes .* found 60"):
         interpreter.allocate_tensors()
@@ -78,9 +78,9 @@ def test_litert_never_shows_an_earlier_result(app: App) -> None:
     for factor in (2, -3):
         interpreter.set_tensor(0, factor * INPUT)
         interpreter.invoke()
-        found = interpreter.get_tensor(y)
-        np.testing.assert_allclose(found, expected(factor * INPUT), rtol=1e-5, atol=1e-5)
-        np.testing.assert_array_equal(app.delegate.read_tensor(y), found)
+        actual = interpreter.get_tensor(y)
+        np.testing.assert_allclose(actual, expected(factor * INPUT), rtol=1e-5, atol=1e-5)
+        np.testing.assert_array_equal(app.delegate.read_tensor(y), actual)
 
 
 def split(app: App, content: bytes, **options: Any) -> gd.Interpreter:

@@ -56,8 +56,8 @@ def test_a_model_by_itself_is_no_bundle() -> None:
 
 @pytest.mark.parametrize("member", [None, "landmarks.tflite", "hand.task", "labels.txt"])
 def test_an_error_lists_the_models(member: str | None) -> None:
-    found = "nothing" if member is None else repr(member)
-    with pytest.raises(gd.ModelError, match=f"{NAMES} {found}$"):
+    actual = "nothing" if member is None else repr(member)
+    with pytest.raises(gd.ModelError, match=f"{NAMES} {actual}$"):
         model_of(bundle(), member)
 
 

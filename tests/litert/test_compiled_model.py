@@ -81,8 +81,8 @@ def split() -> tuple[bytes, Arrays]:
 
 
 def check(model: Any, content: bytes, feeds: Arrays) -> None:
-    for found, expected in zip(run(model, feeds), run_litert(content, feeds), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+    for actual, expected in zip(run(model, feeds), run_litert(content, feeds), strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5)
 
 
 def test_a_model_from_memory(environment: Any) -> None:
@@ -151,8 +151,8 @@ def test_eight_bits(environment: Any, real_model: Any) -> None:
     content = real_model("mobilenet_v1_0.25_128_quant")
     model = compiled(environment, content)
     feeds = [np.random.default_rng(0).integers(0, 255, (1, 128, 128, 3)).astype(np.uint8)]
-    (found,), (expected,) = run(model, feeds), run_gles(content, feeds)
-    np.testing.assert_array_equal(found, expected)
+    (actual,), (expected,) = run(model, feeds), run_gles(content, feeds)
+    np.testing.assert_array_equal(actual, expected)
 
 
 def test_resized_inputs(environment: Any) -> None:
@@ -164,13 +164,13 @@ def test_resized_inputs(environment: Any) -> None:
         inputs, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
         inputs[0].write(feeds[0])
         model.run_by_index(0, inputs, outputs)
-        found = outputs[0].read(rows * 6, np.float32)
+        actual = outputs[0].read(rows * 6, np.float32)
         with gd.GpuDelegate() as delegate:
             interpreter = gd.Interpreter(model_content=content, experimental_delegates=[delegate])
             interpreter.resize_tensor_input(0, (rows, 5))
             interpreter.allocate_tensors()
             (expected,) = interpreter.run({"tensor_0": feeds[0]}).values()
-        np.testing.assert_allclose(found, expected.reshape(-1), rtol=0, atol=1e-6)
+        np.testing.assert_allclose(actual, expected.reshape(-1), rtol=0, atol=1e-6)
 
 
 def signatures() -> bytes:
@@ -218,8 +218,8 @@ def test_the_gpu_alone_runs_nodes_with_subgraphs(
         for detail in model.get_input_tensor_details(key).values()
     ]
     on_cpu = compiled_model.CompiledModel.from_buffer(content)
-    for found, expected in zip(run(model, feeds), run(on_cpu, feeds), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+    for actual, expected in zip(run(model, feeds), run(on_cpu, feeds), strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5)
 
 
 def test_compiled_run_and_released_by_different_threads(environment: Any) -> None:
@@ -301,8 +301,8 @@ def test_inputs_and_outputs_in_gpu_buffers() -> None:
             (read,) = run(model, [np.zeros_like(feeds[0])])
             del model
         gc.collect()
-        found = np.frombuffer(result.read(), np.float32).reshape(expected.shape)
-    np.testing.assert_array_equal(found, expected)
+        actual = np.frombuffer(result.read(), np.float32).reshape(expected.shape)
+    np.testing.assert_array_equal(actual, expected)
     np.testing.assert_array_equal(read, expected)
 
 

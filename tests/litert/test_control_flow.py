@@ -102,10 +102,10 @@ def test_a_loop_as_long_as_a_shape(host: Host, rows: int) -> None:
         interpreter.resize_tensor_input(x, (rows, *SHAPE[1:]))
         interpreter.allocate_tensors()
         feed = s.normal((rows, *SHAPE[1:]))
-        (found,) = run(interpreter, [feed])
-        assert found.shape == feed.shape
+        (actual,) = run(interpreter, [feed])
+        assert actual.shape == feed.shape
         assert delegate.report.fully_delegated
-    assert (found == feed).all() == (rows == 3)
+    assert (actual == feed).all() == (rows == 3)
 
 
 def branches(s: Sketch, condition: int, x: int) -> int:

@@ -112,5 +112,5 @@ def test_unpooling_by_index(shape: Dims, padding: int) -> None:
     for image in range(batch):
         for value, index in zip(x[image].ravel(), indices[image].ravel(), strict=True):
             expected[image, index] = value
-    (found,) = run_gles(s.build([y]), s.feeds)
-    np.testing.assert_array_equal(found.reshape(expected.shape), expected)
+    (actual,) = run_gles(s.build([y]), s.feeds)
+    np.testing.assert_array_equal(actual.reshape(expected.shape), expected)

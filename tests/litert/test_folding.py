@@ -69,9 +69,9 @@ def check(case: Case) -> bool:
     if not all(tensor.is_constant for tensor in outputs):
         return False
     for tensor, expected in zip(outputs, run_litert(content, inputs), strict=True):
-        found = tensor.array()
-        assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
-        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=0)
+        actual = tensor.array()
+        assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype)
+        np.testing.assert_allclose(actual, expected, rtol=1e-6, atol=0)
     return True
 
 
@@ -82,13 +82,13 @@ def test_sizes_that_depend_on_constants(op: str, in_host: Callable[..., Any]) ->
     """The rows of a picture that a constant mask picks; a row, as wide as two shapes need."""
     s = Sketch(np.random.default_rng(0))
     if op == "WHERE":
-        x, found = s.feed((5, 7)), s.tensor(None, "int64")
-        s.op(op, [s.constant(np.array([True, False, True, True, False]))], [found])
-        result = s.op("GATHER_ND", [x, found])
+        x, actual = s.feed((5, 7)), s.tensor(None, "int64")
+        s.op(op, [s.constant(np.array([True, False, True, True, False]))], [actual])
+        result = s.op("GATHER_ND", [x, actual])
     else:
-        x, found = s.feed((1, 7)), s.tensor(None, "int32")
-        s.op(op, [s.constant(np.int32([1, 7])), s.constant(np.int32([4, 1, 1]))], [found])
-        result = s.op("BROADCAST_TO", [x, found], version=2)
+        x, actual = s.feed((1, 7)), s.tensor(None, "int32")
+        s.op(op, [s.constant(np.int32([1, 7])), s.constant(np.int32([4, 1, 1]))], [actual])
+        result = s.op("BROADCAST_TO", [x, actual], version=2)
     content = s.build([result])
     options = gd.GpuDelegateOptions(require_full_delegation=True)
     with gd.GpuDelegate(options, model=content) as delegate:
@@ -154,9 +154,9 @@ def test_sizes_that_shapes_give(dtype: str, host: Callable[..., Any]) -> None:
             for each in (interpreter, reference):
                 each.resize_tensor_input(0, inputs[0].shape)
                 each.allocate_tensors()
-            (found,), (expected,) = run(interpreter, inputs), run(reference, inputs)
-            assert found.shape == expected.shape == (height * width, 3)
-            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+            (actual,), (expected,) = run(interpreter, inputs), run(reference, inputs)
+            assert actual.shape == expected.shape == (height * width, 3)
+            np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-6)
 
 
 @pytest.mark.usefixtures("gl")
@@ -170,7 +170,7 @@ def test_a_shape_that_is_a_result() -> None:
     content = s.build([shape, y, rank])
     with gd.GpuDelegate() as delegate:
         interpreter = in_ours(delegate, content)
-        found = run(interpreter, s.feeds)
+        results = run(interpreter, s.feeds)
     for actual, expected in zip(found, run_litert(content, s.feeds), strict=True):
         np.testing.assert_array_equal(actual, expected)
 
@@ -225,8 +225,8 @@ def test_the_shape_of_what_the_cpu_makes(read_by_cpu: bool) -> None:
             for each in (interpreter, reference):
                 each.resize_tensor_input(0, sides)
                 each.allocate_tensors()
-            for found, expected in zip(
+            for actual, expected in zip(
                 run(interpreter, inputs), run(reference, inputs), strict=True
             ):
-                assert found.shape == expected.shape == sides[::-1]
-                np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+                assert actual.shape == expected.shape == sides[::-1]
+                np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-6)

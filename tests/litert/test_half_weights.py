@@ -98,9 +98,9 @@ def test_float32_weights_are_float16_only_where_precision_may_be_lost(
     for lossy in (False, True):
         options = gd.GpuDelegateOptions(precision_loss_allowed=lossy)
         with gd.GpuDelegate(options) as delegate:
-            (found,) = run(in_ours(delegate, content), inputs)
+            (actual,) = run(in_ours(delegate, content), inputs)
             is_half = delegate.report.storage == "float16"
-        error = np.abs(found - expected).max() / np.abs(expected).max()
+        error = np.abs(actual - expected).max() / np.abs(expected).max()
         assert error < (1e-2 if is_half else 1e-5)
         assert is_half <= lossy
         assert error > 1e-5 or not is_half

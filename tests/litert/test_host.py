@@ -403,8 +403,8 @@ def with_a_size_of_run_time(op: str) -> tuple[Sketch, bytes]:
         late = s.op("RESHAPE", [x, shape], [s.tensor()])
     else:
         mask = s.feed(values=[True, False, True], dtype="bool")
-        found = s.op("WHERE", [mask], [s.tensor((0, 1), np.int64)])
-        late = s.op("CAST", [found], [s.tensor((0, 1))])
+        actual = s.op("WHERE", [mask], [s.tensor((0, 1), np.int64)])
+        late = s.op("CAST", [actual], [s.tensor((0, 1))])
     y = s.op("TANH", [s.op("EXP", [late], [s.tensor()])], [s.tensor()])
     return s, s.build([x, y])
 

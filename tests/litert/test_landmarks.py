@@ -165,18 +165,18 @@ def test_attention_mesh(
         (detail,) = interpreter.get_input_details()
         interpreter.set_tensor(detail["index"], np.asarray(face, np.float32)[np.newaxis] / 255)
         interpreter.invoke()
-        found = {
+        actual = {
             detail["name"]: interpreter.get_tensor(detail["index"]).ravel()
             for detail in interpreter.get_output_details()
         }
         assert delegate.report.fully_delegated
-    mesh = found["output_mesh_identity"].reshape(468, 3)[:, :2]
+    mesh = actual["output_mesh_identity"].reshape(468, 3)[:, :2]
     lips, left, right = (
-        found[f"output_{name}"].reshape(-1, 2) for name in ("lips", "left_eye", "right_eye")
+        actual[f"output_{name}"].reshape(-1, 2) for name in ("lips", "left_eye", "right_eye")
     )
-    assert found["conv_faceflag"] > 5
+    assert actual["conv_faceflag"] > 5
     # The corners of the mouth and of the eyes, by their numbers in the mesh.
     ours = [lips[0], lips[10], left[0], left[8], right[0], right[8]]
     np.testing.assert_allclose(ours, mesh[[61, 291, 33, 133, 263, 362]], rtol=0, atol=4)
-    irises = [found[f"output_{side}_iris"].reshape(5, 2)[0] for side in ("left", "right")]
+    irises = [actual[f"output_{side}_iris"].reshape(5, 2)[0] for side in ("left", "right")]
     np.testing.assert_allclose(irises, [(69, 94), (116, 91)], rtol=0, atol=3)

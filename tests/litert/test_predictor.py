@@ -33,8 +33,8 @@ def dense() -> bytes:
 def alone(content: bytes, row: Array) -> Array:
     with gd.Interpreter(model_content=content) as interpreter:
         name = interpreter.get_input_details()[0]["name"]
-        (found,) = interpreter.run({name: row[np.newaxis]}).values()
-    return np.asarray(found[0])
+        (actual,) = interpreter.run({name: row[np.newaxis]}).values()
+    return np.asarray(actual[0])
 
 
 def test_batches_of_every_size() -> None:
@@ -42,11 +42,11 @@ def test_batches_of_every_size() -> None:
     rng = np.random.default_rng(0)
     for rows in (5, 2, 5, 0, 7, 1):
         x = rng.standard_normal((rows, 4)).astype(np.float32)
-        found = predictor({"x": x, "id": np.arange(rows)})
-        assert found.keys() == {"id", "y"}
-        assert found["y"].shape == (rows, 3)
-        np.testing.assert_array_equal(found["id"], np.arange(rows))
-        for row, y in zip(x, found["y"], strict=True):
+        actual = predictor({"x": x, "id": np.arange(rows)})
+        assert actual.keys() == {"id", "y"}
+        assert actual["y"].shape == (rows, 3)
+        np.testing.assert_array_equal(actual["id"], np.arange(rows))
+        for row, y in zip(x, actual["y"], strict=True):
             np.testing.assert_allclose(y, alone(dense(), row), rtol=0, atol=1e-6)
     predictor.close()
 
@@ -101,9 +101,9 @@ def test_no_row_reaches_another(kind: str, sizes: tuple[int, ...]) -> None:
     number = 0
     for size in sizes:
         rows = [row_of(kind, number + i) for i in range(size)]
-        (found,) = predictor({"x": np.stack(rows)}).values()
+        (actual,) = predictor({"x": np.stack(rows)}).values()
         expected = [expected_of(kind, row) for row in rows]
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5)
         number += size
     predictor.close()
 
@@ -115,8 +115,8 @@ def test_a_batch_whose_rows_differ_together_is_computed_row_by_row(
     monkeypatch.setattr("gles_delegate.runtime.delegation.rows_are_independent", lambda *_: True)
     predictor = Predictor(chained("sum"))
     rows = np.float32([[0, 0, 0], [0, 0, 0], [1, 2, 3], [4, 5, 6]])
-    (found,) = predictor({"x": rows}).values()
-    np.testing.assert_array_equal(found, rows)
+    (actual,) = predictor({"x": rows}).values()
+    np.testing.assert_array_equal(actual, rows)
     predictor.close()
 
 
@@ -156,24 +156,24 @@ def test_pictures_of_any_size(kind: str) -> None:
     column = np.empty(3, object)
     column[:] = [encoded(p) for p in pictures] if kind == "files" else pictures
     predictor = Predictor(means())
-    found = predictor({"image": column, "name": np.array(["a", "b", "c"])})
-    assert found.keys() == {"name", "color"}
-    np.testing.assert_allclose(found["color"], np.array(colors) / 255, atol=1e-6)
+    actual = predictor({"image": column, "name": np.array(["a", "b", "c"])})
+    assert actual.keys() == {"name", "color"}
+    np.testing.assert_allclose(actual["color"], np.array(colors) / 255, atol=1e-6)
     predictor.close()
 
 
 def test_mean_and_std() -> None:
     predictor = Predictor(means(), mean=127.5, std=127.5)
-    found = predictor({"image": np.full((2, 4, 4, 3), 255, np.uint8)})
-    np.testing.assert_allclose(found["color"], 1, atol=1e-6)
+    actual = predictor({"image": np.full((2, 4, 4, 3), 255, np.uint8)})
+    np.testing.assert_allclose(actual["color"], 1, atol=1e-6)
     predictor.close()
 
 
 def test_the_likeliest_classes() -> None:
     predictor = Predictor(means(), top=2, labels=["red", "green"])
-    found = predictor({"image": np.full((1, 4, 4, 3), (50, 40, 60), np.uint8)})
-    assert found["labels"].tolist() == [["class 2", "red"]]
-    np.testing.assert_allclose(found["scores"], [[60 / 255, 50 / 255]], atol=1e-6)
+    actual = predictor({"image": np.full((1, 4, 4, 3), (50, 40, 60), np.uint8)})
+    assert actual["labels"].tolist() == [["class 2", "red"]]
+    np.testing.assert_allclose(actual["scores"], [[60 / 255, 50 / 255]], atol=1e-6)
     predictor.close()
 
 
@@ -183,8 +183,8 @@ def test_signatures_have_names_of_their_own() -> None:
     b.op("NEG", [x], [y])
     content = b.build([y], signatures={"go": ({"a": x}, {"b": y}, 0)})
     predictor = Predictor(content, signature="go")
-    found = predictor({"a": np.float32([[1, 2], [3, 4]])})
-    np.testing.assert_array_equal(found["b"], [[-1, -2], [-3, -4]])
+    actual = predictor({"a": np.float32([[1, 2], [3, 4]])})
+    np.testing.assert_array_equal(actual["b"], [[-1, -2], [-3, -4]])
     predictor.close()
 
 

@@ -36,5 +36,5 @@ def check(case: Case, context: gd.EglContext) -> None:
     content, inputs = case.build()
     options = gd.GpuDelegateOptions(require_full_delegation=True)
     with gd.GpuDelegate(options, context=context) as delegate:
-        found = run(in_ours(delegate, content), inputs)
-    assert_close(found, run_litert(content, inputs), special=case.special)
+        actual = run(in_ours(delegate, content), inputs)
+    assert_close(actual, run_litert(content, inputs), special=case.special)

@@ -58,9 +58,9 @@ def test_a_sound_from_its_waveform_on(
     wave = np.sin(2 * np.pi * 440 * seconds * (1 + seconds)).astype(np.float32)
     (expected,) = run(litert_interpreter(content), [wave])
     with host(content) as ours:
-        (found,) = run(ours, [wave])
-    assert found.argmax() == expected.argmax()
-    assert np.corrcoef(found.ravel(), expected.ravel())[0, 1] > 0.999
+        (actual,) = run(ours, [wave])
+    assert actual.argmax() == expected.argmax()
+    assert np.corrcoef(actual.ravel(), expected.ravel())[0, 1] > 0.999
 
 
 @pytest.mark.mesa  # a rounding that falls the other way changes scores by steps

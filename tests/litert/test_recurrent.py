@@ -76,8 +76,8 @@ def test_8_bit_weights_are_the_numbers_they_stand_for(op: str, attributes: dict[
     feeds = layer(op, attributes)[0].feeds
     ours = run_gles(hybrid, feeds)
     assert_close(ours, run_litert(rounded, feeds))
-    for found, theirs in zip(ours, run_litert(hybrid, feeds), strict=True):
-        assert np.abs(found - theirs).max() < 0.03 * np.abs(theirs).max()
+    for actual, theirs in zip(ours, run_litert(hybrid, feeds), strict=True):
+        assert np.abs(actual - theirs).max() < 0.03 * np.abs(theirs).max()
 
 
 @pytest.mark.parametrize("op", ["UNIDIRECTIONAL_SEQUENCE_RNN", "UNIDIRECTIONAL_SEQUENCE_LSTM"])

@@ -101,8 +101,8 @@ def test_runs_without_waiting_and_with_bound_buffers() -> None:
         for _ in range(4):
             feed = s.normal(FRAME)
             ours.set_tensor(0, feed)
-            found = ours.invoke_async().get_tensor(out)
-            assert_close([found], run(theirs, [feed]))
+            actual = ours.invoke_async().get_tensor(out)
+            assert_close([actual], run(theirs, [feed]))
         assert delegate.memory().inputs >= 4 * int(np.prod(SHAPE))
 
 
@@ -158,8 +158,10 @@ def test_two_signatures_share_a_variable(partly: bool) -> None:
         for _ in range(3):
             frame = rng.standard_normal(FRAME).astype(np.float32)
             for key, feed in (("push", frame), ("last", two)):
-                found, expected = (i.get_signature_runner(key)(x=feed)["y"] for i in (ours, theirs))
-                assert_close([found], [expected])
+                actual, expected = (
+                    i.get_signature_runner(key)(x=feed)["y"] for i in (ours, theirs)
+                )
+                assert_close([actual], [expected])
 
 
 def test_a_variable_that_nothing_was_assigned_to() -> None:
@@ -170,8 +172,8 @@ def test_a_variable_that_nothing_was_assigned_to() -> None:
             ours.get_signature_runner("last")(x=two)
         frame = np.ones(FRAME, np.float32)
         ours.get_signature_runner("push")(x=frame)
-        found = ours.get_signature_runner("last")(x=two)["y"]
-    assert (found == 2).all()
+        actual = ours.get_signature_runner("last")(x=two)["y"]
+    assert (actual == 2).all()
 
 
 @both_hosts

@@ -46,10 +46,10 @@ def batched(case: Case) -> tuple[bytes, Arrays] | None:
 
 def independent(case: Case) -> tuple[Graph, bytes, Arrays] | None:
     """The case's graph, model and inputs with independent rows; None if it cannot have them."""
-    found = batched(case)
-    if found is None:
+    actual = batched(case)
+    if actual is None:
         return None
-    content, feeds = found
+    content, feeds = actual
     graph = read_model(content)
     shapes = {i: array.shape for i, array in zip(graph.inputs, feeds, strict=True)}
     lowerings = Lowerings(graph, LIMITS)
@@ -60,21 +60,21 @@ def results(interpreter: Any, feeds: Arrays) -> Arrays:
     return [array.copy() for array in run(interpreter, feeds)]
 
 
-def assert_same(found: NDArray[Any], expected: NDArray[Any], case: str) -> None:
+def assert_same(actual: NDArray[Any], expected: NDArray[Any], case: str) -> None:
     """The same but for rounding: LiteRT's kernels compute the last elements of a loop otherwise."""
-    if found.dtype.kind == "f":
-        np.testing.assert_allclose(found, expected, 1e-5, 1e-6, err_msg=case)
+    if actual.dtype.kind == "f":
+        np.testing.assert_allclose(actual, expected, 1e-5, 1e-6, err_msg=case)
     else:
-        np.testing.assert_array_equal(found, expected, case)
+        np.testing.assert_array_equal(actual, expected, case)
 
 
 @pytest.mark.parametrize("op", sorted({case.op for case in SAMPLE}))
 def test_rows_that_are_called_independent_are(op: str) -> None:
     for case in (each for each in SAMPLE if each.op == op):
-        found = independent(case)
-        if found is None:
+        actual = independent(case)
+        if actual is None:
             continue
-        graph, content, feeds = found
+        graph, content, feeds = actual
         rows = len(feeds[0])
         try:
             interpreter = litert_interpreter(content)
@@ -96,6 +96,6 @@ def test_every_op_with_a_rule_has_a_case_that_it_holds_for() -> None:
     assert {*NAMES} <= supported_ops().keys()
     unchecked = {*NAMES}
     for case in CASES:
-        if case.op.partition(" ")[0] in unchecked and (found := independent(case)):
-            unchecked.difference_update(node.op for node in found[0].nodes)
+        if case.op.partition(" ")[0] in unchecked and (actual := independent(case)):
+            unchecked.difference_update(node.op for node in actual[0].nodes)
     assert unchecked == UNCHECKED

@@ -54,17 +54,17 @@ def test_every_field_is_where_litert_reads_it(table: str) -> None:
         builder = flatbuffers.Builder()
         builder.Finish(pack(builder, table, values))
         read = getattr(tfl, f"{table}T").InitFromPackedBuf(bytes(builder.Output()), 0)
-        found = getattr(read, camel(field))
+        actual = getattr(read, camel(field))
         if field == "builtin_options":
-            assert found.beta == 1.5
+            assert actual.beta == 1.5
         elif field == "builtin_options_2":
-            assert found.decompositionSubgraphIndex == 7
+            assert actual.decompositionSubgraphIndex == 7
         elif kind.strip("[]") in TABLES:
-            assert found is not None
-            assert not kind.startswith("[") or len(found) == 2
+            assert actual is not None
+            assert not kind.startswith("[") or len(actual) == 2
         else:
             expected = value.encode() if kind == "string" else value
-            assert np.array_equal(bytes(found) if kind == "bytes" else found, expected), field
+            assert np.array_equal(bytes(actual) if kind == "bytes" else actual, expected), field
 
 
 def numbered(enum: Any) -> dict[str, int]:

@@ -121,8 +121,8 @@ def check(case: Case, limits: Limits, context: gd.EglContext, shared: bool) -> N
     ]
     lanes = [step.grid.reduction_lanes for step in steps if isinstance(step, Dispatch)]
     assert (max(lanes) > 1) == shared
-    found = run_gles(content, inputs, context)
-    assert_close(found, run_litert(content, inputs), special=case.special)
+    actual = run_gles(content, inputs, context)
+    assert_close(actual, run_litert(content, inputs), special=case.special)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)

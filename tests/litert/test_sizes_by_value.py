@@ -79,9 +79,9 @@ def test_a_run_has_the_sizes_of_its_values(op: str, host: Host) -> None:
         interpreter = host(delegate, content)
         assert delegate.report.fully_delegated
         for inputs in runs:
-            (found,), (expected,) = run(interpreter, inputs), run(reference, inputs)
-            assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
-            np.testing.assert_allclose(found, expected, rtol=1e-6, atol=0)
+            (actual,), (expected,) = run(interpreter, inputs), run(reference, inputs)
+            assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype)
+            np.testing.assert_allclose(actual, expected, rtol=1e-6, atol=0)
 
 
 @both_hosts
@@ -99,9 +99,9 @@ def test_a_transposed_convolution_of_a_size_that_is_passed_in(host: Host) -> Non
         assert delegate.report.fully_delegated
         for sides in ((6, 8), (5, 7), (6, 7)):
             inputs = [ints(1, *sides, 5), s.normal((1, 3, 4, 3))]
-            (found,), (expected,) = run(interpreter, inputs), run(reference, inputs)
-            assert found.shape == expected.shape
-            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+            (actual,), (expected,) = run(interpreter, inputs), run(reference, inputs)
+            assert actual.shape == expected.shape
+            np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5)
 
 
 def halves() -> bytes:
@@ -124,14 +124,14 @@ def test_a_size_that_is_computed_from_an_input(host: Host) -> None:
         assert delegate.report.fully_delegated
         for n, rows in ((6.5, 3), (2.0, 1), (16.0, 8), (6.0, 3)):
             x = s.normal((8, 2))
-            (found,) = run(interpreter, [x, np.float32([[n]])])
-            np.testing.assert_array_equal(found, 2 * x[:rows])
+            (actual,) = run(interpreter, [x, np.float32([[n]])])
+            np.testing.assert_array_equal(actual, 2 * x[:rows])
         for rows in (5, 9):
             interpreter.resize_tensor_input(0, (rows, 2))
             interpreter.allocate_tensors()
             x = s.normal((rows, 2))
-            (found,) = run(interpreter, [x, np.float32([[8]])])
-            np.testing.assert_array_equal(found, 2 * x[:4])
+            (actual,) = run(interpreter, [x, np.float32([[8]])])
+            np.testing.assert_array_equal(actual, 2 * x[:4])
 
 
 @both_hosts
@@ -159,8 +159,8 @@ def test_runs_that_do_not_wait() -> None:
             x = s.normal((8, 2))
             interpreter.set_tensor(0, x)
             interpreter.set_tensor(1, np.float32([[n]]))
-            found = interpreter.invoke_async().get_tensor(output["index"])
-            np.testing.assert_array_equal(found, 2 * x[: n // 2])
+            actual = interpreter.invoke_async().get_tensor(output["index"])
+            np.testing.assert_array_equal(actual, 2 * x[: n // 2])
 
 
 @both_hosts
@@ -173,8 +173,8 @@ def test_a_value_that_cannot_be(host: Host) -> None:
         failure = gd.UnsupportedModelError if host is in_ours else RuntimeError
         with pytest.raises(failure, match=r"values of inputs \[1\]"):
             run(interpreter, wrong)
-        (found,) = run(interpreter, [x, np.float32([[4]])])
-        np.testing.assert_array_equal(found, 2 * x[:2])
+        (actual,) = run(interpreter, [x, np.float32([[4]])])
+        np.testing.assert_array_equal(actual, 2 * x[:2])
 
 
 def test_an_input_that_gives_sizes_cannot_be_bound() -> None:
@@ -210,9 +210,9 @@ def test_segments_on_both_sides_of_the_cpu(read: str) -> None:
 def test_comparisons_use_examples_of_values() -> None:
     file = ModelFile(halves())
     feeds = random_feeds(file) | {1: np.float32([[6]])}
-    for found in (compare_outputs(file, feeds), [*compare_nodes(file, feeds)]):
-        assert found[-1].shape == (3, 2)
-        assert all(difference.passed for difference in found)
+    for actual in (compare_outputs(file, feeds), [*compare_nodes(file, feeds)]):
+        assert actual[-1].shape == (3, 2)
+        assert all(difference.passed for difference in actual)
 
 
 def test_states_outlive_a_new_size() -> None:
@@ -229,8 +229,8 @@ def test_states_outlive_a_new_size() -> None:
         assert delegate.report.fully_delegated
         for times in ((1, 1), (2, 1), (2, 1), (1, 3)):
             inputs = [s.normal((1, 3)), ints(*times)]
-            (found,), (expected,) = run(interpreter, inputs), run(reference, inputs)
-            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+            (actual,), (expected,) = run(interpreter, inputs), run(reference, inputs)
+            np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("preference", gd.InferencePreference)
@@ -253,6 +253,6 @@ def test_the_store_tells_values_apart(tmp_path: Path, preference: gd.InferencePr
                 interpreter.resize_tensor_input(0, (rows, 2))
                 interpreter.allocate_tensors()
                 values = s.normal((rows, 2))
-                (found,) = run(interpreter, [values, ints(*given)])
+                (actual,) = run(interpreter, [values, ints(*given)])
             expected = np.tile(values * np.float32([rows, 2]) * np.float32(given), given)
-            np.testing.assert_allclose(found, expected, rtol=1e-6)
+            np.testing.assert_allclose(actual, expected, rtol=1e-6)

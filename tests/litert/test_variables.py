@@ -110,8 +110,8 @@ def test_a_state_that_is_an_input_is_written() -> None:
             assert_close(run(interpreter, feeds), expected[0])
             for results in expected[1:]:
                 interpreter.invoke()
-                found = [interpreter.get_tensor(index) for index in (result, *state)]
-                assert_close(found, results)
+                actual = [interpreter.get_tensor(index) for index in (result, *state)]
+                assert_close(actual, results)
         run(ours, feeds)
         for results in expected[1:]:
             assert_close([ours.invoke_async().get_tensor(result)], results[:1])

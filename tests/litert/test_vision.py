@@ -71,9 +71,9 @@ def test_boxes_of_an_8bit_ssd(
     pixels = picture_of(real_picture(name), 320)
     (expected,) = vision.read_detections(run(litert_interpreter(content), [pixels]), None)
     with gles_interpreter(content) as gpu:
-        (found,) = vision.read_detections(run(gpu, [pixels]), None)
-    assert found.class_index == expected.class_index == label
-    np.testing.assert_allclose(found.box, expected.box, rtol=0, atol=2 / 320)
+        (actual,) = vision.read_detections(run(gpu, [pixels]), None)
+    assert actual.class_index == expected.class_index == label
+    np.testing.assert_allclose(actual.box, expected.box, rtol=0, atol=2 / 320)
 
 
 def test_boxes_of_a_float_ssd_within_a_pixel(
@@ -113,10 +113,10 @@ def test_an_ssd_without_post_processing(
     assert node.custom_options is not None
     options = flexbuffers.Loads(bytes(node.custom_options))
     detector = replace(detector, overlap=options["nms_iou_threshold"], threshold=0.01)
-    found = vision.read_detections([interpreter.get_tensor(i) for i in node.inputs[:2]], detector)
+    actual = vision.read_detections([interpreter.get_tensor(i) for i in node.inputs[:2]], detector)
     expected = vision.read_detections(outputs, None, threshold=0.01)
     assert len(expected) > 5
-    for one, other in zip(found, expected, strict=False):  # LiteRT gives ten
+    for one, other in zip(actual, expected, strict=False):  # LiteRT gives ten
         assert one.class_index == other.class_index
         assert one.score == pytest.approx(other.score)
         np.testing.assert_allclose(one.box, other.box, rtol=0, atol=1e-5)
@@ -192,16 +192,16 @@ def test_irises_of_two_networks(
     faces = []
     for name in ("face_landmark_with_attention", "face_landmark"):
         with gles_interpreter(real_model(name)) as gpu:
-            found = found_in(gpu, vision.FACE, fed)
-            assert found.presence > 0.9
-            faces.append(found.to_picture(transform, shown, vision.FACE.size).points)
+            actual = found_in(gpu, vision.FACE, fed)
+            assert actual.presence > 0.9
+            faces.append(actual.to_picture(transform, shown, vision.FACE.size).points)
     attentive, mesh = faces
     eyes = []
     with gles_interpreter(real_model("iris_landmark")) as gpu:
         for rule, mirrored in ((vision.RIGHT_EYE_REGION, False), (vision.LEFT_EYE_REGION, True)):
             transform = vision.EYE.transform(rule.of_landmarks(mesh), mirrored=mirrored)
-            found = found_in(gpu, vision.EYE, transform.apply(pixels, vision.EYE.size))
-            eyes.append(found.to_picture(transform, shown, vision.EYE.size).points)
+            actual = found_in(gpu, vision.EYE, transform.apply(pixels, vision.EYE.size))
+            eyes.append(actual.to_picture(transform, shown, vision.EYE.size).points)
     mesh = vision.with_irises(mesh, *eyes)
     assert mean_and_most(mesh[468:], attentive[468:])[1] < 2
     assert np.abs(mesh[[468, 473], :2] - EYES["right man"]).max() < 6
@@ -256,16 +256,16 @@ def test_a_head_is_followed_where_no_detector_finds_it(
                     for face in vision.read_detections(outputs, detector)
                 ]
                 tracker = tracker.with_detections(faces, size)
-            found = []
+            actual = []
             for track in tracker.objects:
                 transform = vision.FACE.transform(track.region)
                 fed = transform.apply(frame, vision.FACE.size)
                 seen = found_in(landmarks, vision.FACE, fed)
-                found.append(seen.to_picture(transform, size, vision.FACE.size))
-            tracker = tracker.with_landmarks(found, 1 / 30)
+                actual.append(seen.to_picture(transform, size, vision.FACE.size))
+            tracker = tracker.with_landmarks(actual, 1 / 30)
             assert [track.number for track in tracker.objects] == [0, 1]
     assert detected == 1
     back = turn.affine(upright.shape[:2], size)
-    eyes = [face.points[[[33, 133], [362, 263]], :2].mean(1) for face in found]
+    eyes = [face.points[[[33, 133], [362, 263]], :2].mean(1) for face in actual]
     eyes = sorted((pair @ back[:, :2].T + back[:, 2] for pair in eyes), key=lambda p: p[0, 0])
     assert np.abs(np.array(eyes) - list(EYES.values())).max() < 10

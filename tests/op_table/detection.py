@@ -51,16 +51,16 @@ def post_process(
             nms_iou_threshold=overlap, y_scale=10.0, x_scale=9.0, h_scale=5.0, w_scale=4.0,
         )
     )  # fmt: skip
-    found, classes, values, count = (s.tensor() for _ in range(4))
-    s.op(op, inputs, [found, classes, values, count], custom_options=options)
+    selected, classes, values, count = (s.tensor() for _ in range(4))
+    s.op(op, inputs, [selected, classes, values, count], custom_options=options)
     # LiteRT leaves what follows the last one as it was.
     per_box = 1 if regular else ranks
     place = np.arange(most * ranks, dtype=np.float32)
     written = np.where(place % per_box < labels, place // per_box, most * ranks)[np.newaxis]
     outputs = []
-    for tensor in (found, classes, values):
+    for tensor in (selected, classes, values):
         mask, result = s.tensor(dtype="bool"), s.tensor()
-        places = np.float32(written[..., np.newaxis] if tensor == found else written)
+        places = np.float32(written[..., np.newaxis] if tensor == selected else written)
         s.op("LESS", [s.constant(places), count], [mask])
         s.op("SELECT_V2", [mask, tensor, s.constant(np.float32(0))], [result])
         outputs.append(result)

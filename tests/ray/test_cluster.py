@@ -73,9 +73,9 @@ def actors(most: int = 2) -> Any:
 def alone(count: int = ROWS) -> Array:
     """The scores by one process."""
     predictor = on_ray.Predictor(network())
-    found = predictor({"image": pictures(count)})["scores"]
+    actual = predictor({"image": pictures(count)})["scores"]
     predictor.close()
-    return found
+    return actual
 
 
 def check(rows: list[dict[str, Any]]) -> None:
@@ -156,7 +156,7 @@ def test_actors_have_processors_of_their_own() -> None:
     workers = [Worker.remote() for _ in range(min(len(os.sched_getaffinity(0)), 2))]
     places = [ray.get(worker.place.remote()) for worker in workers]
     assert {threads for threads, _ in places} == {"1"}
-    processors = [processor for _, found in places for processor in found]
+    processors = [processor for _, actual in places for processor in actual]
     assert len(processors) == len(set(processors)) == len(workers)
     for worker in workers:
         ray.kill(worker)
@@ -210,8 +210,8 @@ def test_a_service() -> None:
             ("/b", b'{"x": ["a", "b"], "z": [1, 2]}', JSON, 400, "numbers of float32"),
             ("/b", b'{"x": [1, 2], "z": [1, 2], "w": 1}', JSON, 400, "['w'] as well"),
         ):  # fmt: skip
-            found, answer = request(path, body, kind)
-            assert (found, message in answer["error"]) == (status, True), answer
+            actual, answer = request(path, body, kind)
+            assert (actual, message in answer["error"]) == (status, True), answer
         assert request("/b", b"{}", method="PUT")[0] == 405
     finally:
         serve.shutdown()
@@ -234,8 +234,8 @@ def test_users_of_a_service_get_the_results_of_their_own_rows() -> None:
                 answers = list(users.map(partial(request, f"/{kind}"), bodies))
             for row, (status, answer) in zip(rows, answers, strict=True):
                 assert status == 200, answer
-                (found,) = answer.values()
-                np.testing.assert_allclose(found, expected_of(kind, row), rtol=0, atol=1e-5)
+                (actual,) = answer.values()
+                np.testing.assert_allclose(actual, expected_of(kind, row), rtol=0, atol=1e-5)
     finally:
         serve.shutdown()
 
@@ -259,5 +259,5 @@ def test_pictures_on_a_cluster(tmp_path: Path) -> None:
     with output.open(newline="") as file:
         rows = {Path(row["path"]).name: row for row in csv.DictReader(file)}
     for i, expected in enumerate(alone(5)):
-        found = [rows[f"{i}.png"][f"scores_{k}"] for k in range(5)]
-        np.testing.assert_array_equal(np.float32(found), expected)
+        actual = [rows[f"{i}.png"][f"scores_{k}"] for k in range(5)]
+        np.testing.assert_array_equal(np.float32(actual), expected)

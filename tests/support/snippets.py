@@ -60,8 +60,8 @@ class Snippet:
 
     def is_any_of(self, known: Any) -> Any:
         """The entry of `known` for it, by page and beginning, or None."""
-        found = (k for k in known if k[0] == self.page and self.code.startswith(k[1]))
-        return next(found, None)
+        keys = (k for k in known if k[0] == self.page and self.code.startswith(k[1]))
+        return next(keys, None)
 
     def compiled(self) -> CodeType:
         """With the lines of the page, and ``await`` outside of functions."""
@@ -73,7 +73,7 @@ class Snippet:
 @cache
 def snippets(page: str, language: str = "python") -> tuple[Snippet, ...]:
     """The blocks of a page in a language."""
-    found: list[Snippet] = []
+    result: list[Snippet] = []
     section, block = "", None
     for number, line in enumerate((ROOT / page).read_text("utf-8").splitlines(), 1):
         if block is None and line.startswith("## "):
@@ -81,11 +81,11 @@ def snippets(page: str, language: str = "python") -> tuple[Snippet, ...]:
         if block is None and line.strip() == f"```{language}":
             block = (number, len(line) - len(line.lstrip()), [""][:0])
         elif block is not None and line.strip() == "```":
-            found.append(Snippet(page, section, block[0], "\n".join(block[2])))
+            result.append(Snippet(page, section, block[0], "\n".join(block[2])))
             block = None
         elif block is not None:
             block[2].append(line[block[1] :])
-    return tuple(found)
+    return tuple(result)
 
 
 def units() -> Iterator[tuple[str, str]]:
@@ -453,13 +453,13 @@ def _(names: Names) -> None:
 
     def run(network: str, array: Any) -> Any:
         assert array.shape == (1, sizes[network], sizes[network], 3)
-        found = [np.zeros(shape, np.float32) for shape in shapes[network]]
+        outputs = [np.zeros(shape, np.float32) for shape in shapes[network]]
         if network == "detector":
-            found[0][..., 2:4] = 40
-            found[0][..., 6] = 9  # the eyes are not in the same place
-            found[1][:] = -9
-            found[1][0, 500] = 9
-        return found if len(found) > 1 else found[0]
+            outputs[0][..., 2:4] = 40
+            outputs[0][..., 6] = 9  # the eyes are not in the same place
+            outputs[1][:] = -9
+            outputs[1][0, 500] = 9
+        return outputs if len(outputs) > 1 else outputs[0]
 
     names |= {"run": run, **{network: network for network in shapes}}
     names["pixels"] = np.zeros((300, 400, 3), np.uint8)

@@ -133,8 +133,8 @@ def mutants_of(path: Path) -> dict[int, list[Mutant]]:
     mutants = defaultdict(list)
     for number, (line, code) in enumerate(zip(text.split("\n"), codes, strict=True), 1):
         for pattern, change in MUTATIONS[path.suffix]:
-            for found in re.finditer(pattern, code):
-                first, last = found.span(found.lastindex or 0)
+            for match in re.finditer(pattern, code):
+                first, last = match.span(match.lastindex or 0)
                 after = line[:first] + change(line[first:last]) + line[last:]
                 mutants[number].append(Mutant(file, number, line, after))
     return mutants

@@ -127,8 +127,12 @@ def test_the_picture_stays_as_it_is_and_may_be_gray() -> None:
     gray = Image.new("L", SIZE[::-1], 7)
     drawing = Drawing(SIZE)
     drawing.rectangle((0, 0, 1, 1), WHITE)
-    found = drawing.on_picture(gray)
-    assert (found.mode, found.getpixel((0, 0)), found.getpixel((1, 1))) == ("RGB", WHITE, (7,) * 3)
+    actual = drawing.on_picture(gray)
+    assert (actual.mode, actual.getpixel((0, 0)), actual.getpixel((1, 1))) == (
+        "RGB",
+        WHITE,
+        (7,) * 3,
+    )
     assert gray.getpixel((0, 0)) == 7
 
 

@@ -53,7 +53,7 @@ def native(renderer: str = LLVMPIPE, version: str = "OpenGL ES 3.2 Mesa 22.3.6")
 
 
 @pytest.fixture
-def found(monkeypatch: pytest.MonkeyPatch) -> list[FakeNative]:
+def natives(monkeypatch: pytest.MonkeyPatch) -> list[FakeNative]:
     """The contexts that the devices of this machine give, in the order of trying."""
     contexts: list[FakeNative] = []
     destroyed.clear()
@@ -115,8 +115,8 @@ def test_what_fails_for_one_cause_is_one_line(monkeypatch: pytest.MonkeyPatch) -
     ]
 
 
-def test_hardware_wins_over_software(found: list[FakeNative]) -> None:
-    found += [native(), native("softpipe"), native("Some GPU"), native("Other GPU")]
+def test_hardware_wins_over_software(natives: list[FakeNative]) -> None:
+    natives += [native(), native("softpipe"), native("Some GPU"), native("Other GPU")]
     context = EglContext()
     assert context.device.renderer == "Some GPU"
     assert context.device.index == 0
@@ -125,14 +125,16 @@ def test_hardware_wins_over_software(found: list[FakeNative]) -> None:
     assert destroyed[2:] == ["Some GPU"]
 
 
-def test_the_first_software_device_serves_where_there_is_no_other(found: list[FakeNative]) -> None:
-    found += [native(), native("softpipe")]
+def test_the_first_software_device_serves_where_there_is_no_other(
+    natives: list[FakeNative],
+) -> None:
+    natives += [native(), native("softpipe")]
     assert EglContext().device.renderer == LLVMPIPE
     assert destroyed == ["softpipe"]
 
 
-def test_list_devices_has_hardware_first(found: list[FakeNative]) -> None:
-    found += [native(), native("Some GPU")]
+def test_list_devices_has_hardware_first(natives: list[FakeNative]) -> None:
+    natives += [native(), native("Some GPU")]
     assert [(d.index, d.renderer, d.software) for d in egl.list_devices()] == [
         (0, "Some GPU", False),
         (1, LLVMPIPE, True),

@@ -34,8 +34,8 @@ def messages() -> str:
     """Every string of the package, one a line."""
     kinds = (ast.Constant, ast.JoinedStr, ast.BinOp)
     trees = (ast.parse(path.read_text("utf-8")) for path in ROOT.glob("gles_delegate/**/*.py"))
-    found = {text(node) for tree in trees for node in ast.walk(tree) if isinstance(node, kinds)}
-    return "\n".join(message.replace("\n", " ") for message in found)
+    actual = {text(node) for tree in trees for node in ast.walk(tree) if isinstance(node, kinds)}
+    return "\n".join(message.replace("\n", " ") for message in actual)
 
 
 def quoted(entry: str) -> str:

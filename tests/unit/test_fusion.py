@@ -330,8 +330,8 @@ APART: dict[str, Callable[[Net], list[int]]] = {
 def test_not_this_depthwise_convolution(net: Net, case: str) -> None:
     if case == "computed too often":
         net.x = net.feed((1, 64, 64, 4))
-    found = shaders(net.plan(*APART[case](net), limits=ROOMY))
-    assert ("depthwise_conv_2d" in found, "depthwise_product" in found) == (True, False)
+    actual = shaders(net.plan(*APART[case](net), limits=ROOMY))
+    assert ("depthwise_conv_2d" in actual, "depthwise_product" in actual) == (True, False)
 
 
 SLICE = 8 * 8 * 16

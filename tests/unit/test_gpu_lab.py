@@ -144,8 +144,8 @@ TABLE = {POINTWISE: ROW, POOL: ROW}
 def test_what_spills_more_or_costs_5_percent_more_is_worse(
     changes: dict[str, float], worse: list[str], better: list[str]
 ) -> None:
-    found = lab.compare(TABLE, {**TABLE, POOL: replace(ROW, **changes)})
-    assert found == (
+    actual = lab.compare(TABLE, {**TABLE, POOL: replace(ROW, **changes)})
+    assert actual == (
         {f"v3d-7.1, m: {line}": [POOL] for line in worse},
         [f"v3d-7.1, m: {line}" for line in better],
     )

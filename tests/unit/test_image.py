@@ -35,8 +35,8 @@ PHOTOGRAPH = np.random.default_rng(5).integers(0, 256, (60, 90, 3)).astype(np.ui
 
 def test_a_mean_is_over_the_area_of_each_pixel() -> None:
     blocks = PHOTOGRAPH.reshape(10, 6, 18, 5, 3).mean((1, 3)) / 255
-    found = ImageTransform().apply(PHOTOGRAPH, (10, 18))[0]
-    np.testing.assert_allclose(found, blocks, atol=1e-6)
+    actual = ImageTransform().apply(PHOTOGRAPH, (10, 18))[0]
+    np.testing.assert_allclose(actual, blocks, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_mean_is_over_the_area_of_each_pixel() -> None:
 def test_means_by_rows_and_columns_are_those_of_all_points(options: dict[str, Any]) -> None:
     transform = ImageTransform(**options)
     picture, size = PHOTOGRAPH / 255, (7, 9)
-    found = transform.apply(PHOTOGRAPH, size)[0] * 255
+    actual = transform.apply(PHOTOGRAPH, size)[0] * 255
     matrix = transform.affine(picture.shape[:2], size)
     along, across = transform.samples(picture.shape[:2], size)
     points = [
@@ -59,7 +59,7 @@ def test_means_by_rows_and_columns_are_those_of_all_points(options: dict[str, An
         for y in (np.arange(across) + 0.5) / across
         for x in (np.arange(along) + 0.5) / along
     ]
-    np.testing.assert_allclose(found.reshape(63, -1), np.mean(points, 0), atol=1e-4)
+    np.testing.assert_allclose(actual.reshape(63, -1), np.mean(points, 0), atol=1e-4)
 
 
 def test_nothing_to_smooth_where_a_picture_grows() -> None:
@@ -114,25 +114,25 @@ def test_a_replicated_border_is_that_of_a_padded_picture(antialias: bool) -> Non
     for roi, rotation in (((-20, -15, 70, 50), 0.0), ((-5, 10, 60, 28), 30.0)):
         left, top, *extent = roi
         edge = {"rotation": rotation, "antialias": antialias}
-        found = pixels(PICTURE, (9, 13), roi=roi, border="replicate", padding=99, **edge)
+        actual = pixels(PICTURE, (9, 13), roi=roi, border="replicate", padding=99, **edge)
         moved = pixels(padded, (9, 13), roi=(left + 40, top + 40, *extent), **edge)
-        np.testing.assert_allclose(found, moved, atol=1e-3)
+        np.testing.assert_allclose(actual, moved, atol=1e-3)
     luma, chroma = PICTURE[..., 0], PICTURE[::2, ::2, 1:]
     planes = (
         [luma, chroma],
         [np.pad(luma, 40, "edge"), np.pad(chroma, ((20,) * 2,) * 2 + ((0,) * 2,), "edge")],
     )
-    found, moved = (
+    actual, moved = (
         pixels(p, (9, 13), roi=(x - 20, x - 15, 70, 50), border="replicate", antialias=antialias)
         for p, x in zip(planes, (0, 40), strict=True)
     )
-    np.testing.assert_allclose(found, moved, atol=1e-3)
+    np.testing.assert_allclose(actual, moved, atol=1e-3)
 
 
 @pytest.mark.parametrize("border", ["padding", "replicate"])
 def test_what_is_too_far_away_is_padding(border: Any) -> None:
-    found = pixels(PICTURE, (2, 2), matrix=((1, 0, 1e30), (0, 1, 0)), border=border, padding=7)
-    assert (found == 7).all()
+    actual = pixels(PICTURE, (2, 2), matrix=((1, 0, 1e30), (0, 1, 0)), border=border, padding=7)
+    assert (actual == 7).all()
 
 
 def test_a_letterboxed_region_shows_its_surroundings() -> None:
@@ -167,8 +167,8 @@ def test_channels() -> None:
 
 def test_normalisation() -> None:
     mean, std = (123.7, 116.8, 103.9), (58.4, 57.1, 57.4)
-    found = ImageTransform(mean=mean, std=std).apply(PICTURE, (30, 44))[0]
-    np.testing.assert_allclose(found, (PICTURE - np.array(mean)) / std, atol=1e-5)
+    actual = ImageTransform(mean=mean, std=std).apply(PICTURE, (30, 44))[0]
+    np.testing.assert_allclose(actual, (PICTURE - np.array(mean)) / std, atol=1e-5)
     np.testing.assert_allclose(
         ImageTransform().apply(PICTURE, (30, 44))[0], PICTURE / 255, atol=1e-6
     )
@@ -176,9 +176,9 @@ def test_normalisation() -> None:
 
 @pytest.mark.parametrize(("dtype", "zero"), [("uint8", 0), ("int8", -128)])
 def test_bytes(dtype: str, zero: int) -> None:
-    found = ImageTransform().apply(PICTURE, (30, 44), dtype=dtype, quantization=(1 / 128, 128))
-    assert found.dtype == dtype
-    np.testing.assert_array_equal(found[0], PICTURE.astype(int) + zero)
+    actual = ImageTransform().apply(PICTURE, (30, 44), dtype=dtype, quantization=(1 / 128, 128))
+    assert actual.dtype == dtype
+    np.testing.assert_array_equal(actual[0], PICTURE.astype(int) + zero)
     real = ImageTransform(mean=127.5, std=127.5)
     steps = real.apply(PICTURE, (30, 44), dtype=dtype, quantization=(1 / 64, 10))
     expected = np.floor((PICTURE / 127.5 - 1) * 64 + 10.5).clip(zero, zero + 255)

@@ -388,8 +388,8 @@ def test_a_result_of_a_negative_size() -> None:
     values, other = b.input((3,)), b.constant(np.float32(0))
     indices = b.input((3, 1), np.int32)
     result = b.op("SPARSE_TO_DENSE", [indices, shape, values, other], [b.tensor((1,))])
-    found = reason(b.build([result]))
-    assert "of shape [-1]; expected sizes of 0 or more" in found
+    actual = reason(b.build([result]))
+    assert "of shape [-1]; expected sizes of 0 or more" in actual
 
 
 @pytest.mark.parametrize(
@@ -422,17 +422,17 @@ def test_a_constant_whose_bytes_do_not_fit_its_shape(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "data", "found"),
+    ("dtype", "data", "problem"),
     [
         (np.float32, None, "float32"),
         (np.complex64, np.zeros(2, np.complex64), "constant complex64"),
     ],
 )
-def test_complex_numbers_are_computed(dtype: type, data: Any, found: str) -> None:
+def test_complex_numbers_are_computed(dtype: type, data: Any, problem: str) -> None:
     b = ModelBuilder()
     x = b.input((2,), dtype) if data is None else b.constant(data)
     why = reason(b.build([b.op("COMPLEX_ABS", [x], [b.tensor((2,), np.float32)])]))
-    assert why == f"input 0 is {found}; expected complex64 computed at run time"
+    assert why == f"input 0 is {problem}; expected complex64 computed at run time"
 
 
 NOT_ZERO = {

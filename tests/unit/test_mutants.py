@@ -53,8 +53,8 @@ def changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, s
     def change(text: str, suffix: str) -> Changes:
         path = tmp_path / f"a{suffix}"
         path.write_text(text, "utf-8")
-        found = (m for mutants in mutants_of(path).values() for m in mutants if m.text is not None)
-        return {(mutant.line, mutant.after.strip()) for mutant in found}
+        actual = (m for mutants in mutants_of(path).values() for m in mutants if m.text is not None)
+        return {(mutant.line, mutant.after.strip()) for mutant in actual}
 
     monkeypatch.setattr(wrong_lines, "ROOT", tmp_path)
     return change

@@ -53,11 +53,11 @@ def test_a_variable_on_the_cpu_takes_no_other_there() -> None:
     y = b.op("READ_VARIABLE", [handle(b, "other")], [b.tensor(SHAPE)])
     y = b.op("ADD", [y, b.input(SHAPE)], [SHAPE])
     b.op("ASSIGN_VARIABLE", [handle(b, "other"), y], [])
-    found = partition(b, [y], most=9)
+    actual = partition(b, [y], most=9)
     ops = [node.op for node in read_model(b.build([y])).nodes]
-    assert {i for i, op in enumerate(ops) if op == "CALL_ONCE"} - {*found.reasons} == {1}
-    assert found.reasons[0] == "the variable 'one' is on the CPU"
-    assert {*range(8, len(ops))} <= {i for segment in found.segments for i in segment}
+    assert {i for i, op in enumerate(ops) if op == "CALL_ONCE"} - {*actual.reasons} == {1}
+    assert actual.reasons[0] == "the variable 'one' is on the CPU"
+    assert {*range(8, len(ops))} <= {i for segment in actual.segments for i in segment}
 
 
 @pytest.mark.parametrize(("most", "taken"), [(0, []), (1, [1]), (2, [0, 1]), (None, [0, 1, 2])])
@@ -67,17 +67,17 @@ def test_the_largest_segments_are_taken(most: int | None, taken: list[int]) -> N
     for length in (2, 3, 1):
         x = chain(b, on_cpu(b, x), length)
     segments = ((2, 3), (6, 7, 8), (11,))
-    found = partition(b, [x], most=most)
-    assert found.segments == tuple(segments[i] for i in taken)
+    actual = partition(b, [x], most=most)
+    assert actual.segments == tuple(segments[i] for i in taken)
     left = {i for k, segment in enumerate(segments) if k not in taken for i in segment}
-    assert {i for i, why in found.reasons.items() if "3 segments" in why} == left
+    assert {i for i, why in actual.reasons.items() if "3 segments" in why} == left
 
 
 def test_a_range_has_its_first_and_last_node() -> None:
     b = ModelBuilder()
-    found = partition(b, [chain(b, b.input(SHAPE), 5)], first=1, last=3)
-    assert found.segments == ((1, 2, 3),)
-    assert [*found.reasons] == [0, 4]
+    actual = partition(b, [chain(b, b.input(SHAPE), 5)], first=1, last=3)
+    assert actual.segments == ((1, 2, 3),)
+    assert [*actual.reasons] == [0, 4]
 
 
 def test_a_folded_node_follows_the_node_that_reads_it() -> None:
@@ -87,9 +87,9 @@ def test_a_folded_node_follows_the_node_that_reads_it() -> None:
     constants = [b.op("NEG", [b.constant(np.ones(SHAPE, np.float32))], [SHAPE]) for _ in "ab"]
     custom = b.op("Mine", [constants[0]], [SHAPE])
     y = b.op("ADD", [x, constants[1]], [SHAPE])
-    found = partition(b, [custom, y])
-    assert (found.segments, found.folded) == (((1, 3),), {1})
-    assert found.reasons[0] == "its result is a constant that a node on the CPU reads"
+    actual = partition(b, [custom, y])
+    assert (actual.segments, actual.folded) == (((1, 3),), {1})
+    assert actual.reasons[0] == "its result is a constant that a node on the CPU reads"
 
 
 def test_a_segment_of_nothing_but_users_of_a_variable() -> None:
@@ -97,5 +97,5 @@ def test_a_segment_of_nothing_but_users_of_a_variable() -> None:
     x = b.input(SHAPE)
     b.op("ASSIGN_VARIABLE", [handle(b, "state"), x], [])
     y = b.op("READ_VARIABLE", [handle(b, "state")], [b.tensor(SHAPE)])
-    found = partition(b, [y])
-    assert (found.segments, found.reasons) == (((0, 1, 2, 3),), {})
+    actual = partition(b, [y])
+    assert (actual.segments, actual.reasons) == (((0, 1, 2, 3),), {})

@@ -67,9 +67,9 @@ def test_what_does_not_change_stays_a_constant() -> None:
     ],
 )
 def test_what_glsl_needs_as_constants(shader: str, constants: set[str], others: set[str]) -> None:
-    found = read_body(f"{shader}.glsl").constants
-    assert found >= constants
-    assert not found & others
+    actual = read_body(f"{shader}.glsl").constants
+    assert actual >= constants
+    assert not actual & others
 
 
 def test_shaders_of_an_app_keep_their_constants() -> None:

@@ -58,7 +58,7 @@ def table(output: Path) -> list[dict[str, Any]]:
         import csv
 
         with output.open(newline="", encoding="utf-8") as file:
-            found = list(csv.DictReader(file))
+            actual = list(csv.DictReader(file))
         return sorted(
             (
                 {
@@ -70,20 +70,20 @@ def table(output: Path) -> list[dict[str, Any]]:
                     if each["scores_0"]
                     else None,
                 }
-                for each in found
+                for each in actual
             ),
             key=lambda each: str(each["path"]),
         )
     import pyarrow.parquet as pq
 
-    found = pq.read_table(output).to_pylist()
-    return sorted(found, key=lambda each: str(each["path"]))
+    actual = pq.read_table(output).to_pylist()
+    return sorted(actual, key=lambda each: str(each["path"]))
 
 
 def assert_has(output: Path, *rows: Row) -> None:
-    found = table(output)
-    assert [each["path"] for each in found] == [each["path"] for each in rows]
-    for one, other in zip(found, rows, strict=True):
+    actual = table(output)
+    assert [each["path"] for each in actual] == [each["path"] for each in rows]
+    for one, other in zip(actual, rows, strict=True):
         assert (one["picture"], one["error"]) == (other["picture"], other["error"])
         assert one["labels"] == (list(other["labels"]) if "labels" in other else None)
         scores = None if one["scores"] is None else np.float32(one["scores"]).tolist()

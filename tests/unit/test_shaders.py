@@ -53,11 +53,11 @@ def test_other_work_has_another_text(conv: Dispatch) -> None:
 def test_other_sizes_are_the_same_program(conv: Dispatch) -> None:
     deeper = replace(conv, sizes={**conv.sizes, "IN_SLICES": 7})
     larger = replace(conv, output=replace(conv.output, shape=(1, 6, 9, 8)))
-    found = [assemble(dispatch, LIMITS) for dispatch in (conv, deeper, larger)]
-    assert len({source.text for source in found}) == 1
-    assert len({source.sizes for source in found}) == 3
+    actual = [assemble(dispatch, LIMITS) for dispatch in (conv, deeper, larger)]
+    assert len({source.text for source in actual}) == 1
+    assert len({source.sizes for source in actual}) == 3
     odd = replace(conv, output=replace(conv.output, shape=(1, 6, 9, 7)))
-    assert assemble(odd, LIMITS).text != found[0].text
+    assert assemble(odd, LIMITS).text != actual[0].text
 
 
 @pytest.mark.parametrize("name", GRAPHS)
@@ -104,12 +104,12 @@ def test_a_define_that_only_a_comment_names_is_an_error(conv: Dispatch) -> None:
 @cache
 def examples(name: str) -> set[str]:
     """The macros that a shader file declares with an example for tools."""
-    found, depth = set(), 0
+    actual, depth = set(), 0
     for line in Path(GLSL, name).read_text().splitlines():
         if depth or line == "#ifndef ASSEMBLED":
             depth += line.startswith("#if") - line.startswith("#endif")
-            found |= set(re.findall(r"^#(?:define|undef) (\w+)", line))
-    return found
+            actual |= set(re.findall(r"^#(?:define|undef) (\w+)", line))
+    return actual
 
 
 @cache

@@ -106,11 +106,11 @@ def test_few_results_of_much_are_shared(results: tuple[int, int], inputs: int) -
     grid = Grid(*results, 8, 8)
     assert with_reduction_lanes(grid, inputs, Limits(profile=SOFTWARE)) is grid
     for limits in GPUS.values():
-        found = with_reduction_lanes(grid, inputs, limits)
-        lanes, count, occupancy = found.reduction_lanes, prod(results), limits.profile.occupancy
-        assert (found.pixels, found.slices) == results
-        assert prod(found.local_size) <= WORK_GROUP
-        assert (prod(found.groups) > 0) == (count > 0)
+        actual = with_reduction_lanes(grid, inputs, limits)
+        lanes, count, occupancy = actual.reduction_lanes, prod(results), limits.profile.occupancy
+        assert (actual.pixels, actual.slices) == results
+        assert prod(actual.local_size) <= WORK_GROUP
+        assert (prod(actual.groups) > 0) == (count > 0)
         fitting = [
             n
             for n in (2, 4, 8, 16, 32, 64)

@@ -70,5 +70,5 @@ def test_other_orders(order: Any, whole: int) -> None:
 def test_joined_channels(channels: int, whole: list[int]) -> None:
     s = Sketch(np.random.default_rng(0))
     x = s.feed((2, 5, channels))
-    found = copies(s, s.op("CONCATENATION", [x, x], axis=2))
-    assert sorted(found, reverse=True) == whole
+    actual = copies(s, s.op("CONCATENATION", [x, x], axis=2))
+    assert sorted(actual, reverse=True) == whole

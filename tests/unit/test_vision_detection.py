@@ -85,8 +85,8 @@ def test_anchors_of_a_pyramid() -> None:
     assert anchors.shape == ((2 * 3 + 1 * 2) * 2, 4)
     # 32 does not divide 48: the second level's anchors start at the left side.
     by_hand = [(8, 8, 32, 32), (8, 8, 64, 16), (0, 16, 64, 64)]
-    found = anchors[[0, 1, -4]] * (48, 32, 48, 32)
-    np.testing.assert_allclose(found, by_hand, atol=1e-5)
+    actual = anchors[[0, 1, -4]] * (48, 32, 48, 32)
+    np.testing.assert_allclose(actual, by_hand, atol=1e-5)
 
 
 @pytest.mark.parametrize("change", [{"levels": (5, 4)}, {"size": (0, 8)}, {"scales_per_octave": 0}])
@@ -260,9 +260,9 @@ def one_box(scores: Any) -> list[Any]:
 def test_one_odd_score_makes_no_logits_of_all(odd: float) -> None:
     outputs = one_box((0, 0.9, 0))
     outputs[1][0, 7, 2] = odd
-    found = vision.read_detections(outputs, vision.ssd_mobilenet((300, 300)))
-    assert [d.score for d in found if d.class_index == 0] == [pytest.approx(0.9)]
-    assert [d.score for d in found if d.class_index == 1] == ([1.0] if 1 < odd < 2 else [])
+    actual = vision.read_detections(outputs, vision.ssd_mobilenet((300, 300)))
+    assert [d.score for d in actual if d.class_index == 0] == [pytest.approx(0.9)]
+    assert [d.score for d in actual if d.class_index == 1] == ([1.0] if 1 < odd < 2 else [])
 
 
 @pytest.mark.parametrize("are_logits", [False, True])

@@ -49,14 +49,14 @@ def test_the_regions_of_a_body() -> None:
     assert abs(region.rotation) == pytest.approx(180)
     assert region.width == region.height == pytest.approx(2 * 100 * 1.25)
     circle = np.array([[300, 200, 0], [300, 300, 0.0]])
-    found = vision.Landmarks(np.zeros((33, 3)), alignment=circle)
-    assert vision.POSE.next_region(found) == region
+    actual = vision.Landmarks(np.zeros((33, 3)), alignment=circle)
+    assert vision.POSE.next_region(actual) == region
 
 
 def test_points_that_are_not_finite_stay_where_they_are() -> None:
     points = np.array([[np.nan, 3, 0], [np.inf, 3, 0], [1e30, 3, 0], [4, 4, 0]])
-    found = vision.refine_by_heat(points, np.full((8, 8, 4), 9.0), (8, 8))
-    np.testing.assert_array_equal(found[:3], points[:3])
+    actual = vision.refine_by_heat(points, np.full((8, 8, 4), 9.0), (8, 8))
+    np.testing.assert_array_equal(actual[:3], points[:3])
     outputs = [np.full(size, np.inf) for size in (1404, 160, 142, 142, 10, 10, 1)]
     assert not vision.read_face(outputs).is_finite
     transform = ImageTransform()
@@ -94,9 +94,9 @@ def test_a_region_as_in_a_mirror(mirrored: bool) -> None:
     region = vision.Region((300, 200), 128, 128, 90)
     transform = vision.EYE.transform(region, mirrored=mirrored)
     corner = np.array([[0.0, 0.0, 1.0]])
-    found = vision.Landmarks(corner).to_picture(transform, PICTURE, vision.EYE.size)
+    actual = vision.Landmarks(corner).to_picture(transform, PICTURE, vision.EYE.size)
     # The input's upper left corner lies at the right above; in a mirror, at the right below.
-    np.testing.assert_allclose(found.points, [[364, 264 if mirrored else 136, 2]])
+    np.testing.assert_allclose(actual.points, [[364, 264 if mirrored else 136, 2]])
 
 
 def numbers(*sizes: int) -> list[Floats]:
@@ -133,7 +133,7 @@ def test_points_move_to_where_it_is_hot() -> None:
     """By hand, point by point; in the middle, at edges, outside, and where it is cold."""
     points = RNG.uniform(-10, 110, (60, 3))
     heat = RNG.normal(-3, 2, (16, 20, 60))
-    found = vision.refine_by_heat(points, heat, (100, 120), kernel=5)
+    actual = vision.refine_by_heat(points, heat, (100, 120), kernel=5)
     moved = 0
     for k, (x, y, depth) in enumerate(points):
         column, row = int(x * 20 / 120), int(y * 16 / 100)
@@ -148,7 +148,7 @@ def test_points_move_to_where_it_is_hot() -> None:
             if hottest >= 0.5:
                 expected[:2] = at / total * (120 / 20, 100 / 16)
                 moved += 1
-        np.testing.assert_allclose(found[k], expected)
+        np.testing.assert_allclose(actual[k], expected)
     assert 10 < moved < 50
 
 
@@ -213,7 +213,7 @@ def test_a_mask_lies_where_its_region_is() -> None:
 def test_metres_turn_with_the_region() -> None:
     transform = vision.POSE.transform(vision.Region((300, 200), 200, 200, 90))
     body = vision.Landmarks(np.zeros((1, 3)), world=np.array([[0.5, 0.0, 0.25]]))
-    found = body.to_picture(transform, PICTURE, vision.POSE.size)
-    assert found.world is not None
-    np.testing.assert_allclose(found.world, np.array([[0.0, 0.5, 0.25]]), atol=1e-12)
+    actual = body.to_picture(transform, PICTURE, vision.POSE.size)
+    assert actual.world is not None
+    np.testing.assert_allclose(actual.world, np.array([[0.0, 0.5, 0.25]]), atol=1e-12)
     assert replace(body, world=None).to_picture(transform, PICTURE, (256, 256)).world is None

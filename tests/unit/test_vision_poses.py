@@ -61,13 +61,13 @@ def test_one_person() -> None:
 
 def test_two_people() -> None:
     maps = maps_of([LEFT, RIGHT])
-    found = vision.posenet_poses(*maps, SIZE)
-    assert len(found) == 2
-    for pose, person in zip(found, (LEFT, RIGHT), strict=True):
+    actual = vision.posenet_poses(*maps, SIZE)
+    assert len(actual) == 2
+    for pose, person in zip(actual, (LEFT, RIGHT), strict=True):
         np.testing.assert_allclose(pixels_of(pose), person)
         assert pose.score == pytest.approx(np.mean(pose.scores))
-    assert vision.posenet_poses(*maps, SIZE, most=1) == found[:1]
-    assert vision.posenet_poses(*maps, SIZE, threshold=0.9) == found[:1]
+    assert vision.posenet_poses(*maps, SIZE, most=1) == actual[:1]
+    assert vision.posenet_poses(*maps, SIZE, threshold=0.9) == actual[:1]
     assert vision.posenet_poses(*maps, SIZE, threshold=0.99) == []
 
 
@@ -87,7 +87,7 @@ def by_hand(
 
     def close(place: tuple[float, float], k: int) -> bool:
         return any(
-            (place[0] - p[k][0]) ** 2 + (place[1] - p[k][1]) ** 2 <= radius**2 for p, _ in found
+            (place[0] - p[k][0]) ** 2 + (place[1] - p[k][1]) ** 2 <= radius**2 for p, _ in actual
         )
 
     queue = []
@@ -97,9 +97,9 @@ def by_hand(
                 window = scores[max(y - 1, 0) : y + 2, max(x - 1, 0) : x + 2, k]
                 if scores[y, x, k] >= threshold and scores[y, x, k] == window.max():
                     queue.append((-scores[y, x, k], y, x, k))
-    found: list[tuple[dict[int, tuple[float, float]], float]] = []
+    actual: list[tuple[dict[int, tuple[float, float]], float]] = []
     for score, y, x, k in sorted(queue):
-        if len(found) == 5 or close(at(y, x, k), k):
+        if len(actual) == 5 or close(at(y, x, k), k):
             continue
         points, heats = {k: at(y, x, k)}, {k: -score}
         for direction, order in ((1, range(15, -1, -1)), (0, range(16))):
@@ -114,8 +114,8 @@ def by_hand(
                     row, column = cell(there)
                     points[target], heats[target] = there, scores[row, column, target]
         total = sum(h for j, h in heats.items() if not close(points[j], j)) / 17
-        found.append((points, total))
-    return found
+        actual.append((points, total))
+    return actual
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -124,10 +124,10 @@ def test_random_maps_decode_as_by_hand(seed: int) -> None:
     heat = rng.normal(-1, 2, (1, *GRID, 17))
     offsets = rng.normal(0, 8, (1, *GRID, 34))
     forward, backward = rng.normal(0, 30, (2, 1, *GRID, 32))
-    found = vision.posenet_poses(heat, offsets, forward, backward, SIZE, radius=12)
+    actual = vision.posenet_poses(heat, offsets, forward, backward, SIZE, radius=12)
     expected = by_hand(heat, offsets, (forward, backward), 12, 0.5)
-    assert len(found) == len(expected) == 5
-    for pose, (points, score) in zip(found, expected, strict=True):
+    assert len(actual) == len(expected) == 5
+    for pose, (points, score) in zip(actual, expected, strict=True):
         np.testing.assert_allclose(pixels_of(pose), [points[k] for k in range(17)])
         assert pose.score == pytest.approx(score)
 
@@ -162,12 +162,12 @@ def test_numbers_that_are_none_make_no_points() -> None:
     forward[..., 0] = np.nan
     pose = vision.posenet_pose(heat, offsets, SIZE)
     np.testing.assert_allclose(pixels_of(pose), LEFT)
-    found, *_ = vision.posenet_poses(heat, offsets, forward, backward * np.nan, SIZE)
-    known = np.isfinite(found.points).all(1)
+    actual, *_ = vision.posenet_poses(heat, offsets, forward, backward * np.nan, SIZE)
+    known = np.isfinite(actual.points).all(1)
     assert 0 < known.sum() < 17
-    np.testing.assert_allclose(pixels_of(found)[known], LEFT[known])
+    np.testing.assert_allclose(pixels_of(actual)[known], LEFT[known])
     assert all(
-        score == 0 for score, is_known in zip(found.scores, known, strict=True) if not is_known
+        score == 0 for score, is_known in zip(actual.scores, known, strict=True) if not is_known
     )
     people = np.full((1, 2, 56), np.nan)
     people[0, 1] = 0.5
@@ -204,7 +204,7 @@ def test_skeletons_join_every_point_once(edges: skeletons.Edges, names: tuple[st
 )
 def test_left_and_right_mirror_each_other(edges: skeletons.Edges, names: tuple[str, ...]) -> None:
     swap = {"left": "right", "right": "left"}
-    other = [re.sub("left|right", lambda found: swap[found[0]], name) for name in names]
+    other = [re.sub("left|right", lambda side: swap[side[0]], name) for name in names]
     mirrored = {frozenset(names.index(other[i]) for i in edge) for edge in edges}
     assert mirrored == {frozenset(edge) for edge in edges}
 

@@ -64,13 +64,13 @@ def test_landmarks_and_back() -> None:
     """Landmarks of a region lie in the region that is made of them."""
     region = Region((300, 200), 120, 80, 25)
     corners = np.array([[0, 0, 1.0], [60, 0, 2.0], [0, 40, 3.0], [60, 40, 4.0]])
-    found = landmarks_in_picture(corners, region.transform, PICTURE, (40, 60))
-    np.testing.assert_allclose(found[:, 2], 2 * corners[:, 2])
-    again = region_of_landmarks(found, points=(0, 1))
+    actual = landmarks_in_picture(corners, region.transform, PICTURE, (40, 60))
+    np.testing.assert_allclose(actual[:, 2], 2 * corners[:, 2])
+    again = region_of_landmarks(actual, points=(0, 1))
     assert again.rotation == pytest.approx(25)
     assert again.center == pytest.approx((300, 200))
     assert (again.width, again.height) == pytest.approx((120, 80))
-    assert region_of_landmarks(found[:1]).width == 0
+    assert region_of_landmarks(actual[:1]).width == 0
 
 
 @pytest.mark.parametrize("landmarks", [np.zeros((0, 2)), [[1.0, math.nan]], [1.0, 2.0], [[1.0]]])
@@ -80,13 +80,13 @@ def test_landmarks_that_cannot_be(landmarks: object) -> None:
 
 
 def test_what_stands_still_trembles_less() -> None:
-    rng, state, given, found = np.random.default_rng(0), OneEuro(), [], []
+    rng, state, given, actual = np.random.default_rng(0), OneEuro(), [], []
     for _ in range(200):
         given.append(5 + rng.normal(0, 1, (3, 2)))
         state = state.filtered(given[-1], 1 / 30)
-        found.append(state.points)
-    assert np.std(found[20:]) < 0.5 * np.std(given[20:])
-    assert np.mean(found[20:]) == pytest.approx(5, abs=0.3)
+        actual.append(state.points)
+    assert np.std(actual[20:]) < 0.5 * np.std(given[20:])
+    assert np.mean(actual[20:]) == pytest.approx(5, abs=0.3)
 
 
 def test_what_moves_lags_less_with_beta() -> None:

@@ -83,8 +83,8 @@ def test_what_is_not_finite_gets_into_no_tracker(number: float) -> None:
     body = vision.Tracker(vision.POSE).with_detections(
         [vision.Detection(box, 0.9, key_points=points)], PICTURE
     )
-    found = vision.Landmarks(np.ones((33, 3)), alignment=np.full((2, 3), number))
-    assert numbers(body.with_landmarks([found], 0.03)) == []
+    actual = vision.Landmarks(np.ones((33, 3)), alignment=np.full((2, 3), number))
+    assert numbers(body.with_landmarks([actual], 0.03)) == []
 
 
 def test_regions_of_no_size_are_not_looked_at() -> None:

@@ -55,8 +55,8 @@ def python(text: str) -> str:
     return re.sub(r"``[^`]*``|`[^`]*`", blank, "\n".join(kept))
 
 
-def blank(found: re.Match[str]) -> str:
-    return "".join("\n" if character == "\n" else "`" for character in found[0])
+def blank(match: re.Match[str]) -> str:
+    return "".join("\n" if character == "\n" else "`" for character in match[0])
 
 
 PROSE: dict[str, Callable[[str], str]] = {
@@ -75,13 +75,13 @@ PROSE: dict[str, Callable[[str], str]] = {
 
 def phrases(text: str) -> list[str]:
     """The banned phrases in a text: line, phrase and what to write instead."""
-    found = []
+    actual = []
     for phrase, instead in BANNED.items():
         pattern = rf"(?<!\w)(?:{phrase})(?!\w)".replace(" ", r"\s+(?:# )?")
         for match in re.finditer(pattern, text, re.IGNORECASE):
             line = text.count("\n", 0, match.start()) + 1
-            found.append(f"line {line}: '{' '.join(match[0].split())}'; write: {instead}")
-    return found
+            actual.append(f"line {line}: '{' '.join(match[0].split())}'; write: {instead}")
+    return actual
 
 
 @pytest.mark.parametrize(
@@ -107,8 +107,8 @@ def test_no_banned_phrase(path: str, pattern: str) -> None:
     ],
 )
 def test_phrases_are_found(prose: Callable[[str], str], text: str, expected: str) -> None:
-    (found,) = phrases(prose(text))
-    assert found.startswith(expected)
+    (actual,) = phrases(prose(text))
+    assert actual.startswith(expected)
 
 
 @pytest.mark.parametrize(
