@@ -38,7 +38,7 @@ def run_soak(_: bytes, seed: int) -> Outcome:
             samples.append(_resources())
     bytes_grown = np.median(np.diff([each[0] for each in samples]))
     if bytes_grown > MOST_BYTES or samples[0][1:] != samples[-1][1:]:
-        return Outcome("grown", text=f"{what}: bytes, descriptors, threads: {found}")
+        return Outcome("grown", text=f"{what}: bytes, descriptors, threads: {samples}")
     return Outcome("result", text=what)
 
 

@@ -171,7 +171,7 @@ def test_a_shape_that_is_a_result() -> None:
     with gd.GpuDelegate() as delegate:
         interpreter = in_ours(delegate, content)
         results = run(interpreter, s.feeds)
-    for actual, expected in zip(found, run_litert(content, s.feeds), strict=True):
+    for actual, expected in zip(results, run_litert(content, s.feeds), strict=True):
         np.testing.assert_array_equal(actual, expected)
 
 
