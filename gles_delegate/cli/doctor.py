@@ -57,9 +57,9 @@ def doctor(device: int | None, bench: bool, seconds: float, as_json: bool) -> No
             state["bench"] = dataclasses.asdict(speed)
         except DelegateError as error:
             advice.append(f"--bench ended early: {error}.")
-    state["litert"], litert_advice = _litert()
-    state["compiled_model"], model_advice = _compiled_model() if state["litert"] else (None, [])
-    state["advice"] = [*advice, *litert_advice, *model_advice]
+    state["litert"] = _litert(advice)
+    state["compiled_model"] = _compiled_model(advice) if state["litert"] else None
+    state["advice"] = advice
     if as_json:
         common.print_json(state)
     else:
@@ -98,39 +98,37 @@ def _measured(device: int | None, seconds: float) -> DeviceSpeed:
         gpu.release()
 
 
-def _size(value: Any) -> str:
-    """A number, or sizes as 8x8."""
-    return "x".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+def _text(value: Any, separator: str = "x") -> str:
+    """A number, sizes as 8x8, or a profile's choices, such as tiles as 4x2, 2x2."""
+    return separator.join(map(_text, value)) if isinstance(value, tuple | list) else str(value)
 
 
-def _choices(value: Any) -> str:
-    """A profile's choices, such as tiles as 4x2, 2x2."""
-    return ", ".join(map(_size, value)) if isinstance(value, tuple | list) else str(value)
-
-
-def _litert() -> tuple[str | None, list[str]]:
-    """The installed version of LiteRT, and advice."""
+def _litert(advice: list[str]) -> str | None:
+    """The installed version of LiteRT; adds advice."""
     try:
         version = metadata.version("ai-edge-litert")
         require_known_layout()
     except metadata.PackageNotFoundError:
-        return None, [
+        advice.append(
             "LiteRT is not installed: models with nodes that the GPU does not run need it "
             "(pip install ai-edge-litert)."
-        ]
+        )
+        return None
     except DelegateError as error:
-        return version, [f"{error}."]
-    return version, []
+        advice.append(f"{error}.")
+    return version
 
 
-def _compiled_model() -> tuple[bool, list[str]]:
-    """Whether LiteRT 2's CompiledModel runs with this GPU, and advice."""
+def _compiled_model(advice: list[str]) -> bool:
+    """Whether LiteRT 2's CompiledModel runs with this GPU; adds advice."""
     try:
         require_accelerator()
         reason = tried_apart()
     except DelegateError as error:
         reason = str(error)
-    return not reason, [f"CompiledModel does not run on this GPU: {reason}."] if reason else []
+    if reason:
+        advice.append(f"CompiledModel does not run on this GPU: {reason}.")
+    return not reason
 
 
 def _print_doctor(state: dict[str, Any]) -> None:
@@ -163,12 +161,12 @@ def _limit_rows(state: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "in use", state["device"]["renderer"]
     for name, value in state["limits"].items():
         if name != "profile":
-            yield f"  {name}", _size(value)
+            yield f"  {name}", _text(value)
     yield "profile", state["profile"] or "without a name"
     profile = state["limits"]["profile"]
     for name, value in profile.items():
         if name != "searches" and not profile["searches"]:
-            yield f"  {name}", _size(value) if name == "lanes" else _choices(value)
+            yield f"  {name}", _text(value, "x" if name == "lanes" else ", ")
 
 
 def _print_speed(speed: DeviceSpeed, state: dict[str, Any]) -> None:

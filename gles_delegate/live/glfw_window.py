@@ -69,7 +69,7 @@ class GlfwWindow:
         self.ctx.screen.viewport = (0, 0, *glfw.get_framebuffer_size(self._window))
         return self.ctx.screen
 
-    def show(self, title: str) -> set[str]:
+    def present(self, title: str) -> set[str]:
         """Show the drawn frame, and return the keys pressed since the last one, in upper case."""
         glfw.swap_buffers(self._window)
         self.retitle(title)

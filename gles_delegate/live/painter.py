@@ -190,7 +190,7 @@ class Painter:
         self._instances.render(moderngl.TRIANGLE_STRIP, 4, instances=len(data))
         self._ctx.enable_only(moderngl.NOTHING)
 
-    def show(self, target: moderngl.Framebuffer) -> None:
+    def present(self, target: moderngl.Framebuffer) -> None:
         """Draw the picture into a window's framebuffer, as large as it fits."""
         _, _, width, height = target.viewport
         scale = min(width / self.size[1], height / self.size[0])

@@ -202,8 +202,8 @@ class _Loop:
         """Show the frame; whether to continue."""
         if self._window is None or self._painter is None:
             return True
-        self._painter.show(self._window.screen)
-        pressed = self._window.show(f"{self._options.title}: {self._rate:.0f} frames per second")
+        self._painter.present(self._window.screen)
+        pressed = self._window.present(f"{self._options.title}: {self._rate:.0f} frames per second")
         if "G" in pressed:
             self._app.on_gpu = not self._app.on_gpu
             self._app.timings.clear()
