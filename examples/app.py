@@ -106,17 +106,17 @@ class Follower:
     ) -> None:
         self._detector, self._landmarks = networks.network(detector), networks.network(landmarks)
         outputs = [details["shape"].tolist() for details in self._detector.outputs]
-        found = find_detector(self._detector.inputs[0]["shape"].tolist(), outputs)
-        if found not in finders or self._landmarks.size != kind.size:
+        preset = find_detector(self._detector.inputs[0]["shape"].tolist(), outputs)
+        if preset not in finders or self._landmarks.size != kind.size:
             wanted = " or ".join(str(_outputs(finder)) for finder in finders)
             raise ValueError(
                 f"expected a detector with outputs {wanted} and a network of landmarks that sees "
                 f"{kind.size[1]}x{kind.size[0]} pixels, found {detector} with outputs {outputs} "
                 f"and {landmarks}, which sees {self._landmarks.size[1]}x{self._landmarks.size[0]}"
             )
-        assert found is not None
-        self._preset, self._kind = found, kind
-        self._detector.transform = found.transform
+        assert preset is not None
+        self._preset, self._kind = preset, kind
+        self._detector.transform = preset.transform
         self._tracker = Tracker(kind, most)
         self._seconds = 0.0
 
@@ -127,13 +127,13 @@ class Follower:
             transform, size = self._preset.transform, self._detector.size
             seen = [detection.to_picture(transform, frame.size, size) for detection in seen]
             self._tracker = self._tracker.with_detections(seen, frame.size)
-        found = []
+        results = []
         for track in self._tracker.objects:
             transform = self._kind.transform(track.region)
             landmarks = self._kind.read(self._landmarks(frame, transform))
-            found.append(landmarks.to_picture(transform, frame.size, self._kind.size))
+            results.append(landmarks.to_picture(transform, frame.size, self._kind.size))
         passed, self._seconds = frame.seconds - self._seconds, frame.seconds
-        self._tracker = self._tracker.with_landmarks(found, max(passed, 1e-3))
+        self._tracker = self._tracker.with_landmarks(results, max(passed, 1e-3))
         return [track.landmarks for track in self._tracker.objects if track.landmarks]
 
 

@@ -33,8 +33,8 @@ def environment(on_cpu: bool) -> Iterator[Any]:
     if on_cpu:
         yield None
     else:
-        with gd.litert_environment() as made:
-            yield made
+        with gd.litert_environment() as litert:
+            yield litert
 
 
 @ending_in_a_sentence()
@@ -45,17 +45,17 @@ def main() -> None:
     picture = load_picture(arguments.picture)
     with gd.Interpreter(model_path=arguments.model) as described:  # for scales, zero points
         image, output = single(described)
-        known, dtype = described.metadata.inputs[0], np.dtype(image["dtype"]).name
+        metadata, dtype = described.metadata.inputs[0], np.dtype(image["dtype"]).name
     require_classifier(image, output)
     transform = picture_transform(
-        image["shape"].tolist(), dtype, known, arguments.mean, arguments.std
+        image["shape"].tolist(), dtype, metadata, arguments.mean, arguments.std
     )
     hardware = HardwareAccelerator.CPU
     if not arguments.cpu:
         hardware |= HardwareAccelerator.GPU
-    with environment(arguments.cpu) as made:
+    with environment(arguments.cpu) as litert:
         model = CompiledModel.from_file(
-            str(arguments.model), hardware_accel=hardware, environment=made
+            str(arguments.model), hardware_accel=hardware, environment=litert
         )
         inputs, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
         inputs[0].write(as_tensor(picture, image, transform))
@@ -65,7 +65,7 @@ def main() -> None:
         labels = load_labels(arguments.model, arguments.labels, scores.size)
         for index in np.argsort(scores)[:-6:-1]:
             print(f"{scores[index]:8.4f}  {labels[index]}")
-        for delegate in made.delegates if made else ():
+        for delegate in litert.delegates if litert else ():
             print(str(delegate.report).splitlines()[-1])
 
 

@@ -46,9 +46,9 @@ def mesher(networks: App, arguments: Namespace) -> Seer:
 
     def see(frame: Frame, canvas: Canvas) -> None:
         drawing = canvas.drawing
-        found = faces(frame)
-        canvas.count("face", len(found))
-        for face in found:
+        meshes = faces(frame)
+        canvas.count("face", len(meshes))
+        for face in meshes:
             mesh = face.points
             if iris is not None:
                 right = eye(iris, frame, mesh, RIGHT_EYE_REGION, mirrored=False)
@@ -77,8 +77,8 @@ def eye(
 ) -> np.ndarray:
     """The 76 points of an eye, in pixels of the frame."""
     transform = EYE.transform(rule.of_landmarks(mesh), mirrored=mirrored)
-    found = EYE.read(network(frame, transform))
-    return found.to_picture(transform, frame.size, EYE.size).points
+    landmarks = EYE.read(network(frame, transform))
+    return landmarks.to_picture(transform, frame.size, EYE.size).points
 
 
 if __name__ == "__main__":

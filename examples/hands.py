@@ -30,9 +30,9 @@ def fingers(networks: App, arguments: Namespace) -> Seer:
 
     def see(frame: Frame, canvas: Canvas) -> None:
         drawing = canvas.drawing
-        found = hands(frame)
-        canvas.count("hand", len(found))
-        for hand in found:
+        tracked = hands(frame)
+        canvas.count("hand", len(tracked))
+        for hand in tracked:
             side = "right" if (hand.right_hand or 0) > 0.5 else "left"
             unit = max(1.0, np.ptp(hand.points[:, :2], axis=0).max() / 100)
             drawing.lines(hand.points, HAND_EDGES, COLORS[side], 1.5 * unit)

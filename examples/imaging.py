@@ -73,9 +73,9 @@ def show(
     """The output of a prepared interpreter, this package's or LiteRT's, for a picture."""
     image, output = single(interpreter)
     check(image, output)
-    known = read_metadata(load_model(arguments.model)).inputs[0]
+    metadata = read_metadata(load_model(arguments.model)).inputs[0]
     shape, dtype = image["shape"].tolist(), np.dtype(image["dtype"]).name
-    transform = picture_transform(shape, dtype, known, arguments.mean, arguments.std)
+    transform = picture_transform(shape, dtype, metadata, arguments.mean, arguments.std)
     interpreter.set_tensor(image["index"], as_tensor(picture, image, transform))
     interpreter.invoke()
     return as_real(interpreter.get_tensor(output["index"]), output)

@@ -56,7 +56,7 @@ class Conv:
         """[n, height, width, inputs], even sizes -> [n, height / stride, ..., outputs]."""
         self._shape, before = x.shape, 2 - self.stride
         padded = np.pad(x, ((0, 0), (before, 1), (before, 1), (0, 0)))
-        self._patches = np.concatenate([padded[place] for place in self._places()], -1)
+        self._patches = np.concatenate([padded[window] for window in self._windows()], -1)
         self.output = self._patches @ self.weights + self.bias
         return self.output
 
@@ -66,8 +66,8 @@ class Conv:
         patches = (gradient @ self.weights.T).reshape(*gradient.shape[:3], 9, inputs)
         before = 2 - self.stride
         padded = np.zeros((n, height + before + 1, width + before + 1, inputs))
-        for i, place in enumerate(self._places()):
-            padded[place] += patches[..., i, :]
+        for i, window in enumerate(self._windows()):
+            padded[window] += patches[..., i, :]
         flat = gradient.reshape(-1, gradient.shape[-1])
         slopes = (self._patches.reshape(len(flat), -1).T @ flat, flat.sum(0))
         for parameter, slope, (mean, square) in zip(
@@ -79,7 +79,7 @@ class Conv:
             parameter -= rate * corrected[0] / (np.sqrt(corrected[1]) + 1e-8)
         return padded[:, before : before + height, before : before + width]
 
-    def _places(self) -> list[tuple[slice, ...]]:
+    def _windows(self) -> list[tuple[slice, ...]]:
         """The slices of the padded picture that the nine kernel weights read."""
         _, height, width, _ = self._shape
         every = slice(None)
@@ -182,10 +182,10 @@ def main() -> None:
         pictures, masks = frames(camera, rng, 100)
     model = to_tflite(layers)
     arguments.output.write_bytes(model)
-    found, true = find(model, pictures) > 0.5, masks > 0
+    predicted, true = find(model, pictures) > 0.5, masks > 0
     print(
         f"{arguments.output}: {len(model)} bytes; intersection over union on 100 new frames "
-        f"{(found & true).sum() / (found | true).sum():.3f}"
+        f"{(predicted & true).sum() / (predicted | true).sum():.3f}"
     )
 
 

@@ -30,9 +30,9 @@ def bodies(networks: App, arguments: Namespace) -> Seer:
     )
 
     def see(frame: Frame, canvas: Canvas) -> None:
-        found = people(frame)
-        canvas.count("pose", len(found))
-        for body in found:
+        tracked = people(frame)
+        canvas.count("pose", len(tracked))
+        for body in tracked:
             points = body.points[:, :2].copy()
             points[body.visibility < 0.5] = np.nan
             canvas.drawing.skeleton(points, POSE_EDGES, COLOR)

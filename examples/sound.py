@@ -74,8 +74,8 @@ class Sound:
         """Yield the samples of each frame; pad the last ones with silence."""
         rest, length = np.empty(0, np.float32), COLUMNS * STEP
         for frame in self._frames:
-            parts = [part.to_ndarray()[0] for part in self._resampler.resample(frame)]
-            rest = np.concatenate([rest, *parts])
+            chunks = [chunk.to_ndarray()[0] for chunk in self._resampler.resample(frame)]
+            rest = np.concatenate([rest, *chunks])
             while len(rest) >= length:
                 yield rest[:length]
                 rest = rest[length:]

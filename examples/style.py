@@ -27,8 +27,10 @@ def painter(networks: App, arguments: Namespace) -> Seer:
     style = describe(arguments.predict, load_picture(arguments.painting))
     others = [i for i, d in enumerate(transfer.inputs) if np.prod(d["shape"]) == style.size]
     if len(transfer.inputs) != 2 or not others:
-        found = [d["shape"].tolist() for d in transfer.inputs]
-        raise ValueError(f"expected inputs for a frame and for {style.size} numbers, found {found}")
+        shapes = [d["shape"].tolist() for d in transfer.inputs]
+        raise ValueError(
+            f"expected inputs for a frame and for {style.size} numbers, found {shapes}"
+        )
     feeds = {others[0]: style.reshape(transfer.inputs[others[0]]["shape"])}
     return repaint(transfer, feeds=feeds, opacity=arguments.strength)
 

@@ -38,12 +38,12 @@ def run_in_tiles(
     result = np.empty((1, scale * height, scale * width, image.shape[3]), np.float32)
     (tall, tops), (wide, lefts) = (_tiles(size, tile, reach) for size in (height, width))
     for top, left in product(tops, lefts):
-        made = run(np.ascontiguousarray(image[:, top : top + tall, left : left + wide]))
+        enlarged = run(np.ascontiguousarray(image[:, top : top + tall, left : left + wide]))
         # The last pixels also lack context; the next tile overwrites them.
         above, before = (scale * reach * (start > 0) for start in (top, left))
-        part = made[:, above:, before:]
+        tile_result = enlarged[:, above:, before:]
         y, x = scale * top + above, scale * left + before
-        result[:, y : y + part.shape[1], x : x + part.shape[2]] = part
+        result[:, y : y + tile_result.shape[1], x : x + tile_result.shape[2]] = tile_result
     return result
 
 

@@ -214,15 +214,15 @@ def _full_disk(life: _Life) -> None:
     room = size + life.choose.randint(0, 3000)
     rows = life.some()
     resource.setrlimit(resource.RLIMIT_FSIZE, (room, limit[1]))
-    said = ""
+    text = ""
     try:
         with life.opened() as results:
             life.add(results, rows)
     except DelegateError as error:
-        said = str(error)
+        text = str(error)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
-    assert not said or life.damaged or "cannot write the results" in said, said
+    assert not text or life.damaged or "cannot write the results" in text, text
 
 
 def _damage(life: _Life) -> None:

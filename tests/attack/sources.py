@@ -118,10 +118,10 @@ def attack_file(rng: Generator, folder: Path) -> None:
             source.close()
             source.close()
     except OSError as error:
-        said = str(error)
-        assert str(path) in said, said
-        assert "[Errno" not in said, said
-        assert len(said.splitlines()) == 1, said
+        text = str(error)
+        assert str(path) in text, text
+        assert "[Errno" not in text, text
+        assert len(text.splitlines()) == 1, text
 
 
 def attack_silence(rng: Generator, folder: Path) -> None:
@@ -142,7 +142,7 @@ def attack_silence(rng: Generator, folder: Path) -> None:
     feeder = threading.Thread(target=feed)
     if frames:
         feeder.start()
-    start, said = time.monotonic(), ""
+    start, text = time.monotonic(), ""
     try:
         camera = Camera(f"mjpeg:{path}")
         try:
@@ -150,7 +150,7 @@ def attack_silence(rng: Generator, folder: Path) -> None:
         finally:
             camera.close()
     except OSError as error:
-        said = str(error)
+        text = str(error)
     finally:
         end.set()
         if frames:
@@ -158,7 +158,7 @@ def attack_silence(rng: Generator, folder: Path) -> None:
         else:
             with suppress(OSError):  # nobody reads it
                 os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
-    assert str(path) in said, said
+    assert str(path) in text, text
     assert time.monotonic() - start < 15
 
 

@@ -98,8 +98,8 @@ def advice(path: Path, b: ModelBuilder, *outputs: int) -> list[str]:
 def layer(b: ModelBuilder, x: int, inputs: int, outputs: int, batch: int = 1) -> int:
     weights = b.constant(np.ones((outputs, 3, 3, inputs), np.float32))
     bias = b.constant(np.zeros(outputs, np.float32))
-    how = dict(stride_h=1, stride_w=1, padding="SAME")
-    return b.op("CONV_2D", [x, weights, bias], [(batch, 64, 64, outputs)], **how)
+    options = dict(stride_h=1, stride_w=1, padding="SAME")
+    return b.op("CONV_2D", [x, weights, bias], [(batch, 64, 64, outputs)], **options)
 
 
 def test_no_advice(tmp_path: Path) -> None:

@@ -144,8 +144,8 @@ def test_an_interrupt_completes_the_video(tmp_path: Path) -> None:
             time.sleep(0.1)
         time.sleep(1)
         app.send_signal(signal.SIGINT)
-        printed, said = app.communicate(timeout=60)
-    assert app.returncode == 0, said
+        printed, text = app.communicate(timeout=60)
+    assert app.returncode == 0, text
     assert "networks on the GPU" in printed
     assert read_video(output)
 
@@ -201,8 +201,8 @@ def test_a_painted_picture(
 
 def test_detect(tmp_path: Path, model: Model, real_picture: Callable[[str], Path]) -> None:
     source, output = real_picture("face.jpg"), tmp_path / "o.png"
-    said = run("detect.py", model("face_detection_front"), "--picture", source, "--headless")
-    assert said.startswith("4 objects\n")
+    text = run("detect.py", model("face_detection_front"), "--picture", source, "--headless")
+    assert text.startswith("4 objects\n")
     result = shown("detect.py", model("face_detection_front"), picture=source, output=output)
     changed = changes(result, source) > 30
     assert changed[60:180, 250:352].mean() > 0.02  # the outline of the face of the man in front
@@ -282,10 +282,10 @@ def test_bodies(example: str, detector: str, landmarks: str, tmp_path: Path, mod
     networks = (model(detector), model(landmarks))
     if example == "pose.py":
         networks = (networks[1], "--detector", networks[0])
-    said = run(example, *networks, "--picture", source, "--headless", "--output", output)
+    text = run(example, *networks, "--picture", source, "--headless", "--output", output)
     changed = changes(pixels(output), source) > 30
     assert changed.any() == (example == "pose.py")  # his hands are too small
-    assert said.startswith("1 pose\n" if example == "pose.py" else "0 hands\n")
+    assert text.startswith("1 pose\n" if example == "pose.py" else "0 hands\n")
     assert not changed[:, 400:].any()
 
 
@@ -371,17 +371,17 @@ def test_what_cannot_be_read_or_written(
     arguments = [str(option).format(folder=tmp_path) for option in options]
     if not {"--picture", "--video", "--camera"} & {*arguments}:
         arguments += ["--picture", str(halves)]
-    said = run("segment.py", network, *arguments, "--headless", status=1)
-    assert message in said
-    assert "[Errno" not in said
-    assert len(said.strip().splitlines()) == 1
+    text = run("segment.py", network, *arguments, "--headless", status=1)
+    assert message in text
+    assert "[Errno" not in text
+    assert len(text.strip().splitlines()) == 1
 
 
 def test_no_display(halves: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DISPLAY", raising=False)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
-    said = run("segment.py", BALL, "--picture", halves, status=1)
-    assert "--headless --output FILE" in said
+    text = run("segment.py", BALL, "--picture", halves, status=1)
+    assert "--headless --output FILE" in text
 
 
 def test_without_egl_networks_run_on_the_cpu(
@@ -443,6 +443,6 @@ class TestWindow:
                     press("g")
                 time.sleep(2)  # a frame that sees both keys would end on the CPU
                 press("q", until=app)
-            printed, said = app.communicate(timeout=60)
-        assert "networks stay on the GPU: LiteRT's CPU kernels do not run" in said
+            printed, text = app.communicate(timeout=60)
+        assert "networks stay on the GPU: LiteRT's CPU kernels do not run" in text
         assert "networks on the GPU" in printed

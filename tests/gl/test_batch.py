@@ -99,10 +99,10 @@ def test_pictures_are_computed_once_and_again_when_they_change(name: str, folder
         pytest.importorskip("pyarrow")
     model, output = folder / "model.tflite", folder / name
     (folder / "3.png").write_bytes(b"no picture")
-    said = batch(model, folder / "[01].png", "--output", output)
-    assert said == "2 pictures, 2 of them computed now; 0 cannot be read\n"
-    said = batch(model, folder / "*.png", "--output", output, "--json")
-    assert json.loads(said) == {
+    text = batch(model, folder / "[01].png", "--output", output)
+    assert text == "2 pictures, 2 of them computed now; 0 cannot be read\n"
+    text = batch(model, folder / "*.png", "--output", output, "--json")
+    assert json.loads(text) == {
         "pictures": 4, "computed": 2, "unreadable": 1, "output": str(output)
     }  # fmt: skip
     rows = read(output)
@@ -110,8 +110,8 @@ def test_pictures_are_computed_once_and_again_when_they_change(name: str, folder
     assert rows["3.png"]["error"] == "expected a picture, found bytes of another kind"
     assert rows["3.png"]["scores"] is None
     pictures = [save(folder / f"{i}.png", i + 9 * (i == 1)) for i in range(4)]
-    said = batch(model, folder / "*.png", "--output", output)
-    assert said == "4 pictures, 2 of them computed now; 0 cannot be read\n"
+    text = batch(model, folder / "*.png", "--output", output)
+    assert text == "4 pictures, 2 of them computed now; 0 cannot be read\n"
     rows = read(output)
     for i, expected in enumerate(scores(pictures, network())):
         assert rows[f"{i}.png"]["error"] is None
@@ -124,9 +124,9 @@ def test_another_model_and_other_options_are_refused(folder: Path) -> None:
     batch(model, folder / "0.png", "--output", output)
     before = output.read_bytes()
     for arguments in ((other,), (model, "--mean", 1, "--std", 2), (model, "--top", 2)):
-        said = batch(*arguments, folder / "*.png", "--output", output, status=1)
-        assert "use another --output" in said
-        assert said.count("\n") == 1
+        text = batch(*arguments, folder / "*.png", "--output", output, status=1)
+        assert "use another --output" in text
+        assert text.count("\n") == 1
     assert output.read_bytes() == before
 
 
@@ -209,8 +209,8 @@ def test_ctrl_c_keeps_what_is_computed(waiting: Waiting, folder: Path) -> None:
     assert sorted(read(folder / "r.csv")) == ["0.png", "1.png"]
     waiting.fifo.unlink()
     save(waiting.fifo, 2)
-    said = batch(folder / "model.tflite", folder / "*.png", "--output", folder / "r.csv")
-    assert said == "3 pictures, 1 of them computed now; 0 cannot be read\n"
+    text = batch(folder / "model.tflite", folder / "*.png", "--output", folder / "r.csv")
+    assert text == "3 pictures, 1 of them computed now; 0 cannot be read\n"
     assert_complete(folder)
 
 
@@ -243,8 +243,8 @@ def test_a_run_that_is_killed_leaves_no_worker_and_can_be_repeated(
     waiting.process.wait()
     waiting.feed()
     until(lambda: has_ended(worker))
-    said = batch(folder / "model.tflite", folder / "*.png", "--output", folder / "r.csv")
-    assert said == "3 pictures, 3 of them computed now; 0 cannot be read\n"
+    text = batch(folder / "model.tflite", folder / "*.png", "--output", folder / "r.csv")
+    assert text == "3 pictures, 3 of them computed now; 0 cannot be read\n"
     assert_complete(folder)
 
 
@@ -276,8 +276,8 @@ def test_wrong_files_end_before_workers_begin(
         (folder / "model.tflite").write_bytes(model)
     status = 2 if model is None else 1
     output = folder / "r.csv"
-    said = batch(folder / "model.tflite", folder / pattern, "--output", output, status=status)
-    assert message in said
+    text = batch(folder / "model.tflite", folder / pattern, "--output", output, status=status)
+    assert message in text
     assert not output.exists()
 
 
@@ -286,8 +286,8 @@ def test_workers_that_cannot_begin_say_why_once(folder: Path) -> None:
     x = s.input((1, 8, 8, 3), name="picture")
     (folder / "model.tflite").write_bytes(s.build([s.op("NEG", [x], [(1, 8, 8, 3)])]))
     output = folder / "r.csv"
-    said = batch(
+    text = batch(
         folder / "model.tflite", folder / "*.png", "--top", 1, "--output", output, status=1
     )
-    assert said.startswith("gles-delegate: top needs a classifier")
-    assert said.count("\n") == 1
+    assert text.startswith("gles-delegate: top needs a classifier")
+    assert text.count("\n") == 1

@@ -122,8 +122,8 @@ def test_run_writes_the_other_outputs_into_a_folder(model: Path, tmp_path: Path)
 
 def test_run_says_which_shape_it_expected(model: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.zeros((2, 4), np.float32))
-    said = call("run", model, "--input", tmp_path / "x.npy", status=1)
-    assert "expected 'x' (index 0), float32 [3, 5], found [2, 4]; with that shape, " in said
+    text = call("run", model, "--input", tmp_path / "x.npy", status=1)
+    assert "expected 'x' (index 0), float32 [3, 5], found [2, 4]; with that shape, " in text
 
 
 def test_inspect_plans_for_a_device(model: Path) -> None:
@@ -223,11 +223,11 @@ def test_run_shows_the_likeliest(scores: Path, tmp_path: Path) -> None:
 def test_labels_that_do_not_suit(scores: Path, model: Path, tmp_path: Path) -> None:
     saved(tmp_path / "labels.txt", b"a\nb\nc\n")
     labels = ("--labels", tmp_path / "labels.txt")
-    said = call("run", scores, "--input", tmp_path / "x.npy", *labels, status=1)
-    assert "expected a label for each class of an output, found 3 in" in said
+    text = call("run", scores, "--input", tmp_path / "x.npy", *labels, status=1)
+    assert "expected a label for each class of an output, found 3 in" in text
     np.save(tmp_path / "x.npy", INPUT)
-    said = call("run", model, "--input", tmp_path / "x.npy", "--top", 2, status=1)
-    assert "--top needs an output with a score for each class, [1, classes], found" in said
+    text = call("run", model, "--input", tmp_path / "x.npy", "--top", 2, status=1)
+    assert "--top needs an output with a score for each class, [1, classes], found" in text
 
 
 def test_run_tells_the_share_of_each_class(
@@ -256,5 +256,5 @@ def test_a_bar_shows_that_shaders_compile(flags: tuple[str, ...], scores: Path) 
             check=True, timeout=120,
         )  # fmt: skip
         os.set_blocking(ours, False)
-        said = terminal.read() or b""  # None where nothing was written
-    assert (b"compiling shaders" in said) == (not flags)
+        text = terminal.read() or b""  # None where nothing was written
+    assert (b"compiling shaders" in text) == (not flags)

@@ -151,9 +151,9 @@ def test_custom_op_refuses_one_level(picture: Path) -> None:
 def test_models_of_another_task_are_refused(
     example: str, model: Path, message: str, picture: Path
 ) -> None:
-    said = run(example, model, picture, status=1)
-    assert message in said
-    assert len(said.strip().splitlines()[-1]) > len(message)
+    text = run(example, model, picture, status=1)
+    assert message in text
+    assert len(text.strip().splitlines()[-1]) > len(message)
 
 
 def test_the_pool_of_threads(tmp_path: Path, picture: Path) -> None:

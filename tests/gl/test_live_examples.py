@@ -90,8 +90,8 @@ class TestWindow:
         check_disc(pixels(picture), 400, 280, 108)
 
     def test_glx_cannot_be_shared_with(self, require: Require) -> None:
-        said = run(live("moderngl_window", require), "--frames", 3, "--beside", status=1)
-        assert "EGL" in said
+        text = run(live("moderngl_window", require), "--frames", 3, "--beside", status=1)
+        assert "EGL" in text
 
     @pytest.mark.parametrize("platform", ["xcb_glx", "xcb_egl"])
     def test_qt_s_next_context_gets_a_delegate_of_its_own(

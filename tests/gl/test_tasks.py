@@ -254,8 +254,8 @@ def test_watch_what_is_wrong(picture: Path, tmp_path: Path, monkeypatch: Any) ->
     assert "cannot read the picture" in call("watch", model, *no, status=1)
     monkeypatch.delenv("DISPLAY", raising=False)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
-    said = call("watch", model, "--picture", picture, status=1)
-    assert "--headless --output FILE" in said
+    text = call("watch", model, "--picture", picture, status=1)
+    assert "--headless --output FILE" in text
 
 
 @pytest.mark.parametrize(

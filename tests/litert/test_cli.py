@@ -41,8 +41,8 @@ def mixed(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("per_op", [False, True])
 def test_compare_agrees(per_op: bool, model: Path, mixed: Path) -> None:
     flags = ["--per-op"] if per_op else []
-    said = "tensors agree" if per_op else "the tensor agrees"
-    assert said in call("compare", model, *flags)
+    text = "tensors agree" if per_op else "the tensor agrees"
+    assert text in call("compare", model, *flags)
     data = call_json("compare", mixed, *flags)
     assert data["passed"]
     assert [row["node"] for row in data["tensors"]] == ([0, 1, 4, 5] if per_op else [5])
@@ -235,8 +235,8 @@ def test_a_run_without_work_leaves_the_model_as_it_was() -> None:
 
 def test_compare_says_which_shape_it_expected(model: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.zeros((2, 4), np.float32))
-    said = call("compare", model, "--input", tmp_path / "x.npy", status=1)
-    assert "expected 'x' (index 0), float32 [3, 5], found [2, 4]; with that shape, " in said
+    text = call("compare", model, "--input", tmp_path / "x.npy", status=1)
+    assert "expected 'x' (index 0), float32 [3, 5], found [2, 4]; with that shape, " in text
 
 
 def test_no_random_strings() -> None:

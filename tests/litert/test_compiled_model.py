@@ -39,8 +39,8 @@ GPU, CPU = HardwareAccelerator.GPU, HardwareAccelerator.CPU
 
 @pytest.fixture
 def environment() -> Iterator[Any]:
-    with gd.litert_environment() as made:
-        yield made
+    with gd.litert_environment() as environment:
+        yield environment
 
 
 def compiled(environment: Any, content: bytes, hardware: Any = GPU) -> Any:
@@ -251,10 +251,10 @@ def test_compiled_run_and_released_by_different_threads(environment: Any) -> Non
 
 def test_a_model_outlives_its_environment() -> None:
     content, feeds = layers()
-    with gd.litert_environment() as made:
-        model = compiled(made, content)
-    delegates = made.delegates
-    del made
+    with gd.litert_environment() as environment:
+        model = compiled(environment, content)
+    delegates = environment.delegates
+    del environment
     gc.collect()
     check(model, content, feeds)
     del model
@@ -266,11 +266,11 @@ def test_a_failure_of_the_delegate_has_its_reason() -> None:
     options = gd.GpuDelegateOptions(require_full_delegation=True)
     with (
         pytest.raises(gd.LiteRtError, match="require_full_delegation") as caught,
-        gd.litert_environment(options) as made,
+        gd.litert_environment(options) as environment,
     ):
-        compiled(made, split()[0], GPU | CPU)
+        compiled(environment, split()[0], GPU | CPU)
     assert isinstance(caught.value.__cause__, gd.UnsupportedModelError)
-    assert not made.delegates
+    assert not environment.delegates
 
 
 def test_other_errors_pass() -> None:
@@ -333,9 +333,9 @@ def test_a_newer_version_is_tried_in_a_process_of_its_own(monkeypatch: pytest.Mo
     monkeypatch.setattr(environments, "TESTED", ("2.1", "2.2"))
     monkeypatch.setattr("importlib.metadata.version", lambda name: "2.3.0")
     try:
-        with gd.litert_environment() as made:
+        with gd.litert_environment() as environment:
             content, feeds = layers()
-            check(compiled(made, content), content, feeds)
+            check(compiled(environment, content), content, feeds)
     finally:
         environments.require_accelerator.cache_clear()
 

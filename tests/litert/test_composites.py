@@ -280,7 +280,7 @@ def test_results_that_are_inputs_or_constants(host: Host) -> None:
 
     s = sketch()
     types = ((3,), np.int32), ((3,), np.float32)
-    outputs = [*(s.tensor(SHAPE) for _ in range(3)), *(s.tensor(*how) for how in types)]
+    outputs = [*(s.tensor(SHAPE) for _ in range(3)), *(s.tensor(*options) for options in types)]
     s.composite(s.subgraph(build), [s.op("NEG", [s.feed(SHAPE)], [SHAPE])], outputs)
     # LiteRT's own composites return no constants, and inputs with a crash.
     content = s.build([*outputs, s.op("ABS", [outputs[2]], [SHAPE])])
@@ -314,8 +314,8 @@ def test_an_input_that_is_assigned_to_is_refused() -> None:
         weights = b.constant(s.normal((24, 12))), b.constant(s.normal((24,)))
         outputs = [(2, 6), (2, 6), (2, 12), (2, 24)]
         inputs = [x, before, *weights, old]
-        how = dict(kernel_type="BASIC", fused_activation_function="TANH")
-        return [b.op("LSTM", inputs, outputs, **how)]
+        options = dict(kernel_type="BASIC", fused_activation_function="TANH")
+        return [b.op("LSTM", inputs, outputs, **options)]
 
     y = s.composite(s.subgraph(build), [s.feed((2, 6)) for _ in range(3)], [(2, 6)])
     assert reason(s, [y]) == "LSTM of its subgraph: it assigns to an input; expected a variable"

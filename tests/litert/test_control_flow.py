@@ -38,8 +38,11 @@ def check(host: Host, content: bytes, s: Sketch, whole: bool = True) -> None:
 
 
 def loop(s: Sketch, condition: Any, body: Any, values: list[int], outputs: list[int]) -> None:
-    how = {"cond_subgraph_index": s.subgraph(condition), "body_subgraph_index": s.subgraph(body)}
-    s.op("WHILE", values, outputs, **how)
+    options = {
+        "cond_subgraph_index": s.subgraph(condition),
+        "body_subgraph_index": s.subgraph(body),
+    }
+    s.op("WHILE", values, outputs, **options)
 
 
 def below(last: int) -> Callable[[ModelBuilder], list[int]]:
@@ -112,11 +115,11 @@ def branches(s: Sketch, condition: int, x: int) -> int:
     def branch(op: str) -> Callable[[ModelBuilder], list[int]]:
         return lambda b: [b.op(op, [b.input(SHAPE)], [SHAPE])]
 
-    how = {
+    options = {
         "then_subgraph_index": s.subgraph(branch("EXP")),
         "else_subgraph_index": s.subgraph(branch("TANH")),
     }
-    return s.op("IF", [condition, x], [s.tensor(SHAPE)], **how)
+    return s.op("IF", [condition, x], [s.tensor(SHAPE)], **options)
 
 
 @both_hosts
@@ -154,11 +157,11 @@ def test_the_model_of_a_loop_in_a_loop() -> None:
         count, x, kept = b.input((), np.int32), b.input(SHAPE), b.input(SHAPE)
         zero = b.constant(np.array(0, np.int32))
         outputs = [b.tensor((), np.int32), b.tensor(SHAPE), b.tensor(SHAPE)]
-        how = {
+        options = {
             "cond_subgraph_index": b.subgraph(below(3)),
             "body_subgraph_index": b.subgraph(step),
         }
-        b.op("WHILE", [zero, x, kept], outputs, **how)
+        b.op("WHILE", [zero, x, kept], outputs, **options)
         more = b.op("ADD", [count, b.constant(np.array(1, np.int32))], [()])
         return [more, *outputs[1:]]
 

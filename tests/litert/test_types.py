@@ -32,12 +32,12 @@ VALUES: dict[str, NDArray[Any]] = {
 def turned(dtype: str) -> tuple[bytes, list[NDArray[Any]]]:
     """A tensor, and it again with its first and last dimensions swapped."""
     s = Sketch(np.random.default_rng(0))
-    how = quantization(0.01) if dtype == "int16" else None
-    x = s.input(SHAPE, dtype, quantization=how)
+    options = quantization(0.01) if dtype == "int16" else None
+    x = s.input(SHAPE, dtype, quantization=options)
     s.feeds.append(VALUES[dtype].reshape(SHAPE))
     real = s.op("CAST", [x], [s.tensor()]) if dtype == "float16" else x
     order = s.constant(np.array([2, 1, 0], np.int32))
-    y = s.op("TRANSPOSE", [real, order], [s.tensor(None, dtype, quantization=how)])
+    y = s.op("TRANSPOSE", [real, order], [s.tensor(None, dtype, quantization=options)])
     if dtype == "float16":
         s.tensors[y]["type"] = s.tensors[real]["type"]
         y = s.op("CAST", [y], [s.tensor(None, dtype)])

@@ -226,12 +226,12 @@ def top_k(
     runtime: bool = False,
 ) -> list[int]:
     """``equal``: many elements are."""
-    how = quantization(0.3, 7) if kind in ("int8", "uint8") else None
+    options = quantization(0.3, 7) if kind in ("int8", "uint8") else None
     values = s.normal(x) if kind == "float32" and not equal else s.rng.integers(0, 9, x)
     s.feeds.append(np.asarray(values, kind))
-    operand = s.input(x, kind, quantization=how)
+    operand = s.input(x, kind, quantization=options)
     count = s.feed(values=k, dtype="int32") if runtime else s.constant(np.int32(k))
-    outputs = [s.tensor(None, kind, quantization=how), s.tensor(None, "int32")]
+    outputs = [s.tensor(None, kind, quantization=options), s.tensor(None, "int32")]
     s.op(op, [operand, count], outputs)
     return outputs
 

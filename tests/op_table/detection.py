@@ -70,15 +70,15 @@ def post_process(
 def numbers(
     s: Sketch, values: np.ndarray, dtype: str, scale: float, zero: int, constant: bool = False
 ) -> int:
-    how = None
+    options = None
     if dtype != "float32":
-        how = quantization(scale, zero)
+        options = quantization(scale, zero)
         values = np.clip(np.round(values / scale) + zero, 0, 255)
     values = np.asarray(values, dtype)
     if constant:
-        return s.constant(values, quantization=how)
+        return s.constant(values, quantization=options)
     s.feeds.append(values)
-    return s.input(values.shape, dtype, quantization=how)
+    return s.input(values.shape, dtype, quantization=options)
 
 
 def post_process_cases() -> Iterator[Attributes]:

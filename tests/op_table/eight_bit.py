@@ -99,18 +99,18 @@ def quantized_weights(
     """Weights, whose output channels are the dimension `axis`, and biases."""
     zero_point = 120 if kind == "uint8" else 0
     scales = s.rng.uniform(0.005, 0.02, shape[axis] if per_channel else 1)
-    how = quantization(scales, zero_point, axis)
+    options = quantization(scales, zero_point, axis)
     if stored:
-        weights = s.small(s.rng.integers(-7, 7, shape, endpoint=True), stored, quantization=how)
+        weights = s.small(s.rng.integers(-7, 7, shape, endpoint=True), stored, quantization=options)
     else:
         dtype = "uint8" if kind == "uint8" else "int8"
         limits = np.iinfo(dtype)
         values = s.rng.integers(limits.min + 1, limits.max, shape, dtype, endpoint=True)
-        weights = s.constant(values, quantization=how)
+        weights = s.constant(values, quantization=options)
     wide = np.int64 if kind == "int16" else np.int32
     biases = s.rng.integers(-500, 500, shape[axis], wide) * (256 if kind == "int16" else 1)
-    how = quantization(scales * in_scale(kind) * bias_scale) if bias_scale else {}
-    return [weights, s.constant(biases, quantization=how)]
+    options = quantization(scales * in_scale(kind) * bias_scale) if bias_scale else {}
+    return [weights, s.constant(biases, quantization=options)]
 
 
 def window(stride: Dims = (1, 1), padding: str = "SAME", **options: Any) -> Attributes:

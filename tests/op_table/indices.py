@@ -117,8 +117,8 @@ def embedding_lookup(
     rows = indices(s, (count,), x[0], 0 in constant)
     if not out:
         return moved(s, op, [rows, data(s, x, dtype, 1 in constant)], dtype)
-    how = quantization(0.37, zero_point)
-    table = s.constant(random_values(s, x, dtype), quantization=how)
+    options = quantization(0.37, zero_point)
+    table = s.constant(random_values(s, x, dtype), quantization=options)
     return [s.op(op, [rows, table], [s.tensor(dtype=out)])]
 
 
@@ -186,10 +186,10 @@ NUMBERS = ("float32", "int32", "int8", "uint8")
 
 
 def matrix_diag(s: Sketch, op: str, x: Dims, dtype: str = "float32", zero_point: int = 0) -> int:
-    how = quantization(0.37, zero_point) if dtype in ("int8", "uint8") else None
+    options = quantization(0.37, zero_point) if dtype in ("int8", "uint8") else None
     s.feeds.append(random_values(s, x, dtype))
-    diagonal = s.input(x, dtype, quantization=how)
-    return s.op(op, [diagonal], [s.tensor(None, dtype, quantization=how)])
+    diagonal = s.input(x, dtype, quantization=options)
+    return s.op(op, [diagonal], [s.tensor(None, dtype, quantization=options)])
 
 
 def matrix_diag_cases() -> Iterator[Attributes]:
