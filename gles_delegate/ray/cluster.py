@@ -38,12 +38,9 @@ def compute(
     workers: int | None,
     address: str,
 ) -> Iterator[list[Row]]:
-    """The rows of each chunk of picture paths, in any order.
-
-    Ray replaces actors that die, and repeats their chunks.
+    """See `gles_delegate.batch.pool.compute`; Ray replaces actors that die.
 
     Args:
-        arguments: See `Predictor`.
         workers: The most actors; None: one for each processor of the cluster.
         address: The address for `ray.init`.
 
