@@ -117,43 +117,64 @@ class _Inspected:
             for e in self._entries
         ]
 
-    def advice(self) -> list[str]:
-        return [text for entry in self._entries for text in advise(*entry)]
-
     def data(self, advice: bool) -> dict[str, Any]:
         """The content for JSON."""
+
+        def tensors(indices: Sequence[int]) -> list[dict[str, Any]]:
+            listed = [self._graph.tensors[index] for index in indices]
+            return [
+                {"index": t.index, "name": t.name, "dtype": t.dtype, "shape": list(t.shape)}
+                for t in listed
+            ]
+
         report = self.report
+        advised = [text for entry in self._entries for text in advise(*entry)] if advice else []
         return {
             "metadata": dataclasses.asdict(self._metadata),
-            "inputs": self._tensors(self._graph.inputs),
-            "outputs": self._tensors(self._graph.outputs),
+            "inputs": tensors(self._graph.inputs),
+            "outputs": tensors(self._graph.outputs),
             "signatures": [dataclasses.asdict(s) for s in self._graph.signatures],
             "report": dataclasses.asdict(report),
             "causes": [
                 {"reason": reason, "nodes": [node.index for node in nodes]}
                 for reason, nodes in report.causes
             ],
-            **({"advice": self.advice()} if advice else {}),
+            **({"advice": advised} if advice else {}),
             "gives_sizes": list(self._entries[0].lowered.values),
-            "segments": self._segments(),
+            "segments": [
+                {
+                    "subgraph": entry.graph.index,
+                    "nodes": list(segment),
+                    "dispatches": [str(dispatch) for dispatch in plan.dispatches],
+                    "activation_bytes": sum(plan.buffers),
+                    "peak_bytes": plan.peak_bytes,
+                    "constant_bytes": sum(constant.nbytes for constant in plan.constants),
+                }
+                for entry in self._entries
+                for segment, plan in zip(entry.partition.segments, entry.plans, strict=True)
+            ],
         }
 
     def print_text(self, planned_for: str, dispatches: bool, advice: bool) -> None:
-        about = self._metadata
+        data, about = self.data(advice), self._metadata
         for text in (about.name, about.description, about.version, about.author, about.license):
             if text:
                 print(text)
         self._print_tensors("inputs", self._graph.inputs, about.inputs)
         self._print_tensors("outputs", self._graph.outputs, about.outputs)
-        self._print_signatures()
+        if self._graph.signatures:
+            print("signatures:")
+        for s in self._graph.signatures:
+            where = f", subgraph {s.subgraph}" if s.subgraph else ""
+            print(f"  {s.key}: {', '.join(s.inputs)} -> {', '.join(s.outputs)}{where}")
         report = self.report
         print(f"{report}, planned for {planned_for}")
-        for index in self._entries[0].lowered.values:
+        for index in data["gives_sizes"]:
             print(f"input {self._described(index)}: its value determines tensor sizes, so each new")
             print("  value needs another plan and compilation; shown is an example")
         for reason, nodes in report.causes:
             print(f"on the CPU: {count_ops(node.op for node in nodes)}: {reason}")
-        for number, segment in enumerate(self._segments()):
+        for number, segment in enumerate(data["segments"]):
             print(
                 f"segment {number}: {len(segment['nodes'])} nodes in {len(segment['dispatches'])} "
                 f"dispatches, {common.megabytes(segment['activation_bytes'])} of activations, of "
@@ -163,7 +184,9 @@ class _Inspected:
             if dispatches:
                 print(*(f"  {line}" for line in segment["dispatches"]), sep="\n")
         if advice:
-            print(*(f"advice: {text}" for text in self.advice() or ["nothing to change"]), sep="\n")
+            print(
+                *(f"advice: {text}" for text in data["advice"] or ["nothing to change"]), sep="\n"
+            )
 
     def _print_tensors(
         self, title: str, indices: Sequence[int], tensors: Sequence[TensorMetadata]
@@ -171,34 +194,6 @@ class _Inspected:
         print(f"{title}:")
         for index, tensor in zip(indices, tensors, strict=True):
             print("  " + " - ".join(filter(None, (self._described(index), str(tensor)))))
-
-    def _print_signatures(self) -> None:
-        if self._graph.signatures:
-            print("signatures:")
-        for s in self._graph.signatures:
-            where = f", subgraph {s.subgraph}" if s.subgraph else ""
-            print(f"  {s.key}: {', '.join(s.inputs)} -> {', '.join(s.outputs)}{where}")
-
-    def _segments(self) -> list[dict[str, Any]]:
-        return [
-            {
-                "subgraph": entry.graph.index,
-                "nodes": list(segment),
-                "dispatches": [str(dispatch) for dispatch in plan.dispatches],
-                "activation_bytes": sum(plan.buffers),
-                "peak_bytes": plan.peak_bytes,
-                "constant_bytes": sum(constant.nbytes for constant in plan.constants),
-            }
-            for entry in self._entries
-            for segment, plan in zip(entry.partition.segments, entry.plans, strict=True)
-        ]
-
-    def _tensors(self, indices: Sequence[int]) -> list[dict[str, Any]]:
-        tensors = [self._graph.tensors[index] for index in indices]
-        return [
-            {"index": t.index, "name": t.name, "dtype": t.dtype, "shape": list(t.shape)}
-            for t in tensors
-        ]
 
     def _described(self, index: int) -> str:
         """A tensor's index, name, type, shape and quantization."""
