@@ -7,7 +7,7 @@ from math import prod
 
 from gles_delegate.dispatch import Define, Shape, Step
 from gles_delegate.ops.lib import rows
-from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.grid import by_texel, make_grid
 from gles_delegate.ops.lib.index import normal_axis
 from gles_delegate.ops.lib.node import NodeView, Unsupported, one_integer
 from gles_delegate.ops.lib.options import Bool, Options
@@ -54,19 +54,18 @@ def arg_max(node: NodeView, options: Options) -> list[Step]:
     kept = x.shape[:axis] + x.shape[axis + 1 :]
     dtype = "int64" if node.graph.tensors[node.outputs[0]].dtype == "int64" else "int32"
     output = node.output(kept, kind="int", dtype=dtype)
-    places = node.scratch(reduced(x.shape, [axis]), "places", "int")
-    places = output if same_texels(places, output) else places
+    result = node.scratch(reduced(x.shape, [axis]), "places", "int")
+    result = output if same_texels(result, output) else result
     defines: dict[str, Define] = {
         "BEST": "LARGEST" if largest else "SMALLEST",
         "WORST": infinity if x.kind == "float" else (LEAST if largest else MOST)["int"],
         "IN_PIXELS": x.pixels,
         **_walk(x.shape, axis),
     }
-    grid = make_grid(places.pixels, places.slices, node.limits)
-    dispatch = node.dispatch("arg_max", (x,), places, grid, defines, passes=x.shape[axis])
-    if places == output:
+    dispatch = by_texel(node, "arg_max", (x,), result, defines, passes=x.shape[axis])
+    if result == output:
         return [dispatch]
-    return [dispatch, reshape_view(node.index, places, output, node.limits)]
+    return [dispatch, reshape_view(node.index, result, output, node.limits)]
 
 
 @op("TOPK_V2", max_version=3, rows=rows.last_axis, sized_by=(1,))
@@ -75,14 +74,12 @@ def top_k(node: NodeView, options: Options) -> list[Step]:
     if not x.shape or not 0 <= k <= x.channels or node.dtype(0) == "bool":
         raise Unsupported(f"the {k} largest of {node.dtype(0)} {list(x.shape)}")
     shape = (*x.shape[:-1], k)
-    values, places = moved_output(node, x, shape), node.output(shape, 1, "int", "int32")
-    steps: list[Step] = []
-    for i, output in enumerate((values, places)):
-        grid = make_grid(output.pixels, output.slices, node.limits)
-        defines: dict[str, Define] = {"INDICES": i, "IN_CHANNELS": x.channels}
-        passes = k * (x.channels + 2)
-        steps.append(node.dispatch("top_k", (x,), output, grid, defines, passes=passes))
-    return steps
+    outputs = moved_output(node, x, shape), node.output(shape, 1, "int", "int32")
+    passes = k * (x.channels + 2)
+    return [
+        by_texel(node, "top_k", (x,), y, {"INDICES": i, "IN_CHANNELS": x.channels}, passes=passes)
+        for i, y in enumerate(outputs)
+    ]
 
 
 def _one_axis(node: NodeView, rank: int) -> int:
@@ -94,9 +91,8 @@ def _one_axis(node: NodeView, rank: int) -> int:
 
 def _walk(shape: Shape, axis: int) -> dict[str, Define]:
     """Defines for walking along an axis."""
-    over_channels = axis == len(shape) - 1
     return {
-        "OVER_CHANNELS": int(over_channels),
+        "OVER_CHANNELS": int(axis == len(shape) - 1),
         "LENGTH": shape[axis],
         "STRIDE": prod(shape[axis + 1 : -1]),
     }

@@ -26,11 +26,11 @@ def depth_to_space(node: NodeView, options: BlockOptions) -> list[Step]:
     if block < 1 or channels % (block * block):
         raise Unsupported(f"block size {block} on {channels} channels")
     depth = channels // (block * block)
-    how = View(
+    layout = View(
         (batch * height, block, width, block, depth),
         (width * channels, block * depth, channels, depth, 1),
     )
-    return [moved(node, x, (batch, height * block, width * block, depth), how)]
+    return [moved(node, x, (batch, height * block, width * block, depth), layout)]
 
 
 @op("SPACE_TO_DEPTH", max_version=2, options=BlockOptions, rows=rows.images)
@@ -40,32 +40,32 @@ def space_to_depth(node: NodeView, options: BlockOptions) -> list[Step]:
     if block < 1 or height % block or width % block:
         raise Unsupported(f"block size {block} on {height} x {width} pixels")
     run = block * channels  # the channels of a block's row follow each other
-    how = View(
+    layout = View(
         (batch * height // block, width // block, block, run),
         (block * width * channels, run, width * channels, 1),
     )
-    return [moved(node, x, (batch, height // block, width // block, block * run), how)]
+    return [moved(node, x, (batch, height // block, width // block, block * run), layout)]
 
 
 @op("SPACE_TO_BATCH_ND", max_version=4)
 def space_to_batch(node: NodeView, options: Options) -> list[Step]:
     x = node.input(0, None)
     blocks, pads = _blocks(node, x)
-    how = bordered(x.shape, [[0, 0], *pads, [0, 0]])
+    layout = bordered(x.shape, [[0, 0], *pads, [0, 0]])
     steps: list[Step] = []
     source: Operand = x
     if pads != [[0, 0]] * len(pads):
-        source = node.scratch(how.sizes, "padded", x.kind)
-        steps.append(view(x, source, how, node.limits, node.index))
+        source = node.scratch(layout.sizes, "padded", x.kind)
+        steps.append(view(x, source, layout, node.limits, node.index))
     batch, *space, channels = source.shape
     if any(size % block for size, block in zip(space, blocks, strict=True)):
         raise Unsupported(f"blocks {blocks} of an image that is {space} with its paddings")
     counts = [size // block for size, block in zip(space, blocks, strict=True)]
     frame, *dense, _ = row_major(source.shape)
     jumps = [stride * block for stride, block in zip(dense, blocks, strict=True)]
-    how = View((*blocks, batch, *counts, channels), (*dense, frame, *jumps, 1))
+    layout = View((*blocks, batch, *counts, channels), (*dense, frame, *jumps, 1))
     output = moved_output(node, x, (batch * prod(blocks), *counts, channels))
-    return [*steps, view(source, output, how, node.limits, node.index)]
+    return [*steps, view(source, output, layout, node.limits, node.index)]
 
 
 @op("BATCH_TO_SPACE_ND", max_version=4)
@@ -81,20 +81,20 @@ def batch_to_space(node: NodeView, options: Options) -> list[Step]:
     for i, (count, block, stride) in enumerate(zip(counts, blocks, dense, strict=True)):
         sizes += [count, block]
         strides += [stride, frame * batch * prod(blocks[i + 1 :])]
-    how = View((*sizes, channels), (*strides, 1))
+    layout = View((*sizes, channels), (*strides, 1))
     spread = tuple(count * block for count, block in zip(counts, blocks, strict=True))
     kept = tuple(size - a - b for size, (a, b) in zip(spread, crops, strict=True))
     if min(kept) < 0:
         raise Unsupported(f"crops {crops} of an image that is {list(spread)}")
     if kept == spread:
-        return [moved(node, x, (batch, *kept, channels), how)]
+        return [moved(node, x, (batch, *kept, channels), layout)]
     whole = node.scratch((batch, *spread, channels), "whole", x.kind)
     output = moved_output(node, x, (batch, *kept, channels))
     walk = row_major(whole.shape)
     offset = sum(a * stride for (a, _), stride in zip(crops, walk[1:-1], strict=True))
     cropped = View(output.shape, walk, offset)
     return [
-        view(x, whole, how, node.limits, node.index),
+        view(x, whole, layout, node.limits, node.index),
         view(whole, output, cropped, node.limits, node.index),
     ]
 

@@ -1,21 +1,21 @@
-"""CONV_2D and FULLY_CONNECTED."""
+"""Products with weights and of two tensors: CONV_2D, FULLY_CONNECTED, TRANSPOSE_CONV ..."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil, prod
 
-from gles_delegate.dispatch import (
-    Step,
-)
+from gles_delegate.dispatch import Define, Operand, Step, Value
 from gles_delegate.ops.lib import rows
-from gles_delegate.ops.lib.index import rank_4
+from gles_delegate.ops.lib.index import broadcast_shapes, broadcast_strides, merged, rank_4
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.options import Bool, Int8, Int32, Options, activation
-from gles_delegate.ops.lib.product import product
+from gles_delegate.ops.lib.product import product, with_weights
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.rows import Rows
-from gles_delegate.ops.lib.views import reshape_view
-from gles_delegate.ops.lib.window import Window
+from gles_delegate.ops.lib.tiles import Tile
+from gles_delegate.ops.lib.views import View, reshape_view, view
+from gles_delegate.ops.lib.window import SAME, Sliding, Window
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,6 @@ class Conv2DOptions(Options):
     fused_activation: Int8 = 0
     dilation_w: Int32 = 1
     dilation_h: Int32 = 1
-
-
-@dataclass(frozen=True)
-class FullyConnectedOptions(Options):
-    fused_activation: Int8 = 0
-    weights_format: Int8 = 0
-    keep_num_dims: Bool = False
 
 
 @op(
@@ -49,6 +42,13 @@ def conv_2d(node: NodeView, options: Conv2DOptions) -> list[Step]:
     output = node.output((batch, window.out_h, window.out_w, outputs))
     epilogue = activation(options.fused_activation)
     return product(node, x, output, window, epilogue, channels // share)
+
+
+@dataclass(frozen=True)
+class FullyConnectedOptions(Options):
+    fused_activation: Int8 = 0
+    weights_format: Int8 = 0
+    keep_num_dims: Bool = False
 
 
 def _are_rows_of_the_matrix(batch: Rows, options: FullyConnectedOptions) -> bool:
@@ -79,3 +79,152 @@ def fully_connected(node: NodeView, options: FullyConnectedOptions) -> list[Step
         reshape_view(node.index, x, rows, node.limits),
         *product(node, rows, output, None, activation(options.fused_activation)),
     ]
+
+
+@dataclass(frozen=True)
+class BatchMatMulOptions(Options):
+    adj_x: Bool = False
+    adj_y: Bool = False
+
+
+def _multiplies_within_rows(batch: Rows, options: BatchMatMulOptions) -> bool:
+    return len(batch.shapes[-1]) > 2 and rows.elementwise(batch, options)
+
+
+@op(
+    "BATCH_MATMUL", max_version=4, options=BatchMatMulOptions, rows=_multiplies_within_rows,
+    results="unbounded",
+)  # fmt: skip
+def batch_matmul(node: NodeView, options: BatchMatMulOptions) -> list[Step]:
+    a, b = node.input(0), node.input(1, may_have_scales=True)
+    if min(len(a.shape), len(b.shape)) < 2:
+        raise Unsupported(f"the shapes {list(a.shape)} and {list(b.shape)}; expected matrices")
+    steps: list[Step] = []
+    if options.adj_x:
+        steps.append(_adjoint(node, a))
+        a = steps[0].output
+    rows, depth = a.shape[-2:]
+    columns, b_depth = b.shape[-2:] if options.adj_y else b.shape[:-3:-1]
+    if depth != b_depth:
+        raise Unsupported(f"rows of {depth} elements on columns of {b_depth}")
+    batches = broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    output = node.output((*batches, rows, columns))
+    sizes, a_strides, b_strides = merged(
+        batches, broadcast_strides(a.shape[:-2], batches), broadcast_strides(b.shape[:-2], batches)
+    )
+    others = node.limits.profile.others
+    tile = Tile.choose(rows, output.slices, ceil(depth / 4), node.limits, node.choice, others)
+    tiles = ceil(rows / tile.pixels)
+    defines: dict[str, Define] = {
+        "BATCHES": prod(batches),
+        "DIMS": len(sizes),
+        "SIZES": sizes,
+        "A_STRIDES": a_strides,
+        "B_STRIDES": b_strides,
+        "A_PIXELS": a.pixels,
+        "B_PIXELS": b.pixels,
+        "ROWS": rows,
+        "B_ROWS": b.shape[-2],
+        "DEPTH": depth,
+        "B_ADJOINT": int(options.adj_y),
+        "TILES": tiles,
+        "PIXELS": tile.pixels,
+        "SLICES": tile.slices,
+    }
+    grid = tile.grid(prod(batches) * tiles, ceil(output.slices / tile.slices))
+    flops, passes = 2 * output.elements * depth, ceil(depth / 4)
+    dispatch = node.dispatch(
+        "batch_matmul", (a, b), output, grid, defines, flops=flops, passes=passes
+    )
+    return [*steps, dispatch if node.limits.profile.short_loops else dispatch.sized("DEPTH")]
+
+
+def _adjoint(node: NodeView, x: Operand) -> Step:
+    *batches, rows, columns = x.shape
+    result = node.scratch((*batches, columns, rows), "transposed")
+    layout = View((prod(batches), columns, rows), (rows * columns, 1, columns))
+    return view(x, result, layout, node.limits, node.index)
+
+
+@dataclass(frozen=True)
+class TransposeConvOptions(Options):
+    padding: Int8 = 0
+    stride_w: Int32 = 0
+    stride_h: Int32 = 0
+    fused_activation: Int8 = 0
+
+
+@op(
+    "TRANSPOSE_CONV", max_version=5, options=TransposeConvOptions, rows=rows.within(2),
+    results="unbounded",
+    biases=(2, 1, 3), has_symmetric_weights=True, example=lambda shape, count, output: output,
+)  # fmt: skip
+def transpose_conv(node: NodeView, options: TransposeConvOptions) -> list[Step]:
+    size = node.array(0).ravel().tolist()
+    batch, out_h, out_w, outputs = rank_4(size, "the output")
+    x = node.input(2)
+    if (batch, outputs) != (x.shape[0], node.shape(1)[0]):
+        raise Unsupported(f"an output of shape {size}; expected the input's batch and {outputs}")
+    output = node.output((batch, out_h, out_w, outputs))
+    return _transposed(node, x, output, options, 3, options.fused_activation)
+
+
+@op("Convolution2DTransposeBias", rows=rows.images)
+def convolution_2d_transpose_bias(node: NodeView, options: Options) -> list[Step]:
+    """MediaPipe's op."""
+    sliding = Sliding.of(node, 3)
+    x = node.input(0)
+    batch, height, width, _ = rank_4(x.shape, "input 0")
+    outputs, kernel_h, kernel_w, _ = rank_4(node.shape(1), "the weights")
+    more_h, more_w = 0, 0
+    if sliding.padding != SAME:
+        more_h = max(kernel_h - sliding.stride_h, 0)
+        more_w = max(kernel_w - sliding.stride_w, 0)
+    out_h, out_w = height * sliding.stride_h + more_h, width * sliding.stride_w + more_w
+    output = node.output((batch, out_h, out_w, outputs))
+    return _transposed(node, x, output, sliding, 2, 0)
+
+
+def _transposed(
+    node: NodeView,
+    x: Operand,
+    output: Value,
+    options: TransposeConvOptions | Sliding,
+    bias: int,
+    fused_activation: int,
+) -> list[Step]:
+    """Lower the gradient of a convolution from `output` to the shape of `x`."""
+    batch, in_h, in_w, channels = rank_4(x.shape, "the input")
+    outputs, kernel_h, kernel_w, depth = rank_4(node.shape(1), "the weights")
+    if depth != channels:
+        raise Unsupported(f"weights for {depth} channels on an input with {channels}")
+    _, out_h, out_w, _ = rank_4(output.shape, "the output")
+    window = Window.of(options, (out_h, out_w), (kernel_h, kernel_w))
+    if (window.out_h, window.out_w) != (in_h, in_w):
+        raise Unsupported(
+            f"an output of {out_h}x{out_w} pixels from {in_h}x{in_w}; its convolution has "
+            f"{window.out_h}x{window.out_w}"
+        )
+    phases = window.stride_h * window.stride_w
+    phase_pixels = batch * ceil(out_h / window.stride_h) * ceil(out_w / window.stride_w)
+    taps = ceil(kernel_h / window.stride_h) * ceil(kernel_w / window.stride_w)
+    limits = node.limits
+    tile = Tile.choose(
+        phase_pixels, output.slices, x.slices * taps, limits, node.choice, limits.profile.others
+    )
+    groups = ceil(phase_pixels / (tile.pixels * tile.pixel_lanes))
+    defines: dict[str, Define] = {
+        **window.defines("KERNEL"),
+        "IN_H": in_h,
+        "IN_W": in_w,
+        "OUT_H": out_h,
+        "OUT_W": out_w,
+        "BATCH": batch,
+        "GROUPS": groups,
+    }
+    grid = tile.grid(phases * groups * tile.pixel_lanes, ceil(output.slices / tile.slices))
+    dispatch = node.dispatch("transpose_conv", (x,), output, grid, defines,
+        activation(fused_activation), flops=2 * x.elements * kernel_h * kernel_w * outputs,
+        passes=taps * (x.slices + 4) + tile.pixels * tile.slices + 2,
+    )  # fmt: skip
+    return with_weights(node, dispatch, tile, (1, 1), (1, bias))

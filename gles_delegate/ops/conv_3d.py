@@ -116,8 +116,10 @@ def _convolution(
         ins, outs = x.channels, output.channels
         taps, strides = prod(kernel), (1, ins) if transposed else (outs, 1)
         sizes = (taps, 4 * x.slices, 4 * output.slices)
-        how = View(sizes, (ins * outs, *strides), 0, (0, 0, 0), (taps, ins, outs))
-        weights, steps = packed(node, node.input(inputs[0]), inputs[1], output.slices, texels, how)
+        layout = View(sizes, (ins * outs, *strides), 0, (0, 0, 0), (taps, ins, outs))
+        weights, steps = packed(
+            node, node.input(inputs[0]), inputs[1], output.slices, texels, layout
+        )
     apart, dilation = _steps(options)
     run = min(RUN, option_of(node.limits.profile.depthwise, node.choice))
     runs = ceil(shape[3] / run)

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
-from gles_delegate.dispatch import (
-    Grid,
-    Operand,
-    Step,
-)
+from gles_delegate.dispatch import Const, Define, Dispatch, Grid, Operand, Step
 from gles_delegate.limits import Limits
 from gles_delegate.ops.lib import packing, rows
-from gles_delegate.ops.lib.depthwise import Depthwise, depthwise_defines
 from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.index import rank_4
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.options import Int8, Int32, Options, activation
-from gles_delegate.ops.lib.product import with_size_uniforms
+from gles_delegate.ops.lib.product import Convolution, tile_defines, with_size_uniforms
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.runs import depthwise_run, runs_of
-from gles_delegate.ops.lib.tiles import option_of
+from gles_delegate.ops.lib.tiles import DISPATCH, fused_slices, option_of, searched_length, time_of
 from gles_delegate.ops.lib.views import View
 from gles_delegate.ops.lib.weights import constant_weights, packed, packed_constants, weight_defines
 from gles_delegate.ops.lib.window import Window
@@ -35,6 +29,20 @@ class DepthwiseConv2DOptions(Options):
     fused_activation: Int8 = 0
     dilation_w: Int32 = 1
     dilation_h: Int32 = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Depthwise(Dispatch):
+    """A depthwise convolution.
+
+    Attributes:
+        run: Pixels of a row that one invocation computes.
+        multiplier: Output channels of each input channel.
+    """
+
+    window: Window
+    run: int
+    multiplier: int
 
 
 @op(
@@ -59,31 +67,38 @@ def depthwise_conv_2d(node: NodeView, options: DepthwiseConv2DOptions) -> list[S
     if tensors:
         weights = packed_constants(node, packing.depthwise_weights, tensors, texels)
     else:
-        how = View((output.slices, taps, 4), (4, outputs, 1))
-        weights, steps = packed(node, node.input(1), 2, output.slices, texels, how)
-    multiplier, profile = outputs // channels, node.limits.profile
-    if multiplier > 1 and profile.by_taps:  # each pixel is read in four pieces
+        layout = View((output.slices, taps, 4), (4, outputs, 1))
+        weights, steps = packed(node, node.input(1), 2, output.slices, texels, layout)
+    multiplier, by_taps = outputs // channels, kernel_w > node.limits.profile.columns
+    if multiplier > 1 and node.limits.profile.by_taps:  # each pixel is read in four pieces
         pixels, by_taps = 1, True
     else:
-        most = option_of(profile.depthwise, node.choice)
-        most = most if window.stride_w == 1 else ceil(most / 2)
-        pixels = depthwise_run(window, most, profile, node.choice)
-        by_taps = kernel_w > profile.columns
-    defines = depthwise_defines(x, window, batch, pixels, multiplier, by_taps)
-    defines |= weight_defines(weights)
-    runs = batch * window.out_h * runs_of(window, pixels)
-    grid = _run_grid(runs, output.slices, node.limits, node.choice)
-    passes = kernel_h * (1 + kernel_w * by_taps)
+        pixels = _run_length(window, node.limits, node.choice)
+    defines = _defines(x, window, batch, pixels, multiplier, by_taps) | weight_defines(weights)
+    runs = batch * window.out_h * window.runs(pixels)
     dispatch = Depthwise(
-        node.index, "depthwise_conv_2d", (x, weights), output, grid, defines,
+        node.index, "depthwise_conv_2d", (x, weights), output,
+        _run_grid(runs, output.slices, node.limits, node.choice), defines,
         activation(options.fused_activation), flops=2 * output.elements * taps, choice=node.choice,
-        passes=passes, window=window, run=pixels, multiplier=multiplier,
+        passes=kernel_h * (1 + kernel_w * by_taps), window=window, run=pixels,
+        multiplier=multiplier,
     )  # fmt: skip
     return [*steps, with_size_uniforms(dispatch, node.limits)]
 
 
+def _run_length(window: Window, limits: Limits, choice: int) -> int:
+    """Pixels per run: limited by `Profile.columns`."""
+    profile = limits.profile
+    most = option_of(profile.depthwise, choice)
+    most = most if window.stride_w == 1 else ceil(most / 2)
+    most = max(min(most, window.pixels_within(profile.columns)), 1)
+    if profile.searches:
+        return searched_length(profile.searches[choice], window, most)
+    return window.run_length(most)
+
+
 def _run_grid(runs: int, slices: int, limits: Limits, choice: int) -> Grid:
-    """Invocations for one slice of a run each; in few kinds of work groups where tiles are few."""
+    """Invocations for one slice of a run each; of few kinds if `TileSearch.few`."""
     searches = limits.profile.searches
     if not (searches and searches[choice].few):
         return make_grid(runs, slices, limits)
@@ -91,3 +106,73 @@ def _run_grid(runs: int, slices: int, limits: Limits, choice: int) -> Grid:
     if 2 * runs <= lanes and runs < slices:
         return Grid(runs, slices, 1, lanes, True)
     return Grid(runs, slices, lanes, 1 if slices % 4 else 4)
+
+
+def _defines(
+    x: Operand, window: Window, batch: int, run: int, multiplier: int = 1, by_taps: bool = False
+) -> dict[str, Define]:
+    defines: dict[str, Define] = {
+        **window.run_defines(batch, run, by_taps),
+        "IN_PIXELS": x.pixels,
+        "MULTIPLIER": multiplier,
+        "PIXELS": run,
+    }
+    return {**defines, "IN_CHANNELS": x.channels} if multiplier > 1 else defines
+
+
+def depthwise_product(first: Dispatch, second: Dispatch, limits: Limits) -> Dispatch | None:
+    """A pointwise convolution fused with the depthwise one that it reads.
+
+    None for any other pair, and where the fused one takes longer on llvmpipe: the depthwise results
+    are computed again for each tile of output slices.
+    """
+    if not (isinstance(first, Depthwise) and isinstance(second, Convolution)):
+        return None
+    weights, window, pixels, tile = second.reads[-1], first.window, first.run, second.tile
+    if (
+        first.multiplier != 1
+        or second.window is not None
+        or second.divisions > 1
+        or not isinstance(weights, Const)
+        or any(call.operand for call in first.epilogue)
+    ):
+        return None
+    (x, taps), depth, outputs = first.reads, first.output.slices, second.output.slices
+    size = window.kernel_h * window.kernel_w
+    loads, products = window.kernel_h * window.columns(pixels) + size, pixels * size / 4
+    runs = ceil(first.grid.pixels / limits.simd_lanes)
+    search = limits.profile.searches[second.choice]
+
+    def time(slices: int) -> float:
+        groups, texels = runs * ceil(outputs / slices), pixels * slices
+        time = time_of(groups, depth, loads + 4 * slices, products + texels, texels)
+        return time + search.compile_cost * texels
+
+    each = min(fused_slices(search, pixels, outputs), key=time)
+    unfused_time = time_of(runs * depth, 1, loads, products, pixels) + DISPATCH
+    unfused_time += tile.time(second.output.pixels, outputs, depth)
+    passes = depth * (window.kernel_h + 2) + pixels * each + 2
+    if (
+        time(each) > unfused_time + search.compile_cost * tile.pixels * tile.slices
+        or passes > limits.loop_passes
+    ):
+        return None
+    slices = ceil(outputs / each) * each
+    defines: dict[str, Define] = {
+        **_defines(x, window, first.output.shape[0], pixels),
+        "IN_SLICES": depth,
+        "IN_LANES": min(first.output.channels, 4),
+        "W_SLICES": slices,
+        "BLOCK": each,
+        **weight_defines(weights),
+        **tile_defines(pixels, each, limits, second.choice),
+    }
+    shape = packing.bias_texels(slices) + slices * 4 * depth, 4
+    weights = replace(weights, shape=shape, args=(weights.args[0], slices, each))
+    both = Dispatch(
+        second.node, "depthwise_product", (x, weights, taps), second.output,
+        Grid(first.grid.pixels, slices // each, limits.simd_lanes, 1), defines, second.epilogue,
+        first.epilogue, flops=first.flops + second.flops, fused=second.fused, choice=second.choice,
+        passes=passes,
+    )  # fmt: skip
+    return with_size_uniforms(both, limits)

@@ -8,7 +8,7 @@ from gles_delegate.dispatch import Step
 from gles_delegate.ops.lib import rows
 from gles_delegate.ops.lib.complex import complex_input, complex_output
 from gles_delegate.ops.lib.fourier import MOST_POINTS, transform_columns, transform_rows
-from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.grid import by_texel
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.options import Options
 from gles_delegate.ops.lib.registry import op
@@ -37,8 +37,8 @@ def rfft2d(node: NodeView, options: Options) -> list[Step]:
     if rows != height or columns < width:
         size = (batch, height, width)
         fitted = node.scratch(size, "fitted")
-        how = View(size, (rows * columns, columns, 1), 0, (0, 0, 0), (batch, rows, columns))
-        steps.append(view(x, fitted, how, limits, index))
+        layout = View(size, (rows * columns, columns, 1), 0, (0, 0, 0), (batch, rows, columns))
+        steps.append(view(x, fitted, layout, limits, index))
         x, columns = fitted, width
     output = complex_output(node, (*batches, height, bins))
     result = output if height == 1 else node.scratch((2, batch, height, bins), "of_rows")
@@ -53,13 +53,12 @@ def part(node: NodeView, options: Options) -> list[Step]:
     x = complex_input(node)
     output = node.output(node.shape(0))
     first = output.elements if node.op == "IMAG" else 0
-    how = View((output.elements,), (1,), first)
-    return [view(x, output, how, node.limits, node.index)]
+    layout = View((output.elements,), (1,), first)
+    return [view(x, output, layout, node.limits, node.index)]
 
 
 @op("COMPLEX_ABS", rows=rows.elementwise)
 def complex_abs(node: NodeView, options: Options) -> list[Step]:
     x = complex_input(node)
     output = node.output(node.shape(0))
-    grid = make_grid(output.pixels, output.slices, node.limits)
-    return [node.dispatch("complex_abs", (x,), output, grid, {})]
+    return [by_texel(node, "complex_abs", (x,), output, {})]

@@ -10,7 +10,7 @@ import numpy as np
 from gles_delegate.dispatch import Const, Define, Shape, Step
 from gles_delegate.model.graph import Array
 from gles_delegate.ops.lib.elementwise import elementwise
-from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.grid import by_texel
 from gles_delegate.ops.lib.index import normal_axis, row_major
 from gles_delegate.ops.lib.lookup import Lookup, gathered
 from gles_delegate.ops.lib.node import NodeView, Unsupported, constants, one_integer
@@ -37,7 +37,7 @@ def _fold_gather(node: NodeView) -> Array | None:
 
 
 def _gathers_within_rows(batch: Rows, options: GatherOptions) -> bool:
-    """The same places of each row, or its places in a table."""
+    """Whether indices are the same for each row, or rows of indices look up in one table."""
     data = 0 if options.axis % len(batch.node.shape(0)) else 1
     return batch.are_along_axis_0 and not options.batch_dims and batch.inputs == (data,)
 
@@ -72,7 +72,7 @@ def gather(node: NodeView, options: GatherOptions) -> list[Step]:
 
 @op("EMBEDDING_LOOKUP", max_version=5)
 def embedding_lookup(node: NodeView, options: Options) -> list[Step]:
-    """Rows of a table, whose quantized numbers may become real ones."""
+    """Rows of a table, which may be dequantized."""
     indices, rows = node.input(0, "int"), node.shape(1)
     if len(indices.shape) != 1 or len(rows) < 2 or node.dtype(0) != "int32":
         raise Unsupported(
@@ -83,22 +83,17 @@ def embedding_lookup(node: NodeView, options: Options) -> list[Step]:
     shape = (*indices.shape, *rows[1:])
     output = None
     if tensor.is_quantized and tensor.dtype != result.dtype:
-        how = tensor.quantization
-        if tensor.dtype == "uint8" or any(how.zero_points) or how.axis:
+        q = tensor.quantization
+        if tensor.dtype == "uint8" or any(q.zero_points) or q.axis:
             raise Unsupported(
-                f"rows of {tensor.dtype} with the zero points {list(how.zero_points)} along axis "
-                f"{how.axis}; expected int8 or smaller, zero points of 0, and axis 0"
+                f"rows of {tensor.dtype} with the zero points {list(q.zero_points)} along axis "
+                f"{q.axis}; expected int8 or smaller, zero points of 0, and axis 0"
             )
         table, output = node.input(1, may_have_scales=True), node.output(shape)
     else:
         table = node.input(1, None)
-    lookup = Lookup(
-        shape=shape,
-        strides=(0, *row_major(table.shape)[1:]),
-        walk=(1, *(0,) * (len(shape) - 1)),
-        axes=(0,),
-    )
-    return [gathered(node, table, indices, lookup, i=0, output=output)]
+    strides, walk = (0, *row_major(table.shape)[1:]), (1, *(0,) * (len(shape) - 1))
+    return [gathered(node, table, indices, Lookup(shape, strides, walk, (0,)), 0, output)]
 
 
 @op("GATHER_ND", max_version=6)
@@ -128,7 +123,7 @@ class StablehloGatherOptions(Options):
 
 @op("STABLEHLO_GATHER", max_version=1, options=StablehloGatherOptions)
 def stablehlo_gather(node: NodeView, options: StablehloGatherOptions) -> list[Step]:
-    """Slices from where indices say, moved so that all of each is inside."""
+    """Slices that begin at indices, moved to lie inside the source."""
     x, indices = node.input(0, None), node.input(1, "int")
     axes, batch, depth = options.start_index_map, indices.shape, 1
     if options.index_vector_dim == len(indices.shape) - 1:
@@ -140,15 +135,15 @@ def stablehlo_gather(node: NodeView, options: StablehloGatherOptions) -> list[St
     if not (_is_consistent(options, len(x.shape), len(batch), depth) and min(starts) > 0):
         raise Unsupported(f"{options} of {list(x.shape)} by indices of {list(indices.shape)}")
     lookup = _slices(options, x.shape, batch, depth)
-    own, places = (node.scratch((*batch, depth), name, "int") for name in ("own", "places"))
+    scratch = (node.scratch((*batch, depth), name, "int") for name in ("indices", "own", "places"))
+    shaped, lowered, clamped = scratch
     last = Const(integers, (), (depth,), tuple(starts[axis] - 1 for axis in axes), "int")
     first = Const(integers, (), (1,), (0,), "int")
-    shaped = node.scratch((*batch, depth), "indices", "int")
     return [
         reshape_view(node.index, indices, shaped, node.limits),
-        elementwise(node, (shaped, last), own, "MINIMUM"),
-        elementwise(node, (own, first), places, "MAXIMUM"),
-        gathered(node, x, places, lookup),
+        elementwise(node, (shaped, last), lowered, "MINIMUM"),
+        elementwise(node, (lowered, first), clamped, "MAXIMUM"),
+        gathered(node, x, clamped, lookup),
     ]
 
 
@@ -168,29 +163,18 @@ def _is_consistent(options: StablehloGatherOptions, rank: int, batch_rank: int, 
 
 
 def _slices(options: StablehloGatherOptions, source: Shape, batch: Shape, depth: int) -> Lookup:
-    """Slices of a source of that shape: their dimensions lie among the batch's."""
+    """The lookup of slices whose dimensions lie among the batch's."""
     axes, offsets = options.start_index_map, options.offset_dims
     kept = [axis for axis in range(len(source)) if axis not in options.collapsed_slice_dims]
     dense, walks = row_major(source), row_major((*batch, depth))
-    in_slice, in_batch = iter(kept), iter(range(len(batch)))
-    dims: list[tuple[int, int, int]] = []
-    for dim in range(len(batch) + len(kept)):
-        if dim in offsets:
-            axis = next(in_slice)
-            dims.append((options.slice_sizes[axis], dense[axis], 0))
-        else:
-            i = next(in_batch)
-            dims.append((batch[i], 0, walks[i]))
+    in_slice = iter([(options.slice_sizes[axis], dense[axis], 0) for axis in kept])
+    in_batch = iter([(size, 0, walk) for size, walk in zip(batch, walks, strict=False)])
+    rank = len(batch) + len(kept)
+    dims = [next(in_slice if dim in offsets else in_batch) for dim in range(rank)]
     shape, strides, walk = zip(*dims, strict=True) if dims else ((), (), ())
-    ends_alike = bool(offsets) and (offsets[-1], kept[-1]) == (len(dims) - 1, len(source) - 1)
-    return Lookup(
-        shape=shape,
-        strides=strides,
-        walk=walk,
-        axes=axes,
-        sizes=tuple(source[axis] - options.slice_sizes[axis] + 1 for axis in axes),
-        channels_last=ends_alike,
-    )
+    sizes = tuple(source[axis] - options.slice_sizes[axis] + 1 for axis in axes)
+    ends_alike = bool(offsets) and (offsets[-1], kept[-1]) == (rank - 1, len(source) - 1)
+    return Lookup(shape, strides, walk, axes, sizes, channels_last=ends_alike)
 
 
 @dataclass(frozen=True)
@@ -212,5 +196,4 @@ def one_hot(node: NodeView, options: OneHotOptions) -> list[Step]:
         "DEPTH": depth,
         "INNER": prod(indices.shape[axis:]),
     }
-    grid = make_grid(output.pixels, output.slices, node.limits)
-    return [node.dispatch("one_hot", (indices, on, off), output, grid, defines)]
+    return [by_texel(node, "one_hot", (indices, on, off), output, defines)]

@@ -1,4 +1,4 @@
-"""Ops that put tensors side by side: CONCATENATION and PACK."""
+"""Ops that join tensors: CONCATENATION and PACK."""
 
 from __future__ import annotations
 
@@ -70,21 +70,20 @@ def _joined(
     steps: list[Step] = []
     begin = 0
     for x, length in zip(inputs, lengths, strict=True):
-        part: Shape = (*output.shape[:axis], length, *output.shape[axis + 1 :])
-        region = _region(part, output, axis, begin)
-        begin += length
-        how = View((x.pixels, x.channels), (x.channels, 1))
+        shape: Shape = (*output.shape[:axis], length, *output.shape[axis + 1 :])
+        layout = View((x.pixels, x.channels), (x.channels, 1))
         if x.elements:
-            steps.append(view(x, output, how, node.limits, node.index, region))
-    # An output without elements has a step, too, which gives its shape.
+            region = _region(shape, output, axis, begin)
+            steps.append(view(x, output, layout, node.limits, node.index, region))
+        begin += length
+    # The step of an output without elements gives its shape.
     return steps or [reshape_view(node.index, inputs[0], output, node.limits)]
 
 
-def _region(part: Shape, output: Value, axis: int, begin: int) -> Region:
-    """The region of the output that a part covers, from `begin` of its `axis`."""
-    pixels, channels = prod(part[:-1]), part[-1]
-    if axis == len(part) - 1:
-        return Region(pixels, channels, pixels or 1, pixels, out_channel=begin)
-    inner = prod(part[axis + 1 : -1])
-    row, out_row = part[axis] * inner, output.shape[axis] * inner
-    return Region(pixels, channels, row or 1, out_row, begin * inner)
+def _region(shape: Shape, output: Value, axis: int, begin: int) -> Region:
+    """The region of the output that an input of `shape` covers, from `begin` of its `axis`."""
+    pixels, channels = prod(shape[:-1]), shape[-1]
+    if axis == len(shape) - 1:
+        return Region(pixels, channels, pixels, pixels, out_channel=begin)
+    inner = prod(shape[axis + 1 : -1])
+    return Region(pixels, channels, shape[axis] * inner, output.shape[axis] * inner, begin * inner)

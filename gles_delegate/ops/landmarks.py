@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from math import cos, sin
 
 from gles_delegate.dispatch import Define, Operand, Step
-from gles_delegate.ops.lib.flexbuffer import FlexOptions
-from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.grid import by_texel
 from gles_delegate.ops.lib.index import rank_4
 from gles_delegate.ops.lib.node import NodeView, Unsupported
-from gles_delegate.ops.lib.options import Float32, Int32, Ints, Options
+from gles_delegate.ops.lib.options import FlexOptions, Float32, Int32, Ints, Options
 from gles_delegate.ops.lib.registry import op
 
 
@@ -50,10 +49,8 @@ def landmarks_to_transform_matrix(node: NodeView, options: MatrixOptions) -> lis
         "SCALE_X": options.scale_x,
         "SCALE_Y": options.scale_y,
     }
-    grid, passes = make_grid(output.pixels, 1, node.limits), len(options.subset_idxs)
-    return [
-        node.dispatch("landmarks_to_transform_matrix", (x,), output, grid, defines, passes=passes)
-    ]
+    name, passes = "landmarks_to_transform_matrix", len(options.subset_idxs)
+    return [by_texel(node, name, (x,), output, defines, passes=passes)]
 
 
 @dataclass(frozen=True)
@@ -71,8 +68,7 @@ def transform_tensor_bilinear(node: NodeView, options: CropOptions) -> list[Step
         raise Unsupported(f"{list(x.shape)} cropped to {options}; expected batch 1 and a size")
     output = node.output((1, options.output_height, options.output_width, channels))
     defines: dict[str, Define] = {"IN_H": height, "IN_W": width, "OUT_W": options.output_width}
-    grid = make_grid(output.pixels, output.slices, node.limits)
-    return [node.dispatch("transform_tensor_bilinear", (x, matrix), output, grid, defines)]
+    return [by_texel(node, "transform_tensor_bilinear", (x, matrix), output, defines)]
 
 
 @op("TransformLandmarks", max_version=2)
@@ -82,8 +78,7 @@ def transform_landmarks(node: NodeView, options: Options) -> list[Step]:
     if len(x.shape) != 3 or x.shape[0] != 1 or x.shape[2] not in (2, 3):
         raise Unsupported(f"landmarks of shape {list(x.shape)}; expected [1, landmarks, 2 or 3]")
     output = node.output(x.shape)
-    grid = make_grid(output.pixels, 1, node.limits)
-    return [node.dispatch("transform_landmarks", (x, matrix), output, grid, {})]
+    return [by_texel(node, "transform_landmarks", (x, matrix), output, {})]
 
 
 def _matrix(node: NodeView) -> Operand:

@@ -23,8 +23,8 @@ def pad(node: NodeView, options: Options) -> list[Step]:
     fill = node.input(2, x.kind) if node.op == "PADV2" else None
     if fill and fill.elements != 1:
         raise Unsupported(f"a pad value of shape {list(fill.shape)}; expected one element")
-    how = bordered(x.shape, pads)
-    return [moved(node, x, how.sizes, how, fill=fill)]
+    layout = bordered(x.shape, pads)
+    return [moved(node, x, layout.sizes, layout, fill=fill)]
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ def mirror_pad(node: NodeView, options: MirrorPadOptions) -> list[Step]:
     mirrored = [n - (options.mode == 0) for n in x.shape]
     if any(max(pair) > n for pair, n in zip(pads, mirrored, strict=True)):
         raise Unsupported(f"paddings {pads} of {list(x.shape)}, which has too little to mirror")
-    how = bordered(x.shape, pads, "SYMMETRIC" if options.mode else "REFLECT")
-    return [moved(node, x, how.sizes, how)]
+    layout = bordered(x.shape, pads, "SYMMETRIC" if options.mode else "REFLECT")
+    return [moved(node, x, layout.sizes, layout)]
 
 
 @op("DILATE", max_version=1)
@@ -72,13 +72,13 @@ def _spread(node: NodeView, x: Operand, steps: Sequence[int], fill: Operand) -> 
     """The elements spread out by `steps` along each dimension, with a fill between them."""
     pairs = list(zip(x.shape, steps, strict=True))
     whole = node.scratch((n * step for n, step in pairs), "whole", x.kind)
-    how = View(
+    layout = View(
         sizes=tuple(n for pair in pairs for n in pair),
         strides=tuple(step for stride in row_major(x.shape) for step in (stride, 0)),
         lower=(0,) * (2 * len(pairs)),
         upper=tuple(n for size, _ in pairs for n in (size, 1)),
     )
-    return view(x, whole, how, node.limits, node.index, fill=fill)
+    return view(x, whole, layout, node.limits, node.index, fill=fill)
 
 
 @dataclass(frozen=True)
@@ -112,8 +112,8 @@ def stablehlo_pad(node: NodeView, options: StablehloPadOptions) -> list[Step]:
     if max(steps) == 1:
         return [moved(node, x, shape, bordered(x.shape, pads), fill=fill)]
     spread, output = _spread(node, x, steps, fill), moved_output(node, x, shape)
-    how = bordered(spread.output.shape, pads)
-    return [spread, view(spread.output, output, how, node.limits, node.index, fill=fill)]
+    layout = bordered(spread.output.shape, pads)
+    return [spread, view(spread.output, output, layout, node.limits, node.index, fill=fill)]
 
 
 def _paddings(node: NodeView) -> list[list[int]]:

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from gles_delegate.dispatch import Call, Define, Dispatch, Step
 from gles_delegate.ops.lib.elementwise import refuse_rescaling
-from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.grid import by_texel, make_grid
 from gles_delegate.ops.lib.index import rank_4
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.options import Int8, Int32, Options, activation
@@ -120,9 +120,8 @@ def max_unpooling_2d(node: NodeView, options: Options) -> list[Step]:
         "FILTER_H": window[0],
         "FILTER_W": window[1],
     }
-    grid = make_grid(output.pixels, output.slices, node.limits)
     reads = (values, indices)
-    return [node.dispatch("max_unpooling_2d", reads, output, grid, defines)]
+    return [by_texel(node, "max_unpooling_2d", reads, output, defines)]
 
 
 @op("LiteRtMaxUnpooling2D", rows=within(0, 1))
@@ -155,9 +154,8 @@ def unpooling_by_index(node: NodeView, options: Options) -> list[Step]:
     images: dict[str, Define] = {"BATCH_IN": height * width, "BATCH_OUT": size[0] * size[1]}
     claiming = make_grid(indices.pixels, indices.slices, node.limits)
     claim = node.dispatch("claim", (indices,), claims, claiming, {**defines, **images})
-    grid = make_grid(output.pixels, output.slices, node.limits)
     return [
         view(indices, claims, beyond, node.limits, node.index),
         replace(claim, partial=True),
-        node.dispatch("claimed", (values, claims), output, grid, defines),
+        by_texel(node, "claimed", (values, claims), output, defines),
     ]

@@ -10,7 +10,7 @@ import numpy as np
 from gles_delegate.dispatch import Define, SessionInput, Step
 from gles_delegate.model.graph import Array
 from gles_delegate.ops.lib.elementwise import inputs
-from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.grid import by_texel, make_grid
 from gles_delegate.ops.lib.node import NodeView, Unsupported, one_integer
 from gles_delegate.ops.lib.options import Options, Uint64
 from gles_delegate.ops.lib.registry import op
@@ -87,6 +87,5 @@ def multinomial(node: NodeView, options: RandomOptions) -> list[Step]:
     output = node.output((logits.pixels, count), kind="int")
     defines = options.defines(node, logits.pixels * ceil(count / 4) * 4 * SKIPPED)
     defines |= {"CLASSES": logits.channels}
-    grid = make_grid(output.pixels, output.slices, node.limits)
     passes = 6 * (logits.channels + 11)
-    return [node.dispatch("multinomial", (logits, RUNS), output, grid, defines, passes=passes)]
+    return [by_texel(node, "multinomial", (logits, RUNS), output, defines, passes=passes)]

@@ -8,7 +8,7 @@ import numpy as np
 
 from gles_delegate.dispatch import Define, Dispatch, Operand, Shape, Step, Value
 from gles_delegate.ops.lib import rows
-from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.grid import by_texel
 from gles_delegate.ops.lib.index import rank_4
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.options import Bool, Int32, Options
@@ -86,8 +86,7 @@ def _resize(
         "SCALE_W": _scale(in_w, out_w, options.align_corners),
         "HALF_PIXEL_CENTERS": int(options.half_pixel_centers),
     }
-    grid = make_grid(output.pixels, output.slices, node.limits)
-    return node.dispatch(shader, (x,), output, grid, defines)
+    return by_texel(node, shader, (x,), output, defines)
 
 
 def _scale(size: int, out: int, align_corners: bool) -> float:

@@ -1,13 +1,13 @@
-"""Ops that put elements where indices say: SCATTER_ND, SPARSE_TO_DENSE and segments."""
+"""Ops that write elements by index: SCATTER_ND, SPARSE_TO_DENSE and segments."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
 
-from gles_delegate.dispatch import Call, Define, Operand, Shape, Step
-from gles_delegate.ops.lib.elementwise import inputs, refuse_quantized
-from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.dispatch import Define, Operand, Shape, Step
+from gles_delegate.ops.lib.elementwise import inputs, refuse_quantized, wrapped
+from gles_delegate.ops.lib.grid import by_texel
 from gles_delegate.ops.lib.index import row_major
 from gles_delegate.ops.lib.node import NodeView, Unsupported, one_integer
 from gles_delegate.ops.lib.options import Bool, Int32, Longs, Options, Uint64
@@ -32,7 +32,7 @@ _COMBINATIONS = {
 
 @op("SCATTER_ND", sized_by=(2,))
 def scatter_nd(node: NodeView, options: Options) -> list[Step]:
-    """The sums of the updates that go to the same place."""
+    """The sums of updates with the same index."""
     shape = tuple(node.array(2).ravel().tolist())
     refuse_quantized(node)
     (updates,) = inputs(node, (1,), "float32", "int32", "int8", "uint8")
@@ -48,7 +48,7 @@ def scatter_nd(node: NodeView, options: Options) -> list[Step]:
 
 @op("SPARSE_TO_DENSE", max_version=3, sized_by=(1,))
 def sparse_to_dense(node: NodeView, options: Options) -> list[Step]:
-    """Values in their places, the last that goes to each, and a constant in all others."""
+    """The last value with each index, and a constant for other indices."""
     shape = tuple(node.array(1).ravel().tolist())
     refuse_quantized(node)
     (values,) = inputs(node, (2,), "float32", "int32", "int8", "uint8")
@@ -62,8 +62,8 @@ def sparse_to_dense(node: NodeView, options: Options) -> list[Step]:
         or node.dtype(2) == "float16"
     ):
         raise Unsupported(
-            f"{node.dtype(2)} {list(values.shape)} put where indices of shape {list(indices)} say "
-            f"into {list(shape)}"
+            f"{node.dtype(2)} values of shape {list(values.shape)} by indices of shape "
+            f"{list(indices)} into {list(shape)}"
         )
     if not node.is_constant(3):
         raise Unsupported("input 3 is computed at run time; expected a constant")
@@ -74,9 +74,8 @@ def sparse_to_dense(node: NodeView, options: Options) -> list[Step]:
         steps.append(view(values, row, View((count,), (0,)), node.limits, node.index))
         values = row
     number: Define = others[0].item()
-    combination = Combination(
-        "LATER", {values.kind: LEAST["int"] if number == -(2**31) else number}
-    )
+    initial = LEAST["int"] if number == -(2**31) else number
+    combination = Combination("LATER", {values.kind: initial})
     return steps + _scattered(node, (0, 2), values, shape, depth, combination)
 
 
@@ -103,18 +102,16 @@ _COMBINED = {
 
 @op("STABLEHLO_SCATTER", options=StablehloScatterOptions)
 def stablehlo_scatter(node: NodeView, options: StablehloScatterOptions) -> list[Step]:
-    """A tensor with windows put into it, or added to it, where indices say."""
+    """A tensor with windows of updates combined into it at indices."""
     refuse_quantized(node)
-    types = ("float32", "int32", "int8", "uint8", "int16", "bool")
-    x, updates = inputs(node, (0, 2), *types)
+    x, updates = inputs(node, (0, 2), "float32", "int32", "int8", "uint8", "int16", "bool")
     indices, dtype = node.input(1, "int"), node.dtype(0)
     rank, axes, batch = len(x.shape), options.scatter_dims_to_operand_dims, indices.shape
-    along = options.index_vector_dim
+    along, inserted = options.index_vector_dim, options.inserted_window_dims
     if along != len(batch) - 1:  # along other axes, LiteRT reads beyond the indices
         raise Unsupported(f"indices along axis {along} of {list(batch)}; expected the last")
     batch, depth = batch[:-1], batch[-1]
     combine = _combination(node, options.update_computation)
-    inserted = options.inserted_window_dims
     kept = [axis for axis in range(rank) if axis not in inserted]
     window = updates.shape[len(batch) :]
     if (
@@ -150,19 +147,17 @@ def stablehlo_scatter(node: NodeView, options: StablehloScatterOptions) -> list[
         "UPDATE_PIXELS": updates.pixels,
     }
     output = node.output(x.shape, kind=x.kind, dtype=dtype)
-    grid = make_grid(output.pixels, output.slices, node.limits)
-    wraps = dtype in ("int8", "uint8", "int16")
-    wrapped = (Call(f"CAST_TO_{dtype.upper()}"),) if wraps else ()
     reads, passes = (x, indices, updates), 4 * (count + 1) + 1
-    name = "stablehlo_scatter"
-    return [node.dispatch(name, reads, output, grid, defines, wrapped, passes=passes)]
+    return [
+        by_texel(node, "stablehlo_scatter", reads, output, defines, wrapped(dtype), passes=passes)
+    ]
 
 
 def _combination(node: NodeView, index: int) -> str:
-    """How the subgraph `index` combines an element with an update.
+    """The function of the subgraph `index`, which combines an element with an update.
 
     Raises:
-        Unsupported: There is none, or it is another than LiteRT supports for the type.
+        Unsupported: LiteRT does not support it for the type.
     """
     graphs, dtype = node.graph.subgraphs, node.dtype(0)
     if not 0 <= index < len(graphs):
@@ -201,26 +196,27 @@ def _segments(node: NodeView, x: Operand, count: int, combination: Combination) 
 
 def _scattered(
     node: NodeView,
-    which: tuple[int, int],
+    positions: tuple[int, int],
     x: Operand,
     shape: Shape,
     depth: int,
     combination: Combination,
 ) -> list[Step]:
-    """Combine in the output, of `shape`, what of `x` goes to each place of its axes up to `depth`.
+    """Combine the elements of `x` that have the same index in the first `depth` axes of `shape`.
 
     Args:
-        which: Which inputs the indices and `x` are; negative indices of segments go nowhere.
+        positions: The inputs that are the indices and `x`. Negative indices of segments are
+            dropped.
     """
-    i, of_x = which
-    indices, dtype = node.input(i, "int"), node.dtype(of_x)
+    i, values = positions
+    indices, dtype = node.input(i, "int"), node.dtype(values)
     types = ("int32", "int64") if node.op == "SPARSE_TO_DENSE" else ("int32",)
     if node.dtype(i) not in types:
         raise Unsupported(f"{node.dtype(i)} indices; expected {' or '.join(types)}")
     sizes, inner = shape[:depth], prod(shape[depth:])
     if node.is_constant(i):
-        found = node.array(i).reshape(-1, depth)
-        if ((found >= sizes) | (found < 0) & (which[0] == 0)).any():
+        constant = node.array(i).reshape(-1, depth)
+        if ((constant >= sizes) | (constant < 0) & (i == 0)).any():
             raise Unsupported(f"indices outside the sizes {list(sizes)} that they count in")
     output = node.output(shape, kind=x.kind, dtype=dtype)
     count = indices.elements // depth
@@ -236,10 +232,8 @@ def _scattered(
         "AXIS_SIZES": sizes,
         "AXIS_STRIDES": row_major(sizes),
     }
-    grid = make_grid(result.pixels, result.slices, node.limits)
-    wrapped = (Call(f"CAST_TO_{dtype.upper()}"),) if dtype in ("int8", "uint8") else ()
     return [
         reshape_view(node.index, x, rows, node.limits),
-        node.dispatch("scatter", (rows, indices), result, grid, defines, wrapped, passes=count),
+        by_texel(node, "scatter", (rows, indices), result, defines, wrapped(dtype), passes=count),
         reshape_view(node.index, result, output, node.limits),
     ]

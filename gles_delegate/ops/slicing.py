@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from gles_delegate.dispatch import Const, Define, Operand, Shape, Step
 from gles_delegate.ops.lib.elementwise import elementwise
-from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.grid import by_texel
 from gles_delegate.ops.lib.index import normal_axis, row_major
 from gles_delegate.ops.lib.lookup import Lookup, gathered
 from gles_delegate.ops.lib.node import NodeView, RunTimeParameter, Unsupported, one_integer
@@ -82,9 +82,8 @@ def dynamic_update_slice(node: NodeView, options: Options) -> list[Step]:
         "UPDATE_CHANNELS": max(update.channels, 1),
         "UPDATE_PIXELS": update.pixels,
     }
-    grid = make_grid(output.pixels, output.slices, node.limits)
     reads = (x, starts, update)
-    return [node.dispatch("dynamic_update_slice", reads, output, grid, defines)]
+    return [by_texel(node, "dynamic_update_slice", reads, output, defines)]
 
 
 def _part(

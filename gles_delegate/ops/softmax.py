@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gles_delegate.dispatch import Define, Dispatch, Step
 from gles_delegate.ops.lib import rows
-from gles_delegate.ops.lib.grid import make_grid, pixel_grid, pixel_passes
+from gles_delegate.ops.lib.grid import by_texel, pixel_grid, pixel_passes
 from gles_delegate.ops.lib.index import rank_4
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.options import Float32, Int32, Options
@@ -88,7 +88,6 @@ def local_response_normalization(
         "ALPHA": options.alpha,
         "BETA": options.beta,
     }
-    grid = make_grid(output.pixels, output.slices, node.limits)
     passes = 4 * (min(2 * radius + 1, x.channels) + 2)
     shader = "local_response_normalization"
-    return [node.dispatch(shader, (x,), output, grid, defines, passes=passes)]
+    return [by_texel(node, shader, (x,), output, defines, passes=passes)]

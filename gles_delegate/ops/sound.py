@@ -10,11 +10,10 @@ import numpy as np
 from gles_delegate.dispatch import Call, Const, Define, Step
 from gles_delegate.model.graph import Array
 from gles_delegate.ops.lib.elementwise import elementwise
-from gles_delegate.ops.lib.flexbuffer import FlexOptions
 from gles_delegate.ops.lib.fourier import MOST_POINTS, transform_rows, turns
-from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.grid import by_texel
 from gles_delegate.ops.lib.node import NodeView, Unsupported
-from gles_delegate.ops.lib.options import Bool, Int32
+from gles_delegate.ops.lib.options import Bool, FlexOptions, Int32
 from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import View, view
@@ -32,9 +31,7 @@ def audio_spectrogram(node: NodeView, options: SpectrogramOptions) -> list[Step]
     """[samples, channels] -> [channels, windows, bins]: each window is faded in and out."""
     x, size = node.input(0), options.window_size
     if len(x.shape) != 2 or node.dtype(0) != "float32":
-        raise Unsupported(
-            f"an input of {node.dtype(0)} and shape {list(x.shape)}; expected float32 and rank 2"
-        )
+        raise Unsupported(f"{node.dtype(0)} of shape {list(x.shape)}; expected float32 and rank 2")
     if not 2 <= size <= MOST_POINTS or options.stride < 1:
         raise Unsupported(
             f"windows of {size} samples, {options.stride} apart; expected 2 to {MOST_POINTS} "
@@ -45,18 +42,16 @@ def audio_spectrogram(node: NodeView, options: SpectrogramOptions) -> list[Step]
     width = 1 << (size - 1).bit_length()
     output = node.output((channels, windows, width // 2 + 1))
     frames = node.scratch((channels * windows, width), "frames")
-    shape = (channels, windows, width)
-    strides = (1, options.stride * channels, channels)
-    how = View(shape, strides, 0, (0, 0, 0), (channels, windows, size))
-    steps: list[Step] = [view(x, frames, how, node.limits, node.index)]
+    shape, strides = (channels, windows, width), (1, options.stride * channels, channels)
+    layout = View(shape, strides, 0, (0, 0, 0), (channels, windows, size))
+    steps: list[Step] = [view(x, frames, layout, node.limits, node.index)]
     faded = node.scratch(frames.shape, "faded")
     fade = Const(hann_window, (), (width,), (size, width))
-    steps.append(elementwise(node, (frames, fade), faded, "MUL"))
     spectrum = node.scratch((2, *output.shape), "spectrum")
-    transform_rows(node, faded, width, width, spectrum, steps)
     epilogue = (Call("SQUARE"),) if options.magnitude_squared else ()
-    grid = make_grid(output.pixels, output.slices, node.limits)
-    steps.append(node.dispatch("complex_abs", (spectrum,), output, grid, {}, epilogue))
+    steps.append(elementwise(node, (frames, fade), faded, "MUL"))
+    transform_rows(node, faded, width, width, spectrum, steps)
+    steps.append(by_texel(node, "complex_abs", (spectrum,), output, {}, epilogue))
     return steps
 
 
@@ -96,23 +91,21 @@ def mfcc(node: NodeView, options: MfccOptions) -> list[Step]:
             f"{count} coefficients of {bands} bands from {low} to {high} hertz; expected at least "
             "1, no more than bands, and a range above 0"
         )
-    limits = node.limits
     energies = node.scratch((*x.shape[:2], bands), "energies")
     output = node.output((*x.shape[:2], count))
-    defines: dict[str, Define] = {
+    edges: dict[str, Define] = {
         "BINS": x.channels,
         "BANDS": bands,
         "LOW": float(low),
         "HIGH": float(high),
     }
-    grid = make_grid(energies.pixels, energies.slices, limits)
-    logs = node.dispatch(
-        "mel_bands", (x, rate), energies, grid, defines, passes=x.channels, flops=12 * x.elements
-    )
-    defines = {"BANDS": bands, "NORM": sqrt(2 / bands)}
-    grid = make_grid(output.pixels, output.slices, limits)
-    transform = node.dispatch(
-        "cosine_transform", (energies, turns(4 * bands)), output, grid, defines, passes=bands,
-        flops=2 * output.elements * bands,
-    )  # fmt: skip
-    return [logs, transform]
+    norm: dict[str, Define] = {"BANDS": bands, "NORM": sqrt(2 / bands)}
+    return [
+        by_texel(
+            node, "mel_bands", (x, rate), energies, edges, passes=x.channels, flops=12 * x.elements
+        ),
+        by_texel(
+            node, "cosine_transform", (energies, turns(4 * bands)), output, norm, passes=bands,
+            flops=2 * output.elements * bands,
+        ),
+    ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Folding: what depends on constants and shapes alone is computed while planning, with numpy."""
+"""Folding: planning computes, with numpy, nodes that depend only on constants and shapes."""
 
 from __future__ import annotations
 
@@ -17,18 +17,15 @@ from gles_delegate.ops.lib.registry import lower, op_of
 from gles_delegate.ops.lib.views import Copy, View
 
 MOST_ELEMENTS = 1 << 16
-"""The most elements of a result that is larger than its inputs; the GPU computes larger ones."""
-
+"""Most elements of a result that is larger than its inputs; the GPU computes larger ones."""
 COMPUTES = "a step computes more than a copy"
 
-Results = Sequence[Array]
 
-
-def fold(node: NodeView, is_sized: Callable[[int], bool]) -> Results | None:
-    """The outputs of a node that depends on constants and shapes alone; None for any other.
+def fold(node: NodeView, is_sized: Callable[[int], bool]) -> Sequence[Array] | None:
+    """The outputs of a node that depends only on constants and shapes; None for any other.
 
     Args:
-        is_sized: Whether the shape of a tensor is known.
+        is_sized: Returns whether the shape of a tensor is known.
 
     Raises:
         ModelError: A constant's bytes do not fit its shape.
@@ -57,8 +54,8 @@ def fold(node: NodeView, is_sized: Callable[[int], bool]) -> Results | None:
     return results if all(fits) else None
 
 
-def set_constants(tensors: list[Tensor], node: NodeView, results: Results) -> None:
-    """Make constants of a node's outputs."""
+def set_constants(tensors: list[Tensor], node: NodeView, results: Sequence[Array]) -> None:
+    """Replace a node's outputs by constants."""
     is_half = [tensors[i].dtype for i in node.inputs] == ["float16"]
     for index, array in zip(node.outputs, results, strict=True):
         has_half_values = is_half and array.dtype == np.float32
@@ -66,17 +63,13 @@ def set_constants(tensors: list[Tensor], node: NodeView, results: Results) -> No
 
 
 def folded(tensor: Tensor, array: Array) -> Tensor:
-    """The tensor as a constant."""
+    """The tensor as a constant with the values of `array`."""
     data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     return replace(tensor, shape=array.shape, data=data, is_derived=True)
 
 
-def _results(node: NodeView) -> Results | None:
-    """The outputs; None if the GPU computes them.
-
-    Raises:
-        Unsupported: Likewise.
-    """
+def _results(node: NodeView) -> Sequence[Array] | None:
+    """The outputs; returns None or raises `Unsupported` if the GPU computes them."""
     entry = op_of(node.op)
     if entry.fold is None:
         return _moved(node)
@@ -88,39 +81,34 @@ def _results(node: NodeView) -> Results | None:
     return None if result is None else [result]
 
 
-def _moved(node: NodeView) -> Results:
-    """The outputs of a node whose steps only move elements.
-
-    Raises:
-        Unsupported: They do something else.
-    """
+def _moved(node: NodeView) -> Sequence[Array]:
+    """The outputs of a node; raises `Unsupported` unless its steps only move elements."""
     arrays = {i: node.graph.tensors[i].array() for i in node.inputs if i >= 0}
     steps = lower(_narrowed(node, arrays))
-    made: dict[Value, Array] = {}
+    values: dict[Value, Array] = {}
 
     def elements(operand: Operand) -> Array:
         if isinstance(operand, Const):
             if operand.pack is not phwc4:
                 raise Unsupported(COMPUTES)
             return arrays[operand.tensors[0]].reshape(-1)
-        return made[operand]
+        return values[operand]
 
     for step in steps:
         if isinstance(step, Alias):
-            made[step.output] = elements(step.source)
+            values[step.output] = elements(step.source)
         elif isinstance(step, Copy) and not step.epilogue:
             source, *fill = map(elements, step.reads)
             empty = np.zeros(step.output.elements, source.dtype)
-            _copy(step, source, made.setdefault(step.output, empty), fill[0] if fill else 0)
+            _copy(step, source, values.setdefault(step.output, empty), fill[0] if fill else 0)
         else:
             raise Unsupported(COMPUTES)
-    shapes = {step.output.tensor: step.output.shape for step in steps if not step.output.part}
-    results = {value.tensor: array for value, array in made.items() if not value.part}
-    return [results[index].reshape(shapes[index]) for index in node.outputs]
+    results = {v.tensor: array.reshape(v.shape) for v, array in values.items() if not v.part}
+    return [results[index] for index in node.outputs]
 
 
 def _narrowed(node: NodeView, arrays: Mapping[int, Array]) -> NodeView:
-    """The node with int32 for int64, which the GPU lacks: its elements move like any others."""
+    """The node with int32 instead of int64, which the GPU lacks."""
     wide = [i for i in {*arrays, *node.outputs} if node.graph.tensors[i].dtype == "int64"]
     if not wide:
         return node
@@ -133,35 +121,33 @@ def _narrowed(node: NodeView, arrays: Mapping[int, Array]) -> NodeView:
 
 def _copy(copy: Copy, source: Array, target: Array, fill: Array | int) -> None:
     """Do what glsl/view.glsl does, on elements in row-major order."""
-    how, region, output = copy.how, copy.region, copy.output
-    shown = _shown(how, source, fill)
+    region, output = copy.region, copy.output
+    elements = _viewed(copy.layout, source, fill)
     if region is None:
-        target[:] = shown
+        target[:] = elements
         return
     pixel = np.arange(region.pixels)
     pixel = pixel // region.row * region.out_row + pixel % region.row + region.out_pixel
     channels = slice(region.out_channel, region.out_channel + region.channels)
-    target.reshape(output.pixels, output.channels)[pixel, channels] = shown.reshape(
-        region.pixels, region.channels
-    )
+    elements = elements.reshape(region.pixels, region.channels)
+    target.reshape(output.pixels, output.channels)[pixel, channels] = elements
 
 
-def _shown(how: View, source: Array, fill: Array | int) -> Array:
+def _viewed(layout: View, source: Array, fill: Array | int) -> Array:
     """The elements that a view shows."""
-    index = np.array(how.offset)
-    inside = np.array(True)
-    lower, upper = how.lower or (0,) * len(how.sizes), how.upper or how.sizes
-    for axis, size in enumerate(how.sizes):
-        at, low, high = np.arange(size), lower[axis], upper[axis]
-        if how.mirror:
-            edge = int(how.mirror == "SYMMETRIC")
+    index, inside = np.array(layout.offset), np.array(True)
+    dimensions = zip(layout.sizes, layout.strides, *layout.bounds, strict=True)
+    for axis, (size, stride, low, high) in enumerate(dimensions):
+        at = np.arange(size)
+        if layout.mirror:
+            edge = int(layout.mirror == "SYMMETRIC")
             at = np.where(at < low, 2 * low - edge - at, at)
             at = np.where(at >= high, 2 * (high - 1) + edge - at, at)
-        along = (-1, *(1,) * (len(how.sizes) - axis - 1))
+        along = (-1, *(1,) * (len(layout.sizes) - axis - 1))
         inside = inside & ((low <= at) & (at < high)).reshape(along)
-        index = index + (at * how.strides[axis]).reshape(along)
+        index = index + (at * stride).reshape(along)
     inside = inside & (index >= 0) & (index < source.size)
     if not source.size:
-        return np.full(prod(how.sizes), fill, source.dtype)
-    shown: Array = np.where(inside, source[np.where(inside, index, 0)], fill).astype(source.dtype)
-    return shown.reshape(-1)
+        return np.full(prod(layout.sizes), fill, source.dtype)
+    elements: Array = np.where(inside, source[np.where(inside, index, 0)], fill)
+    return elements.astype(source.dtype).reshape(-1)

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from gles_delegate.dispatch import Call, Dispatch, Operand, Value
 from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Tensor
-from gles_delegate.ops.lib.depthwise import depthwise_product
+from gles_delegate.ops.depthwise import depthwise_product
 from gles_delegate.ops.lib.elementwise import Elementwise
 from gles_delegate.ops.lib.views import Copy, Region, View, view
 from gles_delegate.ops.pooling import Pooling
@@ -181,7 +181,7 @@ def _shortcuts(
     if list(sources) == [(0, old.elements)]:
         source = sources[0, old.elements]
         node, region = copy.node, copy.region
-        shorter = view(source, copy.output, copy.how, limits, node, region, copy.epilogue, *fill)
+        shorter = view(source, copy.output, copy.layout, limits, node, region, copy.epilogue, *fill)
         return _shortcuts(shorter, writers, kept, limits) or [shorter]
     in_rows = copy.region is None and copy.span and copy.output.channels == 4
     if not in_rows or len(sources) < len(writers[old]) or any(begin % 4 for begin, _ in sources):

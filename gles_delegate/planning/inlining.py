@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from gles_delegate.errors import ModelError
 from gles_delegate.model.graph import Graph, Node, Tensor
-from gles_delegate.ops.control_flow import COMPOSITE, IF, TEST, WHILE
 from gles_delegate.ops.lib.node import Unsupported
 from gles_delegate.ops.lib.views import meaning
+from gles_delegate.ops.planned import COMPOSITE, IF, TEST, WHILE
 from gles_delegate.ops.variables import IDENTITY
 
 MOST_ADDED = 1 << 16

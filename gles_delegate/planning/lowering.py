@@ -15,8 +15,8 @@ from gles_delegate.errors import ModelError, UnsupportedModelError
 from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Array, Graph, Node, Quantization, Tensor
 from gles_delegate.model.schema import BUILTIN_OPERATORS
-from gles_delegate.ops.control_flow import INLINED
 from gles_delegate.ops.lib.registry import op_of
+from gles_delegate.ops.planned import INLINED
 from gles_delegate.ops.variables import CALL_ONCE
 from gles_delegate.planning.checks import checked_steps
 from gles_delegate.planning.folding import fold, folded, set_constants

@@ -12,32 +12,17 @@ from pathlib import Path
 from gles_delegate.shaders.unrolling import MARK, MARKED_LOOP
 
 _INCLUDE = re.compile(r'^\s*#include "(.+)"\s*$')
-
-
 _FOR_TOOLS = re.compile(r"\s*#(version|extension GL_GOOGLE_include_directive)\b")
-
-
 _EXAMPLES = re.compile(r"\s*#ifndef ASSEMBLED\b")
-
-
 _IF = re.compile(r"\s*#if")
-
-
 _ENDIF = re.compile(r"\s*#endif")
-
-
 _WORD = re.compile(r"[A-Za-z_]\w*")
-
-
 _CONSTANT = re.compile(
     r"#(?:if|elif)\b.*|\[[^\[\]]*\]|\bconst\b[^;]*;|\blayout\b *\([^)]*\)|\bcase\b[^:]*:"
 )
 """Where GLSL asks for constants, and where it may: in brackets, which index or give a length."""
 
-
 _DEFINE = re.compile(r"^\s*#define (\w+)(.*)", re.MULTILINE)
-
-
 _COMMENT = re.compile(r"//[^\n]*")
 
 

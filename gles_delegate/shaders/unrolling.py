@@ -6,8 +6,6 @@ import re
 from functools import lru_cache
 
 MARK = "#pragma unroll"
-
-
 MARKED_LOOP = re.compile(
     rf"^{MARK}(?P<gpu>\(gpu\))?(?P<gap>\s+)"
     r"for \(int (?P<i>\w+) = (?P<first>\d+); (?P=i) < (?P<bound>\w+); \+\+(?P=i)\)",
@@ -15,7 +13,6 @@ MARKED_LOOP = re.compile(
 )
 """``#pragma unroll`` marks a loop over a register tile, ``#pragma unroll(gpu)`` another one, which
 llvmpipe would compile for many seconds. Tools ignore both."""
-
 
 _MOST_CHARACTERS = 1 << 11
 """The most characters of an unrolled loop, unless only loops over tiles are unrolled: SwiftShader

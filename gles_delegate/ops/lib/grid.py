@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import ceil
 
-from gles_delegate.dispatch import Grid, Value
+from gles_delegate.dispatch import Call, Define, Dispatch, Grid, Operand, Value
 from gles_delegate.limits import Limits
+from gles_delegate.ops.lib.node import NodeView
 
 WORK_GROUP = 64
 """Invocations of an ordinary work group: inside every device's limits, enough to fill a core."""
@@ -31,15 +33,31 @@ def make_grid(pixels: int, slices: int, limits: Limits, per_lane: int = 1) -> Gr
     return Grid(invocations, slices, lanes, others)
 
 
+def by_texel(
+    node: NodeView,
+    shader: str,
+    reads: tuple[Operand, ...],
+    output: Value,
+    defines: Mapping[str, Define],
+    epilogue: tuple[Call, ...] = (),
+    *,
+    flops: int = 0,
+    passes: int = 0,
+) -> Dispatch:
+    """A dispatch of `node` with one invocation per texel of `output`."""
+    grid = make_grid(output.pixels, output.slices, node.limits)
+    return node.dispatch(shader, reads, output, grid, defines, epilogue, flops=flops, passes=passes)
+
+
 FEWEST_INPUTS = 4
-"""The least number of inputs for each invocation that shares a result."""
+"""Least inputs of each invocation that shares a result."""
 
 
 def with_reduction_lanes(grid: Grid, inputs: int, limits: Limits) -> Grid:
-    """The grid with several invocations for each result, if results are too few for the GPU.
+    """The grid with several invocations per result, if the results are too few for the GPU.
 
     Args:
-        inputs: Texels from which a result is computed.
+        inputs: Texels that each result is computed from.
     """
     results = grid.pixels * grid.slices
     fitting = limits.profile.occupancy // results if results else 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+import numpy as np
+
 from gles_delegate.dispatch import Shape
 from gles_delegate.ops.lib.node import Unsupported
 
@@ -14,34 +16,25 @@ def row_major(shape: Sequence[int]) -> Shape:
     return tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
-def broadcast_shapes(a: Shape, b: Shape) -> Shape:
-    """The shape of an element-wise result by numpy's rule.
-
-    Raises:
-        Unsupported: The shapes do not broadcast.
-    """
-    rank = max(len(a), len(b))
-    pairs = zip(padded(a, rank), padded(b, rank), strict=True)
-    if any(m != n and 1 not in (m, n) for m, n in pairs):
-        raise Unsupported(f"the shapes {list(a)} and {list(b)} do not broadcast")
-    return tuple(n if m == 1 else m for m, n in zip(padded(a, rank), padded(b, rank), strict=True))
-
-
-def padded(shape: Shape, rank: int) -> Shape:
-    """`shape` with ones in front up to `rank` dimensions."""
-    return (1,) * (rank - len(shape)) + shape
+def broadcast_shapes(*shapes: Shape) -> Shape:
+    """The shape of an element-wise result; raises `Unsupported` if the shapes do not broadcast."""
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        names = " and ".join(str(list(shape)) for shape in shapes)
+        raise Unsupported(f"the shapes {names} do not broadcast") from None
 
 
 def broadcast_strides(shape: Shape, target: Shape) -> Shape:
     """Row-major strides of `shape` over the dimensions of `target`: 0 where it is repeated."""
-    full = padded(shape, len(target))
+    full = (1,) * (len(target) - len(shape)) + shape
     return tuple(
         stride if size > 1 else 0 for stride, size in zip(row_major(full), full, strict=True)
     )
 
 
 def merged(sizes: Shape, *strides: Shape) -> tuple[Shape, ...]:
-    """Simplify a strided walk: drop dimensions of size 1, merge contiguous neighbors.
+    """Simplify strided dimensions: drop each of size 1, merge contiguous neighbors.
 
     Returns:
         The sizes, then each of `strides`, with at least one dimension.
@@ -63,22 +56,14 @@ def merged(sizes: Shape, *strides: Shape) -> tuple[Shape, ...]:
 
 
 def normal_axis(axis: int, rank: int) -> int:
-    """`axis` counted from the front.
-
-    Raises:
-        Unsupported: It is outside the rank.
-    """
+    """`axis` counted from the front; raises `Unsupported` if it is outside the rank."""
     if not -rank <= axis < rank:
         raise Unsupported(f"the axis {axis} of a tensor of rank {rank}")
     return axis % rank
 
 
 def rank_4(shape: Sequence[int], what: str) -> tuple[int, int, int, int]:
-    """The four sizes of `shape`.
-
-    Raises:
-        Unsupported: It has another rank.
-    """
+    """The four sizes of `shape`; raises `Unsupported` for another rank."""
     if len(shape) != 4:
         raise Unsupported(f"{what} of shape {list(shape)}; expected rank 4")
     a, b, c, d = shape

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gles_delegate.dispatch import Const, Define, Dispatch, Operand, Shape, Value
-from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.grid import by_texel
 from gles_delegate.ops.lib.index import row_major
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.views import moved_output
@@ -13,17 +13,17 @@ from gles_delegate.ops.lib.views import moved_output
 
 @dataclass(frozen=True)
 class Lookup:
-    """Which element of a source each element of an output is.
+    """The source element of each output element.
 
-    An output coordinate c reads the source at ``c @ strides`` plus, for each of `axes`, an index
-    times the stride of that axis. ``c @ walk`` is the place of the first of these indices.
+    The output coordinate c reads the source at ``c @ strides`` plus, for each of `axes`, an index
+    times the stride of that axis. ``c @ walk`` is the offset of the first of these indices.
 
     Attributes:
         shape: The shape of the output.
-        axes: The axes of the source along which the indices count.
-        sizes: Each index is less than these; by default the sizes of `axes`.
-        channels_last: The last dimension of the output, if no index counts along the source's last
-            one, counts that one's first elements.
+        axes: The axes of the source that the indices count along.
+        sizes: Upper bounds of the indices; by default the sizes of `axes`.
+        channels_last: Unless an index counts along the source's last dimension, the output's last
+            dimension is the beginning of it.
     """
 
     shape: Shape
@@ -45,7 +45,7 @@ def gathered(
     """Look up elements of `source` by `indices`.
 
     Args:
-        i: The input that the indices are, if they are a constant.
+        i: The input with the indices, if they are constant.
         output: The result; by default with elements of the type of `source`.
 
     Raises:
@@ -54,8 +54,8 @@ def gathered(
     axes, dense = lookup.axes, row_major(source.shape)
     sizes = lookup.sizes or tuple(source.shape[axis] for axis in axes)
     if isinstance(indices, Const):
-        numbers = node.array(i).reshape(-1, len(axes))
-        if ((numbers < 0) | (numbers >= sizes)).any():
+        constant = node.array(i).reshape(-1, len(axes))
+        if ((constant < 0) | (constant >= sizes)).any():
             raise Unsupported(f"indices outside the sizes {list(sizes)} that they count in")
     output = output or moved_output(node, source, lookup.shape)
     defines: dict[str, Define] = {
@@ -72,5 +72,4 @@ def gathered(
         "AXIS_STRIDES": tuple(dense[axis] for axis in axes),
         "WHOLE_TEXELS": int(lookup.channels_last and max(axes) + 1 < len(source.shape)),
     }
-    grid = make_grid(output.pixels, output.slices, node.limits)
-    return node.dispatch("gather", (source, indices), output, grid, defines)
+    return by_texel(node, "gather", (source, indices), output, defines)

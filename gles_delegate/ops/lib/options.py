@@ -6,6 +6,8 @@ from dataclasses import Field, dataclass, fields
 from functools import cache
 from typing import Annotated, Any, TypeAlias, TypeVar, get_args, get_type_hints
 
+from flatbuffers import flexbuffers
+
 from gles_delegate.dispatch import Call
 from gles_delegate.model.graph import Node
 from gles_delegate.model.schema import ACTIVATIONS
@@ -26,14 +28,15 @@ class Options:
     """Base class of an op's options: the fields of its schema table, in slot order."""
 
     @classmethod
+    @cache
     def kinds(cls) -> tuple[tuple[Field[Any], str], ...]:
         """The fields, and the kind of each in the file."""
-        options: Any = cls  # not Hashable to mypy
-        return _kinds_of(options)
+        hints = get_type_hints(cls, include_extras=True)
+        return tuple((field, get_args(hints[field.name])[1]) for field in fields(cls))
 
     @classmethod
     def read(cls: type[OptionsT], node: Node) -> OptionsT:
-        """The options of a node; the defaults where the model stores none.
+        """The options of a node, or defaults for what the model does not store.
 
         Raises:
             ModelError: The stored table is damaged.
@@ -45,22 +48,15 @@ class Options:
         for slot, (field, kind) in enumerate(cls.kinds()):
             if kind == "ints":
                 values[field.name] = table.ints(slot)
-            elif kind == "longs":
-                values[field.name] = tuple(table.array(slot, "int64").tolist())
-            elif kind == "floats":
-                values[field.name] = tuple(table.array(slot, "float32").tolist())
+            elif kind in ("longs", "floats"):
+                element = "int64" if kind == "longs" else "float32"
+                values[field.name] = tuple(table.array(slot, element).tolist())
             else:
                 values[field.name] = table.scalar(slot, kind, field.default)
         return cls(**values)
 
 
 OptionsT = TypeVar("OptionsT", bound=Options)
-
-
-@cache
-def _kinds_of(options: Any) -> tuple[tuple[Field[Any], str], ...]:
-    hints = get_type_hints(options, include_extras=True)
-    return tuple((f, get_args(hints[f.name])[1]) for f in fields(options))
 
 
 def activation(number: int) -> tuple[Call, ...]:
@@ -78,3 +74,39 @@ def activation(number: int) -> tuple[Call, ...]:
             "RELU_N1_TO_1 or RELU6"
         )
     return (Call(name),)
+
+
+@dataclass(frozen=True)
+class FlexOptions(Options):
+    """Base class of a custom op's options: the entries of a FlexBuffers map, by name."""
+
+    @classmethod
+    def read(cls: type[OptionsT], node: Node) -> OptionsT:
+        if node.custom_options is None or not node.custom_options.size:
+            return cls()
+        kinds = {field.name: kind for field, kind in cls.kinds()}
+        try:
+            entries = flexbuffers.GetRoot(bytearray(node.custom_options)).AsMap
+            values = {name: _entry(entries, name, kind) for name, kind in kinds.items()}
+        except Exception as error:  # flatbuffers checks no offset
+            raise Unsupported(
+                f"options that are no FlexBuffers map of {', '.join(kinds)} "
+                f"({type(error).__name__}: {error})"
+            ) from error
+        return cls(**{name: value for name, value in values.items() if value is not None})
+
+
+def _entry(entries: Any, name: str, kind: str) -> Any:
+    """The value of an entry, or None."""
+    try:
+        entry = entries[name]
+    except KeyError:
+        return None
+    if kind == "ints":
+        values = entry.AsTypedVector if entry.IsTypedVector else entry.AsVector
+        return tuple(int(value.AsInt) for value in values)
+    if kind == "bool":
+        return bool(entry.AsBool)
+    whole = kind != "float32" and not entry.IsFloat
+    number = entry.AsInt if whole else entry.AsFloat
+    return float(number) if kind == "float32" else int(number)

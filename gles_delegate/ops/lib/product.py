@@ -13,7 +13,6 @@ from gles_delegate.dispatch import (
     Dispatch,
     DispatchT,
     Operand,
-    Shape,
     Step,
     Value,
 )
@@ -21,7 +20,6 @@ from gles_delegate.limits import Limits
 from gles_delegate.ops.lib import packing
 from gles_delegate.ops.lib.grid import WORK_GROUP, with_reduction_lanes
 from gles_delegate.ops.lib.node import NodeView, Unsupported
-from gles_delegate.ops.lib.runs import run_defines, runs_of
 from gles_delegate.ops.lib.tiles import FEW_PIXELS, Tile, option_of
 from gles_delegate.ops.lib.views import View
 from gles_delegate.ops.lib.weights import (
@@ -39,14 +37,14 @@ class Convolution(Dispatch):
     """A dense convolution.
 
     Attributes:
-        window: None where each output pixel sees only its own input pixel.
-        tile: What one invocation computes.
-        parts: Parts of the input's slices, of which each output slice sees one.
+        window: None if each output pixel reads only its own input pixel.
+        tile: The output texels of one invocation.
+        divisions: Divisions of the input's slices; each output slice reads one of them.
     """
 
     window: Window | None
     tile: Tile
-    parts: int
+    divisions: int
 
 
 def product(
@@ -58,15 +56,14 @@ def product(
     groups: int = 1,
     inputs: WeightInputs = (1, 2),
 ) -> list[Step]:
-    """Lower a dense convolution; `window` None: each output pixel sees one input pixel."""
+    """Lower a dense convolution; without a `window`, each output pixel reads one input pixel."""
     flops = 2 * output.elements * prod(node.shape(inputs[0])[1:])
     merged = _merged(groups, x.channels, output.channels)
-    parts = groups // merged
-    in_slices, part_slices = x.slices // parts, output.slices // parts
+    divisions = groups // merged
+    in_slices, out_slices = x.slices // divisions, output.slices // divisions
     defines: dict[str, Define]
-    if window is not None and window.is_pointwise:
+    if window is None or window.is_pointwise:
         window = None
-    if window is None:
         tile = Tile.choose(output.pixels, output.slices, in_slices, node.limits, node.choice)
         tiles = ceil(output.pixels / tile.pixels)
         defines = {"POINTWISE": 1, "KERNEL_H": 1, "KERNEL_W": 1}
@@ -74,14 +71,14 @@ def product(
     else:
         batch = output.shape[0]
         tile = Tile.of_run(window, batch, x, output.slices, node.limits, node.choice)
-        tiles = batch * window.out_h * runs_of(window, tile.pixels)
+        tiles = batch * window.out_h * window.runs(tile.pixels)
         by_taps = node.limits.profile.by_taps
-        defines = {"POINTWISE": 0, **run_defines(window, batch, tile.pixels, by_taps)}
+        defines = {"POINTWISE": 0, **window.run_defines(batch, tile.pixels, by_taps)}
         row = window.kernel_w * (in_slices + 1) + 1 if by_taps else in_slices
         passes = window.kernel_h * row
-    if parts > 1:
-        tile = replace(tile, slices=gcd(tile.slices, part_slices))
-    defines["GROUP_SLICES"] = part_slices if parts > 1 else 0
+    if divisions > 1:
+        tile = replace(tile, slices=gcd(tile.slices, out_slices))
+    defines["GROUP_SLICES"] = out_slices if divisions > 1 else 0
     grid = tile.grid(tiles, ceil(output.slices / tile.slices))
     if output.pixels < FEW_PIXELS:
         grid = with_reduction_lanes(grid, in_slices, node.limits)
@@ -89,10 +86,9 @@ def product(
     dispatch = Convolution(
         node.index, "conv_2d", (x,), output, grid, defines, epilogue, flops=flops,
         choice=node.choice, passes=passes + tile.pixels * tile.slices + 2, window=window,
-        tile=tile, parts=parts,
+        tile=tile, divisions=divisions,
     )  # fmt: skip
-    split = (groups, merged)
-    return with_weights(node, dispatch, tile, split, inputs, by_runs=window is not None)
+    return with_weights(node, dispatch, tile, (groups, merged), inputs, window is not None)
 
 
 def _merged(groups: int, inputs: int, outputs: int) -> int:
@@ -107,12 +103,11 @@ def _merged(groups: int, inputs: int, outputs: int) -> int:
 MOST_DIVIDED = 1 << 20
 """glsl/lib/tensor.glsl divides only smaller numbers by a uniform."""
 
-
 _SIZES = {
     *("BATCH", "RUNS", "IN_H", "IN_W", "OUT_H", "OUT_W", "PAD_H", "PAD_W", "KERNEL_H"),
     *("IN_PIXELS", "IN_SLICES", "W_SLICES", "BLOCK", "GROUPS", "STORES"),
 }
-"""Numbers on which a convolution's code does not depend."""
+"""Sizes that may be uniforms: a convolution's code does not depend on them."""
 
 
 def with_weights(
@@ -123,26 +118,27 @@ def with_weights(
     inputs: WeightInputs,
     by_runs: bool = True,
 ) -> list[Step]:
-    """Add the weights and biases at `inputs` to what `dispatch` reads.
+    """Add the weights and biases at `inputs` to the reads of `dispatch`, and its sizes.
 
     Args:
         by_runs: Whether an invocation computes a run of pixels that share inputs.
     """
-    (x,), output = dispatch.reads, dispatch.output
-    in_slices = x.slices * groups[1] // groups[0]
-    slices = ceil(output.slices / tile.slices) * tile.slices
+    (x,), in_slices = dispatch.reads, dispatch.reads[0].slices * groups[1] // groups[0]
+    slices = ceil(dispatch.output.slices / tile.slices) * tile.slices
     # Neighboring lanes read neighboring weights, or all read the same.
     block = slices if dispatch.grid.slices_in_x else tile.slices
     weights, steps = _weights(node, inputs, groups, in_slices, slices, block)
-    sizes = {"IN_PIXELS": x.pixels, "IN_SLICES": in_slices, "W_SLICES": slices, "BLOCK": block}
-    defines = {
+    defines: dict[str, Define] = {
+        **dispatch.defines,
         "IN_LANES": min(x.channels, 4),
         **weight_defines(weights),
         **tile_defines(tile.pixels, tile.slices, node.limits, node.choice),
+        "IN_PIXELS": x.pixels,
+        "IN_SLICES": in_slices,
+        "W_SLICES": slices,
+        "BLOCK": block,
     }
-    dispatch = replace(
-        dispatch, reads=(x, weights), defines={**dispatch.defines, **defines, **sizes}
-    )
+    dispatch = replace(dispatch, reads=(x, weights), defines=defines)
     return [*steps, with_size_uniforms(dispatch, node.limits, by_runs)]
 
 
@@ -154,10 +150,10 @@ def tile_defines(pixels: int, slices: int, limits: Limits, choice: int) -> dict[
 
 
 def with_size_uniforms(dispatch: DispatchT, limits: Limits, by_runs: bool = True) -> DispatchT:
-    """Make the sizes uniforms where that costs nothing, so that other sizes share the program.
+    """Make sizes uniforms, so that other sizes share the program, unless that costs speed.
 
-    Except those that the profile has as constants. A GPU's compiler overlaps the loads of a
-    window's rows only if their number is constant, which takes registers.
+    A GPU's compiler overlaps the loads of a window's rows only if their number is constant; that
+    takes registers. See also `Profile.constant_sizes`.
     """
     if max(dispatch.output.pixels, dispatch.grid.pixels + WORK_GROUP) >= MOST_DIVIDED:
         return dispatch
@@ -179,15 +175,15 @@ def _weights(
     slices: int,
     block: int,
 ) -> tuple[Operand, list[Step]]:
-    """The weights as glsl/conv_2d.glsl reads them, and the steps that pack them at run time."""
+    """The weights in the order of glsl/conv_2d.glsl, and the steps that pack them at run time."""
     shape = node.shape(inputs[0])
     taps = prod(shape[1:-1])
     first = packing.bias_texels(slices)
     texels = first + slices * taps * in_slices * 4
     tensors = constant_weights(node, inputs)
     if tensors:
-        how = (groups, slices, block)
-        return packed_constants(node, packing.conv_weights, tensors, texels, how), []
+        args = (groups, slices, block)
+        return packed_constants(node, packing.conv_weights, tensors, texels, args), []
     if groups[1] > 1:
         raise Unsupported("grouped convolution with weights computed at run time")
     outputs, depth = shape[0], 4 * in_slices
@@ -196,14 +192,11 @@ def _weights(
         (block * 4 * taps * depth, 4, 4 * taps * depth, 1, taps * depth),
     )
     # With the channels padded to whole slices, a column's lanes are elements like any other.
-    source, steps = _with_shape(node, node.input(inputs[0]), (outputs, taps, depth))
+    source, steps = node.input(inputs[0]), list[Step]()
+    if isinstance(source, Const):
+        source = replace(source, shape=(outputs, taps, depth))
+    else:
+        padded = node.scratch((outputs, taps, depth), "wide")
+        source, steps = padded, [Alias(node.index, padded, source)]
     weights, packing_steps = packed(node, source, inputs[1], first, texels, columns)
     return weights, [*steps, *packing_steps]
-
-
-def _with_shape(node: NodeView, source: Operand, shape: Shape) -> tuple[Operand, list[Step]]:
-    """Reinterpret the texels of `source` as a tensor of another shape."""
-    if isinstance(source, Const):
-        return replace(source, shape=shape), []
-    other = node.scratch(shape, "wide")
-    return other, [Alias(node.index, other, source)]

@@ -12,8 +12,6 @@ from gles_delegate.ops.lib.index import merged, row_major
 from gles_delegate.ops.lib.node import NodeView
 
 LEAST: dict[Kind, Define] = {"float": -3.402823466e38, "int": "(-0x7fffffff - 1)"}
-
-
 MOST: dict[Kind, Define] = {"float": 3.402823466e38, "int": 0x7FFFFFFF}
 
 

@@ -1,4 +1,4 @@
-"""Functions of 16-bit steps, which LiteRT interpolates between a few of their results."""
+"""Functions of int16 tensors, which LiteRT interpolates from tables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from gles_delegate.dispatch import Const, Step
 from gles_delegate.model.graph import Array
-from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.grid import by_texel
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.packing import phwc4
 
@@ -19,13 +19,13 @@ SIGMOIDS = 256
 
 
 def interpolated(node: NodeView, function: str = "") -> list[Step]:
-    """A function of an int16 tensor, step for step what LiteRT makes of it.
+    """A function of an int16 tensor, in exactly LiteRT's steps.
 
     Args:
         function: A key of `_FUNCTIONS`; "" for the op's name.
 
     Raises:
-        Unsupported: A tensor is not quantized, or has a zero point.
+        Unsupported: A tensor is not quantized int16, or has a zero point.
     """
     x = node.input(0)
     output = node.output(x.shape)
@@ -35,15 +35,14 @@ def interpolated(node: NodeView, function: str = "") -> list[Step]:
     unit, out_unit = (tensor.quantization.pair[0] for tensor in tensors)
     name = function or node.op
     entries = Const(table_of, (), (INTERVALS + 1,), (name, unit, out_unit), "int")
-    grid = make_grid(output.pixels, output.slices, node.limits)
     defines = {"STEP": unit, "RESULT_STEP": out_unit}
-    return [node.dispatch("interpolated", (x, entries), output, grid, defines)]
+    return [by_texel(node, "interpolated", (x, entries), output, defines)]
 
 
 def sigmoid(node: NodeView) -> list[Step]:
-    """LOGISTIC or TANH of an int16 tensor, step for step what LiteRT makes of it.
+    """LOGISTIC or TANH of an int16 tensor, in exactly LiteRT's steps.
 
-    No steps if it computes them in another way, as of scales that are certain powers of two.
+    No steps if LiteRT computes it without a table, as for some scales that are powers of two.
     """
     x = node.input(0)
     output = node.output(x.shape)
@@ -59,15 +58,13 @@ def sigmoid(node: NodeView) -> list[Step]:
     while factor <= HIGHEST / 2:
         factor, shift = factor * 2, shift + 1
     entries = Const(sigmoid_table, (), (SIGMOIDS,), (), "int")
-    grid = make_grid(output.pixels, output.slices, node.limits)
     defines = {"STEP": unit, "FACTOR": int(factor), "SHIFT": shift, "IS_TANH": int(is_tanh)}
-    return [node.dispatch("sigmoid", (x, entries), output, grid, defines)]
+    return [by_texel(node, "sigmoid", (x, entries), output, defines)]
 
 
 def sigmoid_table() -> Array:
-    """The logistic function at multiples of 1/24, times 2^16, so that lines between two fit it."""
-    places = np.arange(2 * SIGMOIDS + 1) / 48
-    every = 1 / (1 + np.exp(-places))
+    """The logistic function at multiples of 1/24, times 2^16, adjusted for interpolation."""
+    every = 1 / (1 + np.exp(-np.arange(2 * SIGMOIDS + 1) / 48))
     starts, middles = every[:-1:2], every[1::2]
     entries = np.rint(65536 * (starts + (middles - (starts + every[2::2]) / 2) / 2))
     entries[-1] = 65535
@@ -75,7 +72,7 @@ def sigmoid_table() -> Array:
 
 
 def table_of(name: str, unit: float, out_unit: float) -> Array:
-    """The results at steps of -2^15, 128 apart, so that the middles between them are about right.
+    """The results at every 128th step from -2^15 on, adjusted for the error between entries.
 
     Computed as in `LUTPopulate` of LiteRT's kernels/internal/common.h, in float32.
     """
@@ -83,8 +80,8 @@ def table_of(name: str, unit: float, out_unit: float) -> Array:
     out_low, out_high = (np.float32(out_unit) * np.float32(step) for step in (LOWEST, HIGHEST))
     interval = (high - low) / np.float32(INTERVALS)
     per_unit = np.float32(HIGHEST - LOWEST + 1) / (out_high - out_low)
-    places = np.arange(INTERVALS + 1, dtype=np.float32)
-    starts = low + places * interval
+    entry = np.arange(INTERVALS + 1, dtype=np.float32)
+    starts = low + entry * interval
     starts[-1] = high
 
     def steps(x: Array) -> Array:
@@ -93,7 +90,7 @@ def table_of(name: str, unit: float, out_unit: float) -> Array:
         return scaled
 
     with np.errstate(all="ignore"):
-        values, nexts = steps(starts), steps(low + places[1:] * interval)
+        values, nexts = steps(starts), steps(low + entry[1:] * interval)
         middles = steps(starts[:-1] + interval / np.float32(2))
         entries = _rounded(values)
         error = _rounded((nexts + entries[:-1]) / np.float32(2)) - _rounded(middles)
@@ -108,22 +105,13 @@ def _rounded(x: Array) -> Array:
     return nearest
 
 
-def _gelu(x: Array, unit: float) -> Array:
-    half = -np.float32(np.sqrt(0.5))
-    result: Array = 0.5 * x * np.array([erfc(number) for number in x * half])
-    return result
-
-
-def _gelu_tanh(x: Array, unit: float) -> Array:
-    result: Array = 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
-    return result
-
-
 _FUNCTIONS: dict[str, Callable[[Array, float], Array]] = {
     "EXP": lambda x, unit: np.exp(x),
     "LOG": lambda x, unit: np.where(x > 0, np.log(x), LOWEST * unit),
     "RSQRT": lambda x, unit: np.where(x > 0, 1 / np.sqrt(x), HIGHEST * unit),
-    "GELU": _gelu,
-    "GELU_TANH": _gelu_tanh,
+    "GELU": lambda x, unit: 0.5 * x * np.vectorize(erfc)(x * -np.float32(np.sqrt(0.5))),
+    "GELU_TANH": lambda x, unit: (
+        0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+    ),
 }
-"""By name: of real numbers, for results in steps of a unit."""
+"""Functions of real numbers, by name; `unit` is the step of the result."""

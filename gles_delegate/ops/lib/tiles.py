@@ -5,34 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import ceil, prod
+from math import ceil
 from typing import TypeVar
 
 from gles_delegate.dispatch import Grid, Operand
 from gles_delegate.limits import Limits
-from gles_delegate.ops.lib.runs import (
-    FEW_SIZES,
-    pixels_within,
-    run_length,
-    runs_of,
-    searched_length,
-)
 from gles_delegate.ops.lib.window import Window
 from gles_delegate.profiles import Profile, Tiles, TileSearch
 
 DISPATCH = 30000
-"""Nanoseconds that llvmpipe's threads take to wake up for a dispatch, by measurement."""
-
-
+"""Nanoseconds that llvmpipe's threads take to wake up for a dispatch, measured."""
 FEW_PIXELS = 8
-"""Fewer than this many may have their lanes along the slices, or along what is summed up."""
+"""With fewer pixels, lanes may lie along the slices or along the sum."""
+MOST_COLUMNS = 32
+"""Pixels of an input row that an invocation on llvmpipe reads."""
+FEW_SIZES = (1, 2, 4, 8)
+"""Pixels per invocation if `TileSearch.few`."""
 
 
 def time_of(groups: int, depth: int, loads: int, products: float, stores: int) -> float:
     """Cost model of llvmpipe, in nanoseconds, for work groups of one SIMD vector of invocations.
 
-    Each invocation takes `depth` steps of texel loads and matrix-vector products, then stores. Two
-    or more threads share the groups evenly. The constants are measured.
+    Each invocation takes `depth` steps of texel loads and matrix-vector products, then stores. At
+    least two threads share the groups evenly. The constants are measured.
     """
     steps = depth * (8 * loads + 3.1 * products)
     return ceil(groups / 2) * (steps + 40 * stores)
@@ -61,11 +56,10 @@ class Tile:
         """Choose the tile for an output of that many pixels and slices, and `depth` input slices.
 
         Args:
+            choice: Index among the profile's choices; see `Profile.choices`.
             on_gpu: The profile's tiles; None: its tiles for pointwise convolutions.
-            choice: Which way to choose, of `Profile.choices`.
         """
-        slices = max(slices, 1)
-        profile = limits.profile
+        slices, profile = max(slices, 1), limits.profile
         p, s = option_of(on_gpu or profile.pointwise, choice)
         if pixels < FEW_PIXELS and slices > pixels:
             return cls(max(min(pixels, p), 1), 1, 1, 64, True)
@@ -77,32 +71,33 @@ class Tile:
             products = tile.pixels * tile.slices
             return tile.time(pixels, slices, depth) + search.compile_cost * products
 
-        return min(_searched(search, limits.simd_lanes, slices), key=cost)
+        lengths = _sizes(search, search.pixels)
+        return min(_searched(search, limits.simd_lanes, slices, lengths), key=cost)
 
     @classmethod
     def of_run(
         cls, window: Window, batch: int, x: Operand, slices: int, limits: Limits, choice: int = 0
     ) -> Tile:
-        """Choose the tile for an output of that many slices that is computed in runs."""
+        """Choose the tile for an output of `slices` slices, computed in runs."""
         pixels, profile = batch * window.out_h * window.out_w, limits.profile
         p, s = option_of(profile.windows, choice)
-        length = run_length(window, p)
+        length = window.run_length(p)
         if pixels < FEW_PIXELS and slices > pixels:
             return cls(length, 1, 1, 64, True)
         if not profile.searches:
-            runs = batch * window.out_h * runs_of(window, length)
+            runs = batch * window.out_h * window.runs(length)
             return cls(length, min(slices, s), *_lanes(runs, ceil(slices / s), profile))
         search, lanes, width = profile.searches[choice], min(x.channels, 4), window.kernel_w
 
         def cost(tile: Tile) -> float:
             p, s = tile.pixels, tile.slices
-            runs = batch * window.out_h * runs_of(window, p)
-            loads = min((p - 1) * window.stride_w + width, p * width) + width * lanes * s
+            runs = batch * window.out_h * window.runs(p)
+            loads = min(window.columns(p), p * width) + width * lanes * s
             depth, products = window.kernel_h * x.slices, width * p * s * lanes / 4
             return tile._time(runs, slices, depth, loads, products) + search.compile_cost * products
 
-        # A run holds all that it reads of a row at once.
-        widest = max(pixels_within(window, MOST_COLUMNS), 1)
+        # A run holds everything that it reads from a row at once.
+        widest = max(window.pixels_within(MOST_COLUMNS), 1)
         sizes = _sizes(search, min(widest, search.pixels))
         lengths = sorted({searched_length(search, window, size) for size in sizes})
         tiles = _searched(search, limits.simd_lanes, slices, lengths, width)
@@ -124,36 +119,32 @@ class Tile:
         return Grid(pixels, slices, self.pixel_lanes, self.slice_lanes, self.slices_in_x)
 
 
-MOST_COLUMNS = 32
-"""Pixels of an input row that an invocation on llvmpipe reads."""
-
-
 def _searched(
-    search: TileSearch,
-    lanes: int,
-    slices: int,
-    lengths: Iterable[int] | None = None,
-    width: int = 1,
+    search: TileSearch, lanes: int, slices: int, lengths: Iterable[int], width: int = 1
 ) -> Iterator[Tile]:
-    """The tiles for an output of `slices` slices.
+    """The tiles of `lengths` pixels for an output of `slices` slices.
 
     Args:
         lanes: Lanes of a vector.
-        lengths: Allowed numbers of pixels; None: any.
         width: Width of the window.
     """
     along_pixels, along_slices = search.along
     groups = [(lanes, 1, False)] * along_pixels + [(1, lanes, True)] * along_slices
-    most = search.texels if width == 1 else min(search.texels, search.products // width)
-    pixels = _sizes(search, search.pixels) if lengths is None else lengths
-    for group, s, p in product(groups, _sizes(search, min(slices, search.slices)), pixels):
+    most = min(search.texels, search.products // width)
+    for group, s, p in product(groups, _sizes(search, min(slices, search.slices)), lengths):
         if p * s <= most:
             yield Tile(p, s, *group)
 
 
 def fused_slices(search: TileSearch, pixels: int, slices: int) -> list[int]:
-    """Allowed numbers of slices beside a fused depthwise convolution of `pixels`."""
+    """Allowed numbers of slices of a tile that computes `pixels` of a depthwise convolution too."""
     return _sizes(search, max(min(slices, search.fused // pixels), 1), (1, 2, 4, 6, 8, 12))
+
+
+def searched_length(search: TileSearch, window: Window, most: int) -> int:
+    """Pixels per run: `most` or a little less."""
+    fitting = window.run_length(most)
+    return min(size for size in FEW_SIZES if size >= fitting) if search.few else fitting
 
 
 def _sizes(search: TileSearch, most: int, few: tuple[int, ...] = FEW_SIZES) -> list[int]:
@@ -164,24 +155,15 @@ Option = TypeVar("Option")
 
 
 def option_of(options: Sequence[Option], choice: int) -> Option:
-    """The option with that number, or the last one."""
+    """The option at index `choice`, or the last one."""
     return options[min(choice, len(options) - 1)]
 
 
 def _lanes(pixels: int, slices: int, profile: Profile) -> tuple[int, int]:
-    """Lanes of a work group along the pixels and along the slices, of which the fewest are idle.
-
-    Args:
-        pixels: Tiles along the pixels. Few take fewer lanes.
-        slices: Tiles along the slices.
-    """
+    """Lanes of a work group along `pixels` and `slices` tiles, with the fewest idle ones."""
     along, across = profile.lanes
     shapes = [(along * across // lanes, lanes) for lanes in (8, 4, 2, 1) if lanes <= across]
-    along, across = min(shapes, key=lambda shape: prod(map(_padded, (pixels, slices), shape)))
+    along, across = min(shapes, key=lambda s: ceil(pixels / s[0]) * ceil(slices / s[1]))
     while along > 16 and along >= 2 * pixels:
         along //= 2
     return along, across
-
-
-def _padded(size: int, multiple: int) -> int:
-    return ceil(size / multiple) * multiple

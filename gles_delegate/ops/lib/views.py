@@ -26,7 +26,7 @@ class View:
     source's element ``offset + sum(c * strides)``. If some c is outside its bounds
     ``lower <= c < upper``, it is mirrored at the bound, without ("REFLECT") or with ("SYMMETRIC")
     repeating the outermost element; without a `mirror`, the element is the fill. It is also the
-    fill where the source has no such element.
+    fill if the source has no such element.
     """
 
     sizes: Shape
@@ -36,10 +36,33 @@ class View:
     upper: Shape = ()
     mirror: Mirror = ""
 
+    @property
+    def bounds(self) -> tuple[Shape, Shape]:
+        """`lower` and `upper` with their defaults."""
+        return self.lower or (0,) * len(self.sizes), self.upper or self.sizes
+
+    @property
+    def has_bounds(self) -> bool:
+        return bool(self.upper) and (any(self.lower) or self.upper != self.sizes)
+
+    def is_whole(self, source: Operand) -> bool:
+        """Whether it shows all elements of `source` in order."""
+        in_order = merged(self.sizes, self.strides) == ((source.elements,), (1,))
+        return in_order and not (self.offset or self.has_bounds)
+
+    def simplified(self) -> View:
+        """The same elements with at least one dimension; without bounds, as few as possible."""
+        if not self.sizes:
+            return View((1,), (1,), self.offset)
+        if self.has_bounds or len(self.sizes) == 1:
+            return self
+        sizes, strides = merged(self.sizes[:-1], self.strides[:-1])
+        return View((*sizes, self.sizes[-1]), (*strides, self.strides[-1]), self.offset)
+
 
 @dataclass(frozen=True)
 class Region:
-    """The part of an output that a view fills.
+    """The pixels and channels of an output that a view fills.
 
     Pixel q of the region is the output's pixel ``q // row * out_row + q % row + out_pixel``;
     its channel 0 is the output's channel `out_channel`.
@@ -55,21 +78,20 @@ class Region:
 
 @dataclass(frozen=True, kw_only=True)
 class Copy(Dispatch):
-    """Fills `region` of the output (None: all of it) with the view `how` of the input."""
+    """Fills `region` of the output (None: all of it) with the view `layout` of the input."""
 
-    how: View
+    layout: View
     region: Region | None
 
     @property
     def _is_whole(self) -> bool:
         """Whether it copies all elements of the input, in order and unchanged."""
-        how, (source, *fill) = self.how, self.reads
-        in_order = merged(how.sizes, how.strides) == ((source.elements,), (1,))
-        return in_order and not (how.offset or _has_bounds(how) or fill or self.epilogue)
+        source, *fill = self.reads
+        return self.layout.is_whole(source) and not (fill or self.epilogue)
 
     @property
     def span(self) -> tuple[int, int] | None:
-        """The range of the output's elements that is the whole input, in order; or None."""
+        """The range of output elements that holds the whole input in order; or None."""
         area, source = self.region, self.reads[0]
         if not self._is_whole:
             return None
@@ -82,7 +104,7 @@ class Copy(Dispatch):
 
     @property
     def first_byte(self) -> int | None:
-        """Byte offset in the output at which all bytes of the input lie unchanged; or None."""
+        """Byte offset of an unchanged copy of the input's bytes in the output; or None."""
         area, source, output = self.region, self.reads[0], self.output
         if area is None or not self._is_whole or source.kind != output.kind:
             return None
@@ -96,34 +118,35 @@ class Copy(Dispatch):
     @property
     def is_wider(self) -> bool:
         """Whether the output is the input with zero channels appended."""
-        source, how = self.reads[0], self.how
-        pixels, channels = how.sizes[:-1], how.sizes[-1]
+        source, layout = self.reads[0], self.layout
+        pixels, channels = layout.sizes[:-1], layout.sizes[-1]
         inner = (*pixels, source.channels)
         return (
             (self.region, self.epilogue, len(self.reads)) == (None, (), 1)
             and (source.pixels, channels) == (prod(pixels), self.output.channels)
-            and how == View(how.sizes, row_major(inner), 0, (0,) * len(inner), inner)
+            and layout == View(layout.sizes, row_major(inner), 0, (0,) * len(inner), inner)
         )
 
 
 def view(
     source: Operand,
     output: Value,
-    how: View,
+    layout: View,
     limits: Limits,
     node: int,
     region: Region | None = None,
     epilogue: tuple[Call, ...] = (),
     fill: Operand | None = None,
 ) -> Copy:
-    """Make the dispatch that fills `region` of `output` (default: all of it) from `source`.
+    """The dispatch that fills `region` of `output` (default: all of it) from `source`.
 
-    `fill` holds the one element for positions outside the bounds; the default is 0.
+    Args:
+        node: Index of the node that it belongs to.
+        fill: One element for positions outside the bounds; None: 0.
     """
     area = region or Region(output.pixels, output.channels, output.pixels, output.pixels)
-    how = _simplified(how)
-    lower = how.lower or (0,) * len(how.sizes)
-    upper = how.upper or how.sizes
+    layout = layout.simplified()
+    lower, upper = layout.bounds
     defines: dict[str, Define] = {
         "IN_CHANNELS": max(source.channels, 1),
         "IN_PIXELS": source.pixels,
@@ -134,49 +157,35 @@ def view(
         "OUT_ROW": area.out_row,
         "OUT_PIXEL": area.out_pixel,
         "OUT_CHANNEL": area.out_channel,
-        "DIMS": len(how.sizes),
-        "SIZES": how.sizes,
-        "STRIDES": how.strides,
+        "DIMS": len(layout.sizes),
+        "SIZES": layout.sizes,
+        "STRIDES": layout.strides,
         "LOWER": lower,
         "UPPER": upper,
-        "MIRROR": get_args(Mirror).index(how.mirror),
-        "OFFSET": how.offset,
+        "MIRROR": get_args(Mirror).index(layout.mirror),
+        "OFFSET": layout.offset,
         "FILLED": int(fill is not None),
-        "CONSECUTIVE": int(how.strides == (1,) and not how.upper and not area.out_channel),
-        "WHOLE_TEXELS": int(_whole_texels(source, how, area, lower[-1], upper[-1])),
+        "CONSECUTIVE": int(layout.strides == (1,) and not layout.upper and not area.out_channel),
+        "WHOLE_TEXELS": int(_whole_texels(source, layout, area, lower[-1], upper[-1])),
     }
     first, last = area.out_channel // 4, (area.out_channel + area.channels + 3) // 4
     grid = make_grid(area.pixels, last - first, limits)
     reads = (source,) if fill is None else (source, fill)
     return Copy(
         node, "view", reads, output, grid, defines, epilogue, partial=region is not None,
-        how=how, region=region,
+        layout=layout, region=region,
     )  # fmt: skip
 
 
-def _simplified(how: View) -> View:
-    """Simplify a view: at least one dimension; without bounds, as few as possible."""
-    if not how.sizes:
-        return View((1,), (1,), how.offset)
-    if _has_bounds(how) or len(how.sizes) == 1:
-        return how
-    sizes, strides = merged(how.sizes[:-1], how.strides[:-1])
-    return View((*sizes, how.sizes[-1]), (*strides, how.strides[-1]), how.offset)
-
-
-def _has_bounds(how: View) -> bool:
-    return bool(how.upper) and (any(how.lower) or how.upper != how.sizes)
-
-
-def _whole_texels(source: Operand, how: View, area: Region, lower: int, upper: int) -> bool:
+def _whole_texels(source: Operand, layout: View, area: Region, lower: int, upper: int) -> bool:
     """Whether each texel of the region has the four lanes of one source texel."""
-    if how.strides[-1] != 1 or area.out_channel % 4:
+    if layout.strides[-1] != 1 or area.out_channel % 4:
         return False
-    steps = (how.offset, *how.strides[:-1])
-    channels, last = source.channels, how.sizes[-1]
+    steps = (layout.offset, *layout.strides[:-1])
+    channels, last = source.channels, layout.sizes[-1]
     if last == area.channels == channels > 0 and (lower, upper) == (0, last):
         return not any(step % channels for step in steps)
-    if how.mirror:
+    if layout.mirror:
         return False
     return not any(n % 4 for n in (channels, area.channels, last, lower, upper, *steps))
 
@@ -196,7 +205,7 @@ def same_texels(a: Operand, b: Operand) -> bool:
 
 
 def moved_output(node: NodeView, x: Operand, shape: Iterable[int], i: int = 0) -> Value:
-    """Output `i`, to which elements of the input `x` are moved unchanged.
+    """Output `i`, which holds unchanged elements of the input `x`.
 
     Raises:
         Unsupported: Its type or quantization differs, so the same stored bytes mean another number.
@@ -224,25 +233,24 @@ def moved(
     node: NodeView,
     x: Operand,
     shape: Iterable[int],
-    how: View,
+    layout: View,
     i: int = 0,
     fill: Operand | None = None,
 ) -> Step:
     """Output `i` of the given shape as a view of the input `x`; see `view`."""
     output = moved_output(node, x, shape, i)
-    in_order = merged(how.sizes, how.strides) == ((x.elements,), (1,))
-    if in_order and not how.offset and not _has_bounds(how):
+    if layout.is_whole(x):
         return reshape_view(node.index, x, output, node.limits)
-    return view(x, output, how, node.limits, node.index, fill=fill)
+    return view(x, output, layout, node.limits, node.index, fill=fill)
 
 
 def reshaped(node: NodeView, x: Operand, shape: Iterable[int]) -> list[Step]:
-    """The only output: the input `x` in another shape."""
+    """The node's only step: the input `x` in another shape."""
     return [reshape_view(node.index, x, moved_output(node, x, shape), node.limits)]
 
 
 def reshaped_input(node: NodeView, shape: Iterable[int]) -> list[Step]:
-    """The only output: input 0, perhaps of complex numbers, in another shape."""
+    """`reshaped` for input 0, which may be complex."""
     if node.dtype(0) != "complex64":
         return reshaped(node, node.input(0, None), shape)
     x, output = complex_input(node), complex_output(node, shape)

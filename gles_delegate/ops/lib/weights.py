@@ -7,14 +7,7 @@ from dataclasses import replace
 from math import ceil
 from typing import TypeAlias
 
-from gles_delegate.dispatch import (
-    TEXTURE_WIDTH,
-    Const,
-    Define,
-    DispatchT,
-    Operand,
-    Step,
-)
+from gles_delegate.dispatch import TEXTURE_WIDTH, Const, Define, DispatchT, Operand, Step
 from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Array, Tensor
 from gles_delegate.ops.lib import packing
@@ -24,7 +17,7 @@ from gles_delegate.ops.lib.tiles import option_of
 from gles_delegate.ops.lib.views import Region, View, view
 
 WeightInputs: TypeAlias = tuple[int, int]
-"""Which inputs of a node are the weights and, if it has them, the biases."""
+"""Positions of a node's weights and of its biases, which may be absent."""
 
 
 def packed_constants(
@@ -43,25 +36,26 @@ def packed_constants(
 def with_small_weights(
     dispatch: DispatchT, limits: Limits, tensors: Sequence[Tensor], half: bool
 ) -> DispatchT:
-    """Read weights as float16, int8 or int4 where they may be, and where that pays.
+    """Read weights as float16, int8 or int4 where precision allows it and where it is faster.
 
     Args:
-        half: Precision may be lost, so all may be float16.
+        half: All weights may be float16, at a loss of precision.
     """
     profile = limits.profile
     in_pairs = option_of(profile.weight_pairs, dispatch.choice)
     as_bytes = dispatch.output.pixels <= option_of(profile.weight_bytes, dispatch.choice)
 
     def smaller(read: Const) -> tuple[Const, int]:
-        """The weights to read instead, and the columns of a matrix in a texel; 0: as they are."""
+        """The weights to read instead, and the columns of a matrix in a texel; 0: unchanged."""
         weights = tensors[read.tensors[0]] if read.pack is packing.conv_weights else None
-        if weights and as_bytes and _is_in_bytes(weights):
-            return _in_bytes(read, weights, profile.weight_nibbles)
+        if weights and as_bytes and _fits_bytes(weights):
+            nibbles = profile.weight_nibbles and weights.dtype != "int8"
+            return _repacked(read, 8 if nibbles else 4, weights.quantization.scales)
         if read.texture:
             are_half = all(half or tensors[t].is_half for t in read.tensors if t >= 0)
             return (replace(read, kind="half") if are_half else read), 0
         if weights and in_pairs and (half or weights.is_half):
-            return _repacked(read, packing.conv_weight_pairs, 2), 2
+            return _repacked(read, 2)
         return read, 0
 
     reads, defines = list(dispatch.reads), dispatch.defines
@@ -73,72 +67,71 @@ def with_small_weights(
     return replace(dispatch, reads=tuple(reads), defines=defines)
 
 
-def _in_bytes(read: Const, weights: Tensor, nibbles: bool) -> tuple[Const, int]:
-    """The weights as integers with their scales, and the columns of them in a texel."""
-    scales = weights.quantization.scales
-    if nibbles and weights.dtype != "int8":
-        return _repacked(read, packing.conv_weight_nibbles, 8, scales), 8
-    return _repacked(read, packing.conv_weight_bytes, 4, scales), 4
+_PACKS = {
+    2: packing.conv_weight_pairs,
+    4: packing.conv_weight_bytes,
+    8: packing.conv_weight_nibbles,
+}
+"""How weights are packed, by the columns in a texel."""
 
 
-def _repacked(
-    read: Const, pack: Callable[..., Array], per_texel: int, scales: tuple[float, ...] = ()
-) -> Const:
-    """The weights of a product with several columns in a texel, after biases and scales."""
+def _repacked(read: Const, columns: int, scales: tuple[float, ...] = ()) -> tuple[Const, int]:
+    """The weights of a product with `columns` in a texel, after biases and scales."""
     slices = read.args[1]
     assert isinstance(slices, int)
     first = packing.bias_texels(slices)
     header = 2 * first if scales else first
-    shape = (header + ceil((read.shape[0] - first) / per_texel), 4)
+    shape = (header + ceil((read.shape[0] - first) / columns), 4)
     args = (*read.args, scales) if scales else read.args
-    return replace(read, pack=pack, args=args, shape=shape, kind="int", texture=False)
+    pack = _PACKS[columns]
+    read = replace(read, pack=pack, args=args, shape=shape, kind="int", texture=False)
+    return read, columns
 
 
-def _is_in_bytes(weights: Tensor) -> bool:
-    """Whether they are int8 or smaller, times a scale or one for each index of the first axis."""
-    how = weights.quantization
+def _fits_bytes(weights: Tensor) -> bool:
+    """Whether they are int8 or smaller, with one scale or one per index of the first axis."""
+    q = weights.quantization
     return (
         weights.is_quantized
         and weights.dtype in ("int8", "int4", "int2")
-        and not (how.block or any(how.zero_points) or 0.0 in how.scales)
-        and (len(how.scales) == 1 or how.axis == 0)
+        and not (q.block or any(q.zero_points) or 0.0 in q.scales)
+        and (len(q.scales) == 1 or q.axis == 0)
     )
 
 
 def weight_defines(weights: Operand) -> dict[str, Define]:
-    """Defines of glsl/lib/weights.glsl; see `with_small_weights`, too."""
+    """Defines of glsl/lib/weights.glsl; `with_small_weights` may change them."""
     texture = isinstance(weights, Const) and weights.texture
     return {"WEIGHT_TEXTURE": int(texture), "WEIGHT_COLUMNS": 1}
 
 
 def constant_weights(node: NodeView, inputs: WeightInputs) -> tuple[int, int] | None:
-    """Tensor indices of the weights and the biases, -1 if absent; None if not all are constant.
+    """Tensor indices of the weights and the biases, -1 if absent; None unless all are constant.
 
     Raises:
-        Unsupported: They are quantized in a way that LiteRT's kernels ignore.
+        Unsupported: They have zero points that LiteRT's kernels ignore.
     """
     if not all(node.is_constant(i) for i in inputs if node.has_input(i)):
         return None
-    found = node.constant(inputs[0]), node.constant(inputs[1])
-    weights = node.graph.tensors[found[0]]
+    indices = node.constant(inputs[0]), node.constant(inputs[1])
+    weights = node.graph.tensors[indices[0]]
     zeros = weights.quantization.zero_points
     ignored = op_of(node.op).has_symmetric_weights and weights.dtype in ("int8", "int4")
     if ignored and any(zeros):
         raise Unsupported(f"{weights.dtype} weights with the zero points {list(zeros)}; expected 0")
-    return found
+    return indices
 
 
 def packed(
-    node: NodeView, source: Operand, bias_input: int, slices: int, texels: int, how: View
+    node: NodeView, source: Operand, bias_input: int, slices: int, texels: int, layout: View
 ) -> tuple[Operand, list[Step]]:
-    """Pack weights at run time: `slices` texels of biases, then the texels of `how`."""
+    """Pack weights at run time: `slices` texels of biases, then `source` in that layout."""
     weights = node.scratch((texels, 4), "weights")
     bias = node.input(bias_input) if node.has_input(bias_input) else None
     biases = View((4 * slices,), (1,), upper=(4 * slices if bias else 0,))
     rest = texels - slices
-    parts = (
+    copies = (
         (bias or source, biases, Region(slices, 4, slices, slices)),
-        (source, how, Region(rest, 4, rest, rest, out_pixel=slices)),
+        (source, layout, Region(rest, 4, rest, rest, out_pixel=slices)),
     )
-    index = node.index
-    return weights, [view(x, weights, v, node.limits, index, r) for x, v, r in parts]
+    return weights, [view(x, weights, v, node.limits, node.index, r) for x, v, r in copies]

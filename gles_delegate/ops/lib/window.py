@@ -1,8 +1,9 @@
-"""Sliding windows: padding and output sizes of convolution and pooling."""
+"""Sliding windows: padding, output sizes, and runs of pixels that share inputs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 from gles_delegate.dispatch import Define
@@ -25,11 +26,7 @@ class Sliding:
 
     @classmethod
     def of(cls, node: NodeView, count: int = 5) -> Sliding:
-        """From the first `count` fields that the model stores.
-
-        Raises:
-            Unsupported: There are fewer, or the padding is neither SAME nor VALID.
-        """
+        """Read the first `count` fields; raises `Unsupported` if they are absent or invalid."""
         stored = node.custom_options
         if stored is None or stored.size < 4 * count:
             raise Unsupported(f"no options; expected {count} integers")
@@ -64,14 +61,13 @@ class Window:
         kernel: tuple[int, int],
         may_exceed: bool = False,
     ) -> Window:
-        """From the fields ``padding``, ``stride_*`` and (if any) ``dilation_*`` of `options`.
+        """Read ``padding``, ``stride_*`` and optional ``dilation_*`` from `options`.
 
         Args:
-            may_exceed: A window larger than the image gives no pixels, instead of an error.
+            may_exceed: A window larger than the image gives an empty output, not an error.
 
         Raises:
-            Unsupported: The padding is neither SAME nor VALID, a stride or dilation is not
-                positive, or the window does not fit.
+            Unsupported: An option is invalid, or the window does not fit.
         """
         strides = (options.stride_h, options.stride_w)
         dilations = (getattr(options, "dilation_h", 1), getattr(options, "dilation_w", 1))
@@ -118,8 +114,45 @@ class Window:
             "PAD_W": self.pad_w,
         }
 
-    def dilation_defines(self) -> dict[str, Define]:
-        return {"DILATION_H": self.dilation_h, "DILATION_W": self.dilation_w}
+    @property
+    def _step(self) -> int:
+        """Distance between neighboring pixels of a run."""
+        return self.dilation_w if self.stride_w == 1 else 1
+
+    def run_length(self, most: int) -> int:
+        """Pixels of a row that one invocation computes: `most` or a little less."""
+        if self.stride_w > 1 and self.dilation_w > 1:
+            return 1  # neighbors share no inputs
+        width = ceil(self.out_w / self._step) or 1
+        return ceil(width / ceil(width / most))
+
+    def runs(self, pixels: int) -> int:
+        """Runs of that many pixels in a row."""
+        return ceil(self.out_w / (pixels * self._step)) * self._step
+
+    def columns(self, pixels: int) -> int:
+        """Pixels of an input row that a run of `pixels` outputs reads."""
+        return (pixels - 1) * self.stride_w + self.kernel_w
+
+    def pixels_within(self, columns: int) -> int:
+        """Longest run that reads at most `columns` of an input row; 0 if the window is wider."""
+        return max((columns - self.kernel_w) // self.stride_w, -1) + 1
+
+    def run_defines(self, batch: int, pixels: int, by_taps: bool = False) -> dict[str, Define]:
+        """Defines of glsl/lib/runs.glsl for runs of that many pixels.
+
+        Args:
+            by_taps: Go through the window tap by tap, not row by row.
+        """
+        return {
+            **self.defines("KERNEL"),
+            "DILATION_H": self.dilation_h,
+            "DILATION_W": self.dilation_w,
+            "BATCH": batch,
+            "RUNS": self.runs(pixels),
+            "COLUMNS": 1 if by_taps else self.columns(pixels),
+            "BY_TAPS": int(by_taps),
+        }
 
 
 def span(

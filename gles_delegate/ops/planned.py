@@ -1,4 +1,4 @@
-"""Ops that planning computes from constants and shapes, and others without a GPU implementation."""
+"""Ops that planning computes from constants and shapes or replaces, and others without a shader."""
 
 from __future__ import annotations
 
@@ -10,8 +10,13 @@ from gles_delegate.model.graph import Array
 from gles_delegate.ops.lib.node import NodeView, constants
 from gles_delegate.ops.lib.registry import declare
 
+COMPOSITE, IF, WHILE = "STABLEHLO_COMPOSITE", "IF", "WHILE"
+TEST = "(while)"
+"""The op of nodes that end or continue a WHILE: the condition's result, then the values."""
+INLINED = (COMPOSITE, IF, WHILE, TEST)
+"""Ops that planning replaces by the nodes of their subgraphs."""
 LONGEST = 1 << 16
-"""Elements of a RANGE that planning computes."""
+"""Most elements of a RANGE that planning computes."""
 
 
 def _fold_shape(node: NodeView) -> Array:
@@ -31,7 +36,7 @@ def _fold_range(node: NodeView) -> Array | None:
         return np.asarray(start + step * np.arange(count), start.dtype)
     terms = np.full(count, step, start.dtype)
     terms[:1] = start
-    return np.add.accumulate(terms)  # as LiteRT does, with its rounding
+    return np.add.accumulate(terms)  # rounds as LiteRT does
 
 
 def _fold_broadcast_args(node: NodeView) -> Array:
@@ -56,3 +61,4 @@ declare("DENSIFY", fold=_fold_densify)
 declare("WHERE", fold=_fold_where, sized_by=(0,))
 declare("UNIQUE", sized_by=(0,))
 declare("EMBEDDING_LOOKUP_SPARSE", sized_by=(2,))
+declare(IF, WHILE, "CALL", sized_by=(0,))
