@@ -38,10 +38,7 @@ def pool_2d(node: NodeView, options: Pool2DOptions) -> list[Step]:
 @op("MaxPoolingWithArgmax2D", rows=images, opaque_outputs=(1,))
 def max_pooling_with_argmax_2d(node: NodeView, options: Options) -> list[Step]:
     sliding = Sliding.of(node)
-    return [
-        _pooled(node, sliding, "MAXIMUM", (), 0),
-        _pooled(node, sliding, "ARGUMENT", (), 1),
-    ]
+    return [_pooled(node, sliding, "MAXIMUM", (), 0), _pooled(node, sliding, "ARGUMENT", (), 1)]
 
 
 Mode: TypeAlias = Literal["AVERAGE", "MAXIMUM", "ROOT_MEAN_SQUARE", "ARGUMENT"]
@@ -134,10 +131,7 @@ def unpooling_by_index(node: NodeView, options: Options) -> list[Step]:
         raise Unsupported(
             f"{node.dtype(1)} indices of shape {list(indices.shape)} for {list(values.shape)}"
         )
-    strides, filters = (
-        (sliding.stride_h, sliding.stride_w),
-        (sliding.filter_h, sliding.filter_w),
-    )
+    strides, filters = ((sliding.stride_h, sliding.stride_w), (sliding.filter_h, sliding.filter_w))
     if min(*strides, *filters, height, width) < 1:
         raise Unsupported(f"strides of {list(strides)} and windows of {list(filters)}")
     same = sliding.padding == SAME

@@ -11,14 +11,7 @@ from gles_delegate.ops.lib.grid import by_texel
 from gles_delegate.ops.lib.index import row_major
 from gles_delegate.ops.lib.node import NodeView, Unsupported, one_integer
 from gles_delegate.ops.lib.options import Bool, Int32, Longs, Options, Uint64
-from gles_delegate.ops.lib.reduction import (
-    LARGEST,
-    LEAST,
-    PRODUCT,
-    SMALLEST,
-    SUM,
-    Combination,
-)
+from gles_delegate.ops.lib.reduction import LARGEST, LEAST, PRODUCT, SMALLEST, SUM, Combination
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import View, reshape_view, view
 

@@ -1,4 +1,4 @@
-"""Ops that take or replace parts of a tensor: SLICE, SPLIT, DYNAMIC_UPDATE_SLICE and others."""
+"""Ops on slices of a tensor: SLICE, SPLIT, DYNAMIC_UPDATE_SLICE and others."""
 
 from __future__ import annotations
 
@@ -37,16 +37,14 @@ def slice_(node: NodeView, options: Options) -> list[Step]:
         for n, at, length in zip(x.shape, begin, sizes, strict=True)
     ):
         raise Unsupported(f"begin {begin} and size {size} reach beyond {list(x.shape)}")
-    return [_part(node, x, begin, sizes)]
+    return [_slice(node, x, begin, sizes, sizes)]
 
 
 def _slice_from(node: NodeView, x: Operand, sizes: Shape) -> Step:
-    """`sizes` elements of `x` from an index on that is computed at run time."""
+    """`sizes` elements of `x` from an index that is computed at run time."""
     begin = _indices(node, 1, len(x.shape))
     if -1 in sizes:
-        raise RunTimeParameter(
-            f"the size {list(sizes)} from where a run decides; expected no -1", 1
-        )
+        raise RunTimeParameter(f"the size {list(sizes)}; expected no -1 if a run decides begin", 1)
     starts = tuple(n - size + 1 for n, size in zip(x.shape, sizes, strict=True))
     if min(sizes) < 0 or min(starts) < 1:
         raise Unsupported(f"the size {list(sizes)} of {list(x.shape)}")
@@ -86,18 +84,13 @@ def dynamic_update_slice(node: NodeView, options: Options) -> list[Step]:
     return [by_texel(node, "dynamic_update_slice", reads, output, defines)]
 
 
-def _part(
-    node: NodeView,
-    x: Operand,
-    begin: Sequence[int],
-    sizes: Shape,
-    shape: Shape | None = None,
-    i: int = 0,
+def _slice(
+    node: NodeView, x: Operand, begin: Sequence[int], sizes: Shape, shape: Shape, i: int = 0
 ) -> Step:
-    """Output `i`: `sizes` elements of `x` from `begin` on."""
+    """Output `i`, of that shape: `sizes` elements of `x` from `begin` on."""
     strides = row_major(x.shape)
     offset = sum(at * stride for at, stride in zip(begin, strides, strict=True))
-    return moved(node, x, sizes if shape is None else shape, View(sizes, strides, offset), i)
+    return moved(node, x, shape, View(sizes, strides, offset), i)
 
 
 @dataclass(frozen=True)
@@ -133,115 +126,112 @@ def strided_slice(node: NodeView, options: StridedSliceOptions) -> list[Step]:
     if not (node.is_constant(1) and node.is_constant(2)):
         return _strided_from(node, options, x)
     entries = list(zip(*(node.array(i).ravel().tolist() for i in (1, 2, 3)), strict=False))
-    if (options.new_axis_mask | options.ellipsis_mask) >> len(entries):
-        raise Unsupported(f"a new axis or an ellipsis beyond the {len(entries)} entries")
-    dense = row_major(x.shape)
-    shape: list[int] = []
-    sizes: list[int] = []
-    strides: list[int] = []
-    offset = axis = 0
-    for entry in _entries(options, len(entries), len(x.shape)):
-        if entry == NEW_AXIS:
-            shape.append(1)
-            continue
-        if entry == WHOLE_AXIS:
-            start, step, count = 0, 1, x.shape[axis]
-        else:
-            start, step, count = _range(options, entry, entries[entry], x.shape[axis])
-        sizes.append(count)
-        strides.append(step * dense[axis])
-        offset += start * dense[axis]
-        axis += 1
-        if entry == WHOLE_AXIS or not options.shrink_axis_mask >> entry & 1:
-            shape.append(count)
-    return [moved(node, x, shape, View(tuple(sizes), tuple(strides), offset))]
-
-
-@dataclass(frozen=True)
-class _Index:
-    """A begin of a slice, taken modulo a number and added to a start.
-
-    Attributes:
-        modulus: The size of the axis; 1 leaves the start alone.
-    """
-
-    axis: int = 0
-    modulus: int = 1
-    start: int = 0
+    dims, dense = _dims(options, entries, x.shape), row_major(x.shape)
+    axes = [dim for dim in dims if dim.entry != NEW_AXIS]
+    offset = sum((dim.start or 0) * dense[dim.axis] for dim in axes)
+    layout = View(tuple(d.size for d in axes), tuple(d.stride for d in axes), offset)
+    return [moved(node, x, (dim.size for dim in dims if dim.kept), layout)]
 
 
 def _strided_from(node: NodeView, options: StridedSliceOptions, x: Operand) -> list[Step]:
-    """A slice from where a run decides, of a size that it does not decide."""
-    begin, steps = node.input(1, "int"), node.array(3).ravel().tolist()
-    count = len(steps)
+    """A slice whose beginning a run decides, but not its size."""
+    begin, strides = node.input(1, "int"), node.array(3).ravel().tolist()
+    count = len(strides)
     if {node.shape(1), node.shape(2)} != {(count,)} or {node.dtype(1), node.dtype(2)} != {"int32"}:
         raise Unsupported(f"indices that are not {count} of int32")
-    if (options.new_axis_mask | options.ellipsis_mask) >> count:
-        raise Unsupported(f"a new axis or an ellipsis beyond the {count} entries")
     begins, ends = (
         node.array(i).tolist() if node.is_constant(i) else [None] * count for i in (1, 2)
     )
-    limits = list(zip(begins, ends, steps, strict=True))
-    indices, lookup = _walk(options, limits, x.shape)
-    own, places = (node.scratch((count,), name, "int") for name in ("own", "places"))
-    moduli, starts = tuple(i.modulus for i in indices), tuple(i.start for i in indices)
-    divisors, added = (Const(integers, (), (count,), n, "int") for n in (moduli, starts))
+    dims = _dims(options, list(zip(begins, ends, strides, strict=True)), x.shape)
+    by_entry = {dim.entry: dim for dim in dims}
+    unused = _Dim(NEW_AXIS)
+    indexed = [by_entry.get(entry, unused) for entry in range(count)]
+    # An index is the beginning modulo the size of the axis, or modulo 1 plus a constant.
+    moduli = tuple(x.shape[dim.axis] if dim.start is None else 1 for dim in indexed)
+    divisors, added = (
+        Const(integers, (), (count,), numbers, "int")
+        for numbers in (moduli, tuple(dim.start or 0 for dim in indexed))
+    )
+    own, indices = (node.scratch((count,), name, "int") for name in ("own", "places"))
+    kept = [dim for dim in dims if dim.kept]
+    lookup = Lookup(
+        shape=tuple(dim.size for dim in kept),
+        strides=tuple(dim.stride for dim in kept),
+        walk=(0,) * len(kept),
+        axes=tuple(dim.axis for dim in indexed),
+        channels_last=bool(kept) and kept[-1].stride == 1,
+    )
     return [
         elementwise(node, (begin, divisors), own, "FLOOR_MOD"),
-        elementwise(node, (own, added), places, "ADD"),
-        gathered(node, x, places, lookup),
+        elementwise(node, (own, added), indices, "ADD"),
+        gathered(node, x, indices, lookup),
     ]
 
 
-def _walk(
-    options: StridedSliceOptions, limits: Sequence[Limits], source: Shape
-) -> tuple[list[_Index], Lookup]:
-    """The index of each entry, and the lookup by these indices in a source of that shape."""
-    dense = row_major(source)
-    dims: list[tuple[int, int]] = []
-    indices = [_Index()] * len(limits)
-    axis = 0
-    for entry in _entries(options, len(limits), len(source)):
-        if entry == NEW_AXIS:
-            dims.append((1, 0))
-            continue
-        step, length = 1, source[axis]
-        if entry != WHOLE_AXIS:
-            start, step, length = _known_range(options, entry, limits[entry], source[axis])
-            indices[entry] = _Index(axis, source[axis] if start is None else 1, start or 0)
-        if entry == WHOLE_AXIS or not options.shrink_axis_mask >> entry & 1:
-            dims.append((length, step * dense[axis]))
-        axis += 1
-    return indices, Lookup(
-        shape=tuple(size for size, _ in dims),
-        strides=tuple(stride for _, stride in dims),
-        walk=(0,) * len(dims),
-        axes=tuple(index.axis for index in indices),
-        channels_last=bool(dims) and dims[-1][1] == 1,
-    )
-
-
-Limits: TypeAlias = tuple[int | None, int | None, int]
+Entry: TypeAlias = tuple[int | None, int | None, int]
 """The begin and end of an entry, None if a run decides them, and its stride."""
 
 
-def _known_range(
-    options: StridedSliceOptions, entry: int, limits: Limits, size: int
+@dataclass(frozen=True)
+class _Dim:
+    """A dimension of a strided slice.
+
+    Attributes:
+        entry: The index of its entry, or NEW_AXIS or WHOLE_AXIS.
+        axis: The axis of the input.
+        start: The first index along that axis; None: a run decides it.
+        stride: In elements of the input.
+        kept: It is a dimension of the output, too.
+    """
+
+    entry: int
+    axis: int = 0
+    start: int | None = 0
+    stride: int = 0
+    size: int = 1
+    kept: bool = True
+
+
+def _dims(options: StridedSliceOptions, entries: Sequence[Entry], source: Shape) -> list[_Dim]:
+    """The dimensions of a slice of a source of that shape."""
+    if (options.new_axis_mask | options.ellipsis_mask) >> len(entries):
+        raise Unsupported(f"a new axis or an ellipsis beyond the {len(entries)} entries")
+    dense, dims = row_major(source), list[_Dim]()
+    axes = iter(range(len(source)))
+    for entry in _entries(options, len(entries), len(source)):
+        if entry == NEW_AXIS:
+            dims.append(_Dim(entry))
+            continue
+        axis = next(axes)
+        start: int | None = 0
+        step, size = 1, source[axis]
+        if entry != WHOLE_AXIS:
+            start, step, size = _range(options, entry, entries[entry], source[axis])
+        kept = entry == WHOLE_AXIS or not options.shrink_axis_mask >> entry & 1
+        dims.append(_Dim(entry, axis, start, step * dense[axis], size, kept))
+    return dims
+
+
+def _range(
+    options: StridedSliceOptions, entry: int, limits: Entry, size: int
 ) -> tuple[int | None, int, int]:
-    """`_range`, with None for what a run decides."""
+    """Start, step and count of the elements that an entry selects along an axis.
+
+    The start is None if a run decides it.
+    """
     begin, end, step = limits
-    starts_at_one_place = begin is not None or bool(options.begin_mask >> entry & 1)
+    has_start = begin is not None or bool(options.begin_mask >> entry & 1)
     dropped = bool(options.shrink_axis_mask >> entry & 1)
-    ends_at_one_place = end is not None or bool(options.end_mask >> entry & 1)
-    if not dropped and not (ends_at_one_place and (starts_at_one_place or options.offset)):
+    has_end = end is not None or bool(options.end_mask >> entry & 1)
+    if not dropped and not (has_end and (has_start or options.offset)):
         raise RunTimeParameter(
             f"a run decides the size of axis {entry} of the slice; expected one that is dropped, "
             "has constants or masks, or starts and sizes",
             1,
             2,
         )
-    if starts_at_one_place:
-        return _range(options, entry, (begin or 0, end or 0, step), size)
+    if has_start:
+        return _constant_range(options, entry, (begin or 0, end or 0, step), size)
     length = 1 if dropped else end or 0
     if step <= 0 or not 0 <= length <= size or not size:
         raise Unsupported(f"{length} elements by steps of {step} of an axis of size {size}")
@@ -249,37 +239,34 @@ def _known_range(
 
 
 def _entries(options: StridedSliceOptions, count: int, rank: int) -> list[int]:
-    """For each axis of the input, the index of its entry among the `count`, or WHOLE_AXIS.
-
-    NEW_AXIS marks an added dimension.
-    """
-    found: list[int] = []
+    """The index of each dimension's entry, or WHOLE_AXIS or NEW_AXIS."""
+    entries: list[int] = []
     new_axes = options.new_axis_mask & ~options.ellipsis_mask & ((1 << count) - 1)
     spare = rank - (count - bin(new_axes).count("1"))
     if spare < 0:
         raise Unsupported(f"{count} entries for {rank} axes; expected one each at most")
     for entry in range(count):
         if options.ellipsis_mask >> entry & 1:
-            found += [WHOLE_AXIS] * (spare + 1)
+            entries += [WHOLE_AXIS] * (spare + 1)
             spare = 0
         else:
-            found.append(NEW_AXIS if new_axes >> entry & 1 else entry)
-    return found + [WHOLE_AXIS] * spare
+            entries.append(NEW_AXIS if new_axes >> entry & 1 else entry)
+    return entries + [WHOLE_AXIS] * spare
 
 
-def _range(
+def _constant_range(
     options: StridedSliceOptions, entry: int, limits: tuple[int, int, int], size: int
 ) -> tuple[int, int, int]:
-    """Start, step and count of the elements that an entry selects along an axis."""
+    """`_range` of constants."""
     begin, end, step = limits
     if not step:
         raise Unsupported(f"a stride of 0 in entry {entry}")
-    first, last = (0, size) if step > 0 else (-1, size - 1)  # where a range may start and end
+    first, last = (0, size) if step > 0 else (-1, size - 1)
 
-    def place(index: int) -> int:
+    def clamped(index: int) -> int:
         return min(max(index + size if index < 0 else index, first), last)
 
-    start = place(begin)
+    start = clamped(begin)
     if options.begin_mask >> entry & 1:
         start = 0 if step > 0 else size - 1
     if options.shrink_axis_mask >> entry & 1:
@@ -292,7 +279,7 @@ def _range(
     if options.end_mask >> entry & 1:
         stop = size if step > 0 else -1
     elif not options.offset:
-        stop = place(end)
+        stop = clamped(end)
     else:
         stop = start + end
         if not first <= stop <= last:
@@ -345,7 +332,7 @@ def unpack(node: NodeView, options: UnpackOptions) -> list[Step]:
 def _split(
     node: NodeView, x: Operand, axis: int, lengths: Sequence[int], drop_axis: bool = False
 ) -> list[Step]:
-    """One output per part of the axis; `drop_axis`: without that dimension."""
+    """One output per length along the axis; `drop_axis`: without that dimension."""
     if len(lengths) != len(node.outputs):
         raise Unsupported(f"{len(lengths)} parts for {len(node.outputs)} outputs")
     before, after = x.shape[:axis], x.shape[axis + 1 :]
@@ -354,6 +341,6 @@ def _split(
     for i, length in enumerate(lengths):
         begin = [at if a == axis else 0 for a in range(len(x.shape))]
         shape = (*before, *after) if drop_axis else (*before, length, *after)
-        steps.append(_part(node, x, begin, (*before, length, *after), shape, i))
+        steps.append(_slice(node, x, begin, (*before, length, *after), shape, i))
         at += length
     return steps

@@ -8,16 +8,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from gles_delegate.dispatch import (
-    Alias,
-    Define,
-    Dispatch,
-    Kind,
-    Shape,
-    Step,
-    Value,
-    complex_value,
-)
+from gles_delegate.dispatch import Alias, Define, Dispatch, Kind, Shape, Step, Value, complex_value
 from gles_delegate.image.output import ImageOutput
 from gles_delegate.image.transform import EDGE, LUMA, MOST_SAMPLES, RANGES, REACH, ImageTransform
 from gles_delegate.limits import Limits

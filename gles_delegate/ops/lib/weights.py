@@ -48,9 +48,8 @@ def with_small_weights(
     def smaller(read: Const) -> tuple[Const, int]:
         """The weights to read instead, and the columns of a matrix in a texel; 0: unchanged."""
         weights = tensors[read.tensors[0]] if read.pack is packing.conv_weights else None
-        if weights and as_bytes and _fits_bytes(weights):
-            nibbles = profile.weight_nibbles and weights.dtype != "int8"
-            return _repacked(read, 8 if nibbles else 4, weights.quantization.scales)
+        if weights and as_bytes and (columns := _small_columns(weights, profile.weight_nibbles)):
+            return _repacked(read, columns, weights.quantization.scales)
         if read.texture:
             are_half = all(half or tensors[t].is_half for t in read.tensors if t >= 0)
             return (replace(read, kind="half") if are_half else read), 0
@@ -67,7 +66,7 @@ def with_small_weights(
     return replace(dispatch, reads=tuple(reads), defines=defines)
 
 
-_PACKS = {
+_PACKS: dict[int, Callable[..., Array]] = {
     2: packing.conv_weight_pairs,
     4: packing.conv_weight_bytes,
     8: packing.conv_weight_nibbles,
@@ -88,15 +87,16 @@ def _repacked(read: Const, columns: int, scales: tuple[float, ...] = ()) -> tupl
     return read, columns
 
 
-def _fits_bytes(weights: Tensor) -> bool:
-    """Whether they are int8 or smaller, with one scale or one per index of the first axis."""
+def _small_columns(weights: Tensor, nibbles: bool) -> int:
+    """Columns in a texel: 8 of int4, 4 of int8; 0 unless the weights and their scales fit."""
     q = weights.quantization
-    return (
+    fits = (
         weights.is_quantized
         and weights.dtype in ("int8", "int4", "int2")
         and not (q.block or any(q.zero_points) or 0.0 in q.scales)
         and (len(q.scales) == 1 or q.axis == 0)
     )
+    return (8 if nibbles and weights.dtype != "int8" else 4) if fits else 0
 
 
 def weight_defines(weights: Operand) -> dict[str, Define]:

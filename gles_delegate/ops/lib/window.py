@@ -55,11 +55,7 @@ class Window:
 
     @classmethod
     def of(
-        cls,
-        options: Any,
-        image: tuple[int, int],
-        kernel: tuple[int, int],
-        may_exceed: bool = False,
+        cls, options: Any, image: tuple[int, int], kernel: tuple[int, int], may_exceed: bool = False
     ) -> Window:
         """Read ``padding``, ``stride_*`` and optional ``dilation_*`` from `options`.
 
