@@ -18,10 +18,10 @@ from gles_delegate.model.graph import Array
 Shape: TypeAlias = tuple[int, ...]
 Define: TypeAlias = int | float | str | tuple[int, ...]
 Argument: TypeAlias = Define | tuple[float, ...]
-Place: TypeAlias = tuple[str, int]
-"""A number of a define: its name, and which element of a tuple, otherwise 0."""
+NumberKey: TypeAlias = tuple[str, int]
+"""A number of a define: the define's name, and the index in its tuple, otherwise 0."""
 Kind: TypeAlias = Literal["float", "int", "half"]
-"""The type of a lane: float32, int32 (which holds bool as 0 and 1), float32 stored as float16."""
+"""The type of a lane: float32, int32 (bool is 0 or 1), or float32 stored as float16."""
 
 
 class _Texels:
@@ -67,7 +67,7 @@ class Value(_Texels):
     """A tensor on the GPU.
 
     Attributes:
-        tensor: Index of the TFLite tensor it is, or that it helps to compute.
+        tensor: Index of the TFLite tensor, or of the tensor that it helps to compute.
         part: "" for the tensor itself, otherwise the name of an intermediate result.
         kind: The type of its lanes.
     """
@@ -105,7 +105,7 @@ def complex_value(tensor: int, shape: Shape) -> Value:
 
 
 TEXTURE_WIDTH = 1024
-"""Texels in a row of a texture of weights, as glsl/lib/weights.glsl knows them."""
+"""Texels in a row of a texture of weights, as in glsl/lib/weights.glsl."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Const(_Texels):
         pack: Called with the tensors' values (None for index -1) and `args`; returns 4 values per
             texel.
         tensors: Indices of constant TFLite tensors.
-        shape: The shape of the tensor that the packed array holds.
+        shape: The shape of the packed tensor.
         kind: The type of its lanes.
         texture: Read through a 2D texture with rows of `TEXTURE_WIDTH` texels.
     """
@@ -142,11 +142,11 @@ class Call:
 
     Attributes:
         args: Numbers passed after the result.
-        operand: A tensor passed as well. It has the output's texels, one pixel, or one element; or
-            the first of the output's channels, with zero for the others.
+        operand: Another argument: a tensor with the output's texels, one pixel, or one element; or
+            with the output's first channels, and zero for the others.
+        operand_first: Pass the operand before the result.
         rows: 0, or the output's width if the operand is twice as wide and high: the maximum of
             each 2x2 pixels is passed.
-        operand_first: Pass the operand before the result.
     """
 
     function: str
@@ -173,7 +173,7 @@ class Grid:
             SIMD vectors; otherwise pixels do.
         reduction_lanes: Invocations that share each result, a power of two. If several, they lie
             along x, pixels along y and slices along z.
-        rows: Work groups along z, among which those along the pixels are divided.
+        rows: Work groups along z, if the work groups along the pixels exceed a device's limit.
     """
 
     pixels: int
@@ -193,12 +193,12 @@ class Grid:
             return x, y, self.rows
         return self._xyz(p, s, 1)
 
-    def within(self, most: tuple[int, int, int]) -> Grid:
-        """The grid with enough `rows` for a device's limit of work groups."""
-        pixels = self.groups[int(self.slices_in_x)]
-        if self.reduction_lanes > 1 or pixels <= most[int(self.slices_in_x)]:
+    def within(self, limits: tuple[int, int, int]) -> Grid:
+        """The grid with enough `rows` for a device's limits of work groups."""
+        pixels, most = self.groups[self.slices_in_x], limits[self.slices_in_x]
+        if self.reduction_lanes > 1 or pixels <= most:
             return self
-        return replace(self, rows=ceil(pixels / most[int(self.slices_in_x)]))
+        return replace(self, rows=ceil(pixels / most))
 
     @property
     def local_size(self) -> tuple[int, int, int]:
@@ -227,18 +227,17 @@ class Dispatch:
         defines: Compile-time constants of the shader.
         epilogue: Applied to each result before it is stored.
         inner: Applied to the intermediate results of a shader that computes two fused ops.
-        partial: It writes only a part of `output`, and keeps the rest.
-        textures: The number of textures that it samples, which are bound to the tensor of
-            `reads[0]`.
+        partial: It writes some texels of `output`, and keeps the others.
+        textures: The number of textures that it samples, bound to the tensor of `reads[0]`.
         flops: Floating-point operations, for reports; 0 if not counted.
-        fused: The other nodes that it computes as well.
+        fused: The other nodes that it computes.
         sizes: Like `defines`, but passed as uniforms, together with the size of the output and
             the numbers of the epilogue. Dispatches that differ only in these share a program.
-        uniforms: Numbers among `numbers` that are passed as uniforms as well, because they differ
-            between shapes of the model's inputs.
-        choice: How its register tile was chosen; see `ops.lib.tiles`.
-        passes: The most passes through loops, which may be long, of one invocation. A loop that
-            others precede or surround takes one more, which ends it.
+        uniforms: Other numbers passed as uniforms, because they differ between shapes of the
+            model's inputs.
+        choice: Index among `Profile.choices` that its register tile was chosen by.
+        passes: Upper bound of an invocation's passes through loops. A loop after or inside another
+            takes one more, which ends it.
     """
 
     node: int
@@ -254,12 +253,12 @@ class Dispatch:
     flops: int = 0
     fused: tuple[int, ...] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
-    uniforms: frozenset[Place] = frozenset()
+    uniforms: frozenset[NumberKey] = frozenset()
     choice: int = 0
     passes: int = 0
 
     def joined(self: DispatchT, *others: Dispatch) -> DispatchT:
-        """Return a copy that is attributed to the nodes of `others` too."""
+        """Return a copy that is attributed to the nodes of `others`, too."""
         dispatches: tuple[Dispatch, ...] = (self, *others)
         nodes = {node for d in dispatches for node in (d.node, *d.fused)} - {-1}
         node = self.node if self.node >= 0 else min(nodes, default=-1)
@@ -288,9 +287,10 @@ class Dispatch:
         axes = 3 if self.grid.reduction_lanes > 1 else 2
         groups = "x".join(map(str, self.grid.groups[:axes]))
         local = "x".join(map(str, self.grid.local_size[:axes]))
+        fused = f" with {', '.join(map(str, self.fused))}" if self.fused else ""
         return (
             f"{self.output} = {self.shader}({reads}{inner}){calls}  {groups} groups of {local}, "
-            f"node {self.node}{' with ' if self.fused else ''}{', '.join(map(str, self.fused))}"
+            f"node {self.node}{fused}"
         )
 
 

@@ -9,7 +9,7 @@ from gles_delegate.profiles import UNKNOWN, Profile
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of compute shaders; the defaults are what OpenGL ES 3.1 guarantees (table 20.45 ff.).
+    """Limits of compute shaders; the defaults are guaranteed by OpenGL ES 3.1 (table 20.45 ff.).
 
     Attributes:
         storage_blocks: Shader storage blocks of one compute shader.
@@ -19,17 +19,17 @@ class Limits:
         image_units: Buffer textures that one compute shader may read and write.
         shared_bytes: Shared memory of one work group.
         block_bytes: Size of one shader storage block.
-        large_texels: Texels of a buffer texture through which tensors larger than a storage block
-            are read and written; 0: there are none.
-        buffer_texels: Texels of a buffer texture through which tensors are read;
-            0: tensors are read through shader storage blocks.
+        large_texels: Texels of buffer textures for tensors larger than a storage block; 0: such
+            tensors are not supported.
+        buffer_texels: Texels of buffer textures that tensors are read through; 0: tensors are read
+            through shader storage blocks.
         texture_size: Texels of a texture along one side.
-        size_uniforms: One program can serve dispatches of several sizes, which are uniforms then.
-        profile: What suits its family of devices.
+        size_uniforms: Sizes may be uniforms, so that dispatches share programs.
+        profile: The kernels that suit its family of devices.
         simd_lanes: Invocations along x that a software rasterizer computes as one SIMD vector.
-        store_loops: Storing a register tile in a loop compiles in much less time.
-        loop_passes: Passes through loops, all together, after which the device ends every loop of
-            an invocation without an error.
+        store_loops: Storing a register tile in a loop compiles much faster.
+        loop_passes: Total loop passes after which the device silently ends every loop of an
+            invocation.
     """
 
     storage_blocks: int = 4
@@ -50,12 +50,12 @@ class Limits:
 
     @property
     def reads(self) -> int:
-        """Tensors that one shader may read beside the one it writes."""
+        """Tensors that one shader may read, in addition to the one that it writes."""
         blocks = self.storage_blocks - 1
         return min(blocks, self.image_units) if self.buffer_texels else blocks
 
     def reads_for(self, nbytes: int) -> int:
-        """`reads` of a shader that writes `nbytes`, for which it may need two units."""
+        """`reads` of a shader that writes `nbytes`: a large output takes two image units."""
         return min(self.reads, self.image_units - 2) if self.is_large(nbytes) else self.reads
 
     def is_large(self, nbytes: int) -> bool:

@@ -9,23 +9,23 @@ from math import prod
 from typing import TypeAlias
 
 Tiles: TypeAlias = tuple[tuple[int, int], ...]
-"""Register tiles: the pixels and slices that one invocation computes."""
+"""Register tiles: pixels and slices that one invocation computes."""
 
 
 @dataclass(frozen=True)
 class TileSearch:
-    """Tiles among which a cost model of llvmpipe chooses one for each convolution.
+    """The tiles from which a cost model of llvmpipe chooses one for each convolution.
 
     Attributes:
         texels: Most output texels per invocation. More overflow the caches, as code or as data.
-        fused: Most output texels beside a fused depthwise convolution.
+        fused: Most output texels of a convolution fused with a depthwise one.
         products: Most unrolled matrix-vector products.
         pixels: Most pixels per invocation.
         slices: Most slices per invocation.
         compile_cost: Run-time cost (ns) charged per unrolled product, to trade against its compile
             time of about 5 ms.
         along: Whether lanes of a vector may lie along the pixels, and along the slices.
-        few: Allow only a few sizes, which more layers share.
+        few: Allow only a few sizes, so that more layers share programs.
     """
 
     texels: int
@@ -40,48 +40,48 @@ class TileSearch:
 
 @dataclass(frozen=True)
 class Profile:
-    """How kernels use a family of devices; the defaults are safe on an unknown GPU.
+    """The kernels that suit a family of devices; the defaults are safe on an unknown GPU.
 
-    Of several tiles, or ways to read, the first is the default, and SUSTAINED_SPEED tries the
-    others, each list's next together; a list that ends repeats its last entry.
+    The first entry of each list is the default. SUSTAINED_SPEED tries the second entries of all
+    lists together, then the third; a shorter list repeats its last entry.
 
     Attributes:
-        pointwise: Tiles of convolutions in which each output pixel sees one input pixel.
+        pointwise: Tiles of convolutions whose output pixels read one input pixel each.
         windows: Tiles of all other convolutions, which go through the window tap by tap.
         others: Tiles of transposed convolutions and products of two tensors.
         depthwise: Pixels of a depthwise convolution; half the number if it has a stride.
-        columns: Most pixels that a depthwise convolution reads of an input row; a wide window
+        columns: Most pixels of an input row that a depthwise convolution reads; a wide window
             takes shorter runs, and a wider one goes tap by tap.
-        row_loops: The numbers of a depthwise window's rows and of what is reduced are uniforms: an
-            unrolled loop takes registers.
-        short_loops: Windows of pools, depths of products and what is reduced are constants, so that
-            the compiler unrolls short loops over them.
+        row_loops: Rows of depthwise windows and lengths of reductions are uniforms: an unrolled
+            loop takes registers.
+        short_loops: Windows of pools, depths of products and lengths of reductions are constants,
+            so that the compiler unrolls short loops over them.
         by_taps: Convolutions go through a window tap by tap, not row by row.
         constant_sizes: The sizes of convolutions with a window are constants, not uniforms.
-        searches: If given, tiles are chosen from these instead, depthwise convolutions are fused
-            with pointwise ones where the cost model says so, and the lists above hold only for
-            images of less than 8 pixels.
+        searches: If any, tiles are chosen from these, depthwise convolutions are fused with
+            pointwise ones if the cost model favors it, and the lists above only apply to images of
+            less than 8 pixels.
         tiles_unrolled: The assembler unrolls loops over register tiles, however long; if not,
             every marked loop that stays short.
-        shared_pixels: The slices from which on a work group shares the channels of a pixel, and
-            the slices that each pixel adds to this number.
+        shared_pixels: Least slices for which a work group shares the channels of a pixel, and the
+            slices that each pixel adds to this number.
         lanes: Most invocations of a convolution's work group, along the pixels and the slices.
         image_reads: Tensors are read through buffer textures, not storage blocks.
         weight_textures: Weights are read through textures, not storage blocks.
         weight_pairs: Weights that may be float16 are read as such from storage blocks, two columns
             of a matrix at once.
-        weight_bytes: The most pixels of results for which weights of 8 bits or less are read as
-            int8 from storage blocks or buffer textures, four columns at once. With more pixels,
-            they are read often, and unpacking takes longer than loading.
-        weight_nibbles: If they have 4 bits or less, they are read as int4, eight columns at once:
-            half the memory, and up to twice the instructions, where memory is what they wait for.
+        weight_bytes: Most output pixels for which weights of 8 bits or less are read as int8 from
+            storage blocks or buffer textures, four columns at once. With more pixels, they are
+            read often, and unpacking takes longer than loading.
+        weight_nibbles: Weights of 4 bits or less are read as int4, eight columns at once: half
+            the memory and up to twice the instructions, for devices bound by memory.
         stepped: Convolutions keep addresses and add to them for each input slice, instead of
             computing them from its number.
-        occupancy: Invocations that keep all cores busy. Of fewer results, each is shared by several
-            invocations; 0: never.
-        half_storage: Tensors stored as float16 are worth their loss of precision.
-        half_products: Then 1 x 1 convolutions multiply in float16: products of a slice are added
-            up in float16, and slices in float32.
+        occupancy: Invocations that keep all cores busy. If there are fewer results, several
+            invocations share each; 0: never.
+        half_storage: Storing tensors as float16 gains enough speed for its loss of precision.
+        half_products: With half storage, 1 x 1 convolutions multiply and add the products of a
+            slice in float16, and add slices in float32.
     """
 
     pointwise: Tiles = ((2, 2),)
@@ -119,7 +119,7 @@ class Profile:
 
     @property
     def choices(self) -> int:
-        """Ways to choose, by the longest list; the first needs no measurement."""
+        """Length of the longest list; a dispatch's choice is an index below it."""
         weights = self.weight_textures, self.weight_pairs, self.weight_bytes
         return max(map(len, (*self.tiles, *weights, self.constant_sizes, self.searches)))
 
@@ -154,7 +154,7 @@ LLVMPIPE = Profile(
     occupancy=0,
     half_storage=False,
 )
-# V3D has one texture unit for several cores: it counts what is loaded.
+# V3D has one texture unit for several cores, so loads count.
 V3D = Profile(
     pointwise=((2, 2), (2, 1), (2, 2)),
     windows=((2, 2), (2, 1), (2, 2)),
@@ -165,7 +165,7 @@ V3D = Profile(
     stepped=True,
     occupancy=1024,
 )
-# Mali is bound by what it loads from storage blocks.
+# Mali is bound by its loads from storage blocks.
 MIDGARD = Profile(
     pointwise=((4, 1), (3, 1), (4, 1)),
     windows=((2, 1),),
@@ -234,17 +234,17 @@ _FAMILIES = (
     ("Mali|Immortalis", MALI_G),
     # Mesa takes some 15 instructions to unpack one float16.
     *(
-        (rf"(\bFD|Turnip\D*){series}", replace(found, half_storage=False))
-        for series, found in _ADRENO_SERIES
+        (rf"(\bFD|Turnip\D*){series}", replace(profile, half_storage=False))
+        for series, profile in _ADRENO_SERIES
     ),
-    *((rf"Adreno\D*{series}", found) for series, found in _ADRENO_SERIES),
+    *((rf"Adreno\D*{series}", profile) for series, profile in _ADRENO_SERIES),
     ("Intel", INTEL),
     (r"NVIDIA|nouveau|\bNV[0-9A-F]{2,3}\b|\bAMD\b|\bATI\b|Radeon", DESKTOP),
 )
-"""Patterns for the names of a family's devices; the first match counts."""
+"""Patterns of device names and their profiles; the first match counts."""
 
 
 def profile_of(vendor: str, renderer: str) -> Profile:
-    """The profile of a device, by the names that its driver gives."""
+    """The profile of a device, by the names that its driver reports."""
     name = f"{vendor} {renderer}"
-    return next((found for known, found in _FAMILIES if re.search(known, name)), UNKNOWN)
+    return next((profile for names, profile in _FAMILIES if re.search(names, name)), UNKNOWN)

@@ -18,7 +18,14 @@ OperandT = TypeVar("OperandT", bound=Operand)
 
 @dataclass(frozen=True)
 class Ends:
-    """The values at the ends of a plan; see the attributes of `Plan`."""
+    """The values at the ends of a plan, by tensor index.
+
+    Attributes:
+        inputs: The values that are filled before a run, in the layouts of their ports.
+        outputs: The values that hold the results, in the layouts of their ports.
+        variables: The row-major values that last from one run to the next.
+        results: The tensors themselves, for outputs that have their own port.
+    """
 
     inputs: Mapping[int, Value]
     outputs: Mapping[int, Value]
@@ -42,7 +49,7 @@ class Ends:
 
 @dataclass(frozen=True)
 class Boundary:
-    """Some nodes of a graph, and the tensors that enter and leave them through ports.
+    """Nodes of a graph, and the tensors that enter and leave them through ports.
 
     Attributes:
         inner: The steps of the nodes.
@@ -73,24 +80,24 @@ class Boundary:
             return [(ports.get(edge.tensor.index, Elements()), edge) for edge in edges]
 
         chosen = [node for node in graph.in_order if node.index in wanted]
-        made = {tensor for node in chosen for tensor in node.outputs}
-        taken = {tensor for node in chosen for tensor in node.inputs} - made
+        computed = {tensor for node in chosen for tensor in node.outputs}
+        entering = {tensor for node in chosen for tensor in node.inputs} - computed
         inner = [step for node in chosen for step in lowered.steps[node.index]]
         used = {value.tensor for value in _read(inner)}
         used |= {s.output.tensor for s in inner if s.output.tensor in lowered.uses.tensors}
         constants = {tensor.index for tensor in graph.tensors if tensor.is_constant}
         leaving = results_of(graph, wanted) - constants
-        return cls(with_ports(used & taken), inner, with_ports(leaving), ports.keys())
+        return cls(with_ports(used & entering), inner, with_ports(leaving), ports.keys())
 
     @cached_property
     def assigned(self) -> Set[int]:
-        """The inputs to which the nodes assign."""
-        made = {step.output for step in self.inner}
-        return {edge.tensor.index for _, edge in self.entering if edge.value in made}
+        """The inputs that the nodes assign to."""
+        computed = {step.output for step in self.inner}
+        return {edge.tensor.index for _, edge in self.entering if edge.value in computed}
 
     @property
     def steps(self) -> list[Step]:
-        """The steps of the nodes, between those through the ports."""
+        """The steps of the nodes, between the steps of the ports."""
         assigned = self.assigned
         states = [(port, edge) for port, edge in self.entering if edge.tensor.index in assigned]
         return [
@@ -101,7 +108,7 @@ class Boundary:
         ]
 
     def ends(self, roots: Mapping[Value, Value]) -> Ends:
-        """The values outside, after aliases were replaced by their `roots`."""
+        """The values at the ends, with aliases replaced by their `roots`."""
         inputs: dict[int, Value] = {}
         variables: dict[int, Value] = {}
         for port, edge in self.entering:
@@ -119,11 +126,11 @@ class Boundary:
 
 
 def results_of(graph: Graph, nodes: Iterable[int]) -> set[int]:
-    """The tensors that nodes compute, and that the graph returns or another node reads."""
+    """The tensors that nodes compute and that the graph returns or another node reads."""
     inside = set(nodes)
-    made = {t for index in inside for t in graph.nodes[index].outputs}
+    computed = {t for index in inside for t in graph.nodes[index].outputs}
     others = (node.inputs for node in graph.nodes if node.index not in inside)
-    return made & set(graph.outputs).union(*others)
+    return computed & set(graph.outputs).union(*others)
 
 
 def _read(steps: Iterable[Step]) -> Iterable[Value]:

@@ -1,4 +1,4 @@
-"""The steps of one node, checked against the types of its tensors and the limits of the device."""
+"""The steps of one node, checked against its tensors' types and the device's limits."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _rounded_steps(node: NodeView) -> list[Step]:
 
 
 def _rounded(step: Step, graph: Graph) -> Step:
-    """Append the rounding of the output's type to the epilogue, if it is none of the GPU's."""
+    """Append the rounding of the output's type to the epilogue, if the GPU lacks the type."""
     tensor = graph.tensors[step.output.tensor]
     if isinstance(step, Alias) or step.output.part:
         return step
@@ -60,9 +60,9 @@ def _rounded(step: Step, graph: Graph) -> Step:
 
 
 def _check_types(node: NodeView) -> None:
-    """Raise `Unsupported` if real numbers of several types go through a node that converts none.
+    """Raise `Unsupported` if a node that converts no types has real numbers of several types.
 
-    LiteRT's kernels go by the type of one tensor, and take the bytes of the others for that.
+    LiteRT's kernels check the type of one tensor, and reinterpret the bytes of the others.
     """
     if op_of(node.op).checks_types or node.op not in BUILTIN_OPERATORS:
         return
@@ -74,7 +74,7 @@ def _check_types(node: NodeView) -> None:
 
 
 def _check_limits(steps: list[Step], limits: Limits) -> None:
-    """Raise `Unsupported` where a dispatch exceeds the device."""
+    """Raise `Unsupported` if a dispatch exceeds the device's limits."""
     for step in steps:
         if not isinstance(step, Dispatch):
             continue
@@ -104,10 +104,7 @@ def _check_limits(steps: list[Step], limits: Limits) -> None:
 
 
 def _check_numbers(steps: list[Step]) -> None:
-    """Raise `Unsupported` where a shader would be given a number that no float32 holds.
-
-    GLSL ES has no literal for infinity or NaN.
-    """
+    """Raise `Unsupported` for infinity and NaN, for which GLSL ES has no literals."""
     for step in steps:
         if not isinstance(step, Dispatch):
             continue

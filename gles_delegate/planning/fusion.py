@@ -1,4 +1,4 @@
-"""Rewrites of the dispatch list. Each is a pure function; the results stay the same."""
+"""Rewrites of the dispatch list: pure functions that leave the results as they are."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from gles_delegate.ops.pooling import Pooling
 from gles_delegate.planning.memory import ALIGNMENT
 
 MOST_CALLS = 16
-"""Calls of an epilogue: the compile time of a shader grows faster than its length. The longest of a
-published model has 9."""
+"""Most calls of an epilogue: compile time grows faster than a shader's length. Published models
+have up to 9."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Scope:
     Attributes:
         kept: Tensors that must exist after the run.
         tensors: The tensors of the graph.
-        half: Tensors and weights are stored as float16.
+        half: Tensors and weights will be stored as float16.
     """
 
     kept: Set[Value]
@@ -76,8 +76,8 @@ class _ElementwiseFusion:
         return self._result
 
     def _fuse(self, dispatch: Dispatch, operands: tuple[Operand, ...]) -> bool:
-        """Fuse a dispatch, with these operands, if that is possible."""
-        # The producer that runs last: by then the other operand has been computed.
+        """Fuse a dispatch, with these operands, if possible."""
+        # The last of the producers: by then the other operand has been computed.
         source = max(operands, key=self._ready)
         call = _as_call(replace(dispatch, reads=operands), source, self._pools)
         producer = self._producers.get(source)
@@ -98,7 +98,7 @@ class _ElementwiseFusion:
         return True
 
     def _ready(self, operand: Operand) -> int:
-        """Index of the dispatch after which the operand, or the input of its pool, is there."""
+        """Index of the dispatch that produces the operand, or the input of its pool."""
         pool = self._pools.get(operand)
         return self._producers.get(pool.reads[0] if pool else operand, -1)
 
@@ -119,16 +119,16 @@ def _as_call(
 ) -> tuple[Call, ...] | None:
     """The calls that an element-wise dispatch makes on the texels of `source`, or None.
 
-    None if the texels of `source` and the output do not match one to one, or if the other operand
-    has other than the same texels, the first of them, one pixel, or one element. The other
-    operand may be a result of `pools`. None if the function has loops: the source may store its
-    results in one.
+    None if the texels of `source` and the output do not match one to one, or unless the other
+    operand has the same texels, the first of them, one pixel, or one element. It may be a result
+    of `pools`. None if the function has loops: the source may store its results in one.
     """
-    if not isinstance(dispatch, Elementwise) or dispatch.passes:
-        return None
-    if not _same_texels(source, dispatch.output):
-        return None
-    if any(operand.kind != "float" for operand in (*dispatch.reads, dispatch.output)):
+    if (
+        not isinstance(dispatch, Elementwise)
+        or dispatch.passes
+        or (source.channels, source.pixels) != (dispatch.output.channels, dispatch.output.pixels)
+        or any(operand.kind != "float" for operand in (*dispatch.reads, dispatch.output))
+    ):
         return None
     if len(dispatch.reads) == 1:
         return ()
@@ -148,14 +148,10 @@ def _as_call(
     return (Call(dispatch.function, (), pool.reads[0], first != source, rows),)
 
 
-def _same_texels(a: Operand, b: Operand) -> bool:
-    return (a.channels, a.pixels) == (b.channels, b.pixels)
-
-
 def propagate_copies(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
     """Copy propagation: read from the source of a copy instead of from its result.
 
-    Never from kept tensors, which the CPU may have changed in the meantime.
+    Never from kept tensors: the CPU may change them in the meantime.
     """
     writers: defaultdict[Operand, list[Dispatch]] = defaultdict(list)
     result: list[Dispatch] = []
@@ -194,7 +190,7 @@ def _shortcuts(
 
 
 def fuse_depthwise(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
-    """Fuse depthwise convolutions into the pointwise ones that alone read them, if it pays."""
+    """Fuse depthwise convolutions into pointwise ones, their only readers, if that is faster."""
     limits = scope.limits
     if not limits.profile.searches:
         return dispatches
@@ -220,20 +216,20 @@ def concatenate_in_place(
     Never `kept` tensors, which have their own buffers.
 
     Returns:
-        The dispatches without the copies; and for each tensor that now lies inside another: that
-        other, which lies in no third one, and the byte offset in it.
+        The dispatches without the copies; and for each tensor that now lies inside another: the
+        outermost such tensor, and the byte offset in it.
     """
-    made = {d.output for d in dispatches} - kept
-    in_parts = made - {d.output for d in dispatches if not d.partial}
+    computed = {d.output for d in dispatches} - kept
+    joined = computed - {d.output for d in dispatches if not d.partial}
     copies: dict[Value, Copy] = {}
     inside: dict[Value, tuple[Value, int]] = {}
     result: list[Dispatch] = []
     for dispatch in dispatches:
         if (
             isinstance(dispatch, Copy)
-            and dispatch.output in in_parts
+            and dispatch.output in joined
             and isinstance(source := dispatch.reads[0], Value)
-            and source in made - copies.keys()
+            and source in computed - copies.keys()
             and (offset := dispatch.first_byte) is not None
             and offset % ALIGNMENT == 0
         ):

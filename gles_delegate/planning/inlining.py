@@ -1,7 +1,7 @@
-"""Inlining: the nodes of a subgraph take the place of the node that runs it.
+"""Inlining: the nodes of a subgraph replace the node that runs it.
 
-A composite becomes its decomposition, IF the branch that its condition chooses, and WHILE its body
-as often as its condition holds, if constants and shapes alone give the conditions.
+A composite becomes its decomposition, IF becomes the chosen branch, and WHILE becomes its body once
+per turn, if the conditions depend only on constants and shapes.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from gles_delegate.ops.planned import COMPOSITE, IF, TEST, WHILE
 from gles_delegate.ops.variables import IDENTITY
 
 MOST_ADDED = 1 << 16
-"""Tensors and nodes that the subgraphs of a model add."""
+"""Most tensors and nodes that the subgraphs of a model add."""
 
 
 class Inliner:
-    """Inlines the nodes of a graph, one after the other.
+    """Inlines the nodes of a graph in order.
 
     Args:
-        tensors: The graph's tensors, to which it adds the tensors of subgraphs.
+        tensors: The graph's tensors; tensors of subgraphs are appended.
 
     Raises:
         ModelError: Nodes wait for each other, or compute a tensor twice.
@@ -39,7 +39,7 @@ class Inliner:
         self._left = MOST_ADDED
 
     def expand(self, node: Node) -> list[Node]:
-        """The nodes that replace a node of `INLINED`; they have its index.
+        """The nodes, with the same index, that replace a node whose op is in `INLINED`.
 
         Raises:
             Unsupported: It cannot be inlined.
@@ -73,7 +73,8 @@ class Inliner:
         condition = self._tensors[node.inputs[0]] if node.inputs else None
         if condition is None or not condition.is_constant:
             raise Unsupported(
-                "its condition is computed at run time; expected that constants and shapes give it"
+                "its condition is computed at run time; expected one that only constants and "
+                "shapes decide"
             )
         return bool(condition.array().all())
 
@@ -117,7 +118,7 @@ class Inliner:
         return nodes, renumbered(body.outputs)
 
     def _added(self, subgraph: int, tensor: Tensor) -> int:
-        """The index of a copy of a subgraph's tensor; constants have one for all its runs."""
+        """The index of a copy of a subgraph's tensor; all its runs share a constant's copy."""
         key = subgraph, tensor.index
         if not tensor.is_constant or key not in self._constants:
             self._constants[key] = len(self._tensors)
@@ -145,35 +146,35 @@ class Inliner:
 
 
 def called_by(graph: Graph, nodes: Sequence[Node] | None = None) -> set[int]:
-    """The subgraphs that nodes run (None: all nodes of the graph), and those that these run."""
-    found: set[int] = set()
+    """The subgraphs that nodes run, directly or not (None: all nodes of the graph)."""
+    called: set[int] = set()
     pending = list(graph.nodes if nodes is None else nodes)
     while pending:
-        for index in {*pending.pop().subgraphs} - found:
-            found.add(index)
+        for index in {*pending.pop().subgraphs} - called:
+            called.add(index)
             pending += graph.subgraphs[index].nodes
-    return found
+    return called
 
 
-def given_tensors(graph: Graph) -> set[int]:
+def initial_tensors(graph: Graph) -> set[int]:
     """The tensors that no node computes: constants, variables and inputs."""
     return {t.index for t in graph.tensors if t.is_constant or t.is_variable} | set(graph.inputs)
 
 
 def _check_order(graph: Graph, where: str = "") -> None:
     """Raise `ModelError` if a node reads a tensor before it is computed, or computes one again."""
-    known = given_tensors(graph)
+    computed = initial_tensors(graph)
     for node in graph.in_order:
-        missing = [i for i in node.inputs if i >= 0 and i not in known]
+        missing = [i for i in node.inputs if i >= 0 and i not in computed]
         if missing:
             raise ModelError(
                 f"damaged model: {where}node {node.index} {node.op} reads tensor {missing[0]}, "
                 "which nothing computed before it"
             )
-        repeated = known.intersection(node.outputs)
+        repeated = computed.intersection(node.outputs)
         if repeated:
             raise ModelError(
                 f"damaged model: {where}node {node.index} {node.op} computes tensor "
                 f"{min(repeated)} again"
             )
-        known.update(node.outputs)
+        computed.update(node.outputs)

@@ -20,12 +20,12 @@ from gles_delegate.ops.planned import INLINED
 from gles_delegate.ops.variables import CALL_ONCE
 from gles_delegate.planning.checks import checked_steps
 from gles_delegate.planning.folding import fold, folded, set_constants
-from gles_delegate.planning.inlining import Inliner, given_tensors
+from gles_delegate.planning.inlining import Inliner, initial_tensors
 from gles_delegate.planning.variables import USERS, UseCounter, Uses
 from gles_delegate.report import list_nodes
 
 MOST_DECIDING = 16
-"""Elements of an input whose value may give sizes: each value is planned for by itself."""
+"""Most elements of an input whose values may give sizes: each value needs its own plan."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,11 @@ class Lowered:
             variables follow its own tensors; nodes have the latter as inputs.
         shapes: The shape of every tensor, by shape inference from the inputs.
         steps: By node index, the steps of each node that the GPU can run.
-        reasons: By node index, why it cannot run the others.
+        reasons: By node index, why the GPU cannot run the others.
         uses: Which nodes use which variables.
         values: By tensor index, the inputs that are constants of the graph.
-        parameters: The tensors that others need as constants, and a run computes; and by which
-            node each is needed.
+        parameters: Tensors that a run computes but that must be constants, each with a node that
+            needs it.
     """
 
     graph: Graph
@@ -56,39 +56,37 @@ class Lowered:
 def lower_graph(
     graph: Graph,
     limits: Limits,
-    given_shapes: Mapping[int, Shape] | None = None,
+    shapes: Mapping[int, Shape] | None = None,
     quantized: bool = True,
     only: Collection[int] | None = None,
     choices: Mapping[int, int] | None = None,
     values: Mapping[int, Array] | None = None,
 ) -> Lowered:
-    """Lower every node, in order, for tensors of the given shapes (the model's by default).
+    """Lower every node, in order, for tensors of these shapes (by default, the model's).
 
     Args:
         quantized: Run nodes with 8-bit tensors on the GPU.
-        only: Lower these nodes and no others.
-        choices: By node index, which way to choose register tiles; see `ops.lib.tiles`.
-        values: By tensor index, what inputs hold that are to be constants.
+        only: Lower only these nodes.
+        choices: By node index, an index among `Profile.choices`.
+        values: By tensor index, the values of inputs that become constants.
 
     Raises:
         ModelError: The model is damaged, or its nodes wait for each other.
     """
-    return _Lowerer(
-        graph, limits, given_shapes or {}, quantized, only, choices or {}, values or {}
-    ).run()
+    return _Lowerer(graph, limits, shapes or {}, quantized, only, choices or {}, values or {}).run()
 
 
 class _Lowerer:
-    """Lowers the nodes of a graph one after the other; see `lower_graph`.
+    """Lowers the nodes of a graph in order; see `lower_graph`.
 
-    Inlining, variables and biases append tensors to `_tensors`, which `_graph` shows at once.
+    Inlining, variables and biases append tensors to `_tensors`, which `_graph` shares.
     """
 
     def __init__(
         self,
         graph: Graph,
         limits: Limits,
-        given_shapes: Mapping[int, Shape],
+        shapes: Mapping[int, Shape],
         quantized: bool,
         only: Collection[int] | None,
         choices: Mapping[int, int],
@@ -104,9 +102,9 @@ class _Lowerer:
         for index, value in values.items():
             self._tensors[index] = folded(self._tensors[index], value)
         self._graph = replace(graph, tensors=self._tensors)
-        self._shapes = {t.index: t.shape for t in self._tensors} | dict(given_shapes)
-        # For other shapes than the model's, no more is known of the results of other nodes.
-        self._sized = {*self._shapes} if only is None else given_tensors(graph) | {*given_shapes}
+        self._shapes = {t.index: t.shape for t in self._tensors} | dict(shapes)
+        # For other shapes than the model's, results of nodes outside `only` have no known sizes.
+        self._sized = {*self._shapes} if only is None else initial_tensors(graph) | {*shapes}
         self._unsized: set[int] = set()
         self._pending = deque(graph.in_order)
         self._steps: dict[int, tuple[Step, ...]] = {}
@@ -128,17 +126,10 @@ class _Lowerer:
                     self._keep(node, self._lower(node))
             except ops.Unsupported as error:
                 self._refuse(node, error)
-        steps = {i: found for i, found in self._steps.items() if i not in self._reasons}
+        steps = {i: steps for i, steps in self._steps.items() if i not in self._reasons}
         graph = replace(self._graph, tensors=tuple(self._tensors), nodes=tuple(self._nodes))
-        return Lowered(
-            graph,
-            self._shapes,
-            steps,
-            self._reasons,
-            self._counter.uses,
-            self._values,
-            self._parameters,
-        )
+        uses, values, parameters = self._counter.uses, self._values, self._parameters
+        return Lowered(graph, self._shapes, steps, self._reasons, uses, values, parameters)
 
     def _view(self, node: Node) -> ops.NodeView:
         choice = self._choices.get(node.index, 0)
@@ -158,7 +149,7 @@ class _Lowerer:
                 self._sized.add(tensor.index)
 
     def _fold(self, node: Node) -> bool:
-        """Make constants of the results of a node that depends on constants and shapes alone."""
+        """Replace the results of a node that depends only on constants and shapes by constants."""
         view = self._view(node)
         results = fold(view, self._sized.__contains__)
         if results is None:
@@ -188,7 +179,7 @@ class _Lowerer:
         return steps
 
     def _with_variable(self, view: ops.NodeView) -> ops.NodeView:
-        """The node with the tensor of its variable as its last input."""
+        """The node with its variable's tensor as its last input."""
         variable = self._counter.place(view.node)
         self._shapes[variable] = self._tensors[variable].shape
         self._sized.add(variable)
@@ -232,8 +223,8 @@ class Lowerings:
         quantized: Run nodes with 8-bit tensors on the GPU.
 
     Attributes:
-        default: Every node, for the model's own shapes. Where values of small inputs give sizes
-            of tensors, they are constants of it, with examples as values.
+        default: Every node, for the model's own shapes. Small inputs whose values give sizes of
+            tensors are constants in it, with example values.
     """
 
     def __init__(self, graph: Graph, limits: Limits, quantized: bool = True) -> None:
@@ -241,8 +232,8 @@ class Lowerings:
         self._limits = limits
         self._quantized = quantized
         self.default = first = self.lower({})
-        while found := _examples(self.default):
-            self.default = self.lower({}, values={**self.default.values, **found})
+        while examples := _examples(self.default):
+            self.default = self.lower({}, values={**self.default.values, **examples})
         if len(self.default.reasons) >= len(first.reasons):
             self.default = first
 
@@ -267,16 +258,15 @@ class Lowerings:
         nodes: Collection[int],
         values: Mapping[int, Array] | None = None,
     ) -> Lowered:
-        """The nodes `nodes`, and perhaps others, lowered for these shapes.
+        """At least the nodes `nodes`, lowered for these shapes.
 
         Args:
             values: The values of the inputs `deciding`.
 
         Raises:
-            UnsupportedModelError: One of them cannot run with these shapes and values.
+            UnsupportedModelError: A node cannot run with these shapes and values.
         """
-        known = self.default.shapes
-        if not values and all(known[index] == shape for index, shape in shapes.items()):
+        if not values and shapes.items() <= self.default.shapes.items():
             return self.default
         lowered = self.lower(shapes, nodes, values=values)
         if lowered.reasons:
@@ -288,7 +278,7 @@ class Lowerings:
 
 
 def unsupported(graph: Graph, reasons: Mapping[int, str], what: str) -> UnsupportedModelError:
-    """The error that names nodes and the reason of each."""
+    """The error that lists nodes with their reasons."""
     nodes = [(index, graph.nodes[index].op, why) for index, why in sorted(reasons.items())]
     where = f"nodes of subgraph {graph.index}" if graph.index else "nodes"
     message = f"{len(nodes)} of {len(graph.nodes)} {where} {what}:\n{list_nodes(nodes)}"
@@ -301,37 +291,35 @@ def is_folded(graph: Graph, node: Node) -> bool:
 
 
 def _examples(lowered: Lowered) -> dict[int, Array]:
-    """The inputs whose values give what some nodes need as constants, with such values."""
+    """Example values of the inputs that give parameters of nodes."""
     graph = lowered.graph
-    # For each tensor that is made of constants, shapes and small inputs alone: these inputs.
-    behind: dict[int, set[int]] = {-1: set()}
+    # The small inputs that decide each tensor that depends on nothing else but constants and shapes
+    deciding: dict[int, set[int]] = {-1: set()}
     for tensor in graph.tensors:
         is_small = tensor.type.array is not None and prod(tensor.shape) <= MOST_DECIDING
         if tensor.is_constant:
-            behind[tensor.index] = set()
+            deciding[tensor.index] = set()
         elif tensor.index in graph.inputs and is_small:
-            behind[tensor.index] = {tensor.index}
+            deciding[tensor.index] = {tensor.index}
     for node in graph.in_order if lowered.parameters else ():
         if op_of(node.op).folds_shapes:
-            made: set[int] = set()
-        elif node.op not in USERS and behind.keys() >= {*node.inputs}:
-            made = set().union(*(behind[index] for index in node.inputs))
+            sources: set[int] = set()
+        elif node.op not in USERS and deciding.keys() >= {*node.inputs}:
+            sources = set().union(*(deciding[index] for index in node.inputs))
         else:
             continue
         for index in node.outputs:
-            behind.setdefault(index, made)
-    found = set().union(*(behind.get(index, ()) for index in lowered.parameters))
-    return {index: _example(lowered, index) for index in found}
+            deciding.setdefault(index, sources)
+    inputs = set().union(*(deciding.get(index, ()) for index in lowered.parameters))
+    return {index: _example(lowered, index) for index in inputs}
 
 
 def _example(lowered: Lowered, index: int) -> Array:
-    """A value of an input that gives sizes."""
+    """An example value of an input that gives sizes."""
     ones = np.ones(lowered.shapes[index], lowered.graph.tensors[index].dtype)
     node = lowered.parameters.get(index)
-    if node is None or ones.ndim != 1:
-        return ones
-    make = op_of(node.op).example
-    if make is None:
+    make = op_of(node.op).example if node else None
+    if node is None or make is None or ones.ndim != 1:
         return ones
     stored = lowered.graph.tensors[node.outputs[0]].shape
     example = make(lowered.shapes[node.inputs[0]], ones.size, stored)
@@ -347,9 +335,9 @@ def _is_sized_by_data(graph: Graph, node: Node, error: ops.Unsupported) -> bool:
 
 
 def _with_scaled_biases(view: ops.NodeView, tensors: list[Tensor]) -> ops.NodeView:
-    """The node with biases that have the scale of its products, which is what LiteRT adds them to.
+    """The node with biases in the scale of its products, which LiteRT adds them to.
 
-    Converters let layers share biases of equal integers, so the scale is that of one of them.
+    Converters let layers share biases of equal integers, so their scale is right for one layer.
     """
     positions = op_of(view.op).biases
     if positions is None or not all(map(view.has_input, positions)):
@@ -359,8 +347,8 @@ def _with_scaled_biases(view: ops.NodeView, tensors: list[Tensor]) -> ops.NodeVi
     if not (is_sum and biases.is_constant and len(source.quantization.scales) == 1):
         return view
     scales = np.multiply(source.quantization.scales, weights.quantization.scales, dtype=np.float64)
-    found = biases.quantization.scales
-    if found and np.allclose(found, scales, 1e-6, 0) and not any(biases.quantization.zero_points):
+    q = biases.quantization
+    if q.scales and np.allclose(q.scales, scales, 1e-6, 0) and not any(q.zero_points):
         return view
     scaled = replace(biases, index=len(tensors), quantization=Quantization(tuple(scales.tolist())))
     tensors.append(scaled)

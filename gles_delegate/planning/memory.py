@@ -1,5 +1,4 @@
-"""Memory planning: place every value in an arena; values whose live ranges do not overlap share
-bytes."""
+"""Memory planning: values whose live ranges do not overlap share bytes of an arena."""
 
 from __future__ import annotations
 
@@ -13,9 +12,8 @@ from gles_delegate.dispatch import Value
 
 LiveRanges: TypeAlias = Mapping[Value, tuple[int, int]]
 """The first and the last dispatch that touches each value; -1 is before the run."""
-
 ALIGNMENT = 256
-"""Offsets are multiples of it. No OpenGL ES device may require more, for blocks or for textures."""
+"""Alignment of offsets. OpenGL ES allows no device to require more, for blocks or textures."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,7 @@ class Allocation:
     def end(self) -> int:
         return self.offset + self.size
 
-    def part(self, offset: int, size: int) -> Allocation:
+    def slice(self, offset: int, size: int) -> Allocation:
         """A range inside this one."""
         return Allocation(self.buffer, self.offset + offset, size)
 
@@ -60,10 +58,9 @@ def live_bytes(ranges: LiveRanges) -> list[int]:
 def allocate(ranges: LiveRanges) -> tuple[tuple[int, ...], dict[Value, Allocation]]:
     """Return the sizes of the buffers, and an allocation in them for each value.
 
-    A value that lives all through the run has its own buffer. All others share one, the
-    arena. They are placed in the better of two orders: largest live set first ("greedy by breadth"
-    of Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020), or
-    in the order of their live ranges.
+    A value that lives all through the run has its own buffer. All others share one, the arena, in
+    the better of two orders: largest live set first ("greedy by breadth" of Pisarchyk and Lee,
+    "Efficient Memory Management for Deep Neural Net Inference", 2020), or by live ranges.
     """
     live = live_bytes(ranges)
     always = (-1, len(live) - 2)
@@ -76,19 +73,15 @@ def allocate(ranges: LiveRanges) -> tuple[tuple[int, ...], dict[Value, Allocatio
         return -max(live[first + 1 : last + 2]), -value.nbytes
 
     orders = sorted(shared, key=breadth), sorted(shared, key=ranges.__getitem__)
-    found = (_pack(order, ranges, len(own)) for order in orders)
-    size, packed = min(found, key=lambda pair: pair[0])
+    arenas = (_pack(order, ranges, len(own)) for order in orders)
+    size, packed = min(arenas, key=lambda arena: arena[0])
     return (*map(_size, own), *([size] if shared else [])), allocations | packed
 
 
 def _pack(
     values: Iterable[Value], ranges: LiveRanges, buffer: int
 ) -> tuple[int, dict[Value, Allocation]]:
-    """Place each value in the first gap between those before it that are live with it.
-
-    Returns:
-        The size of the arena, and the allocations.
-    """
+    """The size of an arena, and its allocations: each value in the first gap that is free."""
     packed: dict[Value, Allocation] = {}
     placed: list[tuple[int, int, Allocation]] = []
     for value in values:

@@ -1,4 +1,4 @@
-"""The metadata of a model, with what its graph shows of the outputs."""
+"""A model's metadata, completed by what its graph computes."""
 
 from __future__ import annotations
 
@@ -10,27 +10,23 @@ from gles_delegate.ops.lib.registry import op_of
 
 
 def read_metadata(graph: Graph) -> Metadata:
-    """The metadata of a model.
-
-    Raises:
-        ModelError: It is damaged.
-    """
+    """The metadata of a model; raises `ModelError` if it is damaged."""
     metadata = parse_metadata(graph)
     pairs = zip(metadata.outputs, graph.outputs, strict=True)
     outputs = (replace(each, is_share=_is_share(each, graph, index)) for each, index in pairs)
     return replace(metadata, outputs=tuple(outputs))
 
 
-def _is_share(known: TensorMetadata, graph: Graph, output: int) -> bool | None:
-    """Whether an output is of 0 to 1, by the ops that compute it, or else by its metadata.
+def _is_share(metadata: TensorMetadata, graph: Graph, output: int) -> bool | None:
+    """Whether an output is from 0 to 1, by the ops that compute it, or else by its metadata.
 
-    The metadata of published detectors call logits numbers of 0 to 1.
+    Published detectors have metadata of 0 to 1 for logits.
     """
     results = _results(graph, output)
     if results in ({"shares"}, {"unbounded"}):
         return results == {"shares"}
-    if known.minimum and known.maximum:
-        return min(known.minimum) >= 0 and max(known.maximum) <= 1
+    if metadata.minimum and metadata.maximum:
+        return min(metadata.minimum) >= 0 and max(metadata.maximum) <= 1
     return None
 
 

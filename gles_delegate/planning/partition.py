@@ -1,4 +1,4 @@
-"""Lowered nodes to segments: which nodes run on the GPU, in how few parts."""
+"""Lowered nodes to segments: which nodes run on the GPU, in as few segments as possible."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Partition:
 
     Attributes:
         segments: Node indices of each segment.
-        reasons: For each node that stays on the CPU, the reason.
+        reasons: Why each other node stays on the CPU.
         folded: Nodes of the segments whose results are constants.
     """
 
@@ -42,24 +42,24 @@ class Partition:
 
 
 def choose_partitions(
-    parts: Sequence[Lowered], most: int | None = None, first: int = 0, last: int | None = None
+    graphs: Sequence[Lowered], most: int | None = None, first: int = 0, last: int | None = None
 ) -> list[Partition]:
     """Choose the nodes of a model's subgraphs that run on the GPU.
 
     A variable is on the GPU if all nodes that use it run there, in one segment of each subgraph.
 
     Args:
-        most: Take at most this many segments of each, the largest; None: all.
-        first: Take no node before this one.
-        last: Take no node after this one; None: no limit.
+        most: Most segments of each subgraph; the largest are chosen. None: no limit.
+        first: The first node that may be chosen.
+        last: The last node that may be chosen; None: no limit.
     """
     on_cpu: set[str] = set()
     while True:
-        partitions = [_choose_segments(part, on_cpu, most, first, last) for part in parts]
+        partitions = [_choose_segments(graph, on_cpu, most, first, last) for graph in graphs]
         split = {
             name
-            for part, partition in zip(parts, partitions, strict=True)
-            for name, users in part.uses.users.items()
+            for graph, partition in zip(graphs, partitions, strict=True)
+            for name, users in graph.uses.users.items()
             if not any(users <= {*segment} for segment in partition.segments)
         }
         if split <= on_cpu:
@@ -70,7 +70,7 @@ def choose_partitions(
 def choose_segments(
     lowered: Lowered, most: int | None = None, first: int = 0, last: int | None = None
 ) -> Partition:
-    """`choose_partitions` of one subgraph."""
+    """`choose_partitions` for one subgraph."""
     return choose_partitions([lowered], most, first, last)[0]
 
 
@@ -102,7 +102,7 @@ def _choose_segments(
 
 
 def _of_variables(lowered: Lowered, on_cpu: Set[str]) -> dict[int, str]:
-    """The nodes that run on the CPU because of the variables there, with the reason of each."""
+    """Why nodes run on the CPU because of variables there, by node index."""
     uses = lowered.uses
     reasons = {
         index: f"other nodes that use the variable {name!r} do not run in its segment"
@@ -124,23 +124,23 @@ def find_segments(graph: Graph, on_cpu: Set[int]) -> list[tuple[int, ...]]:
     Args:
         on_cpu: Indices of the nodes that the CPU runs.
     """
-    made = {tensor for node in graph.nodes for tensor in node.outputs}
+    missing = {tensor for node in graph.nodes for tensor in node.outputs}
     pending = graph.in_order
-    found: list[tuple[int, ...]] = []
+    segments: list[tuple[int, ...]] = []
     while pending:
         is_cpu_turn = pending[0].index in on_cpu
         segment: list[int] = []
         rest: list[Node] = []
         for node in pending:
-            if (node.index in on_cpu) == is_cpu_turn and not made.intersection(node.inputs):
+            if (node.index in on_cpu) == is_cpu_turn and not missing.intersection(node.inputs):
                 segment.append(node.index)
-                made.difference_update(node.outputs)
+                missing.difference_update(node.outputs)
             else:
                 rest.append(node)
         if not is_cpu_turn:
-            found.append(tuple(segment))
+            segments.append(tuple(segment))
         pending = tuple(rest)
-    return found
+    return segments
 
 
 def _move_folded_to_cpu(graph: Graph, reasons: dict[int, str]) -> None:

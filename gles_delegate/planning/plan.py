@@ -1,4 +1,4 @@
-"""Lowered nodes to a plan: the dispatches in order, and where their tensors lie. No GL."""
+"""Lowered nodes to a plan: the dispatches in order, and the allocations of tensors. No GL."""
 
 from __future__ import annotations
 
@@ -26,26 +26,18 @@ from gles_delegate.planning.ports import Port
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The dispatches of a session, and where their tensors lie.
+class Plan(Ends):
+    """The dispatches of a session, and the allocations of their tensors.
 
     Attributes:
         dispatches: In order of execution.
-        inputs: By tensor index, the value that is filled before a run, in the layout of its port.
-        outputs: By tensor index, the value that holds the result, in the layout of its port.
-        variables: By tensor index, the row-major value that lasts from one run to the next.
-        results: By tensor index, the tensor itself, for outputs that have their own port.
         inside: For each value that lies inside another: that other, and the byte offset in it.
         buffers: Size of each buffer, in bytes.
-        allocations: Where each value lies. A value that is live all through the run has its
-            own buffer; others whose live ranges do not overlap share bytes.
+        allocations: The range of bytes of each value. A value that is live all through the run has
+            its own buffer; others whose live ranges do not overlap share bytes.
     """
 
-    dispatches: tuple[Dispatch, ...]
-    inputs: Mapping[int, Value]
-    outputs: Mapping[int, Value]
-    variables: Mapping[int, Value]
-    results: Mapping[int, Value]
+    dispatches: tuple[Dispatch, ...] = ()
     inside: Mapping[Value, tuple[Value, int]] = field(default_factory=dict)
     buffers: tuple[int, ...] = ()
     allocations: Mapping[Value, Allocation] = field(default_factory=dict)
@@ -89,7 +81,7 @@ class Plan:
 
     @property
     def owners(self) -> dict[int, Value]:
-        """The buffers that a value has to itself all through a run; the other one is the arena."""
+        """The buffers that hold one value all through a run; the other buffer is the arena."""
         always = (-1, len(self.dispatches))
         own = [value for value, live_range in self.live_ranges.items() if live_range == always]
         return {self.allocations[value].buffer: value for value in own}
@@ -112,7 +104,7 @@ def make_plan(
     half: bool = False,
     ports: Mapping[int, Port] | None = None,
 ) -> Plan:
-    """Plan some nodes of a lowered graph, all of which must have steps.
+    """Plan nodes of a lowered graph, all of which must have steps.
 
     The plan's inputs are the tensors that the nodes read and do not compute. Its outputs are the
     tensors they compute that the graph returns or another node reads, and the inputs that a node
@@ -121,7 +113,7 @@ def make_plan(
 
     Args:
         half: Store tensors and weights as float16; see also `Profile.half_products`.
-        ports: By tensor index, how inputs enter and outputs leave; the default is row-major
+        ports: Entrances of inputs and exits of outputs, by tensor index; by default, row-major
             elements.
     """
     boundary = Boundary.of(lowered, nodes, limits, half, ports or {})
@@ -136,7 +128,7 @@ def make_plan(
 
 
 def small_weights(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
-    """Read weights as float16, int8 or int4 where they may be, and where that pays."""
+    """Read weights as float16, int8 or int4 where possible; see `with_small_weights`."""
     return [with_small_weights(d, scope.limits, scope.tensors, scope.half) for d in dispatches]
 
 
@@ -146,8 +138,21 @@ def limit_work_groups(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch
 
 
 def store_in_half(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
-    """Store every float tensor as float16, except those outside the plan."""
-    return [_in_half(d) for d in dispatches] if scope.half else dispatches
+    """Store every float tensor as float16, except values outside the plan."""
+    if not scope.half:
+        return dispatches
+    return [
+        replace(
+            dispatch,
+            reads=tuple(map(stored_in_half, dispatch.reads)),
+            output=stored_in_half(dispatch.output),
+            epilogue=tuple(
+                replace(call, operand=call.operand and stored_in_half(call.operand))
+                for call in dispatch.epilogue
+            ),
+        )
+        for dispatch in dispatches
+    ]
 
 
 REWRITES: tuple[Rewrite, ...] = (
@@ -165,8 +170,8 @@ REWRITES: tuple[Rewrite, ...] = (
 
 
 def _allocated(dispatches: list[Dispatch], ends: Ends) -> Plan:
-    """The plan with offsets for all values, and concatenations in place unless they cost memory."""
-    plan = Plan(tuple(dispatches), ends.inputs, ends.outputs, ends.variables, ends.results)
+    """The plan with allocations, and with concatenations in place unless that takes more memory."""
+    plan = Plan(ends.inputs, ends.outputs, ends.variables, ends.results, tuple(dispatches))
     dispatches, inside = concatenate_in_place(dispatches, ends.values)
     in_place = replace(plan, dispatches=tuple(dispatches), inside=inside)
     # A value inside another keeps all of it live.
@@ -174,12 +179,12 @@ def _allocated(dispatches: list[Dispatch], ends: Ends) -> Plan:
         plan = in_place
     buffers, allocations = allocate(plan.live_ranges)
     for value, (outer, offset) in plan.inside.items():
-        allocations[value] = allocations[outer].part(offset, value.nbytes)
+        allocations[value] = allocations[outer].slice(offset, value.nbytes)
     return replace(plan, buffers=buffers, allocations=allocations)
 
 
 def _resolve(steps: Sequence[Step]) -> tuple[dict[Value, Value], list[Dispatch]]:
-    """Resolve the aliases: what each stands for, and the dispatches with aliases replaced."""
+    """The source of each alias, and the dispatches with aliases replaced by their sources."""
     roots: dict[Value, Value] = {}
     dispatches: list[Dispatch] = []
     for step in steps:
@@ -191,16 +196,3 @@ def _resolve(steps: Sequence[Step]) -> tuple[dict[Value, Value], list[Dispatch]]
             )
             dispatches.append(replace(step, reads=reads))
     return roots, dispatches
-
-
-def _in_half(dispatch: Dispatch) -> Dispatch:
-    """Store every float tensor as float16, except those outside the plan."""
-    return replace(
-        dispatch,
-        reads=tuple(map(stored_in_half, dispatch.reads)),
-        output=stored_in_half(dispatch.output),
-        epilogue=tuple(
-            replace(call, operand=call.operand and stored_in_half(call.operand))
-            for call in dispatch.epilogue
-        ),
-    )

@@ -18,10 +18,9 @@ from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.views import View, view
 
 OUTSIDE = "outside"
-"""Part name of what the world sees of a tensor."""
-
+"""Part name of a tensor's value in the layout that the app sees."""
 WORDS = {"RGBA8": 1, "R32F": 1, "RGBA16F": 2}
-"""The formats of textures that tensors are written to, and the 32-bit words of a pixel."""
+"""32-bit words per pixel of each texture format that tensors can be written to."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ class Edge:
 
 @runtime_checkable
 class Entrance(Protocol):
-    """How a tensor enters: the value of the buffer that is filled, and the step from there."""
+    """The entrance of a tensor: the value of the buffer that is filled, and the step from it."""
 
     def outside(self, edge: Edge) -> Value: ...
     def enter(self, edge: Edge) -> Step: ...
@@ -87,9 +86,9 @@ class Entrance(Protocol):
 
 @runtime_checkable
 class Exit(Protocol):
-    """How a tensor leaves: the value of the buffer that is read, and the step to there.
+    """The exit of a tensor: the value of the buffer that is read, and the step to it.
 
-    `write_back` is that step for an input to which nodes assign.
+    `write_back` is that step for an input that nodes assign to.
     """
 
     def outside(self, edge: Edge) -> Value: ...
@@ -102,13 +101,13 @@ Port: TypeAlias = Entrance | Exit
 
 @dataclass(frozen=True)
 class Elements:
-    """The elements of the tensor's own type: an entrance, an exit, or both of a state.
+    """Elements of the tensor's own type: an entrance, an exit, or both of a state.
 
     Attributes:
         packed: PHWC4 texels of float32 or int32, dequantized for a quantized tensor; otherwise
             row-major elements.
         half: Real numbers are float16 outside.
-        real: Row-major elements of a quantized tensor are the real numbers that they stand for.
+        real: Row-major elements of a quantized tensor are dequantized.
     """
 
     packed: bool = False
@@ -135,7 +134,7 @@ class Elements:
             return self._converted(edge, "unpack_integers", outside, edge.value)
         if self._is_as_outside(edge):
             return Alias(-1, edge.value, outside)
-        # A complex number outside has its two parts next to each other.
+        # Outside, the real and the imaginary part of a number are neighbors.
         count = edge.value.elements
         order = View((2, count // 2), (1, 2)) if edge.is_complex else View((count,), (1,))
         return view(outside, edge.value, order, edge.limits, -1)
@@ -155,7 +154,7 @@ class Elements:
         return view(edge.value, outside, order, edge.limits, -1)
 
     def _is_converted(self, edge: Edge) -> bool:
-        """Whether the tensor has integers of another size than a lane's."""
+        """Whether the tensor has integers that are smaller or larger than a lane."""
         tensor = edge.tensor
         return (
             not self.packed
@@ -166,7 +165,7 @@ class Elements:
         )
 
     def _is_as_outside(self, edge: Edge) -> bool:
-        """Whether the texels outside are the tensor's, so that nothing is converted."""
+        """Whether the texels outside are the tensor's, without conversion."""
         outside = self.outside(edge)
         same = (outside.shape, outside.kind) == (edge.shape, edge.stored)
         return same and not edge.is_complex and not self._is_converted(edge)
@@ -184,14 +183,12 @@ class Elements:
 
 
 def entrance(port: Port) -> Entrance:
-    """The port of an input; raises ValueError if nothing enters by it."""
     if isinstance(port, Entrance):
         return port
     raise ValueError(f"expected the port of an input, found {port}")
 
 
 def exit_of(port: Port) -> Exit:
-    """The port of an output or a state; raises ValueError if nothing leaves by it."""
     if isinstance(port, Exit):
         return port
     raise ValueError(f"expected the port of an output, found {port}")
@@ -204,58 +201,44 @@ class SampledPicture:
     Outside is a buffer of four texels of parameters, which can change without a new plan.
 
     Attributes:
+        options: The options of the transform that are constants of the plan.
         planes: The number of textures.
         monochrome: There is one texture, of one channel.
-        channels: See `ImageTransform`.
-        yuv: See `ImageTransform`.
-        full_range: See `ImageTransform`.
-        antialias: See `ImageTransform`.
-        border: See `ImageTransform`.
     """
 
+    options: ImageTransform
     planes: int
     monochrome: bool
-    channels: str
-    yuv: str
-    full_range: bool
-    antialias: bool
-    border: str
 
-    @staticmethod
-    def of(transform: ImageTransform, planes: int, monochrome: bool) -> SampledPicture:
+    @classmethod
+    def of(cls, transform: ImageTransform, planes: int, monochrome: bool) -> SampledPicture:
         """The port of a transform."""
-        return SampledPicture(
-            planes,
-            monochrome,
-            channels=transform.channels,
-            yuv=transform.yuv,
-            full_range=transform.full_range,
-            antialias=transform.antialias,
-            border=transform.border,
-        )
+        names = ("channels", "yuv", "full_range", "antialias", "border")
+        options = ImageTransform(**{name: getattr(transform, name) for name in names})
+        return cls(options, planes, monochrome)
 
     def outside(self, edge: Edge) -> Value:
         return Value(edge.tensor.index, (4, 4), OUTSIDE)
 
     def enter(self, edge: Edge) -> Step:
-        value = edge.value
-        red, _, blue = LUMA[self.yuv]
-        black, luma, chroma = RANGES[self.full_range]
-        gray = self.channels == "gray"
+        value, options = edge.value, self.options
+        red, _, blue = LUMA[options.yuv]
+        black, luma, chroma = RANGES[options.full_range]
+        gray = options.channels == "gray"
         defines: dict[str, Define] = {
             "OUT_W": edge.shape[-2],
             "PLANES": self.planes,
             "MONOCHROME": int(self.monochrome),
             "GRAY": int(gray),
-            "ORDER": "rgba" if gray else (self.channels + "a")[:4],
+            "ORDER": "rgba" if gray else (options.channels + "a")[:4],
             "EDGE": EDGE,
-            "REACH": REACH[self.border],
+            "REACH": REACH[options.border],
             "BLACK": float(black),
             "LUMA_RANGE": float(luma),
             "CHROMA_RANGE": float(chroma),
             "LUMA_RED": red,
             "LUMA_BLUE": blue,
-            "ANTIALIAS": int(self.antialias),
+            "ANTIALIAS": int(options.antialias),
             "MOST_SAMPLES": MOST_SAMPLES,
             **edge.quantization(),
         }
@@ -263,7 +246,7 @@ class SampledPicture:
             defines["LOWEST"], defines["HIGHEST"] = BYTE_LIMITS[edge.tensor.dtype]
         grid = make_grid(value.pixels, value.slices, edge.limits)
         reads = (self.outside(edge),)
-        passes = MOST_SAMPLES**2 if self.antialias else 0
+        passes = MOST_SAMPLES**2 if options.antialias else 0
         return Dispatch(
             -1, "image_in", reads, value, grid, defines, textures=self.planes, passes=passes
         )
@@ -273,8 +256,8 @@ class SampledPicture:
 class Pixels:
     """The exit of [1, height, width, channels] to a texture of `format`, row by row.
 
-    They are copied from the buffer `outside` into the texture: shaders can write only textures of
-    immutable storage, and many apps have others.
+    The buffer `outside` is copied into the texture: shaders can write only textures of immutable
+    storage, and many apps have others.
     """
 
     format: str

@@ -1,4 +1,4 @@
-"""Uniforms for numbers that differ between shapes of the inputs, so that these share programs."""
+"""Uniforms for numbers that differ between shapes of the inputs, which then share programs."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from gles_delegate.dispatch import Dispatch, Place
+from gles_delegate.dispatch import Dispatch, NumberKey
 from gles_delegate.planning.plan import Plan
 from gles_delegate.shaders.files import is_own, read_body
 
-_Numbers: TypeAlias = Mapping[Place, float]
+_Numbers: TypeAlias = Mapping[NumberKey, float]
 
 
 @dataclass
 class _Seen:
-    """The numbers of a dispatch for the first shapes, and which of them others have changed."""
+    """The numbers of a dispatch for the first shapes, and which differ for later shapes."""
 
     first: _Numbers
-    changed: set[Place] = field(default_factory=set)
+    changed: set[NumberKey] = field(default_factory=set)
 
 
 class Resizing:
-    """The plans that some nodes had so far, each for other shapes."""
+    """The plans so far of the same nodes, each for other shapes."""
 
     def __init__(self) -> None:
         self._seen: dict[Hashable, _Seen] = {}
@@ -41,7 +41,7 @@ class Resizing:
             kind = (dispatch.shader, dispatch.node, value.tensor, value.part, *numbers)
             counts[kind] += 1
             seen = self._seen.setdefault((counts[kind], kind), _Seen(numbers))
-            seen.changed |= {place for place in numbers if numbers[place] != seen.first[place]}
+            seen.changed |= {key for key in numbers if numbers[key] != seen.first[key]}
             dispatches.append(replace(dispatch, uniforms=frozenset(seen.changed)))
         return replace(plan, dispatches=tuple(dispatches))
 
@@ -51,7 +51,7 @@ def numbers_of(dispatch: Dispatch) -> _Numbers:
     if not is_own(dispatch.shader):
         return {}
     constants = read_body(f"{dispatch.shader}.glsl").constants
-    numbers: dict[Place, float] = {}
+    numbers: dict[NumberKey, float] = {}
     for name, value in dispatch.numbers.items():
         if name not in constants and not isinstance(value, str):
             elements = value if isinstance(value, tuple) else (value,)

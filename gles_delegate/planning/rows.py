@@ -15,13 +15,13 @@ from gles_delegate.planning.lowering import Lowerings, is_folded
 
 
 def rows_are_independent(lowerings: Lowerings, shapes: Mapping[int, Shape]) -> bool:
-    """Whether it is certain that each row of a batch has the results that it has alone.
+    """Whether each row of a batch certainly has the same results as it has alone.
 
-    Rows lie along axis 0 of every input and output. It is not certain of ops without
-    a rule, nor of any that the GPU does not support.
+    Rows lie along axis 0 of every input and output. An op without a rule, or that the GPU does not
+    support, makes it uncertain.
 
     Args:
-        shapes: The inputs' shapes, by tensor index, with the rows of the batch.
+        shapes: Shapes of the inputs by tensor index, with the rows of the batch.
 
     Raises:
         ModelError: The model is damaged.
@@ -41,23 +41,23 @@ def rows_are_independent(lowerings: Lowerings, shapes: Mapping[int, Shape]) -> b
         try:
             if not keeps_rows(NodeView(graph, node, lowered.shapes, Limits()), having, rows):
                 return False
-        except Unsupported:  # numbers computed at run time
+        except Unsupported:  # a parameter is computed at run time
             return False
         having.update(node.outputs)
     return all(i in having and lowered.shapes[i][:1] == (rows,) for i in graph.outputs)
 
 
 def keeps_states(graph: Graph) -> bool:
-    """Whether a run starts with tensors that the last one left, such as the state of an LSTM."""
-    return any(tensor.is_variable for part in _run_with(graph) for tensor in part.tensors)
+    """Whether a run starts with tensors from the last run, such as the state of an LSTM."""
+    return any(tensor.is_variable for each in _run_with(graph) for tensor in each.tensors)
 
 
 def keeps_resources(graph: Graph) -> bool:
-    """Whether a run may change resource variables, which the next one reads."""
-    return any(node.op == ASSIGN for part in _run_with(graph) for node in part.nodes)
+    """Whether a run may change resource variables that the next run reads."""
+    return any(node.op == ASSIGN for each in _run_with(graph) for node in each.nodes)
 
 
 def _run_with(graph: Graph) -> list[Graph]:
-    """The graph, and the subgraphs that each of its runs may run."""
+    """The graph and the subgraphs that may run in each of its runs."""
     nodes = [node for node in graph.nodes if node.op != CALL_ONCE]
     return [graph, *(graph.subgraphs[index] for index in called_by(graph, nodes))]

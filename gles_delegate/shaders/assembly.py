@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
-from gles_delegate.dispatch import Call, Define, Dispatch, Kind, Place, Value
+from gles_delegate.dispatch import Call, Define, Dispatch, Kind, NumberKey, Value
 from gles_delegate.limits import Limits
 from gles_delegate.shaders.files import read_body
 from gles_delegate.shaders.source import ShaderSource
@@ -142,7 +142,7 @@ def _defines(values: Mapping[str, Define]) -> str:
     return "".join(f"#define {name} {_literal(value)}\n" for name, value in values.items())
 
 
-def _define(name: str, value: Define, uniforms: Set[Place], numbers: _Numbers) -> Define:
+def _define(name: str, value: Define, uniforms: Set[NumberKey], numbers: _Numbers) -> Define:
     """The value of a define, with `numbers` in the places of `uniforms`."""
     if isinstance(value, str):
         return value

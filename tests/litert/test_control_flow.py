@@ -142,7 +142,7 @@ def test_a_run_time_condition_stays_on_the_cpu(host: Host) -> None:
     check(host, content, s, whole=False)
     lowered = lower_graph(read_model(content), Limits())
     assert lowered.reasons[3] == (
-        "its condition is computed at run time; expected that constants and shapes give it"
+        "its condition is computed at run time; expected one that only constants and shapes decide"
     )
 
 

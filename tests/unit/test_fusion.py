@@ -358,7 +358,7 @@ def test_what_is_joined_is_computed_in_its_place(even: Net) -> None:
     assert [plan.inside[part] for part in parts] == [(outer, at * SLICE) for at in (0, 2, 3)]
     assert [(d.node, d.fused) for d in plan.dispatches[:3]] == [(i, (3,)) for i in range(3)]
     assert isinstance(outer, Value)
-    assert plan.allocations[parts[1]] == plan.allocations[outer].part(2 * SLICE, SLICE)
+    assert plan.allocations[parts[1]] == plan.allocations[outer].slice(2 * SLICE, SLICE)
 
 
 def test_what_is_joined_again_lies_in_the_outermost(even: Net) -> None:
