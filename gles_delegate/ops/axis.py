@@ -1,17 +1,33 @@
-"""Ops along one axis: running sums, and the largest or smallest elements."""
+"""Ops along axes: reductions, softmax and norms, running sums, the largest elements."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import prod
+from typing import Any
 
-from gles_delegate.dispatch import Define, Shape, Step
+import numpy as np
+
+from gles_delegate.dispatch import Define, Dispatch, Kind, Shape, Step
+from gles_delegate.model.graph import Array
 from gles_delegate.ops.lib import rows
-from gles_delegate.ops.lib.grid import by_texel, make_grid
-from gles_delegate.ops.lib.index import normal_axis
-from gles_delegate.ops.lib.node import NodeView, Unsupported, one_integer
-from gles_delegate.ops.lib.options import Bool, Options
-from gles_delegate.ops.lib.reduction import LEAST, MOST, reduced
+from gles_delegate.ops.lib.grid import by_texel, make_grid, pixel_grid, pixel_passes
+from gles_delegate.ops.lib.index import normal_axis, rank_4
+from gles_delegate.ops.lib.node import NodeView, Unsupported, constants, one_integer
+from gles_delegate.ops.lib.options import Bool, Float32, Int32, Options
+from gles_delegate.ops.lib.reduction import (
+    LARGEST,
+    LEAST,
+    MOST,
+    PRODUCT,
+    SMALLEST,
+    SUM,
+    Combination,
+    reduced,
+    reduction,
+)
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import moved_output, reshape_view, same_texels
 
@@ -96,3 +112,160 @@ def _walk(shape: Shape, axis: int) -> dict[str, Define]:
         "LENGTH": shape[axis],
         "STRIDE": prod(shape[axis + 1 : -1]),
     }
+
+
+ENOUGH = 256
+"""Elements that one invocation may add up; more are reduced one dimension after the other."""
+
+
+@dataclass(frozen=True)
+class ReducerOptions(Options):
+    keep_dims: Bool = False
+
+
+_COMBINATIONS = {
+    "MEAN": SUM,
+    "SUM": SUM,
+    "REDUCE_PROD": PRODUCT,
+    "REDUCE_MAX": LARGEST,
+    "REDUCE_MIN": SMALLEST,
+    "REDUCE_ANY": Combination("LARGEST", {"int": 0}),
+    "REDUCE_ALL": Combination("SMALLEST", {"int": 1}),
+}
+
+
+def _folded_by(function: Callable[..., Any]) -> Callable[[NodeView], Array | None]:
+    def fold(node: NodeView) -> Array | None:
+        x, axes = constants(node)
+        if x.dtype.kind == "f" and function not in (np.max, np.min):
+            return None  # LiteRT adds floats in another order
+        along = tuple({normal_axis(axis, x.ndim) for axis in axes.reshape(-1).tolist()})
+        keep = ReducerOptions.read(node.node).keep_dims
+        return np.asarray(function(x, axis=along, keepdims=keep), x.dtype)
+
+    return fold
+
+
+_reduction = partial(op, options=ReducerOptions, rows=rows.along_axes)
+
+
+@_reduction("MEAN", max_version=3)
+@_reduction("REDUCE_MAX", max_version=3, fold=_folded_by(np.max))
+@_reduction("REDUCE_MIN", max_version=3, fold=_folded_by(np.min))
+@_reduction("SUM", max_version=2, fold=_folded_by(np.sum))
+@_reduction("REDUCE_PROD", max_version=2, fold=_folded_by(np.prod))
+@_reduction("REDUCE_ANY", fold=_folded_by(np.any))
+@_reduction("REDUCE_ALL", fold=_folded_by(np.all))
+def reduce(node: NodeView, options: ReducerOptions) -> list[Step]:
+    x = node.input(0, None)
+    combination, name = _COMBINATIONS[node.op], node.op
+    axes = sorted({normal_axis(axis, len(x.shape)) for axis in node.array(1).ravel().tolist()})
+    count = prod(x.shape[axis] for axis in axes)
+    _check_elements(node, x.kind, count)
+    kept = reduced(x.shape, axes)
+    if not options.keep_dims:
+        kept = tuple(n for axis, n in enumerate(x.shape) if axis not in axes)
+    output = node.output(kept, kind=x.kind, dtype=node.dtype(0))
+    stages = [axes] if count <= ENOUGH else [[axis] for axis in reversed(axes)]
+    steps: list[Step] = []
+    for i, stage in enumerate(stages):
+        result = node.scratch(reduced(x.shape, stage), f"stage{i}", x.kind)
+        last = stage is stages[-1]
+        if last and same_texels(result, output):
+            result = output
+        divisor = count if last and name == "MEAN" else 1
+        steps.append(reduction(node, x, result, stage, combination, divisor))
+        x = result
+    return steps if x == output else [*steps, reshape_view(node.index, x, output, node.limits)]
+
+
+def _check_elements(node: NodeView, kind: Kind, count: int) -> None:
+    """Raise `Unsupported` if LiteRT does not reduce `count` elements of the input's type."""
+    logical = node.op in ("REDUCE_ANY", "REDUCE_ALL")
+    if (node.dtype(0) == "bool") != logical:
+        raise Unsupported(f"input 0 is {'not ' * logical}bool")
+    if node.op == "MEAN" and not count:
+        raise Unsupported("the mean of no elements")
+    if node.op == "MEAN" and kind == "int" and node.dtype(0) in ("int8", "uint8", "int16"):
+        raise Unsupported(f"{node.dtype(0)} without a scale, of which LiteRT's mean is 0")
+
+
+LARGEST_STEP = 5.0
+"""A step of int16 times beta, less than which 16 bits of them fit LiteRT's 32-bit integers."""
+
+
+@dataclass(frozen=True)
+class SoftmaxOptions(Options):
+    beta: Float32 = 0.0
+
+
+@op(
+    "SOFTMAX", max_version=4, options=SoftmaxOptions, rows=rows.last_axis, results="shares",
+    ends_networks=True,
+)  # fmt: skip
+def softmax(node: NodeView, options: SoftmaxOptions) -> list[Step]:
+    _refuse_scalars(node)
+    x = node.graph.tensors[node.inputs[0]]
+    if x.dtype == "int16" and not abs(options.beta) * max(x.quantization.scales) < LARGEST_STEP:
+        raise Unsupported(f"the beta {options.beta} of int16, for which LiteRT's integers overflow")
+    output = node.graph.tensors[node.outputs[0]]
+    if output.dtype == "uint8" and any(output.quantization.zero_points):
+        raise Unsupported(
+            f"a uint8 result with the zero point {output.quantization.zero_points[0]}, which "
+            "LiteRT ignores; expected 0"
+        )
+    return [_over_channels(node, "softmax", {"BETA": options.beta, "LOGARITHM": 0})]
+
+
+@op("LOG_SOFTMAX", max_version=2, rows=rows.last_axis)
+def log_softmax(node: NodeView, options: Options) -> list[Step]:
+    _refuse_scalars(node)
+    return [_over_channels(node, "softmax", {"BETA": 1.0, "LOGARITHM": 1})]
+
+
+@op("L2_NORMALIZATION", max_version=2, rows=rows.last_axis)
+def l2_normalization(node: NodeView, options: Options) -> list[Step]:
+    return [_over_channels(node, "l2_normalization", {})]
+
+
+def _refuse_scalars(node: NodeView) -> None:
+    if not node.shape(0):
+        raise Unsupported("a scalar; expected at least rank 1")
+
+
+def _over_channels(node: NodeView, shader: str, defines: dict[str, Define]) -> Dispatch:
+    """Dispatch a shader whose work groups see all channels of their pixels."""
+    x = node.input(0)
+    output = node.output(x.shape)
+    grid = pixel_grid(output, node.limits)
+    passes = pixel_passes(output.slices, grid.reduction_lanes)
+    return node.dispatch(shader, (x,), output, grid, defines, passes=passes)
+
+
+@dataclass(frozen=True)
+class LocalResponseNormalizationOptions(Options):
+    radius: Int32 = 0
+    bias: Float32 = 0.0
+    alpha: Float32 = 0.0
+    beta: Float32 = 0.0
+
+
+@op("LOCAL_RESPONSE_NORMALIZATION", options=LocalResponseNormalizationOptions, rows=rows.images)
+def local_response_normalization(
+    node: NodeView, options: LocalResponseNormalizationOptions
+) -> list[Step]:
+    x = node.input(0)
+    rank_4(x.shape, "input 0")
+    if options.radius < 0:
+        raise Unsupported(f"the radius {options.radius}; expected 0 or more channels")
+    output = node.output(x.shape)
+    radius = min(options.radius, x.channels)
+    defines: dict[str, Define] = {
+        "RADIUS": radius,
+        "BIAS": options.bias,
+        "ALPHA": options.alpha,
+        "BETA": options.beta,
+    }
+    passes = 4 * (min(2 * radius + 1, x.channels) + 2)
+    shader = "local_response_normalization"
+    return [by_texel(node, shader, (x,), output, defines, passes=passes)]

@@ -32,14 +32,13 @@ class RandomOptions(Options):
         return bool((self.seed | self.seed2) & WORD)
 
     def defines(self, node: NodeView, draws: int) -> dict[str, Define]:
-        """Defines of glsl/lib/philox.glsl; `draws`: of a run, of four words each.
+        """Defines of glsl/lib/philox.glsl; a run makes `draws` of four words each.
 
-        Raises:
-            Unsupported: The node is inside another, so that a run may take several turns at it.
+        Raises `Unsupported` for a node in a subgraph, which may run several times in a run.
         """
         if node.node is not node.graph.nodes[node.index]:
             raise Unsupported("random numbers in a subgraph; expected them in the graph itself")
-        # Their lower halves count, as signed numbers.
+        # LiteRT sign-extends the lower halves.
         lows = [seed & WORD for seed in (self.seed, self.seed2)]
         words = [word for low in lows for word in (low, WORD * (low >> 31))]
         key, stream = (words[:2], words[2:]) if self.is_seeded else ([0, 0], [node.index, 0])

@@ -147,11 +147,7 @@ def stablehlo_scatter(node: NodeView, options: StablehloScatterOptions) -> list[
 
 
 def _combination(node: NodeView, index: int) -> str:
-    """The function of the subgraph `index`, which combines an element with an update.
-
-    Raises:
-        Unsupported: LiteRT does not support it for the type.
-    """
+    """The function that the subgraph `index` combines elements with."""
     graphs, dtype = node.graph.subgraphs, node.dtype(0)
     if not 0 <= index < len(graphs):
         raise Unsupported(f"no subgraph {index}")

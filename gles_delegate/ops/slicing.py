@@ -1,4 +1,4 @@
-"""Ops on slices of a tensor: SLICE, SPLIT, DYNAMIC_UPDATE_SLICE and others."""
+"""Ops that cut and join tensors: SLICE, SPLIT, DYNAMIC_UPDATE_SLICE, CONCATENATION ..."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
-from gles_delegate.dispatch import Const, Define, Operand, Shape, Step
+from gles_delegate.dispatch import Const, Define, Operand, Shape, Step, Value
+from gles_delegate.ops.gathering import Lookup, gathered
+from gles_delegate.ops.lib import rows
 from gles_delegate.ops.lib.elementwise import elementwise
 from gles_delegate.ops.lib.grid import by_texel
 from gles_delegate.ops.lib.index import normal_axis, row_major
-from gles_delegate.ops.lib.lookup import Lookup, gathered
 from gles_delegate.ops.lib.node import NodeView, RunTimeParameter, Unsupported, one_integer
-from gles_delegate.ops.lib.options import Bool, Int32, Options
+from gles_delegate.ops.lib.options import Bool, Int8, Int32, Options
 from gles_delegate.ops.lib.packing import integers
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.rows import Rows, within
-from gles_delegate.ops.lib.views import View, moved, moved_output
+from gles_delegate.ops.lib.views import Region, View, moved, moved_output, reshape_view, view
 
 
-@op("SLICE", max_version=8, rows=within(0), moves="ranges")
+@op("SLICE", max_version=8, rows=rows.within(0), moves="ranges")
 def slice_(node: NodeView, options: Options) -> list[Step]:
     x = node.input(0, None)
     if node.has_input(1) and not node.is_constant(1):
@@ -106,14 +106,14 @@ class StridedSliceOptions(Options):
 NEW_AXIS, WHOLE_AXIS = -1, -2
 
 
-def _takes_whole_rows(batch: Rows, options: StridedSliceOptions) -> bool:
+def _takes_whole_rows(batch: rows.Rows, options: StridedSliceOptions) -> bool:
     adds = options.ellipsis_mask or options.new_axis_mask or options.shrink_axis_mask & 1
     return not adds and bool(batch.node.array(3).reshape(-1)[0] == 1)
 
 
 @op(
     "STRIDED_SLICE", max_version=8, options=StridedSliceOptions, moves="ranges", ends_networks=True,
-    rows=within(0, where=_takes_whole_rows),
+    rows=rows.within(0, where=_takes_whole_rows),
 )  # fmt: skip
 def strided_slice(node: NodeView, options: StridedSliceOptions) -> list[Step]:
     x = node.input(0, None)
@@ -129,20 +129,14 @@ def strided_slice(node: NodeView, options: StridedSliceOptions) -> list[Step]:
     dims, dense = _dims(options, entries, x.shape), row_major(x.shape)
     axes = [dim for dim in dims if dim.entry != NEW_AXIS]
     offset = sum((dim.start or 0) * dense[dim.axis] for dim in axes)
-    layout = View(tuple(d.size for d in axes), tuple(d.stride for d in axes), offset)
+    layout = View(*_extents(axes), offset)
     return [moved(node, x, (dim.size for dim in dims if dim.kept), layout)]
 
 
 def _strided_from(node: NodeView, options: StridedSliceOptions, x: Operand) -> list[Step]:
     """A slice whose beginning a run decides, but not its size."""
-    begin, strides = node.input(1, "int"), node.array(3).ravel().tolist()
-    count = len(strides)
-    if {node.shape(1), node.shape(2)} != {(count,)} or {node.dtype(1), node.dtype(2)} != {"int32"}:
-        raise Unsupported(f"indices that are not {count} of int32")
-    begins, ends = (
-        node.array(i).tolist() if node.is_constant(i) else [None] * count for i in (1, 2)
-    )
-    dims = _dims(options, list(zip(begins, ends, strides, strict=True)), x.shape)
+    begin, entries = node.input(1, "int"), _run_time_entries(node)
+    dims, count = _dims(options, entries, x.shape), len(entries)
     by_entry = {dim.entry: dim for dim in dims}
     unused = _Dim(NEW_AXIS)
     indexed = [by_entry.get(entry, unused) for entry in range(count)]
@@ -153,19 +147,25 @@ def _strided_from(node: NodeView, options: StridedSliceOptions, x: Operand) -> l
         for numbers in (moduli, tuple(dim.start or 0 for dim in indexed))
     )
     own, indices = (node.scratch((count,), name, "int") for name in ("own", "places"))
-    kept = [dim for dim in dims if dim.kept]
-    lookup = Lookup(
-        shape=tuple(dim.size for dim in kept),
-        strides=tuple(dim.stride for dim in kept),
-        walk=(0,) * len(kept),
-        axes=tuple(dim.axis for dim in indexed),
-        channels_last=bool(kept) and kept[-1].stride == 1,
-    )
+    shape, steps = _extents([dim for dim in dims if dim.kept])
+    walk, axes = (0,) * len(shape), tuple(dim.axis for dim in indexed)
+    lookup = Lookup(shape, steps, walk, axes, channels_last=steps[-1:] == (1,))
     return [
         elementwise(node, (begin, divisors), own, "FLOOR_MOD"),
         elementwise(node, (own, added), indices, "ADD"),
         gathered(node, x, indices, lookup),
     ]
+
+
+def _run_time_entries(node: NodeView) -> list[Entry]:
+    strides = node.array(3).ravel().tolist()
+    count = len(strides)
+    if {node.shape(1), node.shape(2)} != {(count,)} or {node.dtype(1), node.dtype(2)} != {"int32"}:
+        raise Unsupported(f"indices that are not {count} of int32")
+    begins, ends = (
+        node.array(i).tolist() if node.is_constant(i) else [None] * count for i in (1, 2)
+    )
+    return list(zip(begins, ends, strides, strict=True))
 
 
 Entry: TypeAlias = tuple[int | None, int | None, int]
@@ -190,6 +190,11 @@ class _Dim:
     stride: int = 0
     size: int = 1
     kept: bool = True
+
+
+def _extents(dims: Sequence[_Dim]) -> tuple[Shape, Shape]:
+    """The sizes and the strides of dimensions."""
+    return tuple(dim.size for dim in dims), tuple(dim.stride for dim in dims)
 
 
 def _dims(options: StridedSliceOptions, entries: Sequence[Entry], source: Shape) -> list[_Dim]:
@@ -289,7 +294,7 @@ def _constant_range(
 
 @op(
     "SPLIT", max_version=5, moves="ranges",
-    rows=within(1, where=lambda batch, options: batch.node.array(0).item() % batch.rank),
+    rows=rows.within(1, where=lambda batch, options: batch.node.array(0).item() % batch.rank),
 )  # fmt: skip
 def split(node: NodeView, options: Options) -> list[Step]:
     axis, x = one_integer(node, 0, "the axis"), node.input(1, None)
@@ -301,7 +306,7 @@ def split(node: NodeView, options: Options) -> list[Step]:
 
 @op(
     "SPLIT_V", max_version=3, moves="ranges",
-    rows=within(0, where=lambda batch, options: batch.node.array(2).item() % batch.rank),
+    rows=rows.within(0, where=lambda batch, options: batch.node.array(2).item() % batch.rank),
 )  # fmt: skip
 def split_v(node: NodeView, options: Options) -> list[Step]:
     x, lengths = node.input(0, None), node.array(1).ravel().tolist()
@@ -321,7 +326,7 @@ class UnpackOptions(Options):
 
 @op(
     "UNPACK", max_version=6, options=UnpackOptions, moves="elements",
-    rows=within(0, where=lambda batch, options: options.axis % batch.rank),
+    rows=rows.within(0, where=lambda batch, options: options.axis % batch.rank),
 )  # fmt: skip
 def unpack(node: NodeView, options: UnpackOptions) -> list[Step]:
     x = node.input(0, None)
@@ -344,3 +349,77 @@ def _split(
         steps.append(_slice(node, x, begin, (*before, length, *after), shape, i))
         at += length
     return steps
+
+
+@dataclass(frozen=True)
+class ConcatenationOptions(Options):
+    axis: Int32 = 0
+    fused_activation: Int8 = 0
+
+
+@op(
+    "CONCATENATION", max_version=7, options=ConcatenationOptions, rows=rows.joined,
+    moves="ranges", ends_networks=True,
+)  # fmt: skip
+def concatenation(node: NodeView, options: ConcatenationOptions) -> list[Step]:
+    if options.fused_activation:
+        raise Unsupported("a fused activation, which LiteRT does not apply here; expected NONE")
+    inputs = _inputs(node)
+    axis = normal_axis(options.axis, len(inputs[0].shape))
+    others = [(x.shape[:axis], x.shape[axis + 1 :]) for x in inputs]
+    if any(len(x.shape) <= axis for x in inputs) or others.count(others[0]) != len(others):
+        raise Unsupported(f"the shapes {[list(x.shape) for x in inputs]} differ beside axis {axis}")
+    total = sum(x.shape[axis] for x in inputs)
+    shape = (*inputs[0].shape[:axis], total, *inputs[0].shape[axis + 1 :])
+    output = node.output(shape, kind=inputs[0].kind, dtype=node.dtype(0))
+    return _joined(node, inputs, [x.shape[axis] for x in inputs], output, axis)
+
+
+@dataclass(frozen=True)
+class PackOptions(Options):
+    values_count: Int32 = 0
+    axis: Int32 = 0
+
+
+@op("PACK", max_version=5, options=PackOptions, rows=rows.joined, moves="elements")
+def pack(node: NodeView, options: PackOptions) -> list[Step]:
+    inputs = _inputs(node)
+    shapes = [x.shape for x in inputs]
+    if shapes.count(shapes[0]) != len(shapes):
+        raise Unsupported(f"the shapes {[list(shape) for shape in shapes]} differ")
+    axis = normal_axis(options.axis, len(shapes[0]) + 1)
+    shape = (*shapes[0][:axis], len(inputs), *shapes[0][axis:])
+    outputs = [moved_output(node, x, shape) for x in inputs]
+    return _joined(node, inputs, [1] * len(inputs), outputs[0], axis)
+
+
+def _inputs(node: NodeView) -> list[Operand]:
+    """All inputs, at least one, of one kind."""
+    kind = node.input(0, None).kind
+    return [node.input(i, kind) for i in range(len(node.inputs))]
+
+
+def _joined(
+    node: NodeView, inputs: Sequence[Operand], lengths: Sequence[int], output: Value, axis: int
+) -> list[Step]:
+    """Concatenate the inputs along the output's `axis`; each covers its length."""
+    steps: list[Step] = []
+    begin = 0
+    for x, length in zip(inputs, lengths, strict=True):
+        shape: Shape = (*output.shape[:axis], length, *output.shape[axis + 1 :])
+        layout = View((x.pixels, x.channels), (x.channels, 1))
+        if x.elements:
+            region = _region(shape, output, axis, begin)
+            steps.append(view(x, output, layout, node.limits, node.index, region))
+        begin += length
+    # The step of an output without elements gives its shape.
+    return steps or [reshape_view(node.index, inputs[0], output, node.limits)]
+
+
+def _region(shape: Shape, output: Value, axis: int, begin: int) -> Region:
+    """The region of the output that an input of `shape` covers, from `begin` of its `axis`."""
+    pixels, channels = prod(shape[:-1]), shape[-1]
+    if axis == len(shape) - 1:
+        return Region(pixels, channels, pixels, pixels, out_channel=begin)
+    inner = prod(shape[axis + 1 : -1])
+    return Region(pixels, channels, shape[axis] * inner, output.shape[axis] * inner, begin * inner)

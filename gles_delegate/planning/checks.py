@@ -18,12 +18,7 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 def checked_steps(node: NodeView) -> list[Step]:
-    """The steps of a node, rounded to the types of its outputs.
-
-    Raises:
-        Unsupported: The node cannot run on the device.
-        ModelError: The model's bytes are damaged.
-    """
+    """The steps of a node, rounded to the types of its outputs; raises what `lower` raises."""
     steps = _rounded_steps(node)
     _check_types(node)
     _check_limits(steps, node.limits)

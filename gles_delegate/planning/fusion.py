@@ -12,9 +12,9 @@ from gles_delegate.dispatch import Call, Dispatch, Operand, Value
 from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Tensor
 from gles_delegate.ops.depthwise import depthwise_product
+from gles_delegate.ops.images import Pooling
 from gles_delegate.ops.lib.elementwise import Elementwise
 from gles_delegate.ops.lib.views import Copy, Region, View, view
-from gles_delegate.ops.pooling import Pooling
 from gles_delegate.planning.memory import ALIGNMENT
 
 MOST_CALLS = 16

@@ -1,15 +1,14 @@
-"""Assembling of shaders: files and compile-time constants to GLSL text, errors back to files."""
+"""Assembly of shaders: files and compile-time constants to GLSL text."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Set
 
 from gles_delegate.dispatch import Call, Define, Dispatch, Kind, NumberKey, Value
 from gles_delegate.limits import Limits
-from gles_delegate.shaders.files import read_body
+from gles_delegate.shaders.files import read_body, unrolled
 from gles_delegate.shaders.source import ShaderSource
-from gles_delegate.shaders.unrolling import unrolled
 
 ES_HEADER = """#version 310 es
 #extension GL_EXT_texture_buffer : enable
@@ -26,16 +25,11 @@ _TYPES: dict[Kind, dict[str, Define]] = {
 
 SIZES = 0
 """The location of the uniform with a dispatch's sizes."""
-
 DESKTOP_HEADER = "#version 430\n"
 
 
 def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> ShaderSource:
-    """The shader of a dispatch.
-
-    Raises:
-        ValueError: A define of the dispatch occurs nowhere in the code of the shader's files.
-    """
+    """The shader of a dispatch; raises `ValueError` if its code does not use one of the defines."""
     image_reads = _reads_images(dispatch, limits)
     image_writes = limits.is_large(dispatch.output.nbytes)
     common: dict[str, Define] = {
@@ -49,7 +43,7 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sha
         "IMAGE_WRITES": int(image_writes),
         "PARTIAL": int(dispatch.partial),
         "PRODUCT_PRECISION": "mediump" if _has_half_products(dispatch, limits) else "highp",
-        # Mesa's shader cache would take the machine code of another width.
+        # Without it, Mesa's shader cache would return machine code for another width.
         "SIMD_LANES": limits.simd_lanes,
         **_type_defines(dispatch, image_writes),
     }
@@ -60,20 +54,18 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sha
         raise ValueError(f"{name} does not use the defines {sorted(unused)}")
     with_sizes = bool(dispatch.sizes) and limits.size_uniforms
     numbers = _Numbers(with_sizes or bool(dispatch.uniforms))
-    sizes = {*dispatch.sizes, "OUT_CHANNELS", "OUT_PIXELS"} if with_sizes else set()
-    defines: dict[str, Define] = {
-        **common,
-        "SIZE_UNIFORMS": int(with_sizes),
-        **{
-            name: _define(name, value, {(name, 0)} if name in sizes else dispatch.uniforms, numbers)
-            for name, value in dispatch.numbers.items()
-        },
-    }
+    uniforms = set(dispatch.uniforms)
+    if with_sizes:
+        uniforms |= {(size, 0) for size in (*dispatch.sizes, "OUT_CHANNELS", "OUT_PIXELS")}
+    defines = {**common, "SIZE_UNIFORMS": int(with_sizes)}
+    for key, value in dispatch.numbers.items():
+        defines[key] = _define(key, value, uniforms, numbers)
     tiles_only = limits.profile.tiles_unrolled
     bounds = body.tile_bounds if tiles_only else body.bounds
-    known = tuple((bound, str(defines[bound])) for bound in bounds if bound in defines)
-    text = unrolled(body.text, known, tiles_only)
-    top = _defines(defines) + _epilogue(dispatch, numbers)
+    constants = tuple((bound, str(defines[bound])) for bound in bounds if bound in defines)
+    text = unrolled(body.text, constants, tiles_only)
+    top = "".join(f"#define {key} {_literal(value)}\n" for key, value in defines.items())
+    top += _epilogue(dispatch, numbers)
     if numbers.as_uniforms:
         count = len(numbers.values)
         header += f"layout(location = {SIZES}) uniform int size_uniforms[{count}];\n"
@@ -119,7 +111,7 @@ class _Numbers:
     """Numbers of a shader, as constants or as elements of its uniform array ``size_uniforms``.
 
     Attributes:
-        values: The elements so far; a float is there by its bits.
+        values: The elements so far; floats are stored as their bits.
     """
 
     def __init__(self, as_uniforms: bool) -> None:
@@ -127,7 +119,6 @@ class _Numbers:
         self.values: list[int] = []
 
     def text(self, number: float) -> str:
-        """The number as GLSL."""
         if not self.as_uniforms:
             return _literal(number)
         element = f"size_uniforms[{len(self.values)}]"
@@ -138,34 +129,24 @@ class _Numbers:
         return element
 
 
-def _defines(values: Mapping[str, Define]) -> str:
-    return "".join(f"#define {name} {_literal(value)}\n" for name, value in values.items())
-
-
 def _define(name: str, value: Define, uniforms: Set[NumberKey], numbers: _Numbers) -> Define:
-    """The value of a define, with `numbers` in the places of `uniforms`."""
+    """The value of a define, with its numbers among `uniforms` replaced."""
     if isinstance(value, str):
         return value
     if not isinstance(value, tuple):
         return numbers.text(value) if (name, 0) in uniforms else value
-    texts = [numbers.text(n) if (name, i) in uniforms else n for i, n in enumerate(value)]
-    return _array(texts)
-
-
-def _array(elements: Sequence[int | str]) -> str:
-    return f"int[{len(elements)}]({', '.join(map(str, elements))})"
+    texts = (numbers.text(n) if (name, i) in uniforms else str(n) for i, n in enumerate(value))
+    return f"int[{len(value)}]({', '.join(texts)})"
 
 
 def _literal(value: Define) -> str:
-    if isinstance(value, tuple):
-        return _array(value)
     if isinstance(value, float):
         return repr(value) if value >= 0 else f"({value!r})"
     return str(value)
 
 
 def _epilogue(dispatch: Dispatch, numbers: _Numbers) -> str:
-    """The macros that glsl/lib/tensor.glsl applies to each result, and those for inner ones."""
+    """The macros that glsl/lib/tensor.glsl applies to final and to inner results."""
     calls = [call for call in dispatch.epilogue if call.operand is not None]
     first = len(dispatch.reads)
     inputs = " ".join(f"INPUT{first + i}(FUSED{i})" for i in range(len(calls)))
@@ -178,7 +159,7 @@ def _epilogue(dispatch: Dispatch, numbers: _Numbers) -> str:
 
 
 def _applied(calls: Iterable[Call], loads: Iterator[str], numbers: _Numbers) -> str:
-    """The calls, one after the other, of the macro's v; `loads` are of their operands."""
+    """The calls on the macro's v, in order, with the `loads` of their operands."""
     result = "(v)"
     for call in calls:
         arguments = [result, *map(numbers.text, call.args)]
@@ -189,7 +170,7 @@ def _applied(calls: Iterable[Call], loads: Iterator[str], numbers: _Numbers) -> 
 
 
 def _load(name: str, call: Call, output: Value, numbers: _Numbers) -> str:
-    """The texel of a call's operand that belongs to a texel of the output."""
+    """The load of the operand's texel for a texel of the output."""
     operand = call.operand
     assert operand is not None
     load, index = "LOAD", "(slice) * OUT_PIXELS + (pixel)"

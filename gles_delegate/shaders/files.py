@@ -1,15 +1,13 @@
-"""Shader files with their includes."""
+"""Shader files with their includes, and the unrolling of marked loops."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
-
-from gles_delegate.shaders.unrolling import MARK, MARKED_LOOP
 
 _INCLUDE = re.compile(r'^\s*#include "(.+)"\s*$')
 _FOR_TOOLS = re.compile(r"\s*#(version|extension GL_GOOGLE_include_directive)\b")
@@ -20,10 +18,20 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 _CONSTANT = re.compile(
     r"#(?:if|elif)\b.*|\[[^\[\]]*\]|\bconst\b[^;]*;|\blayout\b *\([^)]*\)|\bcase\b[^:]*:"
 )
-"""Where GLSL asks for constants, and where it may: in brackets, which index or give a length."""
-
+"""Code where GLSL requires constants, or may: brackets hold an index or a length."""
 _DEFINE = re.compile(r"^\s*#define (\w+)(.*)", re.MULTILINE)
 _COMMENT = re.compile(r"//[^\n]*")
+MARK = "#pragma unroll"
+MARKED_LOOP = re.compile(
+    rf"^{MARK}(?P<gpu>\(gpu\))?(?P<gap>\s+)"
+    r"for \(int (?P<i>\w+) = (?P<first>\d+); (?P=i) < (?P<bound>\w+); \+\+(?P=i)\)",
+    re.MULTILINE,
+)
+"""``#pragma unroll`` marks a loop over a register tile; ``#pragma unroll(gpu)`` marks another loop,
+which llvmpipe would compile for many seconds. Tools ignore both."""
+_MOST_CHARACTERS = 1 << 11
+"""Most characters of an unrolled loop, unless only loops over tiles are unrolled: SwiftShader
+compiles long code slowly."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +39,7 @@ class Body:
     """A file with its includes, without comments.
 
     Attributes:
-        lines: Of each line of the text, the file it stands in and its number there.
+        lines: File and line number of each line of the text.
         words: All identifiers.
         constants: Macros that may have to be constants.
         bounds: The bounds of the marked loops.
@@ -48,19 +56,15 @@ class Body:
 
 @cache
 def read_body(name: str) -> Body:
-    """The file `name` with its includes.
-
-    Raises:
-        ValueError: A mark stands before something else than a loop that can be unrolled.
-    """
-    parts = list(_expand(name, set()))
-    text = _COMMENT.sub("", "".join(f"{line}\n" for _, _, line in parts))
+    """The file `name` with its includes; raises `ValueError` for a mark without such a loop."""
+    sources = list(_expand(name, set()))
+    text = _COMMENT.sub("", "".join(f"{line}\n" for _, _, line in sources))
     loops = list(MARKED_LOOP.finditer(text))
     if len(loops) != text.count(MARK):
         raise ValueError(f"{name}: expected for (int i = 0; i < BOUND; ++i) after each {MARK}")
     bounds = sorted({loop["bound"] for loop in loops})
     tile_bounds = sorted({loop["bound"] for loop in loops if not loop["gpu"]})
-    lines = tuple(part[:2] for part in parts)
+    lines = tuple((file, number) for file, number, _ in sources)
     words = frozenset(_WORD.findall(text))
     return Body(text, lines, words, _constants(text), tuple(bounds), tuple(tile_bounds))
 
@@ -68,11 +72,11 @@ def read_body(name: str) -> Body:
 def _constants(text: str) -> frozenset[str]:
     """See `Body.constants`."""
     text = text.replace("\\\n", " ")
-    found = {word for part in _CONSTANT.findall(text) for word in _WORD.findall(part)}
+    constants = {word for code in _CONSTANT.findall(text) for word in _WORD.findall(code)}
     macros = {name: {*_WORD.findall(value)} for name, value in _DEFINE.findall(text)}
-    while more := set().union(*(macros[name] for name in found & macros.keys())) - found:
-        found |= more
-    return frozenset(found)
+    while more := set().union(*(macros[name] for name in constants & macros.keys())) - constants:
+        constants |= more
+    return frozenset(constants)
 
 
 def is_own(shader: str) -> bool:
@@ -81,9 +85,9 @@ def is_own(shader: str) -> bool:
 
 
 def _expand(name: str, seen: set[str]) -> Iterator[tuple[str, int, str]]:
-    """File, number and text of each line of a file with its includes in place, each once.
+    """File, number and text of each line of a file and of its includes, each included once.
 
-    What serves tools that read the file by itself is left out: its version, the permission to
+    Left out are lines for tools that read the file by itself: its version, the permission to
     include, and the examples of defines.
     """
     seen.add(name)
@@ -103,3 +107,37 @@ def _read(name: str) -> str:
     """The text of a file, by its name in glsl/ or by its absolute path."""
     file = Path(name) if Path(name).is_absolute() else files("gles_delegate.glsl").joinpath(name)
     return file.read_text(encoding="utf-8")
+
+
+@lru_cache(1 << 8)  # some bounds are sizes of the input
+def unrolled(code: str, bounds: tuple[tuple[str, str], ...], tiles_only: bool) -> str:
+    """The code with its marked loops up to `bounds` unrolled, in the same number of lines.
+
+    SwiftShader and llvmpipe of Mesa 25 keep an array that a loop indexes in memory instead of
+    registers, which takes 5 times as long.
+    """
+    constants = dict(bounds)
+    for loop in reversed(list(MARKED_LOOP.finditer(code))):  # inner loops first
+        end = _end_of_statement(code, loop.end())
+        statement, body = code[loop.end("gap") : end], code[loop.end() : end]
+        bound = loop["bound"]
+        last = "" if tiles_only and loop["gpu"] else constants.get(bound, bound)
+        if last.isdigit() and not ("#" in body or "break;" in body or "continue;" in body):
+            line = f"{{ {' '.join(body.split())} }} "
+            values = range(int(loop["first"]), int(last))
+            if tiles_only or len(line) * len(values) <= _MOST_CHARACTERS:
+                use = re.compile(rf"(?<![.\w]){loop['i']}\b")  # and no swizzle
+                copies = "".join(use.sub(str(value), line) for value in values)
+                statement = f"{{ {copies}}}" + "\n" * body.count("\n")
+        code = code[: loop.start()] + loop["gap"] + statement + code[end:]
+    return code
+
+
+def _end_of_statement(code: str, start: int) -> int:
+    """The offset after a statement's block or semicolon."""
+    depth = 0
+    for i in range(start, len(code)):
+        depth += (code[i] in "({") - (code[i] in ")}")
+        if not depth and code[i] in ";}":
+            return i + 1
+    return len(code)

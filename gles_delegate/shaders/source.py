@@ -1,4 +1,4 @@
-"""A shader's text, and where its lines come from."""
+"""A shader's text and the source of its lines."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class ShaderSource:
     Attributes:
         name: The name of its main file.
         text: The GLSL.
-        lines: Of each line of the text, the file it stands in and its number there.
+        lines: File and line number of each line of the text.
         image_reads: Whether it reads its inputs through buffer textures.
         image_writes: Whether it writes its output through a buffer texture.
-        sizes: What to set its uniform `SIZES` to; other sizes make no other text.
+        sizes: Values of its uniform `SIZES`; the text does not depend on them.
     """
 
     name: str

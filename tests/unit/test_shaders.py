@@ -16,8 +16,7 @@ from gles_delegate.planning.lowering import lower_graph
 from gles_delegate.planning.plan import make_plan
 from gles_delegate.profiles import LLVMPIPE, UNKNOWN, Profile
 from gles_delegate.shaders.assembly import DESKTOP_HEADER, ES_HEADER, assemble
-from gles_delegate.shaders.files import read_body
-from gles_delegate.shaders.unrolling import unrolled
+from gles_delegate.shaders.files import read_body, unrolled
 from tests.op_table.graphs import GRAPHS
 from tests.unit.test_fusion import POOL, Net
 from tests.unit.test_plan import ROOMY, plan_of, sketched

@@ -36,11 +36,7 @@ class Options:
 
     @classmethod
     def read(cls: type[OptionsT], node: Node) -> OptionsT:
-        """The options of a node, or defaults for what the model does not store.
-
-        Raises:
-            ModelError: The stored table is damaged.
-        """
+        """The options of a node, with defaults; raises `ModelError` if they are damaged."""
         table = node.options
         if table is None:
             return cls()
