@@ -58,6 +58,10 @@ class _Texels:
     def nbytes(self) -> int:
         return self.texels * self.texel_bytes
 
+    def size_defines(self, prefix: str) -> dict[str, Define]:
+        """Defines of its sizes, with at least one channel to divide by."""
+        return {f"{prefix}_CHANNELS": max(self.channels, 1), f"{prefix}_PIXELS": self.pixels}
+
 
 _COMPLEX = "complex"
 

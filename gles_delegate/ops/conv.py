@@ -19,7 +19,7 @@ from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.tiles import Tile, option_of
 from gles_delegate.ops.lib.views import View, reshape_view, view
 from gles_delegate.ops.lib.weights import constant_weights, packed
-from gles_delegate.ops.lib.window import SAME, VALID, Sliding, Window, span
+from gles_delegate.ops.lib.window import SAME, VALID, Sliding, Window, by_side, span
 
 
 @dataclass(frozen=True)
@@ -210,19 +210,14 @@ def _transposed(
             f"{window.out_h}x{window.out_w}"
         )
     phases = window.stride_h * window.stride_w
-    phase_pixels = batch * ceil(out_h / window.stride_h) * ceil(out_w / window.stride_w)
+    pixels = batch * ceil(out_h / window.stride_h) * ceil(out_w / window.stride_w)  # of a phase
     taps = ceil(kernel_h / window.stride_h) * ceil(kernel_w / window.stride_w)
-    limits = node.limits
-    tile = Tile.choose(
-        phase_pixels, output.slices, x.slices * taps, limits, node.choice, limits.profile.others
-    )
-    groups = ceil(phase_pixels / (tile.pixels * tile.pixel_lanes))
+    depth, others = x.slices * taps, node.limits.profile.others
+    tile = Tile.choose(pixels, output.slices, depth, node.limits, node.choice, others)
+    groups = ceil(pixels / (tile.pixels * tile.pixel_lanes))
     defines: dict[str, Define] = {
         **window.defines("KERNEL"),
-        "IN_H": in_h,
-        "IN_W": in_w,
-        "OUT_H": out_h,
-        "OUT_W": out_w,
+        **by_side(IN=(in_h, in_w), OUT=(out_h, out_w)),
         "BATCH": batch,
         "GROUPS": groups,
     }
@@ -248,6 +243,14 @@ class Conv3DOptions(Options):
     dilation_d: Int32 = 1
     dilation_w: Int32 = 1
     dilation_h: Int32 = 1
+
+    @property
+    def strides(self) -> tuple[int, int, int]:
+        return self.stride_d, self.stride_h, self.stride_w
+
+    @property
+    def dilations(self) -> tuple[int, int, int]:
+        return self.dilation_d, self.dilation_h, self.dilation_w
 
 
 @op("CONV_3D", options=Conv3DOptions, rows=rows.images)
@@ -288,25 +291,17 @@ def _check(node: NodeView, x: Operand, kernel: Shape) -> None:
 
 def _windows(options: Conv3DOptions, sizes: Shape, kernel: Shape) -> tuple[Shape, Shape]:
     """The sizes of a convolution's result, and the padding in front of each axis."""
-    strides, dilation = _steps(options)
-    if options.padding not in (SAME, VALID) or min(*strides, *dilation) < 1:
+    strides, dilations = options.strides, options.dilations
+    if options.padding not in (SAME, VALID) or min(*strides, *dilations) < 1:
         raise Unsupported(
-            f"padding {options.padding}, strides {list(strides)} and dilations {list(dilation)}; "
+            f"padding {options.padding}, strides {list(strides)} and dilations {list(dilations)}; "
             "expected 0 (SAME) or 1 (VALID), and positive numbers"
         )
     spans = [
         span(*numbers, options.padding == SAME, False)
-        for numbers in zip(sizes, kernel[:3], strides, dilation, strict=True)
+        for numbers in zip(sizes, kernel[:3], strides, dilations, strict=True)
     ]
     return tuple(size for size, _ in spans), tuple(padding for _, padding in spans)
-
-
-def _steps(options: Conv3DOptions) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    """Strides and dilations along depth, height and width."""
-    return (
-        (options.stride_d, options.stride_h, options.stride_w),
-        (options.dilation_d, options.dilation_h, options.dilation_w),
-    )
 
 
 def _convolution(
@@ -318,24 +313,20 @@ def _convolution(
     inputs: tuple[int, int],
     transposed: bool,
 ) -> list[Step]:
-    """The dispatch, with the weights and the biases at `inputs`, and what packs them."""
-    output = node.output(shape)
-    kernel = node.shape(inputs[0])[:3]
-    texels = output.slices * (1 + 4 * prod(kernel) * x.slices)
+    """The dispatch, with weights and biases at `inputs`, and the steps that pack them."""
+    output, kernel = node.output(shape), node.shape(inputs[0])[:3]
+    taps, ins, outs, slices = prod(kernel), x.channels, output.channels, output.slices
+    texels = slices * (1 + 4 * taps * x.slices)
     tensors = constant_weights(node, inputs)
     weights: Operand
     steps: list[Step] = []
     if tensors:
         weights = Const(weights_3d, tensors, (texels, 4), (int(transposed),))
     else:
-        ins, outs = x.channels, output.channels
-        taps, strides = prod(kernel), (1, ins) if transposed else (outs, 1)
-        sizes = (taps, 4 * x.slices, 4 * output.slices)
-        layout = View(sizes, (ins * outs, *strides), 0, (0, 0, 0), (taps, ins, outs))
-        weights, steps = packed(
-            node, node.input(inputs[0]), inputs[1], output.slices, texels, layout
-        )
-    apart, dilation = _steps(options)
+        strides = (ins * outs, 1, ins) if transposed else (ins * outs, outs, 1)
+        sizes = (taps, 4 * x.slices, 4 * slices)
+        layout = View(sizes, strides, 0, (0, 0, 0), (taps, ins, outs))
+        weights, steps = packed(node, node.input(inputs[0]), inputs[1], slices, texels, layout)
     run = min(RUN, option_of(node.limits.profile.depthwise, node.choice))
     runs = ceil(shape[3] / run)
     defines: dict[str, Define] = {
@@ -347,17 +338,15 @@ def _convolution(
         "IN_SIZES": x.shape[1:4],
         "OUT_SIZES": shape[1:4],
         "KERNEL": kernel,
-        "STRIDES": apart,
+        "STRIDES": options.strides,
         "PADDING": padding,
-        "DILATION": dilation,
+        "DILATION": options.dilations,
     }
-    grid = make_grid(prod(shape[:3]) * runs, output.slices, node.limits)
-    passes = prod(kernel) * (x.slices + 1) + 1
-    flops = 2 * prod(kernel) * x.channels * (x if transposed else output).pixels * output.channels
-    epilogue = activation(options.fused_activation)
     dispatch = node.dispatch(
-        "conv_3d", (x, weights), output, grid, defines, epilogue, flops=flops, passes=passes
-    )
+        "conv_3d", (x, weights), output, make_grid(prod(shape[:3]) * runs, slices, node.limits),
+        defines, activation(options.fused_activation), passes=taps * (x.slices + 1) + 1,
+        flops=2 * taps * ins * outs * (x if transposed else output).pixels,
+    )  # fmt: skip
     return [*steps, dispatch]
 
 

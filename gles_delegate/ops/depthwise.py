@@ -54,9 +54,7 @@ def depthwise_conv_2d(node: NodeView, options: DepthwiseConv2DOptions) -> list[S
     batch, height, width, channels = rank_4(x.shape, "input 0")
     one, kernel_h, kernel_w, outputs = rank_4(node.shape(1), "the weights")
     if one != 1 or not channels or outputs % channels:
-        raise Unsupported(
-            f"weights of shape {list(node.shape(1))} on an input with {channels} channels"
-        )
+        raise Unsupported(f"weights of shape {list(node.shape(1))} on {channels} channels")
     window = Window.of(options, (height, width), (kernel_h, kernel_w))
     output = node.output((batch, window.out_h, window.out_w, outputs))
     taps = kernel_h * kernel_w

@@ -61,9 +61,7 @@ class Candidates:
         texels = self.classes * self.blocks + self.classes + self.most + 1
         state = self.node.scratch((texels, 4), "state", "int")
         if state.nbytes > self.node.limits.block_bytes:
-            raise Unsupported(
-                f"{self.most} selections from {self.boxes} boxes in {self.classes} classes"
-            )
+            raise Unsupported(f"{self.most} of {self.boxes} boxes in {self.classes} classes")
         return state
 
     @property
@@ -78,8 +76,7 @@ class Candidates:
     def _score_defines(self) -> dict[str, Define]:
         return {
             **self._defines,
-            "IN_CHANNELS": max(self.scores.channels, 1),
-            "IN_PIXELS": self.scores.pixels,
+            **self.scores.size_defines("IN"),
             "SCORES_PER_BOX": self.scores.elements // max(self.boxes, 1),
             "FIRST_CLASS": self.first,
         }

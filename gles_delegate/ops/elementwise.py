@@ -242,9 +242,7 @@ def stablehlo_arithmetic(node: NodeView, options: Options) -> list[Step]:
 def prelu(node: NodeView, options: Options) -> list[Step]:
     x, alpha = inputs(node, (0, 1))
     if broadcast_shapes(x.shape, alpha.shape) != x.shape:
-        raise Unsupported(
-            f"alpha of shape {list(alpha.shape)} does not broadcast to {list(x.shape)}"
-        )
+        raise Unsupported(f"alpha {list(alpha.shape)} does not broadcast to {list(x.shape)}")
     return [broadcasting(node, (x, alpha))]
 
 

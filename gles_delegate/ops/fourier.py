@@ -57,7 +57,7 @@ def rfft2d(node: NodeView, options: Options) -> list[Step]:
 
 
 @op("REAL", "IMAG", rows=rows.elementwise)
-def part(node: NodeView, options: Options) -> list[Step]:
+def real_or_imaginary(node: NodeView, options: Options) -> list[Step]:
     x = complex_input(node)
     output = node.output(node.shape(0))
     first = output.elements if node.op == "IMAG" else 0
@@ -106,9 +106,8 @@ def transform_columns(
     pixels = work.pixels
     for i in range(2):  # real and imaginary parts
         # Lanes past the last column are transformed, too.
-        lanes = View(
-            (batch, slices, height, 4), (height * bins, 4, bins, 1), i * batch * height * bins
-        )
+        first = i * batch * height * bins
+        lanes = View((batch, slices, height, 4), (height * bins, 4, bins, 1), first)
         region = Region(pixels, 4, pixels, pixels, out_channel=4 * i)
         steps.append(view(rows, work, lanes, limits, index, region))
     work = _transform(node, work, turns(height), height, steps)
@@ -214,9 +213,7 @@ def mfcc(node: NodeView, options: MfccOptions) -> list[Step]:
             "rank 3, at least 2 bins, and one rate"
         )
     if (node.dtype(0), node.dtype(1)) != ("float32", "int32"):
-        raise Unsupported(
-            f"inputs of {node.dtype(0)} and {node.dtype(1)}; expected float32 and int32"
-        )
+        raise Unsupported(f"{node.dtype(0)} and {node.dtype(1)}; expected float32 and int32")
     low, high = options.lower_frequency_limit, options.upper_frequency_limit
     bands, count = options.filterbank_channel_count, options.dct_coefficient_count
     if not 0 <= low < high or not 1 <= count <= bands:

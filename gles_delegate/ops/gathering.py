@@ -68,10 +68,8 @@ def gathered(
             raise Unsupported(f"indices outside the sizes {list(sizes)} that they count in")
     output = output or moved_output(node, source, lookup.shape)
     defines: dict[str, Define] = {
-        "IN_CHANNELS": max(source.channels, 1),
-        "IN_PIXELS": source.pixels,
-        "INDEX_CHANNELS": max(indices.channels, 1),
-        "INDEX_PIXELS": indices.pixels,
+        **source.size_defines("IN"),
+        **indices.size_defines("INDEX"),
         "DIMS": max(len(lookup.shape), 1),
         "SIZES": lookup.shape or (1,),
         "STRIDES": lookup.strides or (0,),
@@ -254,8 +252,7 @@ def one_hot(node: NodeView, options: OneHotOptions) -> list[Step]:
     axis = normal_axis(options.axis, len(indices.shape) + 1)
     output = moved_output(node, on, (*indices.shape[:axis], depth, *indices.shape[axis:]))
     defines: dict[str, Define] = {
-        "INDEX_CHANNELS": max(indices.channels, 1),
-        "INDEX_PIXELS": indices.pixels,
+        **indices.size_defines("INDEX"),
         "DEPTH": depth,
         "INNER": prod(indices.shape[axis:]),
     }

@@ -18,7 +18,7 @@ from gles_delegate.ops.lib.options import Bool, Int8, Int32, Options, activation
 from gles_delegate.ops.lib.reduction import LEAST, SUM, Combination, reduction
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import View, bordered, moved, moved_output, view
-from gles_delegate.ops.lib.window import SAME, Sliding, Window
+from gles_delegate.ops.lib.window import SAME, Sliding, Window, by_side
 
 
 @dataclass(frozen=True)
@@ -110,30 +110,21 @@ def max_unpooling_2d(node: NodeView, options: Options) -> list[Step]:
         raise Unsupported(f"windows of {list(window)} that do not lie side by side")
     if indices.shape != values.shape:
         raise Unsupported(f"indices of shape {list(indices.shape)} for {list(values.shape)}")
-    output = node.output((batch, height * window[0], width * window[1], channels))
-    defines: dict[str, Define] = {
-        "IN_PIXELS": values.pixels,
-        "IN_H": height,
-        "IN_W": width,
-        "OUT_H": output.shape[1],
-        "OUT_W": output.shape[2],
-        "FILTER_H": window[0],
-        "FILTER_W": window[1],
-    }
-    reads = (values, indices)
-    return [by_texel(node, "max_unpooling_2d", reads, output, defines)]
+    size = height * window[0], width * window[1]
+    output = node.output((batch, *size, channels))
+    sizes = by_side(IN=(height, width), OUT=size, FILTER=window)
+    defines = {"IN_PIXELS": values.pixels, **sizes}
+    return [by_texel(node, "max_unpooling_2d", (values, indices), output, defines)]
 
 
 @op("LiteRtMaxUnpooling2D", rows=rows.within(0, 1))
 def unpooling_by_index(node: NodeView, options: Options) -> list[Step]:
-    """Each value at the element of its image that its index names; of several, the last counts."""
+    """Each value at the element of its image with its index; the last of several values counts."""
     sliding = Sliding.of(node)
     values, indices = node.input(0), node.input(1, "int")
     batch, height, width, channels = rank_4(values.shape, "input 0")
     if indices.shape != values.shape or node.dtype(1) != "int32":
-        raise Unsupported(
-            f"{node.dtype(1)} indices of shape {list(indices.shape)} for {list(values.shape)}"
-        )
+        raise Unsupported(f"{node.dtype(1)} {list(indices.shape)} to unpool {list(values.shape)}")
     strides, filters = ((sliding.stride_h, sliding.stride_w), (sliding.filter_h, sliding.filter_w))
     if min(*strides, *filters, height, width) < 1:
         raise Unsupported(f"strides of {list(strides)} and windows of {list(filters)}")
@@ -218,14 +209,13 @@ def _resize(
 ) -> Dispatch:
     batch, in_h, in_w, _ = x.shape
     _, out_h, out_w, _ = output.shape
+    scale_h, scale_w = (
+        _scale(size, out, options.align_corners) for size, out in ((in_h, out_h), (in_w, out_w))
+    )
     defines: dict[str, Define] = {
-        "IN_H": in_h,
-        "IN_W": in_w,
-        "OUT_H": out_h,
-        "OUT_W": out_w,
+        **by_side(IN=(in_h, in_w), OUT=(out_h, out_w)),
         "BATCH": batch,
-        "SCALE_H": _scale(in_h, out_h, options.align_corners),
-        "SCALE_W": _scale(in_w, out_w, options.align_corners),
+        **by_side(SCALE=(scale_h, scale_w)),
         "HALF_PIXEL_CENTERS": int(options.half_pixel_centers),
     }
     return by_texel(node, shader, (x,), output, defines)
@@ -314,13 +304,11 @@ def batch_to_space(node: NodeView, options: Options) -> list[Step]:
         return [moved(node, x, (batch, *kept, channels), layout)]
     whole = node.scratch((batch, *spread, channels), "whole", x.kind)
     output = moved_output(node, x, (batch, *kept, channels))
-    walk = row_major(whole.shape)
-    offset = sum(a * stride for (a, _), stride in zip(crops, walk[1:-1], strict=True))
-    cropped = View(output.shape, walk, offset)
-    return [
-        view(x, whole, layout, node.limits, node.index),
-        view(whole, output, cropped, node.limits, node.index),
-    ]
+    steps = row_major(whole.shape)
+    offset = sum(a * step for (a, _), step in zip(crops, steps[1:-1], strict=True))
+    copy = view(x, whole, layout, node.limits, node.index)
+    crop = View(output.shape, steps, offset)
+    return [copy, view(whole, output, crop, node.limits, node.index)]
 
 
 def _blocks(node: NodeView, x: Operand) -> tuple[list[int], list[list[int]]]:

@@ -116,7 +116,7 @@ def _fold_bitcast(node: NodeView) -> Array | None:
 
 @op("BITCAST", max_version=1, fold=_fold_bitcast)
 def bitcast(node: NodeView, options: Options) -> list[Step]:
-    """The bits of each element, as of another type of the same size."""
+    """The bits of each element as another type of the same size."""
     refuse_quantized(node)
     (x,) = inputs(node, (0,), *TYPES)
     source, target = node.dtype(0), node.graph.tensors[node.outputs[0]].dtype
@@ -137,14 +137,12 @@ class BucketizeOptions(Options):
 
 @op("BUCKETIZE", max_version=1, options=BucketizeOptions)
 def bucketize(node: NodeView, options: BucketizeOptions) -> list[Step]:
-    """How many boundaries each element has reached; NaN has all of them."""
+    """The number of boundaries that each element reaches; NaN reaches all of them."""
     refuse_quantized(node)
     (x,) = inputs(node, (0,), "float32", "int32")
     boundaries = options.boundaries
     if node.dtype(0) == "float16" or list(boundaries) != sorted(boundaries):
-        raise Unsupported(
-            f"{node.dtype(0)} among the boundaries {list(boundaries)}; LiteRT refuses"
-        )
+        raise Unsupported(f"{node.dtype(0)} by the boundaries {list(boundaries)}; LiteRT refuses")
     output = node.output(x.shape, kind="int", dtype="int32")
     table = Const(vector, (), (len(boundaries),), boundaries)
     return [by_texel(node, "bucketize", (x, table), output, {"BOUNDARIES": len(boundaries)},
@@ -166,15 +164,14 @@ def _fold_select(node: NodeView) -> Array | None:
 
 @op("SELECT", max_version=4, fold=_fold_select)
 def select(node: NodeView, options: Options) -> list[Step]:
-    """The condition is of the operands' shape, one element, or one element per row."""
+    """The condition has the operands' shape, one element, or one element per row."""
     condition, x, y = _operands(node)
-    if _are_single(condition, x, y):
-        return _selection(node, condition, x, y)
-    if x.shape != y.shape or condition.shape not in ((), x.shape[:1], x.shape):
+    single = _are_single(condition, x, y)
+    if not single and (x.shape != y.shape or condition.shape not in ((), x.shape[:1], x.shape)):
         raise Unsupported(
             f"a condition of shape {list(condition.shape)} for {list(x.shape)} and {list(y.shape)}"
         )
-    if condition.shape in ((), x.shape):
+    if single or condition.shape in ((), x.shape):
         return _selection(node, condition, x, y)
     column = node.scratch((*condition.shape, *(1 for _ in x.shape[1:])), "condition", "int")
     step = reshape_view(node.index, condition, column, node.limits)

@@ -36,8 +36,8 @@ def reshape(node: NodeView, options: ReshapeOptions) -> list[Step]:
         if new_shape == [0]:  # how old converters spell a scalar
             new_shape = []
     if new_shape.count(-1) == 1:
-        known = -prod(new_shape)
-        new_shape[new_shape.index(-1)] = prod(old) // known if known else 0
+        others = -prod(new_shape)
+        new_shape[new_shape.index(-1)] = prod(old) // others if others else 0
     if any(size < 0 for size in new_shape) or prod(new_shape) != prod(old):
         raise Unsupported(f"{list(old)} reshaped to {new_shape}: the elements differ in number")
     return reshaped_input(node, new_shape)
@@ -110,9 +110,9 @@ def reverse_sequence(node: NodeView, options: ReverseSequenceOptions) -> list[St
     if lengths.shape != x.shape[batch : batch + 1] or node.dtype(1) not in ("int32", "int64"):
         raise Unsupported(f"{node.dtype(1)} lengths of shape {list(lengths.shape)} of {batch}")
     if node.is_constant(1):
-        found = node.array(1)
-        if ((found < 0) | (found > x.shape[along])).any():
-            raise Unsupported(f"the lengths {found.tolist()} of an axis of size {x.shape[along]}")
+        constant = node.array(1)
+        if ((constant < 0) | (constant > x.shape[along])).any():
+            raise Unsupported(f"lengths {constant.tolist()} of an axis of size {x.shape[along]}")
     output, strides = moved_output(node, x, x.shape), row_major(x.shape)
     defines: dict[str, Define] = {
         "LENGTH": x.shape[along],
@@ -233,7 +233,7 @@ def mirror_pad(node: NodeView, options: MirrorPadOptions) -> list[Step]:
 
 @op("DILATE", max_version=1)
 def dilate(node: NodeView, options: Options) -> list[Step]:
-    """Each element with its fill behind it, then all but the fill behind the last."""
+    """Each element followed by fill, except the last."""
     refuse_rescaling(node)
     x, dilations, fill = node.input(0, None), node.array(1), node.input(2, None)
     if (
@@ -246,19 +246,17 @@ def dilate(node: NodeView, options: Options) -> list[Step]:
             "each dimension, none of them empty"
         )
     if fill.kind != x.kind or node.dtype(2) != node.dtype(0) or not fill.elements:
-        raise Unsupported(
-            f"{node.dtype(0)} filled with {fill.elements} elements of {node.dtype(2)}"
-        )
+        raise Unsupported(f"{node.dtype(0)} filled with {fill.elements} of {node.dtype(2)}")
     steps = dilations.tolist()
     shape = tuple((n - 1) * step + 1 for n, step in zip(x.shape, steps, strict=True))
     output = moved_output(node, x, shape)
     spread = _spread(node, x, steps, fill)
-    part = View(shape, row_major(spread.output.shape))
-    return [spread, view(spread.output, output, part, node.limits, node.index)]
+    beginning = View(shape, row_major(spread.output.shape))
+    return [spread, view(spread.output, output, beginning, node.limits, node.index)]
 
 
 def _spread(node: NodeView, x: Operand, steps: Sequence[int], fill: Operand) -> Dispatch:
-    """The elements spread out by `steps` along each dimension, with a fill between them."""
+    """The elements `steps` apart along each dimension, with fill after each."""
     pairs = list(zip(x.shape, steps, strict=True))
     whole = node.scratch((n * step for n, step in pairs), "whole", x.kind)
     layout = View(
@@ -279,7 +277,7 @@ class StablehloPadOptions(Options):
 
 @op("STABLEHLO_PAD", max_version=1, options=StablehloPadOptions)
 def stablehlo_pad(node: NodeView, options: StablehloPadOptions) -> list[Step]:
-    """Elements around and between others; negative paddings drop some."""
+    """Fill around and between elements; negative paddings drop elements."""
     refuse_rescaling(node)
     x, fill = node.input(0, None), node.input(1, None)
     low, high, interior, rank = options.low, options.high, options.interior, len(x.shape)
@@ -309,8 +307,6 @@ def _paddings(node: NodeView) -> list[list[int]]:
     """Elements to add before and after each dimension of input 0."""
     pads, rank = node.array(1), len(node.shape(0))
     if pads.shape != (rank, 2) or pads.min(initial=0) < 0:
-        raise Unsupported(
-            f"paddings {pads.tolist()} for rank {rank}; expected a pair each, none negative"
-        )
-    found: list[list[int]] = pads.tolist()
-    return found
+        raise Unsupported(f"paddings {pads.tolist()} for rank {rank}; expected pairs from 0 up")
+    pairs: list[list[int]] = pads.tolist()
+    return pairs

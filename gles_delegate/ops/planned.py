@@ -6,6 +6,7 @@ from math import ceil
 
 import numpy as np
 
+from gles_delegate.dispatch import Shape
 from gles_delegate.model.graph import Array
 from gles_delegate.ops.lib.node import NodeView, constants
 from gles_delegate.ops.lib.registry import declare
@@ -19,12 +20,8 @@ LONGEST = 1 << 16
 """Most elements of a RANGE that planning computes."""
 
 
-def _fold_shape(node: NodeView) -> Array:
-    return np.array(node.shape(0), node.graph.tensors[node.outputs[0]].dtype)
-
-
-def _fold_rank(node: NodeView) -> Array:
-    return np.array(len(node.shape(0)), node.graph.tensors[node.outputs[0]].dtype)
+def _as_output(node: NodeView, value: int | Shape) -> Array:
+    return np.array(value, node.graph.tensors[node.outputs[0]].dtype)
 
 
 def _fold_range(node: NodeView) -> Array | None:
@@ -49,15 +46,11 @@ def _fold_where(node: NodeView) -> Array | None:
     return np.argwhere(condition).astype(np.int64) if condition.ndim else None
 
 
-def _fold_densify(node: NodeView) -> Array:
-    return node.graph.tensors[node.inputs[0]].array()
-
-
-declare("SHAPE", fold=_fold_shape, folds_shapes=True)
-declare("RANK", fold=_fold_rank, folds_shapes=True)
+declare("SHAPE", fold=lambda node: _as_output(node, node.shape(0)), folds_shapes=True)
+declare("RANK", fold=lambda node: _as_output(node, len(node.shape(0))), folds_shapes=True)
 declare("RANGE", fold=_fold_range, is_planned=True, sized_by=(0, 1, 2))
 declare("BROADCAST_ARGS", fold=_fold_broadcast_args, is_planned=True)
-declare("DENSIFY", fold=_fold_densify)
+declare("DENSIFY", fold=lambda node: node.graph.tensors[node.inputs[0]].array())
 declare("WHERE", fold=_fold_where, sized_by=(0,))
 declare("UNIQUE", sized_by=(0,))
 declare("EMBEDDING_LOOKUP_SPARSE", sized_by=(2,))

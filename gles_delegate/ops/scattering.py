@@ -131,19 +131,15 @@ def stablehlo_scatter(node: NodeView, options: StablehloScatterOptions) -> list[
         "SIZES": x.shape,
         "INDEX_OF": tuple(axes.index(axis) if axis in axes else -1 for axis in range(rank)),
         "DEPTH": depth,
-        "INDEX_CHANNELS": max(indices.channels, 1),
-        "INDEX_PIXELS": indices.pixels,
+        **indices.size_defines("INDEX"),
         "WINDOW": prod(window),
         "WINDOW_SIZES": tuple(sizes),
         "WINDOW_STRIDES": tuple(strides),
-        "UPDATE_CHANNELS": max(updates.channels, 1),
-        "UPDATE_PIXELS": updates.pixels,
+        **updates.size_defines("UPDATE"),
     }
     output = node.output(x.shape, kind=x.kind, dtype=dtype)
-    reads, passes = (x, indices, updates), 4 * (count + 1) + 1
-    return [
-        by_texel(node, "stablehlo_scatter", reads, output, defines, wrapped(dtype), passes=passes)
-    ]
+    reads, epilogue, passes = (x, indices, updates), wrapped(dtype), 4 * (count + 1) + 1
+    return [by_texel(node, "stablehlo_scatter", reads, output, defines, epilogue, passes=passes)]
 
 
 def _combination(node: NodeView, index: int) -> str:
@@ -215,8 +211,7 @@ def _scattered(
         "COMBINE": combination.function,
         "INITIAL": combination.initial[x.kind],
         "COUNT": count,
-        "INDEX_CHANNELS": max(indices.channels, 1),
-        "INDEX_PIXELS": indices.pixels,
+        **indices.size_defines("INDEX"),
         "DEPTH": depth,
         "AXIS_SIZES": sizes,
         "AXIS_STRIDES": row_major(sizes),

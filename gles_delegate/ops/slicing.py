@@ -77,8 +77,7 @@ def dynamic_update_slice(node: NodeView, options: Options) -> list[Step]:
         "SIZES": x.shape,
         "UPDATE_SIZES": update.shape,
         "UPDATE_STRIDES": row_major(update.shape),
-        "UPDATE_CHANNELS": max(update.channels, 1),
-        "UPDATE_PIXELS": update.pixels,
+        **update.size_defines("UPDATE"),
     }
     reads = (x, starts, update)
     return [by_texel(node, "dynamic_update_slice", reads, output, defines)]

@@ -88,9 +88,7 @@ def _check_limits(steps: list[Step], limits: Limits) -> None:
             )
         groups = step.grid.within(limits.groups).groups
         if any(n > most for n, most in zip(groups, limits.groups, strict=True)):
-            raise Unsupported(
-                f"{list(groups)} work groups; the device allows {list(limits.groups)}"
-            )
+            raise Unsupported(f"{list(groups)} work groups; the limits are {list(limits.groups)}")
         if step.passes > limits.loop_passes:
             raise Unsupported(
                 f"{step.passes} passes through the loops of {step.shader}.glsl; the device ends "

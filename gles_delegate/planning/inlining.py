@@ -62,7 +62,7 @@ class Inliner:
             return [*nodes, replace(node, op=WHILE, inputs=results)]
         else:
             nodes, results = [], node.inputs[1:]
-        self._require_same(node, results, node.outputs, "output")
+        self._require_same(results, node.outputs, "output")
         return nodes + [
             replace(node, op=IDENTITY, inputs=(result,), outputs=(output,), subgraphs=())
             for result, output in zip(results, node.outputs, strict=True)
@@ -96,7 +96,7 @@ class Inliner:
             self._checked.add(index)
         if len(set(body.inputs)) < len(body.inputs) or any(t.is_variable for t in body.tensors):
             raise Unsupported(f"its subgraph {index} has variables, or two inputs in one tensor")
-        self._require_same(node, inputs, body.inputs, "input", body)
+        self._require_same(inputs, body.inputs, "input", body)
         tensors = dict(zip(body.inputs, inputs, strict=True)) | {-1: -1}
         for tensor in body.tensors:
             if tensor.index not in tensors:
@@ -126,12 +126,7 @@ class Inliner:
         return self._constants[key]
 
     def _require_same(
-        self,
-        node: Node,
-        outside: Sequence[int],
-        inside: Sequence[int],
-        what: str,
-        body: Graph | None = None,
+        self, outside: Sequence[int], inside: Sequence[int], what: str, body: Graph | None = None
     ) -> None:
         """Raise `Unsupported` if tensors differ in number or type from a subgraph's."""
         tensors = self._tensors if body is None else body.tensors
@@ -139,10 +134,7 @@ class Inliner:
             raise Unsupported(f"{len(outside)} {what}s and {len(inside)} of its subgraph")
         for i, (a, b) in enumerate(zip(outside, inside, strict=True)):
             if a >= 0 and meaning(self._tensors[a]) != meaning(tensors[b]):
-                raise Unsupported(
-                    f"{what} {i} of its subgraph is of another type or quantization; expected the "
-                    "same"
-                )
+                raise Unsupported(f"{what} {i} of its subgraph is of another type or quantization")
 
 
 def called_by(graph: Graph, nodes: Sequence[Node] | None = None) -> set[int]:

@@ -1,29 +1,20 @@
-"""Recognizes layer, RMS and L2 normalizations in what chains of dispatches compute.
+"""Recognition of layer, RMS and L2 normalizations in chains of dispatches.
 
-Converters write them in many ways, with or without their own dimension for the sums: the chains
-are compared as polynomials of tensors, constants, and `Mean` and `Scale` of a tensor's pixels.
+Converters write them in many ways, with or without a dimension for the sums. So chains are compared
+as polynomials of tensors, constants, and the `Mean` and `Scale` of a tensor's pixels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from gles_delegate.dispatch import Call, Const, Define, Dispatch, Operand, Value
 from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Tensor
-from gles_delegate.ops.lib.elementwise import (
-    ADD,
-    DIV,
-    MAXIMUM,
-    MUL,
-    RSQRT,
-    SQUARE,
-    SQUARED_DIFFERENCE,
-    SUB,
-    Elementwise,
-)
+from gles_delegate.ops.lib import elementwise as ops
+from gles_delegate.ops.lib.elementwise import Elementwise
 from gles_delegate.ops.lib.grid import pixel_grid, pixel_passes, with_reduction_lanes
 from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.reduction import SUM, Reduction
@@ -48,7 +39,7 @@ class Squares:
 
 @dataclass(frozen=True)
 class Larger:
-    """The larger one of a sum of squares / `divisor`, and `epsilon`."""
+    """The maximum of a sum of squares / `divisor` and `epsilon`."""
 
     squares: Squares
     divisor: float
@@ -57,11 +48,7 @@ class Larger:
 
 @dataclass(frozen=True)
 class Scale:
-    """One over the root of a sum of squares / `divisor` + `epsilon`.
-
-    Attributes:
-        larger: Or of the larger one of both.
-    """
+    """1 / sqrt(sum of squares / `divisor` + `epsilon`); the maximum of both if `larger`."""
 
     squares: Squares
     divisor: float
@@ -71,17 +58,15 @@ class Scale:
 
 Symbol: TypeAlias = Operand | Mean | Squares | Larger | Scale
 Polynomial: TypeAlias = dict[tuple[Symbol, ...], float]
-"""Coefficients by the factors of a product, in order."""
-
+"""Coefficients by the sorted factors of each product."""
 MOST_PRODUCTS = 8
-"""The most products of a polynomial, and factors of a product; a larger one stays a tensor."""
-
+"""Most products of a polynomial, and factors of a product; larger ones are not followed."""
 SMALLEST, LARGEST = 1e-30, 1e30
 """The range of the shader's constants other than 0."""
 
 
 def fuse_normalizations(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
-    """Let one dispatch compute a normalization; the others of its chain may have other readers."""
+    """Compute each normalization in one dispatch; others of its chain stay if they have readers."""
     chains = _Chains(scope.tensors)
     normalized = [chains.follow(dispatch, scope.limits) for dispatch in dispatches]
     if normalized == dispatches:
@@ -94,30 +79,30 @@ class _Chains:
 
     def __init__(self, tensors: Sequence[Tensor]) -> None:
         self._tensors = tensors
-        self._known: dict[Operand, Polynomial] = {}
-        self._made_by: dict[Operand, dict[Value, Dispatch]] = {}
+        self._values: dict[Operand, Polynomial] = {}
+        self._computed_by: dict[Operand, dict[Value, Dispatch]] = {}
 
     def follow(self, dispatch: Dispatch, limits: Limits) -> Dispatch:
-        """Note what a dispatch computes; return what to run in its place."""
+        """Record the results of a dispatch; return the dispatch to run instead."""
         result, calls = dispatch, dispatch.epilogue
-        made_by: dict[Value, Dispatch] = {}
+        computed_by: dict[Value, Dispatch] = {}
         for read in dispatch.operands:
-            made_by |= self._made_by.get(read, {})
-        found = self._start(dispatch)
+            computed_by |= self._computed_by.get(read, {})
+        values = self._start(dispatch)
         for i in range(len(calls) + 1):
-            found = self._after(found, calls[i - 1], dispatch.output) if i and found else found
-            if found is None or max(len(found), *map(len, found), 0) > MOST_PRODUCTS:
-                self._known.pop(dispatch.output, None)
+            values = self._after(values, calls[i - 1], dispatch.output) if i and values else values
+            if values is None or max(len(values), *map(len, values), 0) > MOST_PRODUCTS:
+                self._values.pop(dispatch.output, None)
                 return result
-            self._known[dispatch.output] = found
-            how = _normalization(found, dispatch.output)
-            if how and (one := _dispatch(dispatch, how, calls[i:], limits)):
-                result = one.joined(*made_by.values())
-        self._made_by[dispatch.output] = made_by | {dispatch.output: dispatch}
+            self._values[dispatch.output] = values
+            normalization = _normalization(values, dispatch.output)
+            if normalization and (one := _dispatch(dispatch, normalization, calls[i:], limits)):
+                result = one.joined(*computed_by.values())
+        self._computed_by[dispatch.output] = computed_by | {dispatch.output: dispatch}
         return result
 
     def _start(self, dispatch: Dispatch) -> Polynomial | None:
-        """The result of a dispatch before its epilogue; None if it is not a polynomial."""
+        """The result of a dispatch before its epilogue; None unless it is a polynomial."""
         output, source = dispatch.output, dispatch.reads[0]
         if dispatch.partial or any(x.kind != "float" for x in (*dispatch.operands, output)):
             return None
@@ -127,7 +112,7 @@ class _Chains:
             if not dispatch.function and not others:
                 return first
             return _result(dispatch.function, first, others[0]) if len(others) == 1 else None
-        values = self._known.get(source, {(source,): 1.0})
+        values = self._values.get(source, {(source,): 1.0})
         if isinstance(dispatch, Copy):
             copy = replace(dispatch, epilogue=())
             whole = copy.span == (0, output.elements) == (0, source.elements)
@@ -135,7 +120,7 @@ class _Chains:
         return self._sum(dispatch, values) if isinstance(dispatch, Reduction) else None
 
     def _sum(self, reduction: Reduction, values: Polynomial) -> Polynomial | None:
-        """The mean or the sum of squares of channels that have these values."""
+        """The mean, or the sum of squares, of channels with these values."""
         source, divisor = reduction.reads[0], float(reduction.divisor)
         is_sum = reduction.combination is SUM and reduction.over_channels
         if not is_sum or source.channels < 2:
@@ -158,13 +143,13 @@ class _Chains:
         return _result(call.function, *((other, v) if call.operand_first else (v, other)))
 
     def _operand(self, operand: Operand, output: Value) -> Polynomial | None:
-        """Its value, if it is a number, has one for each channel or pixel, or has all elements."""
+        """The operand's value: a number, one per channel or pixel, or all elements; else None."""
         if isinstance(operand, Const):
             if operand.pack is phwc4 and operand.elements == len(operand.tensors) == 1:
                 return {(): float(self._tensors[operand.tensors[0]].array().ravel()[0])}
             is_row = operand.pixels == 1 and operand.channels == output.channels
             return {(operand,): 1.0} if is_row else None
-        values = self._known.get(operand, {(operand,): 1.0})
+        values = self._values.get(operand, {(operand,): 1.0})
         if operand.elements == output.elements and (
             operand.channels == output.channels or _is_by_pixel(values)
         ):
@@ -174,7 +159,7 @@ class _Chains:
 
 
 def _is_by_pixel(values: Polynomial) -> bool:
-    """Whether it is one number for each pixel of a tensor."""
+    """Whether it is one number per pixel of a tensor."""
     return all(isinstance(f, (Mean, Squares, Larger, Scale)) for factors in values for f in factors)
 
 
@@ -182,30 +167,30 @@ def _result(function: str, a: Polynomial | None, b: Polynomial | None) -> Polyno
     """A function of two operands; or of `a` alone."""
     if a is None or b is None:
         return None
-    if function in (ADD, SUB):
-        return _sum(a, b, 1 if function == ADD else -1)
-    if function in (MUL, SQUARE):
+    if function in (ops.ADD, ops.SUB):
+        return _sum(a, b, 1 if function == ops.ADD else -1)
+    if function in (ops.MUL, ops.SQUARE):
         return _product(a, b)
-    if function == SQUARED_DIFFERENCE:
+    if function == ops.SQUARED_DIFFERENCE:
         difference = _sum(a, b, -1)
         return _product(difference, difference)
-    if function == DIV and len(b) == 1 and b.get(()):
+    if function == ops.DIV and len(b) == 1 and b.get(()):
         return _product(a, {(): 1 / b[()]})
     return _of_squares(function, a, b)
 
 
 def _of_squares(function: str, a: Polynomial, b: Polynomial) -> Polynomial | None:
-    """A function of one sum of squares, times a number and plus another."""
+    """A function of one sum of squares, multiplied by a number, plus a number."""
     offset = a.get((), 0.0)
     rest = [(factors, coefficient) for factors, coefficient in a.items() if factors]
     if len(rest) != 1 or len(rest[0][0]) != 1:
         return None
     (symbol,), coefficient = rest[0]
-    if function == MAXIMUM and isinstance(symbol, Squares) and {*b} == {()} and not offset:
+    if function == ops.MAXIMUM and isinstance(symbol, Squares) and {*b} == {()} and not offset:
         return {(Larger(symbol, 1 / coefficient, b[()]),): 1.0}
-    if function == RSQRT and isinstance(symbol, Squares):
+    if function == ops.RSQRT and isinstance(symbol, Squares):
         return {(Scale(symbol, 1 / coefficient, offset, False),): 1.0}
-    if function == RSQRT and isinstance(symbol, Larger) and (coefficient, offset) == (1, 0):
+    if function == ops.RSQRT and isinstance(symbol, Larger) and (coefficient, offset) == (1, 0):
         return {(Scale(symbol.squares, symbol.divisor, symbol.epsilon, True),): 1.0}
     return None
 
@@ -232,16 +217,15 @@ def _product(a: Polynomial, b: Polynomial) -> Polynomial:
 
 @dataclass(frozen=True)
 class Normalization:
-    """A tensor less its mean, times a scale and `factor`, and perhaps a constant, plus another."""
+    """(x - mean) * `scale` * `factor` * `gain` + `offset`, where x is the tensor of `scale`."""
 
     scale: Scale
     factor: float
     gain: Operand | None
-    offset: Operand | None
+    offset: Operand | None = None
 
 
 def _normalization(values: Polynomial, output: Value) -> Normalization | None:
-    """The normalization that it is."""
     scales = {f for factors in values for f in factors if isinstance(f, Scale)}
     if len(scales) != 1:
         return None
@@ -249,15 +233,16 @@ def _normalization(values: Polynomial, output: Value) -> Normalization | None:
     x = scale.squares.x
     scaled = {_without(scale, f): value for f, value in values.items() if scale in f}
     rest = [item for item in values.items() if scale not in item[0]]
-    offset = _constant(rest)
-    if (rest and offset is None) or (x.pixels, x.channels) != (output.pixels, output.channels):
+    offsets = [f[0] for f, n in rest if len(f) == n == 1 and isinstance(f[0], Const)]
+    is_sum = len(offsets) == len(rest) <= 1
+    if not is_sum or (x.pixels, x.channels) != (output.pixels, output.channels):
         return None
     scaling = _scaling(scaled, scale.squares)
-    return Normalization(scale, *scaling, offset) if scaling else None
+    return Normalization(scale, *scaling, *offsets) if scaling else None
 
 
 def _scaling(scaled: Polynomial, squares: Squares) -> tuple[float, Const | None] | None:
-    """The factor and the constant that the tensor of `squares`, perhaps centered, is times."""
+    """The factor and the gain of the tensor of `squares`; None if `scaled` is anything else."""
     with_x = [factors for factors in scaled if squares.x in factors]
     if len(with_x) != 1:
         return None
@@ -276,21 +261,13 @@ def _without(symbol: Symbol, factors: tuple[Symbol, ...]) -> tuple[Symbol, ...]:
     return factors[:at] + factors[at + 1 :]
 
 
-def _constant(terms: Sequence[tuple[tuple[Symbol, ...], float]]) -> Const | None:
-    """The constant that the sum of terms is; None if it is anything else."""
-    if len(terms) != 1:
-        return None
-    factors, coefficient = terms[0]
-    is_constant = len(factors) == 1 and coefficient == 1 and isinstance(factors[0], Const)
-    return cast(Const, factors[0]) if is_constant else None
-
-
 def _dispatch(
-    last: Dispatch, how: Normalization, epilogue: tuple[Call, ...], limits: Limits
+    last: Dispatch, normalization: Normalization, epilogue: tuple[Call, ...], limits: Limits
 ) -> Dispatch | None:
     """The dispatch that computes it with the epilogue, instead of the last one of its chain."""
-    scale, x, output = how.scale, how.scale.squares.x, last.output
-    constants = ((MUL, how.gain), (ADD, how.offset))
+    scale, factor = normalization.scale, normalization.factor
+    x, output = scale.squares.x, last.output
+    constants = ((ops.MUL, normalization.gain), (ops.ADD, normalization.offset))
     calls = tuple(Call(name, operand=operand) for name, operand in constants if operand)
     grid = pixel_grid(output, limits)
     if grid.reduction_lanes == 1:
@@ -300,7 +277,7 @@ def _dispatch(
         "DIVISOR": scale.divisor,
         "EPSILON": scale.epsilon,
         "LARGER": int(scale.larger),
-        "FACTOR": how.factor,
+        "FACTOR": factor,
     }
     passes = pixel_passes(x.slices, grid.reduction_lanes)
     dispatch = Dispatch(
@@ -310,6 +287,6 @@ def _dispatch(
     fits = len(dispatch.operands) <= limits.reads_for(output.nbytes)
     in_range = all(
         number == 0 or SMALLEST < abs(number) < LARGEST
-        for number in (scale.divisor, scale.epsilon, how.factor)
+        for number in (scale.divisor, scale.epsilon, factor)
     )
     return dispatch if fits and in_range and passes <= limits.loop_passes else None

@@ -67,13 +67,6 @@ def choose_partitions(
         on_cpu |= split
 
 
-def choose_segments(
-    lowered: Lowered, most: int | None = None, first: int = 0, last: int | None = None
-) -> Partition:
-    """`choose_partitions` for one subgraph."""
-    return choose_partitions([lowered], most, first, last)[0]
-
-
 def _choose_segments(
     lowered: Lowered, on_cpu: Set[str], most: int | None, first: int, last: int | None
 ) -> Partition:
@@ -92,9 +85,8 @@ def _choose_segments(
     by_size = sorted(segments, key=len, reverse=True)
     for segment in by_size[most:] if most is not None else ():
         for index in segment:
-            reasons[index] = (
-                f"max_delegated_partitions is {most}, and there are {len(segments)} segments"
-            )
+            count = len(segments)
+            reasons[index] = f"max_delegated_partitions is {most}, and there are {count} segments"
     _move_folded_to_cpu(graph, reasons)
     taken = ([index for index in segment if index not in reasons] for segment in segments)
     folded = {n.index for n in graph.nodes if is_folded(graph, n)}.difference(reasons)

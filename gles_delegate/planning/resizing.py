@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from gles_delegate.dispatch import Dispatch, NumberKey
@@ -14,19 +14,12 @@ from gles_delegate.shaders.files import is_own, read_body
 _Numbers: TypeAlias = Mapping[NumberKey, float]
 
 
-@dataclass
-class _Seen:
-    """The numbers of a dispatch for the first shapes, and which differ for later shapes."""
-
-    first: _Numbers
-    changed: set[NumberKey] = field(default_factory=set)
-
-
 class Resizing:
     """The plans so far of the same nodes, each for other shapes."""
 
     def __init__(self) -> None:
-        self._seen: dict[Hashable, _Seen] = {}
+        self._first: dict[Hashable, _Numbers] = {}
+        self._changed: defaultdict[Hashable, set[NumberKey]] = defaultdict(set)
 
     def generalized(self, plan: Plan) -> Plan:
         """The plan with uniforms for the numbers that differ from earlier plans.
@@ -40,9 +33,10 @@ class Resizing:
             value = dispatch.output
             kind = (dispatch.shader, dispatch.node, value.tensor, value.part, *numbers)
             counts[kind] += 1
-            seen = self._seen.setdefault((counts[kind], kind), _Seen(numbers))
-            seen.changed |= {key for key in numbers if numbers[key] != seen.first[key]}
-            dispatches.append(replace(dispatch, uniforms=frozenset(seen.changed)))
+            identity = counts[kind], kind
+            first, changed = self._first.setdefault(identity, numbers), self._changed[identity]
+            changed |= {key for key in numbers if numbers[key] != first[key]}
+            dispatches.append(replace(dispatch, uniforms=frozenset(changed)))
         return replace(plan, dispatches=tuple(dispatches))
 
 

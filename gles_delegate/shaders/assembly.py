@@ -78,9 +78,7 @@ def _reads_images(dispatch: Dispatch, limits: Limits) -> bool:
     """Whether all operands are read through buffer textures, not storage blocks."""
     large = any(limits.is_large(operand.nbytes) for operand in dispatch.operands)
     most = limits.large_texels if large else limits.buffer_texels
-    return most > 0 and all(
-        operand.texels <= most and operand.kind != "half" for operand in dispatch.operands
-    )
+    return most > 0 and all(x.texels <= most and x.kind != "half" for x in dispatch.operands)
 
 
 def _type_defines(dispatch: Dispatch, image_writes: bool) -> dict[str, Define]:

@@ -14,7 +14,7 @@ from gles_delegate.limits import Limits
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
 from gles_delegate.planning.memory import ALIGNMENT, Allocation, LiveRanges, allocate, live_bytes
-from gles_delegate.planning.partition import choose_segments
+from gles_delegate.planning.partition import choose_partitions
 from gles_delegate.planning.plan import make_plan
 from tests.support.models import OTHER_MODELS, REAL_MODELS
 from tests.unit.test_plan import FLOOR, ROOMY
@@ -88,7 +88,7 @@ def test_ranges_of_one_buffer_overlap_where_they_share_a_byte() -> None:
 
 def check_model(content: bytes, limits: Limits) -> None:
     lowered = lower_graph(read_model(content), limits)
-    for segment in choose_segments(lowered, 9).segments:
+    for segment in choose_partitions([lowered], 9)[0].segments:
         plan = make_plan(lowered, segment, limits)
         assert plan.peak_bytes <= sum(plan.buffers) <= 1.1 * plan.peak_bytes
         check(plan.live_ranges)

@@ -10,14 +10,17 @@ import pytest
 from gles_delegate.limits import Limits
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
-from gles_delegate.planning.partition import Partition, choose_segments
+from gles_delegate.planning.partition import Partition, choose_partitions
 from tests.support.tflite_builder import ModelBuilder
 
 SHAPE = (1, 4)
 
 
 def partition(b: ModelBuilder, outputs: Sequence[int], **options: int) -> Partition:
-    return choose_segments(lower_graph(read_model(b.build(outputs)), Limits()), **options)
+    (partition,) = choose_partitions(
+        [lower_graph(read_model(b.build(outputs)), Limits())], **options
+    )
+    return partition
 
 
 def on_cpu(b: ModelBuilder, x: int) -> int:

@@ -71,9 +71,7 @@ def is_interpolated(node: NodeView) -> bool:
 def refuse_rescaling(node: NodeView) -> None:
     """Raise `Unsupported` unless all quantized tensors have the same quantization."""
     if len(quantizations(node)) > 1:
-        raise Unsupported(
-            f"the tensors are quantized differently, and LiteRT's {node.op} ignores that"
-        )
+        raise Unsupported(f"the tensors are quantized differently; LiteRT's {node.op} ignores that")
 
 
 def quantizations(node: NodeView) -> set[Quantization]:

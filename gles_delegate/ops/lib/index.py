@@ -28,9 +28,8 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
 def broadcast_strides(shape: Shape, target: Shape) -> Shape:
     """Row-major strides of `shape` over the dimensions of `target`: 0 where it is repeated."""
     full = (1,) * (len(target) - len(shape)) + shape
-    return tuple(
-        stride if size > 1 else 0 for stride, size in zip(row_major(full), full, strict=True)
-    )
+    strides = zip(row_major(full), full, strict=True)
+    return tuple(stride if size > 1 else 0 for stride, size in strides)
 
 
 def merged(sizes: Shape, *strides: Shape) -> tuple[Shape, ...]:

@@ -10,11 +10,13 @@ import numpy as np
 from gles_delegate.model.graph import Array
 
 Groups: TypeAlias = tuple[int, int]
-"""The groups of a convolution, and how many of them share a part of the input's slices."""
+"""The groups of a convolution, and how many of them read the same slices of the input."""
+Scales: TypeAlias = tuple[float, ...]
+"""One scale, or one per output channel; none is 0."""
 
 
 def phwc4(array: Array) -> Array:
-    """Any tensor -> [slices, pixels, 4], zero in the lanes past the last channel."""
+    """Any tensor -> [slices, pixels, 4], with zeros in the lanes past the last channel."""
     pixels, channels = prod(array.shape[:-1]), array.shape[-1] if array.ndim else 1
     padded = _pad(array.reshape(pixels, channels), 1, 4)
     packed: Array = padded.reshape(pixels, ceil(channels / 4), 4).transpose(1, 0, 2)
@@ -22,7 +24,7 @@ def phwc4(array: Array) -> Array:
 
 
 def bias_texels(slices: int) -> int:
-    """Texels for the biases of `slices`; four columns then lie in one row of a texture."""
+    """Texels for the biases of `slices`, padded so that four columns lie in one texture row."""
     return ceil(slices / 4) * 4
 
 
@@ -32,9 +34,8 @@ def conv_weights(
     """[O, ..., I / groups], [O] -> biases [bias_texels(slices), 4], then
     [slices / block, taps, I / 4, block, 4, 4].
 
-    The last two axes are input and output channel: one column per input channel. Groups that share
-    a part of the input become zeros in dense weights. `slices` is the padded number of output
-    slices.
+    The last two axes are input and output channel: one column per input channel. Groups that read
+    the same slices become dense weights with zeros. `slices` is the padded number of output slices.
     """
     outputs, inputs = weights.shape[0], weights.shape[-1]
     taps = weights.reshape(outputs, prod(weights.shape[1:-1]), inputs)
@@ -64,19 +65,11 @@ def conv_weight_pairs(
 
 
 def conv_weight_bytes(
-    weights: Array,
-    bias: Array | None,
-    groups: Groups,
-    slices: int,
-    block: int,
-    scales: tuple[float, ...],
+    weights: Array, bias: Array | None, groups: Groups, slices: int, block: int, scales: Scales
 ) -> Array:
-    """`conv_weights` with int8 columns, four in a texel, as int32; the biases divided by scales.
+    """`conv_weights` with int8 columns, four in a texel, as int32.
 
-    Texels with the scales follow those with the biases.
-
-    Args:
-        scales: Of the weights: one, or one for each output; none is 0.
+    The biases are divided by the scales, which follow them.
     """
     each = np.broadcast_to(np.array(scales, np.float32), len(weights))
     along = each.reshape(-1, *(1,) * (weights.ndim - 1))
@@ -90,12 +83,7 @@ def conv_weight_bytes(
 
 
 def conv_weight_nibbles(
-    weights: Array,
-    bias: Array | None,
-    groups: Groups,
-    slices: int,
-    block: int,
-    scales: tuple[float, ...],
+    weights: Array, bias: Array | None, groups: Groups, slices: int, block: int, scales: Scales
 ) -> Array:
     """`conv_weight_bytes` with int4 columns, eight in a texel."""
     packed = conv_weight_bytes(weights, bias, groups, slices, block, scales)

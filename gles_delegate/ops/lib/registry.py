@@ -1,4 +1,4 @@
-"""The op registry: one entry an op, with everything that other packages ask about it.
+"""The op registry: one entry per op, with everything that other packages ask about it.
 
 An op is one function, decorated with `op`. It takes a `NodeView` and the op's options, and returns
 the steps that compute the node. The lowering is the support check: it raises `Unsupported` if
@@ -26,31 +26,31 @@ Example: TypeAlias = Callable[[Shape, int, Shape], Sequence[int]]
 
 @dataclass(frozen=True)
 class Op:
-    """All that is known of an op.
+    """The facts about an op.
 
     Attributes:
         lower: Returns the steps of a node; None: only planning or LiteRT computes it.
         options: The class of its options.
         max_version: The highest version that `lower` supports.
-        fold: Computes output 0 while planning, from constants. A ufunc is called with the arrays of
+        fold: Computes output 0 from constants while planning. A ufunc is called with the arrays of
             the inputs; any other function with the node, and returns None to leave it to `lower`.
         folds_shapes: `fold` needs the shapes of the inputs, not their values.
-        is_planned: Nothing but `fold` computes it.
+        is_planned: Only `fold` computes it.
         rows: Whether a node computes each row of a batch by itself; None: never.
         biases: The inputs that are the source, the weights and the biases of a convolution.
         sized_by: The inputs whose values decide the shapes of the outputs.
         example: Called with the shape of input 0, the size of a vector that `lower` needs as a
-            constant, and the stored shape of output 0; returns values that the vector might have.
+            constant, and the stored shape of output 0; returns example values of the vector.
         checks_types: `lower` accepts real numbers of several types, or checks them itself.
         has_symmetric_weights: LiteRT's kernels ignore the zero points of int8 weights.
         has_outputs: A node without outputs is an error.
-        moves: Each element of the outputs is one of the inputs: "elements", in another shape or
-            order, or "ranges", joined or cut. "": they are computed.
-        results: Of the outputs: "shares", 0 to 1; "unbounded", sums; "inputs", the numbers of the
-            inputs in another type; "", anything else.
-        ends_networks: Networks end in it; an app expects the channels of its inputs, too.
-        opaque_outputs: The outputs that LiteRT writes in another form; only ops of the same
-            family read them.
+        moves: The outputs consist of the inputs' "elements", in another shape or order, or of
+            "ranges" of them, joined or cut. "": they are computed.
+        results: The outputs are "shares" from 0 to 1, "unbounded" sums, or the "inputs" in another
+            type; "": anything else.
+        ends_networks: Networks end in it, and apps expect the channels of its inputs.
+        opaque_outputs: Outputs that LiteRT writes in another form; only ops of the same family read
+            them.
     """
 
     lower: Lowering | None = None
@@ -97,7 +97,7 @@ def declare(*names: str, **facts: Any) -> None:
 
 
 def op_of(name: str) -> Op:
-    """The entry of an op; one with the defaults if it has none."""
+    """The entry of an op, or an entry with the defaults."""
     return _OPS.get(name, _UNKNOWN)
 
 
@@ -114,26 +114,21 @@ def lower(node: NodeView) -> list[Step]:
     """The steps that compute a node.
 
     Raises:
-        Unsupported: It cannot run on the GPU; the message says why.
+        Unsupported: The node cannot run on the GPU; the message is the reason.
         ModelError: The model's bytes are damaged.
     """
-    entry = op_of(node.op)
+    entry, version = op_of(node.op), node.node.version
     if entry.lower is None:
         raise Unsupported("the op has no GPU implementation")
-    if node.node.version > entry.max_version:
-        raise Unsupported(
-            f"version {node.node.version} of the op; expected at most {entry.max_version}"
-        )
+    if version > entry.max_version:
+        raise Unsupported(f"version {version} of the op; expected at most {entry.max_version}")
     if not node.outputs and entry.has_outputs:
         raise Unsupported("the node has no outputs; expected at least one")
     return entry.lower(node, entry.options.read(node.node))
 
 
 def keeps_rows(node: NodeView, having: Set[int], count: int) -> bool:
-    """Whether the outputs of a node have rows if the tensors `having` do; see `ops.lib.rows`.
-
-    Args:
-        count: The number of rows of the batch.
+    """Whether a node's outputs have `count` rows if the tensors `having` do; see `ops.lib.rows`.
 
     Raises:
         Unsupported: A parameter that decides it is not a constant.

@@ -1,8 +1,8 @@
 """Rules for ops that compute each row of a batch by itself.
 
-A tensor *has rows* if its elements, in row-major order, divide into equal parts, one for each row
-of the batch, and each part depends on its row alone. A rule says of a node whether its outputs have
-rows if some of its inputs do.
+A tensor *has rows* if its elements, in row-major order, divide into equal ranges, one per row of
+the batch, and each range depends only on its row. A rule says whether a node's outputs have rows if
+some of its inputs do.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class Rows:
 
     @property
     def are_divided(self) -> bool:
-        """Whether axis 0 of each of `shapes` is divided into rows."""
+        """Whether axis 0 of all `shapes` divides into rows."""
         return all(shape and shape[0] and not shape[0] % self.count for shape in self.shapes)
 
     @property
     def are_along_axis_0(self) -> bool:
-        """Whether axis 0 of all `shapes` has the same size, and is divided into rows."""
+        """Whether axis 0 of all `shapes` has the same size and divides into rows."""
         return self.are_divided and len({shape[0] for shape in self.shapes}) == 1
 
     def share(self, i: int, rank: int) -> bool:
@@ -66,7 +66,7 @@ RowRule: TypeAlias = Callable[[Rows, Any], bool]
 
 
 def within(*inputs: int, where: RowRule = lambda rows, options: True) -> RowRule:
-    """The rule of ops that never combine or move what lies along axis 0 of `inputs`.
+    """The rule of ops that never combine or move elements along axis 0 of `inputs`.
 
     Args:
         where: A further condition.

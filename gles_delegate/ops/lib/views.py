@@ -148,8 +148,7 @@ def view(
     layout = layout.simplified()
     lower, upper = layout.bounds
     defines: dict[str, Define] = {
-        "IN_CHANNELS": max(source.channels, 1),
-        "IN_PIXELS": source.pixels,
+        **source.size_defines("IN"),
         "IN_ELEMENTS": source.elements,
         "REGION_PIXELS": area.pixels,
         "REGION_CHANNELS": area.channels,

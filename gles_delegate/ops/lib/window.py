@@ -14,6 +14,12 @@ MOST_DILATED = (1 << 15) - 1
 """LiteRT refuses larger ones in DEPTHWISE_CONV_2D; a row has at least one run for each."""
 
 
+def by_side(**pairs: tuple[Define, Define]) -> dict[str, Define]:
+    """Defines of pairs: ``SIZE=(3, 4)`` gives ``SIZE_H`` and ``SIZE_W``."""
+    sides = (0, "H"), (1, "W")
+    return {f"{name}_{side}": pair[i] for name, pair in pairs.items() for i, side in sides}
+
+
 @dataclass(frozen=True)
 class Sliding:
     """Options of MediaPipe's custom ops, in the order of their C structs."""
@@ -97,18 +103,13 @@ class Window:
 
     def defines(self, kernel: str) -> dict[str, Define]:
         """Compile-time constants; the window's size is called ``<kernel>_H`` and ``_W``."""
-        return {
-            "IN_H": self.in_h,
-            "IN_W": self.in_w,
-            f"{kernel}_H": self.kernel_h,
-            f"{kernel}_W": self.kernel_w,
-            "STRIDE_H": self.stride_h,
-            "STRIDE_W": self.stride_w,
-            "OUT_H": self.out_h,
-            "OUT_W": self.out_w,
-            "PAD_H": self.pad_h,
-            "PAD_W": self.pad_w,
-        }
+        return by_side(
+            IN=(self.in_h, self.in_w),
+            **{kernel: (self.kernel_h, self.kernel_w)},
+            STRIDE=(self.stride_h, self.stride_w),
+            OUT=(self.out_h, self.out_w),
+            PAD=(self.pad_h, self.pad_w),
+        )
 
     @property
     def _step(self) -> int:
@@ -142,8 +143,7 @@ class Window:
         """
         return {
             **self.defines("KERNEL"),
-            "DILATION_H": self.dilation_h,
-            "DILATION_W": self.dilation_w,
+            **by_side(DILATION=(self.dilation_h, self.dilation_w)),
             "BATCH": batch,
             "RUNS": self.runs(pixels),
             "COLUMNS": 1 if by_taps else self.columns(pixels),
