@@ -38,7 +38,7 @@ class CumsumOptions(Options):
     reverse: Bool = False
 
 
-@op("CUMSUM", max_version=1, options=CumsumOptions, rows=rows.along_axes)
+@op("CUMSUM", options=CumsumOptions, rows=rows.along_axes)
 def cumsum(node: NodeView, options: CumsumOptions) -> list[Step]:
     x = node.input(0, None)
     if node.dtype(0) == "bool":

@@ -1,4 +1,4 @@
-"""Products with weights and of two tensors: CONV_2D, CONV_3D, FULLY_CONNECTED ..."""
+"""Products with weights, or of two tensors: CONV_2D, CONV_3D, FULLY_CONNECTED ..."""
 
 from __future__ import annotations
 
@@ -175,7 +175,6 @@ def transpose_conv(node: NodeView, options: TransposeConvOptions) -> list[Step]:
 
 @op("Convolution2DTransposeBias", rows=rows.images)
 def convolution_2d_transpose_bias(node: NodeView, options: Options) -> list[Step]:
-    """MediaPipe's op."""
     sliding = Sliding.of(node, 3)
     x = node.input(0)
     batch, height, width, _ = rank_4(x.shape, "input 0")

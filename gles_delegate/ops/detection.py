@@ -215,7 +215,7 @@ def _encoded_boxes(node: NodeView, labels: int) -> tuple[Operand, Operand, Opera
     return encodings, scores, anchors
 
 
-@op("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5", max_version=1, sized_by=(2,))
+@op("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5", sized_by=(2,))
 def non_max_suppression(node: NodeView, options: Options) -> list[Step]:
     """The indices of boxes that overlap no better one, padded with zeros, and their number."""
     soft, most = len(node.inputs) == 6, one_integer(node, 2, "the number of boxes")
@@ -274,7 +274,7 @@ class MatrixOptions(FlexOptions):
 
 @op("Landmarks2TransformMatrix", options=MatrixOptions, max_version=2)
 def landmarks_to_transform_matrix(node: NodeView, options: MatrixOptions) -> list[Step]:
-    """The matrix from the pixels of an upright crop to those around some landmarks."""
+    """The matrix from pixels of an upright crop to pixels around landmarks."""
     _require_version_2(node)
     x = node.input(0)
     if len(x.shape) != 3 or (x.shape[0], x.shape[2]) != (1, 3):

@@ -118,15 +118,11 @@ class FakeQuantOptions(Options):
 
 @pointwise("FAKE_QUANT", max_version=2, options=FakeQuantOptions)
 def fake_quant(node: NodeView, options: FakeQuantOptions) -> list[Step]:
-    """The range is moved so that 0 is one of its steps."""
+    """Shifts the range so that 0 is one of its steps."""
     refuse_quantized(node)
     low, high = np.float32(options.low), np.float32(options.high)
-    if (
-        options.narrow_range
-        or not 2 <= options.num_bits <= 16
-        or not low <= 0 <= high
-        or low == high
-    ):
+    is_range = low <= 0 <= high and low < high
+    if options.narrow_range or not 2 <= options.num_bits <= 16 or not is_range:
         raise Unsupported(
             f"{options.num_bits} bits from {low} to {high}{', narrow' * options.narrow_range}; "
             "expected 2 to 16 bits, 0 in the range, and not the narrow range, which LiteRT refuses"
@@ -141,7 +137,7 @@ def fake_quant(node: NodeView, options: FakeQuantOptions) -> list[Step]:
 
 @pointwise("QUANTIZE", max_version=6, checks_types=True, results="inputs", ends_networks=True)
 def quantize(node: NodeView, options: Options) -> list[Step]:
-    """The same real numbers, up to their rounding."""
+    """The same real numbers, rounded."""
     return [unary(node, inputs(node, (0,)))]
 
 
@@ -155,7 +151,7 @@ def _fold_dequantize(node: NodeView) -> Array | None:
     ends_networks=True,
 )  # fmt: skip
 def dequantize(node: NodeView, options: Options) -> list[Step]:
-    """LiteRT's result is float32, whatever the model says."""
+    """LiteRT returns float32, even if the model has another type."""
     dtype = node.graph.tensors[node.outputs[0]].dtype
     if dtype != "float32":
         raise Unsupported(f"output 0 is {dtype}; expected float32")
@@ -230,8 +226,8 @@ def bitwise(node: NodeView, options: Options) -> list[Step]:
     return [broadcasting(node, inputs(node, (0, 1), "int32", "int8", "uint8", "int16"))]
 
 
-@op("STABLEHLO_ADD", "STABLEHLO_MULTIPLY", max_version=1)
-@op("STABLEHLO_MAXIMUM", "STABLEHLO_MINIMUM", max_version=1)
+@op("STABLEHLO_ADD", "STABLEHLO_MULTIPLY")
+@op("STABLEHLO_MAXIMUM", "STABLEHLO_MINIMUM")
 def stablehlo_arithmetic(node: NodeView, options: Options) -> list[Step]:
     function = node.op.removeprefix("STABLEHLO_").replace("MULTIPLY", "MUL")
     # Swapped, since the first is the extremum with a NaN here.

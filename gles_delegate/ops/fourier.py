@@ -160,7 +160,7 @@ class SpectrogramOptions(FlexOptions):
 
 @op("AudioSpectrogram", options=SpectrogramOptions)
 def audio_spectrogram(node: NodeView, options: SpectrogramOptions) -> list[Step]:
-    """[samples, channels] -> [channels, windows, bins]: each window is faded in and out."""
+    """[samples, channels] -> [channels, windows, bins], of Hann windows."""
     x, size = node.input(0), options.window_size
     if len(x.shape) != 2 or node.dtype(0) != "float32":
         raise Unsupported(f"{node.dtype(0)} of shape {list(x.shape)}; expected float32 and rank 2")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import TypeAlias
 
 import numpy as np
 
@@ -19,28 +21,36 @@ from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.rows import Rows
 from gles_delegate.ops.lib.views import moved_output, reshape_view
 
+Dim: TypeAlias = tuple[int, int, int]
+"""A dimension of an output: its size, and its strides in the source and in the indices."""
+
 
 @dataclass(frozen=True)
 class Lookup:
     """The source element of each output element.
 
-    The output coordinate c reads the source at ``c @ strides`` plus, for each of `axes`, an index
-    times the stride of that axis. ``c @ walk`` is the offset of the first of these indices.
+    Coordinates times strides give an offset in the source, to which the indices add theirs, and the
+    offset of the first of these indices.
 
     Attributes:
-        shape: The shape of the output.
         axes: The axes of the source that the indices count along.
         sizes: Upper bounds of the indices; by default the sizes of `axes`.
         channels_last: Unless an index counts along the source's last dimension, the output's last
             dimension is the beginning of it.
     """
 
-    shape: Shape
-    strides: Shape
-    walk: Shape
+    dims: Sequence[Dim]
     axes: tuple[int, ...]
     sizes: Shape = ()
     channels_last: bool = True
+
+
+def _source_dims(shape: Shape) -> list[Dim]:
+    return [(n, stride, 0) for n, stride in zip(shape, row_major(shape), strict=True)]
+
+
+def _index_dims(shape: Shape) -> list[Dim]:
+    return [(n, 0, stride) for n, stride in zip(shape, row_major(shape), strict=True)]
 
 
 def gathered(
@@ -66,14 +76,15 @@ def gathered(
         constant = node.array(i).reshape(-1, len(axes))
         if ((constant < 0) | (constant >= sizes)).any():
             raise Unsupported(f"indices outside the sizes {list(sizes)} that they count in")
-    output = output or moved_output(node, source, lookup.shape)
+    output = output or moved_output(node, source, (n for n, _, _ in lookup.dims))
+    shape, strides, walk = zip(*(lookup.dims or [(1, 0, 0)]), strict=True)
     defines: dict[str, Define] = {
         **source.size_defines("IN"),
         **indices.size_defines("INDEX"),
-        "DIMS": max(len(lookup.shape), 1),
-        "SIZES": lookup.shape or (1,),
-        "STRIDES": lookup.strides or (0,),
-        "WALK": lookup.walk or (0,),
+        "DIMS": len(shape),
+        "SIZES": shape,
+        "STRIDES": strides,
+        "WALK": walk,
         "DEPTH": len(axes),
         "AXIS_SIZES": sizes,
         "AXIS_STRIDES": tuple(dense[axis] for axis in axes),
@@ -119,16 +130,10 @@ def gather(node: NodeView, options: GatherOptions) -> list[Step]:
             f"indices of shape {list(indices.shape)} with {batch_dims} batch dimensions on axis "
             f"{axis} of {list(x.shape)}"
         )
-    batch, before, after = x.shape[:batch_dims], x.shape[batch_dims:axis], x.shape[axis + 1 :]
-    own, walk, nothing = indices.shape[batch_dims:], row_major(indices.shape), (0,) * len(after)
-    dense = row_major(x.shape)
-    lookup = Lookup(
-        shape=(*batch, *before, *own, *after),
-        strides=(*dense[:axis], *(0,) * len(own), *dense[axis + 1 :]),
-        walk=(*walk[:batch_dims], *(0,) * len(before), *walk[batch_dims:], *nothing),
-        axes=(axis,),
-    )
-    return [gathered(node, x, indices, lookup)]
+    source, index = _source_dims(x.shape), _index_dims(indices.shape)
+    both = [(n, a, b) for (n, a, _), (_, _, b) in zip(source, index, strict=False)]
+    dims = both[:batch_dims] + source[batch_dims:axis] + index[batch_dims:] + source[axis + 1 :]
+    return [gathered(node, x, indices, Lookup(dims, (axis,)))]
 
 
 @op("EMBEDDING_LOOKUP", max_version=5)
@@ -153,8 +158,8 @@ def embedding_lookup(node: NodeView, options: Options) -> list[Step]:
         table, output = node.input(1, may_have_scales=True), node.output(shape)
     else:
         table = node.input(1, None)
-    strides, walk = (0, *row_major(table.shape)[1:]), (1, *(0,) * (len(shape) - 1))
-    return [gathered(node, table, indices, Lookup(shape, strides, walk, (0,)), 0, output)]
+    lookup = Lookup(_index_dims(indices.shape) + _source_dims(rows)[1:], (0,))
+    return [gathered(node, table, indices, lookup, 0, output)]
 
 
 @op("GATHER_ND", max_version=6)
@@ -163,14 +168,8 @@ def gather_nd(node: NodeView, options: Options) -> list[Step]:
     depth = indices.channels
     if not indices.shape or not 0 < depth <= len(x.shape):
         raise Unsupported(f"indices of shape {list(indices.shape)} into {list(x.shape)}")
-    before, after = indices.shape[:-1], x.shape[depth:]
-    lookup = Lookup(
-        shape=(*before, *after),
-        strides=(*(0,) * len(before), *row_major(x.shape)[depth:]),
-        walk=(*row_major(indices.shape)[:-1], *(0,) * len(after)),
-        axes=tuple(range(depth)),
-    )
-    return [gathered(node, x, indices, lookup)]
+    dims = _index_dims(indices.shape)[:-1] + _source_dims(x.shape)[depth:]
+    return [gathered(node, x, indices, Lookup(dims, tuple(range(depth))))]
 
 
 @dataclass(frozen=True)
@@ -182,7 +181,7 @@ class StablehloGatherOptions(Options):
     slice_sizes: Longs = ()
 
 
-@op("STABLEHLO_GATHER", max_version=1, options=StablehloGatherOptions)
+@op("STABLEHLO_GATHER", options=StablehloGatherOptions)
 def stablehlo_gather(node: NodeView, options: StablehloGatherOptions) -> list[Step]:
     """Slices that begin at indices, moved to lie inside the source."""
     x, indices = node.input(0, None), node.input(1, "int")
@@ -227,15 +226,13 @@ def _slices(options: StablehloGatherOptions, source: Shape, batch: Shape, depth:
     """The lookup of slices whose dimensions lie among the batch's."""
     axes, offsets = options.start_index_map, options.offset_dims
     kept = [axis for axis in range(len(source)) if axis not in options.collapsed_slice_dims]
-    dense, walks = row_major(source), row_major((*batch, depth))
+    dense, rank = row_major(source), len(batch) + len(kept)
     in_slice = iter([(options.slice_sizes[axis], dense[axis], 0) for axis in kept])
-    in_batch = iter([(size, 0, walk) for size, walk in zip(batch, walks, strict=False)])
-    rank = len(batch) + len(kept)
+    in_batch = iter(_index_dims((*batch, depth))[:-1])
     dims = [next(in_slice if dim in offsets else in_batch) for dim in range(rank)]
-    shape, strides, walk = zip(*dims, strict=True) if dims else ((), (), ())
     sizes = tuple(source[axis] - options.slice_sizes[axis] + 1 for axis in axes)
     ends_alike = bool(offsets) and (offsets[-1], kept[-1]) == (rank - 1, len(source) - 1)
-    return Lookup(shape, strides, walk, axes, sizes, channels_last=ends_alike)
+    return Lookup(dims, axes, sizes, channels_last=ends_alike)
 
 
 @dataclass(frozen=True)
@@ -243,7 +240,7 @@ class OneHotOptions(Options):
     axis: Int32 = 0
 
 
-@op("ONE_HOT", max_version=1, options=OneHotOptions)
+@op("ONE_HOT", options=OneHotOptions)
 def one_hot(node: NodeView, options: OneHotOptions) -> list[Step]:
     indices, depth = node.input(0, "int"), one_integer(node, 1, "the depth")
     on, off = node.input(2, None), node.input(3, None)

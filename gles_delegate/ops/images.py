@@ -56,7 +56,7 @@ _GLOBAL: dict[Mode, Combination] = {"AVERAGE": SUM, "MAXIMUM": Combination("max"
 
 @dataclass(frozen=True, kw_only=True)
 class Pooling(Dispatch):
-    """Pooling: the mean, the maximum, the root of the mean square, or where the maximum is."""
+    """A pool: the mean, maximum, root mean square, or the position of the maximum."""
 
     window: Window
     mode: Mode
@@ -77,27 +77,25 @@ def _pooled(
     epilogue: tuple[Call, ...],
     i: int = 0,
 ) -> Dispatch:
-    """Output `i` of the node: the `mode` of glsl/pool_2d.glsl over its windows."""
+    """Output `i` of the node, by a `mode` of glsl/pool_2d.glsl."""
     x = node.input(0)
     batch, height, width, channels = rank_4(x.shape, "input 0")
     sizes = (height, width), (options.filter_h, options.filter_w)
     window = Window.of(options, *sizes, may_exceed=True)
     output = node.output((batch, window.out_h, window.out_w, channels), i)
-    defines: dict[str, Define]
     if window.is_global and mode in _GLOBAL:
         divisor = height * width if mode == "AVERAGE" else 1
         whole = reduction(node, x, output, (1, 2), _GLOBAL[mode], divisor)
         if whole.grid.reduction_lanes > 1:
             return replace(whole, epilogue=epilogue)
-    defines = {**window.defines("FILTER"), "BATCH": batch, "POOLING": mode}
+    defines: dict[str, Define] = {**window.defines("FILTER"), "BATCH": batch, "POOLING": mode}
     grid = make_grid(output.pixels, output.slices, node.limits)
     passes = min(window.kernel_h, height) * (min(window.kernel_w, width) + 2)
     pooling = Pooling(
         node.index, "pool_2d", (x,), output, grid, defines, epilogue, passes=passes, window=window,
         mode=mode,
     )  # fmt: skip
-    short_loops = node.limits.profile.short_loops
-    return pooling if short_loops else pooling.sized("FILTER_H", "FILTER_W")
+    return pooling if node.limits.profile.short_loops else pooling.sized("FILTER_H", "FILTER_W")
 
 
 @op("MaxUnpooling2D", rows=rows.within(0, 1))
@@ -192,7 +190,7 @@ def resize_nearest(node: NodeView, options: ResizeNearestOptions) -> list[Step]:
 
 
 def _resized(node: NodeView, shape: Shape) -> Shape:
-    """The shape of an image of `shape` that is resized to the node's input 1."""
+    """`shape` with the height and width of the node's input 1."""
     batch, _, _, channels = rank_4(shape, "input 0")
     size = node.array(1).ravel().tolist()
     if len(size) != 2 or min(size) < 1:

@@ -66,12 +66,12 @@ def conjunction(node: NodeView, options: Options) -> list[Step]:
     return [broadcasting(node, inputs(node, (0, 1), "bool"))]
 
 
-@op("STABLEHLO_AND", max_version=1)
+@op("STABLEHLO_AND")
 def both(node: NodeView, options: Options) -> list[Step]:
     return stablehlo(node, "LOGICAL_AND", "bool", "int32", "int8", "uint8", "int16")
 
 
-@op("STABLEHLO_SHIFT_LEFT", max_version=1)
+@op("STABLEHLO_SHIFT_LEFT")
 def shift_left(node: NodeView, options: Options) -> list[Step]:
     return stablehlo(node, "SHIFT_LEFT", "int32", "int8", "int16")
 
@@ -114,7 +114,7 @@ def _fold_bitcast(node: NodeView) -> Array | None:
     return bits
 
 
-@op("BITCAST", max_version=1, fold=_fold_bitcast)
+@op("BITCAST", fold=_fold_bitcast)
 def bitcast(node: NodeView, options: Options) -> list[Step]:
     """The bits of each element as another type of the same size."""
     refuse_quantized(node)
@@ -135,7 +135,7 @@ class BucketizeOptions(Options):
     boundaries: Floats = ()
 
 
-@op("BUCKETIZE", max_version=1, options=BucketizeOptions)
+@op("BUCKETIZE", options=BucketizeOptions)
 def bucketize(node: NodeView, options: BucketizeOptions) -> list[Step]:
     """The number of boundaries that each element reaches; NaN reaches all of them."""
     refuse_quantized(node)

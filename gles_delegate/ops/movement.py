@@ -23,7 +23,7 @@ class ReshapeOptions(Options):
 
 
 @op(
-    "RESHAPE", max_version=1, options=ReshapeOptions, rows=rows.reshaping,
+    "RESHAPE", options=ReshapeOptions, rows=rows.reshaping,
     moves="elements", ends_networks=True,
     example=lambda shape, count, output: (-1, *(1,) * (count - 1)),
 )  # fmt: skip
@@ -43,7 +43,7 @@ def reshape(node: NodeView, options: ReshapeOptions) -> list[Step]:
     return reshaped_input(node, new_shape)
 
 
-@op("EXPAND_DIMS", max_version=1, rows=rows.reshaping, moves="elements")
+@op("EXPAND_DIMS", rows=rows.reshaping, moves="elements")
 def expand_dims(node: NodeView, options: Options) -> list[Step]:
     old = node.shape(0)
     axis = normal_axis(one_integer(node, 1, "the axis"), len(old) + 1)
@@ -188,7 +188,7 @@ def matrix_set_diag(node: NodeView, options: Options) -> list[Step]:
 
 
 def _with_diagonal(node: NodeView, diagonal: Operand, shape: Shape, *matrix: Operand) -> list[Step]:
-    """Matrices with this diagonal, and the elements of `matrix`, or 0, beside it."""
+    """Matrices with this diagonal, and the elements of `matrix` or 0 elsewhere."""
     if not diagonal.shape or node.dtype(0) == "bool":
         raise Unsupported(
             f"a {node.dtype(0)} diagonal of shape {list(diagonal.shape)}; expected numbers, of "
@@ -231,7 +231,7 @@ def mirror_pad(node: NodeView, options: MirrorPadOptions) -> list[Step]:
     return [moved(node, x, layout.sizes, layout)]
 
 
-@op("DILATE", max_version=1)
+@op("DILATE")
 def dilate(node: NodeView, options: Options) -> list[Step]:
     """Each element followed by fill, except the last."""
     refuse_rescaling(node)
@@ -275,7 +275,7 @@ class StablehloPadOptions(Options):
     interior: Longs = ()
 
 
-@op("STABLEHLO_PAD", max_version=1, options=StablehloPadOptions)
+@op("STABLEHLO_PAD", options=StablehloPadOptions)
 def stablehlo_pad(node: NodeView, options: StablehloPadOptions) -> list[Step]:
     """Fill around and between elements; negative paddings drop elements."""
     refuse_rescaling(node)

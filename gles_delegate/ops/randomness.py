@@ -76,7 +76,7 @@ def random(node: NodeView, options: RandomOptions) -> list[Step]:
 
 @op("MULTINOMIAL", options=RandomOptions, sized_by=(1,))
 def multinomial(node: NodeView, options: RandomOptions) -> list[Step]:
-    """Indices drawn with the probabilities whose logarithms are given, but for a constant."""
+    """Indices drawn by their log probabilities, which need not be normalized."""
     (logits,), count = inputs(node, (0,)), one_integer(node, 1, "the number of samples")
     if len(logits.shape) != 2 or not logits.channels or count < 0 or node.dtype(0) != "float32":
         raise Unsupported(f"{count} samples by {node.dtype(0)} of shape {list(logits.shape)}")

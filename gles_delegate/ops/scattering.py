@@ -143,7 +143,6 @@ def stablehlo_scatter(node: NodeView, options: StablehloScatterOptions) -> list[
 
 
 def _combination(node: NodeView, index: int) -> str:
-    """The function that the subgraph `index` combines elements with."""
     graphs, dtype = node.graph.subgraphs, node.dtype(0)
     if not 0 <= index < len(graphs):
         raise Unsupported(f"no subgraph {index}")

@@ -28,14 +28,9 @@ def slice_(node: NodeView, options: Options) -> list[Step]:
     begin, size = (tuple(node.array(i).ravel().tolist()) for i in (1, 2))
     if not len(begin) == len(size) == len(x.shape):
         raise Unsupported(f"begin {begin} and size {size} for rank {len(x.shape)}")
-    sizes = tuple(
-        n - at if length == -1 else length
-        for n, at, length in zip(x.shape, begin, size, strict=True)
-    )
-    if any(
-        at < 0 or length < 0 or at + length > n
-        for n, at, length in zip(x.shape, begin, sizes, strict=True)
-    ):
+    sizes = tuple(n - a if s == -1 else s for n, a, s in zip(x.shape, begin, size, strict=True))
+    ranges = zip(x.shape, begin, sizes, strict=True)
+    if any(min(a, s) < 0 or a + s > n for n, a, s in ranges):
         raise Unsupported(f"begin {begin} and size {size} reach beyond {list(x.shape)}")
     return [_slice(node, x, begin, sizes, sizes)]
 
@@ -48,8 +43,8 @@ def _slice_from(node: NodeView, x: Operand, sizes: Shape) -> Step:
     starts = tuple(n - size + 1 for n, size in zip(x.shape, sizes, strict=True))
     if min(sizes) < 0 or min(starts) < 1:
         raise Unsupported(f"the size {list(sizes)} of {list(x.shape)}")
-    axes, at_first = tuple(range(len(sizes))), (0,) * len(sizes)
-    return gathered(node, x, begin, Lookup(sizes, row_major(x.shape), at_first, axes, starts))
+    dims = [(n, stride, 0) for n, stride in zip(sizes, row_major(x.shape), strict=True)]
+    return gathered(node, x, begin, Lookup(dims, tuple(range(len(sizes))), starts))
 
 
 def _indices(node: NodeView, i: int, rank: int) -> Operand:
@@ -128,12 +123,12 @@ def strided_slice(node: NodeView, options: StridedSliceOptions) -> list[Step]:
     dims, dense = _dims(options, entries, x.shape), row_major(x.shape)
     axes = [dim for dim in dims if dim.entry != NEW_AXIS]
     offset = sum((dim.start or 0) * dense[dim.axis] for dim in axes)
-    layout = View(*_extents(axes), offset)
+    layout = View(tuple(dim.size for dim in axes), tuple(dim.stride for dim in axes), offset)
     return [moved(node, x, (dim.size for dim in dims if dim.kept), layout)]
 
 
 def _strided_from(node: NodeView, options: StridedSliceOptions, x: Operand) -> list[Step]:
-    """A slice whose beginning a run decides, but not its size."""
+    """A slice of constant size from a beginning that a run decides."""
     begin, entries = node.input(1, "int"), _run_time_entries(node)
     dims, count = _dims(options, entries, x.shape), len(entries)
     by_entry = {dim.entry: dim for dim in dims}
@@ -146,9 +141,9 @@ def _strided_from(node: NodeView, options: StridedSliceOptions, x: Operand) -> l
         for numbers in (moduli, tuple(dim.start or 0 for dim in indexed))
     )
     own, indices = (node.scratch((count,), name, "int") for name in ("own", "places"))
-    shape, steps = _extents([dim for dim in dims if dim.kept])
-    walk, axes = (0,) * len(shape), tuple(dim.axis for dim in indexed)
-    lookup = Lookup(shape, steps, walk, axes, channels_last=steps[-1:] == (1,))
+    kept = [(dim.size, dim.stride, 0) for dim in dims if dim.kept]
+    ends_alike = bool(kept) and kept[-1][1] == 1
+    lookup = Lookup(kept, tuple(dim.axis for dim in indexed), channels_last=ends_alike)
     return [
         elementwise(node, (begin, divisors), own, "FLOOR_MOD"),
         elementwise(node, (own, added), indices, "ADD"),
@@ -189,11 +184,6 @@ class _Dim:
     stride: int = 0
     size: int = 1
     kept: bool = True
-
-
-def _extents(dims: Sequence[_Dim]) -> tuple[Shape, Shape]:
-    """The sizes and the strides of dimensions."""
-    return tuple(dim.size for dim in dims), tuple(dim.stride for dim in dims)
 
 
 def _dims(options: StridedSliceOptions, entries: Sequence[Entry], source: Shape) -> list[_Dim]:
@@ -261,7 +251,6 @@ def _entries(options: StridedSliceOptions, count: int, rank: int) -> list[int]:
 def _constant_range(
     options: StridedSliceOptions, entry: int, limits: tuple[int, int, int], size: int
 ) -> tuple[int, int, int]:
-    """`_range` of constants."""
     begin, end, step = limits
     if not step:
         raise Unsupported(f"a stride of 0 in entry {entry}")

@@ -57,8 +57,8 @@ class Boundary:
     """
 
     entering: Sequence[tuple[Port, Edge]]
-    inner: Sequence[Step]
     leaving: Sequence[tuple[Port, Edge]]
+    inner: Sequence[Step]
     bound: Set[int]
 
     @classmethod
@@ -72,22 +72,21 @@ class Boundary:
     ) -> Boundary:
         graph, wanted = lowered.graph, set(nodes)
 
-        def with_ports(tensors: Iterable[int]) -> list[tuple[Port, Edge]]:
-            edges = (
-                Edge(graph.tensors[index], lowered.shapes[index], limits, half)
-                for index in sorted(tensors)
-            )
-            return [(ports.get(edge.tensor.index, Elements()), edge) for edge in edges]
+        def with_port(index: int) -> tuple[Port, Edge]:
+            edge = Edge(graph.tensors[index], lowered.shapes[index], limits, half)
+            return ports.get(index, Elements()), edge
 
         chosen = [node for node in graph.in_order if node.index in wanted]
         computed = {tensor for node in chosen for tensor in node.outputs}
         entering = {tensor for node in chosen for tensor in node.inputs} - computed
         inner = [step for node in chosen for step in lowered.steps[node.index]]
-        used = {value.tensor for value in _read(inner)}
+        reads = (s.reads if isinstance(s, Dispatch) else (s.source,) for s in inner)
+        used = {x.tensor for operands in reads for x in operands if isinstance(x, Value)}
         used |= {s.output.tensor for s in inner if s.output.tensor in lowered.uses.tensors}
         constants = {tensor.index for tensor in graph.tensors if tensor.is_constant}
         leaving = results_of(graph, wanted) - constants
-        return cls(with_ports(used & entering), inner, with_ports(leaving), ports.keys())
+        inputs, outputs = (sorted(indices) for indices in (used & entering, leaving))
+        return cls([*map(with_port, inputs)], [*map(with_port, outputs)], inner, ports.keys())
 
     @cached_property
     def assigned(self) -> Set[int]:
@@ -103,22 +102,23 @@ class Boundary:
         return [
             *(entrance(port).enter(edge) for port, edge in self.entering),
             *self.inner,
-            *(exit_of(port).leave(edge) for port, edge in self.leaving),
+            *(exit_of(port).exit(edge) for port, edge in self.leaving),
             *(exit_of(port).write_back(edge) for port, edge in states),
         ]
 
-    def ends(self, roots: Mapping[Value, Value]) -> Ends:
+    def ends(self, roots: Mapping[Operand, Value]) -> Ends:
         """The values at the ends, with aliases replaced by their `roots`."""
         inputs: dict[int, Value] = {}
         variables: dict[int, Value] = {}
         for port, edge in self.entering:
             values = variables if edge.tensor.is_variable else inputs
             values[edge.tensor.index] = port.outside(edge)
-        outputs = {e.tensor.index: root_of(port.outside(e), roots) for port, e in self.leaving}
+        outside = {edge.tensor.index: port.outside(edge) for port, edge in self.leaving}
+        outputs = {index: roots.get(value, value) for index, value in outside.items()}
         states = (self.assigned & inputs.keys()) - self.bound
         outputs |= {index: inputs[index] for index in inputs if index in states}
         results = {
-            edge.tensor.index: root_of(edge.value, roots)
+            edge.tensor.index: roots.get(edge.value, edge.value)
             for _, edge in self.leaving
             if edge.tensor.index in self.bound
         }
@@ -131,16 +131,6 @@ def results_of(graph: Graph, nodes: Iterable[int]) -> set[int]:
     computed = {t for index in inside for t in graph.nodes[index].outputs}
     others = (node.inputs for node in graph.nodes if node.index not in inside)
     return computed & set(graph.outputs).union(*others)
-
-
-def _read(steps: Iterable[Step]) -> Iterable[Value]:
-    for step in steps:
-        operands: tuple[Operand, ...] = step.reads if isinstance(step, Dispatch) else (step.source,)
-        yield from (operand for operand in operands if isinstance(operand, Value))
-
-
-def root_of(value: Value, roots: Mapping[Value, Value]) -> Value:
-    return roots.get(value, value)
 
 
 def stored_in_half(operand: OperandT) -> OperandT:

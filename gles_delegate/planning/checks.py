@@ -69,7 +69,6 @@ def _check_types(node: NodeView) -> None:
 
 
 def _check_limits(steps: list[Step], limits: Limits) -> None:
-    """Raise `Unsupported` if a dispatch exceeds the device's limits."""
     for step in steps:
         if not isinstance(step, Dispatch):
             continue

@@ -134,7 +134,6 @@ def _copy(copy: Copy, source: Array, target: Array, fill: Array | int) -> None:
 
 
 def _viewed(layout: View, source: Array, fill: Array | int) -> Array:
-    """The elements that a view shows."""
     index, inside = np.array(layout.offset), np.array(True)
     dimensions = zip(layout.sizes, layout.strides, *layout.bounds, strict=True)
     for axis, (size, stride, low, high) in enumerate(dimensions):

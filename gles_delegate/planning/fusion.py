@@ -76,7 +76,6 @@ class _ElementwiseFusion:
         return self._result
 
     def _fuse(self, dispatch: Dispatch, operands: tuple[Operand, ...]) -> bool:
-        """Fuse a dispatch, with these operands, if possible."""
         # The last of the producers: by then the other operand has been computed.
         source = max(operands, key=self._ready)
         call = _as_call(replace(dispatch, reads=operands), source, self._pools)

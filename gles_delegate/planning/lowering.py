@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import prod
 
 import numpy as np
@@ -57,18 +58,18 @@ def lower_graph(
     graph: Graph,
     limits: Limits,
     shapes: Mapping[int, Shape] | None = None,
-    quantized: bool = True,
     only: Collection[int] | None = None,
     choices: Mapping[int, int] | None = None,
     values: Mapping[int, Array] | None = None,
+    quantized: bool = True,
 ) -> Lowered:
     """Lower every node, in order, for tensors of these shapes (by default, the model's).
 
     Args:
-        quantized: Run nodes with 8-bit tensors on the GPU.
         only: Lower only these nodes.
         choices: By node index, an index among `Profile.choices`.
         values: By tensor index, the values of inputs that become constants.
+        quantized: Run nodes with 8-bit tensors on the GPU.
 
     Raises:
         ModelError: The model is damaged, or its nodes wait for each other.
@@ -92,7 +93,12 @@ class _Lowerer:
         choices: Mapping[int, int],
         values: Mapping[int, Array],
     ) -> None:
-        _refuse_constant_inputs(graph)
+        constants = [index for index in graph.inputs if graph.tensors[index].is_constant]
+        if constants:
+            raise ModelError(
+                f"damaged model: its input, tensor {constants[0]}, has the data of a constant; "
+                "expected none"
+            )
         self._limits, self._quantized = limits, quantized
         self._only, self._choices, self._values = only, choices, values
         self._own, self._nodes = graph.nodes, list(graph.nodes)
@@ -119,7 +125,8 @@ class _Lowerer:
             if self._fold(node) or not (self._is_wanted(node) or node.op in INLINED):
                 continue
             try:
-                self._require_sizes(node)
+                if late := self._unsized.intersection(node.inputs):
+                    raise ops.Unsupported(f"tensor {min(late)} has a size known only at run time")
                 if node.op in INLINED:
                     self._pending.extendleft(reversed(self._inliner.expand(node)))
                 else:
@@ -159,11 +166,6 @@ class _Lowerer:
         self._steps.setdefault(node.index, ())
         return True
 
-    def _require_sizes(self, node: Node) -> None:
-        late = self._unsized.intersection(node.inputs)
-        if late:
-            raise ops.Unsupported(f"tensor {min(late)} has a size known only at run time")
-
     def _lower(self, node: Node) -> list[Step]:
         view = self._view(node)
         if node.op in USERS:
@@ -201,19 +203,16 @@ class _Lowerer:
             self._reasons.setdefault(node.index, reason)
         if isinstance(error, ops.RunTimeParameter):
             self._parameters |= {node.inputs[i]: node for i in error.inputs}
-        late = self._unsized.intersection(node.inputs)
-        if late or _is_sized_by_data(self._graph, node, error):
+        if self._unsized.intersection(node.inputs) or self._is_sized_by_data(node, error):
             self._unsized.update(node.outputs)
             self._sized.difference_update(node.outputs)
 
-
-def _refuse_constant_inputs(graph: Graph) -> None:
-    for tensor in (graph.tensors[index] for index in graph.inputs):
-        if tensor.is_constant:
-            raise ModelError(
-                f"damaged model: its input, tensor {tensor.index}, has the data of a constant; "
-                "expected none"
-            )
+    def _is_sized_by_data(self, node: Node, error: ops.Unsupported) -> bool:
+        """Whether the output sizes of an unsupported node depend on data."""
+        return isinstance(error, ops.RunTimeParameter) or any(
+            i < len(node.inputs) and not self._tensors[node.inputs[i]].is_constant
+            for i in op_of(node.op).sized_by
+        )
 
 
 class Lowerings:
@@ -223,14 +222,14 @@ class Lowerings:
         quantized: Run nodes with 8-bit tensors on the GPU.
 
     Attributes:
+        lower: `lower_graph` for this graph and device.
         default: Every node, for the model's own shapes. Small inputs whose values give sizes of
             tensors are constants in it, with example values.
     """
 
     def __init__(self, graph: Graph, limits: Limits, quantized: bool = True) -> None:
         self.graph = graph
-        self._limits = limits
-        self._quantized = quantized
+        self.lower = partial(lower_graph, graph, limits, quantized=quantized)
         self.default = first = self.lower({})
         while examples := _examples(self.default):
             self.default = self.lower({}, values={**self.default.values, **examples})
@@ -242,26 +241,13 @@ class Lowerings:
         """The inputs whose values give sizes."""
         return self.default.values.keys()
 
-    def lower(
-        self,
-        shapes: Mapping[int, Shape],
-        only: Collection[int] | None = None,
-        choices: Mapping[int, int] | None = None,
-        values: Mapping[int, Array] | None = None,
-    ) -> Lowered:
-        """The graph lowered for tensors of these shapes; see `lower_graph`."""
-        return lower_graph(self.graph, self._limits, shapes, self._quantized, only, choices, values)
-
     def at(
         self,
         shapes: Mapping[int, Shape],
         nodes: Collection[int],
         values: Mapping[int, Array] | None = None,
     ) -> Lowered:
-        """At least the nodes `nodes`, lowered for these shapes.
-
-        Args:
-            values: The values of the inputs `deciding`.
+        """At least these nodes, lowered for these shapes and values of the inputs `deciding`.
 
         Raises:
             UnsupportedModelError: A node cannot run with these shapes and values.
@@ -315,7 +301,6 @@ def _examples(lowered: Lowered) -> dict[int, Array]:
 
 
 def _example(lowered: Lowered, index: int) -> Array:
-    """An example value of an input that gives sizes."""
     ones = np.ones(lowered.shapes[index], lowered.graph.tensors[index].dtype)
     node = lowered.parameters.get(index)
     make = op_of(node.op).example if node else None
@@ -324,14 +309,6 @@ def _example(lowered: Lowered, index: int) -> Array:
     stored = lowered.graph.tensors[node.outputs[0]].shape
     example = make(lowered.shapes[node.inputs[0]], ones.size, stored)
     return np.array(example, ones.dtype) if len(example) == ones.size else ones
-
-
-def _is_sized_by_data(graph: Graph, node: Node, error: ops.Unsupported) -> bool:
-    """Whether the output sizes of an unsupported node depend on data."""
-    return isinstance(error, ops.RunTimeParameter) or any(
-        i < len(node.inputs) and not graph.tensors[node.inputs[i]].is_constant
-        for i in op_of(node.op).sized_by
-    )
 
 
 def _with_scaled_biases(view: ops.NodeView, tensors: list[Tensor]) -> ops.NodeView:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from gles_delegate.dispatch import Alias, Const, Dispatch, SessionInput, Step, Value
+from gles_delegate.dispatch import Alias, Const, Dispatch, Operand, SessionInput, Step, Value
 from gles_delegate.limits import Limits
 from gles_delegate.ops.lib.weights import with_small_weights
-from gles_delegate.planning.boundary import Boundary, Ends, root_of, stored_in_half
+from gles_delegate.planning.boundary import Boundary, Ends, stored_in_half
 from gles_delegate.planning.fusion import (
     Rewrite,
     Scope,
@@ -183,16 +183,14 @@ def _allocated(dispatches: list[Dispatch], ends: Ends) -> Plan:
     return replace(plan, buffers=buffers, allocations=allocations)
 
 
-def _resolve(steps: Sequence[Step]) -> tuple[dict[Value, Value], list[Dispatch]]:
+def _resolve(steps: Sequence[Step]) -> tuple[dict[Operand, Value], list[Dispatch]]:
     """The source of each alias, and the dispatches with aliases replaced by their sources."""
-    roots: dict[Value, Value] = {}
+    roots: dict[Operand, Value] = {}
     dispatches: list[Dispatch] = []
     for step in steps:
         if isinstance(step, Alias):
-            roots[step.output] = root_of(step.source, roots)
+            roots[step.output] = roots.get(step.source, step.source)
         elif prod(step.grid.groups):
-            reads = tuple(
-                root_of(read, roots) if isinstance(read, Value) else read for read in step.reads
-            )
+            reads = tuple(roots.get(read, read) for read in step.reads)
             dispatches.append(replace(step, reads=reads))
     return roots, dispatches

@@ -92,7 +92,7 @@ class Exit(Protocol):
     """
 
     def outside(self, edge: Edge) -> Value: ...
-    def leave(self, edge: Edge) -> Step: ...
+    def exit(self, edge: Edge) -> Step: ...
     def write_back(self, edge: Edge) -> Step: ...
 
 
@@ -139,13 +139,13 @@ class Elements:
         order = View((2, count // 2), (1, 2)) if edge.is_complex else View((count,), (1,))
         return view(outside, edge.value, order, edge.limits, -1)
 
-    def leave(self, edge: Edge) -> Step:
+    def exit(self, edge: Edge) -> Step:
         if self._is_as_outside(edge):
             return Alias(-1, self.outside(edge), edge.value)
         return self.write_back(edge)
 
     def write_back(self, edge: Edge) -> Step:
-        """Like `leave`, but always into the value `outside` itself."""
+        """Like `exit`, but always into the value `outside` itself."""
         outside = self.outside(edge)
         if self._is_converted(edge):
             return self._converted(edge, "pack_integers", edge.value, outside)
@@ -155,14 +155,8 @@ class Elements:
 
     def _is_converted(self, edge: Edge) -> bool:
         """Whether the tensor has integers that are smaller or larger than a lane."""
-        tensor = edge.tensor
-        return (
-            not self.packed
-            and not self.real
-            and not edge.is_complex
-            and tensor.dtype != "float16"
-            and tensor.type.bits != 32
-        )
+        has_lanes = self.packed or self.real or edge.tensor.dtype in ("float16", "complex64")
+        return not has_lanes and edge.tensor.type.bits != 32
 
     def _is_as_outside(self, edge: Edge) -> bool:
         """Whether the texels outside are the tensor's, without conversion."""
@@ -267,7 +261,7 @@ class Pixels:
         words = edge.value.pixels * WORDS[self.format]
         return Value(edge.tensor.index, (ceil(words / 4), 4), OUTSIDE, "int")
 
-    def leave(self, edge: Edge) -> Step:
+    def exit(self, edge: Edge) -> Step:
         value, output = edge.value, self.outside(edge)
         height, width = edge.shape[-3:-1]
         defines: dict[str, Define] = {
@@ -293,4 +287,4 @@ class Pixels:
         grid = make_grid(output.pixels, output.slices, edge.limits)
         return Dispatch(-1, "image_out", (value,), output, grid, defines)
 
-    write_back = leave
+    write_back = exit

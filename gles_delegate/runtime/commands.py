@@ -32,8 +32,7 @@ from gles_delegate.runtime.binding import (
     WrittenTexture,
 )
 from gles_delegate.runtime.buffers import Places
-from gles_delegate.shaders.assembly import SIZES
-from gles_delegate.shaders.source import ShaderSource
+from gles_delegate.shaders.assembly import SIZES, ShaderSource
 
 StateCache: TypeAlias = dict[object, object]
 """The bindings that the recorded calls have made so far."""

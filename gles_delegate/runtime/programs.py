@@ -12,7 +12,7 @@ from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.functions import GlCall
 from gles_delegate.gl.program import Program
 from gles_delegate.runtime.store import Store, fingerprint
-from gles_delegate.shaders.source import ShaderSource
+from gles_delegate.shaders.assembly import ShaderSource
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called as programs compile, with the number of those that are ready, and of all."""

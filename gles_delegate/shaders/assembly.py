@@ -1,14 +1,15 @@
-"""Assembly of shaders: files and compile-time constants to GLSL text."""
+"""Assembly of shaders: files and compile-time constants to GLSL text, and errors back to files."""
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterable, Iterator, Set
+from dataclasses import dataclass
 
 from gles_delegate.dispatch import Call, Define, Dispatch, Kind, NumberKey, Value
 from gles_delegate.limits import Limits
 from gles_delegate.shaders.files import read_body, unrolled
-from gles_delegate.shaders.source import ShaderSource
 
 ES_HEADER = """#version 310 es
 #extension GL_EXT_texture_buffer : enable
@@ -26,6 +27,48 @@ _TYPES: dict[Kind, dict[str, Define]] = {
 SIZES = 0
 """The location of the uniform with a dispatch's sizes."""
 DESKTOP_HEADER = "#version 430\n"
+_LOG_LINE = re.compile(r"\b0:(\d+)(?=[(:])|\b0\((\d+)\)")
+
+
+@dataclass(frozen=True)
+class ShaderSource:
+    """A complete shader.
+
+    Attributes:
+        name: The name of its main file.
+        text: The GLSL.
+        lines: File and line number of each line of the text.
+        image_reads: Whether it reads its inputs through buffer textures.
+        image_writes: Whether it writes its output through a buffer texture.
+        sizes: Values of its uniform `SIZES`; the text does not depend on them.
+    """
+
+    name: str
+    text: str
+    lines: tuple[tuple[str, int], ...]
+    image_reads: bool
+    image_writes: bool
+    sizes: tuple[int, ...] = ()
+
+    def explain(self, log: str) -> str:
+        """The compiler's log with our file names, and the lines of code that it quotes.
+
+        Drivers differ in how they treat the file number of ``#line``, so the text has none.
+        """
+        explained = []
+        for line in log.strip().splitlines():
+            match = _LOG_LINE.search(line)
+            number = int(match[1] or match[2]) if match else 0
+            if not match or not 0 < number <= len(self.lines):
+                explained.append(line)
+                continue
+            file, at = self.lines[number - 1]
+            explained.append(f"{line[: match.start()]}{file}:{at}{line[match.end() :]}")
+            code = self.text.splitlines()
+            for i in range(max(number - 3, 0), min(number + 2, len(code))):
+                mark = ">" if i == number - 1 else " "
+                explained.append(f"  {mark} {self.lines[i][1]:4} {code[i]}")
+        return "\n".join(explained)
 
 
 def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> ShaderSource:

@@ -70,7 +70,6 @@ def read_body(name: str) -> Body:
 
 
 def _constants(text: str) -> frozenset[str]:
-    """See `Body.constants`."""
     text = text.replace("\\\n", " ")
     constants = {word for code in _CONSTANT.findall(text) for word in _WORD.findall(code)}
     macros = {name: {*_WORD.findall(value)} for name, value in _DEFINE.findall(text)}

@@ -92,12 +92,12 @@ class Window:
 
     @property
     def is_pointwise(self) -> bool:
-        """Whether each output pixel sees only its own input pixel."""
+        """Whether each output pixel reads only its own input pixel."""
         return (self.kernel_h, self.kernel_w, self.stride_h, self.stride_w) == (1, 1, 1, 1)
 
     @property
     def is_global(self) -> bool:
-        """Whether there is one output pixel, which sees the whole image."""
+        """Whether the only output pixel reads the whole image."""
         rows, columns = self.kernel_h - self.pad_h, self.kernel_w - self.pad_w
         return self.out_h == self.out_w == 1 and rows >= self.in_h and columns >= self.in_w
 
