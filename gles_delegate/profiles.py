@@ -137,7 +137,7 @@ LLVMPIPE = Profile(
     short_loops=True,
     by_taps=False,
     constant_sizes=(False, True),
-    # The first starts soonest, the others may run faster.
+    # The first compiles fastest, the others may run faster.
     searches=(
         TileSearch(32, 48, 100, 8, compile_cost=1000, few=True),
         # More than 170 unrolled products are slower on most processors.
@@ -146,7 +146,7 @@ LLVMPIPE = Profile(
         TileSearch(104, 104, 250, slices=6, along=(False, True)),
     ),
     tiles_unrolled=True,
-    # It gathers from storage blocks lane by lane, from buffer textures by vectors.
+    # llvmpipe gathers from storage blocks lane by lane, from buffer textures by vectors.
     image_reads=True,
     # A work group is a loop over SIMD vectors.
     shared_pixels=(0, 512),
@@ -196,7 +196,7 @@ DESKTOP = Profile(
     weight_nibbles=True,
     occupancy=16384,
 )
-# It reads storage blocks word by word.
+# Adreno reads storage blocks word by word.
 _ADRENO = replace(DESKTOP, image_reads=True, stepped=True)
 ADRENO_7XX = replace(_ADRENO, row_loops=False)
 ADRENO_6XX = replace(_ADRENO, windows=((4, 2), (4, 1)), columns=10, occupancy=4096)

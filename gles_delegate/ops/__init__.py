@@ -2,8 +2,8 @@
 
 Users declare their own ops, builtin or custom, in the same way: a function decorated with `op`
 returns `Dispatch` objects. Their shader may be the user's file (given by its absolute path without
-``.glsl``), which includes ``lib/tensor.glsl``. A declaration holds for every delegate made
-afterwards, and replaces an op of the same name. See examples/custom_op.py.
+``.glsl``), which includes ``lib/tensor.glsl``. A declaration applies to delegates
+created afterwards, and replaces an op of the same name. See examples/custom_op.py.
 """
 
 from importlib import import_module

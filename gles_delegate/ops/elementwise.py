@@ -230,7 +230,7 @@ def bitwise(node: NodeView, options: Options) -> list[Step]:
 @op("STABLEHLO_MAXIMUM", "STABLEHLO_MINIMUM")
 def stablehlo_arithmetic(node: NodeView, options: Options) -> list[Step]:
     function = node.op.removeprefix("STABLEHLO_").replace("MULTIPLY", "MUL")
-    # Swapped, since the first is the extremum with a NaN here.
+    # Swapped: with a NaN, the shader returns the first operand.
     return stablehlo(node, function, "float32", "int32", "int8", "uint8", "int16", swapped=True)
 
 

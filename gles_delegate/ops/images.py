@@ -9,13 +9,13 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from gles_delegate.dispatch import Call, Define, Dispatch, Operand, Shape, Step, Value
+from gles_delegate.ops.axis import LEAST, SUM, Combination, reduction
 from gles_delegate.ops.lib import rows
 from gles_delegate.ops.lib.elementwise import refuse_rescaling
 from gles_delegate.ops.lib.grid import by_texel, make_grid
 from gles_delegate.ops.lib.index import rank_4, row_major
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.options import Bool, Int8, Int32, Options, activation
-from gles_delegate.ops.lib.reduction import LEAST, SUM, Combination, reduction
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import View, bordered, moved, moved_output, view
 from gles_delegate.ops.lib.window import SAME, Sliding, Window, by_side

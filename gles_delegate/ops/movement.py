@@ -33,7 +33,7 @@ def reshape(node: NodeView, options: ReshapeOptions) -> list[Step]:
         new_shape = node.array(1).ravel().tolist()
     else:
         new_shape = list(options.new_shape)
-        if new_shape == [0]:  # how old converters spell a scalar
+        if new_shape == [0]:  # a scalar to old converters
             new_shape = []
     if new_shape.count(-1) == 1:
         others = -prod(new_shape)

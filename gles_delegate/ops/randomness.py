@@ -18,7 +18,7 @@ from gles_delegate.ops.lib.views import reshape_view
 
 WORD = 0xFFFFFFFF
 SKIPPED = 512
-"""Draws that LiteRT's MULTINOMIAL passes over for each number."""
+"""Draws that LiteRT's MULTINOMIAL skips per number."""
 
 
 @dataclass(frozen=True)

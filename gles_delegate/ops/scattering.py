@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from math import prod
 
 from gles_delegate.dispatch import Define, Operand, Shape, Step
+from gles_delegate.ops.axis import LARGEST, LEAST, PRODUCT, SMALLEST, SUM, Combination
 from gles_delegate.ops.lib.elementwise import inputs, refuse_quantized, wrapped
 from gles_delegate.ops.lib.grid import by_texel
 from gles_delegate.ops.lib.index import row_major
 from gles_delegate.ops.lib.node import NodeView, Unsupported, one_integer
 from gles_delegate.ops.lib.options import Bool, Int32, Longs, Options, Uint64
-from gles_delegate.ops.lib.reduction import LARGEST, LEAST, PRODUCT, SMALLEST, SUM, Combination
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import View, reshape_view, view
 

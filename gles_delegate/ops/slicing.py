@@ -307,16 +307,16 @@ def split_v(node: NodeView, options: Options) -> list[Step]:
 
 
 @dataclass(frozen=True)
-class UnpackOptions(Options):
-    num: Int32 = 0
+class PackOptions(Options):
+    count: Int32 = 0
     axis: Int32 = 0
 
 
 @op(
-    "UNPACK", max_version=6, options=UnpackOptions, moves="elements",
+    "UNPACK", max_version=6, options=PackOptions, moves="elements",
     rows=rows.within(0, where=lambda batch, options: options.axis % batch.rank),
 )  # fmt: skip
-def unpack(node: NodeView, options: UnpackOptions) -> list[Step]:
+def unpack(node: NodeView, options: PackOptions) -> list[Step]:
     x = node.input(0, None)
     axis = normal_axis(options.axis, len(x.shape))
     return _split(node, x, axis, [1] * x.shape[axis], drop_axis=True)
@@ -361,12 +361,6 @@ def concatenation(node: NodeView, options: ConcatenationOptions) -> list[Step]:
     shape = (*inputs[0].shape[:axis], total, *inputs[0].shape[axis + 1 :])
     output = node.output(shape, kind=inputs[0].kind, dtype=node.dtype(0))
     return _joined(node, inputs, [x.shape[axis] for x in inputs], output, axis)
-
-
-@dataclass(frozen=True)
-class PackOptions(Options):
-    values_count: Int32 = 0
-    axis: Int32 = 0
 
 
 @op("PACK", max_version=5, options=PackOptions, rows=rows.joined, moves="elements")

@@ -1,4 +1,4 @@
-"""The inputs and outputs of a plan: which tensors enter and leave, and the steps there."""
+"""The inputs and outputs of a plan: the tensors that enter and leave, and their steps."""
 
 from __future__ import annotations
 

@@ -13,11 +13,11 @@ from typing import TypeAlias
 from gles_delegate.dispatch import Call, Const, Define, Dispatch, Operand, Value
 from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Tensor
+from gles_delegate.ops.axis import SUM, Reduction
 from gles_delegate.ops.lib import elementwise as ops
 from gles_delegate.ops.lib.elementwise import Elementwise
 from gles_delegate.ops.lib.grid import pixel_grid, pixel_passes, with_reduction_lanes
 from gles_delegate.ops.lib.packing import phwc4
-from gles_delegate.ops.lib.reduction import SUM, Reduction
 from gles_delegate.ops.lib.views import Copy
 from gles_delegate.planning.fusion import Scope, eliminate_dead_code, fuse_elementwise
 

@@ -1,4 +1,4 @@
-"""Whether each row of a batch has its own results."""
+"""Independence of the rows of a batch."""
 
 from __future__ import annotations
 

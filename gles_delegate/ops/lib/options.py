@@ -1,4 +1,4 @@
-"""The options of ops, as the file stores them."""
+"""The options of ops, read from the model."""
 
 from __future__ import annotations
 

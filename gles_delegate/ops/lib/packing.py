@@ -1,4 +1,4 @@
-"""Packing of constants into the order in which shaders read them."""
+"""Packing of constants in the order that shaders read them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights of convolutions as shaders read them, and the defines of runs and tiles."""
+"""Weights of convolutions in the layouts that shaders read."""
 
 from __future__ import annotations
 
