@@ -262,14 +262,7 @@ SIGMOIDS = 256
 
 
 def interpolated(node: NodeView, function: str = "") -> list[Step]:
-    """A function of an int16 tensor, in exactly LiteRT's steps.
-
-    Args:
-        function: A key of `_FUNCTIONS`; "" for the op's name.
-
-    Raises:
-        Unsupported: A tensor is not quantized int16, or has a zero point.
-    """
+    """A function of an int16 tensor, by default the node's op, in exactly LiteRT's steps."""
     x = node.input(0)
     output = node.output(x.shape)
     tensors = [node.graph.tensors[i] for i in (*node.inputs, *node.outputs)]

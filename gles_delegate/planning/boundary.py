@@ -77,15 +77,14 @@ class Boundary:
             return ports.get(index, Elements()), edge
 
         chosen = [node for node in graph.in_order if node.index in wanted]
-        computed = {tensor for node in chosen for tensor in node.outputs}
-        entering = {tensor for node in chosen for tensor in node.inputs} - computed
+        reads = {tensor for node in chosen for tensor in node.inputs}
+        entering = reads.difference(*(node.outputs for node in chosen))
         inner = [step for node in chosen for step in lowered.steps[node.index]]
-        reads = (s.reads if isinstance(s, Dispatch) else (s.source,) for s in inner)
-        used = {x.tensor for operands in reads for x in operands if isinstance(x, Value)}
+        used = {x.tensor for step in inner for x in _reads(step) if isinstance(x, Value)}
         used |= {s.output.tensor for s in inner if s.output.tensor in lowered.uses.tensors}
         constants = {tensor.index for tensor in graph.tensors if tensor.is_constant}
         leaving = results_of(graph, wanted) - constants
-        inputs, outputs = (sorted(indices) for indices in (used & entering, leaving))
+        inputs, outputs = sorted(used & entering), sorted(leaving)
         return cls([*map(with_port, inputs)], [*map(with_port, outputs)], inner, ports.keys())
 
     @cached_property
@@ -131,6 +130,10 @@ def results_of(graph: Graph, nodes: Iterable[int]) -> set[int]:
     computed = {t for index in inside for t in graph.nodes[index].outputs}
     others = (node.inputs for node in graph.nodes if node.index not in inside)
     return computed & set(graph.outputs).union(*others)
+
+
+def _reads(step: Step) -> tuple[Operand, ...]:
+    return step.reads if isinstance(step, Dispatch) else (step.source,)
 
 
 def stored_in_half(operand: OperandT) -> OperandT:

@@ -9,16 +9,8 @@ from math import prod
 from gles_delegate.dispatch import Alias, Const, Dispatch, Operand, SessionInput, Step, Value
 from gles_delegate.limits import Limits
 from gles_delegate.ops.lib.weights import with_small_weights
+from gles_delegate.planning import fusion
 from gles_delegate.planning.boundary import Boundary, Ends, stored_in_half
-from gles_delegate.planning.fusion import (
-    Rewrite,
-    Scope,
-    concatenate_in_place,
-    eliminate_dead_code,
-    fuse_depthwise,
-    fuse_elementwise,
-    propagate_copies,
-)
 from gles_delegate.planning.lowering import Lowered
 from gles_delegate.planning.memory import Allocation, allocate, live_bytes
 from gles_delegate.planning.normalization import fuse_normalizations
@@ -119,7 +111,7 @@ def make_plan(
     boundary = Boundary.of(lowered, nodes, limits, half, ports or {})
     roots, dispatches = _resolve(boundary.steps)
     ends = boundary.ends(roots)
-    scope = Scope(ends.values, lowered.graph.tensors, limits, half)
+    scope = fusion.Scope(ends.values, lowered.graph.tensors, limits, half)
     for rewrite in REWRITES:
         dispatches = rewrite(dispatches, scope)
     if half:
@@ -127,17 +119,17 @@ def make_plan(
     return _allocated(dispatches, ends)
 
 
-def small_weights(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
+def small_weights(dispatches: list[Dispatch], scope: fusion.Scope) -> list[Dispatch]:
     """Read weights as float16, int8 or int4 where possible; see `with_small_weights`."""
     return [with_small_weights(d, scope.limits, scope.tensors, scope.half) for d in dispatches]
 
 
-def limit_work_groups(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
+def limit_work_groups(dispatches: list[Dispatch], scope: fusion.Scope) -> list[Dispatch]:
     """Divide grids with more work groups along an axis than the device allows."""
     return [replace(d, grid=d.grid.within(scope.limits.groups)) for d in dispatches]
 
 
-def store_in_half(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
+def store_in_half(dispatches: list[Dispatch], scope: fusion.Scope) -> list[Dispatch]:
     """Store every float tensor as float16, except values outside the plan."""
     if not scope.half:
         return dispatches
@@ -155,13 +147,13 @@ def store_in_half(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
     ]
 
 
-REWRITES: tuple[Rewrite, ...] = (
-    fuse_elementwise,
+REWRITES: tuple[fusion.Rewrite, ...] = (
+    fusion.fuse_elementwise,
     fuse_normalizations,
-    propagate_copies,
-    eliminate_dead_code,
-    fuse_depthwise,
-    eliminate_dead_code,
+    fusion.propagate_copies,
+    fusion.eliminate_dead_code,
+    fusion.fuse_depthwise,
+    fusion.eliminate_dead_code,
     small_weights,
     limit_work_groups,
     store_in_half,
@@ -172,7 +164,7 @@ REWRITES: tuple[Rewrite, ...] = (
 def _allocated(dispatches: list[Dispatch], ends: Ends) -> Plan:
     """The plan with allocations, and with concatenations in place unless that takes more memory."""
     plan = Plan(ends.inputs, ends.outputs, ends.variables, ends.results, tuple(dispatches))
-    dispatches, inside = concatenate_in_place(dispatches, ends.values)
+    dispatches, inside = fusion.concatenate_in_place(dispatches, ends.values)
     in_place = replace(plan, dispatches=tuple(dispatches), inside=inside)
     # A value inside another keeps all of it live.
     if inside and in_place.peak_bytes <= plan.peak_bytes:

@@ -17,10 +17,8 @@ SHAPE = (1, 4)
 
 
 def partition(b: ModelBuilder, outputs: Sequence[int], **options: int) -> Partition:
-    (partition,) = choose_partitions(
-        [lower_graph(read_model(b.build(outputs)), Limits())], **options
-    )
-    return partition
+    lowered = lower_graph(read_model(b.build(outputs)), Limits())
+    return choose_partitions([lowered], **options)[0]
 
 
 def on_cpu(b: ModelBuilder, x: int) -> int:

@@ -5,30 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil, gcd, prod
 
-from gles_delegate.dispatch import (
-    Alias,
-    Call,
-    Const,
-    Define,
-    Dispatch,
-    DispatchT,
-    Operand,
-    Step,
-    Value,
-)
+from gles_delegate.dispatch import Alias, Call, Const, Define, Dispatch, Operand, Step, Value
 from gles_delegate.limits import Limits
 from gles_delegate.ops.lib import packing
 from gles_delegate.ops.lib.grid import WORK_GROUP, with_reduction_lanes
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.tiles import FEW_PIXELS, Tile, option_of
 from gles_delegate.ops.lib.views import View
-from gles_delegate.ops.lib.weights import (
-    WeightInputs,
-    constant_weights,
-    packed,
-    packed_constants,
-    weight_defines,
-)
+from gles_delegate.ops.lib.weights import constant_weights, packed, packed_constants, weight_defines
 from gles_delegate.ops.lib.window import Window
 
 
@@ -54,9 +38,13 @@ def product(
     window: Window | None = None,
     epilogue: tuple[Call, ...] = (),
     groups: int = 1,
-    inputs: WeightInputs = (1, 2),
+    inputs: tuple[int, int] = (1, 2),
 ) -> list[Step]:
-    """Lower a dense convolution; without a `window`, each output pixel reads one input pixel."""
+    """Lower a dense convolution; without a `window`, each output pixel reads one input pixel.
+
+    Args:
+        inputs: Positions of the weights and of the biases, which may be absent.
+    """
     flops = 2 * output.elements * prod(node.shape(inputs[0])[1:])
     merged = _merged(groups, x.channels, output.channels)
     divisions = groups // merged
@@ -115,7 +103,7 @@ def with_weights(
     dispatch: Dispatch,
     tile: Tile,
     groups: packing.Groups,
-    inputs: WeightInputs,
+    inputs: tuple[int, int],
     by_runs: bool = True,
 ) -> list[Step]:
     """Add the weights and biases at `inputs` to the reads of `dispatch`, and its sizes.
@@ -149,7 +137,7 @@ def tile_defines(pixels: int, slices: int, limits: Limits, choice: int) -> dict[
     return {**tile, "STORES": pixels * slices} if loop else tile
 
 
-def with_size_uniforms(dispatch: DispatchT, limits: Limits, by_runs: bool = True) -> DispatchT:
+def with_size_uniforms(dispatch: Dispatch, limits: Limits, by_runs: bool = True) -> Dispatch:
     """Make sizes uniforms, so that other sizes share the program, unless that costs speed.
 
     A GPU's compiler overlaps the loads of a window's rows only if their number is constant; that
@@ -169,7 +157,7 @@ def with_size_uniforms(dispatch: DispatchT, limits: Limits, by_runs: bool = True
 
 def _weights(
     node: NodeView,
-    inputs: WeightInputs,
+    inputs: tuple[int, int],
     groups: packing.Groups,
     in_slices: int,
     slices: int,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import ceil
-from typing import TypeAlias
 
-from gles_delegate.dispatch import TEXTURE_WIDTH, Const, Define, DispatchT, Operand, Step
+from gles_delegate.dispatch import TEXTURE_WIDTH, Const, Define, Dispatch, Operand, Step
 from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Array, Tensor
 from gles_delegate.ops.lib import packing
@@ -15,9 +14,6 @@ from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.registry import op_of
 from gles_delegate.ops.lib.tiles import option_of
 from gles_delegate.ops.lib.views import Region, View, view
-
-WeightInputs: TypeAlias = tuple[int, int]
-"""Positions of a node's weights and of its biases, which may be absent."""
 
 
 def packed_constants(
@@ -34,8 +30,8 @@ def packed_constants(
 
 
 def with_small_weights(
-    dispatch: DispatchT, limits: Limits, tensors: Sequence[Tensor], half: bool
-) -> DispatchT:
+    dispatch: Dispatch, limits: Limits, tensors: Sequence[Tensor], half: bool
+) -> Dispatch:
     """Read weights as float16, int8 or int4 where precision allows it and where it is faster.
 
     Args:
@@ -105,7 +101,7 @@ def weight_defines(weights: Operand) -> dict[str, Define]:
     return {"WEIGHT_TEXTURE": int(texture), "WEIGHT_COLUMNS": 1}
 
 
-def constant_weights(node: NodeView, inputs: WeightInputs) -> tuple[int, int] | None:
+def constant_weights(node: NodeView, inputs: tuple[int, int]) -> tuple[int, int] | None:
     """Tensor indices of the weights and the biases, -1 if absent; None unless all are constant.
 
     Raises:
