@@ -18,7 +18,7 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 def checked_steps(node: NodeView) -> list[Step]:
-    """The steps of a node, rounded to the types of its outputs; raises what `lower` raises."""
+    """The steps of a node, rounded to the types of its outputs; raises errors as `lower` does."""
     steps = _rounded_steps(node)
     _check_types(node)
     _check_limits(steps, node.limits)

@@ -120,7 +120,7 @@ def _narrowed(node: NodeView, arrays: Mapping[int, Array]) -> NodeView:
 
 
 def _copy(copy: Copy, source: Array, target: Array, fill: Array | int) -> None:
-    """Do what glsl/view.glsl does, on elements in row-major order."""
+    """The same as glsl/view.glsl, on elements in row-major order."""
     region, output = copy.region, copy.output
     elements = _viewed(copy.layout, source, fill)
     if region is None:

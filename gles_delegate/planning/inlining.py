@@ -126,15 +126,15 @@ class Inliner:
         return self._constants[key]
 
     def _require_same(
-        self, outside: Sequence[int], inside: Sequence[int], what: str, body: Graph | None = None
+        self, outside: Sequence[int], inside: Sequence[int], name: str, body: Graph | None = None
     ) -> None:
         """Raise `Unsupported` if tensors differ in number or type from a subgraph's."""
         tensors = self._tensors if body is None else body.tensors
         if len(outside) != len(inside):
-            raise Unsupported(f"{len(outside)} {what}s and {len(inside)} of its subgraph")
+            raise Unsupported(f"{len(outside)} {name}s and {len(inside)} of its subgraph")
         for i, (a, b) in enumerate(zip(outside, inside, strict=True)):
             if a >= 0 and meaning(self._tensors[a]) != meaning(tensors[b]):
-                raise Unsupported(f"{what} {i} of its subgraph is of another type or quantization")
+                raise Unsupported(f"{name} {i} of its subgraph is of another type or quantization")
 
 
 def called_by(graph: Graph, nodes: Sequence[Node] | None = None) -> set[int]:

@@ -256,18 +256,17 @@ class Lowerings:
             return self.default
         lowered = self.lower(shapes, nodes, values=values)
         if lowered.reasons:
-            what = "cannot run on the GPU with the present shapes" + (
-                f" and values of inputs {sorted(values)}" if values else " of inputs"
-            )
-            raise unsupported(self.graph, lowered.reasons, what)
+            inputs = f"and values of inputs {sorted(values)}" if values else "of inputs"
+            problem = f"cannot run on the GPU with the present shapes {inputs}"
+            raise unsupported(self.graph, lowered.reasons, problem)
         return lowered
 
 
-def unsupported(graph: Graph, reasons: Mapping[int, str], what: str) -> UnsupportedModelError:
+def unsupported(graph: Graph, reasons: Mapping[int, str], problem: str) -> UnsupportedModelError:
     """The error that lists nodes with their reasons."""
     nodes = [(index, graph.nodes[index].op, why) for index, why in sorted(reasons.items())]
     where = f"nodes of subgraph {graph.index}" if graph.index else "nodes"
-    message = f"{len(nodes)} of {len(graph.nodes)} {where} {what}:\n{list_nodes(nodes)}"
+    message = f"{len(nodes)} of {len(graph.nodes)} {where} {problem}:\n{list_nodes(nodes)}"
     return UnsupportedModelError(message, nodes)
 
 

@@ -61,9 +61,9 @@ def normal_axis(axis: int, rank: int) -> int:
     return axis % rank
 
 
-def rank_4(shape: Sequence[int], what: str) -> tuple[int, int, int, int]:
+def rank_4(shape: Sequence[int], name: str) -> tuple[int, int, int, int]:
     """The four sizes of `shape`; raises `Unsupported` for another rank."""
     if len(shape) != 4:
-        raise Unsupported(f"{what} of shape {list(shape)}; expected rank 4")
+        raise Unsupported(f"{name} of shape {list(shape)}; expected rank 4")
     a, b, c, d = shape
     return a, b, c, d

@@ -35,7 +35,7 @@ def time_of(groups: int, depth: int, loads: int, products: float, stores: int) -
 
 @dataclass(frozen=True)
 class Tile:
-    """A register tile: what one invocation of a convolution computes, and its work group."""
+    """A register tile: the texels that an invocation of a convolution computes; its work group."""
 
     pixels: int
     slices: int
