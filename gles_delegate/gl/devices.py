@@ -15,14 +15,7 @@ from typing import TypeAlias
 
 from ..closing import in_any_case
 from ..errors import ContextError, DelegateError, GLError
-from .libegl import (
-    DEBIAN_PACKAGES,
-    Display,
-    Handle,
-    LibEgl,
-    attributes,
-    libegl,
-)
+from .libegl import DEBIAN_PACKAGES, Display, Handle, LibEgl, attributes, libegl
 
 _PLATFORM_SURFACELESS_MESA, _PLATFORM_DEVICE_EXT, _PLATFORM_GBM = 0x31DD, 0x313F, 0x31D7
 _ANGLE = "EGL_ANGLE_platform_angle"

@@ -22,14 +22,7 @@ from gles_delegate.gl.devices import (
 )
 
 from ..errors import ContextError, ContextLostError, GLError, WrongThreadError
-from .libegl import (
-    BAD_ACCESS,
-    CONTEXT_LOST,
-    EglBinding,
-    EglError,
-    forked,
-    libegl,
-)
+from .libegl import BAD_ACCESS, CONTEXT_LOST, EglBinding, EglError, forked, libegl
 from .libglx import HOW_TO_USE_EGL, GlxBinding
 
 

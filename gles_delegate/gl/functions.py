@@ -9,18 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from contextlib import suppress
-from ctypes import (
-    POINTER,
-    c_char_p,
-    c_float,
-    c_int,
-    c_int64,
-    c_ssize_t,
-    c_ubyte,
-    c_uint,
-    c_uint64,
-    c_void_p,
-)
+from ctypes import POINTER, c_int, c_int64, c_uint
 from typing import Any, TypeAlias
 
 from gles_delegate.errors import (
@@ -58,7 +47,7 @@ TEXTURE_RED_TYPE, TEXTURE_GREEN_SIZE, TEXTURE_BLUE_SIZE = 0x8C10, 0x805D, 0x805E
 SIGNED_NORMALIZED, UNSIGNED_NORMALIZED = 0x8F9C, 0x8C17
 PIXEL_UNPACK_BUFFER, PIXEL_UNPACK_BUFFER_BINDING = 0x88EC, 0x88EF
 UNPACK_STATE = {0x0CF5: 4, 0x0CF2: 0, 0x0CF3: 0, 0x0CF4: 0}
-"""Alignment, row length, skipped rows and skipped pixels of what is uploaded to a texture."""
+"""Alignment, row length, skipped rows and skipped pixels of texture uploads."""
 RGBA8, RGBA16F, R32F, RED, RGBA = 0x8058, 0x881A, 0x822E, 0x1903, 0x1908
 UNSIGNED_BYTE, FLOAT, HALF_FLOAT = 0x1401, 0x1406, 0x140B
 COLOR_BUFFER_BIT = 0x4000
@@ -67,7 +56,7 @@ GPU_DISJOINT = 0x8FBB
 BUFFER_OBJECT, PROGRAM_OBJECT, TEXTURE_OBJECT = 0x82E0, 0x82E2, 0x1702
 DEBUG_SOURCE_APPLICATION, MAX_DEBUG_MESSAGE_LENGTH = 0x824A, 0x9143
 MOST_LABEL_BYTES = 255
-"""Bytes of a label that every driver takes."""
+"""Bytes of a label that every driver accepts."""
 SYNC_GPU_COMMANDS_COMPLETE, SYNC_FLUSH_COMMANDS, TIMEOUT_IGNORED = 0x9117, 0x1, (1 << 64) - 1
 ALREADY_SIGNALED, TIMEOUT_EXPIRED, CONDITION_SATISFIED = 0x911A, 0x911B, 0x911C
 MAX_COMPUTE_SHADER_STORAGE_BLOCKS, MAX_COMPUTE_IMAGE_UNIFORMS = 0x90DB, 0x91BD
@@ -91,94 +80,62 @@ _ERRORS = {
     LOST: "GL_CONTEXT_LOST",
 }
 
-_PROTOTYPES: dict[str, tuple[Any, ...]] = {  # the result's type, then the arguments'
-    "glGetError": (c_uint,),
-    "glGetGraphicsResetStatus": (c_uint,),
-    "glGetGraphicsResetStatusKHR": (c_uint,),
-    "glGetGraphicsResetStatusEXT": (c_uint,),
-    "glGetString": (c_char_p, c_uint),
-    "glGetStringi": (c_char_p, c_uint, c_uint),
-    "glGetIntegerv": (None, c_uint, POINTER(c_int)),
-    "glGetInteger64v": (None, c_uint, POINTER(c_int64)),
-    "glGetIntegeri_v": (None, c_uint, c_uint, POINTER(c_int)),
-    "glGetInteger64i_v": (None, c_uint, c_uint, POINTER(c_int64)),
-    "glCreateShader": (c_uint, c_uint),
-    "glShaderSource": (None, c_uint, c_int, POINTER(c_char_p), c_void_p),
-    "glCompileShader": (None, c_uint),
-    "glGetShaderiv": (None, c_uint, c_uint, POINTER(c_int)),
-    "glGetShaderInfoLog": (None, c_uint, c_int, c_void_p, c_char_p),
-    "glDeleteShader": (None, c_uint),
-    "glCreateProgram": (c_uint,),
-    "glAttachShader": (None, c_uint, c_uint),
-    "glLinkProgram": (None, c_uint),
-    "glGetProgramiv": (None, c_uint, c_uint, POINTER(c_int)),
-    "glGetProgramInfoLog": (None, c_uint, c_int, c_void_p, c_char_p),
-    "glDeleteProgram": (None, c_uint),
-    "glProgramParameteri": (None, c_uint, c_uint, c_int),
-    "glProgramBinary": (None, c_uint, c_uint, c_char_p, c_int),
-    "glGetProgramBinary": (None, c_uint, c_int, POINTER(c_int), POINTER(c_uint), c_char_p),
-    "glUseProgram": (None, c_uint),
-    "glIsProgram": (c_ubyte, c_uint),
-    "glGenBuffers": (None, c_int, POINTER(c_uint)),
-    "glDeleteBuffers": (None, c_int, POINTER(c_uint)),
-    "glBindBuffer": (None, c_uint, c_uint),
-    "glBufferData": (None, c_uint, c_ssize_t, c_void_p, c_uint),
-    "glBufferSubData": (None, c_uint, c_ssize_t, c_ssize_t, c_void_p),
-    "glMapBufferRange": (c_void_p, c_uint, c_ssize_t, c_ssize_t, c_uint),
-    "glUnmapBuffer": (c_ubyte, c_uint),
-    "glUniform1iv": (None, c_int, c_int, POINTER(c_int)),
-    "glBindBufferBase": (None, c_uint, c_uint, c_uint),
-    "glBindBufferRange": (None, c_uint, c_uint, c_uint, c_ssize_t, c_ssize_t),
-    "glGenTextures": (None, c_int, POINTER(c_uint)),
-    "glDeleteTextures": (None, c_int, POINTER(c_uint)),
-    "glBindTexture": (None, c_uint, c_uint),
-    "glTexBufferRange": (None, c_uint, c_uint, c_uint, c_ssize_t, c_ssize_t),
-    "glIsTexture": (c_ubyte, c_uint),
-    "glActiveTexture": (None, c_uint),
-    "glGetTexLevelParameteriv": (None, c_uint, c_int, c_uint, POINTER(c_int)),
-    "glTexSubImage2D": (
-        *(None, c_uint, c_int, c_int, c_int, c_int, c_int, c_uint, c_uint),
-        c_void_p,
+_Int, _Uint, _Size, _Float = ctypes.c_int, ctypes.c_uint, ctypes.c_ssize_t, ctypes.c_float
+_Int64, _Uint64, _Bool = ctypes.c_int64, ctypes.c_uint64, ctypes.c_ubyte
+_Text, _Address = ctypes.c_char_p, ctypes.c_void_p
+_Ints, _Uints = POINTER(_Int), POINTER(_Uint)
+
+_SIGNATURES: dict[tuple[Any, ...], str] = {  # the result's type, then the arguments'
+    (None,): "glFinish glFlush glPopDebugGroup",
+    (None, _Uint): (
+        "glActiveTexture glClear glCompileShader glDeleteProgram glDeleteShader glEndQuery "
+        "glLinkProgram glMemoryBarrier glUseProgram"
     ),
-    "glCopyTexSubImage2D": (None, c_uint, *[c_int] * 7),
-    "glClearColor": (None, c_float, c_float, c_float, c_float),
-    "glClear": (None, c_uint),
-    "glReadPixels": (None, c_int, c_int, c_int, c_int, c_uint, c_uint, c_void_p),
-    "glTexStorage2D": (None, c_uint, c_int, c_uint, c_int, c_int),
-    "glTexParameteri": (None, c_uint, c_uint, c_int),
-    "glPixelStorei": (None, c_uint, c_int),
-    "glGenSamplers": (None, c_int, POINTER(c_uint)),
-    "glDeleteSamplers": (None, c_int, POINTER(c_uint)),
-    "glSamplerParameteri": (None, c_uint, c_uint, c_int),
-    "glBindSampler": (None, c_uint, c_uint),
-    "glIsBuffer": (c_ubyte, c_uint),
-    "glGetBufferParameteri64v": (None, c_uint, c_uint, POINTER(c_int64)),
-    "glCopyBufferSubData": (None, c_uint, c_uint, c_ssize_t, c_ssize_t, c_ssize_t),
-    "glFenceSync": (c_void_p, c_uint, c_uint),
-    "glClientWaitSync": (c_uint, c_void_p, c_uint, c_uint64),
-    "glWaitSync": (None, c_void_p, c_uint, c_uint64),
-    "glDeleteSync": (None, c_void_p),
-    "glIsSync": (c_ubyte, c_void_p),
-    "glFlush": (None,),
-    "glEGLImageTargetTexture2DOES": (None, c_uint, c_void_p),
-    "glBindImageTexture": (None, c_uint, c_uint, c_int, c_uint, c_int, c_uint, c_uint),
-    "glFinish": (None,),
-    "glGenQueries": (None, c_int, POINTER(c_uint)),
-    "glDeleteQueries": (None, c_int, POINTER(c_uint)),
-    "glGetQueryiv": (None, c_uint, c_uint, POINTER(c_int)),
-    "glBeginQuery": (None, c_uint, c_uint),
-    "glEndQuery": (None, c_uint),
-    "glGetQueryObjectui64v": (None, c_uint, c_uint, POINTER(c_uint64)),
-    "glDispatchCompute": (None, c_uint, c_uint, c_uint),
-    "glDispatchComputeIndirect": (None, c_ssize_t),
-    "glMemoryBarrier": (None, c_uint),
-    "glObjectLabel": (None, c_uint, c_uint, c_int, c_char_p),
-    "glObjectLabelKHR": (None, c_uint, c_uint, c_int, c_char_p),
-    "glPushDebugGroup": (None, c_uint, c_uint, c_int, c_char_p),
-    "glPushDebugGroupKHR": (None, c_uint, c_uint, c_int, c_char_p),
-    "glPopDebugGroup": (None,),
-    "glPopDebugGroupKHR": (None,),
+    (None, _Uint, _Uint): "glAttachShader glBeginQuery glBindBuffer glBindSampler glBindTexture",
+    (None, _Uint, _Uint, _Uint): "glBindBufferBase glDispatchCompute",
+    (None, _Uint, _Int): "glPixelStorei",
+    (None, _Uint, _Uint, _Int): "glProgramParameteri glSamplerParameteri glTexParameteri",
+    (None, _Uint, _Int, _Uint, _Int, _Int): "glTexStorage2D",
+    (None, _Uint, *[_Int] * 7): "glCopyTexSubImage2D",
+    (None, _Uint, *[_Int] * 5, _Uint, _Uint, _Address): "glTexSubImage2D",
+    (None, *[_Int] * 4, _Uint, _Uint, _Address): "glReadPixels",
+    (None, *[_Float] * 4): "glClearColor",
+    (None, _Uint, _Uint, _Int, _Uint, _Int, _Uint, _Uint): "glBindImageTexture",
+    (None, _Uint, _Address): "glEGLImageTargetTexture2DOES",
+    (None, _Int, _Uints): (
+        "glDeleteBuffers glDeleteQueries glDeleteSamplers glDeleteTextures "
+        "glGenBuffers glGenQueries glGenSamplers glGenTextures"
+    ),
+    (None, _Int, _Int, _Ints): "glUniform1iv",
+    (None, _Uint, _Ints): "glGetIntegerv",
+    (None, _Uint, _Uint, _Ints): "glGetIntegeri_v glGetProgramiv glGetQueryiv glGetShaderiv",
+    (None, _Uint, _Int, _Uint, _Ints): "glGetTexLevelParameteriv",
+    (None, _Uint, POINTER(_Int64)): "glGetInteger64v",
+    (None, _Uint, _Uint, POINTER(_Int64)): "glGetBufferParameteri64v glGetInteger64i_v",
+    (None, _Uint, _Uint, POINTER(_Uint64)): "glGetQueryObjectui64v",
+    (None, _Uint, _Int, POINTER(_Text), _Address): "glShaderSource",
+    (None, _Uint, _Int, _Address, _Text): "glGetProgramInfoLog glGetShaderInfoLog",
+    (None, _Uint, _Uint, _Text, _Int): "glProgramBinary",
+    (None, _Uint, _Int, _Ints, _Uints, _Text): "glGetProgramBinary",
+    (None, _Uint, _Uint, _Int, _Text): "glObjectLabel glPushDebugGroup",
+    (None, _Size): "glDispatchComputeIndirect",
+    (None, _Uint, _Size, _Address, _Uint): "glBufferData",
+    (None, _Uint, _Size, _Size, _Address): "glBufferSubData",
+    (None, _Uint, _Uint, _Uint, _Size, _Size): "glBindBufferRange glTexBufferRange",
+    (None, _Uint, _Uint, _Size, _Size, _Size): "glCopyBufferSubData",
+    (None, _Address): "glDeleteSync",
+    (None, _Address, _Uint, _Uint64): "glWaitSync",
+    (_Uint,): "glCreateProgram glGetError glGetGraphicsResetStatus",
+    (_Uint, _Uint): "glCreateShader",
+    (_Uint, _Address, _Uint, _Uint64): "glClientWaitSync",
+    (_Bool, _Uint): "glIsBuffer glIsProgram glIsTexture glUnmapBuffer",
+    (_Bool, _Address): "glIsSync",
+    (_Text, _Uint): "glGetString",
+    (_Text, _Uint, _Uint): "glGetStringi",
+    (_Address, _Uint, _Uint): "glFenceSync",
+    (_Address, _Uint, _Size, _Size, _Uint): "glMapBufferRange",
 }
+_PROTOTYPES = {name: types for types, names in _SIGNATURES.items() for name in names.split()}
 _SUFFIXES = ("", "EXT", "OES")
 
 GlCall: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
@@ -192,9 +149,9 @@ class Functions:
         load: Name to address, 0 where the driver has no such function.
 
     Attributes:
-        lost: How it was found out that the driver has reset the context; empty before that.
-        debug_suffix: What ends the names of GL_KHR_debug's functions: "KHR" in OpenGL ES 3.1. None
-            where the driver lacks them.
+        lost: The call and status that showed a reset of the context; empty before that.
+        debug_suffix: Suffix of GL_KHR_debug's functions: "KHR" in OpenGL ES 3.1, "" in later
+            versions. None where the driver lacks them.
     """
 
     def __init__(self, load: Callable[[str], int]) -> None:
@@ -208,15 +165,15 @@ class Functions:
         """The plain ctypes function.
 
         Raises:
-            ContextError: The driver has none of that name, with any ES suffix.
+            ContextError: The driver lacks it, with every ES suffix.
         """
         if name not in self._unchecked:
-            prototype = ctypes.CFUNCTYPE(*_PROTOTYPES[name])
+            types = _PROTOTYPES[name.removesuffix("KHR").removesuffix("EXT")]
             addresses = (self._load(name + suffix) for suffix in _SUFFIXES)
             address = next(filter(None, addresses), 0)
             if not address:
                 raise ContextError(f"the OpenGL driver has no {name}; expected OpenGL ES 3.1")
-            self._unchecked[name] = prototype(address)
+            self._unchecked[name] = ctypes.CFUNCTYPE(*types)(address)
         return self._unchecked[name]
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -231,7 +188,7 @@ class Functions:
         return checked
 
     def check(self, what: str) -> None:
-        """Raise a pending GL error as an error of `what`, and clear it.
+        """Raise a pending GL error as an error of the call `what`, and clear it.
 
         Raises:
             OutOfGpuMemoryError, ContextLostError, GLError: By the error's number.
@@ -249,13 +206,13 @@ class Functions:
         raise GLError(message)
 
     def watch_resets(self, is_es: bool) -> None:
-        """Have `check_reset` look, if the context reports resets; it must be current."""
+        """Enable `check_reset` if the context, which must be current, reports resets."""
         strategy = c_int()
         self.unchecked("glGetIntegerv")(RESET_NOTIFICATION_STRATEGY, strategy)
-        self.forget_errors()  # a context without robustness does not know the question
+        self.forget_errors()  # a context without robustness rejects the query
         if strategy.value != LOSE_CONTEXT_ON_RESET:
             return
-        # The function without a suffix, which drivers may have and refuse, is of OpenGL ES 3.2.
+        # The function without a suffix is OpenGL ES 3.2's; drivers may export it and reject calls.
         extensions = self.extensions()
         suffixes = [s for s in ("KHR", "EXT") if is_es and f"GL_{s}_robustness" in extensions]
         for suffix in (*suffixes, ""):
@@ -269,7 +226,7 @@ class Functions:
     def check_reset(self, what: str) -> None:
         """Raise `ContextLostError` if the driver has reset the context during `what`.
 
-        Without GL_KHR_robustness no call reports an error of it.
+        Without GL_KHR_robustness, resets stay unnoticed.
         """
         if self._reset_status is not None:
             status = self._reset_status()
@@ -283,36 +240,36 @@ class Functions:
             raise ContextLostError(f"{self.lost} ({WAS_RESET})")
 
     def forget_errors(self) -> None:
-        """Clear pending errors of someone else's calls."""
+        """Clear pending errors of other code's calls."""
         get_error = self.unchecked("glGetError")
-        # A lost context reports its error forever.
-        for _ in range(16):
+        for _ in range(16):  # a lost context reports its error forever
             if not get_error():
                 break
 
     def label(self, kind: int, name: int, text: str) -> None:
-        """Name an object for graphics debuggers, where the driver can; checks no GL error.
+        """Name an object for graphics debuggers if the driver can; does not check for errors.
 
         Args:
             kind: `BUFFER_OBJECT`, `PROGRAM_OBJECT` or `TEXTURE_OBJECT`.
         """
         if self.debug_suffix is not None:
-            data = _cut(text, MOST_LABEL_BYTES)
+            data = text.encode("utf-8", "replace")[:MOST_LABEL_BYTES]
             self.unchecked(f"glObjectLabel{self.debug_suffix}")(kind, name, len(data), data)
 
     def group(self, text: str) -> tuple[GlCall, GlCall]:
-        """The calls that begin and end a group of others in graphics debuggers.
+        """The calls that begin and end a debug group.
 
         Raises:
             ContextError: The driver has no GL_KHR_debug.
         """
-        suffix, data = self.debug_suffix, _cut(text, self.integer(MAX_DEBUG_MESSAGE_LENGTH) - 1)
+        suffix, limit = self.debug_suffix, self.integer(MAX_DEBUG_MESSAGE_LENGTH)
+        data = text.encode("utf-8", "replace")[: limit - 1]
         begin = self.unchecked(f"glPushDebugGroup{suffix}")
         arguments = (DEBUG_SOURCE_APPLICATION, 0, len(data), data)
         return (begin, arguments), (self.unchecked(f"glPopDebugGroup{suffix}"), ())
 
     def generate(self, kind: str) -> int:
-        """The name of a new object of a kind, in the plural, by glGen*."""
+        """The name of a new object from glGen*; `kind` is the plural, such as "Buffers"."""
         name = c_uint()
         getattr(self, f"glGen{kind}")(1, name)
         if not name.value:
@@ -345,8 +302,3 @@ class Functions:
         """The names of the context's extensions."""
         count = self.integer(NUM_EXTENSIONS)
         return {self.glGetStringi(EXTENSIONS, i).decode() for i in range(count)}
-
-
-def _cut(text: str, most: int) -> bytes:
-    """The text in at most `most` bytes."""
-    return text.encode("utf-8", "replace")[:most]

@@ -17,12 +17,7 @@ from typing import Any, NoReturn, ParamSpec, TypeAlias, TypeVar
 from weakref import WeakSet, finalize
 
 from gles_delegate.closing import Releasable, in_any_case, on_error, release_all
-from gles_delegate.errors import (
-    ContextError,
-    DelegateError,
-    WrongContextError,
-    WrongThreadError,
-)
+from gles_delegate.errors import ContextError, DelegateError, WrongContextError, WrongThreadError
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.libegl import MAKE_ANOTHER
 

@@ -4,22 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from ctypes import (
-    CFUNCTYPE,
-    POINTER,
-    Structure,
-    addressof,
-    c_bool,
-    c_char_p,
-    c_float,
-    c_int,
-    c_int32,
-    c_int64,
-    c_size_t,
-    c_uint64,
-    c_void_p,
-    sizeof,
-)
+from ctypes import CFUNCTYPE, POINTER, Structure, addressof, c_int, c_size_t, c_void_p, sizeof
 from typing import Any
 
 from gles_delegate.errors import LiteRtError
@@ -27,43 +12,45 @@ from gles_delegate.model.dtypes import LITERT_TYPES
 
 OK, ERROR = 0, 1
 MMAP_RO, DYNAMIC = 1, 4
-"""Allocation types: of constants, and of tensors that a run sizes."""
+"""Allocation types of constants, and of tensors that are sized during a run."""
 
 ALLOW_DYNAMIC_TENSORS = 1
+
+
+def _pointers(*names: str) -> tuple[tuple[str, Any], ...]:
+    """Fields that hold addresses; most of them are never read."""
+    return tuple((name, c_void_p) for name in names)
 
 
 class IntArray(Structure):
     _fields_ = (("size", c_int), ("first", c_int * 0))
 
 
+_Ints = POINTER(IntArray)
+
+
 class TfLiteTensor(Structure):
     _fields_ = (
         ("type", c_int),
         ("data", c_void_p),
-        ("dims", POINTER(IntArray)),
-        ("scale", c_float),
-        ("zero_point", c_int32),
+        ("dims", _Ints),
+        ("scale", ctypes.c_float),
+        ("zero_point", ctypes.c_int32),
         ("allocation_type", c_int),
         ("bytes", c_size_t),
-        ("allocation", c_void_p),
-        ("name", c_void_p),
-        ("delegate", c_void_p),
+        *_pointers("allocation", "name", "delegate"),
         ("buffer_handle", c_int),
-        ("data_is_stale", c_bool),
-        ("is_variable", c_bool),
+        ("data_is_stale", ctypes.c_bool),
+        ("is_variable", ctypes.c_bool),
         ("quantization_type", c_int),
-        ("quantization_params", c_void_p),
-        ("sparsity", c_void_p),
-        ("dims_signature", POINTER(IntArray)),
+        *_pointers("quantization_params", "sparsity"),
+        ("dims_signature", _Ints),
     )
 
 
 class TfLiteNode(Structure):
     _fields_ = (
-        ("inputs", POINTER(IntArray)),
-        ("outputs", POINTER(IntArray)),
-        ("intermediates", POINTER(IntArray)),
-        ("temporaries", POINTER(IntArray)),
+        *((name, _Ints) for name in ("inputs", "outputs", "intermediates", "temporaries")),
         ("user_data", c_void_p),
     )
 
@@ -76,19 +63,17 @@ class TfLiteDelegate(Structure):
     pass
 
 
+_Context, _Delegate, _Node = POINTER(TfLiteContext), POINTER(TfLiteDelegate), POINTER(TfLiteNode)
+
+
 class TfLiteDelegateParams(Structure):
-    _fields_ = (
-        ("delegate", POINTER(TfLiteDelegate)),
-        ("nodes", POINTER(IntArray)),
-        ("inputs", POINTER(IntArray)),
-        ("outputs", POINTER(IntArray)),
-    )
+    _fields_ = (("delegate", _Delegate), ("nodes", _Ints), ("inputs", _Ints), ("outputs", _Ints))
 
 
-PrepareCallback = CFUNCTYPE(c_int, POINTER(TfLiteContext), POINTER(TfLiteDelegate))
-InitCallback = CFUNCTYPE(c_void_p, POINTER(TfLiteContext), POINTER(TfLiteDelegateParams), c_size_t)
-FreeCallback = CFUNCTYPE(None, POINTER(TfLiteContext), c_void_p)
-KernelCallback = CFUNCTYPE(c_int, POINTER(TfLiteContext), POINTER(TfLiteNode))
+PrepareCallback = CFUNCTYPE(c_int, _Context, _Delegate)
+InitCallback = CFUNCTYPE(c_void_p, _Context, POINTER(TfLiteDelegateParams), c_size_t)
+FreeCallback = CFUNCTYPE(None, _Context, c_void_p)
+KernelCallback = CFUNCTYPE(c_int, _Context, _Node)
 
 
 class TfLiteRegistration(Structure):
@@ -98,71 +83,39 @@ class TfLiteRegistration(Structure):
         ("prepare", KernelCallback),
         ("invoke", KernelCallback),
         ("profiling_string", c_void_p),
-        ("builtin_code", c_int32),
-        ("custom_name", c_char_p),
+        ("builtin_code", ctypes.c_int32),
+        ("custom_name", ctypes.c_char_p),
         ("version", c_int),
-        ("registration_external", c_void_p),
-        ("async_kernel", c_void_p),
-        ("inplace_operator", c_uint64),
+        *_pointers("registration_external", "async_kernel"),
+        ("inplace_operator", ctypes.c_uint64),
     )
 
 
 TfLiteDelegate._fields_ = (
     ("data", c_void_p),
     ("prepare", PrepareCallback),
-    ("copy_from_buffer_handle", c_void_p),
-    ("copy_to_buffer_handle", c_void_p),
-    ("free_buffer_handle", c_void_p),
-    ("flags", c_int64),
+    *_pointers("copy_from_buffer_handle", "copy_to_buffer_handle", "free_buffer_handle"),
+    ("flags", ctypes.c_int64),
     ("opaque_delegate_builder", c_void_p),
 )
 TfLiteContext._fields_ = (
     ("tensors_size", c_size_t),
-    ("get_execution_plan", CFUNCTYPE(c_int, POINTER(TfLiteContext), POINTER(POINTER(IntArray)))),
+    ("get_execution_plan", CFUNCTYPE(c_int, _Context, POINTER(_Ints))),
     ("tensors", POINTER(TfLiteTensor)),
     ("impl", c_void_p),
-    ("resize_tensor", CFUNCTYPE(c_int, POINTER(TfLiteContext), POINTER(TfLiteTensor), c_void_p)),
-    ("report_error", CFUNCTYPE(None, POINTER(TfLiteContext), c_char_p, c_char_p)),
-    ("add_tensors", c_void_p),
-    (
-        "get_node_and_registration",
-        CFUNCTYPE(
-            c_int,
-            POINTER(TfLiteContext),
-            c_int,
-            POINTER(POINTER(TfLiteNode)),
-            POINTER(POINTER(TfLiteRegistration)),
-        ),
-    ),
-    (
-        "replace_node_subsets",
-        CFUNCTYPE(
-            c_int,
-            POINTER(TfLiteContext),
-            TfLiteRegistration,
-            POINTER(IntArray),
-            POINTER(TfLiteDelegate),
-        ),
-    ),
+    ("resize_tensor", CFUNCTYPE(c_int, _Context, POINTER(TfLiteTensor), c_void_p)),
+    ("report_error", CFUNCTYPE(None, _Context, ctypes.c_char_p, ctypes.c_char_p)),
+    *_pointers("add_tensors", "get_node_and_registration"),
+    ("replace_node_subsets", CFUNCTYPE(c_int, _Context, TfLiteRegistration, _Ints, _Delegate)),
     ("recommended_num_threads", c_int),
-    ("get_external_context", c_void_p),
-    ("set_external_context", c_void_p),
-    ("allow_fp32_relax_to_fp16", c_bool),
-    ("profiler", c_void_p),
-    ("allocate_persistent_buffer", c_void_p),
-    ("allocate_buffer_for_eval", c_void_p),
-    ("request_scratch_buffer_in_arena", c_void_p),
-    ("get_scratch_buffer", c_void_p),
-    ("resize_tensor_explicit", c_void_p),
-    ("preview_delegate_partitioning", c_void_p),
-    ("get_tensor", c_void_p),
-    ("get_eval_tensor", c_void_p),
+    *_pointers("get_external_context", "set_external_context"),
+    ("allow_fp32_relax_to_fp16", ctypes.c_bool),
+    *_pointers("profiler", "allocate_persistent_buffer", "allocate_buffer_for_eval"),
+    *_pointers("request_scratch_buffer_in_arena", "get_scratch_buffer", "resize_tensor_explicit"),
+    *_pointers("preview_delegate_partitioning", "get_tensor", "get_eval_tensor"),
     ("get_model_metadata", c_void_p),
-    (
-        "acquire_subgraph_context",
-        CFUNCTYPE(c_int, POINTER(TfLiteContext), c_int, POINTER(POINTER(TfLiteContext))),
-    ),
-    ("release_subgraph_context", CFUNCTYPE(c_int, POINTER(TfLiteContext), c_int)),
+    ("acquire_subgraph_context", CFUNCTYPE(c_int, _Context, c_int, POINTER(_Context))),
+    ("release_subgraph_context", CFUNCTYPE(c_int, _Context, c_int)),
 )
 
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from ctypes import (
-    addressof,
-)
+from ctypes import addressof
 from itertools import count
 from typing import Any, Protocol, TypeVar
 from weakref import WeakValueDictionary

@@ -5,14 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from ctypes import (
-    POINTER,
-    addressof,
-    byref,
-    c_int,
-    c_ubyte,
-    cast,
-)
+from ctypes import POINTER, addressof, byref, c_int, c_ubyte, cast
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path

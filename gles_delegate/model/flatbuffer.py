@@ -1,31 +1,32 @@
 """Checked reading of FlatBuffers tables.
 
-The flatbuffers package reads whatever an offset points to. Here each offset, table,
-vtable and vector is checked against the buffer before it is used, so that hostile
-bytes end in `ModelError` and in nothing else. Format: flatbuffers.dev/internals.
+The flatbuffers package reads whatever an offset points to. Here each offset, table, vtable and
+vector is checked against the buffer first, so hostile bytes raise `ModelError` and nothing else.
+Format: flatbuffers.dev/internals.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from struct import Struct
 from typing import Any, TypeAlias
 
 import numpy as np
-from flatbuffers import encode, number_types, packer
 
 from gles_delegate.errors import ModelError
 
 Content: TypeAlias = bytes | memoryview
-"""Bytes that nobody changes."""
+"""Immutable bytes."""
 
-_SCALARS: dict[str, tuple[Any, Any]] = {
-    "bool": (packer.boolean, number_types.BoolFlags),
-    "int8": (packer.int8, number_types.Int8Flags),
-    "uint8": (packer.uint8, number_types.Uint8Flags),
-    "int32": (packer.int32, number_types.Int32Flags),
-    "uint32": (packer.uint32, number_types.Uint32Flags),
-    "uint64": (packer.uint64, number_types.Uint64Flags),
-    "float32": (packer.float32, number_types.Float32Flags),
+_SCALARS = {
+    "bool": Struct("<?"),
+    "int8": Struct("<b"),
+    "uint8": Struct("<B"),
+    "uint16": Struct("<H"),
+    "int32": Struct("<i"),
+    "uint32": Struct("<I"),
+    "uint64": Struct("<Q"),
+    "float32": Struct("<f"),
 }
 
 
@@ -33,8 +34,8 @@ _SCALARS: dict[str, tuple[Any, Any]] = {
 class _Budget:
     """Vector entries that may still be read.
 
-    Vectors of an honest buffer do not overlap, so their entries cannot outnumber its
-    bytes by much; a hostile one lets thousands of tables share one huge vector.
+    Vectors of an honest buffer do not overlap, so their entries cannot outnumber its bytes by
+    much; in a hostile one, thousands of tables may share one huge vector.
     """
 
     entries: int
@@ -44,8 +45,8 @@ class _Budget:
 class FlatTable:
     """A table inside a FlatBuffers buffer.
 
-    Every method takes a field's *slot*, its number in the schema, and raises `ModelError`
-    when the bytes it needs lie outside the buffer.
+    Methods take a field's *slot*, its number in the schema, and raise `ModelError` if they need
+    bytes outside the buffer.
     """
 
     data: Content = field(repr=False)
@@ -68,12 +69,12 @@ class FlatTable:
         return cls(data, _scalar(data, 0, "uint32"), _Budget(8 * len(data)))
 
     def scalar(self, slot: int, kind: str, default: Any = 0) -> Any:
-        """The number in a field; `kind` is a key of the scalar types, e.g. ``"int32"``."""
-        position = self._field(slot, _SCALARS[kind][1].bytewidth)
+        """The number in a field of a type such as "int32"."""
+        position = self._field(slot, _SCALARS[kind].size)
         return default if position is None else _scalar(self.data, position, kind)
 
     def table(self, slot: int) -> FlatTable | None:
-        """The table a field points to."""
+        """The table in a field."""
         position = self._target(slot)
         return None if position is None else FlatTable(self.data, position, self.budget)
 
@@ -99,42 +100,36 @@ class FlatTable:
     def strings(self, slot: int) -> tuple[str, ...]:
         """A vector of strings; see `string`."""
         start, count = self._vector(slot, 4)
-        found = []
-        for position in range(start, start + 4 * count, 4):
-            at = position + _scalar(self.data, position, "uint32")
-            size = _scalar(self.data, at, "uint32")
-            _require(self.data, at + 4, size, "string")
-            self.budget.entries -= size
-            found.append(bytes(self.data[at + 4 : at + 4 + size]).decode("utf-8", "replace"))
-        if self.budget.entries < 0:
-            raise ModelError("damaged model: its vectors overlap")
-        return tuple(found)
+        offsets = range(start, start + 4 * count, 4)
+        return tuple(
+            self._text(*self._counted(offset + _scalar(self.data, offset, "uint32"), 1))
+            for offset in offsets
+        )
 
     def string(self, slot: int) -> str:
-        """A string; bytes that are not UTF-8 are shown with replacement characters."""
-        start, count = self._vector(slot, 1)
-        return bytes(self.data[start : start + count]).decode("utf-8", "replace")
+        """A string; U+FFFD replaces bytes that are not UTF-8."""
+        return self._text(*self._vector(slot, 1))
+
+    def _text(self, start: int, size: int) -> str:
+        return bytes(self.data[start : start + size]).decode("utf-8", "replace")
 
     def position_of(self, slot: int) -> int | None:
-        """Where the elements of a vector or string begin in `data`; None where it is absent."""
+        """Offset in `data` of the elements of a vector or string; None if it is absent."""
         start, _ = self._vector(slot, 1)
         return start or None
 
     def _vtable(self) -> tuple[int, int, int]:
         vtable = self.position - _scalar(self.data, self.position, "int32")
         _require(self.data, vtable, 4, "vtable")
-        return (
-            vtable,
-            encode.Get(packer.uint16, self.data, vtable),
-            encode.Get(packer.uint16, self.data, vtable + 2),
-        )
+        sizes = (_scalar(self.data, position, "uint16") for position in (vtable, vtable + 2))
+        return vtable, *sizes
 
     def _field(self, slot: int, width: int) -> int | None:
         vtable, vtable_size, table_size = self._vtable()
         entry = 4 + 2 * slot
         if entry + 2 > vtable_size:
             return None
-        offset = encode.Get(packer.uint16, self.data, vtable + entry)
+        offset = _scalar(self.data, vtable + entry, "uint16")
         if not offset:
             return None
         if offset < 4 or offset + width > table_size:
@@ -152,8 +147,10 @@ class FlatTable:
 
     def _vector(self, slot: int, width: int) -> tuple[int, int]:
         position = self._target(slot)
-        if position is None:
-            return 0, 0
+        return (0, 0) if position is None else self._counted(position, width)
+
+    def _counted(self, position: int, width: int) -> tuple[int, int]:
+        """Start and length of the elements of a vector at a position."""
         count = _scalar(self.data, position, "uint32")
         _require(self.data, position + 4, count * width, "vector")
         self.budget.entries -= count
@@ -163,9 +160,8 @@ class FlatTable:
 
 
 def _scalar(data: Content, position: int, kind: str) -> Any:
-    pack, flags = _SCALARS[kind]
-    _require(data, position, flags.bytewidth, "value")
-    return encode.Get(pack, data, position)
+    _require(data, position, _SCALARS[kind].size, "value")
+    return _SCALARS[kind].unpack_from(data, position)[0]
 
 
 def _require(data: Content, position: int, size: int, what: str) -> None:

@@ -15,12 +15,7 @@ from gles_delegate.model.graph import Array, Graph
 from gles_delegate.planning.lowering import unsupported
 from gles_delegate.planning.partition import Partition
 from gles_delegate.planning.rows import rows_are_independent
-from gles_delegate.report import (
-    DelegationReport,
-    DispatchTime,
-    count,
-    list_nodes,
-)
+from gles_delegate.report import DelegationReport, DispatchTime, count, list_nodes
 from gles_delegate.runtime.binding import Binding, TextureBinding
 from gles_delegate.runtime.invocation import Invocation
 from gles_delegate.runtime.naming import name_dispatch
