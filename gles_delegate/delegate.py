@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from gles_delegate.closing import Closing
@@ -236,7 +237,8 @@ class GpuDelegate(NotPickled, Closing):
             WrongContextError, WrongThreadError: As `bind_buffer_to_tensor`.
             TypeError: `texture` or `transform` is something else.
         """
-        self._bind(tensor_index, TextureBinding.of(texture, transform, region, region_offset))
+        textures = tuple(texture) if isinstance(texture, Sequence) else (texture,)
+        self._bind(tensor_index, TextureBinding(textures, transform, region, region_offset))
 
     def read_tensor(self, tensor_index: int) -> Array:
         """Wait for the last run, and read an output that is bound to a buffer or texture.

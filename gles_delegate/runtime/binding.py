@@ -1,4 +1,4 @@
-"""Buffers and textures that an app binds to inputs and outputs: requests, checks, GL objects."""
+"""Buffers and textures that an app binds to inputs and outputs: requests, checks, GL names."""
 
 from __future__ import annotations
 
@@ -29,12 +29,17 @@ Layout: TypeAlias = Literal["bhwc", "phwc4"]
 REGION_BYTES = 24
 """Bytes of a region's 2x3 float32 matrix."""
 
-_FORMATS = {gl_names.RGBA8: "RGBA8", gl_names.R32F: "R32F", gl_names.RGBA16F: "RGBA16F"}
+_FORMATS = {
+    gl_names.RGBA8: ("RGBA8", gl_names.RGBA, gl_names.UNSIGNED_BYTE),
+    gl_names.R32F: ("R32F", gl_names.RED, gl_names.FLOAT),
+    gl_names.RGBA16F: ("RGBA16F", gl_names.RGBA, gl_names.HALF_FLOAT),
+}
+"""By internal format of a texture to write: its name, and the format and type of uploads."""
 
 
 @dataclass(frozen=True)
 class BoundBuffer:
-    """A range of bytes of an app's buffer; `name` is its GL name."""
+    """A byte range of an app's buffer; `name` is its GL name."""
 
     name: int
     offset: int
@@ -42,7 +47,6 @@ class BoundBuffer:
     watches: tuple[Watch, ...] = field(compare=False)
 
     def overlaps(self, other: object) -> bool:
-        """Whether another one has some of the same bytes."""
         return (
             isinstance(other, BoundBuffer)
             and other.name == self.name
@@ -55,8 +59,8 @@ class BoundBuffer:
 class SampledTextures:
     """GL names of an app's textures, and the parameters of glsl/image_in.glsl, four texels.
 
-    `parameters_of` gives the parameters of another transform, of the same port. `region` holds a
-    matrix in place of theirs, two rows of three float32.
+    `parameters_of` returns the parameters of another transform of the same port. `region` holds a
+    matrix that replaces theirs, two rows of three float32.
     """
 
     names: tuple[int, ...]
@@ -83,7 +87,7 @@ Resource: TypeAlias = BoundBuffer | SampledTextures | WrittenTexture
 
 @dataclass(frozen=True)
 class BufferBinding:
-    """A buffer to take an input from, or to put an output in."""
+    """A buffer to take an input from, or to write an output to."""
 
     buffer: Any
     offset: int
@@ -97,10 +101,10 @@ class BufferBinding:
             raise ValueError(f"offset must be a multiple of 4 and not negative, not {self.offset}")
 
     def resolve(self, edge: Edge, is_input: bool, gpu: GpuContext) -> tuple[Port, Resource]:
-        """Check it against a tensor; return its port and GL objects.
+        """Check it against a tensor; return its port and GL names.
 
         Raises:
-            ValueError: The buffer is too small, or of another type.
+            ValueError: The buffer is too small, or its type does not suit the tensor.
         """
         _refuse_complex(edge)
         tensor, packed = edge.tensor, self.layout == "phwc4"
@@ -115,15 +119,9 @@ class BufferBinding:
             )
         port = Elements(packed, dtype == "float16", tensor.is_quantized and dtype != own)
         lanes = 4 * edge.value.texels if packed else edge.value.elements
-        size = lanes * np.dtype(dtype).itemsize
-        name, actual = buffer_size(gpu, self.buffer)
-        if actual < self.offset + size:
-            raise ValueError(
-                f"cannot bind a buffer to {_described(edge)}: expected {size} bytes ({lanes} "
-                f"of {dtype}) from byte {self.offset} on, found {max(actual - self.offset, 0)}"
-            )
-        watch = BufferWatch(gpu, self.buffer, name, self.offset + size, _described(edge))
-        return port, BoundBuffer(name, self.offset, size, (watch,))
+        size, title = lanes * np.dtype(dtype).itemsize, _described(edge)
+        expected = f"cannot bind a buffer to {title}: expected {size} bytes ({lanes} of {dtype})"
+        return port, _bound(gpu, self.buffer, self.offset, size, title, expected)
 
 
 @dataclass(frozen=True)
@@ -131,28 +129,21 @@ class TextureBinding:
     """Textures to sample an input from, or one to write an output to.
 
     Attributes:
-        region: A buffer with the matrix of the transform, or None; from `region_offset` on.
+        region: A buffer with the matrix of the transform at byte `region_offset`, or None.
     """
 
     textures: tuple[Any, ...]
     transform: ImageTransform | ImageOutput | None
-    region: Any = None
-    region_offset: int = 0
+    region: Any
+    region_offset: int
 
-    @staticmethod
-    def of(
-        texture: Any,
-        transform: ImageTransform | ImageOutput | None,
-        region: Any = None,
-        region_offset: int = 0,
-    ) -> TextureBinding:
-        """Make it from one texture or a sequence of planes."""
-        textures = tuple(texture) if isinstance(texture, Sequence) else (texture,)
-        if not 1 <= len(textures) <= MAX_TEXTURES:
-            raise ValueError(f"expected a texture, or two or three planes, found {len(textures)}")
+    def __post_init__(self) -> None:
+        count, transform, offset = len(self.textures), self.transform, self.region_offset
+        if not 1 <= count <= MAX_TEXTURES:
+            raise ValueError(f"expected a texture, or two or three planes, found {count}")
         if not isinstance(transform, ImageTransform | ImageOutput | None):
             raise TypeError(f"expected an ImageTransform or ImageOutput, found {transform!r}")
-        if region is not None and transform is not None:
+        if self.region is not None and transform is not None:
             if not isinstance(transform, ImageTransform):
                 raise ValueError(f"a region is for an input, found {transform} for an output")
             if transform.has_region:
@@ -160,37 +151,34 @@ class TextureBinding:
                     "region takes the place of roi, rotation, fit, matrix, flip_x and flip_y: "
                     f"leave them out of the transform, found {transform}"
                 )
-        if region_offset < 0 or region_offset % 4 or (region_offset and region is None):
+        if offset < 0 or offset % 4 or (offset and self.region is None):
             raise ValueError(
                 "region_offset must be a multiple of 4 and not negative, and comes with a region, "
-                f"found {region_offset}"
+                f"found {offset}"
             )
-        return TextureBinding(textures, transform, region, region_offset)
 
-    def shows_the_same(self, other: Binding | None) -> bool:
-        """Whether the two differ in no more than `SampledTextures.parameters`."""
+    def differs_in_parameters_only(self, other: Binding | None) -> bool:
+        """Whether replacing `other` by this only changes `SampledTextures.parameters`."""
         if not isinstance(other, TextureBinding) or len(self.textures) != len(other.textures):
             return False
-        transforms = [binding.transform or ImageTransform() for binding in (self, other)]
-        kinds = {
-            SampledPicture.of(t, len(self.textures), False)
-            if isinstance(t, ImageTransform)
-            else None
-            for t in transforms
+        objects = zip((*self.textures, self.region), (*other.textures, other.region), strict=True)
+        if self.region_offset != other.region_offset or not all(
+            a is b or (isinstance(a, int) and a == b) for a, b in objects
+        ):
+            return False
+        transforms = [each.transform or ImageTransform() for each in (self, other)]
+        pictures = {
+            SampledPicture.of(transform, len(self.textures), False)
+            for transform in transforms
+            if isinstance(transform, ImageTransform)
         }
-        same = self.region_offset == other.region_offset and all(
-            a is b or (isinstance(a, int) and a == b)
-            for a, b in zip(
-                (*self.textures, self.region), (*other.textures, other.region), strict=True
-            )
-        )
-        return same and len(kinds) == 1 and None not in kinds
+        return all(isinstance(t, ImageTransform) for t in transforms) and len(pictures) == 1
 
     def resolve(self, edge: Edge, is_input: bool, gpu: GpuContext) -> tuple[Port, Resource]:
-        """Check it against a tensor; return its port and GL objects.
+        """Check it against a tensor; return its port and GL names.
 
         Raises:
-            ValueError: The tensor is not a picture, or a texture has another size or format.
+            ValueError: The tensor is not a picture, or a texture's size or format does not fit.
         """
         _refuse_complex(edge)
         if len(edge.shape) not in (3, 4) or (*edge.shape[:-3], 1)[0] != 1:
@@ -230,23 +218,16 @@ class TextureBinding:
 
         port = SampledPicture.of(transform, len(levels), len(levels) == levels[0].components == 1)
         names = tuple(level.name for level in levels)
-        region = None if self.region is None else self._region(edge, gpu)
+        region, title = None, f"the region of {_described(edge)}"
+        if self.region is not None:
+            start, length = self.region_offset, REGION_BYTES
+            expected = (
+                f"cannot take {title} from a buffer: expected {length} bytes (2 x 3 of float32)"
+            )
+            region = _bound(gpu, self.region, start, length, title, expected)
         watches = self._watches(levels, edge, gpu) + (region.watches if region else ())
         parameters = parameters_of(transform)
         return port, SampledTextures(names, parameters, watches, parameters_of, region)
-
-    def _region(self, edge: Edge, gpu: GpuContext) -> BoundBuffer:
-        name, size = buffer_size(gpu, self.region)
-        end = self.region_offset + REGION_BYTES
-        if size < end:
-            raise ValueError(
-                f"cannot take the region of {_described(edge)} from a buffer: expected "
-                f"{REGION_BYTES} bytes (2 x 3 of float32) from byte {self.region_offset} on, found "
-                f"{max(size - self.region_offset, 0)}"
-            )
-        to = f"the region of {_described(edge)}"
-        watch = BufferWatch(gpu, self.region, name, end, to)
-        return BoundBuffer(name, self.region_offset, REGION_BYTES, (watch,))
 
     def _written(self, edge: Edge, gpu: GpuContext) -> tuple[Port, Resource]:
         if self.region is not None:
@@ -256,13 +237,13 @@ class TextureBinding:
             raise ValueError(f"expected one texture for an output, found {len(self.textures)}")
         level = texture_level(gpu, self.textures[0])
         height, width, channels = edge.shape[-3:]
-        name = _FORMATS.get(level.format)
-        if name is None or (level.height, level.width) != (height, width):
+        if level.format not in _FORMATS or (level.height, level.width) != (height, width):
+            names = [name for name, *_ in _FORMATS.values()]
             raise ValueError(
-                f"expected a texture of {width}x{height} in one of {[*_FORMATS.values()]} for "
-                f"{_described(edge)}, found {level.width}x{level.height} of the GL format "
-                f"{level.format:#x}"
+                f"expected a texture of {width}x{height} in one of {names} for "
+                f"{_described(edge)}, found {level}"
             )
+        name, form, kind = _FORMATS[level.format]
         if output.palette is None and not (channels == 1 or (channels <= 4 and name != "R32F")):
             raise ValueError(
                 f"{_described(edge)} has more channels than {name}: give a palette in "
@@ -273,9 +254,6 @@ class TextureBinding:
                 f"expected {channels} or more colors and RGBA8 or RGBA16F for the classes of "
                 f"{_described(edge)}, found {len(output.palette)} and {name}"
             )
-        form = gl_names.RED if name == "R32F" else gl_names.RGBA
-        kinds = (gl_names.UNSIGNED_BYTE, gl_names.FLOAT, gl_names.HALF_FLOAT)
-        kind = dict(zip(_FORMATS.values(), kinds, strict=True))[name]
         watches = self._watches([level], edge, gpu)
         return Pixels(name, output), WrittenTexture(level.name, width, height, form, kind, watches)
 
@@ -294,6 +272,23 @@ class TextureBinding:
 
 
 Binding: TypeAlias = BufferBinding | TextureBinding
+
+
+def _bound(
+    gpu: GpuContext, buffer: Any, offset: int, size: int, title: str, expected: str
+) -> BoundBuffer:
+    """The `size` bytes of an app's buffer from `offset` on.
+
+    Args:
+        title: What they are bound to.
+        expected: The start of the message if the buffer is smaller.
+    """
+    name, actual = buffer_size(gpu, buffer)
+    if actual < offset + size:
+        found = max(actual - offset, 0)
+        raise ValueError(f"{expected} from byte {offset} on, found {found}")
+    watch = BufferWatch(gpu, buffer, name, offset + size, title)
+    return BoundBuffer(name, offset, size, (watch,))
 
 
 def _refuse_complex(edge: Edge) -> None:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from gles_delegate.closing import Releasable, in_any_case, on_error, release_all
-from gles_delegate.dispatch import Const, Operand, Value
+from gles_delegate.closing import in_any_case, on_error, release_all
+from gles_delegate.dispatch import Const, Value
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.buffers import TexelBuffer, TexelView, read_into
-from gles_delegate.gl.texture import TexelTexture
 from gles_delegate.model.graph import Array, Graph
 from gles_delegate.planning.memory import Allocation
 from gles_delegate.planning.plan import Plan
@@ -27,32 +25,28 @@ from gles_delegate.runtime.shared import Shared
 
 
 @dataclass(frozen=True)
-class Places:
-    """Where the operands of a plan are while some buffers and textures are bound.
+class Storage:
+    """The GL objects that hold the operands of a plan while some buffers and textures are bound.
 
     Attributes:
-        textures: Constants that are read through textures.
-        resources: What is bound, by tensor index.
-        bound: The views of bound buffers that are used in place.
-        own: The views of our own buffers.
+        resources: Bound buffers and textures, by tensor index.
+        bound: Views of bound buffers that are used in place.
+        own: Views of the plan's own buffers.
     """
 
     allocations: Mapping[Value, Allocation]
-    constants: Mapping[Const, TexelBuffer]
-    textures: Mapping[Const, TexelTexture]
+    constants: Mapping[Const, Packed]
     resources: Mapping[int, Resource]
     bound: Mapping[Allocation, TexelView]
     own: Mapping[Allocation, TexelView]
 
-    def view(self, operand: Operand) -> TexelView:
-        """The texels of an operand."""
-        if isinstance(operand, Const):
-            return self.constants[operand]
-        allocation = self.allocations[operand]
+    def view(self, value: Value) -> TexelView:
+        """The texels of a value."""
+        allocation = self.allocations[value]
         return self.bound.get(allocation) or self.own[allocation]
 
     def is_in_place(self, value: Value) -> bool:
-        """Whether a bound buffer holds the value itself, so that nothing is copied."""
+        """Whether a bound buffer holds the value itself, without a copy."""
         return self.allocations[value] in self.bound
 
 
@@ -72,25 +66,18 @@ class Buffers:
         self._arena: dict[int, TexelBuffer] = {}
         self._views: dict[Allocation, TexelView] = {}
         self._shared = shared.constants
-        self._constants: dict[Const, TexelBuffer] = {}
-        self._textures: dict[Const, TexelTexture] = {}
-        self.places = self._places({}, {})
+        self._constants: dict[Const, Packed] = {}
+        self.storage = self._storage({}, {})
         textures = gpu.textures() if plan.has_textures else nullcontext()
         with on_error(self.release), textures:
             for const in plan.constants:
-                packed = shared.constants.take(const, graph, shared.store)
-                if isinstance(packed, TexelTexture):
-                    self._textures[const] = packed
-                else:
-                    self._constants[const] = packed
+                self._constants[const] = shared.constants.take(const, graph, shared.store)
 
-    def place(self, resources: Mapping[int, Resource], undo: ExitStack) -> Places:
-        """Places with these resources: bound buffers are used in place where their layout allows.
-
-        The present ones stay as they are; `replace` takes the new ones.
+    def bind(self, resources: Mapping[int, Resource], undo: ExitStack) -> Storage:
+        """New storage for `use`, with bound buffers used in place where their layout allows.
 
         Args:
-            undo: Frees what is made here, when it is closed.
+            undo: Closing it frees the new objects.
 
         Raises:
             OutOfGpuMemoryError: The driver has no room for them.
@@ -99,10 +86,10 @@ class Buffers:
         for index, value in self._in_place(resources).items():
             allocation, resource = self._plan.allocations[value], resources[index]
             assert isinstance(resource, BoundBuffer)
-            if self.places.resources.get(index) is resource and allocation in self.places.bound:
-                bound[allocation] = self.places.bound[allocation]
+            if self.storage.resources.get(index) is resource and allocation in self.storage.bound:
+                bound[allocation] = self.storage.bound[allocation]
             else:
-                # No texture can be had of a buffer that is gone, nor does a run get that far.
+                # A deleted buffer cannot have a texture; a run stops before it would use it.
                 images = self._with_images and not any(w.change() for w in resource.watches)
                 bound[allocation] = TexelView(
                     self._gpu.gl, resource.name, resource.offset, resource.size, images
@@ -111,19 +98,19 @@ class Buffers:
         for allocation in self._plan.allocations.values():
             if allocation not in bound and allocation not in self._views:
                 self._add_own_view(allocation, undo)
-        return self._places(resources, bound)
+        return self._storage(resources, bound)
 
-    def replace(self, places: Places) -> None:
-        """Take what `place` returned, and free the views that it no longer has."""
-        old, self.places = self.places, places
-        kept = list(places.bound.values())
-        release_all(view for view in old.bound.values() if view not in kept)
+    def use(self, storage: Storage) -> None:
+        """Switch to the storage that `bind` returned, and free the views that it lacks."""
+        old, self.storage = self.storage, storage
+        reused = list(storage.bound.values())
+        release_all(view for view in old.bound.values() if view not in reused)
 
     @property
     def memory(self) -> MemoryReport:
-        """The bytes of its buffers, without constants, and of bound ones."""
+        """The bytes of its buffers, without constants, and a description of bound ones."""
         owners = self._plan.owners
-        resources = self.places.resources.items()
+        resources = self.storage.resources.items()
         return MemoryReport(
             arena=sum(buffer.size for i, buffer in self._arena.items() if i not in owners),
             inputs=sum(buffer.size for i, buffer in self._arena.items() if i in owners),
@@ -145,37 +132,32 @@ class Buffers:
 
     def texels(self, value: Value) -> Array:
         """Wait for the GPU, and return a value's lanes [slices, pixels, 4]."""
-        target = self.places.view(value)
+        target = self.storage.view(value)
         array = np.empty((value.slices, value.pixels, 4), DTYPES[value.kind])
         read_into(self._gpu.gl, target.name, array, array.nbytes, target.offset)
         return array
 
     def release(self) -> None:
-        """Delete our GL objects."""
-        owned: tuple[Mapping[Any, Releasable], ...] = (
-            self.places.bound, self._views, self._arena,
-        )  # fmt: skip
-        objects = [made for some in owned for made in some.values()]
-        constants: list[Packed] = [*self._constants.values(), *self._textures.values()]
-        self._views, self._arena, self._constants, self._textures = {}, {}, {}, {}
-        self.places = self._places({}, {})
-        deletions = [made.release for made in objects]
-        deletions += [partial(self._shared.give_back, packed) for packed in constants]
+        """Delete its GL objects."""
+        views = (*self.storage.bound.values(), *self._views.values(), *self._arena.values())
+        deletions: list[Callable[[], None]] = [view.release for view in views]
+        deletions += [partial(self._shared.give_back, each) for each in self._constants.values()]
+        self._views, self._arena, self._constants = {}, {}, {}
+        self.storage = self._storage({}, {})
         in_any_case(deletions)
 
-    def _places(
+    def _storage(
         self, resources: Mapping[int, Resource], bound: Mapping[Allocation, TexelView]
-    ) -> Places:
-        constants = self._constants, self._textures
-        return Places(self._plan.allocations, *constants, resources, bound, self._views)
+    ) -> Storage:
+        return Storage(self._plan.allocations, self._constants, resources, bound, self._views)
 
     def _in_place(self, resources: Mapping[int, Resource]) -> dict[int, Value]:
-        """By tensor index, the values that bound buffers can hold themselves."""
+        """By tensor index, the values that a bound buffer can hold itself."""
         plan = self._plan
         boundary = (*plan.inputs.items(), *plan.outputs.items(), *plan.variables.items())
         uses = Counter(value for _, value in boundary)
         inputs = [resources.get(index) for index in plan.inputs]
-        found: dict[int, Value] = {}
+        in_place: dict[int, Value] = {}
         for index, value in boundary:
             resource = resources.get(index)
             if (
@@ -183,11 +165,11 @@ class Buffers:
                 and uses[value] == 1
                 and resource.size == value.nbytes > 0
                 and resource.offset % self._gpu.driver.offset_alignment == 0
-                # Inputs are read all through the run, so nothing may overwrite them.
+                # Inputs are read throughout the run, so nothing may overwrite them.
                 and (index in plan.inputs or not any(map(resource.overlaps, inputs)))
             ):
-                found[index] = value
-        return found
+                in_place[index] = value
+        return in_place
 
     def _add_own_view(self, allocation: Allocation, undo: ExitStack) -> None:
         """Make the view of an allocation, and its buffer at the first use."""

@@ -8,12 +8,12 @@ writes what an earlier one read or wrote (WAR, WAW). A run only goes through the
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from ctypes import c_int
 from functools import partial
 from typing import TypeAlias
 
-from gles_delegate.dispatch import Const, Dispatch, Kind, Value
+from gles_delegate.dispatch import Dispatch, Kind, Value
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.buffers import TexelView
 from gles_delegate.gl.context import OUTPUT_BLOCK, GpuContext
@@ -31,11 +31,11 @@ from gles_delegate.runtime.binding import (
     SampledTextures,
     WrittenTexture,
 )
-from gles_delegate.runtime.buffers import Places
+from gles_delegate.runtime.buffers import Storage
 from gles_delegate.shaders.assembly import SIZES, ShaderSource
 
 StateCache: TypeAlias = dict[object, object]
-"""The bindings that the recorded calls have made so far."""
+"""The bindings after the calls recorded so far."""
 
 _WEIGHTS = "weights"
 """The key of the texture in unit 0, which is the active one."""
@@ -49,7 +49,7 @@ class CommandList:
     """The prepared calls of a run.
 
     Args:
-        watches: They see whether what is bound has changed.
+        watches: Detect changes of bound buffers and textures.
         with_textures: Whether the calls change texture or pixel-unpack state.
     """
 
@@ -73,32 +73,27 @@ class CommandList:
             ValueError: Something bound was released or resized; see `Watch.require`.
             GLError: The driver refused a call.
         """
-        with self._gpu.textures() if self._with_textures else nullcontext():
-            self._require_unchanged()
+        with self._checked("invoke"):
             for function, arguments in self._calls:
                 function(*arguments)
-            self._gpu.gl.check("invoke")
 
     def profile(self) -> list[float]:
         """Run once, timing each dispatch by itself; return the seconds of each."""
         seconds: list[float] = []
-        watch = Stopwatch(self._gpu.gl, self._gpu.driver.timers, self._gpu.driver.is_es)
-        try:
-            with self._gpu.textures() if self._with_textures else nullcontext():
-                self._require_unchanged()
-                for function, arguments in self._calls:
-                    if function is self._dispatch_compute:
-                        seconds.append(watch.measure(partial(function, *arguments)))
-                    else:
-                        function(*arguments)
-                self._gpu.gl.check("profile")
-        finally:
-            watch.release()
+        stopwatch = Stopwatch(self._gpu.gl, self._gpu.driver.timers, self._gpu.driver.is_es)
+        with ExitStack() as stack:
+            stack.callback(stopwatch.release)
+            stack.enter_context(self._checked("profile"))
+            for function, arguments in self._calls:
+                if function is self._dispatch_compute:
+                    seconds.append(stopwatch.measure(partial(function, *arguments)))
+                else:
+                    function(*arguments)
         return seconds
 
     @contextmanager
     def idle(self) -> Iterator[None]:
-        """Inside ``with``, dispatch no work groups, so that a run takes only the CPU's share."""
+        """Inside ``with``, dispatch no work groups, so a run takes only the CPU's time."""
         calls = self._calls
         self._calls = [
             (function, (0, 0, 0) if function is self._dispatch_compute else arguments)
@@ -109,9 +104,14 @@ class CommandList:
         finally:
             self._calls = calls
 
-    def _require_unchanged(self) -> None:
-        for watch in self._watches:
-            watch.require()
+    @contextmanager
+    def _checked(self, what: str) -> Iterator[None]:
+        """Before the calls inside ``with``, check what is bound; after them, for a GL error."""
+        with self._gpu.textures() if self._with_textures else nullcontext():
+            for watch in self._watches:
+                watch.require()
+            yield
+            self._gpu.gl.check(what)
 
 
 class Recorder:
@@ -120,7 +120,7 @@ class Recorder:
     Args:
         sources: The shader of each dispatch.
         programs: The GL name of each dispatch's program.
-        names: The name of each dispatch's debug group; None: there are no groups.
+        names: The name of each dispatch's debug group; None for no groups.
     """
 
     def __init__(
@@ -138,23 +138,21 @@ class Recorder:
         self._names = names
         self._sampler: Sampler | None = None
 
-    def record(self, places: Places) -> CommandList:
-        """Record a run with the operands at these places."""
+    def record(self, storage: Storage) -> CommandList:
+        """Record a run."""
         with_textures = self._plan.has_textures or any(
-            not isinstance(r, BoundBuffer) for r in places.resources.values()
+            not isinstance(r, BoundBuffer) for r in storage.resources.values()
         )
-        calls = [*self._enter(places), *self._dispatch(places), *self._leave(places)]
-        watches = [watch for r in places.resources.values() for watch in r.watches]
+        calls = [*self._copy_in(storage), *self._dispatch(storage), *self._copy_out(storage)]
+        watches = [watch for r in storage.resources.values() for watch in r.watches]
         return CommandList(self._gpu, calls, watches, with_textures)
 
-    def trials(self, places: Places, no_groups: int) -> dict[int, list[GlCall]]:
-        """By program, calls that use it without running it.
-
-        Programs that sample textures have none.
+    def trials(self, storage: Storage, no_groups: int) -> dict[int, list[GlCall]]:
+        """By program, calls that use it without running it; none for programs that sample textures.
 
         Args:
-            no_groups: The name of a buffer with the numbers of work groups, three zeros. OpenGL
-                itself drops a `glDispatchCompute` of none.
+            no_groups: The name of a buffer of three zeros, the numbers of work groups. OpenGL skips
+                a `glDispatchCompute` of zero groups.
         """
         trials: dict[int, list[GlCall]] = {}
         for dispatch, program, source in self._prepared:
@@ -163,12 +161,9 @@ class Recorder:
                 continue
             trials[program] = [
                 *self._use(program, source.sizes, {}),
-                *self._bind_all(dispatch, source, places, {}),
-                (
-                    self._gl.unchecked("glBindBuffer"),
-                    (gl_names.DISPATCH_INDIRECT_BUFFER, no_groups),
-                ),
-                (self._gl.unchecked("glDispatchComputeIndirect"), (0,)),
+                *self._bind_all(dispatch, source, storage, {}),
+                self._call("glBindBuffer", gl_names.DISPATCH_INDIRECT_BUFFER, no_groups),
+                self._call("glDispatchComputeIndirect", 0),
             ]
         return trials
 
@@ -182,29 +177,31 @@ class Recorder:
         # The guard restores these two bindings in any case.
         read, write = gl_names.ARRAY_BUFFER, gl_names.SHADER_STORAGE_BUFFER
         if size:
-            yield self._gl.unchecked("glBindBuffer"), (read, source)
-            yield self._gl.unchecked("glBindBuffer"), (write, target)
-            yield self._gl.unchecked("glCopyBufferSubData"), (read, write, start, at, size)
+            yield self._call("glBindBuffer", read, source)
+            yield self._call("glBindBuffer", write, target)
+            yield self._call("glCopyBufferSubData", read, write, start, at, size)
 
-    def _enter(self, places: Places) -> Iterator[GlCall]:
+    def _call(self, name: str, *arguments: object) -> GlCall:
+        return self._gl.unchecked(name), arguments
+
+    def _copy_in(self, storage: Storage) -> Iterator[GlCall]:
         """Wait for the app's writes to bound buffers and textures; copy from bound buffers."""
-        resources = places.resources
+        resources = storage.resources
         inputs = {i: value for i, value in self._plan.inputs.items() if i in resources}
         if inputs:
-            yield self._gl.unchecked("glMemoryBarrier"), (_ENTRY_BARRIER,)
+            yield self._call("glMemoryBarrier", _ENTRY_BARRIER)
         for index, value in inputs.items():
-            resource = resources[index]
-            if isinstance(resource, BoundBuffer) and not places.is_in_place(value):
-                target = places.view(value)
+            resource, target = resources[index], storage.view(value)
+            if isinstance(resource, BoundBuffer) and not storage.is_in_place(value):
                 source = (resource.name, resource.offset)
                 yield from self.copy(*source, target.name, target.offset, resource.size)
             elif isinstance(resource, SampledTextures) and (region := resource.region):
-                parameters, row = places.view(value), REGION_BYTES // 2
+                row = REGION_BYTES // 2
                 for i in range(2):
-                    start, at = region.offset + i * row, parameters.offset + i * 16
-                    yield from self.copy(region.name, start, parameters.name, at, row)
+                    start, at = region.offset + i * row, target.offset + i * 16
+                    yield from self.copy(region.name, start, target.name, at, row)
 
-    def _dispatch(self, places: Places) -> Iterator[GlCall]:
+    def _dispatch(self, storage: Storage) -> Iterator[GlCall]:
         allocations = self._plan.allocations
         cache: StateCache = {}
         written: set[Allocation] = set()
@@ -213,56 +210,56 @@ class Recorder:
             group = self._gl.group(self._names[number]) if self._names else ()
             yield from group[:1]
             yield from self._use(program, source.sizes, cache)
-            yield from self._bind_all(dispatch, source, places, cache)
+            yield from self._bind_all(dispatch, source, storage, cache)
             if dispatch.textures:
-                yield from self._sample(dispatch, places.resources)
+                yield from self._sample(dispatch, storage.resources)
                 cache.pop(_WEIGHTS, None)
             reads = {allocations[v] for v in dispatch.operands if isinstance(v, Value)}
             output = allocations[dispatch.output]
             if dispatch.partial:
                 reads.add(output)
             if _overlap(reads, written) or _overlap({output}, written | read):
-                yield self._gl.unchecked("glMemoryBarrier"), (_READ_BARRIER,)
+                yield self._call("glMemoryBarrier", _READ_BARRIER)
                 written, read = set(), set()
             written.add(output)
             read |= reads
-            yield self._gl.unchecked("glDispatchCompute"), dispatch.grid.groups
+            yield self._call("glDispatchCompute", *dispatch.grid.groups)
             yield from group[1:]
 
-    def _leave(self, places: Places) -> Iterator[GlCall]:
+    def _copy_out(self, storage: Storage) -> Iterator[GlCall]:
         """Make the results visible, and copy them to bound buffers and textures."""
-        resources = places.resources
+        resources = storage.resources
         outputs = {i: value for i, value in self._plan.outputs.items() if i in resources}
-        barriers = gl_names.ALL_BARRIERS if outputs else _EXIT_BARRIER
-        yield self._gl.unchecked("glMemoryBarrier"), (barriers,)
+        yield self._call("glMemoryBarrier", gl_names.ALL_BARRIERS if outputs else _EXIT_BARRIER)
         for index, value in outputs.items():
-            resource, source = resources[index], places.view(value)
+            resource, source = resources[index], storage.view(value)
             if isinstance(resource, WrittenTexture):
                 yield from self._write(source, resource)
-            elif isinstance(resource, BoundBuffer) and not places.is_in_place(value):
+            elif isinstance(resource, BoundBuffer) and not storage.is_in_place(value):
                 target = (resource.name, resource.offset, resource.size)
                 yield from self.copy(source.name, source.offset, *target)
 
     def _use(self, program: int, sizes: tuple[int, ...], cache: StateCache) -> Iterator[GlCall]:
         if cache.get("program") != program:
             cache["program"] = program
-            yield self._gl.unchecked("glUseProgram"), (program,)
+            yield self._call("glUseProgram", program)
         if cache.get(("sizes", program), ()) != sizes:
             cache["sizes", program] = sizes
-            values = (c_int * len(sizes))(*sizes)
-            yield self._gl.unchecked("glUniform1iv"), (SIZES, len(sizes), values)
+            yield self._call("glUniform1iv", SIZES, len(sizes), (c_int * len(sizes))(*sizes))
 
     def _bind_all(
-        self, dispatch: Dispatch, source: ShaderSource, places: Places, cache: StateCache
+        self, dispatch: Dispatch, source: ShaderSource, storage: Storage, cache: StateCache
     ) -> Iterator[GlCall]:
         images = source.image_reads
         for i, operand in enumerate(dispatch.operands):
-            if isinstance(operand, Const) and operand.texture:
-                yield from self._bind_weights(places.textures[operand], cache)
-                continue
-            unit, view = (i if images else i + 1), places.view(operand)
-            yield from self._bind(view, operand.kind, unit, images, cache)
-        output, kind = places.view(dispatch.output), dispatch.output.kind
+            view = (
+                storage.view(operand) if isinstance(operand, Value) else storage.constants[operand]
+            )
+            if isinstance(view, TexelTexture):
+                yield from self._bind_weights(view, cache)
+            else:
+                yield from self._bind(view, operand.kind, i if images else i + 1, images, cache)
+        output, kind = storage.view(dispatch.output), dispatch.output.kind
         if source.image_writes:
             unit = len(dispatch.operands)
             yield from self._bind(output, kind, unit, True, cache, gl_names.WRITE_ONLY)
@@ -288,19 +285,18 @@ class Recorder:
             return
         cache[unit, image] = state
         if image:
-            arguments = (unit, target.texture, 0, 0, 0, access, texels)
-            yield self._gl.unchecked("glBindImageTexture"), arguments
+            yield self._call("glBindImageTexture", unit, target.texture, 0, 0, 0, access, texels)
         else:
-            block = (gl_names.SHADER_STORAGE_BUFFER, unit, *block_state)
-            yield self._gl.unchecked("glBindBufferRange"), block
+            target_name = gl_names.SHADER_STORAGE_BUFFER
+            yield self._call("glBindBufferRange", target_name, unit, *block_state)
 
     def _bind_weights(self, texture: TexelTexture, cache: StateCache) -> Iterator[GlCall]:
         if _WEIGHTS not in cache:
-            yield self._gl.unchecked("glActiveTexture"), (gl_names.TEXTURE0,)
-            yield self._gl.unchecked("glBindSampler"), (0, 0)
+            yield self._call("glActiveTexture", gl_names.TEXTURE0)
+            yield self._call("glBindSampler", 0, 0)
         if cache.get(_WEIGHTS) != texture.name:
             cache[_WEIGHTS] = texture.name
-            yield self._gl.unchecked("glBindTexture"), (gl_names.TEXTURE_2D, texture.name)
+            yield self._call("glBindTexture", gl_names.TEXTURE_2D, texture.name)
 
     def _sample(self, dispatch: Dispatch, resources: Mapping[int, Resource]) -> Iterator[GlCall]:
         (parameters,) = (v for v in dispatch.reads[:1] if isinstance(v, Value))
@@ -310,22 +306,20 @@ class Recorder:
         if self._sampler is None:
             self._sampler = Sampler(self._gl)
         for unit, name in enumerate(resource.names):
-            yield self._gl.unchecked("glActiveTexture"), (gl_names.TEXTURE0 + unit,)
-            yield self._gl.unchecked("glBindTexture"), (gl_names.TEXTURE_2D, name)
-            yield self._gl.unchecked("glBindSampler"), (unit, self._sampler.name)
+            yield self._call("glActiveTexture", gl_names.TEXTURE0 + unit)
+            yield self._call("glBindTexture", gl_names.TEXTURE_2D, name)
+            yield self._call("glBindSampler", unit, self._sampler.name)
 
     def _write(self, source: TexelView, texture: WrittenTexture) -> Iterator[GlCall]:
-        gl, target = self._gl, gl_names.TEXTURE_2D
         for name, value in gl_names.UNPACK_STATE.items():
-            yield gl.unchecked("glPixelStorei"), (name, value)
-        yield gl.unchecked("glActiveTexture"), (gl_names.TEXTURE0,)
-        yield gl.unchecked("glBindTexture"), (target, texture.name)
-        yield gl.unchecked("glBindBuffer"), (gl_names.PIXEL_UNPACK_BUFFER, source.name)
-        area = (target, 0, 0, 0, texture.width, texture.height)
-        arguments = (*area, texture.format, texture.type, source.offset)
-        yield gl.unchecked("glTexSubImage2D"), arguments
-        yield gl.unchecked("glBindBuffer"), (gl_names.PIXEL_UNPACK_BUFFER, 0)
+            yield self._call("glPixelStorei", name, value)
+        yield self._call("glActiveTexture", gl_names.TEXTURE0)
+        yield self._call("glBindTexture", gl_names.TEXTURE_2D, texture.name)
+        yield self._call("glBindBuffer", gl_names.PIXEL_UNPACK_BUFFER, source.name)
+        area = (gl_names.TEXTURE_2D, 0, 0, 0, texture.width, texture.height)
+        yield self._call("glTexSubImage2D", *area, texture.format, texture.type, source.offset)
+        yield self._call("glBindBuffer", gl_names.PIXEL_UNPACK_BUFFER, 0)
 
 
 def _overlap(allocations: Iterable[Allocation], others: Iterable[Allocation]) -> bool:
-    return any(place.overlaps(other) for place in allocations for other in others)
+    return any(one.overlaps(other) for one in allocations for other in others)

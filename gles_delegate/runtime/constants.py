@@ -22,16 +22,16 @@ DTYPES: dict[Kind, type[np.generic]] = {
     "int": np.int32,
     "half": np.float16,
 }
-"""numpy's type of a lane."""
+"""numpy's type of a lane, by kind."""
 
 Packed: TypeAlias = TexelBuffer | TexelTexture
 
 
 @dataclass
 class _SharedConstant:
-    """A packed constant, how many sessions have it, and the data it was packed from.
+    """A packed constant, its number of users, and the data it was packed from.
 
-    Data that is kept has its own address.
+    Keeping the data keeps its address unique.
     """
 
     packed: Packed
@@ -40,10 +40,10 @@ class _SharedConstant:
 
 
 class Constants:
-    """The packed constants of a model, which its sessions share, as long as one has them.
+    """The packed constants that the sessions of a model share; each lives as long as its users.
 
-    Subgraphs have their own tensors for weights that they share, with the same bytes of the file.
-    Every method runs on the delegate's thread, inside the guard.
+    Subgraphs that share weights have separate tensors with the same bytes of the file. Every method
+    runs on the delegate's thread, inside the guard.
     """
 
     def __init__(self, gpu: GpuContext) -> None:
@@ -58,10 +58,10 @@ class Constants:
         return sum(shared.packed.size for shared in self._shared.values())
 
     def take(self, const: Const, graph: Graph, store: Store | None) -> Packed:
-        """The constant; it stays until it is given back as often.
+        """The constant; call `give_back` once for each call.
 
         Args:
-            store: It is loaded from it, or added.
+            store: It is loaded from there, or added.
 
         Raises:
             OutOfGpuMemoryError: The driver has no room for it.
@@ -74,8 +74,8 @@ class Constants:
                 packed = TexelTexture(gl, data, const.kind == "half", TEXTURE_WIDTH)
             else:
                 packed = TexelBuffer(gl, data, self._with_images)
-            kept = tuple(graph.tensors[t].data for t in const.tensors if t >= 0)
-            self._shared[key] = _SharedConstant(packed, kept)
+            arrays = tuple(graph.tensors[t].data for t in const.tensors if t >= 0)
+            self._shared[key] = _SharedConstant(packed, arrays)
             self._keys[id(packed)] = key
             kind = gl_names.TEXTURE_OBJECT if const.texture else gl_names.BUFFER_OBJECT
             gl.label(kind, packed.name, name_constant(const, graph))
@@ -83,7 +83,7 @@ class Constants:
         return self._shared[key].packed
 
     def give_back(self, packed: Packed) -> None:
-        """Free it unless others have it."""
+        """Free it unless it has other users."""
         shared = self._shared[self._keys[id(packed)]]
         shared.users -= 1
         if not shared.users:
@@ -99,8 +99,8 @@ def _key(const: Const, graph: Graph) -> Hashable:
         if tensor is None or tensor.data is None:
             tensors.append(None)
         else:
-            place = tensor.data.ctypes.data, tensor.data.nbytes
-            tensors.append((place, tensor.dtype, tensor.shape, tensor.quantization))
+            span = tensor.data.ctypes.data, tensor.data.nbytes
+            tensors.append((span, tensor.dtype, tensor.shape, tensor.quantization))
             if tensor.sparsity is not None:
                 tensors.append((graph.index, index))
     return replace(const, tensors=()), tuple(tensors)
@@ -110,13 +110,13 @@ def _stored_or_packed(const: Const, graph: Graph, store: Store | None) -> bytes 
     """The bytes of a constant, from the store if it has them."""
     function = (const.pack.__module__, const.pack.__qualname__)
     tensors = [graph.tensors[t] for t in const.tensors if t >= 0]
-    # What planning computes depends on shapes and values.
-    made = [bytes(t.data) for t in tensors if t.is_derived and t.data is not None]
-    how = const.tensors, const.shape, const.args, const.kind
-    key = fingerprint(*function, graph.index, *how, *made)
-    known = store.get(key, const.nbytes or 16) if store else None
-    if known is not None:
-        return known
+    # Data that planning computed depends on shapes and values.
+    derived = [bytes(t.data) for t in tensors if t.is_derived and t.data is not None]
+    layout = const.tensors, const.shape, const.args, const.kind
+    key = fingerprint(*function, graph.index, *layout, *derived)
+    stored = store.get(key, const.nbytes or 16) if store else None
+    if stored is not None:
+        return stored
     data = _packed(const, graph)
     if store:
         store.add(key, data)

@@ -31,7 +31,7 @@ class Delegation:
         graph: The subgraph; `context` may have more outputs.
         context: What its segments share.
         partition: Which of its nodes run on the GPU.
-        keep: Keep the results of all nodes, for `read_result`.
+        keep: Keep all nodes' results for `read_result`.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Delegation:
 
     def require_all(self, why: str) -> None:
         """Raise `UnsupportedModelError`, with `why`, if any node would run on the CPU."""
-        # Name the nodes that cannot run there, not those that follow them to the CPU.
+        # List only the nodes that the GPU cannot run, not those that must follow them to the CPU.
         reasons = self._reasons or self._partition.reasons
         if reasons:
             raise unsupported(self.graph, reasons, f"cannot run on the GPU, and {why}")
@@ -88,7 +88,7 @@ class Delegation:
     def drop(self, segment: Segment) -> None:
         """Release a segment. Does nothing if it was released before."""
         if segment in self._segments:
-            if not self.thread.is_closed:  # else it went with the context
+            if not self.thread.is_closed:  # else it was freed with the context
                 self.thread.run(segment.release)
             self._segments.remove(segment)
 
@@ -96,21 +96,21 @@ class Delegation:
         """Bind a buffer or textures to an input or output; None unbinds it.
 
         Raises:
-            ValueError: The tensor cannot be bound, or not to this.
+            ValueError: The tensor cannot be bound, or not to this object.
             OutOfGpuMemoryError, ShaderError: The driver cannot run it.
 
-        After an error, every segment runs with the old binding. Another region of the same textures
-        costs next to nothing.
+        After an error, every segment runs with the old binding. Binding the same textures with
+        another region is almost free.
         """
         if (
             isinstance(binding, TextureBinding)
-            and binding.shows_the_same(self.bindings.get(index))
+            and binding.differs_in_parameters_only(self.bindings.get(index))
             and self.thread.may_call
         ):
             transform = binding.transform or ImageTransform()
             assert isinstance(transform, ImageTransform)
             for segment in self._segments:
-                segment.show(index, transform)
+                segment.set_transform(index, transform)
             self.bindings[index] = binding
             return
         bindings = {i: bound for i, bound in self.bindings.items() if i != index}
@@ -119,7 +119,7 @@ class Delegation:
             bindings[index] = binding
 
         def rebind() -> None:
-            # Check and make everything before changing anything.
+            # Check and create everything before changing anything.
             prepared = self.prepared
             resolved = [segment.resolve_with(index, binding) for segment in prepared]
             with ExitStack() as undo:
@@ -148,7 +148,7 @@ class Delegation:
         ops = {node.index: node.op for node in self.graph.nodes}
         graph = self._context.lowerings.default.graph
         for segment in self._segments:
-            for d, seconds in self.thread.run(segment.profile):
+            for d, seconds in self.thread.run(segment.session.profile):
                 op, name = ops.get(d.node, ""), name_dispatch(d, graph)
                 yield DispatchTime(d.node, op, d.shader, str(d), seconds, d.flops, name)
 
@@ -157,13 +157,13 @@ class Delegation:
         """See `Session.idle`."""
         with ExitStack() as stack:
             for segment in self._segments:
-                stack.enter_context(segment.idle())
+                stack.enter_context(segment.session.idle())
             yield
 
     def read_result(self, index: int) -> Array | None:
         """The last result of a bound output, or a tensor that it keeps; None for any other."""
         for segment in self._segments:
-            if index in self.bindings and index in segment.made:
+            if index in self.bindings and index in segment.computed:
                 return segment.read_result(index)
             if self._keep and segment.is_prepared and index in segment.outputs:
                 return segment.read_output(index)
@@ -172,20 +172,16 @@ class Delegation:
     def finished(self, read: Callable[[int], Array]) -> Invocation:
         """The invocation that has just finished; `read` reads its outputs."""
         self._finished = [i for i in self._finished if not i.done()]
-
-        def finish() -> Invocation:
-            invocation = Invocation(self.thread.gpu.gl, self.thread.run, read)
-            self._finished.append(invocation)
-            return invocation
-
-        return self.thread.run(finish)
+        gl, run = self.thread.gpu.gl, self.thread.run
+        self._finished.append(run(lambda: Invocation(gl, run, read)))
+        return self._finished[-1]
 
     def release(self) -> None:
         """Delete the GL objects; on the delegate's thread, inside the guard."""
-        deletions: list[Callable[[], None]] = [segment.release for segment in self._segments]
-        deletions += [partial(delete_fence, invocation) for invocation in self._finished]
-        self._finished, self._segments = [], []
-        in_any_case(deletions)
+        segments, self._segments = self._segments, []
+        fences, self._finished = self._finished, []
+        releases = [segment.release for segment in segments]
+        in_any_case([*releases, *(partial(delete_fence, fence) for fence in fences)])
 
     def require_bindable(self, index: int) -> None:
         """Raise ValueError if no buffer or texture can be bound to a tensor."""
@@ -201,10 +197,10 @@ class Delegation:
                 f"an output, one of {list(graph.outputs)}"
             )
         users = {n.index for n in graph.nodes if index in (*n.inputs, *n.outputs)}
-        makers = {n.index for n in graph.nodes if index in n.outputs}
+        is_computed = any(index in n.outputs for n in graph.nodes)
         # An output in a bound buffer is not available to other segments.
-        places = [set(nodes) for nodes in segments] if makers else [{*sum(segments, ())}]
-        if not users or not any(users <= place for place in places):
+        groups = [set(nodes) for nodes in segments] if is_computed else [{*sum(segments, ())}]
+        if not users or not any(users <= group for group in groups):
             raise ValueError(
                 f"cannot bind tensor {index}: nodes {sorted(users)} use it, and the GPU runs "
                 f"{[list(nodes) for nodes in segments]}"

@@ -107,7 +107,7 @@ class BoundModel:
                 constants=self._shared.constants.nbytes,
                 programs=self._shared.programs.nbytes,
             )
-            return sum((segment.memory() for segment in prepared), shared)
+            return sum((segment.session.memory() for segment in prepared), shared)
 
         return self.thread.run(total)
 

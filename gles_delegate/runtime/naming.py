@@ -17,7 +17,7 @@ def name_dispatch(dispatch: Dispatch, graph: Graph) -> str:
 
 
 def name_program(names: Sequence[str], shader: str) -> str:
-    """A program's shader, and which dispatches, by their names, run it."""
+    """A program's shader, and the names of the dispatches that run it."""
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
     return f"{shader}.glsl: {names[0]}{more}"
 

@@ -15,12 +15,12 @@ from gles_delegate.runtime.store import Store, fingerprint
 from gles_delegate.shaders.assembly import ShaderSource
 
 Progress: TypeAlias = Callable[[int, int], None]
-"""Called as programs compile, with the number of those that are ready, and of all."""
+"""Called as programs compile, with the number of ready ones and the total."""
 
 
 @dataclass
 class _SharedProgram:
-    """A program, and how many sessions have it."""
+    """A program and its number of users."""
 
     program: Program
     users: int = 0
@@ -33,7 +33,7 @@ class Programs:
     Every method runs on the delegate's thread, inside the guard.
 
     Args:
-        unused: How many of those that no session has any more are kept, for other shapes of inputs.
+        unused: Number of programs without a user to keep for other input shapes.
     """
 
     def __init__(self, gpu: GpuContext, unused: int = 256) -> None:
@@ -43,13 +43,13 @@ class Programs:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of their binaries; 0 if the driver gives none."""
+        """Bytes of their binaries; 0 if the driver does not report them."""
         return sum(shared.program.binary_bytes for shared in self._shared.values())
 
     def take(self, sources: Sequence[ShaderSource], store: Store | None) -> list[int]:
-        """The GL name of each source's program, which `compile` makes ready.
+        """The GL name of each source's program; call `compile` before using them.
 
-        On a GPU, the driver compiles them in the background. They stay until `give_back`.
+        On a GPU, the driver compiles them in the background. `give_back` releases them.
 
         Args:
             store: Binaries are loaded from it.
@@ -81,7 +81,7 @@ class Programs:
         store: Store | None,
         progress: Progress | None,
     ) -> None:
-        """Wait until those that were taken for `sources` are compiled.
+        """Wait until the programs taken for `sources` are compiled.
 
         Args:
             trials: By program, calls that use it once. Some drivers, such as llvmpipe and V3D,
@@ -123,16 +123,16 @@ class Programs:
         self._give_back(dict.fromkeys(source.text for source in sources))
 
     def release(self) -> None:
-        """Delete all of them."""
+        """Delete all programs."""
         shared, self._shared = self._shared, {}
         release_all(each.program for each in shared.values())
 
     def _give_back(self, texts: Iterable[str]) -> None:
         for text in texts:
             if text in self._shared:  # else all were released
-                shared = self._shared[text]
+                shared = self._shared.pop(text)
                 shared.users -= 1
-                self._shared[text] = self._shared.pop(text)  # the latest is the last
+                self._shared[text] = shared  # last in order: most recently used
         unused = [text for text, shared in self._shared.items() if not shared.users]
         ready = [text for text in unused if self._shared[text].ready]
         gone = {*unused}.difference(ready[max(len(ready) - self._unused, 0) :])

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
 from gles_delegate.closing import in_any_case
-from gles_delegate.dispatch import Dispatch, Shape
+from gles_delegate.dispatch import Shape
 from gles_delegate.errors import DelegateError
 from gles_delegate.gl.sync import Fence, delete_fence, wait_on_gpu
 from gles_delegate.gl.thread import GlThread
@@ -21,7 +21,6 @@ from gles_delegate.planning.lowering import Lowered, Lowerings
 from gles_delegate.planning.plan import make_plan
 from gles_delegate.planning.ports import Edge, Port
 from gles_delegate.planning.resizing import Resizing
-from gles_delegate.report import MemoryReport
 from gles_delegate.runtime.binding import Binding, Resource, SampledTextures
 from gles_delegate.runtime.invocation import Invocation, QueuedInvocation
 from gles_delegate.runtime.session import Session
@@ -60,7 +59,7 @@ class Segment:
     """Nodes of a model that run on the GPU as one.
 
     Attributes:
-        made: The tensors that its nodes compute.
+        computed: The tensors that its nodes compute.
     """
 
     def __init__(self, context: SegmentContext, nodes: Sequence[int]) -> None:
@@ -76,7 +75,7 @@ class Segment:
         self._resizing = Resizing()
         self._invocations: list[Invocation] = []
         self._started = 0
-        self.made = {t for index in nodes for t in context.graph.nodes[index].outputs}
+        self.computed = {t for index in nodes for t in context.graph.nodes[index].outputs}
 
     @property
     def inputs(self) -> tuple[int, ...]:
@@ -107,6 +106,17 @@ class Segment:
     def is_prepared(self) -> bool:
         """Whether it can run."""
         return self._session is not None
+
+    @property
+    def session(self) -> Session:
+        """The GL objects of the present plan.
+
+        Raises:
+            DelegateError: It is not prepared.
+        """
+        if self._session is None:
+            raise DelegateError("the model is not prepared: call allocate_tensors() first")
+        return self._session
 
     @property
     def deciding(self) -> Collection[int]:
@@ -156,7 +166,7 @@ class Segment:
         """Run once for a host that keeps the variables: read and write them in `arrays`."""
 
         def run() -> None:
-            session = self._require_session()
+            session = self.session
             for index in self.variables:
                 session.write_variable(index, arrays[index])
             self._run(arrays, arrays)
@@ -175,7 +185,7 @@ class Segment:
             if wait_for is not None:
                 wait_on_gpu(thread.gpu.gl, wait_for)
             self._run_session(inputs)
-            self._require_session().stage(number % 2)
+            self.session.stage(number % 2)
             invocation = Invocation(
                 thread.gpu.gl, thread.run, lambda i: self._read_staged(number, i)
             )
@@ -204,8 +214,8 @@ class Segment:
         read = {t for index in self._nodes for t in graph.nodes[index].inputs}
         ports: dict[int, Port] = {}
         resources: dict[int, Resource] = {}
-        for index in bindings.keys() & (read | self.made):
-            edge, is_input = self._edge(lowered, index), index not in self.made
+        for index in bindings.keys() & (read | self.computed):
+            edge, is_input = self._edge(lowered, index), index not in self.computed
             if edge.tensor.is_constant:
                 raise ValueError(
                     f"cannot bind tensor {index}: it is a constant, which no run computes"
@@ -225,16 +235,16 @@ class Segment:
     ) -> tuple[dict[int, Port], dict[int, Resource]]:
         """The present ports and resources, with another binding of one tensor; see `resolve`.
 
-        The others are not looked at: an app may release several, and bind one after the other.
+        The others are not checked: an app may release several, and rebind one after the other.
         """
         ports, resources = self.resolve({} if binding is None else {index: binding})
         return (
             {i: port for i, port in self._ports.items() if i != index} | ports,
-            {i: found for i, found in self._resources.items() if i != index} | resources,
+            {i: bound for i, bound in self._resources.items() if i != index} | resources,
         )
 
-    def show(self, index: int, transform: ImageTransform) -> None:
-        """Sample a bound texture otherwise from the next run on; does nothing if it has none.
+    def set_transform(self, index: int, transform: ImageTransform) -> None:
+        """Sample a bound texture by another transform from the next run on, if it has one.
 
         Raises:
             ValueError: The transform does not suit the tensor.
@@ -243,13 +253,13 @@ class Segment:
         if self._session is not None and isinstance(resource, SampledTextures):
             resource = replace(resource, parameters=resource.parameters_of(transform))
             self._resources = {**self._resources, index: resource}
-            self._session.show(index, resource)
+            self._session.set_parameters(index, resource)
 
     def rebind(
         self, ports: Mapping[int, Port], resources: Mapping[int, Resource], undo: ExitStack
     ) -> Callable[[], None]:
         """Prepare for what `resolve` returned; inside the guard. See `Session.rebind`."""
-        session = self._require_session()
+        session = self.session
         if ports == self._ports:
             take = session.rebind(resources, undo)
 
@@ -277,12 +287,12 @@ class Segment:
         if index in self._constants:
             return np.array(self._constants[index])
         array = self._empty(index)
-        self._thread.run(lambda: self._require_session().read(index, array))
+        self._thread.run(lambda: self.session.read(index, array))
         return array
 
     def read_result(self, index: int) -> Array | None:
         """The last result of a bound output; None if it has no such tensor."""
-        texels = self._thread.run(lambda: self._require_session().read_result(index))
+        texels = self._thread.run(lambda: self.session.read_result(index))
         edge = self._edge(self._require_lowered(), index)
         return edge.elements(texels) if texels is not None else None
 
@@ -297,18 +307,6 @@ class Segment:
         session = self._session
         if session is not None:
             self._thread.run(lambda: session.write_variable(index, array))
-
-    def profile(self) -> list[tuple[Dispatch, float]]:
-        """See `Session.profile`; on the delegate's thread, inside the guard."""
-        return self._require_session().profile()
-
-    def memory(self) -> MemoryReport:
-        """See `Session.memory`; on the delegate's thread, inside the guard."""
-        return self._require_session().memory()
-
-    def idle(self) -> AbstractContextManager[None]:
-        """See `Session.idle`."""
-        return self._require_session().idle()
 
     def release(self) -> None:
         """Delete the GL objects; on the delegate's thread, inside the guard."""
@@ -331,7 +329,7 @@ class Segment:
                 np.copyto(outputs[index], array)
 
     def _run_session(self, inputs: Mapping[int, Array]) -> Session:
-        session, variables = self._require_session(), self._context.variables
+        session, variables = self.session, self._context.variables
         if self._names:
             variables.require(self._names & self._require_lowered().uses.read_first)
         session.run(inputs)
@@ -347,7 +345,7 @@ class Segment:
                 "that is not bound, of the last two runs"
             )
         array = self._empty(index)
-        self._thread.run(lambda: self._require_session().read_staged(number % 2, index, array))
+        self._thread.run(lambda: self.session.read_staged(number % 2, index, array))
         return array
 
     def _empty(self, index: int) -> Array:
@@ -359,11 +357,6 @@ class Segment:
         if self._lowered is None:
             raise DelegateError("the model is not prepared: call allocate_tensors() first")
         return self._lowered
-
-    def _require_session(self) -> Session:
-        if self._session is None:
-            raise DelegateError("the model is not prepared: call allocate_tensors() first")
-        return self._session
 
     def _edge(self, lowered: Lowered, index: int) -> Edge:
         limits, half = self._thread.gpu.limits, self._context.half

@@ -33,7 +33,7 @@ class Session:
         resources: Bound buffers and textures of inputs and outputs with their own port.
 
     Attributes:
-        states: Of `inputs`, those to which a run assigns.
+        states: The `inputs` that a run assigns to.
         runs: The number of runs.
         random_words: Two words for `SessionInput.content`.
 
@@ -56,20 +56,19 @@ class Session:
         self._readback = _Readback(gpu, graph)
         header = ES_HEADER if gpu.driver.is_es else DESKTOP_HEADER
         sources = self._sources = [assemble(d, gpu.limits, header) for d in plan.dispatches]
-        self._shown: dict[int, Array] = {}
-        taken = shared.programs.take(sources, shared.store)
+        self._new_parameters: dict[int, Array] = {}
+        programs = shared.programs.take(sources, shared.store)
         names = [name_dispatch(d, graph) for d in plan.dispatches]
         with on_error(partial(shared.programs.give_back, sources)):
             self._buffers = Buffers(plan, graph, shared)
-        self._recorder = Recorder(
-            plan, gpu, sources, taken, names if gpu.driver.debug_groups else None
-        )
+        groups = names if gpu.driver.debug_groups else None
+        self._recorder = Recorder(plan, gpu, sources, programs, groups)
         with on_error(self.release):
             with ExitStack() as undo:
                 self.rebind(resources or {}, undo)()
                 undo.pop_all()
             self.states = tuple(index for index in self.inputs if index in plan.outputs)
-            self._label(taken, names)
+            self._label(programs, names)
             self._compile()
             if shared.store is not None:
                 shared.store.save()
@@ -88,7 +87,7 @@ class Session:
         no_groups = Buffer(gl, bytes(12))
         textures = self._gpu.textures() if self._plan.has_textures else nullcontext()
         try:
-            trials = self._recorder.trials(self._buffers.places, no_groups.name)
+            trials = self._recorder.trials(self._buffers.storage, no_groups.name)
             with textures:
                 shared = self._shared
                 shared.programs.compile(self._sources, trials, shared.store, shared.progress)
@@ -100,36 +99,36 @@ class Session:
         """Prepare for other bound buffers and textures, whose ports must be the same.
 
         Args:
-            undo: Frees what is made here, when it is closed.
+            undo: Closing it frees the new objects.
 
         Returns:
-            A function that takes them from the next run on, and does not fail for want of memory.
+            A function that switches to them from the next run on; it allocates no GPU memory.
 
         Raises:
-            OutOfGpuMemoryError: The driver has no room for it. Everything is as it was.
+            OutOfGpuMemoryError: The driver has no room for them. The session is unchanged.
         """
-        places = self._buffers.place(resources, undo)
-        commands = self._recorder.record(places)
+        storage = self._buffers.bind(resources, undo)
+        commands = self._recorder.record(storage)
 
         def commit() -> None:
             self._resources, self._commands = resources, commands
-            self._shown.clear()
+            self._new_parameters.clear()
             for index, resource in resources.items():
                 if isinstance(resource, SampledTextures) and index in self._plan.inputs:
                     self._buffers.upload(self._plan.inputs[index], resource.parameters)
-            self._buffers.replace(places)
+            self._buffers.use(storage)
 
         return commit
 
-    def show(self, index: int, resource: SampledTextures) -> None:
+    def set_parameters(self, index: int, resource: SampledTextures) -> None:
         """Sample a bound texture with other parameters, from the next run on."""
         self._resources = {**self._resources, index: resource}
         if index in self._plan.inputs:
-            self._shown[index] = resource.parameters
+            self._new_parameters[index] = resource.parameters
 
-    def _upload_shown(self) -> None:
-        while self._shown:
-            index, parameters = self._shown.popitem()
+    def _upload_parameters(self) -> None:
+        while self._new_parameters:
+            index, parameters = self._new_parameters.popitem()
             self._buffers.upload(self._plan.inputs[index], parameters)
 
     @property
@@ -153,7 +152,7 @@ class Session:
         return tuple(index for index in self._plan.variables if index not in self._resources)
 
     def memory(self) -> MemoryReport:
-        """The memory that it holds, constants and programs aside, and what is bound."""
+        """Its memory without constants and programs, and a description of what is bound."""
         return replace(self._buffers.memory, readback=self._readback.nbytes)
 
     def run(self, inputs: Mapping[int, Array]) -> None:
@@ -167,7 +166,7 @@ class Session:
             GLError: The driver refused a call. The outputs are then invalid.
             ContextLostError: It has reset the context.
         """
-        self._upload_shown()
+        self._upload_parameters()
         for index in self.inputs:
             _require_32_bits(index, inputs[index])
             self._buffers.upload(self._plan.inputs[index], inputs[index])
@@ -182,7 +181,7 @@ class Session:
 
         Each is measured by itself, so together they take longer than a run.
         """
-        self._upload_shown()
+        self._upload_parameters()
         seconds = self._commands.profile()
         return list(zip(self._plan.dispatches, seconds, strict=True))
 
@@ -198,29 +197,28 @@ class Session:
         """Wait for the last run, and read a bound output; None if the plan does not have it.
 
         Returns:
-            The numbers [slices, pixels, 4] that are computed with, of an 8-bit tensor those it
-            stands for.
+            Its lanes [slices, pixels, 4]; real numbers for a quantized tensor.
         """
         value = self._plan.results.get(index)
         return None if value is None else self._buffers.texels(value)
 
     def stage(self, turn: int) -> None:
-        """Have the GPU copy `outputs` aside, to buffers for each `turn`, for `read_staged`.
+        """Have the GPU copy `outputs` to the buffers of a `turn`, for `read_staged`.
 
         Raises:
-            GLError: The driver refused a call. What is read is then invalid.
+            GLError: The driver refused a call. The copies are then invalid.
         """
         values = {index: self._plan.outputs[index] for index in self.outputs}
         buffers = self._readback.buffers(turn, {i: value.nbytes for i, value in values.items()})
         for index, buffer in buffers.items():
-            source = self._buffers.places.view(values[index])
+            source = self._buffers.storage.view(values[index])
             copy = self._recorder.copy(source.name, source.offset, buffer.name, 0, buffer.size)
             for function, arguments in copy:
                 function(*arguments)
         self._gpu.gl.check("invoke_async")
 
     def read_staged(self, turn: int, index: int, array: Array) -> None:
-        """Wait for the copy of a turn, and read one output of it into `array`."""
+        """Wait for the copies of a turn, and read one of them into `array`."""
         self._readback.read(turn, index, array)
 
     def read_variable(self, index: int, array: Array) -> None:
@@ -250,7 +248,7 @@ class Session:
             self._buffers.upload(self._plan.variables[index], array)
 
     def release(self) -> None:
-        """Delete every GL object, and none of the app's."""
+        """Delete its GL objects."""
         sources, self._sources = self._sources, []
         in_any_case(
             (

@@ -29,5 +29,5 @@ class Shared:
 
     @staticmethod
     def by_one(gpu: GpuContext, progress: Progress | None = None) -> Shared:
-        """For a session that shares nothing: all is freed with it."""
+        """Resources of a single session, freed with it."""
         return Shared(gpu, Constants(gpu), Programs(gpu, unused=0), progress=progress)

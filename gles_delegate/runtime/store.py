@@ -1,8 +1,8 @@
 """The on-disk cache of packed weights and program binaries.
 
-The file is ``magic, digest, length, header, blobs``. The digest is the BLAKE2b digest of all that
-follows it, and the length is that of the header: a JSON object with the content's fingerprint
-and, for each key, the offset and size of its bytes among the blobs.
+The file is ``magic, digest, length, header, blobs``. The digest is BLAKE2b over everything after
+it; the length is the header's. The header is a JSON object with the content's fingerprint and, for
+each key, the offset and size of its bytes in the blobs.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ _CONTRADICTIONS = (
 )  # fmt: skip
 _TEMPORARY = ".tmp"
 _ABANDONED = 3600.0
-"""Age in seconds at which a temporary file's writer is taken for dead."""
+"""Age in seconds of a temporary file whose writer counts as dead."""
 
 
 class Store:
     """Bytes by key, in one file that only this user can read and write.
 
-    A file that is damaged, belongs to another user, or is of another model is ignored with a
-    warning, and replaced by `save`.
+    A file that is damaged, or belongs to another user or model, is ignored with a warning, and
+    `save` replaces it.
 
     Args:
         folder: Created if missing.
         name: File name without suffix.
-        content: Fingerprint of what the bytes were made from; if it differs, they are stale.
+        content: Fingerprint of the model; a file with another fingerprint is stale.
     """
 
     def __init__(self, folder: str | os.PathLike[str], name: str, content: str) -> None:
@@ -60,7 +60,7 @@ class Store:
         """The bytes of a key, or None.
 
         Args:
-            size: What their number must be; an entry of another size is dropped with a warning.
+            size: Their expected number; an entry of another size is dropped with a warning.
         """
         data = self._entries.get(key)
         if data is not None and size not in (None, len(data)):
@@ -69,7 +69,7 @@ class Store:
         return data
 
     def drop(self, key: str) -> None:
-        """Forget an entry that cannot be what was kept; `save` writes a file without it."""
+        """Forget an entry that cannot be right; `save` writes a file without it."""
         if not self._changed:
             log.warning("the serialized model %s is not used: it contradicts itself", self._path)
         del self._entries[key]
@@ -110,8 +110,7 @@ class Store:
             blobs = content[start + _LENGTH.size + length :]
             header = json.loads(bytes(content[start + _LENGTH.size :][:length]))
             entries: dict[str, bytes | memoryview] = {
-                str(key): _part(blobs, *map(index, place))
-                for key, place in header["entries"].items()
+                str(key): _blob(blobs, *map(index, span)) for key, span in header["entries"].items()
             }
             owner = header["content"]
         except _CONTRADICTIONS as error:
@@ -121,23 +120,23 @@ class Store:
         return entries
 
     def _write(self) -> None:
-        places: dict[str, tuple[int, int]] = {}
+        spans: dict[str, tuple[int, int]] = {}
         end = 0
         for key, data in self._entries.items():
-            places[key] = (end, len(data))
+            spans[key] = (end, len(data))
             end += len(data)
-        header = json.dumps({"content": self._content, "entries": places}).encode()
-        parts = (_LENGTH.pack(len(header)), header, *self._entries.values())
+        header = json.dumps({"content": self._content, "entries": spans}).encode()
+        pieces = (_LENGTH.pack(len(header)), header, *self._entries.values())
         digest = blake2b(digest_size=_DIGEST_SIZE)
-        for part in parts:
-            digest.update(part)
+        for piece in pieces:
+            digest.update(piece)
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._remove_abandoned()
         descriptor, temporary = tempfile.mkstemp(_TEMPORARY, self._path.stem, dir=self._path.parent)
         try:
             with open(descriptor, "wb") as file:
                 file.write(_MAGIC + digest.digest())
-                file.writelines(parts)
+                file.writelines(pieces)
             os.replace(temporary, self._path)
         except BaseException:
             with suppress(OSError):
@@ -145,24 +144,24 @@ class Store:
             raise
 
     def _remove_abandoned(self) -> None:
-        """Remove what writers that were killed have left."""
+        """Remove temporary files of killed writers."""
         for path in self._path.parent.glob(f"{self._path.stem}*{_TEMPORARY}"):
             with suppress(OSError):
                 if time.time() - path.stat().st_mtime > _ABANDONED:
                     path.unlink()
 
 
-def _part(blobs: memoryview, offset: int, size: int) -> memoryview:
+def _blob(blobs: memoryview, offset: int, size: int) -> memoryview:
     if not 0 <= offset <= offset + size <= len(blobs):
         raise ValueError(f"{size} bytes at {offset} of {len(blobs)}")
     return blobs[offset : offset + size]
 
 
-def fingerprint(*parts: object) -> str:
-    """A short hash of the parts: of bytes themselves, and of the text of anything else."""
+def fingerprint(*values: object) -> str:
+    """A short hash of the values: of bytes directly, of anything else as text."""
     digest = blake2b(digest_size=16)
-    for part in parts:
-        data = part if isinstance(part, bytes | memoryview) else str(part).encode()
+    for value in values:
+        data = value if isinstance(value, bytes | memoryview) else str(value).encode()
         digest.update(_LENGTH.pack(len(data)))
         digest.update(data)
     return digest.hexdigest()
