@@ -24,7 +24,7 @@ from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.mesa import processor_has
 from gles_delegate.litert.accelerator import Accelerator
 from gles_delegate.litert.check import TESTED, require_known_layout, trial_model
-from gles_delegate.litert.native import FixedModel, LateDelegate, Model
+from gles_delegate.litert.native import FixedModel, LateDelegate
 from gles_delegate.model.graph import Array, Graph
 from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.planning.inlining import called_by
@@ -39,7 +39,7 @@ except Exception as error:
 """
 
 FIRST = "2.2"
-"""LiteRT's first version that takes an accelerator of this kind."""
+"""LiteRT's first version that accepts such an accelerator."""
 
 
 @contextmanager
@@ -57,23 +57,23 @@ def litert_environment(
             )
 
     Each compiled model has a `GpuDelegate` with its own thread, so any thread may compile, run
-    and release models. The list `environment.delegates` has one for each model that exists, in the
-    order in which they were compiled. A model may outlive the with block.
+    and release models. The list `environment.delegates` has one for each living model, in the
+    order of compilation. A model may outlive the with block.
 
-    LiteRT's TensorBuffers are in the CPU's memory: its Linux wheels make none of GL's buffers and
-    textures. `bind_buffer_to_tensor` and `bind_texture_to_tensor` of these delegates take them.
+    LiteRT's TensorBuffers are in CPU memory: its Linux wheels cannot wrap GL buffers or textures.
+    Use `bind_buffer_to_tensor` and `bind_texture_to_tensor` of these delegates for them.
 
     Args:
         options: See `GpuDelegateOptions`; `own_thread` is always set.
-        share: A context whose buffers and textures the delegates' contexts share.
+        share: A context to share buffers and textures with.
         progress: See `GpuDelegate`.
 
     Yields:
         An `ai_edge_litert.environment.Environment`.
 
     Raises:
-        LiteRtError: LiteRT is not installed, or too old, or has another binary interface. Or
-            LiteRT's RuntimeError ends the with block, and a failure in a delegate caused it.
+        LiteRtError: LiteRT is not installed, is too old or has another binary interface; or a
+            delegate's failure ended the with block with LiteRT's RuntimeError.
     """
     if not isinstance(options, GpuDelegateOptions | None):
         raise TypeError(f"options must be a GpuDelegateOptions, not a {type(options).__name__}")
@@ -89,7 +89,7 @@ def litert_environment(
 def require_accelerator() -> None:
     """Check that the installed LiteRT takes an accelerator.
 
-    A version that is newer than the tested ones is tried in a separate process.
+    Versions newer than the tested ones are tried in a separate process.
 
     Raises:
         LiteRtError: It is not installed, too old, or has another binary interface.
@@ -114,7 +114,7 @@ def require_accelerator() -> None:
 
 
 def tried_apart() -> str:
-    """Why LiteRT does not run a model with the accelerator in another process; "" if it does."""
+    """The reason why LiteRT fails to run the accelerator in another process; "" if it works."""
     command = [sys.executable, "-c", _TRIAL]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if not done.returncode:
@@ -123,7 +123,7 @@ def tried_apart() -> str:
 
 
 def _ending(status: int) -> str:
-    """Why a process without a message ended, by its status."""
+    """The reason why a process ended with this status."""
     if status == -signal.SIGILL:
         lse = platform.machine() == "aarch64" and not processor_has("atomics")
         lacking = "ARMv8.1's atomic instructions (LSE)" if lse else "an instruction"
@@ -137,8 +137,8 @@ def try_accelerator() -> None:
     """Compile a model of one node with the accelerator, and run it.
 
     Raises:
-        LiteRtError: LiteRT does not take it, or loses its result.
-        RuntimeError: LiteRT does not compile the model.
+        LiteRtError: LiteRT does not take it, or its result is wrong.
+        RuntimeError: LiteRT cannot compile the model.
         ContextError: There is no usable context.
     """
     from ai_edge_litert.compiled_model import CompiledModel
@@ -176,8 +176,8 @@ def _environment(models: _Models) -> Iterator[Any]:
             raise
         if not isinstance(failure, Exception):
             raise failure from error
-        what = f"{type(failure).__name__}: {failure}"
-        raise LiteRtError(f"LiteRT's GPU accelerator failed: {what}") from failure
+        reason = f"{type(failure).__name__}: {failure}"
+        raise LiteRtError(f"LiteRT's GPU accelerator failed: {reason}") from failure
 
 
 class _Models:
@@ -227,10 +227,10 @@ class _Compiled:
 
     def close(self) -> None:
         self._models.forget(self._delegate, self._native)
-        closing = [self._delegate.close, *([self._context.release] if self._context else [])]
-        in_any_case(closing)
+        release = [self._context.release] if self._context else []
+        in_any_case([self._delegate.close, *release])
 
-    def _bind(self, graph: Graph) -> Mapping[int, Model[Any]]:
+    def _bind(self, graph: Graph) -> dict[int, Any]:
         bound = self._delegate.bind(graph)
         bound.thread.need_not_be_closed()
         subgraphs: dict[int, Any] = dict(bound.subgraphs)
@@ -243,9 +243,9 @@ class _Compiled:
 
 
 class _Unused(FixedModel):
-    """A subgraph that no node on the CPU runs: those on the GPU have its nodes in their place.
+    """A subgraph that no node on the CPU runs, because the GPU's plan inlines it.
 
-    LiteRT counts its nodes among those that are not accelerated unless a delegate takes them.
+    LiteRT counts its nodes as not accelerated unless a delegate takes them.
     """
 
     def __init__(self, graph: Graph) -> None:

@@ -1,13 +1,13 @@
 """LiteRT 2's GPU accelerator: the library that LiteRT loads, and its callbacks.
 
-LiteRT's environment loads libLiteRtGpuAccelerator.so from its folder, and copies what the symbol
-LiteRtAcceleratorImpl has: the structure of litert/c/internal/litert_accelerator_def.h. The library
-is written here, as an ELF file that has nothing but this data; Python functions fill it.
+LiteRT's environment loads libLiteRtGpuAccelerator.so from its folder, and copies the structure at
+the symbol LiteRtAcceleratorImpl; see litert/c/internal/litert_accelerator_def.h. This module writes
+the library, an ELF file with nothing but that data, and fills it with Python callbacks.
 
-While it compiles, LiteRT makes a second environment, without a folder, which loads its own WebGPU
-accelerator: 17 MB that nothing uses, built with instructions that processors before ARMv8.1 lack.
-The dynamic linker takes a loaded library for one of the same DT_SONAME, so an empty one by that
-name is loaded first. Environments that name LiteRT's folder still load LiteRT's.
+While it compiles, LiteRT creates a second environment, without a folder, which loads its own WebGPU
+accelerator: 17 MB that nothing uses, with instructions that processors before ARMv8.1 lack. The
+dynamic linker reuses a loaded library of the same DT_SONAME, so an empty one by that name is loaded
+first. Environments that name LiteRT's folder still load LiteRT's.
 """
 
 from __future__ import annotations
@@ -20,19 +20,7 @@ import struct
 import sys
 from _ctypes import dlclose
 from collections.abc import Callable
-from ctypes import (
-    CFUNCTYPE,
-    POINTER,
-    Structure,
-    byref,
-    c_bool,
-    c_char_p,
-    c_int,
-    c_ubyte,
-    c_uint16,
-    c_void_p,
-    sizeof,
-)
+from ctypes import CFUNCTYPE, POINTER, Structure, byref, c_int, c_void_p, sizeof
 from functools import cache, wraps
 from importlib import import_module
 from importlib.util import find_spec
@@ -52,7 +40,7 @@ LIBRARY, SYMBOL = "libLiteRtGpuAccelerator.so", "LiteRtAcceleratorImpl"
 WEBGPU_LIBRARY = "libLiteRtWebGpuAccelerator.so"
 
 _CREATING = ("CreateCompiledModelFromFile", "CreateCompiledModelFromBuffer")
-"""The functions of LiteRT's module that call the accelerator under a mutex of the process."""
+"""Functions of LiteRT's module that call the accelerator while they hold a process-wide mutex."""
 
 _MACHINES = {"x86_64": 62, "aarch64": 183}
 """Numbers of processors in ELF files."""
@@ -61,14 +49,14 @@ _GPU = 2
 """Its bit in LiteRtHwAcceleratorSet."""
 
 _DISPATCH = b"dispatch_delegate"
-"""The identifier of options that say where the model is."""
+"""Identifier of the options that hold the model's address."""
 
 _OK, _RUNTIME_FAILURE = 0, 3
 
 _Name = CFUNCTYPE(c_int)
 _Version = CFUNCTYPE(c_int, c_void_p, POINTER(c_int * 3))
 _Hardware = CFUNCTYPE(c_int, c_void_p, POINTER(c_int))
-_Compiles = CFUNCTYPE(c_int, c_void_p, POINTER(c_bool))
+_Compiles = CFUNCTYPE(c_int, c_void_p, POINTER(ctypes.c_bool))
 _Create = CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p, c_void_p, POINTER(c_void_p))
 _Delete = CFUNCTYPE(None, c_void_p)
 
@@ -77,10 +65,10 @@ class _Definition(Structure):
     """LiteRtAcceleratorDefV1."""
 
     _fields_ = (
-        ("struct_size", c_uint16),
-        ("major_version", c_uint16),
-        ("minor_version", c_uint16),
-        ("reserved", c_uint16),
+        ("struct_size", ctypes.c_uint16),
+        ("major_version", ctypes.c_uint16),
+        ("minor_version", ctypes.c_uint16),
+        ("reserved", ctypes.c_uint16),
         ("get_name", _Name),
         ("get_version", _Version),
         ("get_hardware_support", _Hardware),
@@ -88,7 +76,7 @@ class _Definition(Structure):
         ("create_delegate", _Create),
         ("start_metrics", c_void_p),
         ("stop_metrics", c_void_p),
-        ("buffer_handlers", c_ubyte * 136),
+        ("buffer_handlers", ctypes.c_ubyte * 136),
     )
 
 
@@ -104,11 +92,11 @@ class Accelerator:
     """The accelerator of one LiteRT environment.
 
     Args:
-        make: Makes the delegate of a model that LiteRT compiles, whose bytes are at an address.
-            LiteRT closes it.
+        make: Makes the delegate of a model that LiteRT compiles, from the address of the model's
+            bytes. LiteRT closes it.
 
     Attributes:
-        failure: What `make` raised last.
+        failure: The last exception of `make`.
     """
 
     def __init__(self, make: Callable[[int], Delegate]) -> None:
@@ -126,32 +114,31 @@ class Accelerator:
         _accelerators.append(self)
 
     def install(self, folder: Path) -> None:
-        """Write the library into a folder, which may go once the environment is made.
+        """Write the library into a folder, which may be deleted once the environment exists.
 
         Raises:
-            LiteRtError: The machine is none for which it is known how, or LiteRT creates models in
-                another way.
+            LiteRtError: This machine is not supported, or this LiteRT creates models differently.
         """
         create_in_turn()
         _keep_webgpu_away()
         file = folder / LIBRARY
         file.write_bytes(data_library(SYMBOL, sizeof(_Definition)))
-        # LiteRT opens this very library, and sees what is written here.
+        # LiteRT opens the same library, and sees this data.
         self._library = ctypes.CDLL(str(file))
-        data = (c_ubyte * sizeof(_Definition)).in_dll(self._library, SYMBOL)
-        ctypes.memmove(data, byref(self._definition), sizeof(_Definition))
+        data = _Definition.in_dll(self._library, SYMBOL)
+        ctypes.memmove(byref(data), byref(self._definition), sizeof(_Definition))
 
     def was_taken(self) -> bool:
-        """Whether an environment has taken the installed library; ask once, before it is closed.
+        """Whether an environment uses the installed library; call it once, before it is closed.
 
-        LiteRT keeps the library open if it could register the accelerator.
+        LiteRT keeps the library open if it registered the accelerator.
         """
         dlclose(self._library._handle)
         try:
-            found = ctypes.CDLL(self._library._name, mode=os.RTLD_NOLOAD)
+            library = ctypes.CDLL(self._library._name, mode=os.RTLD_NOLOAD)
         except OSError:
             return False
-        dlclose(found._handle)
+        dlclose(library._handle)
         return True
 
     def _create(
@@ -163,7 +150,7 @@ class Accelerator:
             wrap = _runtime().LiteRtWrapDelegate
             wrap.argtypes = [c_void_p, _Delete, POINTER(c_void_p)]
             return int(wrap(delegate.pointer, _DELETE, wrapper))
-        except BaseException as error:  # LiteRT knows statuses only
+        except BaseException as error:  # LiteRT only understands statuses
             self.failure = error
             log.error("LiteRT gets no delegate: %s: %s", type(error).__name__, error)
             return _RUNTIME_FAILURE
@@ -195,16 +182,16 @@ def _delete(pointer: int) -> None:
 
 
 def _address_of_model(options: int) -> int:
-    """Where LiteRT keeps the model that it compiles with these options.
+    """The address of the model that LiteRT compiles with these options.
 
-    The first field of litert/runtime/dispatch/dispatch_opaque_options.cc's structure says so.
+    It is the first field of the structure in litert/runtime/dispatch/dispatch_opaque_options.cc.
 
     Raises:
-        LiteRtError: The options do not say it.
+        LiteRtError: The options do not hold it.
     """
     runtime, opaque, address = _runtime(), c_void_p(), POINTER(c_void_p)()
     runtime.LiteRtGetOpaqueOptions.argtypes = [c_void_p, POINTER(c_void_p)]
-    runtime.LiteRtFindOpaqueOptionsData.argtypes = [c_void_p, c_char_p, c_void_p]
+    runtime.LiteRtFindOpaqueOptionsData.argtypes = [c_void_p, ctypes.c_char_p, c_void_p]
     if (
         runtime.LiteRtGetOpaqueOptions(options, byref(opaque)) != _OK
         or runtime.LiteRtFindOpaqueOptionsData(opaque, _DISPATCH, byref(address)) != _OK
@@ -223,14 +210,14 @@ def _runtime() -> ctypes.CDLL:
 
 @cache
 def create_in_turn() -> None:
-    """Have LiteRT create one model at a time in this process.
+    """Make LiteRT create one model at a time in this process.
 
-    It does so under a mutex of the process, and with Python's GIL, which the accelerator's
-    callbacks give away. A second thread that entered LiteRT would wait for the mutex with the GIL
-    in hand, forever; so it waits in Python before that.
+    LiteRT creates a model while it holds a process-wide mutex and Python's GIL, which the
+    accelerator's callbacks release. A second thread inside LiteRT would wait for the mutex forever
+    while it holds the GIL, so it has to wait in Python instead.
 
     Raises:
-        LiteRtError: The functions that create them are not where they are in the tested versions.
+        LiteRtError: LiteRT's functions that create models have moved since the tested versions.
     """
     lock, module = Lock(), import_module("ai_edge_litert._pywrap_litert_compiled_model_wrapper")
     for name in _CREATING:
@@ -250,7 +237,7 @@ def _in_turn(lock: Lock, function: Callable[P, T]) -> Callable[P, T]:
 
 @cache
 def _keep_webgpu_away() -> None:
-    """Load an empty library by the name of LiteRT's WebGPU accelerator; see the module."""
+    """Load an empty library named like LiteRT's WebGPU accelerator; see the module."""
     with TemporaryDirectory() as folder:
         file = Path(folder, WEBGPU_LIBRARY)
         file.write_bytes(data_library("nothing", 8, WEBGPU_LIBRARY))
@@ -258,15 +245,15 @@ def _keep_webgpu_away() -> None:
 
 
 def data_library(symbol: str, size: int, soname: str = "") -> bytes:
-    """A shared library for this machine that has `size` writable bytes by the name `symbol`.
+    """A shared library for this machine with `size` writable bytes at the symbol `symbol`.
 
-    See the System V ABI: one segment of data, and the least that a dynamic linker asks for.
+    It has one data segment and the minimum that a dynamic linker needs; see the System V ABI.
 
     Args:
         soname: Its DT_SONAME, if it needs one.
 
     Raises:
-        LiteRtError: The processor is not a known one of 64 bits.
+        LiteRtError: The processor is unknown, or Python is a 32-bit build.
     """
     machine, is_32_bit = _MACHINES.get(platform.machine()), sys.maxsize < 1 << 32
     if machine is None or is_32_bit:
@@ -278,20 +265,20 @@ def data_library(symbol: str, size: int, soname: str = "") -> bytes:
     strings = b"\0" + symbol.encode() + b"\0" + soname.encode() + b"\0"
     at_symbols = header + 3 * entry
     at_strings = at_symbols + 2 * 24
-    at_hash = _up(at_strings + len(strings), 8)
-    at_dynamic = _up(at_hash + 20, 16)
+    at_hash = _aligned(at_strings + len(strings), 8)
+    at_dynamic = _aligned(at_hash + 20, 16)
     # DT_HASH, DT_STRTAB, DT_SYMTAB, DT_STRSZ, DT_SYMENT, DT_SONAME, DT_NULL
     tags = [(4, at_hash), (5, at_strings), (6, at_symbols), (10, len(strings)), (11, 24)]
     tags += [(14, strings.index(soname.encode(), 1)), (0, 0)] if soname else [(0, 0)]
     dynamic = b"".join(struct.pack("<QQ", *tag) for tag in tags)
-    at_data = _up(at_dynamic + len(dynamic), 64)
+    at_data = _aligned(at_dynamic + len(dynamic), 64)
     total = at_data + size
     identity = b"\x7fELF" + bytes((2, 1, 1)) + bytes(9)
     file = struct.pack("<HHIQQQIHHHHHH", 3, machine, 1, 0, header, 0, 0, header, entry, 3, 64, 0, 0)
     sections = {
         0: identity + file,
-        # PT_LOAD, PT_DYNAMIC and PT_GNU_STACK, all to read and write, none to execute. Pages may
-        # have 64 KB, and older dynamic linkers refuse segments that are aligned to less.
+        # PT_LOAD, PT_DYNAMIC and PT_GNU_STACK, readable and writable, not executable. Pages may
+        # have 64 KB; older dynamic linkers reject segments with smaller alignment.
         header: struct.pack("<IIQQQQQQ", 1, 6, 0, 0, 0, total, total, 0x10000)
         + struct.pack("<IIQQ", 2, 6, at_dynamic, at_dynamic)
         + struct.pack("<QQQQ", at_dynamic, len(dynamic), len(dynamic), 8)
@@ -308,15 +295,15 @@ def data_library(symbol: str, size: int, soname: str = "") -> bytes:
     return bytes(content)
 
 
-def _up(size: int, step: int) -> int:
-    return -(-size // step) * step
+def _aligned(offset: int, alignment: int) -> int:
+    return -(-offset // alignment) * alignment
 
 
-# Never freed: LiteRT may call them for as long as an environment lives.
+# Never freed: LiteRT may call them as long as an environment lives.
 _accelerators: list[Accelerator] = []
 _delegates: dict[int, Delegate] = {}
-# LiteRT asks for the name, only to log it, under a mutex that every run takes while it holds
-# Python's GIL. So this callback must not need the GIL: it is a C function without arguments that
+# LiteRT gets the name, only to log it, while it holds a mutex that every run takes with Python's
+# GIL held. So this callback must not need the GIL: it is a C function without arguments that
 # returns 0, and the name stays null.
 _NO_NAME = _Name(("sched_yield", ctypes.CDLL(None)))
 _GET_VERSION = _Version(_get_version)

@@ -1,4 +1,4 @@
-"""Check that the installed LiteRT has the binary interface that `native` expects."""
+"""Check of the installed LiteRT's binary interface against `litert.abi`."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _TRIAL = "from gles_delegate.litert.check import _try_layout; _try_layout()"
 
 @cache
 def require_known_layout() -> None:
-    """Try the structures on the installed LiteRT, with a model of one node.
+    """Try the structures on the installed LiteRT with a model of one node.
 
-    A version outside the tested range is tried in a separate process, because a wrong layout may
-    crash it.
+    A version outside the tested range is tried in a separate process, which a wrong layout may
+    crash.
 
     Raises:
         LiteRtError: The layout differs, or LiteRT is not installed.
     """
-    from importlib import metadata  # which takes a tenth of the package's time to load
+    from importlib import metadata  # would add a tenth to the package's import time
 
     try:
         version = metadata.version("ai-edge-litert")
@@ -54,7 +54,7 @@ def require_known_layout() -> None:
 
 
 def _try_layout() -> None:
-    """Raise an error if one of our kernels does not read and write correctly."""
+    """Raise an error if a kernel does not read and write correctly."""
     from ai_edge_litert.interpreter import Interpreter
 
     content = trial_model()
@@ -69,7 +69,7 @@ def _try_layout() -> None:
 
 
 class _TrialModel(FixedModel):
-    """Takes the node of `trial_model`, and computes something else than LiteRT would."""
+    """Takes the node of `trial_model`; its result differs from LiteRT's."""
 
     SHAPE = (2, 3)
     inputs: tuple[int, ...] = (0,)
@@ -90,7 +90,7 @@ class _TrialModel(FixedModel):
 
 
 def trial_model() -> bytes:
-    """Two equal subgraphs of one node, NEG; slots and numbers follow the TFLite schema."""
+    """A model of two equal subgraphs of one NEG node; slots follow the TFLite schema."""
     builder = flatbuffers.Builder()
 
     def table(*fields: tuple[int, str, int]) -> int:
@@ -109,16 +109,10 @@ def trial_model() -> bytes:
         return int(builder.CreateNumpyVector(np.array(values, np.int32)))
 
     offset = "UOffsetTRelative"
-    float32, shape, zero, one = (
-        SCHEMA_NUMBERS["float32"],
-        ints(*_TrialModel.SHAPE),
-        ints(0),
-        ints(1),
-    )
+    shape, zero, one = ints(*_TrialModel.SHAPE), ints(0), ints(1)
     names = [int(builder.CreateString(name)) for name in ("x", "y")]
-    tensors = vector(
-        *(table((0, offset, shape), (1, "Int8", float32), (3, offset, name)) for name in names)
-    )
+    common = ((0, offset, shape), (1, "Int8", SCHEMA_NUMBERS["float32"]))
+    tensors = vector(*(table(*common, (3, offset, name)) for name in names))
     operators = vector(table((1, offset, zero), (2, offset, one)))
     graph = table((0, offset, tensors), (1, offset, zero), (2, offset, one), (3, offset, operators))
     neg = BUILTIN_OPERATORS.index("NEG")

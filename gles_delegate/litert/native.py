@@ -1,7 +1,7 @@
-"""A real TfLiteDelegate, with which LiteRT's own interpreter runs nodes on the GPU.
+"""A real TfLiteDelegate, which makes LiteRT's own interpreter run nodes on the GPU.
 
-If a callback raises, it keeps the exception in `NativeDelegate.failure`, reports the message, which
-LiteRT quotes in its interpreter's RuntimeError, and returns kTfLiteError.
+If a callback raises, it stores the exception in `NativeDelegate.failure`, reports the message,
+which LiteRT quotes in its interpreter's RuntimeError, and returns kTfLiteError.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from ctypes import addressof
 from itertools import count
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -40,14 +40,14 @@ _DELEGATE_OP = BUILTIN_OPERATORS.index("DELEGATE")
 
 
 class Kernel(Protocol):
-    """Some nodes on the GPU, in their place in LiteRT's plan.
+    """A kernel in LiteRT's plan that runs some nodes on the GPU.
 
     Attributes:
-        inputs: Indices of the tensors that it reads; known once it is prepared.
+        inputs: Indices of the tensors that it reads; empty before it is prepared.
         outputs: Indices of the tensors that it writes; likewise.
         variables: Indices of the tensors that it reads and writes; likewise.
-        bound_outputs: Indices of the tensors that it leaves in buffers or textures of the app.
-        deciding: Indices of inputs of the model whose values give sizes of tensors.
+        bound_outputs: Indices of the tensors that it writes to the app's buffers or textures.
+        deciding: Indices of the model's inputs whose values give sizes of tensors.
     """
 
     @property
@@ -69,33 +69,29 @@ class Kernel(Protocol):
     def read_result(self, index: int) -> Array | None: ...
 
 
-K = TypeVar("K", bound=Kernel)
-
-
-class Model(Protocol[K]):
-    """A subgraph that a delegate has read, and the nodes that the GPU runs."""
+class Model(Protocol):
+    """A subgraph, and its nodes that the GPU runs."""
 
     @property
     def delegated(self) -> Sequence[int]: ...
 
     def warn_of_split(self) -> None: ...
-    def segment(self, nodes: Sequence[int]) -> K: ...
-    def drop(self, segment: K) -> None: ...
+    def segment(self, nodes: Sequence[int]) -> Any: ...
+    def drop(self, segment: Any) -> None: ...
+
+
+_NONE: tuple[int, ...] = ()
 
 
 class FixedModel:
-    """A model that is its own kernel, of tensors whose shapes never change.
+    """A model that is its own kernel, with tensors whose shapes never change.
 
     Args:
         delegated: The nodes that it takes.
         shapes: The shapes of all tensors.
     """
 
-    inputs: tuple[int, ...] = ()
-    outputs: tuple[int, ...] = ()
-    variables: tuple[int, ...] = ()
-    bound_outputs: tuple[int, ...] = ()
-    deciding: tuple[int, ...] = ()
+    inputs = outputs = variables = bound_outputs = deciding = _NONE
 
     def __init__(self, delegated: Sequence[int], shapes: Mapping[int, tuple[int, ...]]) -> None:
         self.delegated = delegated
@@ -123,24 +119,22 @@ class FixedModel:
 
 
 class NativeDelegate:
-    """A TfLiteDelegate whose nodes the GPU runs; LiteRT's interpreter takes it as a delegate.
+    """A TfLiteDelegate that LiteRT's interpreter accepts.
 
     Args:
         graph: The model's first subgraph.
-        models: By index, the subgraphs of which it takes nodes.
-        reads_back: Copy bound outputs into LiteRT's tensors too, after every run.
+        models: The subgraphs that it takes nodes from, by index.
+        reads_back: Also copy bound outputs into LiteRT's tensors, after every run.
 
     Attributes:
-        failure: What the last failed callback raised, without tracebacks: their frames would
+        failure: The exception of the last failed callback, without tracebacks: their frames would
             keep LiteRT's interpreter alive, and the interpreter its kernels.
 
     Raises:
         LiteRtError: The installed LiteRT has another binary interface.
     """
 
-    def __init__(
-        self, graph: Graph, models: Mapping[int, Model[Any]], reads_back: bool = True
-    ) -> None:
+    def __init__(self, graph: Graph, models: Mapping[int, Model], reads_back: bool = True) -> None:
         self.reads_back = reads_back
         self.failure: BaseException | None = None
         self._graph = graph
@@ -153,19 +147,19 @@ class NativeDelegate:
         self._struct = TfLiteDelegate(data=key, prepare=_PREPARE, flags=ALLOW_DYNAMIC_TENSORS)
 
     def _get_native_delegate_pointer(self) -> int:
-        """The address of the structure, which lives as long as this object or a kernel of it."""
+        """The address of the structure; this object and its kernels keep it alive."""
         return addressof(self._struct)
 
     def claim(self, context: Any, pointer: Any) -> None:
-        """Take those nodes of a subgraph that the GPU runs.
+        """Take the nodes of a subgraph that the GPU runs.
 
         Raises:
-            LiteRtError: The interpreter's model is not this one.
+            LiteRtError: The interpreter has another model.
         """
         graph = NativeGraph(context)
         if not self._subgraphs or self._subgraphs.get(graph.address) == 0:
-            self._meet(graph)
-        if not self._subgraphs:  # LiteRT begins with the first
+            self._identify(graph)
+        if not self._subgraphs:  # LiteRT starts with the first subgraph
             subgraphs = graph.subgraphs(len(self._graph.subgraphs))
             self._subgraphs = {subgraph.address: index for index, subgraph in enumerate(subgraphs)}
             if self._graph.weights:
@@ -183,19 +177,19 @@ class NativeDelegate:
         if nodes:
             graph.replace(nodes, _registration(), pointer)
 
-    def _meet(self, graph: NativeGraph) -> None:
-        """Check that LiteRT's first subgraph is that of the model."""
+    def _identify(self, graph: NativeGraph) -> None:
+        """Check that LiteRT's first subgraph is the model's."""
         graph.require_same(self._graph)
 
-    def model(self, context: Any) -> Model[Any]:
+    def model(self, context: Any) -> Model:
         """The subgraph of a context that was claimed."""
         return self._models[self._subgraphs[addressof(context.contents)]]
 
-    def answer(self, context: Any, function: Callable[[], None]) -> int:
+    def status_of(self, context: Any, function: Callable[[], None]) -> int:
         """Call a function, and return the status for LiteRT."""
         try:
             function()
-        except BaseException as error:  # LiteRT knows statuses only
+        except BaseException as error:  # LiteRT only understands statuses
             log.debug("a callback of LiteRT's failed", exc_info=error)
             self.failure = _without_frames(error)
             NativeGraph(context).report(f"{type(error).__name__}: {error}\n")
@@ -207,16 +201,17 @@ class LateDelegate(NativeDelegate):
     """A delegate that finds the model in LiteRT's memory.
 
     Args:
-        address: Where the model's bytes are.
-        bind: Takes the first subgraph; returns, by index, the subgraphs whose nodes the GPU takes.
+        address: Address of the model's bytes.
+        bind: Takes the first subgraph; returns the subgraphs that the GPU takes nodes from, by
+            index.
     """
 
-    def __init__(self, address: int, bind: Callable[[Graph], Mapping[int, Model[Any]]]) -> None:
+    def __init__(self, address: int, bind: Callable[[Graph], Mapping[int, Model]]) -> None:
         super().__init__(Graph((), (), (), ()), {})
         self._address = address
         self._bind = bind
 
-    def _meet(self, graph: NativeGraph) -> None:
+    def _identify(self, graph: NativeGraph) -> None:
         if not self._models:
             self._graph = graph.read(self._address)
             self._models = self._bind(self._graph)
@@ -225,7 +220,7 @@ class LateDelegate(NativeDelegate):
 class _NativeKernel:
     """A kernel as LiteRT calls it."""
 
-    def __init__(self, owner: NativeDelegate, model: Model[Any], nodes: Sequence[int]) -> None:
+    def __init__(self, owner: NativeDelegate, model: Model, nodes: Sequence[int]) -> None:
         self.owner = owner
         self._model = model
         self._kernel: Kernel = model.segment(nodes)
@@ -242,8 +237,7 @@ class _NativeKernel:
                 graph.make_dynamic(index)
             elif graph.shape(index) != self._prepared[index]:
                 graph.resize(index, self._prepared[index])
-        # LiteRT has no memory of other tensors.
-        self._allocated = {*ints(node.inputs), *self._outputs}
+        self._allocated = {*ints(node.inputs), *self._outputs}  # by LiteRT
 
     def invoke(self, graph: NativeGraph) -> None:
         kernel = self._kernel
@@ -276,7 +270,7 @@ _kernels: dict[int, _NativeKernel] = {}
 
 
 def _without_frames(error: BaseException) -> BaseException:
-    """Drop the tracebacks of an exception and of those that led to it."""
+    """Drop the tracebacks of an exception and its causes."""
     chain: BaseException | None = error
     while chain is not None:
         chain.__traceback__ = None
@@ -286,7 +280,7 @@ def _without_frames(error: BaseException) -> BaseException:
 
 def _prepare(context: Any, pointer: Any) -> int:
     delegate = _delegates[pointer.contents.data]
-    return delegate.answer(context, lambda: delegate.claim(context, pointer))
+    return delegate.status_of(context, lambda: delegate.claim(context, pointer))
 
 
 def _kernel_init(context: Any, params: Any, length: int) -> int | None:
@@ -296,7 +290,7 @@ def _kernel_init(context: Any, params: Any, length: int) -> int | None:
     def init() -> None:
         _kernels[key] = _NativeKernel(owner, owner.model(context), ints(params.contents.nodes))
 
-    return None if owner.answer(context, init) else key
+    return None if owner.status_of(context, init) else key
 
 
 def _kernel_free(context: Any, key: int | None) -> None:
@@ -311,15 +305,16 @@ def _kernel_prepare(context: Any, node: Any) -> int:
     kernel = _kernels.get(node.contents.user_data or 0)
     if kernel is None:
         return ERROR
-    return kernel.owner.answer(context, lambda: kernel.prepare(NativeGraph(context), node.contents))
+    graph, contents = NativeGraph(context), node.contents
+    return kernel.owner.status_of(context, lambda: kernel.prepare(graph, contents))
 
 
 def _kernel_invoke(context: Any, node: Any) -> int:
     kernel = _kernels[node.contents.user_data]
-    return kernel.owner.answer(context, lambda: kernel.invoke(NativeGraph(context)))
+    return kernel.owner.status_of(context, lambda: kernel.invoke(NativeGraph(context)))
 
 
-# Never freed: LiteRT may call them for as long as an interpreter lives.
+# Never freed: LiteRT may call them as long as an interpreter lives.
 _PREPARE = PrepareCallback(_prepare)
 _KERNEL_INIT = InitCallback(_kernel_init)
 _KERNEL_FREE = FreeCallback(_kernel_free)
@@ -328,7 +323,7 @@ _KERNEL_INVOKE = KernelCallback(_kernel_invoke)
 
 
 def _registration() -> TfLiteRegistration:
-    """The kernels that take the place of nodes."""
+    """The kernels that replace nodes."""
     return TfLiteRegistration(
         init=_KERNEL_INIT,
         free=_KERNEL_FREE,

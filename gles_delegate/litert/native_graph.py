@@ -1,4 +1,4 @@
-"""The graph that LiteRT's interpreter holds, as a delegate sees it."""
+"""The graph in LiteRT's interpreter, as a delegate sees it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ALIGNMENT = 16
 
 
 class NativeGraph:
-    """The graph that LiteRT's interpreter holds; valid during a callback only."""
+    """The graph in LiteRT's interpreter; valid only during a callback."""
 
     def __init__(self, context: Any) -> None:
         self._context = context
@@ -56,20 +56,18 @@ class NativeGraph:
 
     def resize(self, index: int, shape: tuple[int, ...]) -> None:
         """Resize a tensor; LiteRT allocates it afterwards."""
-        sizes = allocated_ints(shape)
-        tensor = byref(self._tensor(index))
-        require_ok(
-            self._context.contents.resize_tensor(self._context, tensor, sizes), "ResizeTensor"
-        )
+        tensor, sizes = byref(self._tensor(index)), allocated_ints(shape)
+        status = self._context.contents.resize_tensor(self._context, tensor, sizes)
+        require_ok(status, "ResizeTensor")
 
     def make_dynamic(self, index: int) -> None:
-        """Have LiteRT allocate a tensor when a run resizes it."""
+        """Make LiteRT allocate a tensor when a run resizes it."""
         tensor = self._tensor(index)
         if tensor.allocation_type != DYNAMIC:
             tensor.allocation_type, tensor.data = DYNAMIC, None
 
     def report(self, message: str) -> None:
-        """Report a message, which LiteRT quotes in its interpreter's next error."""
+        """Report a message, which LiteRT quotes in its next error."""
         self._context.contents.report_error(self._context, b"%s", message.encode())
 
     def replace(
@@ -77,14 +75,12 @@ class NativeGraph:
     ) -> None:
         """Replace the nodes by kernels of the delegate."""
         array = (c_int * (1 + len(nodes)))(len(nodes), *nodes)
-        pointer = cast(array, POINTER(IntArray))
-        status = self._context.contents.replace_node_subsets(
-            self._context, registration, pointer, delegate
-        )
+        pointer, context = cast(array, POINTER(IntArray)), self._context
+        status = context.contents.replace_node_subsets(context, registration, pointer, delegate)
         require_ok(status, "ReplaceNodeSubsetsWithDelegateKernels")
 
     def subgraphs(self, count: int) -> list[NativeGraph]:
-        """The first `count` subgraphs of the model; this must be the first of them."""
+        """The first `count` subgraphs of the model; this must be the first one."""
         context, graphs = self._context.contents, [self]
         for index in range(1, count):
             pointer = POINTER(TfLiteContext)()
@@ -97,16 +93,16 @@ class NativeGraph:
 
     @property
     def address(self) -> int:
-        """That of its context."""
+        """The address of its context."""
         return addressof(self._context.contents)
 
     def set_weights(self, graph: Graph) -> list[Array]:
-        """Hand external weights to LiteRT, whose interpreter does not read them itself.
+        """Pass external weights to LiteRT, whose interpreter does not read them itself.
 
         Returns:
             Memory that must live as long as the interpreter.
         """
-        kept: list[Array] = []
+        arrays: list[Array] = []
         for constant in graph.tensors:
             if constant.data is not None and constant.is_external:
                 data = constant.data
@@ -115,14 +111,14 @@ class NativeGraph:
                 tensor = self._tensor(constant.index)
                 tensor.data, tensor.bytes = data.ctypes.data, data.nbytes
                 tensor.allocation_type = MMAP_RO
-                kept.append(data)
-        return kept
+                arrays.append(data)
+        return arrays
 
     def require_same(self, graph: Graph) -> None:
-        """Check that LiteRT loaded the very bytes that the delegate read.
+        """Check that LiteRT loaded the same bytes as the delegate.
 
-        The names of LiteRT's tensors and its constants lie in its copy of the file, so one of them
-        says where that copy is.
+        LiteRT's tensors point to names and constants in its copy of the file, so one of these
+        addresses locates that copy.
 
         Raises:
             LiteRtError: The bytes differ.
@@ -147,14 +143,14 @@ class NativeGraph:
         mapped = _mapped_content(mapping, address)
         if mapped:
             return read_model(*mapped)
-        # Without constants the size is unknown; bytes behind the model do no harm.
+        # Without constants the size is unknown; extra bytes after the model are harmless.
         size = self._allocated_bytes(address) or min(mapping.end - address, _CHUNK)
         return read_model(_memory_at(address, size))
 
     def _allocated_bytes(self, address: int) -> int:
         """The size of the model at an address, if it has constants; otherwise 0.
 
-        tflite::Allocation, of which each constant has the address, has the two side by side.
+        Each constant points to its tflite::Allocation, which holds address and size side by side.
         """
         tensors = (self._tensor(i) for i in range(self._context.contents.tensors_size))
         for allocation in {tensor.allocation for tensor in tensors if tensor.allocation}:
@@ -178,7 +174,7 @@ class NativeGraph:
             )
 
     def _first_difference(self, graph: Graph) -> int | None:
-        """The first byte in which LiteRT's file differs from the graph's; None if none does."""
+        """The first byte where LiteRT's file differs from the graph's; None if they are equal."""
         landmark = next(landmarks(graph), None)
         if landmark is None:
             raise LiteRtError(
@@ -191,10 +187,10 @@ class NativeGraph:
         base = (getattr(self._tensor(index), field) or 0) - position
         content = graph.content
         if isinstance(content, memoryview):
-            own = _mapped_file(np.frombuffer(content, np.uint8).ctypes.data)
-            if own is not None and own == _mapped_file(base):
+            file = _mapped_file(np.frombuffer(content, np.uint8).ctypes.data)
+            if file is not None and file == _mapped_file(base):
                 return None
-        # Of another model the address may be anything.
+        # If LiteRT has another model, the address may be invalid.
         for start in range(0, len(content), _CHUNK):
             expected = bytes(content[start : start + _CHUNK])
             loaded = _memory_at(base + start, len(expected))
@@ -224,7 +220,7 @@ class NativeGraph:
 
 
 def _memory_at(address: int, size: int) -> bytes:
-    """Bytes of this process; fewer where memory ends, and none if the address is not one."""
+    """Bytes of this process's memory: fewer where it ends, none at an invalid address."""
     with open("/proc/self/mem", "rb", 0) as memory:
         try:
             return os.pread(memory.fileno(), size, address)
@@ -234,7 +230,7 @@ def _memory_at(address: int, size: int) -> bytes:
 
 @dataclass(frozen=True)
 class _Mapping:
-    """A part of this process's memory; `file` is its device and inode, or None."""
+    """A mapping in this process's memory; `file` is its device and inode, or None."""
 
     start: int
     end: int
@@ -255,7 +251,7 @@ def _mapping_of(address: int) -> _Mapping | None:
 
 
 def _mapped_content(mapping: _Mapping, address: int) -> tuple[Content, Path] | None:
-    """The bytes of the file that is mapped from this address on, and its folder."""
+    """Bytes and folder of the file that is mapped from this address on."""
     if not mapping.file or (mapping.start, mapping.offset) != (address, 0):
         return None
     with suppress(OSError):
@@ -267,7 +263,7 @@ def _mapped_content(mapping: _Mapping, address: int) -> tuple[Content, Path] | N
 
 
 def _mapped_file(address: int) -> tuple[tuple[str, str], int] | None:
-    """The file that is mapped at an address, and which byte of it is there."""
+    """The file that is mapped at an address, and the offset of that byte."""
     mapping = _mapping_of(address)
     if mapping is None or mapping.file is None:
         return None

@@ -1,4 +1,4 @@
-"""LiteRT's interpreter as the host of models of which some nodes run on the CPU."""
+"""LiteRT's interpreter as the host of models with nodes on the CPU."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from inspect import signature
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -29,14 +29,16 @@ OP_RESOLVERS = ("AUTO", "BUILTIN", "BUILTIN_REF", "BUILTIN_WITHOUT_DEFAULT_DELEG
 """Names of LiteRT's OpResolverType."""
 
 _NOT_READY = "Invoke called on model that is not ready."
-"""LiteRT's messages where `allocate_tensors` must be called."""
+"""LiteRT's message if `allocate_tensors` must be called first."""
+
+T = TypeVar("T")
 
 
 class LiteRt:
-    """LiteRT's interpreter with a delegate, whose own errors are raised, not LiteRT's quotes.
+    """LiteRT's interpreter with a delegate, whose own errors replace LiteRT's quotes of them.
 
     Args:
-        delegations: The subgraphs of which it takes nodes.
+        delegations: The subgraphs that the delegate takes nodes from.
         options: Arguments of LiteRT's interpreter, with the op resolver's type by its name.
 
     Raises:
@@ -47,7 +49,7 @@ class LiteRt:
     def __init__(
         self, delegations: Sequence[Delegation], file: ModelFile, options: Mapping[str, Any]
     ) -> None:
-        models = {part.graph.index: part for part in delegations}
+        models = {each.graph.index: each for each in delegations}
         first = delegations[0]
         self._native = NativeDelegate(first.graph.subgraphs[0], models, reads_back=False)
         self._reported = self._fresh = ""
@@ -86,15 +88,15 @@ class LiteRt:
                 raise
             raise LiteRtError(f"expected LiteRT to take the delegate, found: {error}") from error
 
-    def call(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        """Call a function of LiteRT's; what the delegate raised in it is raised."""
+    def call(self, function: Callable[..., T], *arguments: Any, **named: Any) -> T:
+        """Call a function of LiteRT's; raise the delegate's error if it has one."""
         self._native.failure = None
         try:
             return function(*arguments, **named)
         except _FAILURES as error:
             if self._native.failure is not None:
                 raise self._native.failure from error
-            # LiteRT appends what it reports to what it reported before.
+            # LiteRT appends each report to the previous ones.
             self._fresh = str(error).removeprefix(self._reported)
             self._reported = str(error)
             raise
@@ -153,11 +155,10 @@ class LiteRtHost:
         self._litert.call(self._interpreter.set_tensor, tensor_index, value)
 
     def get_tensor(self, tensor_index: int) -> Array:
-        found = self.delegation.read_result(tensor_index)
-        if found is not None:
-            return found
-        array: Array = self._litert.call(self._interpreter.get_tensor, tensor_index, self._subgraph)
-        return array
+        result = self.delegation.read_result(tensor_index)
+        if result is not None:
+            return result
+        return self._litert.call(self._interpreter.get_tensor, tensor_index, self._subgraph)
 
     def tensor(self, tensor_index: int) -> Callable[[], Array]:
         view: Callable[[], Array] = self._litert.call(self._interpreter.tensor, tensor_index)
@@ -167,25 +168,20 @@ class LiteRtHost:
         )
 
     def get_input_details(self) -> list[dict[str, Any]]:
-        details: list[dict[str, Any]] = self._litert.call(self._interpreter.get_input_details)
-        return details
+        return self._litert.call(self._interpreter.get_input_details)
 
     def get_output_details(self) -> list[dict[str, Any]]:
-        details: list[dict[str, Any]] = self._litert.call(self._interpreter.get_output_details)
-        return details
+        return self._litert.call(self._interpreter.get_output_details)
 
     def get_tensor_details(self) -> list[dict[str, Any]]:
-        details: list[dict[str, Any]] = self._litert.call(
-            self._interpreter.get_tensor_details, self._subgraph
-        )
-        return details
+        return self._litert.call(self._interpreter.get_tensor_details, self._subgraph)
 
     def reset_all_variables(self) -> None:
         self._litert.call(self._interpreter.reset_all_variables)
 
 
 class LiteRtEntry(LiteRtHost):
-    """LiteRT as the host of another subgraph, which it runs as its signature runners do."""
+    """LiteRT as the host of another subgraph, run as by its signature runners."""
 
     def allocate_tensors(self) -> None:
         self._litert.run(self._wrapper.AllocateTensors, self._subgraph)
@@ -211,9 +207,9 @@ class LiteRtEntry(LiteRtHost):
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Put Ctrl-C off to the end: what it raises as a callback begins, ctypes drops.
+    """Defer Ctrl-C to the end: ctypes drops a KeyboardInterrupt raised as a callback begins.
 
-    LiteRT calls back between nodes on the CPU, so it would be the rule there.
+    LiteRT calls back between nodes on the CPU, so most interrupts would be dropped.
     """
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(handler):
