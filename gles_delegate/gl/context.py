@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import moderngl
 
 _UNCHECKED = "at the end of the call"
-"""Where errors are found of calls that are not checked one by one."""
+"""For messages: where errors of unchecked calls show."""
 
 OUTPUT_BLOCK = 0
 """The storage block of a shader's output."""
@@ -39,16 +39,17 @@ class GpuContext:
     """A context, owned or adopted, with the thread that uses it.
 
     Args:
-        context: None: make an own context. Or an `EglContext` of the app. Or a context to adopt: a
-            `moderngl.Context` that is current now, or "current" for whatever context is.
-        device_index: Device of `list_devices` for an own context.
+        context: None for a new one; an app's `EglContext`; or a current context to adopt: a
+            `moderngl.Context`, or "current" for any.
+        device_index: Device of `list_devices` for a new context.
         pin_workers: On llvmpipe, pin each of its threads to a processor, unless the context is
             adopted.
-        variables: Environment variables for the driver, for an own context; see `gl.mesa`.
+        variables: The driver's environment variables for a new context; see `gl.mesa`.
 
     Attributes:
         gl: The functions of the context.
         driver: The driver, and the limits of its compute shaders.
+        is_private: Whether the context is a new one, which shares nothing with others.
 
     Raises:
         ContextError: No context is available, or the one to adopt is not current.
@@ -63,7 +64,7 @@ class GpuContext:
     ) -> None:
         self._thread = threading.get_ident()
         self._pid = os.getpid()
-        self._owned = context is None
+        self.is_private = context is None
         self._egl: EglContext | None = None
         self._adopted: int = 0
         if isinstance(context, EglContext | None):
@@ -84,18 +85,13 @@ class GpuContext:
         """The limits of its compute shaders."""
         return self.driver.limits
 
-    @property
-    def is_private(self) -> bool:
-        """Whether it is an own context, which shares nothing with others."""
-        return self._owned
-
     def release(self) -> None:
-        """Destroy the context if it is the delegate's own."""
-        if self._owned and self._egl is not None:
+        """Destroy the context if it is private."""
+        if self.is_private and self._egl is not None:
             self._egl.release()
 
     def with_limits(self, limits: Limits) -> GpuContext:
-        """The same context, for sessions of plans that were made for other limits."""
+        """The same context, for sessions of plans with other limits."""
         other = copy(self)
         other.driver = replace(self.driver, limits=limits)
         return other
@@ -104,12 +100,12 @@ class GpuContext:
         """Make the context current inside ``with``, and restore everything afterwards.
 
         Args:
-            only_deletes: The calls inside only delete objects, which changes no state of an app.
+            only_deletes: The calls inside only delete objects, which keeps the app's state.
 
         Raises, before any GL call:
             WrongThreadError: This is not the thread it was bound to.
             WrongContextError: It is adopted, and another context is current.
-            ContextError: The process was forked since.
+            ContextError: This is a forked child.
             ContextLostError: The driver has reset it.
         """
         self.refuse_fork()
@@ -130,8 +126,8 @@ class GpuContext:
         return self._current(only_deletes)
 
     @contextmanager
-    def left(self) -> Iterator[None]:
-        """Inside the guard: have current what was before it, and then this context again."""
+    def suspended(self) -> Iterator[None]:
+        """Inside the guard: make the previous context current, then this one again."""
         if self._egl is None:
             yield
             return
@@ -144,12 +140,12 @@ class GpuContext:
     def run_trials(
         self, uses: Sequence[Callable[[], object]], progress: Callable[[int], None]
     ) -> None:
-        """Use each program once, which makes llvmpipe compile it; see `llvmpipe.compile_by`."""
+        """Use each program once, so llvmpipe compiles it; see `llvmpipe.compile_by`."""
         llvmpipe.compile_by(uses, self.gl, self._egl, progress)
 
     def textures(self) -> AbstractContextManager[None]:
         """Inside the guard: save and restore texture and pixel-unpack state."""
-        return nullcontext() if self._owned else _textures_restored(self.gl)
+        return nullcontext() if self.is_private else _textures_restored(self.gl)
 
     def refuse_fork(self) -> None:
         """Raise ContextError in a child of the process that made the context."""
@@ -161,13 +157,13 @@ class GpuContext:
 
     @contextmanager
     def _current(self, only_deletes: bool = False) -> Iterator[None]:
-        guard = _checked if self._owned or only_deletes else _restored
+        guard = _checked if self.is_private or only_deletes else _restored
         with self._egl or nullcontext(), guard(self.gl):
             yield
 
 
 def _adopt(context: moderngl.Context | Literal["current"]) -> int:
-    """The handle of the current context, which must be this one."""
+    """The handle of the context, which must be current."""
     handle = current_handle()
     if not handle:
         raise WrongContextError(
@@ -184,7 +180,7 @@ def _adopt(context: moderngl.Context | Literal["current"]) -> int:
 
 @contextmanager
 def _checked(gl: Functions) -> Iterator[None]:
-    """Forget earlier errors, and raise the errors of calls inside that check none."""
+    """Discard earlier errors, and raise the errors of unchecked calls inside."""
     gl.forget_errors()
     yield
     gl.check(_UNCHECKED)
@@ -210,7 +206,7 @@ def _restored(gl: Functions) -> Iterator[None]:
     images = [(i, *(gl.integer(name, i) for name in gl_names.IMAGE_BINDING)) for i in range(units)]
 
     def restore() -> None:
-        # If the app deleted the program while it was in use, it is gone now.
+        # A program that the app deleted while it was in use no longer exists.
         gl.unchecked("glUseProgram")(program if gl.unchecked("glIsProgram")(program) else 0)
         gl.unchecked("glBindBuffer")(gl_names.ARRAY_BUFFER, array_buffer)
         for i, buffer, start, size in blocks:
@@ -255,10 +251,10 @@ def _textures_restored(gl: Functions) -> Iterator[None]:
 
 @contextmanager
 def _afterwards(gl: Functions, restore: Callable[[], None]) -> Iterator[None]:
-    """Call `restore`, whose calls check no error, at the end of ``with``.
+    """Call `restore`, which makes unchecked calls, at the end of ``with``.
 
     Raises:
-        GLError: Some of them failed, and nothing did before; or a call inside that checks no error.
+        GLError: An unchecked call inside or a call of `restore` failed.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""The context that is current on this thread, of EGL or GLX."""
+"""This thread's current context, of EGL or GLX."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     import moderngl
 
 
-def is_moderngl_context(thing: object) -> TypeGuard[moderngl.Context]:
+def is_moderngl_context(context: object) -> TypeGuard[moderngl.Context]:
     """Whether it is a `moderngl.Context`, without importing moderngl."""
-    return isinstance(thing, getattr(sys.modules.get("moderngl"), "Context", ()))
+    return isinstance(context, getattr(sys.modules.get("moderngl"), "Context", ()))
 
 
 def current_handle() -> int:
-    """The EGLContext or GLXContext that is current on this thread; 0 if there is none."""
+    """This thread's current EGLContext or GLXContext; 0 if there is none."""
     handle = current_context()
     if handle:
         return handle
@@ -32,7 +32,7 @@ def current_handle() -> int:
 
 
 def current_loader() -> Callable[[str], int]:
-    """The function loader of the current context: name to address, 0 if there is none.
+    """The function loader of the current context: name to address, 0 for a missing function.
 
     Raises:
         ContextError: It is a GLX context, and glcontext is not installed.
@@ -61,7 +61,7 @@ def current_functions() -> Functions:
     if not handle:
         raise ContextError("expected a current EGL or GLX context, found none")
     if handle not in _functions:
-        _functions.clear()  # of one that may be gone
+        _functions.clear()  # the other context may no longer exist
         _functions[handle] = Functions(current_loader())
     return _functions[handle]
 
@@ -70,10 +70,9 @@ _functions: dict[int, Functions] = {}
 
 
 def is_current(context: moderngl.Context) -> bool:
-    """Whether this very context is the current one.
+    """Whether this context is the current one.
 
-    moderngl cannot switch to a context that ``moderngl.get_context`` found: such a context counts
-    as the current one.
+    moderngl cannot switch to a context from ``moderngl.get_context``, which counts as current.
 
     Raises:
         ContextError: It cannot be made current, such as an `EglContext` that was released.
@@ -89,14 +88,14 @@ def is_current(context: moderngl.Context) -> bool:
 def _nothing_current() -> Iterator[None]:
     """Release the current context, and make it current again afterwards."""
     glx = None if current_context() else GlxBinding.of_this_thread()
-    if glx is None:
-        egl = libegl()
-        with egl.restored():
-            egl.eglMakeCurrent(egl.eglGetCurrentDisplay(), 0, 0, 0)
+    if glx is not None:
+        glx.release()
+        try:
             yield
+        finally:
+            glx.restore()
         return
-    glx.release()
-    try:
+    egl = libegl()
+    with egl.restored():
+        egl.eglMakeCurrent(egl.eglGetCurrentDisplay(), 0, 0, 0)
         yield
-    finally:
-        glx.restore()

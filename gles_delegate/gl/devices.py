@@ -1,4 +1,4 @@
-"""EGL devices: found, tried, and a context made on each."""
+"""EGL devices: finding them, and creating contexts on them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OPENGL_ES_API, _OPENGL_API = 0x30A0, 0x30A2
 _OPENGL_ES3_BIT, _OPENGL_BIT = 0x40, 0x8
 _MAJOR, _MINOR = 0x3098, 0x30FB
 _ROBUSTNESS, _ROBUSTNESS_EXT = (0x31B2, 0x31BD), (0x30BF, 0x3138)
-"""Robust access, and the strategy of reset notification: of EGL 1.5, and of the extension."""
+"""Attributes for robust access and reset notification: EGL 1.5's, and the extension's."""
 _LOSE_CONTEXT_ON_RESET = 0x31BF
 _SURFACE_TYPE, _PBUFFER_BIT, _RENDERABLE_TYPE = 0x3033, 0x1, 0x3040
 _HEIGHT, _WIDTH = 0x3056, 0x3057
@@ -37,7 +37,7 @@ _SOFTWARE = re.compile(
 
 
 _Refusal: TypeAlias = tuple[str, str]
-"""A device that was tried, and what is wrong with it."""
+"""The name of a device or API that was tried, and the reason why it failed."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,11 @@ class Device:
 
     Attributes:
         index: Index in `list_devices`, and `device_index` of `EglContext`.
-        platform: The EGL platform it was found by: surfaceless, device, gbm or default.
+        platform: The EGL platform that lists it: surfaceless, device, gbm or default.
         vendor: The driver's GL_VENDOR.
         renderer: The driver's GL_RENDERER.
         version: The driver's GL_VERSION.
-        software: True if the CPU does the work (llvmpipe, SwiftShader, ...).
+        software: True for a software rasterizer (llvmpipe, SwiftShader, ...).
     """
 
     index: int
@@ -80,14 +80,8 @@ class NativeContext:
     version: str = ""
 
     def device(self, index: int) -> Device:
-        return Device(
-            index=index,
-            platform=self.display.platform,
-            vendor=self.vendor,
-            renderer=self.renderer,
-            version=self.version,
-            software=self.software,
-        )
+        strings = self.vendor, self.renderer, self.version
+        return Device(index, self.display.platform, *strings, self.software)
 
     @property
     def software(self) -> bool:
@@ -142,7 +136,7 @@ class _Request:
     attributes: tuple[int, ...]
 
 
-# An EGL 1.4 without EGL_KHR_create_context knows no minor version: plain 3 gives its highest.
+# EGL 1.4 without EGL_KHR_create_context ignores minor versions: plain 3 gives its highest.
 _REQUESTS = (
     _Request("OpenGL ES 3.2", _OPENGL_ES_API, _OPENGL_ES3_BIT, (_MAJOR, 3, _MINOR, 2)),
     _Request("OpenGL ES 3.1", _OPENGL_ES_API, _OPENGL_ES3_BIT, (_MAJOR, 3, _MINOR, 1)),
@@ -152,7 +146,7 @@ _REQUESTS = (
 
 
 def create_context(egl: LibEgl, display: Display, share: int = 0) -> NativeContext:
-    """Make a context on the display, not current. Raises `ContextError` with what was tried."""
+    """Create a context on the display, not current. Raises `ContextError` that lists the tries."""
     native: NativeContext | None = None
     try:
         with egl.restored():
@@ -165,23 +159,22 @@ def create_context(egl: LibEgl, display: Display, share: int = 0) -> NativeConte
 
 
 def _sufficient_context(egl: LibEgl, display: Display, share: int) -> NativeContext:
-    said: list[_Refusal] = []
+    refusals: list[_Refusal] = []
     for request in _REQUESTS:
         try:
             native = _robust_or_plain(egl, display, share, request)
         except GLError as error:
-            said.append((request.name, str(error)))
+            refusals.append((request.name, str(error)))
             continue
         if native.is_sufficient:
             return native
         native.destroy()
-        got = f"got only {native.version!r} on {native.renderer!r}"
-        said.append((request.name, got))
-    raise ContextError("; ".join(_by_cause(said)))
+        refusals.append((request.name, f"got only {native.version!r} on {native.renderer!r}"))
+    raise ContextError("; ".join(_by_cause(refusals)))
 
 
 def _by_cause(refusals: Iterable[_Refusal]) -> list[str]:
-    """A line for each different cause, with all that it kept from working."""
+    """One line per distinct cause, with the names that it affected."""
     names: dict[str, dict[str, None]] = {}
     for name, cause in refusals:
         names.setdefault(cause, {})[name] = None
@@ -189,25 +182,24 @@ def _by_cause(refusals: Iterable[_Refusal]) -> list[str]:
 
 
 def _robust_or_plain(egl: LibEgl, display: Display, share: int, request: _Request) -> NativeContext:
-    """The requested context, with robust access and word of resets where EGL has them."""
+    """The requested context, with robust access and reset notification if EGL has them."""
     names = []
     if request.api == _OPENGL_ES_API and "EGL_EXT_create_context_robustness" in display.extensions:
         names.append(_ROBUSTNESS_EXT)
     if display.version >= (1, 5):
         names.append(_ROBUSTNESS)
-    # ANGLE, if it is asked to lose contexts on a reset, loses them for want of memory, too.
+    # With this strategy, ANGLE also loses contexts when memory runs out.
     is_angle = _ANGLE in egl.client_extensions
     for access, strategy in names:
         resets = () if is_angle else (strategy, _LOSE_CONTEXT_ON_RESET)
-        robust = (access, 1, *resets)
+        robust = replace(request, attributes=(*request.attributes, access, 1, *resets))
         with suppress(GLError):
-            asked = (*request.attributes, *robust)
-            return _ask(egl, display, share, replace(request, attributes=asked))
-    return _ask(egl, display, share, request)
+            return _created(egl, display, share, robust)
+    return _created(egl, display, share, request)
 
 
-def _ask(egl: LibEgl, display: Display, share: int, request: _Request) -> NativeContext:
-    """Make the requested context, and leave it current."""
+def _created(egl: LibEgl, display: Display, share: int, request: _Request) -> NativeContext:
+    """Create the requested context; it stays current."""
     surfaceless = "EGL_KHR_surfaceless_context" in display.extensions
     configless = surfaceless and "EGL_KHR_no_config_context" in display.extensions
     egl.eglBindAPI(request.api)
@@ -238,7 +230,7 @@ def _config(egl: LibEgl, display: Display, request: _Request, *, pbuffer: bool) 
 
 @dataclass(frozen=True)
 class _Source:
-    """A way to get an EGLDisplay; `device` is its EGLDeviceEXT if that is known beforehand."""
+    """A way to get an EGLDisplay; `device` is its EGLDeviceEXT if known beforehand."""
 
     platform: str
     open: Callable[[], int]
@@ -247,19 +239,16 @@ class _Source:
 
 
 def _sources(egl: LibEgl, refusals: list[_Refusal]) -> Iterator[_Source]:
-    def display(platform: int, native: int = 0) -> int:
-        return int(egl.eglGetPlatformDisplayEXT(platform, native, None))
+    def display(platform: int, native: int = 0, *options: int) -> int:
+        wanted = attributes(*options) if options else None
+        return int(egl.eglGetPlatformDisplayEXT(platform, native, wanted))
 
     def gbm_display(path: str) -> int:
         return display(_PLATFORM_GBM, _gbm_device(path))
 
-    def angle_display(device_type: int) -> int:
-        chosen = attributes(_ANGLE_TYPE, _ANGLE_VULKAN, _ANGLE_DEVICE_TYPE, device_type)
-        return int(egl.eglGetPlatformDisplayEXT(_PLATFORM_ANGLE, 0, chosen))
-
-    if _ANGLE in egl.client_extensions:
-        yield _Source("angle", partial(angle_display, _ANGLE_HARDWARE))
-        yield _Source("angle", partial(angle_display, _ANGLE_SWIFTSHADER))
+    for device_type in (_ANGLE_HARDWARE, _ANGLE_SWIFTSHADER) * (_ANGLE in egl.client_extensions):
+        options = (_ANGLE_TYPE, _ANGLE_VULKAN, _ANGLE_DEVICE_TYPE, device_type)
+        yield _Source("angle", partial(display, _PLATFORM_ANGLE, 0, *options))
     yield _Source("surfaceless", partial(display, _PLATFORM_SURFACELESS_MESA))
     try:
         devices = egl.devices()
@@ -275,7 +264,7 @@ def _sources(egl: LibEgl, refusals: list[_Refusal]) -> Iterator[_Source]:
 
 @cache
 def _gbm_device(path: str) -> int:
-    """A gbm_device of a render node. It stays open: the display on it is never terminated."""
+    """A gbm_device of a render node. It stays open because its display is never terminated."""
     try:
         create = ctypes.CDLL("libgbm.so.1").gbm_create_device
         node = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -290,9 +279,9 @@ def _gbm_device(path: str) -> int:
 
 
 def _working(refusals: list[_Refusal]) -> Iterator[NativeContext]:
-    """A new context on each device in turn, which the receiver destroys.
+    """A new context on each usable device in turn, for the caller to destroy.
 
-    What keeps the others from working is appended to ``refusals``.
+    The reasons why other devices fail are appended to ``refusals``.
     """
     egl = libegl()
     egl.refuse_fork()
@@ -314,40 +303,36 @@ def _working(refusals: list[_Refusal]) -> Iterator[NativeContext]:
 
 
 def best_context() -> NativeContext:
-    """Make a context on the first hardware device, or else on the first that works."""
+    """Create a context on the first hardware device, or else on the first that works."""
     refusals: list[_Refusal] = []
-    best: NativeContext | None = None
+    software: NativeContext | None = None
     for native in _working(refusals):
-        if best is None:
-            best = native
-        elif native.software:
-            native.destroy()
+        if not native.software:
+            if software is not None:
+                software.destroy()
+            return native
+        if software is None:
+            software = native
         else:
-            best.destroy()
-            best = native
-        if not best.software:
-            break
-    if best is None:
-        raise ContextError(
-            "no device gave an OpenGL ES 3.1 context (nor desktop OpenGL 4.5); tried:\n"
-            + "".join(f"  {line}\n" for line in _by_cause(refusals))
-            + f"Install Mesa (apt install {DEBIAN_PACKAGES}) or the GPU maker's driver, and "
-            "let this user open /dev/dri/renderD* (group render)"
-        )
-    return best
+            native.destroy()
+    if software is not None:
+        return software
+    raise ContextError(
+        "no device gave an OpenGL ES 3.1 context (nor desktop OpenGL 4.5); tried:\n"
+        + "".join(f"  {line}\n" for line in _by_cause(refusals))
+        + f"Install Mesa (apt install {DEBIAN_PACKAGES}) or the GPU maker's driver, and "
+        "let this user open /dev/dri/renderD* (group render)"
+    )
 
 
 def nth_context(index: int) -> NativeContext:
-    """Make a context on the device with this index of `list_devices`."""
+    """Create a context on the device with this index in `list_devices`."""
     natives = contexts_of_all()
-    if index >= len(natives):
-        for native in natives:
-            native.destroy()
-        raise ContextError(f"no device {index}: gles_delegate.list_devices() has {len(natives)}")
-    chosen = natives.pop(index)
-    for native in natives:
+    for native in natives[:index] + natives[index + 1 :]:
         native.destroy()
-    return chosen
+    if index >= len(natives):
+        raise ContextError(f"no device {index}: gles_delegate.list_devices() has {len(natives)}")
+    return natives[index]
 
 
 def contexts_of_all() -> list[NativeContext]:

@@ -1,4 +1,4 @@
-"""EGL contexts of our own, without a window.
+"""Windowless EGL contexts.
 
 `EglContext` has glcontext's protocol (``load``, ``with``, ``release``), so moderngl can use it::
 
@@ -48,8 +48,8 @@ def current_context() -> int:
         return 0
 
 
-def _beside_current() -> NativeContext:
-    """A context that shares with the one that is current on this thread."""
+def _sharing_with_current() -> NativeContext:
+    """A new context that shares with this thread's current one."""
     handle = current_context()
     if not handle:
         glx = GlxBinding.of_this_thread()
@@ -73,13 +73,17 @@ class EglContext:
         device_index: Index in `list_devices`. None: the first hardware device, or a software one
             if there is no other.
         share: A context to share buffers, textures and programs with, on the same device.
-            "current": the EGL context that is current, such as that of an app's window, whatever
-            library made it. A delegate with this context and `own_thread` computes beside the
+            "current": the current EGL context, such as that of an app's window, whatever library
+            created it. A delegate with this context and `own_thread` computes in parallel to the
             window, which never waits for it.
+
+    Attributes:
+        device: The `Device` it runs on.
+        share: The context that it shares objects with, or None.
 
     Raises:
         ContextError: There is no libEGL, no such device, or no device with OpenGL ES 3.1; or no
-            EGL context is current to share with, or its driver has no such one beside it.
+            EGL context is current to share with, or its driver cannot create another one.
         ValueError: `device_index` is negative, or is given together with `share`.
         TypeError: `share` is not an `EglContext`.
     """
@@ -104,29 +108,19 @@ class EglContext:
         self._pid = os.getpid()
         self._native: NativeContext | None
         if share == "current":
-            self._native = _beside_current()
-            self._device = self._native.device(0)
+            self._native = _sharing_with_current()
         elif share is not None:
             self._native = create_context(libegl(), share._usable().display, share.handle)
-            self._device = share.device
         else:
             self._native = best_context() if device_index is None else nth_context(device_index)
-            self._device = self._native.device(device_index or 0)
-        self._share = None if share == "current" else share
+        self.share = None if share == "current" else share
+        self.device: Device = (
+            self.share.device if self.share else self._native.device(device_index or 0)
+        )
 
     def __repr__(self) -> str:
-        state = f"on {self._device}" if self._native else "released"
+        state = f"on {self.device}" if self._native else "released"
         return f"<{type(self).__name__} {state}>"
-
-    @property
-    def device(self) -> Device:
-        """The device it runs on."""
-        return self._device
-
-    @property
-    def share(self) -> EglContext | None:
-        """The context that it shares objects with, or None."""
-        return self._share
 
     @property
     def handle(self) -> int:
@@ -145,16 +139,16 @@ class EglContext:
         return native is not None and self._pid == os.getpid() and native.is_current
 
     def load(self, name: str) -> int:
-        """The address of a GL function, 0 if the driver has none of that name."""
+        """The address of a GL function; 0 if the driver lacks it."""
         return int(self._usable().egl.eglGetProcAddress(name.encode()))
 
     def __enter__(self) -> EglContext:
         """Make it current.
 
         Raises:
-            WrongThreadError: it is current on another thread.
-            ContextLostError: the driver has reset it.
-            ContextError: it is released or inherited over a fork.
+            WrongThreadError: It is current on another thread.
+            ContextLostError: The driver has reset it.
+            ContextError: It is released or inherited by a fork.
         """
         native = self._usable()
         if native.is_current:
@@ -175,7 +169,7 @@ class EglContext:
         """Restore what was current at the matching ``__enter__``.
 
         Raises:
-            GLError: That is gone. Nothing is current then.
+            GLError: That no longer exists. Nothing is current then.
         """
         if not self._entered:
             raise ContextError("the EglContext was left more often than it was entered")
@@ -188,9 +182,9 @@ class EglContext:
                     raise
 
     def release(self) -> None:
-        """Destroys the context and its objects; later use raises `ContextError`.
+        """Destroy the context and its objects; later use raises `ContextError`.
 
-        A second call does nothing, nor does one in a forked child, where it is not ours.
+        A second call does nothing, nor does a call in a forked child, which does not own it.
         """
         native, self._native = self._native, None
         if native is not None and self._pid == os.getpid():

@@ -1,6 +1,6 @@
-"""libEGL through ctypes: checked calls, initialized displays, and what is current.
+"""libEGL through ctypes: checked calls, initialized displays, and the current context.
 
-The library is loaded at first use, so this module imports on machines that have none.
+The library is loaded at first use, so this module imports on machines without it.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ _ZERO_IS_AN_ANSWER = {
 
 
 class EglError(GLError):
-    """An EGL function returned its failure value; ``code`` is what eglGetError said."""
+    """An EGL function returned its failure value; ``code`` is eglGetError's."""
 
     def __init__(self, function: str, code: int) -> None:
         is_named = 0 <= code - SUCCESS < len(_ERROR_NAMES)
@@ -114,15 +114,15 @@ class Display:
 class LibEgl:
     """libEGL: each function of ``_PROTOTYPES`` is an attribute that checks its own result.
 
-    A function that fails raises `EglError`, one that this EGL lacks `GLError`.
+    A function that fails raises `EglError`, one that this EGL lacks raises `GLError`.
     """
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
-        # A display is process-wide: eglTerminate would pull it from under every other context
-        # on it, the app's own included. So each is initialized once here and never terminated.
+        # A display is process-wide: eglTerminate would invalidate every context on it, the app's
+        # included. So each is initialized once here and never terminated.
         self._displays: dict[int, Display] = {}
-        self._pid = 0  # the process that initialized them
+        self._pid = 0  # of the process that initialized them
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name not in _PROTOTYPES:
@@ -152,12 +152,12 @@ class LibEgl:
 
     @property
     def name(self) -> str:
-        """The file it was loaded by."""
+        """The file name that it was loaded by."""
         return str(self._library._name)
 
     @property
     def client_extensions(self) -> frozenset[str]:
-        """The extensions that EGL has before there is a display."""
+        """The extensions that do not depend on a display."""
         try:
             return frozenset(self.eglQueryString(0, EXTENSIONS).decode().split())
         except EglError:  # an EGL 1.4 without EGL_EXT_client_extensions
@@ -165,16 +165,16 @@ class LibEgl:
 
     @property
     def is_started(self) -> bool:
-        """Whether this process has initialized a display here."""
+        """Whether a display was initialized here."""
         return bool(self._displays)
 
     def refuse_fork(self) -> None:
-        """Raises ContextError in the child of a process that had initialized a display."""
+        """Raise ContextError in a child of the process that initialized a display."""
         if self._displays and self._pid != os.getpid():
             raise forked(self._pid)
 
     def initialized(self, platform: str, handle: int) -> Display:
-        """The display of an EGLDisplay, ready for use; raises GLError where it cannot be."""
+        """The display of an EGLDisplay, initialized; raises GLError if that fails."""
         if handle not in self._displays:
             major, minor = _Int(), _Int()
             self.eglInitialize(handle, ctypes.byref(major), ctypes.byref(minor))
@@ -197,7 +197,7 @@ class LibEgl:
         return device.value
 
     def devices(self) -> list[int]:
-        """Every EGLDeviceEXT; raises GLError where EGL cannot list them."""
+        """Every EGLDeviceEXT; raises GLError if EGL cannot list them."""
         count = _Int()
         self.eglQueryDevicesEXT(0, None, ctypes.byref(count))
         devices = (Handle * count.value)()
@@ -206,9 +206,9 @@ class LibEgl:
 
     @contextmanager
     def restored(self) -> Iterator[None]:
-        """Puts back at its end what was current on this thread at its start, in GLX too.
+        """Restore what was current on this thread, in EGL and GLX.
 
-        GLX has nothing current inside, so that EGL may.
+        Inside, nothing is current in GLX, so EGL contexts can be.
         """
         before = EglBinding.of_this_thread(self).without_glx()
         try:
@@ -217,18 +217,18 @@ class LibEgl:
             before.restore()
 
     def replaced(self, make_current: Callable[[], None]) -> EglBinding:
-        """Call what makes a context current; return what was current before, to be restored.
+        """Make a context current; return the previous state, for its `restore`.
 
         Raises:
-            EglError: It failed. What was current before is again.
+            EglError: It failed. The previous state is restored.
         """
         before = EglBinding.of_this_thread(self)
         try:
             try:
                 make_current()
             except EglError as error:
-                # libglvnd lets a thread have a context of either EGL or GLX. To ask GLX before
-                # would cost every call a search for its library.
+                # libglvnd lets a thread have a context of either EGL or GLX. Querying GLX first
+                # would add a library lookup to every call.
                 before = before.without_glx()
                 if error.code != BAD_ACCESS or before.glx is None:
                     raise
@@ -242,9 +242,9 @@ class LibEgl:
 
 @dataclass(frozen=True)
 class EglBinding:
-    """The state of a thread that eglMakeCurrent and eglBindAPI set.
+    """A thread's state that eglMakeCurrent and eglBindAPI set.
 
-    `glx` is what GLX had current, if it was released.
+    `glx` is GLX's state, if its context was released.
     """
 
     egl: LibEgl
@@ -274,9 +274,10 @@ class EglBinding:
         return replace(self, glx=glx)
 
     def restore(self) -> None:
-        """Makes it current on this thread again.
+        """Make it current on this thread again.
 
-        Raises EglError if its context is gone; then nothing is current. GLError: GLX's is.
+        Raises EglError if its context no longer exists, and GLError if GLX's does not. Nothing is
+        current then.
         """
         present = self.egl.eglGetCurrentDisplay()
         try:
@@ -296,10 +297,9 @@ class EglBinding:
 
 @cache
 def libegl() -> LibEgl:
-    """The library of this process; raises ContextError where there is none.
+    """The library; raises ContextError if there is none.
 
-    The environment variable GLES_DELEGATE_EGL names another one than the system's, such as
-    ANGLE's.
+    The environment variable GLES_DELEGATE_EGL selects another one, such as ANGLE's.
     """
     chosen = os.environ.get("GLES_DELEGATE_EGL")
     if chosen:
@@ -323,7 +323,7 @@ def libegl() -> LibEgl:
 
 
 def forked(pid: int) -> ContextError:
-    """The error for use of EGL in a process that was forked from ``pid``, which used it."""
+    """The error for using EGL after a fork of process ``pid``, which used it before."""
     return ContextError(
         f"EGL was in use in process {pid} before it was forked into {os.getpid()}, and does not "
         'survive that: start workers with multiprocessing.get_context("spawn")'
@@ -331,5 +331,5 @@ def forked(pid: int) -> ContextError:
 
 
 def attributes(*values: int) -> ctypes.Array[c_int32]:
-    """An EGLint attribute list, with its end."""
+    """An EGLint attribute list with its terminator."""
     return (_Int * (len(values) + 1))(*values, _NONE)

@@ -1,4 +1,4 @@
-"""GLX's current context on this thread, by the library that the app has loaded."""
+"""GLX's current context on this thread, from the library that the app has loaded."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PROTOTYPES = {  # the result's type, then the arguments'
 
 @dataclass(frozen=True)
 class GlxBinding:
-    """The state of a thread that glXMakeContextCurrent sets."""
+    """A thread's state that glXMakeContextCurrent sets."""
 
     glx: ctypes.CDLL
     display: int
@@ -38,7 +38,7 @@ class GlxBinding:
 
     @classmethod
     def of_this_thread(cls) -> GlxBinding | None:
-        """None where GLX has no context current."""
+        """None if no GLX context is current."""
         glx = _loaded()
         if glx is None or not glx.glXGetCurrentContext():
             return None
@@ -56,7 +56,7 @@ class GlxBinding:
         return str(self.glx._name)
 
     def release(self) -> None:
-        """Leave GLX without a current context on this thread."""
+        """Make no GLX context current on this thread."""
         self.glx.glXMakeContextCurrent(self.display, 0, 0, None)
 
     def restore(self) -> None:
@@ -66,7 +66,7 @@ class GlxBinding:
 
 
 def _loaded() -> ctypes.CDLL | None:
-    """The library with GLX; None while this process has not loaded it."""
+    """The library with GLX; None if this process has not loaded it."""
     for name in ("libGL.so.1", "libGLX.so.0"):
         with suppress(OSError, AttributeError):
             return _library(name)

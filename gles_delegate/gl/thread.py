@@ -129,7 +129,7 @@ class GlThread(NotPickled):
         def call(*arguments: P.args, **named: P.kwargs) -> T:
             self._in_callback = threading.get_ident()
             try:
-                with self.gpu.left():
+                with self.gpu.suspended():
                     return function(*arguments, **named)
             finally:
                 self._in_callback = None
