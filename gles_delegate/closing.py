@@ -1,4 +1,4 @@
-"""Resources that must be freed: past errors, and at the end of a ``with`` block."""
+"""Cleanup that continues past errors, and at the end of ``with`` blocks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T", bound="Closing")
 
 
 def in_any_case(actions: Iterable[Callable[[], object]]) -> None:
-    """Call each one, past errors too, and raise the first error at the end."""
+    """Call each one, even after errors, and raise the first error at the end."""
     first: BaseException | None = None
     for action in actions:
         try:
@@ -37,13 +37,13 @@ class Releasable(Protocol):
     def release(self) -> None: ...
 
 
-def release_all(things: Iterable[Releasable]) -> None:
-    """Release each one, past errors too, and raise the first error at the end."""
-    in_any_case(thing.release for thing in things)
+def release_all(owners: Iterable[Releasable]) -> None:
+    """Release each one, even after errors, and raise the first error at the end."""
+    in_any_case(owner.release for owner in owners)
 
 
 class Closing:
-    """Closed at the end of a ``with`` block."""
+    """Base of objects that a ``with`` block closes."""
 
     def close(self) -> None:
         """Free its resources. A second call does nothing."""

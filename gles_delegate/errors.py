@@ -1,21 +1,7 @@
 """The errors of the package.
 
-::
-
-    DelegateError (RuntimeError)
-    ├── ModelError (also ValueError)      the bytes are not a usable .tflite model
-    ├── UnsupportedModelError             nodes that the GPU does not take
-    ├── ContextError                      no EGL, no device, no usable context
-    │   ├── WrongThreadError              called from another thread than the delegate's
-    │   ├── WrongContextError             another context is current than the adopted one
-    │   └── ContextLostError              the driver reset the context
-    ├── GLError                           OpenGL ES or EGL refused a call
-    │   ├── ShaderError                   a shader did not compile or link
-    │   └── OutOfGpuMemoryError (also MemoryError)
-    └── LiteRtError                       LiteRT refused, disagreed, or failed on the CPU
-
-Arguments that are wrong in themselves (a shape, a dtype, an index) are plain
-``ValueError``, ``TypeError`` or ``IndexError``, as numpy and LiteRT raise them.
+Invalid arguments (a shape, a dtype, an index) raise plain ``ValueError``, ``TypeError`` or
+``IndexError``, as in numpy and LiteRT.
 """
 
 from __future__ import annotations
@@ -24,11 +10,11 @@ from collections.abc import Sequence
 
 
 class DelegateError(RuntimeError):
-    """Base of every error that this package raises on its own account."""
+    """Base of the package's errors."""
 
 
 class ModelError(DelegateError, ValueError):
-    """The bytes are no .tflite model, are cut off, or are damaged."""
+    """The bytes are not a .tflite model, are cut off, or are damaged."""
 
 
 class UnsupportedModelError(DelegateError):
@@ -44,7 +30,7 @@ class UnsupportedModelError(DelegateError):
 
 
 class ContextError(DelegateError):
-    """No usable OpenGL ES context could be had, or it cannot be used here."""
+    """There is no usable OpenGL ES context, or it cannot be used here."""
 
 
 class WrongThreadError(ContextError):
@@ -56,7 +42,7 @@ class WrongContextError(ContextError):
 
 
 class ContextLostError(ContextError):
-    """The driver reset the context: its objects are gone.
+    """The driver reset the context, and its objects are lost.
 
     Close the delegate, and give the interpreter another one with `modify_graph_with_delegate`.
     """
@@ -67,11 +53,11 @@ class GLError(DelegateError):
 
 
 class ShaderError(GLError):
-    """A shader did not compile or link; the message names our file and line."""
+    """A shader did not compile or link; the message names the GLSL file and line."""
 
 
 class OutOfGpuMemoryError(GLError, MemoryError):
-    """A buffer did not fit into the memory or the limits of the device."""
+    """A buffer exceeds the device's memory or limits."""
 
 
 class LiteRtError(DelegateError):
@@ -79,12 +65,12 @@ class LiteRtError(DelegateError):
 
 
 def reason_of(error: Exception) -> str:
-    """The text of an error, without the number and the file that an OSError's has."""
+    """The text of an error, for an OSError without its number and file."""
     return str(getattr(error, "strerror", None) or error)
 
 
 def sentence_of(error: Exception) -> str:
-    """The text of an error for people: of an OSError, which file cannot be used, and why."""
+    """The text of an error for users; for an OSError, the file and the reason."""
     if isinstance(error, OSError) and error.strerror:
         file = "" if error.filename is None else f"cannot open {error.filename}: "
         return file + error.strerror

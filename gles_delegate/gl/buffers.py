@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from gles_delegate.gl.functions import Functions
 
 @contextmanager
 def explaining(message: str) -> Iterator[None]:
-    """Put `message` before the text of an OutOfGpuMemoryError of the ``with`` block."""
+    """Prefix the text of an OutOfGpuMemoryError in the ``with`` block."""
     try:
         yield
     except OutOfGpuMemoryError as error:
@@ -27,15 +28,14 @@ def explaining(message: str) -> Iterator[None]:
 class Buffer:
     """A buffer object. Its methods leave it bound to ARRAY_BUFFER, which the guard restores.
 
+    The constructor raises OutOfGpuMemoryError if the driver has no room.
+
     Args:
         data: Its content, or the number of bytes of an uninitialized one.
 
     Attributes:
         name: Its GL name.
         size: Size in bytes.
-
-    Raises:
-        OutOfGpuMemoryError: The driver has no room for it.
     """
 
     def __init__(self, gl: Functions, data: bytes | memoryview | int) -> None:
@@ -49,7 +49,7 @@ class Buffer:
             gl.glBufferData(gl_names.ARRAY_BUFFER, self.size, pointer, gl_names.STATIC_DRAW)
 
     def write(self, data: Any, offset: int = 0) -> None:
-        """Replace bytes from `offset` on by a contiguous array's; checks no GL error."""
+        """Overwrite bytes from `offset` on with a contiguous array; does not check for errors."""
         view = memoryview(data)
         if view.nbytes:
             target = gl_names.ARRAY_BUFFER
@@ -61,8 +61,8 @@ class Buffer:
 
         Raises:
             ValueError: `target` is smaller.
-            TypeError: It is read-only.
-            GLError: The buffer does not reach that far, or the driver refuses.
+            TypeError: `target` is read-only.
+            GLError: The buffer is too small, or the driver refuses.
         """
         read_into(self._gl, self.name, target, size, offset)
 
@@ -77,7 +77,7 @@ class Buffer:
 
 
 def read_into(gl: Functions, name: int, target: Any, size: int, offset: int) -> None:
-    """`Buffer.read_into` for any buffer of the context, given by its GL name."""
+    """`Buffer.read_into` for any buffer of the context, by its GL name."""
     if not size:
         return
     destination = (ctypes.c_char * size).from_buffer(target)
@@ -91,14 +91,14 @@ def read_into(gl: Functions, name: int, target: Any, size: int, offset: int) -> 
         gl.check_reset("glMapBufferRange")
         raise OutOfGpuMemoryError(f"glMapBufferRange: no room to read {size} bytes")
     ctypes.memmove(destination, source, size)
-    is_kept = gl.unchecked("glUnmapBuffer")(gl_names.ARRAY_BUFFER)
+    is_intact = gl.unchecked("glUnmapBuffer")(gl_names.ARRAY_BUFFER)
     gl.check_reset("glMapBufferRange")
-    if not is_kept:
+    if not is_intact:
         raise GLError("glUnmapBuffer: expected the buffer's bytes, found that the driver lost them")
 
 
 def _pointer(view: memoryview) -> Any:
-    """Contiguous memory of at least one byte as ctypes takes a ``void *``."""
+    """Contiguous memory of at least one byte, as a ``void *`` for ctypes."""
     return np.frombuffer(view, np.uint8).ctypes.data if view.readonly else _Byte.from_buffer(view)
 
 
@@ -106,11 +106,11 @@ _Byte = ctypes.c_char * 1
 
 
 class TexelView:
-    """A range of a buffer as vec4 texels: a storage block, and a buffer texture to read through.
+    """A range of a buffer as vec4 texels: a storage block, and a buffer texture to read it.
 
     Args:
         name: GL name of the buffer, which this object does not own.
-        image: There may be a buffer texture.
+        image: Whether it may have a buffer texture.
     """
 
     def __init__(self, gl: Functions, name: int, offset: int, size: int, image: bool) -> None:
@@ -121,41 +121,27 @@ class TexelView:
 
     @property
     def texture(self) -> int:
-        """The GL name of its buffer texture, made at the first use; 0 if there may be none."""
+        """The GL name of its buffer texture, created at the first use; 0 if it may have none."""
         if self._image and not self._texture:
-            self._texture = self._gl.generate("Textures")
-            with on_error(self._delete_texture):
-                self._attach()
+            gl, target, texels = self._gl, gl_names.TEXTURE_BUFFER, gl_names.RGBA32F
+            self._texture = gl.generate("Textures")
+            with on_error(partial(TexelView.release, self)):
+                bound = gl.integer(gl_names.TEXTURE_BINDING_BUFFER)
+                gl.glBindTexture(target, self._texture)
+                try:
+                    gl.glTexBufferRange(target, texels, self.name, self.offset, self.size)
+                finally:
+                    gl.glBindTexture(target, bound)
         return self._texture
 
-    def _attach(self) -> None:
-        gl, target, texels = self._gl, gl_names.TEXTURE_BUFFER, gl_names.RGBA32F
-        bound = gl.integer(gl_names.TEXTURE_BINDING_BUFFER)
-        gl.glBindTexture(target, self._texture)
-        try:
-            gl.glTexBufferRange(target, texels, self.name, self.offset, self.size)
-        finally:
-            gl.glBindTexture(target, bound)
-
     def release(self) -> None:
-        self._delete_texture()
-
-    def _delete_texture(self) -> None:
         texture, self._texture = self._texture, 0
         if texture:
             self._gl.glDeleteTextures(1, ctypes.c_uint(texture))
 
 
 class TexelBuffer(TexelView):
-    """A buffer with a view of all its texels.
-
-    Args:
-        data: Its bytes, or the number of bytes of an uninitialized one.
-        image: There may be a buffer texture.
-
-    Raises:
-        OutOfGpuMemoryError: The driver has no room for it.
-    """
+    """A buffer, as for `Buffer`, with a view of all its texels."""
 
     def __init__(self, gl: Functions, data: bytes | memoryview | int, image: bool) -> None:
         self.buffer = Buffer(gl, data)

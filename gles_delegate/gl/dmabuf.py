@@ -127,7 +127,7 @@ def _check_descriptor(fd: int) -> None:
     try:
         file = os.readlink(f"/proc/self/fd/{fd}")
         properties = Path(f"/proc/self/fdinfo/{fd}").read_bytes()
-    except OSError:  # no /proc: leave the check to the driver
+    except OSError:  # without /proc, the driver has to check
         return
     if not _is_dmabuf(file, properties):
         raise ValueError(f"expected the descriptor of a dma-buf, found {fd}, which is {file!r}")

@@ -1,4 +1,4 @@
-"""The driver of a context, and the limits that it states."""
+"""The driver of a context and its limits."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from gles_delegate.profiles import profile_of
 log = logging.getLogger("gles_delegate")
 
 MAX_READS = 5
-"""Inputs that glsl/lib/tensor.glsl has names for: image units 0 ff. or storage blocks 1 ff."""
+"""Number of inputs named in glsl/lib/tensor.glsl: image units from 0 or storage blocks from 1."""
 
 _DEBUG_GROUPS = "GLES_DELEGATE_DEBUG_GROUPS"
-"""Set to 1, it has each dispatch of a run be a group in graphics debuggers."""
+"""If this variable is 1, each dispatch of a run is a group in graphics debuggers."""
 
 _BITS = re.compile(r"llvmpipe.*\b(\d+) bits")
-"""The width of a vector, in the name of llvmpipe: ``llvmpipe (LLVM 15.0.6, 256 bits)``."""
+"""Vector width in llvmpipe's name: ``llvmpipe (LLVM 15.0.6, 256 bits)``."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Driver:
     """The driver of a context.
 
     Attributes:
-        identity: Vendor, renderer and version; they change with the device and the driver.
-        is_es: Whether the context is OpenGL ES; otherwise it is desktop OpenGL.
+        identity: The strings of vendor, renderer and version.
+        is_es: True for OpenGL ES, False for desktop OpenGL.
         limits: The limits of its compute shaders.
         timers: Whether the GPU has usable timer queries.
         debug_groups: Whether the environment asks for a debug group around each dispatch.
@@ -49,7 +49,7 @@ class Driver:
 
     @classmethod
     def read(cls, gl: Functions) -> Driver:
-        """Query the driver of the current context, and find its functions of GL_KHR_debug.
+        """Query the current context's driver, and enable its GL_KHR_debug functions.
 
         Raises:
             ContextError: It has neither OpenGL ES 3.1 nor OpenGL 4.3.
@@ -73,15 +73,14 @@ class Driver:
         )
         alignment = gl.integer(gl_names.SHADER_STORAGE_BUFFER_OFFSET_ALIGNMENT)
         if has_textures:
-            of_textures = gl.integer(gl_names.TEXTURE_BUFFER_OFFSET_ALIGNMENT)
-            alignment = max(alignment, of_textures)
+            alignment = max(alignment, gl.integer(gl_names.TEXTURE_BUFFER_OFFSET_ALIGNMENT))
         identity = (vendor, renderer, version)
         return cls(
             identity=identity,
             is_es=is_es,
             limits=_read_limits(gl, identity, has_textures),
-            # llvmpipe's own timer does not see its worker threads.
-            timers=has_timers and not _is_llvmpipe(renderer) and _counts_time(gl),
+            # llvmpipe's own timer ignores its worker threads.
+            timers=has_timers and "llvmpipe" not in renderer and _counts_time(gl),
             debug_groups=_has_debug_groups(gl, renderer),
             offset_alignment=alignment,
         )
@@ -94,12 +93,12 @@ class Driver:
     @property
     def is_llvmpipe(self) -> bool:
         """Whether it is Mesa's software rasterizer."""
-        return _is_llvmpipe(self.renderer)
+        return "llvmpipe" in self.renderer
 
 
 def _read_limits(gl: Functions, identity: tuple[str, str, str], has_textures: bool) -> Limits:
     vendor, renderer, version = identity
-    is_llvmpipe, bits = _is_llvmpipe(renderer), _BITS.search(renderer)
+    is_llvmpipe, bits = "llvmpipe" in renderer, _BITS.search(renderer)
     profile = profile_of(vendor, renderer)
     sizes = [gl.integer(gl_names.MAX_COMPUTE_WORK_GROUP_SIZE, i) for i in range(3)]
     counts = [gl.integer(gl_names.MAX_COMPUTE_WORK_GROUP_COUNT, i) for i in range(3)]
@@ -115,8 +114,8 @@ def _read_limits(gl: Functions, identity: tuple[str, str, str], has_textures: bo
         large_texels=texels,
         buffer_texels=texels if profile.image_reads else 0,
         texture_size=gl.integer(gl_names.MAX_TEXTURE_SIZE),
-        # On a software rasterizer zink makes constants of uniforms, and may run a program with
-        # constants of an earlier dispatch (Mesa 22.3).
+        # On a software rasterizer, zink turns uniforms into constants, and may run a program with
+        # an earlier dispatch's constants (Mesa 22.3).
         size_uniforms=not (is_llvmpipe and "zink" in renderer),
         profile=profile,
         simd_lanes=int(bits[1]) // 32 if bits else 8,
@@ -127,21 +126,17 @@ def _read_limits(gl: Functions, identity: tuple[str, str, str], has_textures: bo
     )
 
 
-def _is_llvmpipe(renderer: str) -> bool:
-    return "llvmpipe" in renderer
-
-
 def _number(pattern: str, version: str) -> tuple[int, int]:
-    """The two numbers that a pattern finds in GL's version string; (0, 0) if it finds none."""
+    """The two groups of a pattern in GL's version string, as numbers; (0, 0) without a match."""
     match = re.search(pattern, version)
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 def _counts_time(gl: Functions) -> bool:
-    """Whether the driver has a timer; it may have the functions, and no timer."""
-    counted = c_int()
-    gl.glGetQueryiv(gl_names.TIME_ELAPSED, gl_names.QUERY_COUNTER_BITS, counted)
-    return counted.value > 0
+    """Whether the driver has a timer; some have the functions, but no timer."""
+    bits = c_int()
+    gl.glGetQueryiv(gl_names.TIME_ELAPSED, gl_names.QUERY_COUNTER_BITS, bits)
+    return bits.value > 0
 
 
 def _has_debug_groups(gl: Functions, renderer: str) -> bool:

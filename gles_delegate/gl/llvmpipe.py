@@ -1,4 +1,4 @@
-"""For llvmpipe alone: worker threads kept apart, and programs compiled by several threads."""
+"""For llvmpipe only: pinned worker threads, and parallel compilation of programs."""
 
 from __future__ import annotations
 
@@ -17,33 +17,30 @@ from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.functions import Functions
 
 _MOST_THREADS = 8
-"""Threads that compile: each has its own context and LLVM."""
+"""Limit of compiling threads; each has its own context and LLVM."""
 
 _PATIENCE = 2e-3
-"""Seconds before they begin: with cached programs there is nothing left to do by then."""
+"""Seconds before they start: cached programs are all done by then."""
 
 _TASKS = Path("/proc/self/task")
 
 
 def pin_workers() -> None:
-    """Give each of llvmpipe's compute threads one of the processors this process may use.
+    """Pin each of llvmpipe's compute threads to one of this process's processors.
 
-    The kernel often wakes two of them on one processor, where they take turns; a dispatch
-    then takes up to twice as long. Does nothing where there is no such thread.
+    The kernel often wakes two of them on one processor, where they take turns; a dispatch then
+    takes up to twice as long.
     """
     processors = sorted(os.sched_getaffinity(0))
     for i, thread in enumerate(_workers()):
-        try:
+        with suppress(OSError):  # the thread has ended
             os.sched_setaffinity(thread, {processors[i % len(processors)]})
-        except OSError:  # it ended meanwhile
-            continue
 
 
 def _workers() -> Iterator[int]:
     """The compute threads of every llvmpipe screen of this process.
 
-    Mesa creates, one after the other, N rasterizer threads that it names ``llvmpipe-<i>`` and
-    N compute threads that it leaves unnamed.
+    Mesa creates N rasterizer threads named ``llvmpipe-<i>``, then N unnamed compute threads.
     """
     try:
         threads = sorted(int(task.name) for task in _TASKS.iterdir())
@@ -68,53 +65,51 @@ def compile_by(
     """Call each of `uses`, which dispatches a program, in the current context.
 
     llvmpipe compiles a program when a context first dispatches it, unless Mesa's shader cache has
-    the code. So, where there is that cache, other threads use some of them first, each in a
+    the code. If that cache is enabled, other threads therefore use some programs first, each in a
     context that shares with `context`, the current one.
 
     Args:
-        progress: Called with the number of programs that are ready, at first 0, then ever more.
+        progress: Called with the number of ready programs: first 0, then increasing.
     """
     todo = deque(uses)
     ready: list[Callable[[], object]] = []
     done = Event()
 
     def take() -> Iterator[Callable[[], object]]:
-        while todo:
-            try:
-                yield todo.popleft()
-            except IndexError:  # another thread took it
-                return
+        with suppress(IndexError):
+            while True:
+                use = todo.popleft()
+                yield use
+                ready.append(use)
 
     def help_out() -> None:
         if done.wait(_PATIENCE):
             return
         with suppress(ContextError), ExitStack() as stack:
-            context_here = EglContext(share=context)
-            stack.callback(context_here.release)
-            with context_here:
+            own_context = EglContext(share=context)
+            stack.callback(own_context.release)
+            with own_context:
                 for use in take():
                     use()
-                    ready.append(use)
-                Functions(context_here.load).glFinish()
+                Functions(own_context.load).glFinish()
 
     # Without the cache there are no formats.
     has_cache = gl.integer(gl_names.NUM_PROGRAM_BINARY_FORMATS) > 0
-    helpers = min(len(os.sched_getaffinity(0)), _MOST_THREADS, len(uses)) - 1
-    gl.glFlush()  # the others must see the programs
+    threads = min(len(os.sched_getaffinity(0)), _MOST_THREADS, len(uses)) - 1
+    gl.glFlush()  # makes the programs visible to other threads
     with ThreadPoolExecutor(_MOST_THREADS, "gles_delegate compiler") as pool:
-        others = [pool.submit(help_out) for _ in range(helpers if context and has_cache else 0)]
+        helpers = [pool.submit(help_out) for _ in range(threads if context and has_cache else 0)]
         try:
             progress(0)
             for use in take():
                 use()
-                ready.append(use)
                 if todo:
-                    progress(len(ready))
+                    progress(len(ready) + 1)
         finally:
             todo.clear()
             done.set()
-    for other in others:
-        other.result()
+    for helper in helpers:
+        helper.result()
     for use in uses:
         use()
     if uses:

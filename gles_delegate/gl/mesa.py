@@ -1,7 +1,7 @@
-"""Variables that Mesa reads from the environment as EGL starts: shader cache and vector width.
+"""Environment variables that Mesa reads as EGL starts: shader cache and vector width.
 
-Both hold for the whole process, so they are only set for a context of our own, and only where the
-user has not set them. A driver that is not Mesa ignores them.
+They affect the whole process, so they are only set for a new context, and only if the user has not
+set them. Other drivers ignore them.
 """
 
 from __future__ import annotations
@@ -17,20 +17,22 @@ log = logging.getLogger("gles_delegate")
 _CACHE = "MESA_SHADER_CACHE_DIR"
 _VECTOR_BITS = "LP_NATIVE_VECTOR_WIDTH"
 _CACHE_SETTINGS = (
-    *(_CACHE, "MESA_GLSL_CACHE_DIR"),
-    *("MESA_SHADER_CACHE_DISABLE", "MESA_GLSL_CACHE_DISABLE"),
+    _CACHE,
+    "MESA_GLSL_CACHE_DIR",
+    "MESA_SHADER_CACHE_DISABLE",
+    "MESA_GLSL_CACHE_DISABLE",
 )
 _CACHE_SIZE = {"MESA_SHADER_CACHE_MAX_SIZE": "256M"}
 _INDEX = Path("mesa_shader_cache", "index")
 _INDEX_BYTES = 8 + 20 * 2**16
-"""Mesa's src/util/disk_cache_os.c: the size of the cache, and a key for each of 2**16 places."""
+"""Mesa's src/util/disk_cache_os.c: the cache's size, and 2**16 keys of 20 bytes."""
 
 
 def shader_cache(folder: str | os.PathLike[str]) -> dict[str, str]:
-    """The variables that keep Mesa's shader cache in a folder of `folder`, which only we can read.
+    """The variables that keep Mesa's shader cache in a private folder in `folder`.
 
-    Empty if the user has chosen another place, if the folder cannot be made or the disk is full, or
-    if others can write there: Mesa runs the machine code that it finds.
+    Empty if the user configured the cache, if the folder cannot be created or the disk is full, or
+    if others can write there: Mesa runs the machine code in the cache.
     """
     if any(name in os.environ for name in _CACHE_SETTINGS):
         return {}
@@ -48,11 +50,7 @@ def shader_cache(folder: str | os.PathLike[str]) -> dict[str, str]:
 
 
 def _allocate(path: Path, size: int) -> None:
-    """Make sure of the disk's room for a file that Mesa maps: to write there would be SIGBUS.
-
-    Raises:
-        OSError: There is no room, or the file cannot be written.
-    """
+    """Reserve disk space for a file that Mesa maps, where a full disk would cause SIGBUS."""
     path.parent.mkdir(mode=0o700, exist_ok=True)
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     descriptor = os.open(path, flags, 0o600)
@@ -63,9 +61,9 @@ def _allocate(path: Path, size: int) -> None:
 
 
 def vector_bits(bits: int) -> dict[str, str]:
-    """The variable that sets the width of llvmpipe's vectors.
+    """The variable that sets llvmpipe's vector width.
 
-    Empty if the processor has no AVX-512 for 512 bits: LLVM would use two vectors of 256.
+    Empty for 512 bits on a processor without AVX-512: LLVM would use two vectors of 256.
     """
     if bits > 256 and not processor_has("avx512f"):
         log.warning(
@@ -76,7 +74,7 @@ def vector_bits(bits: int) -> dict[str, str]:
 
 
 def processor_has(feature: str) -> bool:
-    """Whether Linux lists a feature, such as "avx512f" or ARM's "atomics", of the processor."""
+    """Whether Linux lists a processor feature, such as "avx512f" or ARM's "atomics"."""
     try:
         return feature in Path("/proc/cpuinfo").read_text().split()
     except OSError:
@@ -84,14 +82,14 @@ def processor_has(feature: str) -> bool:
 
 
 _read: dict[str, str] = {}
-"""The variables that were set when EGL started in this process."""
+"""The variables that were added when EGL started in this process."""
 
 
 @contextmanager
 def environment(variables: Mapping[str, str], started: bool) -> Iterator[None]:
-    """Inside ``with``, in which EGL starts, the variables that are not set already.
+    """Set the variables that are not set yet inside ``with``, where EGL starts.
 
-    Logs a warning where EGL has `started` before, with others.
+    Logs a warning if EGL has `started` before with different ones.
     """
     added = {name: value for name, value in variables.items() if name not in os.environ}
     if not started:

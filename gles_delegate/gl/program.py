@@ -13,7 +13,7 @@ from gles_delegate.gl.functions import Functions
 
 
 class ProgramSource(Protocol):
-    """A shader's name and text, and how to explain a compiler's log about it."""
+    """A shader's name and text; `explain` translates a compiler's log."""
 
     @property
     def name(self) -> str: ...
@@ -27,8 +27,8 @@ class Program:
     """A compute program, which `start` compiles; the driver may do it in the background.
 
     Args:
-        binary: What `binary` returned for the same source on the same driver. One that the
-            driver does not take any more is passed over.
+        binary: The result of `binary` for the same source and driver; ignored if the driver
+            no longer accepts it.
     """
 
     def __init__(
@@ -43,10 +43,10 @@ class Program:
         self._started = self.is_from_binary
 
     def finish(self) -> None:
-        """Wait until the program can be used; starts it if need be.
+        """Wait until the program can be used; starts it if necessary.
 
         Raises:
-            ShaderError: It did not compile or link; the message quotes our files.
+            ShaderError: It did not compile or link; the message quotes the GLSL files.
         """
         self.start()
         if not self._shader:
@@ -60,7 +60,7 @@ class Program:
 
     @property
     def binary_bytes(self) -> int:
-        """Bytes of the linked program in the driver's own format; 0 if the driver has none."""
+        """Size of `binary` in bytes."""
         if not self._gl.integer(gl_names.NUM_PROGRAM_BINARY_FORMATS):
             return 0
         return self._get("Program", self.name, gl_names.PROGRAM_BINARY_LENGTH)
@@ -80,7 +80,7 @@ class Program:
         in_any_case((lambda: gl.glDeleteShader(shader), lambda: gl.glDeleteProgram(name)))
 
     def start(self) -> None:
-        """Begin to compile, unless that has been done."""
+        """Begin to compile, if that has not begun."""
         if self._started:
             return
         self._started = True

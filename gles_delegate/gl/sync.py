@@ -15,13 +15,13 @@ from gles_delegate.gl.functions import Functions
 
 
 class Stopwatch:
-    """Measures what the GPU spends on some calls.
+    """Measures the GPU's time for some calls.
 
     Args:
-        queries: Use the GPU's own timer; otherwise the CPU's, and wait for the GPU before and
-            after, which counts the way to it and back as well.
-        is_es: OpenGL ES says when its timer was wrong, as after a change of the GPU's clock; the
-            CPU's counts then.
+        queries: Use the GPU's timer; otherwise the CPU's, waiting for the GPU before and after,
+            which includes the round trip.
+        is_es: OpenGL ES reports when its timer was wrong, as after a change of the GPU's clock; the
+            CPU's timer is used then.
     """
 
     def __init__(self, gl: Functions, queries: bool, is_es: bool) -> None:
@@ -30,7 +30,7 @@ class Stopwatch:
         self._query = ctypes.c_uint(gl.generate("Queries") if queries else 0)
 
     def measure(self, function: Callable[[], object]) -> float:
-        """Call it; the seconds that it took on the GPU."""
+        """Call it; return its seconds on the GPU."""
         gl = self._gl
         if not self._query:
             gl.glFinish()
@@ -39,7 +39,7 @@ class Stopwatch:
             gl.glFinish()
             return perf_counter() - begin
         nanoseconds = ctypes.c_uint64()
-        self._was_wrong()  # until now
+        self._was_wrong()  # resets the flag
         begin = perf_counter()
         gl.glBeginQuery(gl_names.TIME_ELAPSED, self._query)
         function()
@@ -60,7 +60,7 @@ class Fence(Closing):
     """A point in the GPU's work: when it is reached, everything submitted before is done.
 
     Once it is known to be reached it frees itself; `close` frees it before that. Several threads
-    may wait for it where `run` lets them.
+    may wait for it if `run` allows.
 
     Args:
         run: Calls a function where the context is current.
@@ -68,16 +68,16 @@ class Fence(Closing):
 
     def __init__(self, gl: Functions, run: Callable[[Callable[[], Any]], Any]) -> None:
         self._gl, self._run = gl, run
-        self._lock = Lock()  # held while the GLsync is freed, or given to the GPU
+        self._lock = Lock()  # held while the GLsync is freed or waited for on the GPU
         self._sync: int | None = gl.glFenceSync(gl_names.SYNC_GPU_COMMANDS_COMPLETE, 0)
         if self._sync is None:
             raise OutOfGpuMemoryError("glFenceSync: expected a fence, found none")
         with on_error(lambda: delete_fence(self)):
-            gl.glFlush()  # another context, or nobody, may wait for it
+            gl.glFlush()  # another context may wait for it
 
     @staticmethod
     def of_current_context() -> Fence:
-        """A fence after what was submitted to the EGL or GLX context that is current.
+        """A fence after the commands submitted to the current EGL or GLX context.
 
         For `Interpreter.invoke_async` of a delegate whose context shares with it, such as
         ``EglContext(share="current")``. Wait for it where that context is current.
@@ -96,7 +96,7 @@ class Fence(Closing):
         return self.wait(0)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Have the CPU wait, for `timeout` seconds at most, and say whether it is reached.
+        """Wait on the CPU, for `timeout` seconds at most; return whether it is reached.
 
         Raises:
             WrongThreadError, WrongContextError, ContextLostError: See `GpuDelegate`.
@@ -105,7 +105,7 @@ class Fence(Closing):
         return self._sync is None or bool(self._run(lambda: self._wait(timeout)))
 
     def wait_on_gpu(self) -> None:
-        """Have the GPU wait before what the context current now submits next; returns at once.
+        """Make the GPU wait before the current context's next commands; returns at once.
 
         That context is the delegate's or shares with it.
         """
@@ -121,7 +121,7 @@ class Fence(Closing):
     def _wait(self, timeout: float | None) -> bool:
         limit = gl_names.TIMEOUT_IGNORED if timeout is None else max(int(timeout * 1e9), 0)
         flags, sync = gl_names.SYNC_FLUSH_COMMANDS, self._sync
-        if sync is None:  # another thread has waited in the meantime
+        if sync is None:  # another thread has waited for it
             return True
         state = self._gl.glClientWaitSync(sync, flags, limit)
         if state == gl_names.TIMEOUT_EXPIRED:
@@ -136,7 +136,7 @@ class Fence(Closing):
 
 
 def delete_fence(fence: Fence) -> None:
-    """`Fence.close` where the context is current already."""
+    """`Fence.close` if the context is already current."""
     with fence._lock:
         sync, fence._sync = fence._sync, None
         if sync is not None:
@@ -144,11 +144,11 @@ def delete_fence(fence: Fence) -> None:
 
 
 def wait_on_gpu(gl: Functions, fence: Fence | int) -> None:
-    """Have the GPU wait for a fence, ours or an app's GLsync, before what is submitted next.
+    """Make the GPU wait for a `Fence` or an app's GLsync before the next commands.
 
     Raises:
-        TypeError: It is something else.
-        ValueError: It is none of this context.
+        TypeError: It is neither.
+        ValueError: It does not belong to this context.
     """
     expected = f"expected a Fence or a GLsync of the delegate's context, found {fence!r}"
     if isinstance(fence, Fence):

@@ -1,4 +1,4 @@
-"""Textures of constants."""
+"""Textures of constants, and the sampler for an app's textures."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.buffers import explaining
 from gles_delegate.gl.functions import Functions
 
+_FILTERS = (gl_names.TEXTURE_MIN_FILTER, gl_names.TEXTURE_MAG_FILTER)
+
 
 class TexelTexture:
     """Texels of four numbers, in the rows of a 2D texture that shaders read by ``texelFetch``.
 
-    Its constructor changes texture and pixel-unpack state, which `GpuContext.textures` restores.
+    Its constructor changes texture and pixel-unpack state, which `GpuContext.textures` restores. It
+    raises OutOfGpuMemoryError if the driver has no room.
 
     Args:
-        data: float32 or float16 numbers. The last row is filled up with zeros.
+        data: float32 or float16 numbers. Zeros fill up the last row.
         width: Texels in a row.
 
     Attributes:
         name: Its GL name.
         size: Size in bytes.
-
-    Raises:
-        OutOfGpuMemoryError: The driver has no room for it.
     """
 
     def __init__(self, gl: Functions, data: bytes | memoryview, half: bool, width: int) -> None:
@@ -46,7 +46,7 @@ class TexelTexture:
             gl.glBindBuffer(gl_names.PIXEL_UNPACK_BUFFER, 0)
             for name, value in gl_names.UNPACK_STATE.items():
                 gl.glPixelStorei(name, value)
-            for parameter in (gl_names.TEXTURE_MIN_FILTER, gl_names.TEXTURE_MAG_FILTER):
+            for parameter in _FILTERS:
                 gl.glTexParameteri(target, parameter, gl_names.NEAREST)
             gl.glTexStorage2D(target, 1, texels, width, height)
             area = (target, 0, 0, 0, width, height)
@@ -54,3 +54,17 @@ class TexelTexture:
 
     def release(self) -> None:
         self._gl.glDeleteTextures(1, ctypes.c_uint(self.name))
+
+
+class Sampler:
+    """A NEAREST sampler object that overrides the filters of textures; `name` is its GL name."""
+
+    def __init__(self, gl: Functions) -> None:
+        self._gl = gl
+        self.name = gl.generate("Samplers")
+        with on_error(self.release):
+            for parameter in _FILTERS:
+                gl.glSamplerParameteri(self.name, parameter, gl_names.NEAREST)
+
+    def release(self) -> None:
+        self._gl.glDeleteSamplers(1, ctypes.c_uint(self.name))

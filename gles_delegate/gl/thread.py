@@ -44,7 +44,7 @@ class GlThread(NotPickled):
 
     Args:
         make: Makes the context; called on the thread it will belong to.
-        own: Keep a thread for it, so that any thread may call; otherwise it is the caller's.
+        own: Start a thread for it, so any thread may call; otherwise it belongs to the caller's.
     """
 
     def __init__(self, make: Callable[[], GpuContext], own: bool) -> None:
@@ -61,12 +61,12 @@ class GlThread(NotPickled):
 
     @property
     def is_here(self) -> bool:
-        """Whether the caller runs on the own thread, on behalf of a thread that waits for it."""
+        """Whether the caller runs on its own thread, on behalf of a waiting thread."""
         return self._worker is not None and self._worker.is_here
 
     @property
     def may_call(self) -> bool:
-        """Whether `run` takes calls of this thread."""
+        """Whether `run` accepts calls from this thread."""
         own = self._worker is not None or self._held.thread == threading.get_ident()
         return own and not self.is_closed and self._in_callback != threading.get_ident()
 
@@ -82,48 +82,43 @@ class GlThread(NotPickled):
     def start(
         self, function: Callable[[], T], when_done: Callable[[Future[T]], object] | None = None
     ) -> Future[T]:
-        """Have the own thread call `function`, after what it was given before, and do not wait.
+        """Queue a call of `function` on its own thread; raises what `run` raises before its call.
 
         Args:
-            when_done: Called on the own thread with the future once it has its result. Its errors
-                are logged.
-
-        Raises:
-            DelegateError: It is closed, or the caller is a function of `callback`.
-            ContextError: This is a fork.
+            when_done: Called on that thread with the finished future. Its errors are logged.
         """
         assert self._worker is not None
         return self._worker.start(self._guarded(function), when_done)
 
     def require(self) -> None:
-        """Raise what `run` would raise before its call, without waiting for an own thread."""
+        """Raise what `run` would raise before its call, without waiting for its own thread."""
         guarded = self._guarded(lambda: None)
         if self._worker is None:
             guarded()
 
     @property
     def is_own(self) -> bool:
-        """Whether it is none of the app's threads."""
+        """Whether the thread was started for it."""
         return self._worker is not None
 
     def _guarded(self, function: Callable[[], T]) -> Callable[[], T]:
         self._require_open()
-        self.gpu.refuse_fork()  # the own thread is not there to do it
+        self.gpu.refuse_fork()  # a child lacks the thread that would check it
         self._refuse_callbacks()
         if self._worker is None:
             _release_left()
 
         def guarded() -> T:
-            self._require_open()  # a call that waited for its turn
+            self._require_open()  # it may have been closed since the call was queued
             with self.gpu.guard():
                 return function()
 
         return guarded
 
     def callback(self, function: Callable[P, T]) -> Callable[P, T]:
-        """The app's function, for `run`'s functions to call; a `run` by the app's is refused.
+        """Wrap an app's function for calls from functions of `run`; it may not call `run`.
 
-        The app has the context current there that it has around the call.
+        While it runs, the context that was current before `run` is current.
         """
 
         def call(*arguments: P.args, **named: P.kwargs) -> T:
@@ -136,21 +131,21 @@ class GlThread(NotPickled):
 
         return call
 
-    def own(self, thing: Releasable) -> None:
-        """Have `thing` released if nobody closes this, until it is disowned."""
-        self._held.objects.add(thing)
+    def own(self, resource: Releasable) -> None:
+        """Release `resource` if this is never closed, unless it is disowned before."""
+        self._held.objects.add(resource)
 
-    def disown(self, thing: Releasable) -> None:
-        self._held.objects.discard(thing)
+    def disown(self, resource: Releasable) -> None:
+        self._held.objects.discard(resource)
 
     def need_not_be_closed(self) -> None:
-        """Give no warning where nobody closes it."""
+        """Disable the warning if it is never closed."""
         self._held.warns = False
 
     def close(self, release: Callable[[], None]) -> None:
-        """Call `release` there, then destroy the context if it is not the app's.
+        """Call `release` there, then destroy the context unless it is the app's.
 
-        What cannot be deleted any more is given up. Does nothing if it is closed.
+        Objects that can no longer be deleted are abandoned. A second call does nothing.
 
         Raises:
             WrongThreadError, WrongContextError: As `run`; it stays open.
@@ -158,7 +153,7 @@ class GlThread(NotPickled):
         """
 
         def release_here() -> None:
-            if self.is_closed:  # by another thread, in the meantime
+            if self.is_closed:  # by another thread
                 return
             try:
                 with self.gpu.guard(only_deletes=True):
@@ -180,14 +175,14 @@ class GlThread(NotPickled):
             self.gpu.refuse_fork()
         except ContextError:
             self._end()
-            self._worker = None  # it is the parent's
+            self._worker = None  # it exists only in the parent
             raise
         try:
             self._call(release_here)
         except DelegateError:
             if self._worker is None or not self._worker.is_stopped:
                 raise
-            self._end()  # its thread has ended: nobody can release anything any more
+            self._end()  # nothing can be released without its thread
         finally:
             if self.is_closed:
                 self._stop()
@@ -217,7 +212,7 @@ class GlThread(NotPickled):
 
 @dataclass(eq=False)
 class _Held:
-    """The context and objects that a `GlThread` leaves behind if nobody closes it."""
+    """The context and objects that a `GlThread` leaves behind if it is never closed."""
 
     gpu: GpuContext
     worker: _Worker | None
@@ -226,7 +221,7 @@ class _Held:
     warns: bool = True
 
     def abandon(self) -> None:
-        """Have it released on its thread. The collector may call this on any, in any call."""
+        """Schedule its release on its thread. The garbage collector may call this on any thread."""
         if self.worker is not None:
             self.worker.end_with(self.release)
         else:
@@ -245,7 +240,7 @@ class _Held:
 
 
 _left: list[_Held] = []
-"""Contexts that were not closed, until the next call on their thread."""
+"""Contexts that were never closed; the next call on their thread releases them."""
 
 
 def _release_left() -> None:
@@ -259,8 +254,8 @@ def _release_left() -> None:
 class _Worker:
     """A thread that calls functions in turn.
 
-    It is a daemon because Python joins other threads before it calls the functions of `atexit`, of
-    which one may close a delegate.
+    It is a daemon because Python joins other threads before it calls `atexit` functions, which may
+    close a delegate.
     """
 
     def __init__(self) -> None:
@@ -287,13 +282,13 @@ class _Worker:
         try:
             return future.result()
         finally:
-            del future  # an exception would keep it, and it the exception
+            del future  # avoids a reference cycle with its exception
 
     def start(
         self, function: Callable[[], T], when_done: Callable[[Future[T]], object] | None = None
     ) -> Future[T]:
-        """Have a function called there, and do not wait; see `GlThread.start`."""
-        if sys.is_finalizing():  # the process ends, and this thread has stopped
+        """Queue a call; see `GlThread.start`."""
+        if sys.is_finalizing():  # the thread has stopped with the interpreter
             raise DelegateError(CLOSED)
         future: Future[T] = Future()
         if when_done is not None:
@@ -305,13 +300,13 @@ class _Worker:
         return future
 
     def end_with(self, function: Callable[[], None]) -> None:
-        """Call a function there and end the thread, without waiting; nobody may call it then."""
-        self._jobs.put((Future(), function))  # may come from the collector: takes no lock
+        """Queue a last call, then end the thread; takes no lock, as the collector may call this."""
+        self._jobs.put((Future(), function))
         self._jobs.put(None)
         self._stopped = True
 
     def stop(self) -> None:
-        """End the thread, once it has done what it was given."""
+        """End the thread after the queued calls."""
         with self._lock:
             if not self._stopped:
                 self._jobs.put(None)
@@ -321,19 +316,19 @@ class _Worker:
 
     def wait(self) -> None:
         """Wait until it is idle."""
-        if not self._stopped and self._thread.is_alive():  # a fork does not copy it
+        if not self._stopped and self._thread.is_alive():  # forks do not copy threads
             self.call(lambda: None)
 
     def _work(self) -> None:
         try:
             while (job := self._jobs.get()) is not None:
                 _do(*job)
-                del job  # what it holds must not live until the next call
+                del job  # its objects must not live until the next call
         finally:
             self._fail_queued()
 
     def _fail_queued(self) -> None:
-        """Have whoever waits for a job that is left see that the thread has ended."""
+        """Fail the queued calls after the thread has ended."""
         with self._lock:
             self._stopped = True
         with suppress(Empty):
@@ -344,7 +339,7 @@ class _Worker:
 
 
 def _do(future: Future[T], function: Callable[[], T]) -> None:
-    """Do a job, unless whoever asked for it has cancelled it."""
+    """Do a job unless it was cancelled."""
     if not future.set_running_or_notify_cancel():
         return
     try:
@@ -354,14 +349,14 @@ def _do(future: Future[T], function: Callable[[], T]) -> None:
     else:
         _settle(future.set_result, result)
     finally:
-        del future, function  # an exception would keep them by its traceback
+        del future, function  # an exception's traceback would keep them alive
 
 
 def _settle(settle: Callable[[Any], None], outcome: object) -> None:
-    """Set the result or the exception of a future, which calls functions of the app."""
+    """Set the result or exception of a future, which runs the app's callbacks."""
     try:
         settle(outcome)
-    except BaseException:  # such as SystemExit, which the future lets pass
+    except BaseException:  # futures do not catch SystemExit, for example
         log.exception("a function that is called when a run is done failed")
 
 
@@ -370,7 +365,7 @@ _workers: WeakSet[_Worker] = WeakSet()
 
 @atexit.register
 def _wait_for_workers() -> None:
-    """A driver may crash that is taken down during a call, such as one that Ctrl-C left behind."""
+    """Drivers may crash if the process ends during a call, such as one abandoned by Ctrl-C."""
     for worker in list(_workers):
         worker.wait()
 
@@ -378,10 +373,10 @@ def _wait_for_workers() -> None:
 class ThreadLock:
     """A re-entrant lock for sequences of calls.
 
-    Code on the delegate's own thread passes it: whoever waits for that code may hold it.
+    Code on the delegate's own thread ignores it, because a thread that holds it may be waiting.
 
     Attributes:
-        thread: The delegate's; changed only by who holds the lock.
+        thread: The delegate's thread; only the holder of the lock may change it.
     """
 
     def __init__(self) -> None:

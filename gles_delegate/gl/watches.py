@@ -1,4 +1,4 @@
-"""Sizes and formats of an app's buffers and textures, from GL."""
+"""Sizes and formats of an app's buffers and textures, queried from GL."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TextureLevel:
 
     Attributes:
         format: The GL enum of the internal format.
-        components: How many of red, green and blue it has.
+        components: The number of its channels among red, green and blue.
         sampled: Whether shaders sample floats from it, not integers or depths.
     """
 
@@ -39,27 +39,25 @@ class TextureLevel:
 
 
 class Watch(ABC):
-    """Sees, in a few microseconds, whether an app's object is still what it was when it was bound.
+    """Detects, within microseconds, whether an app's object has changed since it was bound.
 
     Args:
-        thing: The object, or its name.
+        handle: The object, or its name.
         name: Its name.
-        to: What it is bound to, in words.
-
-    Attributes:
-        bound: What it was, in words.
+        bound: Its description when it was bound.
+        to: Description of the tensor that it is bound to.
     """
 
-    def __init__(self, gl: Functions, thing: Any, name: int, bound: str, to: str) -> None:
-        self._gl, self._thing, self._name = gl, thing, name
+    def __init__(self, gl: Functions, handle: Any, name: int, bound: str, to: str) -> None:
+        self._gl, self._handle, self._name = gl, handle, name
         self.bound, self._to = bound, to
 
     def require(self) -> None:
-        """Inside the guard. It changes what is bound to ARRAY_BUFFER or to the texture unit 0.
+        """Check it, inside the guard; changes bindings of ARRAY_BUFFER or texture unit 0.
 
         Raises:
             ValueError: The object was released, or has another size or format.
-            ContextLostError: Every object is gone with the context.
+            ContextLostError: The context and its objects are lost.
         """
         difference = self.change()
         if difference:
@@ -71,13 +69,13 @@ class Watch(ABC):
             )
 
     def change(self) -> str:
-        """The object that was found instead, in words; empty if it is the same. See `require`."""
-        thing, name = self._thing, self._name
-        if thing is not name:
-            # A released moderngl object keeps its name, which another one may have by now.
-            is_released = type(getattr(thing, "mglo", None)).__name__ == "InvalidObject"
-            if is_released or getattr(thing, "glo", name) != name:
-                return "that it was released" if is_released else f"the name {thing.glo}"
+        """Description of what the object has become; empty if unchanged. See `require`."""
+        handle, name = self._handle, self._name
+        if handle is not name:
+            # A released moderngl object keeps its name, which GL may have reused.
+            is_released = type(getattr(handle, "mglo", None)).__name__ == "InvalidObject"
+            if is_released or getattr(handle, "glo", name) != name:
+                return "that it was released" if is_released else f"the name {handle.glo}"
         return self._change()
 
     @abstractmethod
@@ -85,14 +83,10 @@ class Watch(ABC):
 
 
 class BufferWatch(Watch):
-    """Watches a buffer, which may become larger.
+    """Watches a buffer, which must have `size` bytes or more."""
 
-    Args:
-        size: The bytes that it must have.
-    """
-
-    def __init__(self, gpu: GpuContext, thing: Any, name: int, size: int, to: str) -> None:
-        super().__init__(gpu.gl, thing, name, f"{size} bytes of the buffer {name}", to)
+    def __init__(self, gpu: GpuContext, handle: Any, name: int, size: int, to: str) -> None:
+        super().__init__(gpu.gl, handle, name, f"{size} bytes of the buffer {name}", to)
         self._size, self._value = size, ctypes.c_int64()
         self._is_buffer = gpu.gl.unchecked("glIsBuffer")
         self._bind = gpu.gl.unchecked("glBindBuffer")
@@ -101,16 +95,16 @@ class BufferWatch(Watch):
     def _change(self) -> str:
         if not self._is_buffer(self._name):
             return "that it was released"
-        self._bind(gl_names.ARRAY_BUFFER, self._name)  # which the guard puts back
+        self._bind(gl_names.ARRAY_BUFFER, self._name)  # the guard restores it
         self._get(gl_names.ARRAY_BUFFER, gl_names.BUFFER_SIZE, self._value)
         return f"{self._value.value} bytes" if self._value.value < self._size else ""
 
 
 class TextureWatch(Watch):
-    """Watches a texture's size and format; inside `GpuContext.textures`."""
+    """Watches a texture's size and format; use it inside `GpuContext.textures`."""
 
-    def __init__(self, gpu: GpuContext, thing: Any, level: TextureLevel, to: str) -> None:
-        super().__init__(gpu.gl, thing, level.name, f"the texture {level.name}, {level}", to)
+    def __init__(self, gpu: GpuContext, handle: Any, level: TextureLevel, to: str) -> None:
+        super().__init__(gpu.gl, handle, level.name, f"the texture {level.name}, {level}", to)
         self._level = level
         self._is_texture = gpu.gl.unchecked("glIsTexture")
         self._bind = gpu.gl.unchecked("glBindTexture")
@@ -122,7 +116,7 @@ class TextureWatch(Watch):
         if not self._is_texture(self._name):
             return "that it was released"
         self._gl.unchecked("glActiveTexture")(gl_names.TEXTURE0)
-        # If it is of another kind now, the default texture stays bound, which is empty.
+        # If the name belongs to another kind of texture, the empty default texture stays bound.
         self._bind(gl_names.TEXTURE_2D, 0)
         self._bind(gl_names.TEXTURE_2D, self._name)
         for parameter, value in self._values:
@@ -136,7 +130,7 @@ class TextureWatch(Watch):
 
 
 def _is_of_another_kind(gl: Functions) -> bool:
-    """Whether a texture could not be bound because it is not a 2D one; raises other errors."""
+    """Whether binding failed because the texture is not 2D; raises other errors."""
     try:
         gl.check("glBindTexture")
     except GLError as error:
@@ -147,7 +141,7 @@ def _is_of_another_kind(gl: Functions) -> bool:
 
 
 def buffer_size(gpu: GpuContext, buffer: Any) -> tuple[int, int]:
-    """The name and the size in bytes of a `moderngl.Buffer` or a buffer's name.
+    """The name, and the size in bytes, of a `moderngl.Buffer` or a buffer's name.
 
     Raises:
         ValueError: There is no such buffer in this context.
@@ -157,13 +151,13 @@ def buffer_size(gpu: GpuContext, buffer: Any) -> tuple[int, int]:
     if not gl.glIsBuffer(name):
         raise ValueError(f"expected a buffer of the delegate's context, found the name {name}")
     size = ctypes.c_int64()
-    gl.glBindBuffer(gl_names.ARRAY_BUFFER, name)  # which the guard puts back
+    gl.glBindBuffer(gl_names.ARRAY_BUFFER, name)  # the guard restores it
     gl.glGetBufferParameteri64v(gl_names.ARRAY_BUFFER, gl_names.BUFFER_SIZE, size)
     return name, size.value
 
 
 def texture_level(gpu: GpuContext, texture: Any) -> TextureLevel:
-    """The level 0 of a `moderngl.Texture`, of another object with a name in ``glo``, or of a name.
+    """Level 0 of a `moderngl.Texture`, another object with a name in ``glo``, or a name.
 
     Raises:
         ValueError: There is no such 2D texture in this context, or it is empty.
@@ -196,20 +190,19 @@ def texture_level(gpu: GpuContext, texture: Any) -> TextureLevel:
     return level
 
 
-def _name(gpu: GpuContext, thing: Any, kind: str) -> int:
+def _name(gpu: GpuContext, handle: Any, kind: str) -> int:
     """GL's name of an object.
 
     Raises:
-        TypeError: It is none.
+        TypeError: It is not an object of this kind.
         WrongContextError: It belongs to an app's context, and the delegate has its own.
     """
-    name = getattr(thing, "glo", thing)
+    name = getattr(handle, "glo", handle)
     if isinstance(name, bool) or not isinstance(name, int):
         raise TypeError(
-            f"expected a moderngl.{kind.capitalize()} or a {kind}'s name, found {thing!r}"
+            f"expected a moderngl.{kind.capitalize()} or a {kind}'s name, found {handle!r}"
         )
-    owner = getattr(thing, "ctx", None)
-    if gpu.is_private and is_moderngl_context(owner):
+    if gpu.is_private and is_moderngl_context(getattr(handle, "ctx", None)):
         raise WrongContextError(
             f"the {kind} belongs to another context than the delegate's own: make the delegate "
             "with GpuDelegate(context=ctx), in the app's context, or with an EglContext that "

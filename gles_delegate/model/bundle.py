@@ -1,4 +1,4 @@
-"""Bundles of models: zip files, such as MediaPipe's .task files, which may hold others."""
+"""Bundles of models: zip files, such as MediaPipe's .task files, which may contain bundles."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from gles_delegate.model.flatbuffer import Content
 from gles_delegate.model.schema import FILE_IDENTIFIER
 
 MOST_INFLATED = 1 << 29
-"""Bytes that the compressed members of a bundle may have; stored ones are parts of its file."""
+"""Limit of the total size, in bytes, of a bundle's compressed members."""
 
 MOST_FOLDED = 8
-"""Bundles in bundles."""
+"""Limit of the nesting of bundles."""
 
 _ZIP = b"PK\x03\x04"
 _NAME_LENGTHS = Struct("<HH")
 _DAMAGES = (BadZipFile, zlib.error, RuntimeError, EOFError, OSError, ValueError)
-"""Errors of zipfile for files that are damaged, encrypted, or packed in an unknown way."""
+"""zipfile's errors for files that are damaged, encrypted, or compressed in an unknown way."""
 
 
 def model_of(content: Content, member: str | None) -> Content:
@@ -43,14 +43,14 @@ def model_of(content: Content, member: str | None) -> Content:
     if name is not None and name in models:
         with _intact():
             return models[name]()
-    names, found = ", ".join(models), "nothing" if name is None else repr(name)
+    names, given = ", ".join(models), "nothing" if name is None else repr(name)
     raise ModelError(
-        f"this is a bundle of models: expected member=..., one of {names}; found {found}"
+        f"this is a bundle of models: expected member=..., one of {names}; found {given}"
     )
 
 
 def models_in(content: Content) -> Mapping[str, Callable[[], Content]]:
-    """A function that reads each model of a bundle, by name; "" names a model that is the file.
+    """A function that reads each model of a bundle, by name; a model by itself has the name "".
 
     Raises:
         ModelError: There is none, or the bundle is damaged, or too large when inflated.
@@ -58,7 +58,7 @@ def models_in(content: Content) -> Mapping[str, Callable[[], Content]]:
     if not _is_bundle(content):
         return {"": lambda: content}
     with _intact():
-        models = dict(_Walk().models(content))
+        models = dict(_walk(content, "", [0]))
     if not models:
         raise ModelError("expected a bundle of models (.task), found a zip file without a model")
     return models
@@ -66,7 +66,7 @@ def models_in(content: Content) -> Mapping[str, Callable[[], Content]]:
 
 @contextmanager
 def _intact() -> Iterator[None]:
-    """Raise ModelError for what zipfile raises."""
+    """Convert zipfile's errors to ModelError."""
     try:
         yield
     except _DAMAGES as error:
@@ -74,9 +74,9 @@ def _intact() -> Iterator[None]:
 
 
 def _is_bundle(content: Content) -> bool:
-    """Whether it is a zip file. MediaPipe's have zeros before each header, to align the members.
+    """Whether it is a zip file, and not a model that ends in a zip file of labels.
 
-    A model may end in a zip file of labels, and is none for that.
+    MediaPipe's files have zeros before each header, to align the members.
     """
     start = bytes(content[:8])
     return start[4:] != FILE_IDENTIFIER and (
@@ -84,39 +84,36 @@ def _is_bundle(content: Content) -> bool:
     )
 
 
-class _Walk:
-    """A way through a bundle and the bundles in it."""
+def _walk(
+    content: Content, folder: str, inflated: list[int], depth: int = 0
+) -> Iterator[tuple[str, Callable[[], Content]]]:
+    """Names and readers of the models in a bundle and the bundles in it.
 
-    def __init__(self) -> None:
-        self._inflated = 0
-
-    def models(
-        self, content: Content, folder: str = "", depth: int = 0
-    ) -> Iterator[tuple[str, Callable[[], Content]]]:
-        """The models of a bundle: their names, and what reads them."""
-        bundle = ZipFile(BytesFile(content))
-        members = bundle.infolist()
-        packed = (member for member in members if member.compress_type != ZIP_STORED)
-        self._inflated += sum(member.file_size for member in packed)
-        if self._inflated > MOST_INFLATED or depth > MOST_FOLDED:
-            raise ModelError(
-                f"this bundle of models has compressed members of {self._inflated} bytes, in "
-                f"bundles {depth + 1} deep: expected {MOST_INFLATED} bytes and {MOST_FOLDED} deep "
-                "at most; store its members without compression"
-            )
-        for info in members:
-            with bundle.open(info) as file:
-                start = file.read(8)
-                is_bundle = start[4:] != FILE_IDENTIFIER and is_zipfile(file)
-            if is_bundle:
-                inner = f"{folder}{info.filename}/"
-                yield from self.models(_read(bundle, info, content), inner, depth + 1)
-            elif start[4:] == FILE_IDENTIFIER:
-                yield folder + info.filename, partial(_read, bundle, info, content)
+    Args:
+        inflated: The bytes of compressed members so far, one number that this function updates.
+    """
+    bundle = ZipFile(BytesFile(content))
+    packed = (each for each in bundle.infolist() if each.compress_type != ZIP_STORED)
+    inflated[0] += sum(member.file_size for member in packed)
+    if inflated[0] > MOST_INFLATED or depth > MOST_FOLDED:
+        raise ModelError(
+            f"this bundle of models has compressed members of {inflated[0]} bytes, in "
+            f"bundles {depth + 1} deep: expected {MOST_INFLATED} bytes and {MOST_FOLDED} deep "
+            "at most; store its members without compression"
+        )
+    for info in bundle.infolist():
+        with bundle.open(info) as file:
+            start = file.read(8)
+            is_bundle = start[4:] != FILE_IDENTIFIER and is_zipfile(file)
+        if is_bundle:
+            inner = f"{folder}{info.filename}/"
+            yield from _walk(_read(bundle, info, content), inner, inflated, depth + 1)
+        elif start[4:] == FILE_IDENTIFIER:
+            yield folder + info.filename, partial(_read, bundle, info, content)
 
 
 def _read(bundle: ZipFile, info: ZipInfo, content: Content) -> Content:
-    """A member; not copied if the bundle is mapped and stores it as it is."""
+    """A member, without a copy if the bundle is mapped and stores it uncompressed."""
     if isinstance(content, bytes) or info.compress_type != ZIP_STORED:
         return bundle.read(info)
     names = _NAME_LENGTHS.unpack_from(content, info.header_offset + 26)
@@ -125,7 +122,7 @@ def _read(bundle: ZipFile, info: ZipInfo, content: Content) -> Content:
 
 
 class BytesFile(RawIOBase):
-    """Bytes as a file, without a copy of them."""
+    """Bytes as a file, without a copy."""
 
     def __init__(self, content: Content) -> None:
         self._content = memoryview(content)
@@ -137,18 +134,15 @@ class BytesFile(RawIOBase):
     def seekable(self) -> bool:
         return True
 
-    def tell(self) -> int:
-        return self._position
-
     def seek(self, offset: int, whence: int = SEEK_SET) -> int:
         base = {SEEK_SET: 0, SEEK_CUR: self._position, SEEK_END: len(self._content)}[whence]
         if base + offset < 0:
-            raise OSError(f"expected a byte of the file, found {base + offset}")  # as of files
+            raise OSError(f"expected a byte of the file, found {base + offset}")
         self._position = base + offset
         return self._position
 
     def readinto(self, buffer: Any) -> int:
-        part = self._content[self._position : self._position + len(buffer)]
-        buffer[: len(part)] = part
-        self._position += len(part)
-        return len(part)
+        chunk = self._content[self._position : self._position + len(buffer)]
+        buffer[: len(chunk)] = chunk
+        self._position += len(chunk)
+        return len(chunk)

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 Lanes: TypeAlias = Literal["float", "int"]
-"""The types of a lane on the GPU: float32, or int32, which holds bool as 0 and 1."""
+"""The types of a lane on the GPU: float32, or int32, which stores bool as 0 and 1."""
 
 
 @dataclass(frozen=True)
@@ -17,13 +17,12 @@ class ElementType:
 
     Attributes:
         name: TFLite's name, which is numpy's where numpy has the type.
-        litert: Its number in LiteRT's enum TfLiteType, which has another order than the schema's.
-        array: The type of numpy arrays of it, as LiteRT shows them; None if it shows none.
-        lanes: Its lanes on the GPU; None where the GPU does not take it.
-        constant_lanes: The lanes of constants, which are converted before they are uploaded.
-        bits: The size of an element outside the GPU, where it has a whole lane.
-        limits: The smallest and the largest number, of integers that may stand for real numbers:
-            the integers of activations and weights, and the int32 of biases.
+        litert: Its number in LiteRT's enum TfLiteType, whose order differs from the schema's.
+        array: numpy's type of LiteRT's arrays; None if LiteRT has no such arrays.
+        lanes: Its lanes on the GPU; None if the GPU does not support it.
+        constant_lanes: The lanes of constants, which are converted before the upload.
+        bits: The size of an element in CPU memory; on the GPU it takes a whole lane.
+        limits: The smallest and largest number, for integers that may be quantized.
     """
 
     name: str
@@ -36,7 +35,7 @@ class ElementType:
 
     @property
     def may_be_steps(self) -> bool:
-        """Whether the integers of an activation may stand for real numbers."""
+        """Whether activations of this type may be quantized."""
         return self.limits is not None and self.bits in (8, 16)
 
 
@@ -75,12 +74,11 @@ LITERT_TYPES = {element.litert: element.name for element in ELEMENT_TYPES}
 """Names by their number in LiteRT's enum TfLiteType."""
 
 BYTE_LIMITS = {e.name: e.limits for e in ELEMENT_TYPES if e.bits == 8 and e.limits}
-"""The smallest and the largest number of each 8-bit integer type."""
-
+"""The smallest and largest number of each 8-bit integer type."""
 
 EXPECTED: dict[str | None, str] = {
     "float": "float32",
     "int": "int32 or bool",
     None: "float32, an integer or bool",
 }
-"""For messages: the types that have these lanes, or any, and are not quantized."""
+"""For messages: unquantized types with these lanes, or with any."""

@@ -10,60 +10,47 @@ from pathlib import Path
 
 import numpy as np
 
-from gles_delegate.errors import ModelError
+from gles_delegate.errors import ModelError, reason_of
 from gles_delegate.model.flatbuffer import Content, FlatTable
 from gles_delegate.model.graph import Array
-
-_PACKINGS = ("", "unpacked")
 
 
 @dataclass(frozen=True)
 class External:
-    """The external buffers of a model, and the files that have them."""
+    """The external buffers of a model, and the names and contents of their files by group."""
 
     tables: dict[int, FlatTable]
     groups: dict[int, tuple[str, Content]]
 
-    @property
-    def files(self) -> tuple[Content, ...]:
-        """The bytes of the files."""
-        return tuple(content for _, content in self.groups.values())
-
-    def data(self, number: int, what: str) -> Array:
-        """The bytes of a buffer.
-
-        Args:
-            what: The tensor, for messages.
+    def data(self, number: int, tensor: str) -> Array:
+        """The bytes of a buffer; messages name the `tensor`.
 
         Raises:
             ModelError: There is no such buffer, it lies outside its file, or is packed.
         """
         table = self.tables.get(number)
         if table is None:
-            raise ModelError(f"damaged model: external buffer {number} of {what} does not exist")
-        if table.string(4) not in _PACKINGS:
+            raise ModelError(f"damaged model: external buffer {number} of {tensor} does not exist")
+        if table.string(4) not in ("", "unpacked"):
             raise ModelError(
-                f"the external buffer of {what} is packed as {table.string(4)!r}; expected "
+                f"the external buffer of {tensor} is packed as {table.string(4)!r}; expected "
                 "'unpacked'"
             )
         name, content = self.groups[table.scalar(1, "uint32")]
         offset, size = table.scalar(2, "uint64"), table.scalar(3, "uint64")
         if offset + size > len(content):
             raise ModelError(
-                f"the external buffer of {what}, {size} bytes at byte {offset}, lies outside the "
+                f"the external buffer of {tensor}, {size} bytes at byte {offset}, lies outside the "
                 f"{len(content)} bytes of the file {name!r}; was it cut off?"
             )
         return np.frombuffer(content, np.uint8, size, offset)
 
 
 def read_external(model: FlatTable, folder: Path | None) -> External:
-    """Map the files that external buffers are in.
+    """Map the files of external buffers; raises ModelError if one cannot be read.
 
     Args:
-        folder: Where files with relative names are; None: unknown.
-
-    Raises:
-        ModelError: A file is not there.
+        folder: The folder of files with relative names; None if unknown.
     """
     names = [table.string(0) for table in model.tables(8)]
     tables = {table.scalar(0, "uint32"): table for table in model.tables(9)}
@@ -93,7 +80,6 @@ def _mapped(name: str, folder: Path | None) -> Content:
                 raise ValueError("it is not a regular file")
             return memoryview(mmap(file.fileno(), 0, access=ACCESS_READ)) if status.st_size else b""
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
         raise ModelError(
-            f"cannot read the file {name!r}, which has weights of the model: {reason}"
+            f"cannot read the file {name!r}, which has weights of the model: {reason_of(error)}"
         ) from error

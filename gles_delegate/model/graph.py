@@ -1,7 +1,6 @@
 """The graph of a model: frozen tensors and nodes.
 
-Indices are TFLite's own: a tensor's place in the subgraph's tensor list, a node's place
-in its operator list.
+Indices are TFLite's: positions in the subgraph's lists of tensors and operators.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class Quantization:
     """``real = scale * (stored - zero_point)``, one pair per tensor or per index of `axis`.
 
     Attributes:
-        block: If not 0, the elements along the last dimension that share a pair.
+        block: If not 0, the number of elements along the last dimension that share a pair.
     """
 
     scales: tuple[float, ...] = ()
@@ -37,12 +36,12 @@ class Quantization:
 
     @property
     def pair(self) -> tuple[float, int]:
-        """The scale and the zero point (0 if missing) of a tensor that has one pair."""
+        """The scale and zero point (0 if missing) of a tensor with one pair."""
         (scale,) = self.scales
         return scale, (*self.zero_points, 0)[0]
 
     def damage(self, low: int, high: int) -> str:
-        """The reason why it is meaningless for integers from `low` to `high`; "" if it is not."""
+        """The reason why it is invalid for integers from `low` to `high`; "" if it is valid."""
         scales = [scale for scale in self.scales if not isfinite(scale)]
         if scales:
             return f"the scale {scales[0]}; expected finite numbers"
@@ -59,9 +58,9 @@ class Tensor:
         shape: As stored in the model; `Lowered.shapes` has the shapes after a resize.
         shape_signature: `shape` with -1 where the size is free; empty if the model stores none.
         data: The bytes of a constant, None otherwise.
-        is_half: Whether float16 has all numbers of a constant.
-        is_external: Whether the bytes of a constant are in another file than the model's.
-        is_derived: Whether planning gave it its index or data, not the file.
+        is_half: Whether float16 can represent all numbers of a constant.
+        is_external: Whether a constant's bytes are in a separate file.
+        is_derived: Whether planning added the tensor or its data.
     """
 
     index: int
@@ -96,8 +95,8 @@ class Tensor:
         """The constant's values, read-only, in `shape` and `dtype`.
 
         Raises:
-            ModelError: The tensor is computed, numpy has no such type, or the bytes
-                do not fill the shape, or do not hold bools.
+            ModelError: The tensor is computed, numpy lacks the type, or the bytes do not fit the
+                shape or are not bools.
         """
         if self.data is None:
             raise ModelError(f"tensor {self.index} {self.name!r} is not a constant")
@@ -122,20 +121,20 @@ class Tensor:
 
     @property
     def is_quantized(self) -> bool:
-        """Whether its integers are quantized real numbers; int32 ones are only in a bias."""
-        holds_steps = self.type.may_be_steps or self.is_constant
-        return bool(self.quantization.scales) and self.type.limits is not None and holds_steps
+        """Whether its integers are quantized real numbers; int32 only in constants (biases)."""
+        is_allowed = self.type.may_be_steps or self.is_constant
+        return bool(self.quantization.scales) and self.type.limits is not None and is_allowed
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The smallest and the largest number that a quantized tensor stores."""
+        """The smallest and largest number that a quantized tensor stores."""
         limits = self.type.limits
         if limits is None:
             raise TypeError(f"tensor {self.index} is {self.dtype}, which is not quantized")
         return limits
 
     def values(self) -> Array:
-        """The constant as the GPU computes with it: float32, or int32 for bool and integers.
+        """The constant's values for the GPU: float32, or int32 for bool and integers.
 
         Raises:
             ModelError: As for `array`; or the quantization does not fit the shape.
@@ -148,40 +147,33 @@ class Tensor:
             return array.astype(np.float32)
         scales = np.array(self.quantization.scales, np.float32)
         zeros = np.array(self.quantization.zero_points or (0,), np.float32)
-        if self.quantization.block:
-            return self._blockwise(array, scales, zeros)
-        if scales.size > 1 or zeros.size > 1:
-            shape = [1] * array.ndim
-            if not 0 <= self.quantization.axis < array.ndim:
-                raise ModelError(f"damaged model: tensor {self.index} is quantized along no axis")
-            shape[self.quantization.axis] = -1
-            scales, zeros = scales.reshape(shape), zeros.reshape(shape if zeros.size > 1 else 1)
+        block, axis = self.quantization.block, self.quantization.axis
         try:
-            real: Array = (array.astype(np.float32) - zeros) * scales
+            numbers = array.astype(np.float32)
+            if block:
+                numbers = numbers.reshape(scales.size, block)
+                scales, zeros = scales.reshape(-1, 1), zeros.reshape(-1, 1)
+            elif scales.size > 1 or zeros.size > 1:
+                if not 0 <= axis < array.ndim:
+                    raise ModelError(
+                        f"damaged model: tensor {self.index} is quantized along no axis"
+                    )
+                shape = [-1 if i == axis else 1 for i in range(array.ndim)]
+                scales, zeros = scales.reshape(shape), zeros.reshape(shape if zeros.size > 1 else 1)
+            real: Array = (numbers - zeros) * scales
             return real.reshape(self.shape)
+        except ModelError:
+            raise
         except ValueError as error:
-            raise self._unscalable(scales, zeros) from error
-
-    def _blockwise(self, array: Array, scales: Array, zeros: Array) -> Array:
-        """The real numbers of integers that have a scale for each block."""
-        try:
-            blocks = array.astype(np.float32).reshape(scales.size, self.quantization.block)
-            real: Array = (blocks - zeros.reshape(-1, 1)) * scales.reshape(-1, 1)
-            return real.reshape(self.shape)
-        except ValueError as error:
-            raise self._unscalable(scales, zeros) from error
-
-    def _unscalable(self, scales: Array, zeros: Array) -> ModelError:
-        blocks = self.quantization.block
-        return ModelError(
-            f"damaged model: tensor {self.index} {self.name!r} of shape {list(self.shape)} has "
-            f"{scales.size} scales and {zeros.size} zero points"
-            + (f" for blocks of {blocks}" if blocks else "")
-        )
+            raise ModelError(
+                f"damaged model: tensor {self.index} {self.name!r} of shape {list(self.shape)} has "
+                f"{scales.size} scales and {zeros.size} zero points"
+                + (f" for blocks of {block}" if block else "")
+            ) from error
 
 
 def _unpacked(data: Array, bits: int, count: int) -> Array:
-    """Signed integers of less than a byte; the first lies in a byte's lowest bits."""
+    """Signed integers of less than a byte, from the lowest bits up."""
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     fields = (data[:, None] >> shifts).reshape(-1)
     if not 0 <= fields.size - count < len(shifts):
@@ -196,9 +188,9 @@ class Node:
     """An operator: builtin or custom name, version, tensor indices (-1: optional, absent).
 
     Attributes:
-        subgraphs: Indices of the subgraphs that it runs: of a composite the decomposition, of IF
-            its branches, of WHILE the condition and the body.
-        intermediates: Tensors that only say how numbers in the middle are quantized.
+        subgraphs: Indices of the subgraphs that it runs: a composite's decomposition, IF's
+            branches, WHILE's condition and body.
+        intermediates: Tensors that only hold the quantization of intermediate results.
     """
 
     index: int
@@ -224,17 +216,17 @@ class Signature:
 
 @dataclass(frozen=True)
 class Graph:
-    """A subgraph of a model; indices of tensors and nodes are its own.
+    """A subgraph of a model.
 
     Attributes:
-        nodes: By their index; see `in_order`.
-        index: Which of `subgraphs` it is.
-        subgraphs: All of the model, this one included. Each is read at its first use, which raises
+        nodes: In the order of their indices; see `in_order`.
+        index: Its index in `subgraphs`.
+        subgraphs: All subgraphs of the model. Each is read at its first use, which raises
             ModelError if it is damaged.
-        signatures: The entry points of the model; see `entries`.
+        signatures: The model's entry points; see `entries`.
         description, metadata: The model's.
         content: The bytes it was read from.
-        weights: The bytes of the files that have the model's external weights.
+        weights: The bytes of the files with the model's external weights.
     """
 
     tensors: Sequence[Tensor]
@@ -256,18 +248,18 @@ class Graph:
 
     @cached_property
     def in_order(self) -> tuple[Node, ...]:
-        """The nodes in an order in which they can run; those that never can come last."""
-        unmade = {tensor for node in self.nodes for tensor in node.outputs}
+        """The nodes in an order in which they can run; nodes in cycles come last."""
+        missing = {tensor for node in self.nodes for tensor in node.outputs}
         ordered: list[Node] = []
         pending = list(self.nodes)
         while pending:
             late = []
             for node in pending:
-                if unmade.intersection(node.inputs):
+                if missing.intersection(node.inputs):
                     late.append(node)
                 else:
                     ordered.append(node)
-                    unmade.difference_update(node.outputs)
+                    missing.difference_update(node.outputs)
             if len(late) == len(pending):
                 break
             pending = late

@@ -24,10 +24,10 @@ NORMALIZATION, THRESHOLDING = 1, 3
 """Numbers in ``union ProcessUnitOptions``."""
 
 LABELS = (2, 3)
-"""Numbers of the labels of an axis and of the labels of values, in ``enum AssociatedFileType``."""
+"""Numbers of axis labels and value labels in ``enum AssociatedFileType``."""
 
 LONGEST = 1 << 24
-"""Bytes that are read of a file of labels."""
+"""Limit of the bytes read from a file of labels."""
 
 _DAMAGES = (BadZipFile, zlib.error, RuntimeError, EOFError, OSError, ValueError)
 
@@ -37,20 +37,20 @@ class TensorMetadata:
     """Metadata of an input or output.
 
     Attributes:
-        content: "image", "audio", "feature", "bounding box", or "" if nothing says so.
-        colors: Of an image: "rgb", "gray", or "".
-        mean: An input gets (value - mean) / std, of colors of 0 to 255; one number or one per
-            channel. Empty if nothing says so.
+        content: "image", "audio", "feature", "bounding box", or "" if unknown.
+        colors: An image's "rgb" or "gray", or "" if unknown.
+        mean: An input takes (value - mean) / std, for colors from 0 to 255; one number or one per
+            channel. Empty if unknown.
         std: See `mean`.
-        minimum: The smallest value after that; one number or one per channel, or empty.
-        maximum: The largest.
+        minimum: The smallest value after that; one number or one per channel. Empty if unknown.
+        maximum: The largest; likewise.
         labels: Names of classes, by their index along the last axis, or by their number.
-        threshold: The score from which on a result counts; None if nothing says so.
-        is_share: Whether an output is of 0 to 1, as after a sigmoid, and not as before it; None
-            if neither the op that makes it nor the metadata say so.
+        threshold: The lowest score of results that count; None if unknown.
+        is_share: Whether an output ranges from 0 to 1, as after a sigmoid; None if neither its op
+            nor the metadata says so.
         dimensions: Names of the axes.
-        sample_rate: Of audio, in Hz; 0 if nothing says so.
-        channels: Of audio.
+        sample_rate: Sample rate of audio in Hz; 0 if unknown.
+        channels: Channels of audio.
     """
 
     name: str = ""
@@ -70,29 +70,29 @@ class TensorMetadata:
 
     def __str__(self) -> str:
         kind = " ".join(word for word in (self.colors, self.content) if word)
-        parts = [self.name, self.description, kind]
+        texts = [self.name, self.description, kind]
         if self.mean:
-            parts.append(f"(x - {_numbers(self.mean)}) / {_numbers(self.std)}")
+            texts.append(f"(x - {_numbers(self.mean)}) / {_numbers(self.std)}")
         if self.minimum and self.maximum:
-            parts.append(f"{_numbers(self.minimum)} to {_numbers(self.maximum)}")
+            texts.append(f"{_numbers(self.minimum)} to {_numbers(self.maximum)}")
         if self.sample_rate:
-            parts.append(f"{self.sample_rate} Hz, {self.channels} channels")
+            texts.append(f"{self.sample_rate} Hz, {self.channels} channels")
         if self.threshold is not None:
-            parts.append(f"counts from {self.threshold:g} on")
+            texts.append(f"counts from {self.threshold:g} on")
         if self.labels:
-            more = " ..." if len(self.labels) > 3 else ""
-            parts.append(f"{len(self.labels)} labels: {', '.join(self.labels[:3])}{more}")
-        return "; ".join(part for part in parts if part)
+            dots = " ..." if len(self.labels) > 3 else ""
+            texts.append(f"{len(self.labels)} labels: {', '.join(self.labels[:3])}{dots}")
+        return "; ".join(filter(None, texts))
 
 
 @dataclass(frozen=True)
 class Metadata:
-    """Metadata of a model; a field is empty where the model does not have it.
+    """Metadata of a model; fields that the model lacks are empty.
 
     Attributes:
-        inputs: Of each input of the first subgraph, in its order.
+        inputs: Metadata of each input of the first subgraph, in its order.
         outputs: Likewise.
-        files: The names of the files that are packed into the model, such as lists of labels.
+        files: The names of the files in the model, such as lists of labels.
     """
 
     name: str = ""
@@ -118,8 +118,8 @@ def parse_metadata(graph: Graph) -> Metadata:
 
     def tensors(slot: int, count: int) -> tuple[TensorMetadata, ...]:
         tables = subgraphs[0].tables(slot)[:count] if subgraphs else []
-        known = tuple(_tensor(table, files) for table in tables)
-        return known + (TensorMetadata(),) * (count - len(known))
+        described = tuple(_tensor(table, files) for table in tables)
+        return described + (TensorMetadata(),) * (count - len(described))
 
     def text(slot: int) -> str:
         return model.string(slot) if model else ""
@@ -137,36 +137,36 @@ def parse_metadata(graph: Graph) -> Metadata:
 
 
 def _tensor(table: FlatTable, files: Mapping[str, Callable[[], bytes]]) -> TensorMetadata:
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for unit in table.tables(4):
         kind, options = unit.scalar(0, "uint8"), unit.table(1)
         if options is not None and kind == NORMALIZATION:
-            found |= {name: _floats(options, slot) for slot, name in enumerate(("mean", "std"))}
+            fields |= {"mean": _floats(options, 0), "std": _floats(options, 1)}
         elif options is not None and kind == THRESHOLDING:
-            found["threshold"] = options.scalar(0, "float32", 0.0)
+            fields["threshold"] = options.scalar(0, "float32", 0.0)
     stats = table.table(5)
     if stats is not None:
-        found |= {"maximum": _floats(stats, 0), "minimum": _floats(stats, 1)}
+        fields |= {"maximum": _floats(stats, 0), "minimum": _floats(stats, 1)}
     content = table.table(3)
     kind = _name(CONTENTS, content.scalar(0, "uint8")) if content else ""
     properties = content.table(1) if content else None
     if properties is not None and kind == "image":
-        found["colors"] = _name(COLORS, properties.scalar(0, "int8"))
+        fields["colors"] = _name(COLORS, properties.scalar(0, "int8"))
     if properties is not None and kind == "audio":
-        found["sample_rate"] = properties.scalar(0, "uint32")
-        found["channels"] = properties.scalar(1, "uint32")
+        fields["sample_rate"] = properties.scalar(0, "uint32")
+        fields["channels"] = properties.scalar(1, "uint32")
     return TensorMetadata(
         name=table.string(0),
         description=table.string(1),
         content=kind,
         labels=_labels(table, files),
         dimensions=table.strings(2),
-        **found,
+        **fields,
     )
 
 
 def _labels(table: FlatTable, files: Mapping[str, Callable[[], bytes]]) -> tuple[str, ...]:
-    """The labels in the model's own language, or else in the first that there is."""
+    """The labels in the default language, or else in the first one listed."""
     lists = [file for file in table.tables(6) if file.scalar(2, "int8") in LABELS]
     for file in sorted(lists, key=lambda file: bool(file.string(3))):
         name = file.string(0)
@@ -180,7 +180,7 @@ def _labels(table: FlatTable, files: Mapping[str, Callable[[], bytes]]) -> tuple
 
 
 def _files(content: Content) -> dict[str, Callable[[], bytes]]:
-    """The files that are packed behind a model, as a zip file: what reads each, by its name."""
+    """A reader of each file in the zip file at the model's end, by name."""
     try:
         bundle = ZipFile(BytesFile(content))
     except _DAMAGES:
@@ -202,6 +202,6 @@ def _name(names: tuple[str, ...], number: int) -> str:
 
 
 def _numbers(values: tuple[float, ...]) -> str:
-    """One number if all are equal."""
+    """The values as text; a single number if all are equal."""
     texts = [f"{value:g}" for value in values]
     return texts[0] if len(set(texts)) == 1 else f"[{', '.join(texts)}]"

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 
-from gles_delegate.errors import ModelError
+from gles_delegate.errors import ModelError, reason_of
 from gles_delegate.model.bundle import model_of, models_in
 from gles_delegate.model.dtypes import ELEMENT_TYPES
 from gles_delegate.model.external import External, read_external
@@ -35,13 +35,13 @@ from gles_delegate.model.sparse import Level, Sparsity
 
 T = TypeVar("T")
 _LONGEST_NAME = 200
-"""Characters of a path that a message quotes."""
+"""Limit of the characters of a path in messages."""
 
 MAPPED_FROM = 64 << 20
-"""Size of a file from which on it is mapped, not read: a mapped file must not change in use."""
+"""Bytes from which on a file is mapped, not read. A mapped file must not change during use."""
 
 MAX_RANK = 8
-"""LiteRT's kernels take no tensor of a higher rank."""
+"""The highest rank of tensors in LiteRT's kernels."""
 
 
 def load_model(path: str | bytes | os.PathLike[str]) -> Graph:
@@ -58,32 +58,27 @@ class ModelFile:
     """The bytes of a model.
 
     Attributes:
-        content: In memory; of a large file, mapped.
-        path: The file that has these bytes and no others; None for a model in a bundle.
+        content: Its bytes, mapped if the file is large.
+        path: The file with exactly these bytes; None for a model in a bundle.
     """
 
     content: Content = field(repr=False)
     path: Path | None = None
 
     @property
-    def folder(self) -> Path | None:
-        """Where the model's external weights are."""
-        return self.path.parent if self.path else None
-
-    @property
     def arguments(self) -> dict[str, Any]:
-        """The model argument for an interpreter, ours or LiteRT's."""
+        """The model argument for an interpreter, this package's or LiteRT's."""
         if self.path is not None:
             return {"model_path": str(self.path)}
         return {"model_content": bytes(self.content)}
 
     def graph(self) -> Graph:
         """See `read_model`."""
-        return read_model(self.content, self.folder)
+        return read_model(self.content, self.path.parent if self.path else None)
 
 
 def read_file(path: str | bytes | os.PathLike[str], member: str | None = None) -> ModelFile:
-    """Read a model file; or a model in a bundle, by its name or its path through the bundle's file.
+    """Read a model file, or a model in a bundle, by its name or by a path through the bundle.
 
     Raises:
         ModelError: The file cannot be read, or is a bundle of several models.
@@ -95,7 +90,7 @@ def read_file(path: str | bytes | os.PathLike[str], member: str | None = None) -
 
 
 def read_models(path: str | bytes | os.PathLike[str]) -> dict[str, ModelFile]:
-    """Every model of a bundle, by its name; of another file or path, the one model, named "".
+    """Every model of a bundle, by name; any other file or path gives one model, named "".
 
     Raises:
         ModelError, TypeError: See `read_file`.
@@ -110,14 +105,14 @@ def read_models(path: str | bytes | os.PathLike[str]) -> dict[str, ModelFile]:
 
 
 def _open(path: str | bytes | os.PathLike[str]) -> tuple[Content, Path | None, str | None]:
-    """The bytes of a file, its path if it can be opened again, and the rest of the path behind it.
+    """The bytes of a file, its path if it can be reopened, and the path of a model inside it.
 
     Raises:
         ModelError, TypeError: See `read_file`.
     """
     if not isinstance(path, str | bytes | os.PathLike):
-        found = type(path).__name__
-        raise TypeError(f"expected the path of a .tflite file, found a {found}")
+        kind = type(path).__name__
+        raise TypeError(f"expected the path of a .tflite file, found a {kind}")
     if isinstance(path, bytes) and path[4:8] == FILE_IDENTIFIER:
         raise TypeError(
             "expected the path of a .tflite file, found the bytes of one: give them as "
@@ -130,31 +125,27 @@ def _open(path: str | bytes | os.PathLike[str]) -> tuple[Content, Path | None, s
             return read_content(bundle), bundle, file.relative_to(bundle).as_posix()
         return read_content(file), file.absolute() if file.is_file() else None, None
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name
-        name, reason = repr(os.fspath(path)), getattr(error, "strerror", None) or error
+        name = repr(os.fspath(path))
         if len(name) > _LONGEST_NAME:
             name = f"{name[:_LONGEST_NAME]}..."
-        raise ModelError(f"cannot read the model file {name}: {reason}") from error
+        raise ModelError(f"cannot read the model file {name}: {reason_of(error)}") from error
 
 
 def read_content(file: Path) -> Content:
-    """The bytes of a file.
-
-    Raises:
-        OSError: It cannot be read.
-    """
+    """The bytes of a file; raises OSError if it cannot be read."""
     with file.open("rb") as opened:
         status = os.fstat(opened.fileno())
         if stat.S_ISREG(status.st_mode) and status.st_size >= max(MAPPED_FROM, 1):
-            with suppress(OSError):  # of a file system that maps none
+            with suppress(OSError):  # some file systems cannot map files
                 return memoryview(mmap(opened.fileno(), 0, access=ACCESS_READ))
         return opened.read()
 
 
 def read_model(data: bytes | bytearray | memoryview, folder: Path | None = None) -> Graph:
-    """The first subgraph of a model; it leads to the others.
+    """The first subgraph of a model, which leads to the others.
 
     Args:
-        folder: Where the model's external weights are; None: nowhere.
+        folder: The folder of the model's external weights; None if unknown.
 
     Raises:
         ModelError: The bytes are not a model, are cut off or damaged; the message says where.
@@ -163,10 +154,10 @@ def read_model(data: bytes | bytearray | memoryview, folder: Path | None = None)
         data = memoryview(data)
         data = data if data.readonly and data.contiguous else data.tobytes()
     if len(data) < 8 or data[4:8] != FILE_IDENTIFIER:
-        found = bytes(data[4:8] if len(data) >= 8 else data)
+        identifier = bytes(data[4:8] if len(data) >= 8 else data)
         raise ModelError(
             f"not a .tflite model: expected the identifier {FILE_IDENTIFIER!r} at byte 4, "
-            f"found {found!r}"
+            f"found {identifier!r}"
         )
     model = FlatTable.root(data)
     version = model.scalar(0, "uint32")
@@ -179,7 +170,7 @@ def read_model(data: bytes | bytearray | memoryview, folder: Path | None = None)
 
 
 def landmarks(graph: Graph) -> Iterator[tuple[int, Literal["name", "data"], int]]:
-    """Where in its file the graph's tensors have their names and, if constant, their data."""
+    """Index, field and file offset of the names and constant data of the graph's tensors."""
     main = FlatTable.root(graph.content).tables(2)[graph.index]
     for index, table in enumerate(main.tables(0)):
         position = table.position_of(3)
@@ -194,23 +185,28 @@ def landmarks(graph: Graph) -> Iterator[tuple[int, Literal["name", "data"], int]
 
 
 class _Subgraphs(Sequence[Graph]):
-    """The subgraphs of a model, each read when it is asked for."""
+    """The subgraphs of a model, each read at its first use."""
 
     def __init__(self, model: FlatTable, folder: Path | None) -> None:
         self._tables = model.tables(2)
         self._external = read_external(model, folder)
         self._buffers = [_buffer(table) for table in model.tables(4)]
         self._codes = [_operator_code(table) for table in model.tables(1)]
-        self._known: dict[int, Graph] = {}
-        self._content = model.data
-        self._description = model.string(3)
-        self._metadata = {
-            m.string(0): _pick(self._buffers, m.scalar(1, "uint32"), "buffer")
-            for m in model.tables(6)
-        }
-        self._signatures = tuple(_signature(table) for table in model.tables(7))
-        for signature in self._signatures:
+        self._graphs: dict[int, Graph] = {}
+        signatures = tuple(_signature(table) for table in model.tables(7))
+        for signature in signatures:
             _pick(self._tables, signature.subgraph, "subgraph")
+        self._model: dict[str, Any] = {
+            "subgraphs": self,
+            "signatures": signatures,
+            "description": model.string(3),
+            "metadata": {
+                m.string(0): _pick(self._buffers, m.scalar(1, "uint32"), "buffer")
+                for m in model.tables(6)
+            },
+            "content": model.data,
+            "weights": tuple(content for _, content in self._external.groups.values()),
+        }
 
     def __len__(self) -> int:
         return len(self._tables)
@@ -222,9 +218,9 @@ class _Subgraphs(Sequence[Graph]):
     def __getitem__(self, index: int | slice) -> Graph | Sequence[Graph]:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
-        if index not in self._known:
-            self._known[index] = self._read(index)
-        return self._known[index]
+        if index not in self._graphs:
+            self._graphs[index] = self._read(index)
+        return self._graphs[index]
 
     def _read(self, index: int) -> Graph:
         table = self._tables[index]
@@ -241,19 +237,7 @@ class _Subgraphs(Sequence[Graph]):
                 tensors[i] = replace(tensors[i], quantization=_blocks(details, tensors))
         for i in (i for i in inputs if 0 <= i < len(tensors)):
             tensors[i] = replace(tensors[i], is_variable=False)  # the app sets it
-        graph = Graph(
-            tuple(tensors),
-            nodes,
-            inputs,
-            table.ints(2),
-            index,
-            self,
-            self._signatures,
-            self._description,
-            self._metadata,
-            self._content,
-            self._external.files,
-        )
+        graph = Graph(tuple(tensors), nodes, inputs, table.ints(2), index, **self._model)
         _check_indices(graph)
         return graph
 
@@ -290,7 +274,7 @@ def _tensor(
         )
     buffer = table.scalar(2, "uint32")
     data = _pick(buffers, buffer, "buffer") if buffers else None
-    # Buffer 0 is the schema's "no data"; any other empty one may hold a constant of no elements.
+    # Buffer 0 means "no data"; any other empty one may hold a constant without elements.
     if data is not None and not (buffer and (data.size or (0 in shape and not is_computed))):
         data = None
     outside = table.scalar(10, "uint32")
@@ -324,7 +308,7 @@ def _check_tensor(tensor: Tensor) -> None:
 
 
 def _quantization(table: FlatTable | None) -> Quantization:
-    """Scales and zero points, of which LiteRT keeps the lowest 32 bits."""
+    """Scales, and the lowest 32 bits of zero points, as in LiteRT."""
     if table is None:
         return Quantization()
     return Quantization(
@@ -335,19 +319,19 @@ def _quantization(table: FlatTable | None) -> Quantization:
 
 
 def _blockwise(quantization: FlatTable | None) -> FlatTable | None:
-    """The table BlockwiseQuantization of a tensor that has one."""
+    """A tensor's table BlockwiseQuantization, if it has one."""
     if quantization is None or quantization.scalar(4, "uint8") != BLOCKWISE_QUANTIZATION:
         return None
     return quantization.table(5)
 
 
 def _blocks(table: FlatTable, tensors: Sequence[Tensor]) -> Quantization:
-    """Scales and zero points that are tensors themselves."""
+    """Scales and zero points that are stored as tensors."""
     scales = _pick(tensors, table.scalar(0, "int32"), "tensor of scales").array()
-    zeros = table.scalar(1, "int32")
-    # LiteRT's writers store no zero points as tensor 0, which never holds them, or as -1.
-    found = tensors[zeros] if 0 < zeros < len(tensors) else None
-    points = found.array().reshape(-1).tolist() if found and found.is_constant else []
+    index = table.scalar(1, "int32")
+    # Without zero points, LiteRT's writers store tensor 0, which never holds them, or -1.
+    zeros = tensors[index] if 0 < index < len(tensors) else None
+    points = zeros.array().reshape(-1).tolist() if zeros and zeros.is_constant else []
     block = table.scalar(2, "int32")
     if block <= 0:
         raise ModelError(f"damaged model: blocks of {block} elements; expected 1 or more")
@@ -396,7 +380,7 @@ def _node(index: int, table: FlatTable, codes: list[tuple[str, int]]) -> Node:
         custom_options = table.array(5, "uint8")
     options = table.table(4) or table.table(12)
     if OPTIONS.get(op, table.scalar(3, "uint8")) != table.scalar(3, "uint8"):
-        options = None  # of another op, which LiteRT does not read either
+        options = None  # of another op; LiteRT ignores them, too
     if OPTIONS_2.get(op, table.scalar(11, "uint8")) != table.scalar(11, "uint8"):
         options = None
     subgraphs = tuple(options.scalar(slot, "int32") for slot in CALLS.get(op, ()) if options)
@@ -412,20 +396,20 @@ def _pick(items: Sequence[T], index: int, what: str) -> T:
 
 def _check_indices(graph: Graph) -> None:
     where = f"in subgraph {graph.index}, " if graph.index else ""
-    places = [("the graph's inputs", graph.inputs, 0), ("the graph's outputs", graph.outputs, 0)]
+    lists = [("the graph's inputs", graph.inputs, 0), ("the graph's outputs", graph.outputs, 0)]
     for node in graph.nodes:
-        places.append((f"node {node.index} {node.op}'s inputs", node.inputs, -1))
-        places.append((f"node {node.index} {node.op}'s outputs", node.outputs, 0))
-        places.append((f"node {node.index} {node.op}'s intermediates", node.intermediates, -1))
+        lists.append((f"node {node.index} {node.op}'s inputs", node.inputs, -1))
+        lists.append((f"node {node.index} {node.op}'s outputs", node.outputs, 0))
+        lists.append((f"node {node.index} {node.op}'s intermediates", node.intermediates, -1))
         for index in node.subgraphs:
             _pick(range(len(graph.subgraphs)), index, "subgraph")
     for signature in (s for s in graph.signatures if s.subgraph == graph.index):
         indices = (*signature.inputs.values(), *signature.outputs.values())
-        places.append((f"signature {signature.key!r}", indices, 0))
-    for place, indices, lowest in places:
+        lists.append((f"signature {signature.key!r}", indices, 0))
+    for owner, indices, lowest in lists:
         for index in indices:
             if not lowest <= index < len(graph.tensors):
                 raise ModelError(
-                    f"damaged model: {where}{place} name tensor {index}; "
+                    f"damaged model: {where}{owner} name tensor {index}; "
                     f"there are {len(graph.tensors)} tensors"
                 )

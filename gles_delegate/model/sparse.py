@@ -1,8 +1,8 @@
 """Sparse constants: TFLite's compressed storage, expanded to dense arrays.
 
-The format is that of Chou, Kjolstad and Amarasinghe, "Format Abstraction for Sparse Tensor
-Algebra Compilers", 2018: one level per dimension, outermost first, dense or compressed. A
-dimension may be split into blocks; its second level then counts inside a block.
+The format of Chou, Kjolstad and Amarasinghe, "Format Abstraction for Sparse Tensor Algebra
+Compilers", 2018: one level per dimension, outermost first, dense or compressed. A dimension may be
+split into blocks; its second level then counts inside a block.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ class Level:
         if self.segments is None or self.indices is None:
             if self.size < 0:
                 raise ValueError("a negative size")
-            own = np.tile(np.arange(self.size), entries.size)
-            return np.repeat(entries * self.size, self.size) + own, own, self.size
+            coordinates = np.tile(np.arange(self.size), entries.size)
+            children = np.repeat(entries * self.size, self.size) + coordinates
+            return children, coordinates, self.size
         starts, ends = self.segments[entries], self.segments[entries + 1]
         if (starts < 0).any() or (ends < starts).any() or (ends > self.indices.size).any():
             raise ValueError("segments outside the indices")
@@ -84,9 +85,9 @@ def _to_dense(values: Array, shape: tuple[int, ...], sparsity: Sparsity) -> Arra
     for dimension, level in zip(sparsity.traversal_order, sparsity.levels, strict=True):
         if level.segments is None and entries.size * level.size > np.prod(shape):
             raise ValueError("more entries than elements")
-        entries, own, repeats = level.expand(entries)
+        entries, innermost, repeats = level.expand(entries)
         coordinates = {d: np.repeat(c, repeats) for d, c in coordinates.items()}
-        coordinates[dimension] = own
+        coordinates[dimension] = innermost
         if dimension >= rank:
             block_size[sparsity.block_map[dimension - rank]] = level.size
     for block, dimension in enumerate(sparsity.block_map):

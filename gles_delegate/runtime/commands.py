@@ -18,9 +18,8 @@ from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.buffers import TexelView
 from gles_delegate.gl.context import OUTPUT_BLOCK, GpuContext
 from gles_delegate.gl.functions import GlCall
-from gles_delegate.gl.sampler import Sampler
 from gles_delegate.gl.sync import Stopwatch
-from gles_delegate.gl.texture import TexelTexture
+from gles_delegate.gl.texture import Sampler, TexelTexture
 from gles_delegate.gl.watches import Watch
 from gles_delegate.planning.memory import Allocation
 from gles_delegate.planning.plan import Plan

@@ -25,7 +25,7 @@ from gles_delegate.gl.current import _nothing_current, current_handle, current_l
 from gles_delegate.gl.egl import current_context
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.libglx import GlxBinding
-from gles_delegate.gl.sampler import Sampler
+from gles_delegate.gl.texture import Sampler
 from tests.conftest import Require
 from tests.gl.test_binding import PICTURE, negated
 from tests.gl.test_delegate import desktop_app, es_app, stir
