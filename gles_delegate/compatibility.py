@@ -1,4 +1,4 @@
-"""A self-test of the device: whether the delegate runs there and computes correctly."""
+"""A self-test: whether the delegate runs on a device and computes correctly."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from gles_delegate.runtime.model import BoundModel
 
 @dataclass(frozen=True)
 class Check:
-    """A small program that was run on the device.
+    """The result of a small program on the device.
 
     Attributes:
         error: The largest difference from numpy's result, relative to max(result, 1).
         allowed: The largest difference that passes.
-        failure: Why it did not run; empty if it did.
+        failure: The reason why it did not run; empty if it did.
     """
 
     name: str
@@ -41,9 +41,9 @@ class Check:
 
 
 class CompatibilityList:
-    """Whether the delegate runs on this machine's device, and the best options for it.
+    """Whether the delegate runs on a device, and the best options for it.
 
-    TFLite's class of this name looks the device up in a list. This one runs a few small programs
+    TFLite's class of this name looks up the device in a list. This one runs a few small programs
     and compares their results with numpy's.
 
     Args:
@@ -54,8 +54,8 @@ class CompatibilityList:
         renderer: The driver's name of the device; likewise.
         version: The driver's version string; likewise.
         limits: The limits of its compute shaders; None if there is no device.
-        checks: The programs that were run.
-        reason: Why the delegate is not supported; empty if it is.
+        checks: The results of the programs.
+        reason: The reason why the delegate is not supported; empty if it is.
     """
 
     def __init__(self, device_index: int | None = None) -> None:
@@ -92,10 +92,7 @@ class CompatibilityList:
 
     @property
     def best_options_for_this_device(self) -> GpuDelegateOptions:
-        """Options to make a `GpuDelegate` with.
-
-        Allows float16 storage where it is faster (on GPUs) and passed its check.
-        """
+        """Options for a `GpuDelegate`: float16 storage if it is faster and passed its check."""
         return GpuDelegateOptions(
             precision_loss_allowed=self._half, device_index=self._device_index
         )
@@ -169,7 +166,7 @@ def _unary(op: str, x: Array, expected: Array, allowed: float) -> _Trial:
 
 
 def _tensor(index: int, like: Array, data: Array | None = None) -> Tensor:
-    """A tensor of the array's type and shape; of bytes, 100 stands for 0."""
+    """A tensor of the array's type and shape; for bytes, with the zero point 100."""
     quantization = Quantization((0.5,), (100,)) if like.dtype == np.uint8 else Quantization()
     stored = None if data is None else np.frombuffer(data.tobytes(), np.uint8)
     return Tensor(index, "", like.dtype.name, like.shape, (), quantization, data=stored)

@@ -1,4 +1,4 @@
-"""The delegate: a context, the thread it belongs to, and the model it runs."""
+"""The delegate: a context, its thread, and the model it runs."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 class GpuDelegate(NotPickled, Closing):
     """Runs a model's graph in OpenGL ES compute shaders.
 
-    A delegate runs one model. The thread that binds the model, by giving the delegate to an
-    interpreter, is the one that must call it afterwards. The interpreter is either
-    `gles_delegate.Interpreter` or LiteRT's own, which needs `model`::
+    A delegate runs one model. Giving it to an interpreter binds the model; the same thread must
+    make all later calls. The interpreter is either `gles_delegate.Interpreter` or LiteRT's own,
+    which needs `model`::
 
         ai_edge_litert.interpreter.Interpreter(
             path, experimental_delegates=[GpuDelegate(model=path)]
@@ -43,19 +43,18 @@ class GpuDelegate(NotPickled, Closing):
 
     Args:
         options: See `GpuDelegateOptions`.
-        context: None for its own EGL context, made when a model is bound; an
-            `EglContext`, which stays the caller's; or the app's `moderngl.Context`, which is
-            adopted and must be current at every call. "current" adopts the OpenGL or OpenGL ES
-            context that is current when a model is bound, whatever library made it; a GLX
-            context needs glcontext.
-        model: The path or the bytes of the model that LiteRT's interpreter is given.
-        progress: Called while programs compile, with the number of those that are ready, and of
-            all that were missing. Its calls of the delegate or the interpreter raise
-            DelegateError, where they need the GPU.
+        context: None for its own EGL context, created when a model is bound; an `EglContext`,
+            which stays the caller's; or the app's `moderngl.Context`, which is adopted and must
+            be current at every call. "current" adopts the OpenGL or OpenGL ES context that is
+            current when a model is bound, whatever library created it; a GLX context needs
+            glcontext.
+        model: The path or bytes of the model that LiteRT's interpreter runs.
+        progress: ``progress(compiled, total)`` is called as programs compile. It may not call the
+            delegate or the interpreter where that needs the GPU: they raise DelegateError.
 
     Raises:
         ValueError: The options and the context exclude each other.
-        TypeError: An argument is of another type.
+        TypeError: An argument has the wrong type.
     """
 
     def __init__(
@@ -98,17 +97,18 @@ class GpuDelegate(NotPickled, Closing):
 
     @property
     def report(self) -> DelegationReport:
-        """Which nodes of the bound model run on the GPU; empty before a model is bound.
+        """Where each node of the first subgraph and of the signatures' subgraphs runs.
 
-        Of the model's first subgraph, and of those that its signatures run.
+        It is empty before a model is bound.
         """
         return self._bound.report if self._bound else DelegationReport()
 
     def profile(self) -> ProfileReport:
         """Run the model once more on its present inputs, and measure each dispatch by itself.
 
-        By the GPU's timer where the driver has timer queries, otherwise by the CPU's clock and
-        waiting for each, as on V3D, Mali with Mesa's driver, and llvmpipe. Variables keep changing.
+        The GPU's timer measures if the driver has timer queries. Otherwise, as on V3D, Mali with
+        Mesa's driver, and llvmpipe, the CPU's clock does, waiting for each dispatch. The run
+        changes variables.
 
         Raises:
             DelegateError: No model is bound, or it is not prepared.
@@ -119,8 +119,8 @@ class GpuDelegate(NotPickled, Closing):
     def memory(self) -> MemoryReport:
         """The GPU memory that the delegate holds now, for all segments of its model.
 
-        Zeros before the interpreter's `allocate_tensors` and after `close`: nothing is held then.
-        What the driver needs for itself, and for the context, is not known.
+        All zeros before the interpreter's `allocate_tensors` and after `close`. The driver's own
+        memory and the context's are not included.
 
         Raises:
             WrongThreadError, WrongContextError, ContextLostError: As for any call.
@@ -130,15 +130,16 @@ class GpuDelegate(NotPickled, Closing):
         return self._bound.memory()
 
     def bind(self, graph: Graph, keep: bool = False) -> BoundModel:
-        """Take a model: fixes the thread and the context, and lowers the graph.
+        """Bind a model: fixes the thread and the context, and lowers the graph.
 
         Args:
             keep: See `BoundModel`.
 
         Raises:
-            ContextError: No usable context.
-            UnsupportedModelError: The options ask for all nodes, and some do not run on the GPU.
-            DelegateError: The delegate is closed, or runs a model already.
+            ContextError: There is no usable context.
+            UnsupportedModelError: `require_full_delegation` is set, and some nodes do not run on
+                the GPU.
+            DelegateError: The delegate is closed, or already runs a model.
         """
         self._require_open()
         if self._bound is not None:
@@ -177,30 +178,30 @@ class GpuDelegate(NotPickled, Closing):
         layout: Layout = "bhwc",
         dtype: str | None = None,
     ) -> None:
-        """Take an input from a GPU buffer, or leave an output in one, instead of the CPU's memory.
+        """Read an input from a GPU buffer, or write an output to one, instead of CPU memory.
 
-        The buffer stays the caller's, and belongs to the delegate's context or to one that
-        shares with it. It may be bound before or after the interpreter is made, and another one
-        in its place at any time; every size is checked again when shapes change. A run raises
-        `ValueError` if the buffer was released or became too small since. A bound output is read
-        back only when `get_tensor` or `read_tensor` asks for it. LiteRT's own interpreter cannot
-        ask, so there it is read back after every run.
+        The buffer stays the caller's. It belongs to the delegate's context or to one that shares
+        with it. Bind it before or after the interpreter is created; another one may replace it at
+        any time. Sizes are checked again when shapes change. A run raises `ValueError` if the
+        buffer was released or has become too small. A bound output is read back only by
+        `get_tensor` and `read_tensor`; in LiteRT's own interpreter, after every run.
 
         Args:
-            buffer: A `moderngl.Buffer`, or GL's name of one.
-            offset: Where in the buffer, in bytes, a multiple of 4. Multiples of 256 save a copy.
+            buffer: A `moderngl.Buffer`, or the GL name of one.
+            offset: Offset in the buffer in bytes, a multiple of 4. Multiples of 256 save a copy.
             layout: "bhwc", the tensor's row-major order; or "phwc4", the GPU's own: for each four
                 channels all pixels, four numbers each, zero past the last channel. Nothing is
                 converted for float32 "phwc4", nor for float32 "bhwc" of four channels.
-            dtype: float32 or float16 for real numbers and quantized tensors, which then are the
-                real numbers that they stand for; an input's are neither rounded to its steps
-                nor limited to its range. Otherwise the tensor's own, which is the default; with
-                "phwc4", float32 is the default of quantized tensors.
+            dtype: float32 or float16 for real numbers, and for the real values of quantized
+                tensors; an input's are neither rounded to quantization steps nor clamped.
+                Otherwise the tensor's type, which is the default; with "phwc4", float32 is the
+                default of quantized tensors.
 
         Raises:
-            ValueError: The tensor is not an input or output, or has another type or size than the
-                buffer; some of it shows only in `allocate_tensors`, once shapes are known.
-            WrongContextError: The buffer is of a context that the delegate's does not share with.
+            ValueError: The tensor is not an input or output, or its type or size does not fit the
+                buffer; sizes may only be known, and checked, in `allocate_tensors`.
+            WrongContextError: The buffer belongs to a context that does not share with the
+                delegate's.
             WrongThreadError: As for any call.
         """
         self._bind(tensor_index, BufferBinding(buffer, offset, layout, dtype))
@@ -216,26 +217,26 @@ class GpuDelegate(NotPickled, Closing):
     ) -> None:
         """Sample an input from a texture, or write an output to one, on the GPU.
 
-        As `bind_buffer_to_tensor`, for a tensor [1, height, width, channels]. A texture or
-        another region of it costs nothing to bind instead of one with the same options. One
-        that gets another size or format must be bound again.
+        As `bind_buffer_to_tensor`, for a tensor [1, height, width, channels]. Replacing a texture
+        or its region costs nothing if the options are the same. Bind a texture again after its
+        size or format changes.
 
         Args:
-            texture: A `moderngl.Texture`, another object with GL's name in ``glo``, or the name;
-                two-dimensional. For an input of any float or normalized format (an sRGB one gives
-                linear light), or the sequence of the planes of NV12 or I420. For an output RGBA8,
-                RGBA16F or R32F, as wide and high as the tensor.
+            texture: A 2D `moderngl.Texture`, another object with a GL name in ``glo``, or the
+                name. For an input: any float or normalized format (sRGB gives linear light), or a
+                sequence of planes of NV12 or I420. For an output: RGBA8, RGBA16F or R32F, of the
+                tensor's width and height.
             transform: An `ImageTransform` for an input, an `ImageOutput` for an output.
-            region: For an input: a buffer, such as one that another model's output is bound to,
-                with 2 x 3 float32: the `matrix` of `transform`, which then has no other
-                region. Each run reads it on the GPU, so a crop needs no read-back. Where a position
-                is not in the picture, or not a number, the tensor has the padding.
-            region_offset: Where in that buffer, in bytes, a multiple of 4.
+            region: For an input: a buffer of 2 x 3 float32, such as another model's bound output,
+                that replaces the `matrix` of `transform`, which must not have another region. Each
+                run reads it on the GPU, without a read-back. Positions outside the picture, and
+                those that are not numbers, get the padding.
+            region_offset: Offset in that buffer in bytes, a multiple of 4.
 
         Raises:
-            ValueError: As `bind_buffer_to_tensor`; or the transform has a region beside `region`.
+            ValueError: As `bind_buffer_to_tensor`; or the transform has a region besides `region`.
             WrongContextError, WrongThreadError: As `bind_buffer_to_tensor`.
-            TypeError: `texture` or `transform` is something else.
+            TypeError: `texture` or `transform` has another type.
         """
         textures = tuple(texture) if isinstance(texture, Sequence) else (texture,)
         self._bind(tensor_index, TextureBinding(textures, transform, region, region_offset))
@@ -244,7 +245,7 @@ class GpuDelegate(NotPickled, Closing):
         """Wait for the last run, and read an output that is bound to a buffer or texture.
 
         Returns:
-            The tensor's array, in its shape and type.
+            An array of the tensor's shape and type.
 
         Raises:
             ValueError: The tensor is not a bound output, or no model is prepared.
@@ -258,7 +259,7 @@ class GpuDelegate(NotPickled, Closing):
         return result
 
     def unbind(self, tensor_index: int) -> None:
-        """Take an input from `set_tensor` again, or have an output read back by every `invoke`.
+        """Take an input from `set_tensor` again, or read an output back in every `invoke`.
 
         Raises:
             ValueError: Nothing is bound to the tensor.
@@ -281,8 +282,8 @@ class GpuDelegate(NotPickled, Closing):
     def close(self) -> None:
         """Free every GL object, and the context if it is the delegate's own.
 
-        Must come from the thread that bound the model. A second call does nothing. What is never
-        closed is freed after a ResourceWarning, at the next call of any delegate on that thread.
+        Call it on the thread that bound the model. A second call does nothing. A delegate that is
+        never closed gives a ResourceWarning; the next delegate call on its thread frees it.
 
         Raises:
             WrongThreadError, WrongContextError: As for any call; it stays open.
@@ -297,10 +298,10 @@ class GpuDelegate(NotPickled, Closing):
             self._closed = self._thread is None or self._thread.is_closed
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        """Close it; what LiteRT reported of a failure here becomes an error with its cause.
+        """Close it; replace LiteRT's RuntimeError about a failure of the delegate.
 
         Raises:
-            LiteRtError: LiteRT's RuntimeError quotes an exception of the delegate.
+            LiteRtError: LiteRT's RuntimeError quotes an exception of the delegate, its cause.
             KeyboardInterrupt, SystemExit: It quotes this one.
         """
         super().__exit__(kind, error, traceback)
@@ -309,16 +310,12 @@ class GpuDelegate(NotPickled, Closing):
             return
         if isinstance(failure, Exception):
             raise LiteRtError(str(error)) from failure
-        if f"{type(failure).__name__}: " in str(error):  # not of an earlier call
+        if f"{type(failure).__name__}: " in str(error):  # not from an earlier call
             raise failure from error
 
     @property
     def bound(self) -> BoundModel:
-        """The bound model.
-
-        Raises:
-            DelegateError: The delegate is closed, or no model was bound yet.
-        """
+        """The bound model; raises DelegateError if it is closed, or no model is bound."""
         self._require_open()
         if self._bound is None:
             raise DelegateError("the delegate has no model yet: give it to an interpreter")
@@ -331,32 +328,28 @@ class GpuDelegate(NotPickled, Closing):
 
     @property
     def gpu(self) -> GpuContext:
-        """The bound context.
-
-        Raises:
-            DelegateError: The delegate is closed, or no model was bound yet.
-        """
+        """The bound context; raises DelegateError if it is closed, or no model is bound."""
         self._require_open()
         if self._thread is None:
             raise DelegateError("the delegate has no context before a model is bound to it")
         return self._thread.gpu
 
     def _get_native_delegate_pointer(self) -> int:
-        """LiteRT's interpreter asks for it, on the thread that it will run on.
+        """Called by LiteRT's interpreter, on the thread that will run it.
 
         Raises:
-            ValueError: There is no `model`.
+            ValueError: `model` is None.
             ModelError: It is damaged.
             DelegateError: As for `bind`.
             LiteRtError: The installed LiteRT has another binary interface.
         """
-        if self._model is None:
+        model = self._model
+        if model is None:
             raise ValueError(
                 "LiteRT's interpreter does not tell a delegate its model: make it with "
                 "GpuDelegate(model=...), the path or bytes that the interpreter is given"
             )
         require_known_layout()
-        model = self._model
         graph = load_model(model) if isinstance(model, str | os.PathLike) else read_model(model)
         bound = self.bind(graph)
         self._native = NativeDelegate(graph, bound.subgraphs)
@@ -386,7 +379,7 @@ def _require_types(options: object, model: object, progress: object) -> None:
 
 
 def _driver_settings(options: GpuDelegateOptions) -> dict[str, str]:
-    """The environment variables that stand for options of the driver."""
+    """The driver's environment variables for these options."""
     settings: dict[str, str] = {}
     if options.serialization_dir is not None:
         settings |= mesa.shader_cache(options.serialization_dir)

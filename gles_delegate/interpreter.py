@@ -1,4 +1,4 @@
-"""An interpreter with the methods of LiteRT's, which needs LiteRT only for nodes on the CPU."""
+"""An interpreter with LiteRT's methods that needs LiteRT only for nodes on the CPU."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -29,25 +29,8 @@ from gles_delegate.runtime.standalone import StandAlone, describe
 
 K = TypeVar("K")
 
-
-class Host(Protocol):
-    """The back end of `Interpreter`: the GPU alone, or LiteRT with the delegate."""
-
-    @property
-    def delegation(self) -> Delegation: ...
-    def allocate_tensors(self) -> None: ...
-    def invoke(self) -> None: ...
-    def invoke_async(self, wait_for: Fence | int | None = None) -> Invocation: ...
-    def resize_tensor_input(
-        self, input_index: int, tensor_size: Sequence[int], strict: bool = False
-    ) -> None: ...
-    def set_tensor(self, tensor_index: int, value: Any) -> None: ...
-    def get_tensor(self, tensor_index: int) -> Array: ...
-    def tensor(self, tensor_index: int) -> Callable[[], Array]: ...
-    def get_input_details(self) -> list[dict[str, Any]]: ...
-    def get_output_details(self) -> list[dict[str, Any]]: ...
-    def get_tensor_details(self) -> list[dict[str, Any]]: ...
-    def reset_all_variables(self) -> None: ...
+Host: TypeAlias = StandAlone | LiteRtHost
+"""The back end of `Interpreter`: the GPU alone, or LiteRT with the delegate."""
 
 
 class Interpreter(NotPickled, Closing):
@@ -62,20 +45,20 @@ class Interpreter(NotPickled, Closing):
         experimental_delegates: One `GpuDelegate`. If omitted, the interpreter makes its own, and
             closes it in `close`.
         num_threads: Threads of LiteRT's CPU kernels.
-        experimental_op_resolver_type: Which of LiteRT's CPU kernels run nodes on the CPU, a member
-            of LiteRT's OpResolverType.
-        experimental_preserve_all_tensors: Whether `get_tensor` reads the results of all nodes after
-            a run, not the outputs' only. It takes more memory, and more time where the GPU would
-            run several nodes as one.
+        experimental_op_resolver_type: The set of LiteRT's CPU kernels to use, a member of
+            LiteRT's OpResolverType.
+        experimental_preserve_all_tensors: Let `get_tensor` read the results of all nodes after a
+            run, not only outputs. It takes more memory, and more time where the GPU would run
+            several nodes as one.
         member: The name of the model in a bundle; needed if there are several.
 
-    The other arguments go to LiteRT's interpreter where it runs nodes on the CPU. How the GPU runs
-    the others does not depend on them.
+    The other arguments go to LiteRT's interpreter if it runs nodes on the CPU. They do not affect
+    nodes on the GPU.
 
     Raises:
         ValueError: Not exactly one of `model_path` and `model_content` is given, or more than one
-            delegate; or an argument is none of LiteRT's values.
-        TypeError: An argument is of another type.
+            delegate; or LiteRT does not know the value of an argument.
+        TypeError: An argument has the wrong type.
         ModelError: The model cannot be read (also a ValueError).
         UnsupportedModelError: Some nodes do not run on the GPU, and LiteRT is not installed.
         LiteRtError: LiteRT refuses the model or the delegate.
@@ -132,10 +115,10 @@ class Interpreter(NotPickled, Closing):
     def modify_graph_with_delegate(self, delegate: GpuDelegate) -> None:
         """Bind the model to a delegate, and fix this thread and its context for further calls.
 
-        It takes the place of one that is closed, such as one that lost its context. Call
-        `allocate_tensors` afterwards: inputs keep their shapes, not their values, and variables
-        are zero. What was bound to tensors was bound to the earlier delegate. The delegate stays
-        the caller's. After an error, another delegate can be tried.
+        It replaces a closed delegate, such as one that lost its context. Call `allocate_tensors`
+        afterwards: inputs keep their shapes, not their values, and variables are zero. Bindings of
+        the closed delegate are lost. The delegate stays the caller's. After an error, another
+        delegate can be tried.
 
         Raises:
             TypeError: `delegate` is not a `GpuDelegate`.
@@ -161,7 +144,7 @@ class Interpreter(NotPickled, Closing):
             self._bound, self._hosts, self._lock.thread = bound, {0: host}, bound.thread
 
     def _new_host(self, delegation: Delegation, bound: BoundModel) -> Host:
-        """The host of a subgraph. LiteRT is one for all that have nodes on the CPU."""
+        """A new host of a subgraph; all hosts with nodes on the CPU share one LiteRT."""
         if delegation.report.fully_delegated:
             return StandAlone(delegation)
         if self._litert is None:
@@ -171,12 +154,7 @@ class Interpreter(NotPickled, Closing):
         return host(delegation, self._litert)
 
     def _entry(self, index: int) -> Host:
-        """The host of a subgraph.
-
-        Raises:
-            ValueError: An app cannot run this subgraph.
-            UnsupportedModelError: Some of its nodes run on the CPU, and LiteRT is not installed.
-        """
+        """The host of a subgraph; raises ValueError for one that no signature runs."""
         if index not in self._hosts:
             assert self._bound is not None
             if index not in self._bound.subgraphs:
@@ -203,17 +181,15 @@ class Interpreter(NotPickled, Closing):
     def run(self, inputs: Mapping[str | int, Any]) -> dict[str | int, Array]:
         """Run the model on arrays by the names of its inputs; safe to call from several threads.
 
-        Inputs are resized to the arrays' shapes, and tensors are allocated where that is due. No
-        other call comes between: see `exclusive`.
+        Inputs are resized to the arrays' shapes, and tensors are allocated if necessary. No other
+        call comes between: see `exclusive`.
 
         Args:
-            inputs: An array for each input that is not bound to a buffer or texture, by name. An
-                input may be named by its index, too, which it must where it has no name or shares
-                it.
+            inputs: An array for each input that is not bound to a buffer or texture, by name or
+                index. Use the index of an input that has no unique name.
 
         Returns:
-            The outputs that are not bound, by name; by index where an output has no name, or
-            shares it.
+            The outputs that are not bound, by name; by index if an output has no unique name.
 
         Raises:
             ValueError: Names are missing or unknown, or a dtype is wrong.
@@ -253,7 +229,7 @@ class Interpreter(NotPickled, Closing):
             return self._run(0, arrays, unbound)
 
     def exclusive(self) -> AbstractContextManager[None]:
-        """A lock for calls that belong together; other threads' calls wait::
+        """A lock for a sequence of calls; other threads' calls wait::
 
             with interpreter.exclusive():
                 interpreter.set_tensor(...)
@@ -268,7 +244,7 @@ class Interpreter(NotPickled, Closing):
     def _run(
         self, subgraph: int, arrays: Mapping[int, Any], outputs: Mapping[K, int]
     ) -> dict[K, Array]:
-        """Run a subgraph on arrays by tensor index, as one call; return these outputs."""
+        """Run a subgraph on arrays by tensor index, in one locked call; return these outputs."""
         values = {index: np.asarray(value) for index, value in arrays.items()}
         for index, array in values.items():
             tensor = self._graph.subgraphs[subgraph].tensors[index]
@@ -291,7 +267,7 @@ class Interpreter(NotPickled, Closing):
         return ", ".join(f"{self._graph.tensors[i].name!r} (index {i})" for i in indices)
 
     def _why_not(self, key: object) -> str:
-        """Why an input cannot be named so."""
+        """The reason why `key` does not identify an input."""
         same = [i for i in self._graph.inputs if self._graph.tensors[i].name == key]
         if same:
             return f"several inputs have that name, so give one of the indices {same}"
@@ -308,7 +284,7 @@ class Interpreter(NotPickled, Closing):
 
         Raises:
             UnsupportedModelError: A node cannot run with these shapes.
-            LiteRtError: One that LiteRT runs cannot.
+            LiteRtError: A node on the CPU cannot run with them.
             WrongThreadError, WrongContextError, GLError: See `GpuDelegate`.
         """
         with self._lock:
@@ -318,8 +294,8 @@ class Interpreter(NotPickled, Closing):
     def invoke(self) -> None:
         """Run the model on its inputs.
 
-        Where the value of an input gives sizes, outputs have the sizes of this run, and a value
-        other than the last one is planned and compiled for first.
+        If the value of an input determines sizes, outputs have this run's sizes, and a new value
+        is planned and compiled for first.
 
         Raises:
             RuntimeError: `allocate_tensors` was not called since the start or a resize.
@@ -333,13 +309,13 @@ class Interpreter(NotPickled, Closing):
     def invoke_async(self, wait_for: Fence | int | None = None) -> Invocation:
         """Start a run. Returns at once if the GPU runs every node, otherwise when it is done.
 
-        A driver may compute in the call that starts a run, as llvmpipe does. With `own_thread`,
-        that thread makes the call, so that this returns at once on every driver; what goes wrong
-        then is raised by whatever waits for the run. ``await interpreter.invoke_async()`` waits for
-        it in a coroutine, and `Invocation.add_done_callback` has a function called.
+        Some drivers, such as llvmpipe, compute in the call that starts a run. With `own_thread`,
+        that thread makes the call, so this returns at once on every driver; an error is then raised
+        by the call that waits for the run. ``await interpreter.invoke_async()`` waits in a
+        coroutine, and `Invocation.add_done_callback` registers a function.
 
-        `Invocation.get_tensor` waits for that run alone, so its results can be read during the
-        next run; `get_tensor` waits for the last run. Runs never overlap on the GPU.
+        `Invocation.get_tensor` waits only for that run, so its results can be read during the next
+        run; `get_tensor` waits for the last run. Runs never overlap on the GPU.
 
         Args:
             wait_for: A fence after the commands that fill the inputs, from another context that
@@ -359,11 +335,11 @@ class Interpreter(NotPickled, Closing):
         """Resize an input. Call `allocate_tensors` afterwards.
 
         Args:
-            strict: Refuse to change sizes that are fixed in `shape_signature`.
+            strict: Reject changes of sizes that are fixed in `shape_signature`.
 
         Raises:
-            ValueError: No such input, a negative size, or a fixed size in strict mode. It is a
-                RuntimeError as well: LiteRT documents the one and raises the other.
+            ValueError: No such input, a negative size, or a fixed size in strict mode. It is also a
+                RuntimeError: LiteRT documents the one and raises the other.
         """
         with self._lock:
             self._host.resize_tensor_input(input_index, tensor_size, strict)
@@ -372,7 +348,7 @@ class Interpreter(NotPickled, Closing):
         """Copy `value` into an input or a variable tensor.
 
         Raises:
-            ValueError: No such input, or a bound one; another dtype or shape than the input's; or
+            ValueError: There is no such input, it is bound, it has another dtype or shape, or
                 `allocate_tensors` was not called.
         """
         with self._lock:
@@ -381,11 +357,11 @@ class Interpreter(NotPickled, Closing):
     def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> Array:
         """A copy of an input, an output, a constant or a variable.
 
-        With `experimental_preserve_all_tensors`, of any tensor that a node computes, too. After
-        `invoke_async` it waits for that run; an output that is bound is read back now.
+        With `experimental_preserve_all_tensors`, also of any tensor that a node computes. After
+        `invoke_async` it waits for that run. A bound output is read back now.
 
         Raises:
-            ValueError: No such tensor, a bound input, one that lives on the GPU only, or
+            ValueError: There is no such tensor, it is a bound input or stays on the GPU, or
                 `allocate_tensors` was not called.
         """
         with self._lock:
@@ -394,7 +370,7 @@ class Interpreter(NotPickled, Closing):
     def tensor(self, tensor_index: int) -> Callable[[], Array]:
         """A function that returns a view of an input or output, without a copy.
 
-        The view is valid until the next `allocate_tensors` with other shapes or another delegate.
+        The view is valid until `allocate_tensors` is called with other shapes or another delegate.
         """
         self._host.tensor(tensor_index)  # raises for a wrong index
         return lambda: self._host.tensor(tensor_index)()
@@ -451,8 +427,7 @@ class Interpreter(NotPickled, Closing):
 
     @cached_property
     def metadata(self) -> Metadata:
-        """The author's description of the model, such as the normalization of pictures and the
-        labels of classes.
+        """The author's description of the model, such as its normalization and labels.
 
         Raises:
             ModelError: It is damaged.
@@ -469,11 +444,11 @@ class Interpreter(NotPickled, Closing):
     def get_signature_runner(self, signature_key: str | None = None) -> SignatureRunner:
         """A function that takes and returns arrays by name.
 
-        A signature may run another subgraph than the first. Shapes, tensors and indices of
-        subgraphs are their own; what is bound to tensors is bound to the first one's.
+        A signature may run another subgraph than the first. Each subgraph has separate shapes,
+        tensors and indices; bindings apply to the first.
 
         Raises:
-            ValueError: No such signature, or no key and not exactly one signature.
+            ValueError: There is no such signature; or, without a key, not exactly one.
             UnsupportedModelError: Some nodes of its subgraph run on the CPU, and LiteRT is not
                 installed.
         """
@@ -549,7 +524,7 @@ def _require_types(content: object, delegates: object, threads: object, member: 
 
 
 def _resolver_name(resolver: enum.Enum | None) -> str:
-    """The name of a member of LiteRT's OpResolverType, which may not be installed."""
+    """The name of a member of LiteRT's OpResolverType; LiteRT may be missing."""
     name = getattr(resolver, "name", None) or "AUTO"
     if name not in OP_RESOLVERS or not isinstance(resolver, enum.Enum | None):
         raise ValueError(
@@ -560,10 +535,10 @@ def _resolver_name(resolver: enum.Enum | None) -> str:
 
 
 def unique_names(tensors: Sequence[tuple[int, str]]) -> dict[str | int, int]:
-    """Indices of tensors by name; by index where one has no name, or another has the same.
+    """Indices by name, or by index for tensors without a unique name.
 
     Args:
-        tensors: The index and the name of each.
+        tensors: Pairs of index and name.
     """
     counts = Counter(name for _, name in set(tensors))
     return {name if name and counts[name] == 1 else index: index for index, name in tensors}

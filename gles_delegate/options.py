@@ -1,4 +1,4 @@
-"""The options of a delegate: TfLiteGpuDelegateOptionsV2's, and our own."""
+"""The options of a delegate: TfLiteGpuDelegateOptionsV2's, and additional ones."""
 
 from __future__ import annotations
 
@@ -31,41 +31,40 @@ class InferencePriority(IntEnum):
 class GpuDelegateOptions:
     """Options of a `GpuDelegate`.
 
-    Options that TFLite's GPU delegate has too have its names, meaning and defaults.
+    Options shared with TFLite's GPU delegate have the same names, meanings and defaults.
 
     Attributes:
         precision_loss_allowed: A shorthand for the priorities: True puts MIN_LATENCY first, False
             MAX_PRECISION. None: see the priorities.
         inference_preference: FAST_SINGLE_ANSWER and BALANCED give the first answer soonest: layers
             share few small programs. SUSTAINED_SPEED chooses register tiles by autotuning when a
-            model is prepared, which takes several times as long. `serialization_dir` keeps the
+            model is prepared, which takes several times as long. `serialization_dir` stores the
             choice.
-        inference_priority1: What matters most. Unless it is MAX_PRECISION, tensors and weights are
-            stored as float16 where that is faster, which it is on GPUs. Results are then right
-            to about a hundredth of their scale.
-        inference_priority2: What matters second. AUTO: see `priorities`.
-        inference_priority3: What matters least. AUTO: the remaining priority.
+        inference_priority1: The top priority. Unless it is MAX_PRECISION, tensors and weights are
+            stored as float16 where that is faster, as on GPUs. Results are then accurate to about
+            a hundredth of their scale.
+        inference_priority2: The second priority. AUTO: see `priorities`.
+        inference_priority3: The lowest priority. AUTO: the remaining one.
         quantized_models_allowed: Run nodes with quantized tensors on the GPU. They are dequantized,
             computed in float, and each result is requantized.
-        max_delegated_partitions: How many segments of a split graph run on the GPU, largest first.
+        max_delegated_partitions: Limit of segments of a split graph on the GPU, largest first.
         first_delegate_node_index: Run no node before this one on the GPU. Together with the next
             option, it helps to find the node that spoils a result.
         last_delegate_node_index: Run no node after this one on the GPU.
         require_full_delegation: Raise an error if any node would run on the CPU.
-        serialization_dir: Keep packed weights and compiled programs in this folder for the next
+        serialization_dir: Store packed weights and compiled programs in this folder for the next
             start; also Mesa's shader cache, if the context is the delegate's own.
         model_token: The name of the model's file in that folder; None: a hash of the model.
-        own_thread: Keep a thread for the GL calls, so that any thread may call the interpreter.
+        own_thread: Start a thread for the GL calls, so any thread may call the interpreter.
             Otherwise only the thread that bound the model may.
-        device_index: Make the context on this device of `list_devices`; None: the best.
+        device_index: Create the context on this device of `list_devices`; None: the best.
         pin_software_threads: On Mesa's software rasterizer, pin each of its threads to its own
-            processor. This is up to twice as fast, unless other programs keep them busy.
+            processor. This is up to twice as fast, unless other programs use the processors.
         software_vector_bits: Vector width of that rasterizer, for the whole process: 128, 256 or
-            512. None: Mesa's default, at most 256. Set it before anything else in the process uses
-            EGL.
+            512. None: Mesa's default, at most 256. Set it before the process first uses EGL.
 
     Raises:
-        TypeError: A value is of another type.
+        TypeError: A value has the wrong type.
         ValueError: A value is out of range, or values contradict each other.
     """
 
@@ -113,19 +112,19 @@ class GpuDelegateOptions:
             raise ValueError(f"device_index must be 0 or more, not {self.device_index}")
 
     def _check_priorities(self) -> None:
-        given = tuple(getattr(self, name) for name in _PRIORITIES)
+        priorities = tuple(getattr(self, name) for name in _PRIORITIES)
         auto = InferencePriority.AUTO
-        named = [priority for priority in given if priority != auto]
-        if given[0] == auto:
+        named = [priority for priority in priorities if priority != auto]
+        if priorities[0] == auto:
             raise ValueError("inference_priority1 cannot be AUTO: say what matters most")
-        if given[1] == auto != given[2]:
+        if priorities[1] == auto != priorities[2]:
             raise ValueError("inference_priority3 must be AUTO where inference_priority2 is")
         if len(set(named)) < len(named):
             raise ValueError(
                 "expected three different inference priorities, found "
-                + ", ".join(priority.name for priority in given)
+                + ", ".join(priority.name for priority in priorities)
             )
-        if self.precision_loss_allowed is not None and given != _DEFAULT_PRIORITIES:
+        if self.precision_loss_allowed is not None and priorities != _DEFAULT_PRIORITIES:
             raise ValueError(
                 "precision_loss_allowed is a shorthand for the inference priorities: give one or "
                 "the other"
@@ -136,11 +135,8 @@ class GpuDelegateOptions:
         """The three priorities, with AUTO resolved."""
         first = InferencePriority(self.inference_priority1)
         if self.precision_loss_allowed is not None:
-            first = (
-                InferencePriority.MIN_LATENCY
-                if self.precision_loss_allowed
-                else InferencePriority.MAX_PRECISION
-            )
+            speed, precision = InferencePriority.MIN_LATENCY, InferencePriority.MAX_PRECISION
+            first = speed if self.precision_loss_allowed else precision
         second = self.inference_priority2 or _SECOND[first]
         (third,) = {*_SECOND} - {first, second}
         return first, second, third
@@ -158,9 +154,8 @@ _SECOND = {
     InferencePriority.MIN_LATENCY: InferencePriority.MIN_MEMORY_USAGE,
     InferencePriority.MIN_MEMORY_USAGE: InferencePriority.MAX_PRECISION,
 }
-"""The second priority by the first one where it is AUTO: TFLite's delegates/gpu/api.cc,
-ResolveAutoPriority."""
-
+"""The second priority, if it is AUTO, by the first; ResolveAutoPriority in TFLite's
+delegates/gpu/api.cc."""
 
 _TYPES: dict[str, tuple[Any, str]] = {
     "bool": (bool, "True or False"),
@@ -169,14 +164,14 @@ _TYPES: dict[str, tuple[Any, str]] = {
     "os.PathLike[str]": (os.PathLike, "a Path"),
     "None": (NoneType, "None"),
 }
-"""The type, and a name for messages, by annotation."""
+"""The type, and its name in messages, by annotation."""
 
 
 def _require_type(name: str, value: object, annotations: list[str]) -> None:
     kinds = [_TYPES[text] for text in annotations if text in _TYPES]
     if not kinds:  # an enumeration
         return
-    is_bool = isinstance(value, bool)  # which is an int, too
+    is_bool = isinstance(value, bool)  # bool is a subclass of int
     if any(isinstance(value, kind) for kind, _ in kinds if (kind is bool) or not is_bool):
         return
     expected = " or ".join(words for _, words in kinds)
@@ -184,7 +179,7 @@ def _require_type(name: str, value: object, annotations: list[str]) -> None:
 
 
 def _convert(options: GpuDelegateOptions, kind: type[IntEnum], name: str) -> None:
-    """Accept TFLite's numbers as members of an enumeration."""
+    """Convert TFLite's number to a member of an enumeration."""
     value = getattr(options, name)
     try:
         if isinstance(value, bool):

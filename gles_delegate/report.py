@@ -11,12 +11,13 @@ from html import escape
 
 @dataclass(frozen=True)
 class NodeReport:
-    """Where a node runs, and why it is not on the GPU if it is not.
+    """Where a node runs.
 
     Attributes:
         delegated: The CPU does not run it.
-        folded: Its results depend on constants and shapes alone, and are computed while planning.
-        subgraph: Index of the subgraph that it belongs to.
+        reason: Why it runs on the CPU; "" if it does not.
+        folded: Its results depend only on constants and shapes, and are computed while planning.
+        subgraph: Index of its subgraph.
     """
 
     index: int
@@ -57,9 +58,9 @@ class DelegationReport:
 
     @property
     def causes(self) -> tuple[tuple[str, tuple[NodeReport, ...]], ...]:
-        """Why nodes run on the CPU, and which do for that reason; the reason of most nodes first.
+        """Each reason to run on the CPU with its nodes, the most frequent reason first.
 
-        Reasons that differ in numbers only are one.
+        Reasons that differ only in numbers are combined.
         """
         groups: dict[str, list[NodeReport]] = {}
         for node in self.nodes:
@@ -87,10 +88,10 @@ class DelegationReport:
 
     @property
     def summary(self) -> str:
-        """How many nodes run on the GPU."""
-        taken = len(self.nodes) - len(self.not_delegated)
+        """The number of nodes on the GPU, as a sentence."""
+        delegated = len(self.nodes) - len(self.not_delegated)
         where = f"on the GPU in {count(self.segments)}" if self.not_delegated else "on the GPU"
-        return f"{taken} of {len(self.nodes)} nodes run {where}"
+        return f"{delegated} of {len(self.nodes)} nodes run {where}"
 
     def to_json(self) -> str:
         """As JSON: an object with the list ``nodes``, ``storage`` and ``segments``."""
@@ -99,7 +100,7 @@ class DelegationReport:
 
 @dataclass(frozen=True)
 class DispatchTime:
-    """How long one dispatch took.
+    """The time of one dispatch.
 
     Attributes:
         node: Index of its node; -1 for a layout conversion.
@@ -107,7 +108,7 @@ class DispatchTime:
         shader: File name in glsl/, without ``.glsl``.
         text: The dispatch in one line.
         flops: Floating-point operations of convolutions and matrix products; 0 for others.
-        name: Its nodes and the tensor it computes, as graphics debuggers show them.
+        name: Its nodes and output tensor, as graphics debuggers show them.
     """
 
     node: int
@@ -120,20 +121,20 @@ class DispatchTime:
 
     @property
     def gflops(self) -> float:
-        """Billions of floating point operations per second."""
+        """Billions of floating-point operations per second."""
         return self.flops / self.seconds / 1e9 if self.seconds else 0.0
 
 
 @dataclass(frozen=True)
 class ProfileReport:
-    """How long each dispatch of a run took, by itself, in order; ``str()`` is a table.
+    """The time of each dispatch of a run, by itself, in order; ``str()`` is a table.
 
-    `len` and ``for`` give the dispatches.
+    `len` and ``for`` work on the dispatches.
 
     Attributes:
         device: The driver's name of it.
-        by_gpu_timer: The GPU's timer measured them. Otherwise the CPU's clock did, and each time
-            includes sending the dispatch to the GPU and waiting for it.
+        by_gpu_timer: True if the GPU's timer measured. Otherwise the CPU's clock did, and each time
+            includes submitting the dispatch and waiting for it.
     """
 
     device: str
@@ -154,7 +155,7 @@ class ProfileReport:
 
     @property
     def seconds(self) -> float:
-        """The sum of all. A run takes less, as it does not wait in between."""
+        """The sum of all times. A run takes less, as it does not wait in between."""
         return sum(dispatch.seconds for dispatch in self)
 
     def __str__(self) -> str:
@@ -210,11 +211,11 @@ class MemoryReport:
 
     Attributes:
         arena: Tensors between nodes, and outputs. Those whose live ranges do not overlap share it.
-        inputs: Inputs, variables and all else that lasts through a run, each in its own buffer.
+        inputs: Inputs, variables and other tensors with their own buffer for a whole run.
         constants: Packed weights and biases.
-        readback: Copies of outputs, which `Interpreter.invoke_async` makes.
-        programs: Compiled programs, by the size of the driver's binaries; 0 if it has none.
-        bound: By tensor index, the app's buffers and textures, in words; not part of `total`.
+        readback: Copies of outputs for `Interpreter.invoke_async`.
+        programs: Compiled programs, as the size of the driver's binaries; 0 if it has none.
+        bound: Description of the app's buffers and textures, by tensor index; not in `total`.
     """
 
     arena: int = 0
@@ -225,19 +226,13 @@ class MemoryReport:
     bound: Mapping[int, str] = field(default_factory=dict)
 
     def __add__(self, other: MemoryReport) -> MemoryReport:
-        """The memory of two segments of a model together."""
-        return MemoryReport(
-            self.arena + other.arena,
-            self.inputs + other.inputs,
-            self.constants + other.constants,
-            self.readback + other.readback,
-            self.programs + other.programs,
-            {**self.bound, **other.bound},
-        )
+        """The memory of two segments of a model."""
+        sizes = {name: size + other.sizes[name] for name, size in self.sizes.items()}
+        return MemoryReport(**sizes, bound={**self.bound, **other.bound})
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Bytes by name, `bound` left out."""
+        """Bytes by name, without `bound`."""
         sizes = asdict(self)
         del sizes["bound"]
         return sizes
@@ -259,7 +254,7 @@ class MemoryReport:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """The lines of a table, whose columns are as wide as their widest cells."""
+    """The lines of a table; columns are as wide as their widest cell."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -268,11 +263,7 @@ def _table(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _html(rows: Sequence[Sequence[str]], summary: str, bars: int | None = None) -> str:
-    """A table for notebooks.
-
-    Args:
-        bars: The column of percentages to draw.
-    """
+    """A table for notebooks; `bars` is a column of percentages to draw."""
 
     def cell(text: str, column: int) -> str:
         width = text if column == bars else "0%"

@@ -16,13 +16,13 @@ from gles_delegate.gl.thread import GlThread
 from gles_delegate.model.graph import Array
 
 _PAUSE = 5e-4
-"""Seconds between two looks at a fence that a coroutine waits for."""
+"""Seconds between a coroutine's queries of a fence."""
 
 
 class Invocation(Fence):
-    """A run that `Interpreter.invoke_async` started: a fence, and the outputs of that run.
+    """A run that `Interpreter.invoke_async` started: a fence, and the run's outputs.
 
-    ``await invocation`` waits for it, and gives it back.
+    ``await invocation`` waits for it, and returns it.
 
     Args:
         read: Returns an output, by tensor index, once the run is done.
@@ -38,7 +38,7 @@ class Invocation(Fence):
         self._read = read
 
     def get_tensor(self, tensor_index: int) -> Array:
-        """Wait for this run, not for later ones, and return an output of it.
+        """Wait for this run, not for later ones, and return one of its outputs.
 
         Raises:
             ValueError: It is not an output, or is bound, or two later runs were started: only the
@@ -48,10 +48,10 @@ class Invocation(Fence):
         return self._read(tensor_index)
 
     def add_done_callback(self, function: Callable[[Invocation], object]) -> None:
-        """Have `function` called with this invocation once it is done, or has failed.
+        """Call `function` with this invocation once it is done, or has failed.
 
-        It is called on the delegate's own thread, which does nothing else in the meantime. An
-        exception that it raises is logged.
+        The delegate's own thread makes the call, and does nothing else in the meantime. Exceptions
+        are logged.
 
         Raises:
             DelegateError: The delegate does not have its own thread.
@@ -71,9 +71,9 @@ class Invocation(Fence):
 
 
 class QueuedInvocation(Invocation):
-    """An `Invocation` that a delegate's own thread starts, when what came before is on its way.
+    """An `Invocation` that a delegate's own thread starts, after the calls queued before.
 
-    What keeps it from starting is raised by whatever waits for it.
+    Methods that wait for it raise the error if it fails to start.
     """
 
     def __init__(self, thread: GlThread, start: Callable[[], Invocation]) -> None:
@@ -104,10 +104,10 @@ class QueuedInvocation(Invocation):
         self._in_turn(lambda _: function(self))
 
     async def _reached(self) -> Invocation:
-        # Who stops waiting cancels this job, which waits for the run, and not the run.
+        # Cancellation of the coroutine cancels this job, which only waits, and not the run.
         await asyncio.wrap_future(self._in_turn())
         return self
 
     def _in_turn(self, when_done: Callable[[Future[bool]], object] | None = None) -> Future[bool]:
-        """The own thread's waiting for it."""
+        """Queue a wait for it on the delegate's thread."""
         return self._thread.start(lambda: self._started.result().wait(), when_done)

@@ -29,12 +29,12 @@ class BoundModel:
     """A model on a delegate's thread and context.
 
     Args:
-        bindings: What is bound to inputs and outputs of the first subgraph, by tensor index.
+        bindings: Bindings of inputs and outputs of the first subgraph, by tensor index.
         progress: Called as shaders compile.
-        keep: Keep the results of all nodes, for `Delegation.read_result`.
+        keep: Keep all nodes' results for `Delegation.read_result`.
 
     Attributes:
-        subgraphs: By index, the subgraphs that an app runs, the given one first.
+        subgraphs: The subgraphs that an app can run, by index, `graph` first.
 
     Raises:
         UnsupportedModelError: `require_full_delegation` is set, and some nodes cannot run there.
@@ -132,7 +132,7 @@ class BoundModel:
 def _lowerings(
     graph: Graph, limits: Limits, options: GpuDelegateOptions, keep: bool
 ) -> Sequence[Lowerings]:
-    """The subgraphs that an app runs, lowered."""
+    """The subgraphs that an app can run, lowered."""
     graphs = [graph, *(graph.subgraphs[i] for i in graph.entries if i != graph.index)]
     if keep:
         graphs = [with_all_outputs(each) for each in graphs]
@@ -144,17 +144,17 @@ def _is_tuned(options: GpuDelegateOptions) -> bool:
 
 
 def _stores_half(lowered: Lowered, limits: Limits, options: GpuDelegateOptions) -> bool:
-    """Whether tensors are float16. Buffer textures, through which large ones go, have none."""
+    """Whether tensors are float16; never with large tensors, whose buffer textures are float32."""
     outputs = (step.output for steps in lowered.steps.values() for step in steps)
     has_large = any(limits.is_large(output.nbytes) for output in outputs)
     return options.half_allowed and limits.profile.half_storage and not has_large
 
 
 def with_all_outputs(graph: Graph) -> Graph:
-    """The graph with all tensors that nodes compute, and the GPU can hold, among its outputs."""
+    """The graph with all computed tensors of types that the GPU supports among its outputs."""
     computed = (index for node in graph.nodes for index in node.outputs)
-    held = (index for index in computed if graph.tensors[index].lanes)
-    return replace(graph, outputs=tuple(dict.fromkeys((*graph.outputs, *held))))
+    supported = (index for index in computed if graph.tensors[index].lanes)
+    return replace(graph, outputs=tuple(dict.fromkeys((*graph.outputs, *supported))))
 
 
 def _store(graph: Graph, thread: GlThread, options: GpuDelegateOptions, half: bool) -> Store | None:

@@ -89,7 +89,7 @@ class Segment:
 
     @property
     def bound_outputs(self) -> tuple[int, ...]:
-        """Tensors that a run leaves in bound buffers and textures; see `read_result`."""
+        """Tensors that a run writes to bound buffers and textures; see `read_result`."""
         return self._session.bound_outputs if self._session else ()
 
     @property
@@ -120,7 +120,7 @@ class Segment:
 
     @property
     def deciding(self) -> Collection[int]:
-        """Inputs of the model whose values give sizes of tensors."""
+        """Inputs of the model whose values determine sizes of tensors."""
         return self._context.lowerings.deciding
 
     def fits(self, values: Mapping[int, Array]) -> bool:
@@ -135,8 +135,8 @@ class Segment:
     ) -> Mapping[int, Shape]:
         """Plan and compile for these input shapes; return every tensor's shape.
 
-        Without the values of the inputs that `deciding` names, which give sizes, it only forgets
-        what it was prepared for, and returns shapes for examples of values.
+        If `deciding` inputs have no values yet, it only releases its session, and returns shapes
+        for example values.
 
         Args:
             values: The values of `deciding`, by tensor index.
@@ -163,7 +163,7 @@ class Segment:
         self._thread.run(lambda: self._run(inputs, outputs))
 
     def invoke_on(self, arrays: Mapping[int, Array]) -> None:
-        """Run once for a host that keeps the variables: read and write them in `arrays`."""
+        """Run once for a host that owns the variables: read and write them in `arrays`."""
 
         def run() -> None:
             session = self.session
@@ -194,7 +194,7 @@ class Segment:
 
         if not thread.is_own:
             return thread.run(submit)
-        # The caller may refill them before it starts.
+        # The caller may refill the arrays before it starts.
         inputs = {index: inputs[index].copy() for index in self.inputs}
         return QueuedInvocation(thread, submit)
 

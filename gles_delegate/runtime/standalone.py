@@ -15,11 +15,7 @@ from gles_delegate.runtime.invocation import Invocation
 
 
 class StandAlone:
-    """Runs a subgraph entirely on the GPU, without LiteRT.
-
-    It has the methods of LiteRT's interpreter, which is the host if some nodes run on the CPU.
-    `Interpreter` documents them.
-    """
+    """Runs a subgraph entirely on the GPU, without LiteRT. `Interpreter` documents the methods."""
 
     def __init__(self, delegation: Delegation) -> None:
         self.delegation = delegation
@@ -39,7 +35,7 @@ class StandAlone:
         self.reset_all_variables()
 
     def _prepare(self, values: Mapping[int, Array] | None = None) -> None:
-        """Plan for the present shapes, and for these values of inputs that give sizes."""
+        """Plan for the present shapes, and for these values of inputs that determine sizes."""
         inputs = {i: self._shapes[i] for i in self._graph.inputs}
         self._shapes.update(self._segment.prepare(inputs, values))
         old, self._arrays = self._arrays, {}
@@ -136,12 +132,12 @@ class StandAlone:
                 self._segment.write_variable(index, array)
 
     def _take_states(self) -> None:
-        """Read the inputs that the pending run assigned to: the next one starts with them."""
+        """Read the inputs that the pending run assigns to: the next one starts with them."""
         for index in self._segment.states:
             self._array(index)
 
     def _follow_values(self) -> None:
-        """Plan again if an input whose value gives sizes has another value."""
+        """Plan again if the value of an input that determines sizes has changed."""
         values = {index: self._arrays[index].copy() for index in self._segment.deciding}
         if not values or self._segment.fits(values):
             return
@@ -166,7 +162,7 @@ class StandAlone:
         if not hasattr(index, "__index__"):
             raise TypeError(
                 f"expected the index of a tensor, found {index!r}: get_input_details() and "
-                "get_output_details() tell them, and run() takes names"
+                "get_output_details() list them, and run() takes names"
             )
         if not 0 <= index < len(self._graph.tensors):
             raise ValueError(f"no tensor {index}: there are {len(self._graph.tensors)} tensors")
@@ -186,9 +182,9 @@ class StandAlone:
         if tensor.is_constant:
             return tensor.array()
         if not self._is_on_host(tensor):
-            kept = self.delegation.read_result(index)
-            if kept is not None:
-                return kept
+            result = self.delegation.read_result(index)
+            if result is not None:
+                return result
             raise ValueError(
                 f"tensor {index} {tensor.name!r} stays on the GPU: only the inputs "
                 f"{list(self._graph.inputs)}, the outputs {list(self._graph.outputs)} and "
@@ -196,8 +192,8 @@ class StandAlone:
                 "nodes compute"
             )
         if index not in self._arrays or not self._ready:
-            how = "call its signature's runner" if self._graph.index else "call allocate_tensors()"
-            raise ValueError(f"the interpreter is not ready: {how} first")
+            call = "call its signature's runner" if self._graph.index else "call allocate_tensors()"
+            raise ValueError(f"the interpreter is not ready: {call} first")
         if tensor.is_variable:
             self._segment.read_variable(index, self._arrays[index])
         elif index in self.delegation.bindings:
@@ -222,11 +218,7 @@ class StandAlone:
 
 
 def describe(tensor: Tensor, shape: Shape) -> dict[str, Any]:
-    """A tensor as LiteRT describes it.
-
-    Args:
-        shape: Its present shape.
-    """
+    """A tensor of this present shape, as LiteRT describes it."""
     quantization = tensor.quantization
     pairs = list(zip(quantization.scales, quantization.zero_points, strict=False))
     return {

@@ -1,4 +1,4 @@
-"""Autotuning: choose the register tiles that are fastest on a device, by measurement."""
+"""Autotuning: choose the fastest register tiles on a device by measurement."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from gles_delegate.runtime.shared import Shared
 from gles_delegate.runtime.store import fingerprint
 
 Choices: TypeAlias = Mapping[int, int]
-"""The fastest way to choose tiles, by node, where it is not the first; see `ops.lib.tiles`."""
+"""The number of the best choice of tiles, by node, if it is not 0; see `ops.lib.tiles`."""
 
 Timed: TypeAlias = Sequence[tuple[Dispatch, float]]
-"""Dispatches, and the seconds that each took."""
+"""Dispatches and their times in seconds."""
 
-Part: TypeAlias = frozenset[int]
-"""Nodes that choose together."""
+Group: TypeAlias = frozenset[int]
+"""Nodes that share a choice."""
 
 _RUNS = 8
 _WORTH = 0.97
-"""The largest time, as a share of the first choice's, that is preferred to it."""
+"""A choice must take less than this share of choice 0's time to replace it."""
 
 
 class Tuner:
@@ -52,7 +52,7 @@ class Tuner:
         """Lower the nodes with the fastest tiles; inside the guard."""
         index = self._lowerings.graph.index
         key = fingerprint("choices", index, nodes, sorted(lowered.shapes.items()), lowered.values)
-        choices = self._choices[key] if key in self._choices else self._known(key, nodes)
+        choices = self._choices[key] if key in self._choices else self._stored(key, nodes)
         if choices is None:
             lower = partial(self._lowerings.lower, lowered.shapes, nodes, values=lowered.values)
             choices = tune(lower, nodes, self._gpu, self._half, self._progress)
@@ -61,15 +61,15 @@ class Tuner:
         self._choices[key] = choices
         return self._lowerings.lower(lowered.shapes, nodes, choices, lowered.values)
 
-    def _known(self, key: str, nodes: Sequence[int]) -> Choices | None:
-        """The choices of an earlier start."""
+    def _stored(self, key: str, nodes: Sequence[int]) -> Choices | None:
+        """The choices of an earlier process."""
         data = self._store.get(key) if self._store else None
         if self._store is None or data is None:
             return None
         try:
             choices = {int(node): int(choice) for node, choice in json.loads(bytes(data))}
-            ways = range(self._gpu.limits.profile.choices)
-            if set(nodes).issuperset(choices) and set(ways).issuperset(choices.values()):
+            numbers = range(self._gpu.limits.profile.choices)
+            if set(nodes).issuperset(choices) and set(numbers).issuperset(choices.values()):
                 return choices
         except (TypeError, ValueError, RecursionError):
             pass
@@ -84,10 +84,10 @@ def tune(
     half: bool,
     progress: Progress | None = None,
 ) -> Choices:
-    """The fastest choice for each node, among those that the driver can run; inside the guard.
+    """The fastest choice for each node that the driver can run; inside the guard.
 
     Args:
-        lower: Lowers the graph with given choices.
+        lower: Lowers the graph with these choices.
         half: Whether tensors are stored as float16.
         progress: Called as shaders compile, for each choice.
     """
@@ -111,35 +111,29 @@ def _timed(session: Session) -> Timed:
 
 
 def fastest(timed: Mapping[int, Timed]) -> Choices:
-    """The choice with which each node's dispatches are fastest, from their times with each.
+    """Each node's fastest choice, from the times of its dispatches with every choice.
 
-    Nodes that some choice fuses into one dispatch choose together, and so do equal kernels.
+    Nodes that any choice fuses into one dispatch share a choice, and so do equal kernels.
     """
-    parts = _parts(_nodes(dispatch) for times in timed.values() for dispatch, _ in times)
-    measured = [_by_part(times, parts) for times in timed.values()]
-    seconds = dict(zip(timed, (of_choice for of_choice, _ in measured), strict=True))
-    kernels = dict(zip(timed, (of_choice for _, of_choice in measured), strict=True))
-    equal: dict[tuple[str, ...], list[Part]] = defaultdict(list)
-    for part in parts:
-        equal[tuple(of_choice[part] for of_choice in kernels.values())].append(part)
+    groups = _merged(_nodes(dispatch) for times in timed.values() for dispatch, _ in times)
+    group_of = {node: group for group in groups for node in group}
+    seconds = {choice: dict.fromkeys(groups, 0.0) for choice in timed}
+    kernels = {choice: dict.fromkeys(groups, "") for choice in timed}
+    for choice, times in timed.items():
+        for dispatch, time in times:
+            for group in {group_of[node] for node in _nodes(dispatch)}:
+                seconds[choice][group] += time
+                kernels[choice][group] += _kernel(dispatch)
+    equal: dict[tuple[str, ...], list[Group]] = defaultdict(list)
+    for group in groups:
+        equal[tuple(kernels[choice][group] for choice in timed)].append(group)
     choices: dict[int, int] = {}
-    for texts, group in equal.items():
-        totals = {choice: sum(seconds[choice][part] for part in group) for choice in timed}
+    for texts, similar in equal.items():
+        totals = {choice: sum(seconds[choice][group] for group in similar) for choice in timed}
         best = _best(totals, dict(zip(timed, texts, strict=True)))
         if best:
-            choices |= {node: best for part in group for node in part}
+            choices |= {node: best for group in similar for node in group}
     return choices
-
-
-def _by_part(times: Timed, parts: Sequence[Part]) -> tuple[dict[Part, float], dict[Part, str]]:
-    """The seconds and the kernels of each part."""
-    part_of = {node: part for part in parts for node in part}
-    seconds, kernels = dict.fromkeys(parts, 0.0), dict.fromkeys(parts, "")
-    for dispatch, time in times:
-        for part in {part_of[node] for node in _nodes(dispatch)}:
-            seconds[part] += time
-            kernels[part] += _kernel(dispatch)
-    return seconds, kernels
 
 
 def _best(seconds: Mapping[int, float], kernels: Mapping[int, str]) -> int:
@@ -149,22 +143,22 @@ def _best(seconds: Mapping[int, float], kernels: Mapping[int, str]) -> int:
     return best if pays else 0
 
 
-def _parts(sets: Iterable[Part]) -> list[Part]:
-    """Merge sets that have a member in common."""
-    parts: list[Part] = []
+def _merged(sets: Iterable[Group]) -> list[Group]:
+    """Unions of the sets that have members in common."""
+    groups: list[Group] = []
     for members in sets:
-        joined = [part for part in parts if part & members]
-        parts = [part for part in parts if not part & members]
-        parts.append(members.union(*joined))
-    return [part for part in parts if part]
+        joined = [group for group in groups if group & members]
+        groups = [group for group in groups if not group & members]
+        groups.append(members.union(*joined))
+    return [group for group in groups if group]
 
 
-def _nodes(dispatch: Dispatch) -> Part:
+def _nodes(dispatch: Dispatch) -> Group:
     return frozenset((dispatch.node, *dispatch.fused)) - {-1}
 
 
 def _kernel(dispatch: Dispatch) -> str:
-    """Everything on which the speed of a dispatch depends, as text."""
+    """Everything that determines the speed of a dispatch, as text."""
     shapes = [operand.shape for operand in (*dispatch.operands, dispatch.output)]
     calls = [call.function for call in (*dispatch.inner, *dispatch.epilogue)]
     defines = sorted({**dispatch.defines, **dispatch.sizes}.items())
