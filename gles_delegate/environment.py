@@ -87,12 +87,9 @@ def litert_environment(
 
 @cache
 def require_accelerator() -> None:
-    """Check that the installed LiteRT takes an accelerator.
+    """Check that the installed LiteRT takes an accelerator; raises LiteRtError.
 
     Versions newer than the tested ones are tried in a separate process.
-
-    Raises:
-        LiteRtError: It is not installed, too old, or has another binary interface.
     """
     require_known_layout()
     from importlib import metadata
@@ -134,13 +131,7 @@ def _ending(status: int) -> str:
 
 
 def try_accelerator() -> None:
-    """Compile a model of one node with the accelerator, and run it.
-
-    Raises:
-        LiteRtError: LiteRT does not take it, or its result is wrong.
-        RuntimeError: LiteRT cannot compile the model.
-        ContextError: There is no usable context.
-    """
+    """Compile a model of one node with the accelerator, run it, and check its result."""
     from ai_edge_litert.compiled_model import CompiledModel
     from ai_edge_litert.hardware_accelerator import HardwareAccelerator
 

@@ -26,9 +26,9 @@ def explaining(message: str) -> Iterator[None]:
 
 
 class Buffer:
-    """A buffer object. Its methods leave it bound to ARRAY_BUFFER, which the guard restores.
+    """A buffer object; raises OutOfGpuMemoryError if the driver has no room.
 
-    The constructor raises OutOfGpuMemoryError if the driver has no room.
+    Its methods leave it bound to ARRAY_BUFFER, which the guard restores.
 
     Args:
         data: Its content, or the number of bytes of an uninitialized one.
@@ -57,13 +57,7 @@ class Buffer:
             self._gl.unchecked("glBufferSubData")(target, offset, view.nbytes, _pointer(view))
 
     def read_into(self, target: Any, size: int, offset: int = 0) -> None:
-        """Wait for the GPU, and copy `size` bytes from `offset` on to a contiguous array.
-
-        Raises:
-            ValueError: `target` is smaller.
-            TypeError: `target` is read-only.
-            GLError: The buffer is too small, or the driver refuses.
-        """
+        """See `read_into`."""
         read_into(self._gl, self.name, target, size, offset)
 
     def read(self, offset: int = 0) -> bytes:
@@ -77,7 +71,13 @@ class Buffer:
 
 
 def read_into(gl: Functions, name: int, target: Any, size: int, offset: int) -> None:
-    """`Buffer.read_into` for any buffer of the context, by its GL name."""
+    """Wait for the GPU, and copy `size` bytes of a buffer from `offset` on to a contiguous array.
+
+    Raises:
+        ValueError: `target` is smaller.
+        TypeError: `target` is read-only.
+        GLError: The buffer is too small, or the driver refuses.
+    """
     if not size:
         return
     destination = (ctypes.c_char * size).from_buffer(target)
@@ -106,11 +106,9 @@ _Byte = ctypes.c_char * 1
 
 
 class TexelView:
-    """A range of a buffer as vec4 texels: a storage block, and a buffer texture to read it.
+    """A range of a buffer as vec4 texels: a storage block, and a buffer texture if `image` is set.
 
-    Args:
-        name: GL name of the buffer, which this object does not own.
-        image: Whether it may have a buffer texture.
+    It does not own the buffer, whose GL name is `name`.
     """
 
     def __init__(self, gl: Functions, name: int, offset: int, size: int, image: bool) -> None:

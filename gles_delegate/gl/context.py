@@ -251,11 +251,7 @@ def _textures_restored(gl: Functions) -> Iterator[None]:
 
 @contextmanager
 def _afterwards(gl: Functions, restore: Callable[[], None]) -> Iterator[None]:
-    """Call `restore`, which makes unchecked calls, at the end of ``with``.
-
-    Raises:
-        GLError: An unchecked call inside or a call of `restore` failed.
-    """
+    """Call `restore` at the end of ``with``; raise GLError for unchecked calls that failed."""
     try:
         yield
         gl.check(_UNCHECKED)

@@ -32,10 +32,9 @@ def current_handle() -> int:
 
 
 def current_loader() -> Callable[[str], int]:
-    """The function loader of the current context: name to address, 0 for a missing function.
+    """The current context's loader: name to address, 0 for a missing function.
 
-    Raises:
-        ContextError: It is a GLX context, and glcontext is not installed.
+    Raises ContextError for a GLX context if glcontext is not installed.
     """
     if current_context():
         return lambda name: int(libegl().eglGetProcAddress(name.encode()))
@@ -52,11 +51,7 @@ def current_loader() -> Callable[[str], int]:
 
 
 def current_functions() -> Functions:
-    """The functions of the current context.
-
-    Raises:
-        ContextError: None is current, or it cannot be loaded.
-    """
+    """The current context's functions; raises ContextError if there are none."""
     handle = current_handle()
     if not handle:
         raise ContextError("expected a current EGL or GLX context, found none")
@@ -70,12 +65,9 @@ _functions: dict[int, Functions] = {}
 
 
 def is_current(context: moderngl.Context) -> bool:
-    """Whether this context is the current one.
+    """Whether this context is the current one; raises ContextError if it was released.
 
     moderngl cannot switch to a context from ``moderngl.get_context``, which counts as current.
-
-    Raises:
-        ContextError: It cannot be made current, such as an `EglContext` that was released.
     """
     handle = current_handle()
     if not handle:

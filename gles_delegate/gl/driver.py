@@ -51,8 +51,7 @@ class Driver:
     def read(cls, gl: Functions) -> Driver:
         """Query the current context's driver, and enable its GL_KHR_debug functions.
 
-        Raises:
-            ContextError: It has neither OpenGL ES 3.1 nor OpenGL 4.3.
+        Raises ContextError if it has neither OpenGL ES 3.1 nor OpenGL 4.3.
         """
         names = (gl_names.VENDOR, gl_names.RENDERER, gl_names.VERSION)
         vendor, renderer, version = (gl.string(name) for name in names)

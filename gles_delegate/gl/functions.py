@@ -162,11 +162,7 @@ class Functions:
         self.debug_suffix: str | None = None
 
     def unchecked(self, name: str) -> Callable[..., Any]:
-        """The plain ctypes function.
-
-        Raises:
-            ContextError: The driver lacks it, with every ES suffix.
-        """
+        """The plain ctypes function; raises ContextError if the driver lacks it."""
         if name not in self._unchecked:
             types = _PROTOTYPES[name.removesuffix("KHR").removesuffix("EXT")]
             addresses = (self._load(name + suffix) for suffix in _SUFFIXES)
@@ -188,11 +184,7 @@ class Functions:
         return checked
 
     def check(self, what: str) -> None:
-        """Raise a pending GL error as an error of the call `what`, and clear it.
-
-        Raises:
-            OutOfGpuMemoryError, ContextLostError, GLError: By the error's number.
-        """
+        """Raise a pending error as an error of the call `what`, of the class for its number."""
         code = self.unchecked("glGetError")()
         if not code:
             return
@@ -257,11 +249,7 @@ class Functions:
             self.unchecked(f"glObjectLabel{self.debug_suffix}")(kind, name, len(data), data)
 
     def group(self, text: str) -> tuple[GlCall, GlCall]:
-        """The calls that begin and end a debug group.
-
-        Raises:
-            ContextError: The driver has no GL_KHR_debug.
-        """
+        """The calls that begin and end a debug group; the driver must have GL_KHR_debug."""
         suffix, limit = self.debug_suffix, self.integer(MAX_DEBUG_MESSAGE_LENGTH)
         data = text.encode("utf-8", "replace")[: limit - 1]
         begin = self.unchecked(f"glPushDebugGroup{suffix}")

@@ -217,11 +217,7 @@ class LibEgl:
             before.restore()
 
     def replaced(self, make_current: Callable[[], None]) -> EglBinding:
-        """Make a context current; return the previous state, for its `restore`.
-
-        Raises:
-            EglError: It failed. The previous state is restored.
-        """
+        """Make a context current; return the previous state, which is restored on an error."""
         before = EglBinding.of_this_thread(self)
         try:
             try:

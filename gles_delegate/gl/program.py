@@ -43,11 +43,7 @@ class Program:
         self._started = self.is_from_binary
 
     def finish(self) -> None:
-        """Wait until the program can be used; starts it if necessary.
-
-        Raises:
-            ShaderError: It did not compile or link; the message quotes the GLSL files.
-        """
+        """Wait until the program can be used; raises ShaderError if it does not compile or link."""
         self.start()
         if not self._shader:
             return

@@ -84,8 +84,7 @@ class GlThread(NotPickled):
     ) -> Future[T]:
         """Queue a call of `function` on its own thread; raises what `run` raises before its call.
 
-        Args:
-            when_done: Called on that thread with the finished future. Its errors are logged.
+        `when_done` is called on that thread with the finished future; its errors are logged.
         """
         assert self._worker is not None
         return self._worker.start(self._guarded(function), when_done)

@@ -43,7 +43,6 @@ class Watch(ABC):
 
     Args:
         handle: The object, or its name.
-        name: Its name.
         bound: Its description when it was bound.
         to: Description of the tensor that it is bound to.
     """
@@ -53,11 +52,9 @@ class Watch(ABC):
         self.bound, self._to = bound, to
 
     def require(self) -> None:
-        """Check it, inside the guard; changes bindings of ARRAY_BUFFER or texture unit 0.
+        """Raise ValueError if it was released, or has another size or format; inside the guard.
 
-        Raises:
-            ValueError: The object was released, or has another size or format.
-            ContextLostError: The context and its objects are lost.
+        It changes the bindings of ARRAY_BUFFER or texture unit 0.
         """
         difference = self.change()
         if difference:
@@ -143,9 +140,7 @@ def _is_of_another_kind(gl: Functions) -> bool:
 def buffer_size(gpu: GpuContext, buffer: Any) -> tuple[int, int]:
     """The name, and the size in bytes, of a `moderngl.Buffer` or a buffer's name.
 
-    Raises:
-        ValueError: There is no such buffer in this context.
-        WrongContextError: See `_name`.
+    Raises ValueError if there is no such buffer in this context; see also `_name`.
     """
     gl, name = gpu.gl, _name(gpu, buffer, "buffer")
     if not gl.glIsBuffer(name):
@@ -159,9 +154,7 @@ def buffer_size(gpu: GpuContext, buffer: Any) -> tuple[int, int]:
 def texture_level(gpu: GpuContext, texture: Any) -> TextureLevel:
     """Level 0 of a `moderngl.Texture`, another object with a name in ``glo``, or a name.
 
-    Raises:
-        ValueError: There is no such 2D texture in this context, or it is empty.
-        WrongContextError: See `_name`.
+    Raises ValueError if there is no such 2D texture, or it is empty; see also `_name`.
     """
     gl, name = gpu.gl, _name(gpu, texture, "texture")
     if not gl.glIsTexture(name):
@@ -191,11 +184,9 @@ def texture_level(gpu: GpuContext, texture: Any) -> TextureLevel:
 
 
 def _name(gpu: GpuContext, handle: Any, kind: str) -> int:
-    """GL's name of an object.
+    """GL's name of an object; raises TypeError if it is of another kind.
 
-    Raises:
-        TypeError: It is not an object of this kind.
-        WrongContextError: It belongs to an app's context, and the delegate has its own.
+    Raises WrongContextError if it belongs to an app's context, and the delegate has its own.
     """
     name = getattr(handle, "glo", handle)
     if isinstance(name, bool) or not isinstance(name, int):

@@ -50,7 +50,7 @@ class ImageOutput:
         object.__setattr__(self, "palette", tuple(map(tuple, colors.tolist())))
 
     def apply(self, tensor: Array) -> Array:
-        """The same on the CPU: [1, height, width, channels] -> RGBA [height, width, 4], float32."""
+        """Apply it on the CPU: [1, height, width, channels] -> RGBA [height, width, 4], float32."""
         pixels = tensor[0]
         if self.palette is not None:
             colors = np.asarray(self.palette, np.float32) / np.float32(255)

@@ -1,4 +1,4 @@
-"""Pictures of Pillow's as inputs of models."""
+"""Pillow's pictures as inputs of models."""
 
 from __future__ import annotations
 
@@ -25,12 +25,10 @@ def picture_mode(shape: Sequence[int]) -> str | None:
 
 
 def converted(picture: Image, mode: str) -> Image:
-    """A picture in one of Pillow's modes of 8 bits, turned as its EXIF data say.
+    """A picture in one of Pillow's 8-bit modes, rotated according to its EXIF data.
 
-    Of 16 bits it has the upper 8: Pillow itself takes all above 255 for white in gray pictures.
-
-    Raises:
-        OSError: It has integers of 32 bits, or floats, of no known range.
+    16-bit pictures keep the upper 8 bits: Pillow itself turns gray values above 255 into white.
+    Raises OSError for 32-bit integers and floats, whose range is unknown.
     """
     from PIL import Image as Pictures
     from PIL import ImageOps
@@ -47,17 +45,14 @@ def converted(picture: Image, mode: str) -> Image:
 
 
 def as_tensor(picture: Image, details: dict[str, Any], transform: ImageTransform) -> Array:
-    """A picture as a model's input, by a transform.
+    """A picture as a model's input of a shape in `PICTURES`, by a transform.
 
-    Args:
-        details: The input's, as in `get_input_details`; of a shape in `PICTURES`.
-
-    Raises:
-        OSError: See `converted`.
+    `details` are the input's from `get_input_details`. Raises OSError as `converted` does.
     """
     shape = tuple(int(size) for size in details["shape"])
     mode = picture_mode(shape)
     assert mode is not None
-    pixels, size = np.asarray(converted(picture, mode)), (shape[1], shape[2])
-    dtype, pair = np.dtype(details["dtype"]).name, details["quantization"]
+    pixels, dtype = np.asarray(converted(picture, mode)), np.dtype(details["dtype"]).name
+    pair = details["quantization"]
+    size = (shape[1], shape[2])
     return transform.apply(pixels, size, dtype=dtype, quantization=pair).reshape(shape)

@@ -29,20 +29,20 @@ LUMA: dict[str, tuple[float, float, float]] = {
 """Shares of red, green and blue in Y': ITU-R BT.601-7, 2.5.1, and BT.709-6, 3.2."""
 
 RANGES = {False: (16, 219, 224), True: (0, 255, 255)}
-"""Y' of black, and the ranges of Y' and of U and V, by `ImageTransform.full_range`; in steps of 8
-bits: BT.601-7, 2.5.3, and JFIF."""
+"""Y' of black, and the ranges of Y' and of U and V, in 8-bit steps, by `ImageTransform.full_range`:
+BT.601-7, 2.5.3, and JFIF."""
 
 EDGE = 1e-3
-"""Pixels by which a position may miss the picture and still belong to it: rounding."""
+"""Rounding tolerance in pixels of positions at the picture's edge."""
 
 REACH: dict[str, float] = {"padding": EDGE, "replicate": 1e9}
-"""Pixels by which a position may miss the picture and still get a color of it, by border."""
+"""Distance in pixels from the picture up to which positions get its colors, by border."""
 
 MOST_SAMPLES = 16
-"""Samples along a side of a tensor pixel, at most, for its mean."""
+"""Limit of the samples along a tensor pixel's side, for its mean."""
 
 BRIGHTEST = 1.5
-"""Most of a picture of floats from 0 to 1: filters that sharpen go a little beyond 1."""
+"""Limit of floats from 0 to 1 in pictures: sharpening filters slightly exceed 1."""
 
 
 @dataclass(frozen=True)
@@ -52,17 +52,17 @@ class ImageTransform:
     Positions are in pixels from the top left corner: the pixel (column 0, row 0) covers [0, 1)
     in both directions, and its center is (0.5, 0.5). The center of each tensor pixel maps to a
     position in the picture. The color there is interpolated between the four nearest pixel
-    centers (bilinear, clamped to the picture's edge). What is outside it is up to `border`.
-    Where the picture shrinks, the mean over the area of each tensor pixel is taken.
+    centers (bilinear, clamped to the picture's edge); `border` sets the color outside. Where the
+    picture shrinks, each tensor pixel gets the mean over its area.
 
     A picture is one texture or array of colors, or the planes of 4:2:0 video: two (Y, then
-    interleaved UV: NV12) or three (Y, U, V: I420). Chroma samples are centerd in their 2x2 pixels.
+    interleaved UV: NV12) or three (Y, U, V: I420). Chroma samples are centered in their 2x2 pixels.
 
     Attributes:
         roi: The region to show: left, top, width and height in pixels. None: the whole picture.
-        rotation: Degrees by which the region is rotated clockwise about its center: a face that is
-            rotated clockwise by that angle becomes upright. Without `roi`, the region grows to
-            contain the whole picture.
+        rotation: Clockwise rotation of the region about its center, in degrees: a face rotated
+            clockwise by that angle becomes upright. Without `roi`, the region grows to contain the
+            whole picture.
         fit: "stretch": ignore the region's aspect ratio. "letterbox": keep it, and show more
             around the region. "crop": keep it, and show less of the region.
         matrix: Instead of these three: the rows (a, b, c), (d, e, f) of the map from a position
@@ -70,19 +70,19 @@ class ImageTransform:
         flip_x: Mirror the picture first; `roi` refers to the mirrored picture.
         flip_y: The picture's first row is the bottom one, as in textures drawn by OpenGL.
         channels: Channels of the tensor: "rgb", "bgr", "rgba", or "gray" (BT.601 luma).
-        mean: The tensor gets (color - mean) / std, with colors of 0 to 255. A number, or one per
-            channel. Without mean and std: 0 to 1 in tensors of real numbers, quantized ones of 16
-            bits included; in other integers the color itself, and in int8 the color less 128.
+        mean: The tensor gets (color - mean) / std, for colors from 0 to 255. A number, or one per
+            channel. Without mean and std: 0 to 1 in float and quantized 16-bit tensors; in other
+            integer tensors the color itself, and in int8 the color minus 128.
         std: See `mean`.
         padding: The color outside the picture, 0 to 255; with "replicate", only more than 1e9
             pixels away from it.
         yuv: The standard of the conversion from planes to RGB.
         full_range: Y, U and V range from 0 to 255 (JPEG), not from 16 to 235 and 240 (video).
-        antialias: Where the picture shrinks, take the mean over the area of each tensor pixel: of
-            interpolated colors a pixel or less apart, at most 16 x 16 of them. False: one
-            color at its center, as GPU samplers do, which skips pixels and is faster.
-        border: What is outside the picture: "padding", or "replicate": the color of the nearest
-            pixel of its edge, as MediaPipe's networks of landmarks are trained with.
+        antialias: Where the picture shrinks, average over the area of each tensor pixel: up to
+            16 x 16 interpolated colors, at most a pixel apart. False: one color at its center, as
+            GPU samplers do, which skips pixels and is faster.
+        border: The color outside the picture: "padding", or "replicate" for the nearest edge
+            pixel, as in the training of MediaPipe's landmark networks.
 
     Raises:
         ValueError: Options are unknown, contradict each other, or are not finite.
@@ -143,14 +143,14 @@ class ImageTransform:
 
     @classmethod
     def for_input(cls, interpreter: Described, index: int) -> ImageTransform:
-        """The transform of whole pictures for an input, as the model's metadata says.
+        """The transform of whole pictures for an input, from the model's metadata.
 
-        Channels are the input's. Without metadata, and in uint8 tensors, there is no mean
-        and std; see there. `dataclasses.replace` changes what else is to be different.
+        Channels are the input's. Without metadata, and for uint8 tensors, `mean` and `std` are
+        None. Change other fields with `dataclasses.replace`.
 
         Args:
             interpreter: A `gles_delegate.Interpreter`.
-            index: The input's, as in `get_input_details`.
+            index: The input's index, as in `get_input_details`.
 
         Raises:
             ValueError: There is no such input, or its shape is not [1, height, width, 1, 3 or 4].
@@ -167,9 +167,9 @@ class ImageTransform:
 
     @property
     def has_region(self) -> bool:
-        """Whether it shows something else than the whole picture, stretched."""
-        where = self.roi, self.rotation, self.fit, self.matrix, self.flip_x, self.flip_y
-        return where != (None, 0, "stretch", None, False, False)
+        """Whether it differs from the whole picture, stretched."""
+        region = self.roi, self.rotation, self.fit, self.matrix, self.flip_x, self.flip_y
+        return region != (None, 0, "stretch", None, False, False)
 
     @property
     def depth(self) -> int:
@@ -188,7 +188,7 @@ class ImageTransform:
         if self.matrix is not None:
             matrix = np.array(self.matrix, np.float64)
         else:
-            # Quarter turns are exact.
+            # Rounding makes quarter turns exact.
             turn = np.round(np.exp(1j * np.radians(self.rotation)), 15)
             cos, sin = float(turn.real), float(turn.imag)
             left, top, width, height = self.roi or (
@@ -211,8 +211,9 @@ class ImageTransform:
         return matrix
 
     def samples(self, picture: Size, tensor: Size) -> tuple[int, int]:
-        """How many colors of the picture are a tensor pixel's mean: along its width, and its
-        height. Sizes are (height, width).
+        """Number of colors to average along a tensor pixel's width and height.
+
+        Sizes are (height, width).
         """
         if not self.antialias:
             return 1, 1
@@ -230,7 +231,7 @@ class ImageTransform:
     ) -> Array:
         """Apply the transform on the CPU, in numpy. The GPU agrees to half a color step.
 
-        Only at the border of a turned picture, rounding may say of a sample that it is outside.
+        At the border of a rotated picture, rounding may also make a sample count as outside.
 
         Args:
             picture: Colors [height, width], [height, width, 1, 3 or 4], or a sequence of planes;
@@ -243,8 +244,7 @@ class ImageTransform:
             [1, height, width, channels] of `dtype`, for `set_tensor`.
 
         Raises:
-            ValueError: The picture has other dimensions, another type or brighter colors than
-                these.
+            ValueError: The picture has other dimensions, another type, or colors above 1.
         """
         planes = [_plane(p) for p in (picture if isinstance(picture, list | tuple) else [picture])]
         if [plane.shape[2] for plane in planes[1:]] not in ([], [2], [1, 1]):
@@ -269,7 +269,7 @@ class ImageTransform:
         return values.astype(dtype)
 
     def _sampled(self, planes: list[Array], matrix: Array, size: Size, point: Array) -> Array:
-        """Colors [pixels, channels] of 0 to 255 at one point (x, y) in each tensor pixel."""
+        """Colors [pixels, channels] from 0 to 255 at one point (x, y) in each tensor pixel."""
         rows, columns = planes[0].shape[:2]
         y, x = np.indices(size).reshape(2, -1) + point[::-1, np.newaxis]
         at, reach = matrix @ np.stack([x, y, np.ones_like(x)]), REACH[self.border]
@@ -282,7 +282,7 @@ class ImageTransform:
     def _mean_of_area(
         self, plane: Array, matrix: Array, size: Size, samples: tuple[int, int]
     ) -> Array:
-        """The mean of `_sampled` at all points, of a transform that turns nothing."""
+        """The mean of `_sampled` at all points, for a transform without rotation."""
         (across, down), (x_scale, y_scale) = samples, matrix.diagonal()
         weights = [
             _weights(at, length, REACH[self.border])
@@ -294,14 +294,14 @@ class ImageTransform:
         rows = np.tensordot(weights[1], plane, (1, 0))
         sums = np.einsum("xc,rcn->rxn", weights[0], rows, optimize=True)
         share = np.multiply.outer(weights[1].sum(1), weights[0].sum(1)).reshape(-1, 1)
-        # What lies outside is left out of the mean, and is the padding's share.
+        # Samples outside count as padding.
         inside = np.where(share > 0, sums.reshape(-1, plane.shape[2]), 0)
         colors = self._channels([inside / np.where(share > 0, share, 1)])
         mean: Array = colors * share + self.padding * (1 - share)
         return mean
 
     def scaling(self, dtype: str, quantization: tuple[float, int]) -> tuple[Array, Array]:
-        """Gain and bias [channels] from colors of 0 to 255 to what a tensor stores."""
+        """Gain and bias [channels] from colors of 0 to 255 to a tensor's numbers."""
         one, (scale, zero_point) = np.ones(self.depth), quantization
         is_integer = np.dtype(dtype).kind in "iu"
         if self.mean is not None and self.std is not None:
@@ -339,7 +339,7 @@ class ImageTransform:
 
 
 class Described(Protocol):
-    """An interpreter that has its model's metadata."""
+    """An interpreter with its model's metadata."""
 
     @property
     def metadata(self) -> Metadata: ...
@@ -355,12 +355,7 @@ def picture_transform(
 ) -> ImageTransform:
     """See `ImageTransform.for_input`.
 
-    Args:
-        metadata: Of the input.
-        mean, std: Take precedence over it; the default is 0 for one, and 255 for the other.
-
-    Raises:
-        ValueError, ModelError: See `ImageTransform.for_input`.
+    `mean` and `std` take precedence over the metadata; their defaults are 0 and 255.
     """
     depth = shape[3] if len(shape) == 4 else 1
     channels: dict[int, Channels] = {1: "gray", 3: "rgb", 4: "rgba"}
@@ -382,16 +377,16 @@ def picture_transform(
             f"channels of the input {metadata.name!r}, found {list(means)} and {list(stds)}, given "
             "or in the model's metadata: give other ones"
         )
-    return ImageTransform(channels=channels[depth], mean=_unpacked(means), std=_unpacked(stds))
+    return ImageTransform(channels=channels[depth], mean=_single(means), std=_single(stds))
 
 
-def _unpacked(values: Sequence[float]) -> float | Sequence[float]:
-    """The number, if it is only one."""
+def _single(values: Sequence[float]) -> float | Sequence[float]:
+    """The number, if there is only one."""
     return values[0] if len(values) == 1 else values
 
 
 def _plane(array: Any) -> Array:
-    """[height, width, channels], 1.0 the brightest."""
+    """An array [height, width, channels] of colors from 0 to 1."""
     plane = np.asarray(array)
     plane = plane[..., np.newaxis] if plane.ndim == 2 else plane
     if plane.ndim != 3 or not plane.size or plane.shape[2] > 4:
@@ -415,13 +410,13 @@ def _plane(array: Any) -> Array:
 
 
 def _points(size: int, samples: int) -> Array:
-    """Positions [size, samples] in tensor pixels: in each, at equal distances."""
+    """Positions [size, samples] of equidistant samples in each of `size` pixels."""
     points: Array = (np.arange(size * samples).reshape(size, samples) + 0.5) / samples
     return points
 
 
 def _weights(at: Array, length: int, reach: float) -> Array:
-    """The shares [size, length] of pixels in means of interpolated ones, at positions [size, n]."""
+    """Weights [size, length] of pixels in the means of interpolations at positions [size, n]."""
     weights = np.zeros((len(at), length))
     share = ((at >= -reach) & (at <= length + reach)) / at.shape[1]
     low = np.floor(at - 0.5)
@@ -433,7 +428,7 @@ def _weights(at: Array, length: int, reach: float) -> Array:
 
 
 def _bilinear(plane: Array, at: Array, picture: Size) -> Array:
-    """Samples [n, channels] of a plane at positions [2, n] of the whole picture."""
+    """Samples [n, channels] of a plane at positions [2, n] in the picture."""
     rows, columns = plane.shape[:2]
     step = [[-(-picture[1] // columns)], [-(-picture[0] // rows)]]
     corner = np.floor(at / step - 0.5)

@@ -114,11 +114,7 @@ class Accelerator:
         _accelerators.append(self)
 
     def install(self, folder: Path) -> None:
-        """Write the library into a folder, which may be deleted once the environment exists.
-
-        Raises:
-            LiteRtError: This machine is not supported, or this LiteRT creates models differently.
-        """
+        """Write the library into a folder, which may be deleted once the environment exists."""
         create_in_turn()
         _keep_webgpu_away()
         file = folder / LIBRARY
@@ -185,9 +181,6 @@ def _address_of_model(options: int) -> int:
     """The address of the model that LiteRT compiles with these options.
 
     It is the first field of the structure in litert/runtime/dispatch/dispatch_opaque_options.cc.
-
-    Raises:
-        LiteRtError: The options do not hold it.
     """
     runtime, opaque, address = _runtime(), c_void_p(), POINTER(c_void_p)()
     runtime.LiteRtGetOpaqueOptions.argtypes = [c_void_p, POINTER(c_void_p)]
@@ -214,10 +207,8 @@ def create_in_turn() -> None:
 
     LiteRT creates a model while it holds a process-wide mutex and Python's GIL, which the
     accelerator's callbacks release. A second thread inside LiteRT would wait for the mutex forever
-    while it holds the GIL, so it has to wait in Python instead.
-
-    Raises:
-        LiteRtError: LiteRT's functions that create models have moved since the tested versions.
+    while it holds the GIL, so it has to wait in Python instead. Raises LiteRtError if LiteRT's
+    functions have moved.
     """
     lock, module = Lock(), import_module("ai_edge_litert._pywrap_litert_compiled_model_wrapper")
     for name in _CREATING:
@@ -247,13 +238,8 @@ def _keep_webgpu_away() -> None:
 def data_library(symbol: str, size: int, soname: str = "") -> bytes:
     """A shared library for this machine with `size` writable bytes at the symbol `symbol`.
 
-    It has one data segment and the minimum that a dynamic linker needs; see the System V ABI.
-
-    Args:
-        soname: Its DT_SONAME, if it needs one.
-
-    Raises:
-        LiteRtError: The processor is unknown, or Python is a 32-bit build.
+    It has one data segment, a DT_SONAME if `soname` is given, and the minimum that a dynamic linker
+    needs; see the System V ABI. Raises LiteRtError on an unknown processor or with a 32-bit Python.
     """
     machine, is_32_bit = _MACHINES.get(platform.machine()), sys.maxsize < 1 << 32
     if machine is None or is_32_bit:

@@ -26,13 +26,9 @@ _TRIAL = "from gles_delegate.litert.check import _try_layout; _try_layout()"
 
 @cache
 def require_known_layout() -> None:
-    """Try the structures on the installed LiteRT with a model of one node.
+    """Try the structures on the installed LiteRT; raises LiteRtError if it is missing or differs.
 
-    A version outside the tested range is tried in a separate process, which a wrong layout may
-    crash.
-
-    Raises:
-        LiteRtError: The layout differs, or LiteRT is not installed.
+    A version outside the tested range is tried in a separate process, which it may crash.
     """
     from importlib import metadata  # would add a tenth to the package's import time
 

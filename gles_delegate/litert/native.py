@@ -84,12 +84,7 @@ _NONE: tuple[int, ...] = ()
 
 
 class FixedModel:
-    """A model that is its own kernel, with tensors whose shapes never change.
-
-    Args:
-        delegated: The nodes that it takes.
-        shapes: The shapes of all tensors.
-    """
+    """A model that is its own kernel, with tensors whose shapes never change."""
 
     inputs = outputs = variables = bound_outputs = deciding = _NONE
 
@@ -151,11 +146,7 @@ class NativeDelegate:
         return addressof(self._struct)
 
     def claim(self, context: Any, pointer: Any) -> None:
-        """Take the nodes of a subgraph that the GPU runs.
-
-        Raises:
-            LiteRtError: The interpreter has another model.
-        """
+        """Take the nodes of a subgraph that the GPU runs; raises LiteRtError for another model."""
         graph = NativeGraph(context)
         if not self._subgraphs or self._subgraphs.get(graph.address) == 0:
             self._identify(graph)
@@ -198,12 +189,9 @@ class NativeDelegate:
 
 
 class LateDelegate(NativeDelegate):
-    """A delegate that finds the model in LiteRT's memory.
+    """A delegate that finds the model's bytes at an address in LiteRT's memory.
 
-    Args:
-        address: Address of the model's bytes.
-        bind: Takes the first subgraph; returns the subgraphs that the GPU takes nodes from, by
-            index.
+    `bind` takes the first subgraph, and returns the subgraphs that the GPU takes nodes from.
     """
 
     def __init__(self, address: int, bind: Callable[[Graph], Mapping[int, Model]]) -> None:

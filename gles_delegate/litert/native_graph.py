@@ -115,13 +115,10 @@ class NativeGraph:
         return arrays
 
     def require_same(self, graph: Graph) -> None:
-        """Check that LiteRT loaded the same bytes as the delegate.
+        """Raise LiteRtError if LiteRT has not loaded the same bytes as the delegate.
 
         LiteRT's tensors point to names and constants in its copy of the file, so one of these
         addresses locates that copy.
-
-        Raises:
-            LiteRtError: The bytes differ.
         """
         different = self._first_difference(graph)
         if different is not None:
@@ -131,12 +128,7 @@ class NativeGraph:
             )
 
     def read(self, address: int) -> Graph:
-        """The model whose first subgraph this is, from its bytes at an address.
-
-        Raises:
-            LiteRtError: There is no model.
-            ModelError: It is damaged.
-        """
+        """The model whose first subgraph this is, from its bytes at an address."""
         mapping = _mapping_of(address)
         if mapping is None or _memory_at(address, 8)[4:] != FILE_IDENTIFIER:
             raise LiteRtError("expected LiteRT to tell where the model's bytes are, found no model")
@@ -161,11 +153,7 @@ class NativeGraph:
         return 0
 
     def require_nodes(self, nodes: Sequence[int]) -> None:
-        """Check that LiteRT runs these nodes itself.
-
-        Raises:
-            LiteRtError: Another delegate has taken a node.
-        """
+        """Raise LiteRtError if another delegate has taken any of these nodes."""
         taken = set(nodes).difference(self._execution_plan())
         if taken:
             raise LiteRtError(

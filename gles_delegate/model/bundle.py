@@ -28,10 +28,9 @@ _DAMAGES = (BadZipFile, zlib.error, RuntimeError, EOFError, OSError, ValueError)
 
 
 def model_of(content: Content, member: str | None) -> Content:
-    """The model `member` of a bundle; None: the only one. A model by itself is returned as it is.
+    """The model `member` of a bundle, or the only one; a model by itself is returned as it is.
 
-    Raises:
-        ModelError: There is no such model, or the bundle is damaged.
+    Raises ModelError if there is no such model, or the bundle is damaged.
     """
     if member is not None and not _is_bundle(content):
         raise ModelError(
@@ -52,8 +51,7 @@ def model_of(content: Content, member: str | None) -> Content:
 def models_in(content: Content) -> Mapping[str, Callable[[], Content]]:
     """A function that reads each model of a bundle, by name; a model by itself has the name "".
 
-    Raises:
-        ModelError: There is none, or the bundle is damaged, or too large when inflated.
+    Raises ModelError if there is none, or the bundle is damaged or too large.
     """
     if not _is_bundle(content):
         return {"": lambda: content}
@@ -89,8 +87,7 @@ def _walk(
 ) -> Iterator[tuple[str, Callable[[], Content]]]:
     """Names and readers of the models in a bundle and the bundles in it.
 
-    Args:
-        inflated: The bytes of compressed members so far, one number that this function updates.
+    `inflated` holds one number, the bytes of compressed members so far, which this updates.
     """
     bundle = ZipFile(BytesFile(content))
     packed = (each for each in bundle.infolist() if each.compress_type != ZIP_STORED)

@@ -23,11 +23,7 @@ class External:
     groups: dict[int, tuple[str, Content]]
 
     def data(self, number: int, tensor: str) -> Array:
-        """The bytes of a buffer; messages name the `tensor`.
-
-        Raises:
-            ModelError: There is no such buffer, it lies outside its file, or is packed.
-        """
+        """The bytes of a buffer; messages name the `tensor`. Raises ModelError."""
         table = self.tables.get(number)
         if table is None:
             raise ModelError(f"damaged model: external buffer {number} of {tensor} does not exist")
@@ -47,11 +43,7 @@ class External:
 
 
 def read_external(model: FlatTable, folder: Path | None) -> External:
-    """Map the files of external buffers; raises ModelError if one cannot be read.
-
-    Args:
-        folder: The folder of files with relative names; None if unknown.
-    """
+    """Map the files of external buffers, relative to a folder; raises ModelError on failure."""
     names = [table.string(0) for table in model.tables(8)]
     tables = {table.scalar(0, "uint32"): table for table in model.tables(9)}
     groups: dict[int, tuple[str, Content]] = {}

@@ -94,9 +94,7 @@ class Tensor:
     def array(self) -> Array:
         """The constant's values, read-only, in `shape` and `dtype`.
 
-        Raises:
-            ModelError: The tensor is computed, numpy lacks the type, or the bytes do not fit the
-                shape or are not bools.
+        Raises ModelError if the tensor is computed, or its bytes do not fit the shape or type.
         """
         if self.data is None:
             raise ModelError(f"tensor {self.index} {self.name!r} is not a constant")
@@ -136,8 +134,7 @@ class Tensor:
     def values(self) -> Array:
         """The constant's values for the GPU: float32, or int32 for bool and integers.
 
-        Raises:
-            ModelError: As for `array`; or the quantization does not fit the shape.
+        Raises ModelError as `array` does, or if the quantization does not fit the shape.
         """
         array = self.array()
         if array.dtype.kind in "biu" and not self.is_quantized:

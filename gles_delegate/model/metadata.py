@@ -106,11 +106,7 @@ class Metadata:
 
 
 def parse_metadata(graph: Graph) -> Metadata:
-    """The metadata of a model, without `TensorMetadata.is_share`.
-
-    Raises:
-        ModelError: It is damaged.
-    """
+    """The metadata of a model, without `is_share`; raises ModelError if it is damaged."""
     data = graph.metadata.get("TFLITE_METADATA")
     files = _files(graph.content)
     model = None if data is None or not data.size else FlatTable.root(data.tobytes())

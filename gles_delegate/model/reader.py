@@ -45,11 +45,7 @@ MAX_RANK = 8
 
 
 def load_model(path: str | bytes | os.PathLike[str]) -> Graph:
-    """Read a model file.
-
-    Raises:
-        ModelError: The file cannot be read or is not a usable model.
-    """
+    """Read a model file; raises ModelError if it cannot be read or is not a usable model."""
     return read_file(path).graph()
 
 
@@ -90,11 +86,7 @@ def read_file(path: str | bytes | os.PathLike[str], member: str | None = None) -
 
 
 def read_models(path: str | bytes | os.PathLike[str]) -> dict[str, ModelFile]:
-    """Every model of a bundle, by name; any other file or path gives one model, named "".
-
-    Raises:
-        ModelError, TypeError: See `read_file`.
-    """
+    """Every model of a bundle, by name; any other file or path gives one model, named ""."""
     content, file, within = _open(path)
     models = models_in(content)
     if within is not None:
@@ -105,11 +97,7 @@ def read_models(path: str | bytes | os.PathLike[str]) -> dict[str, ModelFile]:
 
 
 def _open(path: str | bytes | os.PathLike[str]) -> tuple[Content, Path | None, str | None]:
-    """The bytes of a file, its path if it can be reopened, and the path of a model inside it.
-
-    Raises:
-        ModelError, TypeError: See `read_file`.
-    """
+    """The bytes of a file, its path if it can be reopened, and the path of a model inside it."""
     if not isinstance(path, str | bytes | os.PathLike):
         kind = type(path).__name__
         raise TypeError(f"expected the path of a .tflite file, found a {kind}")
@@ -144,11 +132,8 @@ def read_content(file: Path) -> Content:
 def read_model(data: bytes | bytearray | memoryview, folder: Path | None = None) -> Graph:
     """The first subgraph of a model, which leads to the others.
 
-    Args:
-        folder: The folder of the model's external weights; None if unknown.
-
-    Raises:
-        ModelError: The bytes are not a model, are cut off or damaged; the message says where.
+    `folder` has the model's external weights. Raises ModelError if the bytes are not a model, are
+    cut off or damaged.
     """
     if not isinstance(data, bytes):
         data = memoryview(data)

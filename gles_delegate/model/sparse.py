@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Level:
-    """Dense with `size` entries, or compressed: entry p has the indices[segments[p]:segments[p+1]].
+    """Dense with `size` entries, or compressed: entry p has indices[segments[p]:segments[p + 1]].
 
     `segments` is None for a dense level.
     """
@@ -29,11 +29,7 @@ class Level:
     indices: Array | None = field(default=None, compare=False)
 
     def expand(self, entries: Array) -> tuple[Array, Array, Array | int]:
-        """Entries of this level below `entries`: their numbers, coordinates, and counts.
-
-        Raises:
-            ValueError: The size is negative, or segments lie outside the indices.
-        """
+        """Numbers, coordinates and counts of this level's entries below `entries`."""
         if self.segments is None or self.indices is None:
             if self.size < 0:
                 raise ValueError("a negative size")
@@ -64,11 +60,7 @@ class Sparsity:
 
 
 def to_dense(values: Array, shape: tuple[int, ...], sparsity: Sparsity) -> Array:
-    """Expand stored values to a dense tensor of this shape.
-
-    Raises:
-        ModelError: The levels contradict the shape or the number of values.
-    """
+    """Expand stored values to a dense tensor; raises ModelError if they contradict the shape."""
     try:
         return _to_dense(values, shape, sparsity)
     except (IndexError, ValueError, MemoryError) as error:

@@ -101,11 +101,7 @@ class BufferBinding:
             raise ValueError(f"offset must be a multiple of 4 and not negative, not {self.offset}")
 
     def resolve(self, edge: Edge, is_input: bool, gpu: GpuContext) -> tuple[Port, Resource]:
-        """Check it against a tensor; return its port and GL names.
-
-        Raises:
-            ValueError: The buffer is too small, or its type does not suit the tensor.
-        """
+        """Its port and GL names for a tensor; raises ValueError if the buffer does not fit."""
         _refuse_complex(edge)
         tensor, packed = edge.tensor, self.layout == "phwc4"
         own = ("int32" if edge.value.kind == "int" else "float32") if packed else tensor.dtype
@@ -175,11 +171,7 @@ class TextureBinding:
         return all(isinstance(t, ImageTransform) for t in transforms) and len(pictures) == 1
 
     def resolve(self, edge: Edge, is_input: bool, gpu: GpuContext) -> tuple[Port, Resource]:
-        """Check it against a tensor; return its port and GL names.
-
-        Raises:
-            ValueError: The tensor is not a picture, or a texture's size or format does not fit.
-        """
+        """Its port and GL names for a tensor; raises ValueError if a texture does not fit."""
         _refuse_complex(edge)
         if len(edge.shape) not in (3, 4) or (*edge.shape[:-3], 1)[0] != 1:
             raise ValueError(
@@ -277,11 +269,9 @@ Binding: TypeAlias = BufferBinding | TextureBinding
 def _bound(
     gpu: GpuContext, buffer: Any, offset: int, size: int, title: str, expected: str
 ) -> BoundBuffer:
-    """The `size` bytes of an app's buffer from `offset` on.
+    """The `size` bytes of an app's buffer from `offset` on, bound to `title`.
 
-    Args:
-        title: What they are bound to.
-        expected: The start of the message if the buffer is smaller.
+    Raises ValueError with a message that starts with `expected` if the buffer is smaller.
     """
     name, actual = buffer_size(gpu, buffer)
     if actual < offset + size:

@@ -51,11 +51,7 @@ class Storage:
 
 
 class Buffers:
-    """Buffers for the operands of a plan's dispatches.
-
-    Raises:
-        OutOfGpuMemoryError: The driver has no room for the constants.
-    """
+    """Buffers for the operands of a plan's dispatches."""
 
     def __init__(self, plan: Plan, graph: Graph, shared: Shared) -> None:
         gpu = shared.gpu
@@ -76,11 +72,7 @@ class Buffers:
     def bind(self, resources: Mapping[int, Resource], undo: ExitStack) -> Storage:
         """New storage for `use`, with bound buffers used in place where their layout allows.
 
-        Args:
-            undo: Closing it frees the new objects.
-
-        Raises:
-            OutOfGpuMemoryError: The driver has no room for them.
+        Closing `undo` frees the new objects. Raises OutOfGpuMemoryError.
         """
         bound: dict[Allocation, TexelView] = {}
         for index, value in self._in_place(resources).items():

@@ -45,12 +45,7 @@ _ENTRY_BARRIER = _EXIT_BARRIER | gl_names.TEXTURE_FETCH_BARRIER
 
 
 class CommandList:
-    """The prepared calls of a run.
-
-    Args:
-        watches: Detect changes of bound buffers and textures.
-        with_textures: Whether the calls change texture or pixel-unpack state.
-    """
+    """The prepared calls of a run; `with_textures` if they change texture or unpack state."""
 
     def __init__(
         self,
@@ -66,12 +61,7 @@ class CommandList:
         self._dispatch_compute = gpu.gl.unchecked("glDispatchCompute")
 
     def run(self) -> None:
-        """Make the calls.
-
-        Raises:
-            ValueError: Something bound was released or resized; see `Watch.require`.
-            GLError: The driver refused a call.
-        """
+        """Make the calls; raises ValueError if something bound was released or resized."""
         with self._checked("invoke"):
             for function, arguments in self._calls:
                 function(*arguments)
@@ -149,9 +139,8 @@ class Recorder:
     def trials(self, storage: Storage, no_groups: int) -> dict[int, list[GlCall]]:
         """By program, calls that use it without running it; none for programs that sample textures.
 
-        Args:
-            no_groups: The name of a buffer of three zeros, the numbers of work groups. OpenGL skips
-                a `glDispatchCompute` of zero groups.
+        `no_groups` names a buffer of three zeros, the numbers of work groups. OpenGL skips a
+        `glDispatchCompute` of zero groups.
         """
         trials: dict[int, list[GlCall]] = {}
         for dispatch, program, source in self._prepared:

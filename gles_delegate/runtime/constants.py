@@ -58,14 +58,7 @@ class Constants:
         return sum(shared.packed.size for shared in self._shared.values())
 
     def take(self, const: Const, graph: Graph, store: Store | None) -> Packed:
-        """The constant; call `give_back` once for each call.
-
-        Args:
-            store: It is loaded from there, or added.
-
-        Raises:
-            OutOfGpuMemoryError: The driver has no room for it.
-        """
+        """The constant, from the store if it has it; call `give_back` once for each call."""
         key = _key(const, graph)
         if key not in self._shared:
             gl, data = self._gpu.gl, _stored_or_packed(const, graph, store)

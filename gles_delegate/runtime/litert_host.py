@@ -102,12 +102,7 @@ class LiteRt:
             raise
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> None:
-        """Have LiteRT prepare or run the nodes.
-
-        Raises:
-            LiteRtError: A node on the CPU failed.
-            RuntimeError: `allocate_tensors` was not called.
-        """
+        """Have LiteRT prepare or run the nodes; raises LiteRtError if a node on the CPU fails."""
         try:
             self.call(function, *arguments)
         except DelegateError:

@@ -112,11 +112,7 @@ class BoundModel:
         return self.thread.run(total)
 
     def profile(self) -> ProfileReport:
-        """Run every prepared segment once more, each dispatch by itself.
-
-        Raises:
-            DelegateError: None is prepared.
-        """
+        """Run every prepared segment once more, each dispatch by itself; one must be prepared."""
         prepared = [each for each in self.subgraphs.values() if each.prepared]
         times = tuple(time for each in prepared or [self.first] for time in each.times())
         gpu = self.thread.gpu

@@ -47,12 +47,9 @@ class Programs:
         return sum(shared.program.binary_bytes for shared in self._shared.values())
 
     def take(self, sources: Sequence[ShaderSource], store: Store | None) -> list[int]:
-        """The GL name of each source's program; call `compile` before using them.
+        """The GL name of each source's program; `compile` makes it usable, `give_back` releases it.
 
-        On a GPU, the driver compiles them in the background. `give_back` releases them.
-
-        Args:
-            store: Binaries are loaded from it.
+        On a GPU, the driver compiles in the background. Binaries are loaded from the store.
         """
         texts = [source.text for source in sources]
         distinct = dict(zip(texts, sources, strict=True))

@@ -109,11 +109,7 @@ class Segment:
 
     @property
     def session(self) -> Session:
-        """The GL objects of the present plan.
-
-        Raises:
-            DelegateError: It is not prepared.
-        """
+        """The GL objects of the present plan; raises DelegateError if it is not prepared."""
         if self._session is None:
             raise DelegateError("the model is not prepared: call allocate_tensors() first")
         return self._session
@@ -155,11 +151,7 @@ class Segment:
         return lowered.shapes
 
     def invoke(self, inputs: Mapping[int, Array], outputs: Mapping[int, Array]) -> None:
-        """Run once, on arrays by tensor index, of the tensors' types and prepared shapes.
-
-        Args:
-            outputs: The outputs that are read.
-        """
+        """Run once, on arrays by tensor index, of the tensors' types and prepared shapes."""
         self._thread.run(lambda: self._run(inputs, outputs))
 
     def invoke_on(self, arrays: Mapping[int, Array]) -> None:
@@ -203,11 +195,8 @@ class Segment:
     ) -> tuple[dict[int, Port], dict[int, Resource]]:
         """The ports and GL objects of the bindings of its tensors; inside the guard.
 
-        Args:
-            lowered: The nodes lowered for new shapes; None: the present ones.
-
-        Raises:
-            ValueError: A binding does not fit its tensor.
+        The present shapes count unless nodes `lowered` for new ones are given. Raises ValueError if
+        a binding does not fit its tensor.
         """
         graph, gpu = self._context.graph, self._thread.gpu
         lowered = lowered or self._require_lowered()
@@ -244,11 +233,7 @@ class Segment:
         )
 
     def set_transform(self, index: int, transform: ImageTransform) -> None:
-        """Sample a bound texture by another transform from the next run on, if it has one.
-
-        Raises:
-            ValueError: The transform does not suit the tensor.
-        """
+        """Sample a bound texture by another transform from the next run on, if it has one."""
         resource = self._resources.get(index)
         if self._session is not None and isinstance(resource, SampledTextures):
             resource = replace(resource, parameters=resource.parameters_of(transform))

@@ -98,14 +98,8 @@ class Session:
     def rebind(self, resources: Mapping[int, Resource], undo: ExitStack) -> Callable[[], None]:
         """Prepare for other bound buffers and textures, whose ports must be the same.
 
-        Args:
-            undo: Closing it frees the new objects.
-
-        Returns:
-            A function that switches to them from the next run on; it allocates no GPU memory.
-
-        Raises:
-            OutOfGpuMemoryError: The driver has no room for them. The session is unchanged.
+        Returns a function that switches to them from the next run on, and allocates no GPU memory.
+        Closing `undo` frees the new objects. After an OutOfGpuMemoryError nothing has changed.
         """
         storage = self._buffers.bind(resources, undo)
         commands = self._recorder.record(storage)
@@ -163,8 +157,7 @@ class Session:
         Raises:
             ValueError: A bound buffer or texture was released or resized, or an int64 input has
                 a number outside int32. Nothing ran.
-            GLError: The driver refused a call. The outputs are then invalid.
-            ContextLostError: It has reset the context.
+            GLError, ContextLostError: The driver refused a call. The outputs are then invalid.
         """
         self._upload_parameters()
         for index in self.inputs:
@@ -203,11 +196,7 @@ class Session:
         return None if value is None else self._buffers.texels(value)
 
     def stage(self, turn: int) -> None:
-        """Have the GPU copy `outputs` to the buffers of a `turn`, for `read_staged`.
-
-        Raises:
-            GLError: The driver refused a call. The copies are then invalid.
-        """
+        """Have the GPU copy `outputs` to the buffers of a `turn`, for `read_staged`."""
         values = {index: self._plan.outputs[index] for index in self.outputs}
         buffers = self._readback.buffers(turn, {i: value.nbytes for i, value in values.items()})
         for index, buffer in buffers.items():

@@ -57,11 +57,7 @@ class Store:
             log.warning("the serialized model %s is not used: %s", self._path, error)
 
     def get(self, key: str, size: int | None = None) -> bytes | memoryview | None:
-        """The bytes of a key, or None.
-
-        Args:
-            size: Their expected number; an entry of another size is dropped with a warning.
-        """
+        """The bytes of a key, or None; an entry of another `size` is dropped with a warning."""
         data = self._entries.get(key)
         if data is not None and size not in (None, len(data)):
             self.drop(key)

@@ -34,11 +34,7 @@ _WORTH = 0.97
 
 
 class Tuner:
-    """Tunes a model, once for each set of input shapes.
-
-    Args:
-        half: Whether tensors are stored as float16.
-    """
+    """Tunes a model, once for each set of input shapes."""
 
     def __init__(self, lowerings: Lowerings, shared: Shared, half: bool) -> None:
         self._lowerings = lowerings
@@ -86,10 +82,7 @@ def tune(
 ) -> Choices:
     """The fastest choice for each node that the driver can run; inside the guard.
 
-    Args:
-        lower: Lowers the graph with these choices.
-        half: Whether tensors are stored as float16.
-        progress: Called as shaders compile, for each choice.
+    `lower` lowers the graph with these choices. `progress` is called for each choice.
     """
     timed: dict[int, Timed] = {}
     choices = gpu.limits.profile.choices
@@ -116,24 +109,29 @@ def fastest(timed: Mapping[int, Timed]) -> Choices:
     Nodes that any choice fuses into one dispatch share a choice, and so do equal kernels.
     """
     groups = _merged(_nodes(dispatch) for times in timed.values() for dispatch, _ in times)
-    group_of = {node: group for group in groups for node in group}
-    seconds = {choice: dict.fromkeys(groups, 0.0) for choice in timed}
-    kernels = {choice: dict.fromkeys(groups, "") for choice in timed}
-    for choice, times in timed.items():
-        for dispatch, time in times:
-            for group in {group_of[node] for node in _nodes(dispatch)}:
-                seconds[choice][group] += time
-                kernels[choice][group] += _kernel(dispatch)
+    measured = {choice: _by_group(times, groups) for choice, times in timed.items()}
     equal: dict[tuple[str, ...], list[Group]] = defaultdict(list)
     for group in groups:
-        equal[tuple(kernels[choice][group] for choice in timed)].append(group)
+        equal[tuple(kernels[group] for _, kernels in measured.values())].append(group)
     choices: dict[int, int] = {}
     for texts, similar in equal.items():
-        totals = {choice: sum(seconds[choice][group] for group in similar) for choice in timed}
+        totals = {c: sum(seconds[g] for g in similar) for c, (seconds, _) in measured.items()}
         best = _best(totals, dict(zip(timed, texts, strict=True)))
         if best:
             choices |= {node: best for group in similar for node in group}
     return choices
+
+
+def _by_group(times: Timed, groups: Sequence[Group]) -> tuple[dict[Group, float], dict[Group, str]]:
+    """The seconds and kernels of each group."""
+    seconds, kernels = dict.fromkeys(groups, 0.0), dict.fromkeys(groups, "")
+    for dispatch, time in times:
+        nodes = _nodes(dispatch)
+        for group in groups:
+            if group & nodes:
+                seconds[group] += time
+                kernels[group] += _kernel(dispatch)
+    return seconds, kernels
 
 
 def _best(seconds: Mapping[int, float], kernels: Mapping[int, str]) -> int:
