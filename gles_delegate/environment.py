@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -171,30 +171,25 @@ def _environment(models: _Models) -> Iterator[Any]:
         raise LiteRtError(f"LiteRT's GPU accelerator failed: {reason}") from failure
 
 
+@dataclass
 class _Models:
-    """The options and delegates that the compiled models of an environment share."""
+    """The options and delegates of an environment's compiled models."""
 
-    def __init__(
-        self,
-        options: GpuDelegateOptions,
-        share: EglContext | None = None,
-        progress: Progress | None = None,
-    ) -> None:
-        self.options = options
-        self.share = share
-        self.progress = progress
-        self.delegates: list[GpuDelegate] = []
-        self.natives: list[LateDelegate] = []
-        self._failure: BaseException | None = None
+    options: GpuDelegateOptions
+    share: EglContext | None = None
+    progress: Progress | None = None
+    delegates: list[GpuDelegate] = field(default_factory=list)
+    natives: list[LateDelegate] = field(default_factory=list)
+    earlier_failure: BaseException | None = None
 
     @property
     def failure(self) -> BaseException | None:
         """The last exception of a callback."""
         failures = (native.failure for native in reversed(self.natives) if native.failure)
-        return next(failures, self._failure)
+        return next(failures, self.earlier_failure)
 
-    def forget(self, delegate: GpuDelegate, native: LateDelegate) -> None:
-        self._failure = native.failure or self._failure
+    def remove(self, delegate: GpuDelegate, native: LateDelegate) -> None:
+        self.earlier_failure = native.failure or self.earlier_failure
         self.delegates.remove(delegate)
         self.natives.remove(native)
 
@@ -217,7 +212,7 @@ class _Compiled:
         return self._native._get_native_delegate_pointer()
 
     def close(self) -> None:
-        self._models.forget(self._delegate, self._native)
+        self._models.remove(self._delegate, self._native)
         release = [self._context.release] if self._context else []
         in_any_case([self._delegate.close, *release])
 

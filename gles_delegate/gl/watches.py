@@ -84,17 +84,15 @@ class BufferWatch(Watch):
 
     def __init__(self, gpu: GpuContext, handle: Any, name: int, size: int, to: str) -> None:
         super().__init__(gpu.gl, handle, name, f"{size} bytes of the buffer {name}", to)
-        self._size, self._value = size, ctypes.c_int64()
-        self._is_buffer = gpu.gl.unchecked("glIsBuffer")
-        self._bind = gpu.gl.unchecked("glBindBuffer")
-        self._get = gpu.gl.unchecked("glGetBufferParameteri64v")
+        self._size = size
 
     def _change(self) -> str:
-        if not self._is_buffer(self._name):
+        call, size = self._gl.unchecked, ctypes.c_int64()
+        if not call("glIsBuffer")(self._name):
             return "that it was released"
-        self._bind(gl_names.ARRAY_BUFFER, self._name)  # the guard restores it
-        self._get(gl_names.ARRAY_BUFFER, gl_names.BUFFER_SIZE, self._value)
-        return f"{self._value.value} bytes" if self._value.value < self._size else ""
+        call("glBindBuffer")(gl_names.ARRAY_BUFFER, self._name)  # the guard restores it
+        call("glGetBufferParameteri64v")(gl_names.ARRAY_BUFFER, gl_names.BUFFER_SIZE, size)
+        return f"{size.value} bytes" if size.value < self._size else ""
 
 
 class TextureWatch(Watch):
@@ -103,26 +101,23 @@ class TextureWatch(Watch):
     def __init__(self, gpu: GpuContext, handle: Any, level: TextureLevel, to: str) -> None:
         super().__init__(gpu.gl, handle, level.name, f"the texture {level.name}, {level}", to)
         self._level = level
-        self._is_texture = gpu.gl.unchecked("glIsTexture")
-        self._bind = gpu.gl.unchecked("glBindTexture")
-        self._get = gpu.gl.unchecked("glGetTexLevelParameteriv")
-        self._expected = (level.width, level.height, level.format)
-        self._values = tuple((parameter, ctypes.c_int()) for parameter in _LEVEL)
 
     def _change(self) -> str:
-        if not self._is_texture(self._name):
+        call, value, target = self._gl.unchecked, ctypes.c_int(), gl_names.TEXTURE_2D
+        if not call("glIsTexture")(self._name):
             return "that it was released"
-        self._gl.unchecked("glActiveTexture")(gl_names.TEXTURE0)
+        call("glActiveTexture")(gl_names.TEXTURE0)
         # If the name belongs to another kind of texture, the empty default texture stays bound.
-        self._bind(gl_names.TEXTURE_2D, 0)
-        self._bind(gl_names.TEXTURE_2D, self._name)
-        for parameter, value in self._values:
-            self._get(gl_names.TEXTURE_2D, 0, parameter, value)
-        level = tuple(value.value for _, value in self._values)
-        if level == self._expected:
+        call("glBindTexture")(target, 0)
+        call("glBindTexture")(target, self._name)
+        sizes = []
+        for parameter in _LEVEL:
+            call("glGetTexLevelParameteriv")(target, 0, parameter, value)
+            sizes.append(value.value)
+        if sizes == [self._level.width, self._level.height, self._level.format]:
             return ""
         _is_of_another_kind(self._gl)
-        width, height, internal = level
+        width, height, internal = sizes
         return str(replace(self._level, width=width, height=height, format=internal))
 
 

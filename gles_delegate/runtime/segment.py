@@ -69,7 +69,6 @@ class Segment:
         self._session: Session | None = None
         self._lowered: Lowered | None = None
         self._ports: Mapping[int, Port] = {}
-        self._resources: Mapping[int, Resource] = {}
         self._constants: dict[int, Array] = {}
         self._names: set[str] = set()
         self._resizing = Resizing()
@@ -229,16 +228,15 @@ class Segment:
         ports, resources = self.resolve({} if binding is None else {index: binding})
         return (
             {i: port for i, port in self._ports.items() if i != index} | ports,
-            {i: bound for i, bound in self._resources.items() if i != index} | resources,
+            {i: bound for i, bound in self.session.resources.items() if i != index} | resources,
         )
 
     def set_transform(self, index: int, transform: ImageTransform) -> None:
         """Sample a bound texture by another transform from the next run on, if it has one."""
-        resource = self._resources.get(index)
-        if self._session is not None and isinstance(resource, SampledTextures):
+        resource = self._session.resources.get(index) if self._session else None
+        if isinstance(resource, SampledTextures):
             resource = replace(resource, parameters=resource.parameters_of(transform))
-            self._resources = {**self._resources, index: resource}
-            self._session.set_parameters(index, resource)
+            self.session.set_parameters(index, resource)
 
     def rebind(
         self, ports: Mapping[int, Port], resources: Mapping[int, Resource], undo: ExitStack
@@ -246,13 +244,7 @@ class Segment:
         """Prepare for what `resolve` returned; inside the guard. See `Session.rebind`."""
         session = self.session
         if ports == self._ports:
-            take = session.rebind(resources, undo)
-
-            def commit_here() -> None:
-                self._resources = resources
-                take()
-
-            return commit_here
+            return session.rebind(resources, undo)
         replacement = self._new_session(self._require_lowered(), ports, resources)
         undo.callback(self._thread.disown, replacement)
         undo.callback(replacement.release)
@@ -263,7 +255,7 @@ class Segment:
             try:
                 self.release()
             finally:
-                self._session, self._ports, self._resources = replacement, ports, resources
+                self._session, self._ports = replacement, ports
 
         return commit
 
@@ -351,7 +343,7 @@ class Segment:
         ports, resources = self.resolve(self._context.bindings, lowered)
         self.release()
         self._session = self._new_session(lowered, ports, resources)
-        self._lowered, self._ports, self._resources = lowered, ports, resources
+        self._lowered, self._ports = lowered, ports
         graph, self._names = lowered.graph, {*self._variables(lowered).values()}
         self._constants = {
             index: graph.tensors[index].array()

@@ -14,7 +14,6 @@ from gles_delegate.closing import in_any_case, on_error, release_all
 from gles_delegate.dispatch import Dispatch
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.buffers import Buffer
-from gles_delegate.gl.context import GpuContext
 from gles_delegate.model.graph import Array, Graph
 from gles_delegate.planning.plan import Plan
 from gles_delegate.report import MemoryReport
@@ -33,6 +32,7 @@ class Session:
         resources: Bound buffers and textures of inputs and outputs with their own port.
 
     Attributes:
+        resources: The present bound buffers and textures, by tensor index.
         states: The `inputs` that a run assigns to.
         runs: The number of runs.
         random_words: Two words for `SessionInput.content`.
@@ -53,7 +53,8 @@ class Session:
         self._plan = plan
         self._own_inputs = plan.session_inputs
         self._gpu = gpu
-        self._readback = _Readback(gpu, graph)
+        self._graph = graph
+        self._copies: dict[tuple[int, int], Buffer] = {}  # by turn and tensor index
         header = ES_HEADER if gpu.driver.is_es else DESKTOP_HEADER
         sources = self._sources = [assemble(d, gpu.limits, header) for d in plan.dispatches]
         self._new_parameters: dict[int, Array] = {}
@@ -105,18 +106,20 @@ class Session:
         commands = self._recorder.record(storage)
 
         def commit() -> None:
-            self._resources, self._commands = resources, commands
-            self._new_parameters.clear()
-            for index, resource in resources.items():
-                if isinstance(resource, SampledTextures) and index in self._plan.inputs:
-                    self._buffers.upload(self._plan.inputs[index], resource.parameters)
+            self.resources, self._commands = resources, commands
+            self._new_parameters = {
+                index: resource.parameters
+                for index, resource in resources.items()
+                if isinstance(resource, SampledTextures) and index in self._plan.inputs
+            }
+            self._upload_parameters()
             self._buffers.use(storage)
 
         return commit
 
     def set_parameters(self, index: int, resource: SampledTextures) -> None:
         """Sample a bound texture with other parameters, from the next run on."""
-        self._resources = {**self._resources, index: resource}
+        self.resources = {**self.resources, index: resource}
         if index in self._plan.inputs:
             self._new_parameters[index] = resource.parameters
 
@@ -128,26 +131,27 @@ class Session:
     @property
     def inputs(self) -> tuple[int, ...]:
         """The tensors that the CPU fills before a run."""
-        return tuple(index for index in self._plan.inputs if index not in self._resources)
+        return tuple(index for index in self._plan.inputs if index not in self.resources)
 
     @property
     def outputs(self) -> tuple[int, ...]:
         """The tensors that the CPU reads after it."""
-        return tuple(index for index in self._plan.outputs if index not in self._resources)
+        return tuple(index for index in self._plan.outputs if index not in self.resources)
 
     @property
     def bound_outputs(self) -> tuple[int, ...]:
         """The tensors that a run leaves in bound buffers and textures."""
-        return tuple(index for index in self._plan.outputs if index in self._resources)
+        return tuple(index for index in self._plan.outputs if index in self.resources)
 
     @property
     def variables(self) -> tuple[int, ...]:
         """The tensors that last from one run to the next, in its own buffers."""
-        return tuple(index for index in self._plan.variables if index not in self._resources)
+        return tuple(index for index in self._plan.variables if index not in self.resources)
 
     def memory(self) -> MemoryReport:
         """Its memory without constants and programs, and a description of what is bound."""
-        return replace(self._buffers.memory, readback=self._readback.nbytes)
+        copies = sum(buffer.size for buffer in self._copies.values())
+        return replace(self._buffers.memory, readback=copies)
 
     def run(self, inputs: Mapping[int, Array]) -> None:
         """Upload `inputs`, by tensor index, and run. Bound tensors are not copied.
@@ -189,26 +193,35 @@ class Session:
     def read_result(self, index: int) -> Array | None:
         """Wait for the last run, and read a bound output; None if the plan does not have it.
 
-        Returns:
-            Its lanes [slices, pixels, 4]; real numbers for a quantized tensor.
+        Returns its lanes [slices, pixels, 4]; real numbers for a quantized tensor.
         """
         value = self._plan.results.get(index)
         return None if value is None else self._buffers.texels(value)
 
     def stage(self, turn: int) -> None:
-        """Have the GPU copy `outputs` to the buffers of a `turn`, for `read_staged`."""
-        values = {index: self._plan.outputs[index] for index in self.outputs}
-        buffers = self._readback.buffers(turn, {i: value.nbytes for i, value in values.items()})
-        for index, buffer in buffers.items():
-            source = self._buffers.storage.view(values[index])
-            copy = self._recorder.copy(source.name, source.offset, buffer.name, 0, buffer.size)
-            for function, arguments in copy:
-                function(*arguments)
+        """Have the GPU copy `outputs` to the buffers of a turn, 0 or 1, for `read_staged`."""
+        for index in self.outputs:
+            value = self._plan.outputs[index]
+            if value.nbytes:
+                source, target = self._buffers.storage.view(value), self._copy(turn, index)
+                end = (target.name, 0, target.size)
+                for function, arguments in self._recorder.copy(source.name, source.offset, *end):
+                    function(*arguments)
         self._gpu.gl.check("invoke_async")
+
+    def _copy(self, turn: int, index: int) -> Buffer:
+        """The buffer for an output's copy; the buffers of both turns are created together."""
+        gl = self._gpu.gl
+        for number in (0, 1) if (turn, index) not in self._copies else ():
+            buffer = self._copies[number, index] = Buffer(gl, self._plan.outputs[index].nbytes)
+            text = f"copy {number} of {name_tensor(index, self._graph)}"
+            gl.label(gl_names.BUFFER_OBJECT, buffer.name, text)
+        return self._copies[turn, index]
 
     def read_staged(self, turn: int, index: int, array: Array) -> None:
         """Wait for the copies of a turn, and read one of them into `array`."""
-        self._readback.read(turn, index, array)
+        if array.nbytes:
+            self._copies[turn, index].read_into(array, array.nbytes)
 
     def read_variable(self, index: int, array: Array) -> None:
         """Read a variable tensor into `array`; nothing happens if the plan does not use it."""
@@ -239,14 +252,10 @@ class Session:
     def release(self) -> None:
         """Delete its GL objects."""
         sources, self._sources = self._sources, []
-        in_any_case(
-            (
-                self._buffers.release,
-                partial(self._shared.programs.give_back, sources),
-                self._recorder.release,
-                self._readback.release,
-            )
-        )
+        copies, self._copies = self._copies, {}
+        give_back = partial(self._shared.programs.give_back, sources)
+        release_copies = partial(release_all, copies.values())
+        in_any_case((self._buffers.release, give_back, self._recorder.release, release_copies))
 
 
 def _require_32_bits(index: int, array: Array) -> None:
@@ -258,34 +267,3 @@ def _require_32_bits(index: int, array: Array) -> None:
                 f"expected int64 numbers of -2**31 to 2**31 - 1 in tensor {index}, which the GPU "
                 f"computes as int32, found {low if low < -(2**31) else high}"
             )
-
-
-class _Readback:
-    """Double-buffered readback: copies of outputs that can be read during the next run."""
-
-    def __init__(self, gpu: GpuContext, graph: Graph) -> None:
-        self._gpu = gpu
-        self._graph = graph
-        self._turns: list[dict[int, Buffer]] = []
-
-    def buffers(self, turn: int, sizes: Mapping[int, int]) -> Mapping[int, Buffer]:
-        """The buffers of a turn by tensor index; they are made at its first use."""
-        while len(self._turns) <= turn:
-            gl, number = self._gpu.gl, len(self._turns)
-            self._turns.append({i: Buffer(gl, size) for i, size in sizes.items() if size})
-            for index, buffer in self._turns[-1].items():
-                text = f"copy {number} of {name_tensor(index, self._graph)}"
-                gl.label(gl_names.BUFFER_OBJECT, buffer.name, text)
-        return self._turns[turn]
-
-    def read(self, turn: int, index: int, array: Array) -> None:
-        if array.nbytes:
-            self._turns[turn][index].read_into(array, array.nbytes)
-
-    @property
-    def nbytes(self) -> int:
-        return sum(buffer.size for buffers in self._turns for buffer in buffers.values())
-
-    def release(self) -> None:
-        turns, self._turns = self._turns, []
-        release_all(buffer for buffers in turns for buffer in buffers.values())
