@@ -73,7 +73,6 @@ class DelegationReport:
         return "\n".join([*_table(self._rows), f"{self.summary}, stored as {self.storage}"])
 
     def _repr_html_(self) -> str:
-        """For notebooks."""
         return _html(self._rows, f"{self.summary}, stored as {self.storage}")
 
     @property

@@ -57,11 +57,9 @@ class Buffer:
             self._gl.unchecked("glBufferSubData")(target, offset, view.nbytes, _pointer(view))
 
     def read_into(self, target: Any, size: int, offset: int = 0) -> None:
-        """See `read_into`."""
         read_into(self._gl, self.name, target, size, offset)
 
     def read(self, offset: int = 0) -> bytes:
-        """Its bytes from `offset` on."""
         target = bytearray(self.size - offset)
         self.read_into(target, len(target), offset)
         return bytes(target)

@@ -82,7 +82,6 @@ class GpuContext:
 
     @property
     def limits(self) -> Limits:
-        """The limits of its compute shaders."""
         return self.driver.limits
 
     def release(self) -> None:
@@ -225,7 +224,6 @@ def _restored(gl: Functions) -> Iterator[None]:
 
 @contextmanager
 def _textures_restored(gl: Functions) -> Iterator[None]:
-    """Save and restore texture and pixel-unpack state."""
     active = gl.integer(gl_names.ACTIVE_TEXTURE)
     unpack = [(name, gl.integer(name)) for name in gl_names.UNPACK_STATE]
     buffer = gl.integer(gl_names.PIXEL_UNPACK_BUFFER_BINDING)

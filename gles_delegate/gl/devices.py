@@ -128,8 +128,6 @@ class NativeContext:
 
 @dataclass(frozen=True)
 class _Request:
-    """A version to request from eglCreateContext."""
-
     name: str
     api: int
     renderable: int
@@ -199,7 +197,6 @@ def _robust_or_plain(egl: LibEgl, display: Display, share: int, request: _Reques
 
 
 def _created(egl: LibEgl, display: Display, share: int, request: _Request) -> NativeContext:
-    """Create the requested context; it stays current."""
     surfaceless = "EGL_KHR_surfaceless_context" in display.extensions
     configless = surfaceless and "EGL_KHR_no_config_context" in display.extensions
     egl.eglBindAPI(request.api)

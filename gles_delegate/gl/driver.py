@@ -86,12 +86,10 @@ class Driver:
 
     @property
     def renderer(self) -> str:
-        """The driver's name of the device."""
         return self.identity[1]
 
     @property
     def is_llvmpipe(self) -> bool:
-        """Whether it is Mesa's software rasterizer."""
         return "llvmpipe" in self.renderer
 
 

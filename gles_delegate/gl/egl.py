@@ -49,7 +49,6 @@ def current_context() -> int:
 
 
 def _sharing_with_current() -> NativeContext:
-    """A new context that shares with this thread's current one."""
     handle = current_context()
     if not handle:
         glx = GlxBinding.of_this_thread()

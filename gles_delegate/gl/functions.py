@@ -265,7 +265,6 @@ class Functions:
         return name.value
 
     def string(self, name: int) -> str:
-        """glGetString."""
         return bytes(self.glGetString(name) or b"").decode("utf-8", "replace")
 
     def integer(self, name: int, index: int | None = None) -> int:
@@ -287,6 +286,5 @@ class Functions:
         return value.value
 
     def extensions(self) -> set[str]:
-        """The names of the context's extensions."""
         count = self.integer(NUM_EXTENSIONS)
         return {self.glGetStringi(EXTENSIONS, i).decode() for i in range(count)}

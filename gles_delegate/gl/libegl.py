@@ -152,7 +152,6 @@ class LibEgl:
 
     @property
     def name(self) -> str:
-        """The file name that it was loaded by."""
         return str(self._library._name)
 
     @property

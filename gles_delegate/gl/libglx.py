@@ -52,7 +52,6 @@ class GlxBinding:
 
     @property
     def library(self) -> str:
-        """The file name of the library with GLX."""
         return str(self.glx._name)
 
     def release(self) -> None:

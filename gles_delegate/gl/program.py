@@ -56,7 +56,6 @@ class Program:
 
     @property
     def binary_bytes(self) -> int:
-        """Size of `binary` in bytes."""
         if not self._gl.integer(gl_names.NUM_PROGRAM_BINARY_FORMATS):
             return 0
         return self._get("Program", self.name, gl_names.PROGRAM_BINARY_LENGTH)

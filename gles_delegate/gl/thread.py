@@ -314,7 +314,6 @@ class _Worker:
             self._thread.join()
 
     def wait(self) -> None:
-        """Wait until it is idle."""
         if not self._stopped and self._thread.is_alive():  # forks do not copy threads
             self.call(lambda: None)
 

@@ -173,7 +173,7 @@ class ImageTransform:
 
     @property
     def depth(self) -> int:
-        """The number of the tensor's channels."""
+        """The number of channels of the tensor."""
         return CHANNELS[self.channels]
 
     def affine(self, picture: Size, tensor: Size) -> Array:

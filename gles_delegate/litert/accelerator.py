@@ -195,7 +195,6 @@ def _address_of_model(options: int) -> int:
 
 
 def _runtime() -> ctypes.CDLL:
-    """LiteRT's library of C functions."""
     package = find_spec("ai_edge_litert")
     folder = Path(package.origin).parent if package and package.origin else Path()
     return ctypes.CDLL(str(folder / "libLiteRt.so"))

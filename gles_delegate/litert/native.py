@@ -311,7 +311,6 @@ _KERNEL_INVOKE = KernelCallback(_kernel_invoke)
 
 
 def _registration() -> TfLiteRegistration:
-    """The kernels that replace nodes."""
     return TfLiteRegistration(
         init=_KERNEL_INIT,
         free=_KERNEL_FREE,

@@ -44,7 +44,6 @@ class NativeGraph:
         self._context = context
 
     def shape(self, index: int) -> tuple[int, ...]:
-        """The current shape of a tensor."""
         return ints(self._tensor(index).dims)
 
     def array(self, index: int) -> Array:
@@ -73,7 +72,6 @@ class NativeGraph:
     def replace(
         self, nodes: Sequence[int], registration: TfLiteRegistration, delegate: Any
     ) -> None:
-        """Replace the nodes by kernels of the delegate."""
         array = (c_int * (1 + len(nodes)))(len(nodes), *nodes)
         pointer, context = cast(array, POINTER(IntArray)), self._context
         status = context.contents.replace_node_subsets(context, registration, pointer, delegate)
@@ -93,7 +91,6 @@ class NativeGraph:
 
     @property
     def address(self) -> int:
-        """The address of its context."""
         return addressof(self._context.contents)
 
     def set_weights(self, graph: Graph) -> list[Array]:
@@ -194,7 +191,6 @@ class NativeGraph:
         return ints(plan)
 
     def _memory(self, index: int) -> Any:
-        """The bytes of a tensor."""
         tensor = self._tensor(index)
         if not tensor.data and tensor.bytes:
             raise LiteRtError(f"LiteRT has allocated no memory for tensor {index}")
@@ -228,7 +224,6 @@ class _Mapping:
 
 
 def _mapping_of(address: int) -> _Mapping | None:
-    """The mapping of an address."""
     for line in Path("/proc/self/maps").read_text().splitlines():
         span, _, offset, device, inode, *path = line.split(maxsplit=5)
         start, end = (int(number, 16) for number in span.split("-"))

@@ -65,7 +65,6 @@ class FlatTable:
 
     @classmethod
     def root(cls, data: Content) -> FlatTable:
-        """The root table of a whole buffer."""
         return cls(data, _scalar(data, 0, "uint32"), _Budget(8 * len(data)))
 
     def scalar(self, slot: int, kind: str, default: Any = 0) -> Any:
@@ -74,12 +73,10 @@ class FlatTable:
         return default if position is None else _scalar(self.data, position, kind)
 
     def table(self, slot: int) -> FlatTable | None:
-        """The table in a field."""
         position = self._target(slot)
         return None if position is None else FlatTable(self.data, position, self.budget)
 
     def tables(self, slot: int) -> list[FlatTable]:
-        """The tables of a vector of tables."""
         start, count = self._vector(slot, 4)
         positions = (start + 4 * i for i in range(count))
         return [
@@ -94,7 +91,6 @@ class FlatTable:
         return np.frombuffer(self.data, little, count, start)
 
     def ints(self, slot: int) -> tuple[int, ...]:
-        """A vector of int32."""
         return tuple(self.array(slot, "int32").tolist())
 
     def strings(self, slot: int) -> tuple[str, ...]:

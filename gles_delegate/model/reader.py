@@ -69,7 +69,6 @@ class ModelFile:
         return {"model_content": bytes(self.content)}
 
     def graph(self) -> Graph:
-        """See `read_model`."""
         return read_model(self.content, self.path.parent if self.path else None)
 
 

@@ -282,7 +282,6 @@ def _bound(
 
 
 def _refuse_complex(edge: Edge) -> None:
-    """Raise ValueError if the tensor has complex numbers."""
     if edge.is_complex:
         raise ValueError(f"expected a tensor of real numbers to bind to, found {_described(edge)}")
 

@@ -41,7 +41,6 @@ class Storage:
     own: Mapping[Allocation, TexelView]
 
     def view(self, value: Value) -> TexelView:
-        """The texels of a value."""
         allocation = self.allocations[value]
         return self.bound.get(allocation) or self.own[allocation]
 
@@ -51,7 +50,7 @@ class Storage:
 
 
 class Buffers:
-    """Buffers for the operands of a plan's dispatches."""
+    """The buffers of a plan's operands."""
 
     def __init__(self, plan: Plan, graph: Graph, shared: Shared) -> None:
         gpu = shared.gpu
@@ -130,7 +129,6 @@ class Buffers:
         return array
 
     def release(self) -> None:
-        """Delete its GL objects."""
         views = (*self.storage.bound.values(), *self._views.values(), *self._arena.values())
         deletions: list[Callable[[], None]] = [view.release for view in views]
         deletions += [partial(self._shared.give_back, each) for each in self._constants.values()]

@@ -128,7 +128,6 @@ class Recorder:
         self._sampler: Sampler | None = None
 
     def record(self, storage: Storage) -> CommandList:
-        """Record a run."""
         with_textures = self._plan.has_textures or any(
             not isinstance(r, BoundBuffer) for r in storage.resources.values()
         )

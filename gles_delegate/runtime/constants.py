@@ -54,7 +54,6 @@ class Constants:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all of them."""
         return sum(shared.packed.size for shared in self._shared.values())
 
     def take(self, const: Const, graph: Graph, store: Store | None) -> Packed:
@@ -100,7 +99,6 @@ def _key(const: Const, graph: Graph) -> Hashable:
 
 
 def _stored_or_packed(const: Const, graph: Graph, store: Store | None) -> bytes | memoryview:
-    """The bytes of a constant, from the store if it has them."""
     function = (const.pack.__module__, const.pack.__qualname__)
     tensors = [graph.tensors[t] for t in const.tensors if t >= 0]
     # Data that planning computed depends on shapes and values.

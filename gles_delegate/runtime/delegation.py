@@ -52,7 +52,6 @@ class Delegation:
 
     @property
     def delegated(self) -> list[int]:
-        """The nodes that run on the GPU."""
         return [index for segment in self._partition.segments for index in segment]
 
     def require_all(self, why: str) -> None:
@@ -136,7 +135,6 @@ class Delegation:
 
     @property
     def prepared(self) -> list[Segment]:
-        """The segments that can run."""
         return [segment for segment in self._segments if segment.is_prepared]
 
     def times(self) -> Iterator[DispatchTime]:
@@ -150,7 +148,6 @@ class Delegation:
 
     @contextmanager
     def idle(self) -> Iterator[None]:
-        """See `Session.idle`."""
         with ExitStack() as stack:
             for segment in self._segments:
                 stack.enter_context(segment.session.idle())

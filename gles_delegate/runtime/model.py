@@ -128,7 +128,6 @@ class BoundModel:
 def _lowerings(
     graph: Graph, limits: Limits, options: GpuDelegateOptions, keep: bool
 ) -> Sequence[Lowerings]:
-    """The subgraphs that an app can run, lowered."""
     graphs = [graph, *(graph.subgraphs[i] for i in graph.entries if i != graph.index)]
     if keep:
         graphs = [with_all_outputs(each) for each in graphs]

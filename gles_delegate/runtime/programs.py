@@ -20,8 +20,6 @@ Progress: TypeAlias = Callable[[int, int], None]
 
 @dataclass
 class _SharedProgram:
-    """A program and its number of users."""
-
     program: Program
     users: int = 0
     ready: bool = False
@@ -116,11 +114,9 @@ class Programs:
             shared.ready = True
 
     def give_back(self, sources: Iterable[ShaderSource]) -> None:
-        """Undo `take`."""
         self._give_back(dict.fromkeys(source.text for source in sources))
 
     def release(self) -> None:
-        """Delete all programs."""
         shared, self._shared = self._shared, {}
         release_all(each.program for each in shared.values())
 

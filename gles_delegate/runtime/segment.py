@@ -103,7 +103,6 @@ class Segment:
 
     @property
     def is_prepared(self) -> bool:
-        """Whether it can run."""
         return self._session is not None
 
     @property
@@ -326,7 +325,6 @@ class Segment:
         return array
 
     def _empty(self, index: int) -> Array:
-        """An array for a tensor."""
         lowered = self._require_lowered()
         return np.empty(lowered.shapes[index], lowered.graph.tensors[index].dtype)
 

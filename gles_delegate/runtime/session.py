@@ -183,7 +183,6 @@ class Session:
         return list(zip(self._plan.dispatches, seconds, strict=True))
 
     def idle(self) -> AbstractContextManager[None]:
-        """See `CommandList.idle`."""
         return self._commands.idle()
 
     def read(self, index: int, array: Array) -> None:
@@ -250,7 +249,6 @@ class Session:
             self._buffers.upload(self._plan.variables[index], array)
 
     def release(self) -> None:
-        """Delete its GL objects."""
         sources, self._sources = self._sources, []
         copies, self._copies = self._copies, {}
         give_back = partial(self._shared.programs.give_back, sources)

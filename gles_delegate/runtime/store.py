@@ -72,7 +72,6 @@ class Store:
         self._changed = True
 
     def add(self, key: str, data: bytes) -> None:
-        """Set the bytes of a key."""
         self._entries[key] = data
         self._changed = True
 
@@ -140,7 +139,6 @@ class Store:
             raise
 
     def _remove_abandoned(self) -> None:
-        """Remove temporary files of killed writers."""
         for path in self._path.parent.glob(f"{self._path.stem}*{_TEMPORARY}"):
             with suppress(OSError):
                 if time.time() - path.stat().st_mtime > _ABANDONED:

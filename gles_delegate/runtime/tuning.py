@@ -123,7 +123,6 @@ def fastest(timed: Mapping[int, Timed]) -> Choices:
 
 
 def _by_group(times: Timed, groups: Sequence[Group]) -> tuple[dict[Group, float], dict[Group, str]]:
-    """The seconds and kernels of each group."""
     seconds, kernels = dict.fromkeys(groups, 0.0), dict.fromkeys(groups, "")
     for dispatch, time in times:
         nodes = _nodes(dispatch)
