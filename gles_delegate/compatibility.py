@@ -104,7 +104,7 @@ class _Trial:
 
     name: str
     graph: Graph
-    feeds: tuple[Array, ...]
+    x: Array
     expected: Array
     allowed: float
 
@@ -116,8 +116,8 @@ def _run(trial: _Trial, thread: GlThread, half: bool = False) -> Check:
         delegation = BoundModel(trial.graph, thread, options).first
         segment = delegation.segment(range(len(trial.graph.nodes)))
         segment.prepare({})
-        inputs = dict(zip(trial.graph.inputs, trial.feeds, strict=True))
-        segment.invoke(inputs, {trial.graph.outputs[0]: result})
+        (x,), (y,) = trial.graph.inputs, trial.graph.outputs
+        segment.invoke({x: trial.x}, {y: result})
         delegation.drop(segment)
     except DelegateError as error:
         return Check(trial.name, np.inf, trial.allowed, str(error).splitlines()[0])
@@ -156,13 +156,13 @@ def _matrix_product(name: str, allowed: float) -> _Trial:
     tensors = (_tensor(0, x), _tensor(1, w, w), _tensor(2, b, b), _tensor(3, x @ w.T))
     node = Node(0, "FULLY_CONNECTED", 1, (0, 1, 2), (3,))
     graph = Graph(tensors, (node,), (0,), (3,))
-    return _Trial(name, graph, (x,), x @ w.T + b, allowed)
+    return _Trial(name, graph, x, x @ w.T + b, allowed)
 
 
 def _unary(op: str, x: Array, expected: Array, allowed: float) -> _Trial:
     tensors = (_tensor(0, x), _tensor(1, expected))
     graph = Graph(tensors, (Node(0, op, 1, (0,), (1,)),), (0,), (1,))
-    return _Trial(f"{op} of {x.dtype}", graph, (x,), expected, allowed)
+    return _Trial(f"{op} of {x.dtype}", graph, x, expected, allowed)
 
 
 def _tensor(index: int, like: Array, data: Array | None = None) -> Tensor:

@@ -22,7 +22,6 @@ from gles_delegate.model.reader import load_model, read_model
 from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.report import DelegationReport, MemoryReport, ProfileReport
 from gles_delegate.runtime.binding import Binding, BufferBinding, Layout, TextureBinding
-from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.model import BoundModel
 from gles_delegate.runtime.programs import Progress
 
@@ -74,9 +73,9 @@ class GpuDelegate(NotPickled, Closing):
                 f"moderngl.Context, not {context!r}"
             )
         if context is not None and self.options.device_index is not None:
-            raise ValueError("device_index chooses the device of an own context: leave out context")
+            raise ValueError("device_index is for the delegate's own context: leave out context")
         if adopted and self.options.own_thread:
-            raise ValueError("an adopted context stays on its own thread: own_thread cannot be set")
+            raise ValueError("an adopted context stays on the app's thread: leave out own_thread")
         self._context = context
         self._model = model
         self._progress = progress
@@ -144,7 +143,7 @@ class GpuDelegate(NotPickled, Closing):
         self._require_open()
         if self._bound is not None:
             raise DelegateError(
-                "this delegate runs a model already: make one GpuDelegate for each interpreter; "
+                "this delegate already runs a model: make one GpuDelegate for each interpreter; "
                 "they can share a context with GpuDelegate(context=EglContext())"
             )
         if self._thread is None:
@@ -251,10 +250,11 @@ class GpuDelegate(NotPickled, Closing):
             ValueError: The tensor is not a bound output, or no model is prepared.
             WrongThreadError, WrongContextError: As for any call.
         """
-        result = self.delegation.read_result(tensor_index)
+        result = self.bound.first.read_result(tensor_index)
         if result is None:
             raise ValueError(
-                f"tensor {tensor_index} is not a bound output: bound are {sorted(self._bindings)}"
+                f"tensor {tensor_index} is not a bound output; bound tensors: "
+                f"{sorted(self._bindings)}"
             )
         return result
 
@@ -322,11 +322,6 @@ class GpuDelegate(NotPickled, Closing):
         return self._bound
 
     @property
-    def delegation(self) -> Delegation:
-        """The first subgraph of the bound model; raises what `bound` raises."""
-        return self.bound.first
-
-    @property
     def gpu(self) -> GpuContext:
         """The bound context; raises DelegateError if it is closed, or no model is bound."""
         self._require_open()
@@ -373,8 +368,8 @@ def _require_types(options: object, model: object, progress: object) -> None:
         )
     if progress is not None and not callable(progress):
         raise TypeError(
-            "progress must be a function of the number of compiled programs and that of all, not "
-            f"a {type(progress).__name__}"
+            "progress must be a function of two numbers, of compiled programs and of all, not a "
+            f"{type(progress).__name__}"
         )
 
 

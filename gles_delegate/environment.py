@@ -104,9 +104,8 @@ def require_accelerator() -> None:
         )
     if installed > newest and (reason := tried_apart()):
         raise LiteRtError(
-            f"ai-edge-litert {version} takes accelerators in another way than the versions "
-            f"{FIRST} to {TESTED[1]} that gles_delegate was tested with ({reason}): install "
-            "one of these"
+            f"ai-edge-litert {version} does not run the accelerator as the tested versions {FIRST} "
+            f"to {TESTED[1]} do ({reason}): install one of these"
         )
 
 
@@ -157,7 +156,7 @@ def _environment(models: _Models) -> Iterator[Any]:
         environment = Environment.create(runtime_path=folder)
         was_taken = accelerator.was_taken()
     if not was_taken:
-        raise LiteRtError("LiteRT does not take the GPU accelerator of its environment's folder")
+        raise LiteRtError("LiteRT did not load the GPU accelerator from its environment's folder")
     environment.delegates = models.delegates
     try:
         yield environment

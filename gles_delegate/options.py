@@ -103,7 +103,7 @@ class GpuDelegateOptions:
                 f"{first} and {last}"
             )
         if self.model_token is not None and self.serialization_dir is None:
-            raise ValueError("model_token names a file in serialization_dir: give that as well")
+            raise ValueError("model_token names a file in serialization_dir: set that, too")
         if self.software_vector_bits not in (None, 128, 256, 512):
             raise ValueError(
                 f"software_vector_bits must be 128, 256 or 512, not {self.software_vector_bits!r}"
@@ -116,9 +116,9 @@ class GpuDelegateOptions:
         auto = InferencePriority.AUTO
         named = [priority for priority in priorities if priority != auto]
         if priorities[0] == auto:
-            raise ValueError("inference_priority1 cannot be AUTO: say what matters most")
+            raise ValueError("inference_priority1 cannot be AUTO: choose the top priority")
         if priorities[1] == auto != priorities[2]:
-            raise ValueError("inference_priority3 must be AUTO where inference_priority2 is")
+            raise ValueError("inference_priority3 must be AUTO if inference_priority2 is")
         if len(set(named)) < len(named):
             raise ValueError(
                 "expected three different inference priorities, found "

@@ -147,7 +147,7 @@ def benchmark(
             for name, runner in runners.items():
                 times[name] += [runner.run() for _ in range(turn)]
                 count(turn)
-        with delegate.delegation.idle():
+        with delegate.bound.first.idle():
             cpu = median(ours.run() for _ in range(20))
         profiled = []
         for _ in range(schedule.profiles):

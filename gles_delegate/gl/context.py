@@ -166,13 +166,13 @@ def _adopt(context: moderngl.Context | Literal["current"]) -> int:
     handle = current_handle()
     if not handle:
         raise WrongContextError(
-            "expected the context to adopt to be current on this thread, found that it is not "
-            "current, and no other either: make it current, and then bind the model on this thread"
+            "expected the context to adopt to be current on this thread, found no current context: "
+            "make it current, and then bind the model on this thread"
         )
     if context != "current" and not is_current(context):
         raise WrongContextError(
-            "expected the moderngl.Context to adopt to be current on this thread, found that it "
-            "is not current, and another context is: make it current, and then bind the model"
+            "expected the moderngl.Context to adopt to be current on this thread, found another "
+            "context: make it current, and then bind the model"
         )
     return handle
 

@@ -171,7 +171,7 @@ class EglContext:
             GLError: That no longer exists. Nothing is current then.
         """
         if not self._entered:
-            raise ContextError("the EglContext was left more often than it was entered")
+            raise ContextError("the EglContext was exited more often than it was entered")
         before = self._entered.pop()
         if before is not None and self._pid == os.getpid():
             try:

@@ -128,8 +128,8 @@ class Fence(Closing):
             return False
         if state not in (gl_names.ALREADY_SIGNALED, gl_names.CONDITION_SATISFIED):
             raise GLError(
-                f"glClientWaitSync: expected that the GPU reaches the fence, found {state:#x}, "
-                "GL_WAIT_FAILED: whether it was reached is not known"
+                f"glClientWaitSync: expected the GPU to reach the fence, found {state:#x}, "
+                "GL_WAIT_FAILED: it may not have reached it"
             )
         delete_fence(self)
         return True

@@ -197,8 +197,8 @@ class GlThread(NotPickled):
     def _refuse_callbacks(self) -> None:
         if self._in_callback == threading.get_ident():
             raise DelegateError(
-                "expected the progress callback to return, found that it calls the delegate or "
-                "its interpreter, which wait for it: call them after allocate_tensors()"
+                "expected the progress callback to return, found a call of the delegate or its "
+                "interpreter, which are waiting for it: call them after allocate_tensors()"
             )
 
     def _call(self, function: Callable[[], T]) -> T:
@@ -259,7 +259,7 @@ class _Worker:
 
     def __init__(self) -> None:
         self._jobs: SimpleQueue[_Job] = SimpleQueue()
-        self._stopped = False
+        self.is_stopped = False
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._work, name="gles_delegate", daemon=True)
         self._thread.start()
@@ -268,10 +268,6 @@ class _Worker:
     @property
     def is_here(self) -> bool:
         return self._thread is threading.current_thread()
-
-    @property
-    def is_stopped(self) -> bool:
-        return self._stopped
 
     def call(self, function: Callable[[], T]) -> T:
         """Call a function there, and wait for it."""
@@ -293,7 +289,7 @@ class _Worker:
         if when_done is not None:
             future.add_done_callback(when_done)
         with self._lock:
-            if self._stopped:
+            if self.is_stopped:
                 raise DelegateError(CLOSED)
             self._jobs.put((future, function))
         return future
@@ -302,19 +298,19 @@ class _Worker:
         """Queue a last call, then end the thread; takes no lock, as the collector may call this."""
         self._jobs.put((Future(), function))
         self._jobs.put(None)
-        self._stopped = True
+        self.is_stopped = True
 
     def stop(self) -> None:
         """End the thread after the queued calls."""
         with self._lock:
-            if not self._stopped:
+            if not self.is_stopped:
                 self._jobs.put(None)
-            self._stopped = True
+            self.is_stopped = True
         if not self.is_here:
             self._thread.join()
 
     def wait(self) -> None:
-        if not self._stopped and self._thread.is_alive():  # forks do not copy threads
+        if not self.is_stopped and self._thread.is_alive():  # forks do not copy threads
             self.call(lambda: None)
 
     def _work(self) -> None:
@@ -328,7 +324,7 @@ class _Worker:
     def _fail_queued(self) -> None:
         """Fail the queued calls after the thread has ended."""
         with self._lock:
-            self._stopped = True
+            self.is_stopped = True
         with suppress(Empty):
             while True:
                 job = self._jobs.get_nowait()

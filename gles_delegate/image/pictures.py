@@ -37,9 +37,9 @@ def converted(picture: Image, mode: str) -> Image:
     if picture.mode.startswith("I;16"):
         picture = Pictures.fromarray((np.asarray(picture) >> 8).astype(np.uint8))
     elif picture.mode in ("I", "F"):
-        kind = "integers of 32 bits" if picture.mode == "I" else "floats"
+        kind = "32-bit integers" if picture.mode == "I" else "floats"
         raise OSError(
-            f"expected a picture of 8 or 16 bits a channel, found {kind}; save it as one of 8 bits"
+            f"expected a picture with 8 or 16 bits per channel, found {kind}; save it with 8 bits"
         )
     return picture.convert(mode)
 

@@ -128,7 +128,7 @@ class ImageTransform:
                     f"{self.channels!r}), not {value!r}"
                 )
         if self.std is not None and not np.all(self.std):
-            raise ValueError(f"std divides and must not be 0, found {self.std!r}")
+            raise ValueError(f"std is a divisor and must not be 0, found {self.std!r}")
 
     def _check_placement(self) -> None:
         if self.roi is not None and (np.shape(self.roi) != (4,) or min(self.roi[2:]) <= 0):
@@ -373,9 +373,9 @@ def picture_transform(
     )
     if not {len(means), len(stds)} <= {1, depth} or min(stds) <= 0:
         raise ModelError(
-            f"expected a mean and a positive standard deviation of all, or of each of {depth}, "
-            f"channels of the input {metadata.name!r}, found {list(means)} and {list(stds)}, given "
-            "or in the model's metadata: give other ones"
+            f"expected one mean and one positive standard deviation, or {depth} of each, for the "
+            f"channels of the input {metadata.name!r}, found {list(means)} and {list(stds)} in the "
+            "arguments or the model's metadata: pass other ones"
         )
     return ImageTransform(channels=channels[depth], mean=_single(means), std=_single(stds))
 

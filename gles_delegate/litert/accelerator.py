@@ -190,7 +190,7 @@ def _address_of_model(options: int) -> int:
         or runtime.LiteRtFindOpaqueOptionsData(opaque, _DISPATCH, byref(address)) != _OK
         or not (address and address[0])
     ):
-        raise LiteRtError("LiteRT does not tell its accelerator where the model is")
+        raise LiteRtError("LiteRT does not give its accelerator the address of the model")
     return int(address[0] or 0)
 
 
@@ -243,8 +243,8 @@ def data_library(symbol: str, size: int, soname: str = "") -> bytes:
     machine, is_32_bit = _MACHINES.get(platform.machine()), sys.maxsize < 1 << 32
     if machine is None or is_32_bit:
         raise LiteRtError(
-            f"LiteRT's accelerators are made on {' and '.join(_MACHINES)} by a Python of 64 bits; "
-            f"this is {platform.machine()}" + " with a Python of 32 bits" * is_32_bit
+            f"LiteRT's accelerators need {' or '.join(_MACHINES)} and a 64-bit Python; found "
+            f"{platform.machine()}" + " with a 32-bit Python" * is_32_bit
         )
     header, entry = 64, 56
     strings = b"\0" + symbol.encode() + b"\0" + soname.encode() + b"\0"

@@ -128,7 +128,7 @@ class NativeGraph:
         """The model whose first subgraph this is, from its bytes at an address."""
         mapping = _mapping_of(address)
         if mapping is None or _memory_at(address, 8)[4:] != FILE_IDENTIFIER:
-            raise LiteRtError("expected LiteRT to tell where the model's bytes are, found no model")
+            raise LiteRtError("expected a model at the address that LiteRT gave, found none")
         mapped = _mapped_content(mapping, address)
         if mapped:
             return read_model(*mapped)

@@ -34,8 +34,8 @@ def model_of(content: Content, member: str | None) -> Content:
     """
     if member is not None and not _is_bundle(content):
         raise ModelError(
-            f"expected a bundle of models (.task), of which {member!r} is one, found another "
-            "file; a .tflite file has no members"
+            f"expected a bundle of models (.task) with the member {member!r}, found another file; "
+            "a .tflite file has no members"
         )
     models = models_in(content)
     name = next(iter(models)) if member is None and len(models) == 1 else member

@@ -181,8 +181,8 @@ class Delegation:
         graph, segments = self.graph, self._partition.segments
         if index in self._deciding:
             raise ValueError(
-                f"cannot bind tensor {index}: its value gives sizes of tensors, so the CPU must "
-                "have it; use set_tensor"
+                f"cannot bind tensor {index}: its value determines sizes of tensors, so the CPU "
+                "needs it; use set_tensor"
             )
         if index not in (*graph.inputs, *graph.outputs):
             raise ValueError(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
-from gles_delegate.closing import release_all
+from gles_delegate.closing import on_error, release_all
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.functions import GlCall
 from gles_delegate.gl.program import Program
@@ -52,21 +52,17 @@ class Programs:
         texts = [source.text for source in sources]
         distinct = dict(zip(texts, sources, strict=True))
         taken: list[str] = []
-        try:
+        with on_error(partial(self._give_back, taken)):
             for text, source in distinct.items():
                 if text not in self._shared:
                     binary = store.get(fingerprint(text)) if store else None
-                    self._shared[text] = _SharedProgram(
-                        Program(self._gpu.gl, source, binary or b"")
-                    )
+                    program = Program(self._gpu.gl, source, binary or b"")
+                    self._shared[text] = _SharedProgram(program)
                 self._shared[text].users += 1
                 taken.append(text)
             if not self._gpu.driver.is_llvmpipe:
                 for text in taken:
                     self._shared[text].program.start()
-        except BaseException:
-            self._give_back(taken)
-            raise
         return [self._shared[text].program.name for text in texts]
 
     def compile(

@@ -295,7 +295,7 @@ def run_with_glx_and_egl() -> None:
             with current:
                 handle = current_handle()
                 assert handle
-                with pytest.raises(gd.WrongContextError, match="another context is"):
+                with pytest.raises(gd.WrongContextError, match="found another context"):
                     allocated(gd.GpuDelegate(context=other))
                 assert current_handle() == handle
                 with gd.GpuDelegate(context=current) as delegate:

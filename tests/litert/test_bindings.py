@@ -70,7 +70,7 @@ def test_litert_never_shows_an_earlier_result(app: App) -> None:
     interpreter = LiteRt(model_content=small_model(), experimental_delegates=[app.delegate])
     interpreter.allocate_tensors()
     y = interpreter.get_output_details()[0]["index"]
-    with pytest.raises(ValueError, match=rf"tensor {y} is not a bound output: bound are \[\]"):
+    with pytest.raises(ValueError, match=rf"tensor {y} is not a bound output; bound .*: \[\]"):
         app.delegate.read_tensor(y)
     interpreter.set_tensor(0, INPUT)
     interpreter.invoke()

@@ -224,7 +224,7 @@ def test_a_run_without_work_leaves_the_model_as_it_was() -> None:
             delegate.profile()
         interpreter.allocate_tensors()
         interpreter.set_tensor(0, INPUT)
-        with delegate.delegation.idle():
+        with delegate.bound.first.idle():
             interpreter.invoke()
             assert not interpreter.get_tensor(interpreter.get_output_details()[0]["index"]).any()
         delegate.profile()

@@ -297,7 +297,7 @@ def test_inputs_and_outputs_in_gpu_buffers() -> None:
             graph = model.get_input_tensor_details(next(iter(model.get_signature_list())))
             (x,) = (detail["index"] for detail in graph.values())
             delegate.bind_buffer_to_tensor(x, given.glo)
-            delegate.bind_buffer_to_tensor(delegate.delegation.graph.outputs[0], result.glo)
+            delegate.bind_buffer_to_tensor(delegate.bound.first.graph.outputs[0], result.glo)
             (read,) = run(model, [np.zeros_like(feeds[0])])
             del model
         gc.collect()
@@ -312,7 +312,7 @@ def test_what_is_not_known_is_refused(wanted: str, monkeypatch: pytest.MonkeyPat
     try:
         if wanted == "unknown machine":
             monkeypatch.setattr("platform.machine", lambda: "riscv64")
-            match = "this is riscv64"
+            match = "found riscv64"
         elif wanted == "old":
             monkeypatch.setattr("importlib.metadata.version", lambda name: "2.1.0")
             match = "takes no GPU accelerator: install 2.2"
@@ -321,7 +321,7 @@ def test_what_is_not_known_is_refused(wanted: str, monkeypatch: pytest.MonkeyPat
             failed = subprocess.CompletedProcess([], 1, "the reason", "much else")
             monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
             monkeypatch.setattr(environments, "require_known_layout", lambda: None)
-            match = r"in another way .*\(the reason\)"
+            match = r"does not run the accelerator .*\(the reason\)"
         with pytest.raises(gd.LiteRtError, match=match), gd.litert_environment():
             pass
     finally:

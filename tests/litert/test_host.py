@@ -122,13 +122,13 @@ def test_a_delegate_has_one_interpreter() -> None:
     with gd.GpuDelegate(model=small_model()) as delegate:
         interpreter = in_litert(delegate)
         for delegates in ([delegate], [delegate, delegate]):
-            with pytest.raises(gd.DelegateError, match="runs a model already"):
+            with pytest.raises(gd.DelegateError, match="already runs a model"):
                 LiteRt(model_content=small_model(), experimental_delegates=delegates)
-        with pytest.raises(gd.DelegateError, match="runs a model already"):
+        with pytest.raises(gd.DelegateError, match="already runs a model"):
             gd.Interpreter(model_content=small_model(), experimental_delegates=[delegate])
         check(interpreter)
     twice = [gd.GpuDelegate(model=small_model())] * 2
-    with twice[0], pytest.raises(gd.DelegateError, match="runs a model already"):
+    with twice[0], pytest.raises(gd.DelegateError, match="already runs a model"):
         LiteRt(model_content=small_model(), experimental_delegates=twice)
 
 

@@ -225,7 +225,7 @@ def test_chroma_stands_in_the_middle_of_its_pixels() -> None:
         ({"mean": 1}, "give both or neither"),
         ({"mean": (1, 2), "std": 1}, "mean must be a number or 3 numbers"),
         ({"mean": (1, 2, 3), "std": 1, "channels": "gray"}, "mean must be a number or 1 numbers"),
-        ({"mean": 0, "std": (1, 0, 1)}, "std divides"),
+        ({"mean": 0, "std": (1, 0, 1)}, "std is a divisor"),
         ({"roi": (0, 0, 5, 0)}, "positive size"),
         ({"roi": (0, 0, 5)}, "positive size"),
         ({"matrix": ((1, 0), (0, 1))}, "two rows of three"),

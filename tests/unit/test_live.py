@@ -154,12 +154,12 @@ def test_pictures_of_16_bits(tmp_path: Path) -> None:
     assert Picture(tmp_path / "gray.png").read()[0, :, 1].tolist() == [0, 3, 156, 255]
 
 
-@pytest.mark.parametrize(("dtype", "kind"), [("float32", "floats"), ("int32", "integers of 32")])
+@pytest.mark.parametrize(("dtype", "kind"), [("float32", "floats"), ("int32", "32-bit integers")])
 def test_pictures_of_no_known_range(dtype: str, kind: str, tmp_path: Path) -> None:
     from gles_delegate.live import Picture
 
     Image.fromarray(np.ones((2, 3), dtype)).save(tmp_path / "gray.tiff")
-    with pytest.raises(OSError, match=f"8 or 16 bits a channel, found {kind}.* 8 bits"):
+    with pytest.raises(OSError, match=f"8 or 16 bits per channel, found {kind}.* 8 bits"):
         Picture(tmp_path / "gray.tiff")
 
 
