@@ -38,8 +38,7 @@ except Exception as error:
     raise SystemExit(print(error) or 1)
 """
 
-FIRST = "2.2"
-"""LiteRT's first version that accepts such an accelerator."""
+FIRST = "2.2"  # LiteRT's first version that accepts such an accelerator
 
 
 @contextmanager

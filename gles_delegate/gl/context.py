@@ -25,14 +25,9 @@ from gles_delegate.limits import Limits
 if TYPE_CHECKING:
     import moderngl
 
-_UNCHECKED = "at the end of the call"
-"""For messages: where errors of unchecked calls show."""
-
-OUTPUT_BLOCK = 0
-"""The storage block of a shader's output."""
-
-MAX_TEXTURES = 3
-"""Textures that glsl/image_in.glsl samples: the planes of a picture."""
+_UNCHECKED = "at the end of the call"  # for messages: where errors of unchecked calls show
+OUTPUT_BLOCK = 0  # the storage block of a shader's output
+MAX_TEXTURES = 3  # textures that glsl/image_in.glsl samples: the planes of a picture
 
 
 class GpuContext:

@@ -55,8 +55,7 @@ TIME_ELAPSED, QUERY_RESULT, QUERY_COUNTER_BITS = 0x88BF, 0x8866, 0x8864
 GPU_DISJOINT = 0x8FBB
 BUFFER_OBJECT, PROGRAM_OBJECT, TEXTURE_OBJECT = 0x82E0, 0x82E2, 0x1702
 DEBUG_SOURCE_APPLICATION, MAX_DEBUG_MESSAGE_LENGTH = 0x824A, 0x9143
-MOST_LABEL_BYTES = 255
-"""Bytes of a label that every driver accepts."""
+MOST_LABEL_BYTES = 255  # bytes of a label that every driver accepts
 SYNC_GPU_COMMANDS_COMPLETE, SYNC_FLUSH_COMMANDS, TIMEOUT_IGNORED = 0x9117, 0x1, (1 << 64) - 1
 ALREADY_SIGNALED, TIMEOUT_EXPIRED, CONDITION_SATISFIED = 0x911A, 0x911B, 0x911C
 MAX_COMPUTE_SHADER_STORAGE_BLOCKS, MAX_COMPUTE_IMAGE_UNIFORMS = 0x90DB, 0x91BD
@@ -84,7 +83,6 @@ _Int, _Uint, _Size, _Float = ctypes.c_int, ctypes.c_uint, ctypes.c_ssize_t, ctyp
 _Int64, _Uint64, _Bool = ctypes.c_int64, ctypes.c_uint64, ctypes.c_ubyte
 _Text, _Address = ctypes.c_char_p, ctypes.c_void_p
 _Ints, _Uints = POINTER(_Int), POINTER(_Uint)
-
 _SIGNATURES: dict[tuple[Any, ...], str] = {  # the result's type, then the arguments'
     (None,): "glFinish glFlush glPopDebugGroup",
     (None, _Uint): (

@@ -19,7 +19,6 @@ from ..errors import ContextError, GLError
 from .libglx import GlxBinding
 
 DEBIAN_PACKAGES = "libegl1 libegl-mesa0 libgl1 libgl1-mesa-dri libgles2"  # libgl1: for moderngl
-
 MAKE_ANOTHER = "make a new one, and give it to Interpreter.modify_graph_with_delegate"
 WAS_RESET = (
     "the driver reset the context, and its objects are gone: close the delegate, " + MAKE_ANOTHER
@@ -55,7 +54,6 @@ EXTENSIONS, _DEVICE_EXT, _DRAW, _READ, _NONE = 0x3055, 0x322C, 0x3059, 0x305A, 0
 
 _Bool, _Enum, _Int, _Ints = c_uint32, c_uint32, c_int32, POINTER(c_int32)
 Handle = c_size_t  # an opaque pointer; unlike c_void_p, ctypes gives a null as 0, not as None
-
 _PROTOTYPES: dict[str, tuple[Any, ...]] = {  # name: (result, *arguments)
     "eglGetError": (_Int,),
     "eglGetProcAddress": (Handle, c_char_p),

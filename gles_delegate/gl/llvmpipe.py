@@ -16,12 +16,8 @@ from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.functions import Functions
 
-_MOST_THREADS = 8
-"""Limit of compiling threads; each has its own context and LLVM."""
-
-_PATIENCE = 2e-3
-"""Seconds before they start: cached programs are all done by then."""
-
+_MOST_THREADS = 8  # limit of compiling threads; each has its own context and LLVM
+_PATIENCE = 2e-3  # seconds before they start: cached programs are all done by then
 _TASKS = Path("/proc/self/task")
 
 

@@ -81,8 +81,7 @@ def processor_has(feature: str) -> bool:
         return False
 
 
-_read: dict[str, str] = {}
-"""The variables that were added when EGL started in this process."""
+_read: dict[str, str] = {}  # the variables that were added when EGL started in this process
 
 
 @contextmanager

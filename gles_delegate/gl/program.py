@@ -110,5 +110,4 @@ class Program:
         raise ShaderError(f"{self._source.name} did not {what}:\n{text}")
 
 
-_KIND = struct.Struct("<I")
-"""The number of a program binary's format, in front of it."""
+_KIND = struct.Struct("<I")  # the number of a program binary's format, in front of it

@@ -17,9 +17,7 @@ Fit: TypeAlias = Literal["stretch", "letterbox", "crop"]
 Channels: TypeAlias = Literal["rgb", "bgr", "gray", "rgba"]
 Yuv: TypeAlias = Literal["bt601", "bt709"]
 Border: TypeAlias = Literal["padding", "replicate"]
-Size: TypeAlias = tuple[int, int]
-"""Height and width."""
-
+Size: TypeAlias = tuple[int, int]  # height and width
 CHANNELS: dict[str, int] = {"rgb": 3, "bgr": 3, "gray": 1, "rgba": 4}
 
 LUMA: dict[str, tuple[float, float, float]] = {
@@ -32,17 +30,13 @@ RANGES = {False: (16, 219, 224), True: (0, 255, 255)}
 """Y' of black, and the ranges of Y' and of U and V, in 8-bit steps, by `ImageTransform.full_range`:
 BT.601-7, 2.5.3, and JFIF."""
 
-EDGE = 1e-3
-"""Rounding tolerance in pixels of positions at the picture's edge."""
+EDGE = 1e-3  # rounding tolerance in pixels of positions at the picture's edge
 
 REACH: dict[str, float] = {"padding": EDGE, "replicate": 1e9}
 """Distance in pixels from the picture up to which positions get its colors, by border."""
 
-MOST_SAMPLES = 16
-"""Limit of the samples along a tensor pixel's side, for its mean."""
-
-BRIGHTEST = 1.5
-"""Limit of floats from 0 to 1 in pictures: sharpening filters slightly exceed 1."""
+MOST_SAMPLES = 16  # limit of the samples along a tensor pixel's side, for its mean
+BRIGHTEST = 1.5  # limit of floats from 0 to 1 in pictures: sharpening filters slightly exceed 1
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,7 @@ from gles_delegate.errors import LiteRtError
 from gles_delegate.model.dtypes import LITERT_TYPES
 
 OK, ERROR = 0, 1
-MMAP_RO, DYNAMIC = 1, 4
-"""Allocation types of constants, and of tensors that are sized during a run."""
-
+MMAP_RO, DYNAMIC = 1, 4  # allocation types of constants, and of tensors that are sized during a run
 ALLOW_DYNAMIC_TENSORS = 1
 
 

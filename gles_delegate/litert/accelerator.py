@@ -42,15 +42,9 @@ WEBGPU_LIBRARY = "libLiteRtWebGpuAccelerator.so"
 _CREATING = ("CreateCompiledModelFromFile", "CreateCompiledModelFromBuffer")
 """Functions of LiteRT's module that call the accelerator while they hold a process-wide mutex."""
 
-_MACHINES = {"x86_64": 62, "aarch64": 183}
-"""Numbers of processors in ELF files."""
-
-_GPU = 2
-"""Its bit in LiteRtHwAcceleratorSet."""
-
-_DISPATCH = b"dispatch_delegate"
-"""Identifier of the options that hold the model's address."""
-
+_MACHINES = {"x86_64": 62, "aarch64": 183}  # numbers of processors in ELF files
+_GPU = 2  # its bit in LiteRtHwAcceleratorSet
+_DISPATCH = b"dispatch_delegate"  # identifier of the options that hold the model's address
 _OK, _RUNTIME_FAILURE = 0, 3
 
 _Name = CFUNCTYPE(c_int)

@@ -17,8 +17,7 @@ from gles_delegate.model.graph import Array
 from gles_delegate.model.reader import read_model
 from gles_delegate.model.schema import BUILTIN_OPERATORS, FILE_IDENTIFIER
 
-TESTED = ("2.1", "2.3")
-"""The range of ai-edge-litert's minor versions that the tests ran with."""
+TESTED = ("2.1", "2.3")  # the range of ai-edge-litert's minor versions that the tests ran with
 
 
 _TRIAL = "from gles_delegate.litert.check import _try_layout; _try_layout()"

@@ -32,9 +32,7 @@ from gles_delegate.model.reader import landmarks, read_content, read_model
 from gles_delegate.model.schema import FILE_IDENTIFIER
 
 _CHUNK = 1 << 20
-
-_ALIGNMENT = 16
-"""Alignment of constants in a model's file, in bytes."""
+_ALIGNMENT = 16  # alignment of constants in a model's file, in bytes
 
 
 class NativeGraph:

@@ -15,12 +15,8 @@ from gles_delegate.errors import ModelError
 from gles_delegate.model.flatbuffer import Content
 from gles_delegate.model.schema import FILE_IDENTIFIER
 
-MOST_INFLATED = 1 << 29
-"""Limit of the total size, in bytes, of a bundle's compressed members."""
-
-MOST_FOLDED = 8
-"""Limit of the nesting of bundles."""
-
+MOST_INFLATED = 1 << 29  # limit of the total size, in bytes, of a bundle's compressed members
+MOST_FOLDED = 8  # limit of the nesting of bundles
 _ZIP = b"PK\x03\x04"
 _NAME_LENGTHS = Struct("<HH")
 _DAMAGES = (BadZipFile, zlib.error, RuntimeError, EOFError, OSError, ValueError)

@@ -15,8 +15,7 @@ import numpy as np
 
 from gles_delegate.errors import ModelError
 
-Content: TypeAlias = bytes | memoryview
-"""Immutable bytes."""
+Content: TypeAlias = bytes | memoryview  # immutable bytes
 
 _SCALARS = {
     "bool": Struct("<?"),

@@ -17,18 +17,10 @@ from gles_delegate.model.graph import Graph
 CONTENTS = ("", "feature", "image", "bounding box", "audio")
 """Names by their number in ``union ContentProperties``."""
 
-COLORS = ("", "rgb", "gray")
-"""Names by their number in ``enum ColorSpaceType``."""
-
-NORMALIZATION, THRESHOLDING = 1, 3
-"""Numbers in ``union ProcessUnitOptions``."""
-
-LABELS = (2, 3)
-"""Numbers of axis labels and value labels in ``enum AssociatedFileType``."""
-
-LONGEST = 1 << 24
-"""Limit of the bytes read from a file of labels."""
-
+COLORS = ("", "rgb", "gray")  # names by their number in ``enum ColorSpaceType``
+NORMALIZATION, THRESHOLDING = 1, 3  # numbers in ``union ProcessUnitOptions``
+LABELS = (2, 3)  # numbers of axis labels and value labels in ``enum AssociatedFileType``
+LONGEST = 1 << 24  # limit of the bytes read from a file of labels
 _DAMAGES = (BadZipFile, zlib.error, RuntimeError, EOFError, OSError, ValueError)
 
 

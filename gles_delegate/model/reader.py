@@ -34,14 +34,12 @@ from gles_delegate.model.schema import (
 from gles_delegate.model.sparse import Level, Sparsity
 
 T = TypeVar("T")
-_LONGEST_NAME = 200
-"""Limit of the characters of a path in messages."""
+_LONGEST_NAME = 200  # limit of the characters of a path in messages
 
 MAPPED_FROM = 64 << 20
 """Bytes from which on a file is mapped, not read. A mapped file must not change during use."""
 
-MAX_RANK = 8
-"""The highest rank of tensors in LiteRT's kernels."""
+MAX_RANK = 8  # the highest rank of tensors in LiteRT's kernels
 
 
 def load_model(path: str | bytes | os.PathLike[str]) -> Graph:

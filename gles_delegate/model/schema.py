@@ -46,9 +46,7 @@ CUSTOM = BUILTIN_OPERATORS.index("CUSTOM")
 ACTIVATIONS = ("NONE", "RELU", "RELU_N1_TO_1", "RELU6", "TANH", "SIGN_BIT")
 """Names by their number in ``enum ActivationFunctionType``."""
 
-BLOCKWISE_QUANTIZATION = 2
-"""Number of BlockwiseQuantization in ``union QuantizationDetails``."""
-
+BLOCKWISE_QUANTIZATION = 2  # number of BlockwiseQuantization in ``union QuantizationDetails``
 COMPOSITE_OPTIONS = 21
 OPTIONS_2 = {
     "STABLEHLO_COMPOSITE": COMPOSITE_OPTIONS,

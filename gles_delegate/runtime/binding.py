@@ -25,9 +25,7 @@ from gles_delegate.model.graph import Array
 from gles_delegate.planning.ports import Edge, Elements, Pixels, Port, SampledPicture
 
 Layout: TypeAlias = Literal["bhwc", "phwc4"]
-
-REGION_BYTES = 24
-"""Bytes of a region's 2x3 float32 matrix."""
+REGION_BYTES = 24  # bytes of a region's 2x3 float32 matrix
 
 _FORMATS = {
     gl_names.RGBA8: ("RGBA8", gl_names.RGBA, gl_names.UNSIGNED_BYTE),

@@ -33,12 +33,8 @@ from gles_delegate.runtime.binding import (
 from gles_delegate.runtime.buffers import Storage
 from gles_delegate.shaders.assembly import SIZES, ShaderSource
 
-StateCache: TypeAlias = dict[object, object]
-"""The bindings after the calls recorded so far."""
-
-_WEIGHTS = "weights"
-"""The key of the texture in unit 0, which is the active one."""
-
+StateCache: TypeAlias = dict[object, object]  # the bindings after the calls recorded so far
+_WEIGHTS = "weights"  # the key of the texture in unit 0, which is the active one
 _READ_BARRIER = gl_names.SHADER_STORAGE_BARRIER | gl_names.SHADER_IMAGE_ACCESS_BARRIER
 _EXIT_BARRIER = _READ_BARRIER | gl_names.BUFFER_UPDATE_BARRIER
 _ENTRY_BARRIER = _EXIT_BARRIER | gl_names.TEXTURE_FETCH_BARRIER

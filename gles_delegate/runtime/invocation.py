@@ -15,8 +15,7 @@ from gles_delegate.gl.sync import Fence
 from gles_delegate.gl.thread import GlThread
 from gles_delegate.model.graph import Array
 
-_PAUSE = 5e-4
-"""Seconds between a coroutine's queries of a fence."""
+_PAUSE = 5e-4  # seconds between a coroutine's queries of a fence
 
 
 class Invocation(Fence):

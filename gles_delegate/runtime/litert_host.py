@@ -22,8 +22,7 @@ from gles_delegate.model.reader import ModelFile
 from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.invocation import Invocation
 
-_FAILURES = (RuntimeError, IndexError)
-"""Python's types of LiteRT's errors and of C++ exceptions."""
+_FAILURES = (RuntimeError, IndexError)  # Python's types of LiteRT's errors and of C++ exceptions
 
 OP_RESOLVERS = ("AUTO", "BUILTIN", "BUILTIN_REF", "BUILTIN_WITHOUT_DEFAULT_DELEGATES")
 """Names of LiteRT's OpResolverType."""

@@ -28,8 +28,7 @@ _CONTRADICTIONS = (
     struct.error, LookupError, TypeError, AttributeError, ValueError, RecursionError,
 )  # fmt: skip
 _TEMPORARY = ".tmp"
-_ABANDONED = 3600.0
-"""Age in seconds of a temporary file whose writer counts as dead."""
+_ABANDONED = 3600.0  # age in seconds of a temporary file whose writer counts as dead
 
 
 class Store:

@@ -22,15 +22,10 @@ from gles_delegate.runtime.store import fingerprint
 Choices: TypeAlias = Mapping[int, int]
 """The number of the best choice of tiles, by node, if it is not 0; see `ops.lib.tiles`."""
 
-Timed: TypeAlias = Sequence[tuple[Dispatch, float]]
-"""Dispatches and their times in seconds."""
-
-Group: TypeAlias = frozenset[int]
-"""Nodes that share a choice."""
-
+Timed: TypeAlias = Sequence[tuple[Dispatch, float]]  # dispatches and their times in seconds
+Group: TypeAlias = frozenset[int]  # nodes that share a choice
 _RUNS = 8
-_WORTH = 0.97
-"""A choice must take less than this share of choice 0's time to replace it."""
+_WORTH = 0.97  # A choice must take less than this share of choice 0's time to replace it
 
 
 class Tuner:
