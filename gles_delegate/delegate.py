@@ -51,6 +51,9 @@ class GpuDelegate(NotPickled, Closing):
         progress: ``progress(compiled, total)`` is called as programs compile. It may not call the
             delegate or the interpreter where that needs the GPU: they raise DelegateError.
 
+    Any call raises WrongThreadError on another thread, WrongContextError while the adopted context
+    is not current, and ContextLostError after the driver has reset the context.
+
     Raises:
         ValueError: The options and the context exclude each other.
         TypeError: An argument has the wrong type.
@@ -111,7 +114,6 @@ class GpuDelegate(NotPickled, Closing):
 
         Raises:
             DelegateError: No model is bound, or it is not prepared.
-            WrongThreadError, WrongContextError: As for any call.
         """
         return self.bound.profile()
 
@@ -120,9 +122,6 @@ class GpuDelegate(NotPickled, Closing):
 
         All zeros before the interpreter's `allocate_tensors` and after `close`. The driver's own
         memory and the context's are not included.
-
-        Raises:
-            WrongThreadError, WrongContextError, ContextLostError: As for any call.
         """
         if self._closed or self._bound is None:
             return MemoryReport()
@@ -201,7 +200,6 @@ class GpuDelegate(NotPickled, Closing):
                 buffer; sizes may only be known, and checked, in `allocate_tensors`.
             WrongContextError: The buffer belongs to a context that does not share with the
                 delegate's.
-            WrongThreadError: As for any call.
         """
         self._bind(tensor_index, BufferBinding(buffer, offset, layout, dtype))
 
@@ -234,7 +232,7 @@ class GpuDelegate(NotPickled, Closing):
 
         Raises:
             ValueError: As `bind_buffer_to_tensor`; or the transform has a region besides `region`.
-            WrongContextError, WrongThreadError: As `bind_buffer_to_tensor`.
+            WrongContextError: As `bind_buffer_to_tensor`.
             TypeError: `texture` or `transform` has another type.
         """
         textures = tuple(texture) if isinstance(texture, Sequence) else (texture,)
@@ -248,7 +246,6 @@ class GpuDelegate(NotPickled, Closing):
 
         Raises:
             ValueError: The tensor is not a bound output, or no model is prepared.
-            WrongThreadError, WrongContextError: As for any call.
         """
         result = self.bound.first.read_result(tensor_index)
         if result is None:

@@ -53,7 +53,8 @@ class Interpreter(NotPickled, Closing):
         member: The name of the model in a bundle; needed if there are several.
 
     The other arguments go to LiteRT's interpreter if it runs nodes on the CPU. They do not affect
-    nodes on the GPU.
+    nodes on the GPU. Calls raise the errors that `GpuDelegate` lists, and GLError if the driver
+    refuses.
 
     Raises:
         ValueError: Not exactly one of `model_path` and `model_content` is given, or more than one
@@ -193,8 +194,7 @@ class Interpreter(NotPickled, Closing):
 
         Raises:
             ValueError: Names are missing or unknown, or a dtype is wrong.
-            UnsupportedModelError, WrongThreadError, WrongContextError, GLError: See
-                `allocate_tensors` and `invoke`.
+            UnsupportedModelError, LiteRtError: See `allocate_tensors` and `invoke`.
         """
         if not isinstance(inputs, Mapping):
             kind = type(inputs).__name__
@@ -285,7 +285,6 @@ class Interpreter(NotPickled, Closing):
         Raises:
             UnsupportedModelError: A node cannot run with these shapes.
             LiteRtError: A node on the CPU cannot run with them.
-            WrongThreadError, WrongContextError, GLError: See `GpuDelegate`.
         """
         with self._lock:
             self._host.delegation.thread.require()
@@ -301,7 +300,6 @@ class Interpreter(NotPickled, Closing):
             RuntimeError: `allocate_tensors` was not called since the start or a resize.
             UnsupportedModelError: A node cannot run with the sizes that an input's value gives.
             LiteRtError: A node on the CPU failed.
-            WrongThreadError, WrongContextError, GLError: See `GpuDelegate`.
         """
         with self._lock:
             self._host.invoke()
@@ -323,7 +321,6 @@ class Interpreter(NotPickled, Closing):
 
         Raises:
             RuntimeError: `allocate_tensors` was not called since the start or a resize.
-            WrongThreadError, WrongContextError, GLError: See `GpuDelegate`.
             ValueError: `wait_for` is not a fence.
         """
         with self._lock:

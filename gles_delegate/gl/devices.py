@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from ..closing import in_any_case
 from ..errors import ContextError, DelegateError, GLError
+from .functions import RENDERER, VENDOR, VERSION
 from .libegl import DEBIAN_PACKAGES, Display, Handle, LibEgl, attributes, libegl
 
 _PLATFORM_SURFACELESS_MESA, _PLATFORM_DEVICE_EXT, _PLATFORM_GBM = 0x31DD, 0x313F, 0x31D7
@@ -29,7 +30,6 @@ _ROBUSTNESS, _ROBUSTNESS_EXT = (0x31B2, 0x31BD), (0x30BF, 0x3138)
 _LOSE_CONTEXT_ON_RESET = 0x31BF
 _SURFACE_TYPE, _PBUFFER_BIT, _RENDERABLE_TYPE = 0x3033, 0x1, 0x3040
 _HEIGHT, _WIDTH = 0x3056, 0x3057
-_GL_VENDOR, _GL_RENDERER, _GL_VERSION = 0x1F00, 0x1F01, 0x1F02
 
 _SOFTWARE = re.compile(
     "llvmpipe|softpipe|swrast|swiftshader|lavapipe|software|basic render", re.IGNORECASE
@@ -121,7 +121,7 @@ class NativeContext:
         get_string = ctypes.CFUNCTYPE(c_char_p, c_uint32)(address)
         vendor, renderer, version = (
             (get_string(name) or b"").decode(errors="replace")
-            for name in (_GL_VENDOR, _GL_RENDERER, _GL_VERSION)
+            for name in (VENDOR, RENDERER, VERSION)
         )
         return replace(self, vendor=vendor, renderer=renderer, version=version)
 

@@ -23,9 +23,6 @@ MAX_READS = 5
 _DEBUG_GROUPS = "GLES_DELEGATE_DEBUG_GROUPS"
 """If this variable is 1, each dispatch of a run is a group in graphics debuggers."""
 
-_BITS = re.compile(r"llvmpipe.*\b(\d+) bits")
-"""Vector width in llvmpipe's name: ``llvmpipe (LLVM 15.0.6, 256 bits)``."""
-
 
 @dataclass(frozen=True)
 class Driver:
@@ -95,7 +92,8 @@ class Driver:
 
 def _read_limits(gl: Functions, identity: tuple[str, str, str], has_textures: bool) -> Limits:
     vendor, renderer, version = identity
-    is_llvmpipe, bits = "llvmpipe" in renderer, _BITS.search(renderer)
+    is_llvmpipe = "llvmpipe" in renderer
+    bits = re.search(r"llvmpipe.*\b(\d+) bits", renderer)  # "llvmpipe (LLVM 15.0.6, 256 bits)"
     profile = profile_of(vendor, renderer)
     sizes = [gl.integer(gl_names.MAX_COMPUTE_WORK_GROUP_SIZE, i) for i in range(3)]
     counts = [gl.integer(gl_names.MAX_COMPUTE_WORK_GROUP_COUNT, i) for i in range(3)]

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import os
-from types import TracebackType
 from typing import Literal
 
 from gles_delegate.gl.devices import (
@@ -160,10 +159,7 @@ class EglContext:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None = None,
-        error: BaseException | None = None,
-        traceback: TracebackType | None = None,
+        self, kind: object = None, error: BaseException | None = None, traceback: object = None
     ) -> None:
         """Restore what was current at the matching ``__enter__``.
 

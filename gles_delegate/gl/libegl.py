@@ -25,23 +25,11 @@ WAS_RESET = (
 )
 
 SUCCESS, BAD_ACCESS, CONTEXT_LOST = 0x3000, 0x3002, 0x300E
-_ERROR_NAMES = (
-    "EGL_SUCCESS",
-    "EGL_NOT_INITIALIZED",
-    "EGL_BAD_ACCESS",
-    "EGL_BAD_ALLOC",
-    "EGL_BAD_ATTRIBUTE",
-    "EGL_BAD_CONFIG",
-    "EGL_BAD_CONTEXT",
-    "EGL_BAD_CURRENT_SURFACE",
-    "EGL_BAD_DISPLAY",
-    "EGL_BAD_MATCH",
-    "EGL_BAD_NATIVE_PIXMAP",
-    "EGL_BAD_NATIVE_WINDOW",
-    "EGL_BAD_PARAMETER",
-    "EGL_BAD_SURFACE",
-    "EGL_CONTEXT_LOST",
-)
+_ERROR_NAMES = """
+SUCCESS NOT_INITIALIZED BAD_ACCESS BAD_ALLOC BAD_ATTRIBUTE BAD_CONFIG BAD_CONTEXT
+BAD_CURRENT_SURFACE BAD_DISPLAY BAD_MATCH BAD_NATIVE_PIXMAP BAD_NATIVE_WINDOW BAD_PARAMETER
+BAD_SURFACE CONTEXT_LOST
+""".split()  # noqa: SIM905
 _HINTS = {
     ("eglGetDisplay", SUCCESS): "there is no display server",
     ("eglMakeCurrent", CONTEXT_LOST): WAS_RESET,
@@ -54,6 +42,7 @@ EXTENSIONS, _DEVICE_EXT, _DRAW, _READ, _NONE = 0x3055, 0x322C, 0x3059, 0x305A, 0
 
 _Bool, _Enum, _Int, _Ints = c_uint32, c_uint32, c_int32, POINTER(c_int32)
 Handle = c_size_t  # an opaque pointer; unlike c_void_p, ctypes gives a null as 0, not as None
+
 _PROTOTYPES: dict[str, tuple[Any, ...]] = {  # name: (result, *arguments)
     "eglGetError": (_Int,),
     "eglGetProcAddress": (Handle, c_char_p),
@@ -77,13 +66,11 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {  # name: (result, *arguments)
     "eglCreateImageKHR": (Handle, Handle, Handle, _Enum, Handle, _Ints),
     "eglDestroyImageKHR": (_Bool, Handle, Handle),
 }
-_ZERO_IS_AN_ANSWER = {
+_MAY_RETURN_ZERO = {
     "eglGetError",
     "eglGetProcAddress",
     "eglQueryAPI",
-    "eglGetCurrentContext",
-    "eglGetCurrentDisplay",
-    "eglGetCurrentSurface",
+    *(f"eglGetCurrent{kind}" for kind in ("Context", "Display", "Surface")),
 }
 
 
@@ -92,7 +79,7 @@ class EglError(GLError):
 
     def __init__(self, function: str, code: int) -> None:
         is_named = 0 <= code - SUCCESS < len(_ERROR_NAMES)
-        constant = _ERROR_NAMES[code - SUCCESS] if is_named else hex(code)
+        constant = f"EGL_{_ERROR_NAMES[code - SUCCESS]}" if is_named else hex(code)
         hint = _HINTS.get((function, code))
         super().__init__(f"{function}: {constant}" + (f" ({hint})" if hint else ""))
         self.code = code
@@ -135,7 +122,7 @@ class LibEgl:
             if not address:
                 raise GLError(f"{name}: this libEGL does not have it") from None
             function = ctypes.CFUNCTYPE(result, *arguments)(address)
-        if name not in _ZERO_IS_AN_ANSWER:
+        if name not in _MAY_RETURN_ZERO:
             function.errcheck = self._checker(name)
         setattr(self, name, function)
         return function  # type: ignore[no-any-return]
