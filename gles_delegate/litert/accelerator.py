@@ -146,19 +146,14 @@ class Accelerator:
             return _RUNTIME_FAILURE
 
 
-def _get_version(accelerator: int, version: Any) -> int:
-    version[0][:] = (1, 0, 0)
-    return _OK
+def _answering(prototype: Any, answer: Any) -> Any:
+    """A callback that writes an answer to its last argument."""
 
+    def callback(accelerator: int, target: Any) -> int:
+        target[0] = answer
+        return _OK
 
-def _get_hardware(accelerator: int, hardware: Any) -> int:
-    hardware[0] = _GPU
-    return _OK
-
-
-def _compiles(accelerator: int, answer: Any) -> int:
-    answer[0] = True
-    return _OK
+    return prototype(callback)
 
 
 def _delete(pointer: int) -> None:
@@ -285,7 +280,7 @@ _delegates: dict[int, Delegate] = {}
 # GIL held. So this callback must not need the GIL: it is a C function without arguments that
 # returns 0, and the name stays null.
 _NO_NAME = _Name(("sched_yield", ctypes.CDLL(None)))
-_GET_VERSION = _Version(_get_version)
-_GET_HARDWARE = _Hardware(_get_hardware)
-_COMPILES = _Compiles(_compiles)
+_GET_VERSION = _answering(_Version, (c_int * 3)(1, 0, 0))
+_GET_HARDWARE = _answering(_Hardware, _GPU)
+_COMPILES = _answering(_Compiles, True)
 _DELETE = _Delete(_delete)

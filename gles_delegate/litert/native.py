@@ -36,8 +36,6 @@ log = logging.getLogger("gles_delegate")
 
 NAME = b"GlesDelegate"
 
-_DELEGATE_OP = BUILTIN_OPERATORS.index("DELEGATE")
-
 
 class Kernel(Protocol):
     """A kernel in LiteRT's plan that runs some nodes on the GPU.
@@ -166,7 +164,7 @@ class NativeDelegate:
             model.warn_of_split()
         self._claimed.add(index)
         if nodes:
-            graph.replace(nodes, _registration(), pointer)
+            graph.replace(nodes, _REGISTRATION, pointer)
 
     def _identify(self, graph: NativeGraph) -> None:
         """Check that LiteRT's first subgraph is the model's."""
@@ -308,15 +306,12 @@ _KERNEL_INIT = InitCallback(_kernel_init)
 _KERNEL_FREE = FreeCallback(_kernel_free)
 _KERNEL_PREPARE = KernelCallback(_kernel_prepare)
 _KERNEL_INVOKE = KernelCallback(_kernel_invoke)
-
-
-def _registration() -> TfLiteRegistration:
-    return TfLiteRegistration(
-        init=_KERNEL_INIT,
-        free=_KERNEL_FREE,
-        prepare=_KERNEL_PREPARE,
-        invoke=_KERNEL_INVOKE,
-        builtin_code=_DELEGATE_OP,
-        custom_name=NAME,
-        version=1,
-    )
+_REGISTRATION = TfLiteRegistration(
+    init=_KERNEL_INIT,
+    free=_KERNEL_FREE,
+    prepare=_KERNEL_PREPARE,
+    invoke=_KERNEL_INVOKE,
+    builtin_code=BUILTIN_OPERATORS.index("DELEGATE"),
+    custom_name=NAME,
+    version=1,
+)

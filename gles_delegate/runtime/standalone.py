@@ -51,16 +51,12 @@ class StandAlone:
                 self._arrays[index] = np.zeros(shape, tensor.type.array)
 
     def invoke(self) -> None:
-        self._require_ready()
-        self._take_states()
-        self._follow_values()
+        self._make_ready()
         self._pending = None
         self._segment.invoke(self._arrays, self._arrays)
 
     def invoke_async(self, wait_for: Fence | int | None = None) -> Invocation:
-        self._require_ready()
-        self._take_states()
-        self._follow_values()
+        self._make_ready()
         self._pending = self._segment.submit(self._arrays, wait_for)
         return self._pending
 
@@ -131,13 +127,12 @@ class StandAlone:
                 array.fill(tensor.quantization.pair[1] if is_int8 else 0)
                 self._segment.write_variable(index, array)
 
-    def _take_states(self) -> None:
-        """Read the inputs that the pending run assigns to: the next one starts with them."""
+    def _make_ready(self) -> None:
+        """Read the inputs that the pending run assigns to; plan again for new deciding values."""
+        if not self._ready:
+            raise RuntimeError("the interpreter is not ready: call allocate_tensors() first")
         for index in self._segment.states:
             self._array(index)
-
-    def _follow_values(self) -> None:
-        """Plan again if the value of an input that determines sizes has changed."""
         values = {index: self._arrays[index].copy() for index in self._segment.deciding}
         if not values or self._segment.fits(values):
             return
@@ -146,10 +141,6 @@ class StandAlone:
         for index, array in states.items():
             self._arrays[index][...] = array
             self._segment.write_variable(index, array)
-
-    def _require_ready(self) -> None:
-        if not self._ready:
-            raise RuntimeError("the interpreter is not ready: call allocate_tensors() first")
 
     def _require_unbound(self, tensor: Tensor) -> None:
         if tensor.index in self.delegation.bindings:
