@@ -19,7 +19,7 @@ MOST_INFLATED = 1 << 29  # limit of the total size, in bytes, of a bundle's comp
 MOST_FOLDED = 8  # limit of the nesting of bundles
 _ZIP = b"PK\x03\x04"
 _NAME_LENGTHS = Struct("<HH")
-_DAMAGES = (BadZipFile, zlib.error, RuntimeError, EOFError, OSError, ValueError)
+DAMAGES = (BadZipFile, zlib.error, RuntimeError, EOFError, OSError, ValueError)
 """zipfile's errors for files that are damaged, encrypted, or compressed in an unknown way."""
 
 
@@ -63,7 +63,7 @@ def _intact() -> Iterator[None]:
     """Convert zipfile's errors to ModelError."""
     try:
         yield
-    except _DAMAGES as error:
+    except DAMAGES as error:
         raise ModelError(f"damaged bundle of models: {error}") from error
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZipFile
 
 from gles_delegate.errors import ModelError
-from gles_delegate.model.bundle import BytesFile
+from gles_delegate.model.bundle import DAMAGES, BytesFile
 from gles_delegate.model.flatbuffer import Content, FlatTable
 from gles_delegate.model.graph import Graph
 
@@ -21,7 +20,6 @@ COLORS = ("", "rgb", "gray")  # names by their number in ``enum ColorSpaceType``
 NORMALIZATION, THRESHOLDING = 1, 3  # numbers in ``union ProcessUnitOptions``
 LABELS = (2, 3)  # numbers of axis labels and value labels in ``enum AssociatedFileType``
 LONGEST = 1 << 24  # limit of the bytes read from a file of labels
-_DAMAGES = (BadZipFile, zlib.error, RuntimeError, EOFError, OSError, ValueError)
 
 
 @dataclass(frozen=True)
@@ -161,7 +159,7 @@ def _labels(table: FlatTable, files: Mapping[str, Callable[[], bytes]]) -> tuple
         if name in files:
             try:
                 text = files[name]().decode("utf-8", "replace")
-            except _DAMAGES as error:
+            except DAMAGES as error:
                 raise ModelError(f"damaged model: its file {name!r} of labels: {error}") from error
             return tuple(line.strip() for line in text.splitlines())
     return ()
@@ -171,7 +169,7 @@ def _files(content: Content) -> dict[str, Callable[[], bytes]]:
     """A reader of each file in the zip file at the model's end, by name."""
     try:
         bundle = ZipFile(BytesFile(content))
-    except _DAMAGES:
+    except DAMAGES:
         return {}
 
     def read(name: str) -> bytes:

@@ -15,7 +15,7 @@ from gles_delegate.errors import DelegateError
 from gles_delegate.gl.sync import Fence, delete_fence, wait_on_gpu
 from gles_delegate.gl.thread import GlThread
 from gles_delegate.image.transform import ImageTransform
-from gles_delegate.model.graph import Array, Graph
+from gles_delegate.model.graph import Array
 from gles_delegate.planning.boundary import results_of
 from gles_delegate.planning.lowering import Lowered, Lowerings
 from gles_delegate.planning.plan import make_plan
@@ -50,10 +50,6 @@ class SegmentContext:
     shared: Shared
     tuner: Tuner | None = None
 
-    @property
-    def graph(self) -> Graph:
-        return self.lowerings.graph
-
 
 class Segment:
     """Nodes of a model that run on the GPU as one.
@@ -74,7 +70,7 @@ class Segment:
         self._resizing = Resizing()
         self._invocations: list[Invocation] = []
         self._started = 0
-        self.computed = {t for index in nodes for t in context.graph.nodes[index].outputs}
+        self.computed = {t for index in nodes for t in context.lowerings.graph.nodes[index].outputs}
 
     @property
     def inputs(self) -> tuple[int, ...]:
@@ -196,7 +192,7 @@ class Segment:
         The present shapes count unless nodes `lowered` for new ones are given. Raises ValueError if
         a binding does not fit its tensor.
         """
-        graph, gpu = self._context.graph, self._thread.gpu
+        graph, gpu = self._context.lowerings.graph, self._thread.gpu
         lowered = lowered or self._require_lowered()
         read = {t for index in self._nodes for t in graph.nodes[index].inputs}
         ports: dict[int, Port] = {}
