@@ -265,17 +265,23 @@ class Functions:
     def string(self, name: int) -> str:
         return bytes(self.glGetString(name) or b"").decode("utf-8", "replace")
 
-    def integer(self, name: int, index: int | None = None, bits: str = "") -> int:
-        """glGetIntegerv or, with an index, glGetIntegeri_v; with "64" bits, glGetInteger64v etc."""
-        value = c_int64() if bits else c_int()
+    def integer(self, name: int, index: int | None = None) -> int:
+        """glGetIntegerv or, with an index, glGetIntegeri_v."""
+        value = c_int()
         if index is None:
-            getattr(self, f"glGetInteger{bits}v")(name, value)
+            self.glGetIntegerv(name, value)
         else:
-            getattr(self, f"glGetInteger{bits}i_v")(name, index, value)
+            self.glGetIntegeri_v(name, index, value)
         return value.value
 
     def integer64(self, name: int, index: int | None = None) -> int:
-        return self.integer(name, index, "64")
+        """glGetInteger64v or, with an index, glGetInteger64i_v."""
+        value = c_int64()
+        if index is None:
+            self.glGetInteger64v(name, value)
+        else:
+            self.glGetInteger64i_v(name, index, value)
+        return value.value
 
     def extensions(self) -> set[str]:
         count = self.integer(NUM_EXTENSIONS)

@@ -14,18 +14,10 @@ from pathlib import Path
 
 log = logging.getLogger("gles_delegate")
 
-_CACHE = "MESA_SHADER_CACHE_DIR"
-_VECTOR_BITS = "LP_NATIVE_VECTOR_WIDTH"
-_CACHE_SETTINGS = (
-    _CACHE,
-    "MESA_GLSL_CACHE_DIR",
-    "MESA_SHADER_CACHE_DISABLE",
-    "MESA_GLSL_CACHE_DISABLE",
-)
-_CACHE_SIZE = {"MESA_SHADER_CACHE_MAX_SIZE": "256M"}
+_KINDS = ("SHADER_CACHE", "GLSL_CACHE")
+_CACHE_SETTINGS = [f"MESA_{kind}_{end}" for kind in _KINDS for end in ("DIR", "DISABLE")]
 _INDEX = Path("mesa_shader_cache", "index")
-_INDEX_BYTES = 8 + 20 * 2**16
-"""Mesa's src/util/disk_cache_os.c: the cache's size, and 2**16 keys of 20 bytes."""
+_INDEX_BYTES = 8 + 20 * 2**16  # disk_cache_os.c: the cache's size, and 2**16 keys of 20 bytes
 
 
 def shader_cache(folder: str | os.PathLike[str]) -> dict[str, str]:
@@ -46,7 +38,7 @@ def shader_cache(folder: str | os.PathLike[str]) -> dict[str, str]:
     except OSError as error:
         log.warning("the driver's shaders cannot be kept in %s: %s", path, error)
         return {}
-    return {_CACHE: str(path), **_CACHE_SIZE}
+    return {"MESA_SHADER_CACHE_DIR": str(path), "MESA_SHADER_CACHE_MAX_SIZE": "256M"}
 
 
 def _allocate(path: Path, size: int) -> None:
@@ -70,7 +62,7 @@ def vector_bits(bits: int) -> dict[str, str]:
             "software_vector_bits=%d needs a processor with AVX-512, which this one lacks", bits
         )
         return {}
-    return {_VECTOR_BITS: str(bits)}
+    return {"LP_NATIVE_VECTOR_WIDTH": str(bits)}
 
 
 def processor_has(feature: str) -> bool:

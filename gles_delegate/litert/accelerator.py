@@ -55,14 +55,14 @@ _Create = CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p, c_void_p, POINTER(c_voi
 _Delete = CFUNCTYPE(None, c_void_p)
 
 
+_SHORTS = ("struct_size", "major_version", "minor_version", "reserved")
+
+
 class _Definition(Structure):
     """LiteRtAcceleratorDefV1."""
 
     _fields_ = (
-        ("struct_size", ctypes.c_uint16),
-        ("major_version", ctypes.c_uint16),
-        ("minor_version", ctypes.c_uint16),
-        ("reserved", ctypes.c_uint16),
+        *((name, ctypes.c_uint16) for name in _SHORTS),
         ("get_name", _Name),
         ("get_version", _Version),
         ("get_hardware_support", _Hardware),

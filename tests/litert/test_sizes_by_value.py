@@ -180,7 +180,7 @@ def test_a_value_that_cannot_be(host: Host) -> None:
 def test_an_input_that_gives_sizes_cannot_be_bound() -> None:
     with gd.GpuDelegate() as delegate:
         in_ours(delegate, halves())
-        with pytest.raises(ValueError, match="its value gives sizes"):
+        with pytest.raises(ValueError, match="its value determines sizes"):
             delegate.bind_buffer_to_tensor(1, 1)
 
 
