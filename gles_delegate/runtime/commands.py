@@ -270,8 +270,8 @@ class Recorder:
         if image:
             yield self._call("glBindImageTexture", unit, target.texture, 0, 0, 0, access, texels)
         else:
-            target_name = gl_names.SHADER_STORAGE_BUFFER
-            yield self._call("glBindBufferRange", target_name, unit, *block_state)
+            block = gl_names.SHADER_STORAGE_BUFFER
+            yield self._call("glBindBufferRange", block, unit, *block_state)
 
     def _bind_weights(self, texture: TexelTexture, cache: StateCache) -> Iterator[GlCall]:
         if _WEIGHTS not in cache:

@@ -211,10 +211,11 @@ class Session:
     def _copy(self, turn: int, index: int) -> Buffer:
         """The buffer for an output's copy; the buffers of both turns are created together."""
         gl = self._gpu.gl
-        for number in (0, 1) if (turn, index) not in self._copies else ():
-            buffer = self._copies[number, index] = Buffer(gl, self._plan.outputs[index].nbytes)
-            text = f"copy {number} of {name_tensor(index, self._graph)}"
-            gl.label(gl_names.BUFFER_OBJECT, buffer.name, text)
+        for key in ((0, index), (1, index)):
+            if key not in self._copies:
+                self._copies[key] = Buffer(gl, self._plan.outputs[index].nbytes)
+                text = f"copy {key[0]} of {name_tensor(index, self._graph)}"
+                gl.label(gl_names.BUFFER_OBJECT, self._copies[key].name, text)
         return self._copies[turn, index]
 
     def read_staged(self, turn: int, index: int, array: Array) -> None:

@@ -32,11 +32,7 @@ class Tuner:
     """Tunes a model, once for each set of input shapes."""
 
     def __init__(self, lowerings: Lowerings, shared: Shared, half: bool) -> None:
-        self._lowerings = lowerings
-        self._gpu = shared.gpu
-        self._half = half
-        self._store = shared.store
-        self._progress = shared.progress
+        self._lowerings, self._shared, self._half = lowerings, shared, half
         self._choices: dict[str, Choices] = {}
 
     def tuned(self, lowered: Lowered, nodes: Sequence[int]) -> Lowered:
@@ -46,25 +42,25 @@ class Tuner:
         choices = self._choices[key] if key in self._choices else self._stored(key, nodes)
         if choices is None:
             lower = partial(self._lowerings.lower, lowered.shapes, nodes, values=lowered.values)
-            choices = tune(lower, nodes, self._gpu, self._half, self._progress)
-            if self._store:
-                self._store.add(key, json.dumps([*choices.items()]).encode())
+            choices = tune(lower, nodes, self._shared.gpu, self._half, self._shared.progress)
+            if self._shared.store:
+                self._shared.store.add(key, json.dumps([*choices.items()]).encode())
         self._choices[key] = choices
         return self._lowerings.lower(lowered.shapes, nodes, choices, lowered.values)
 
     def _stored(self, key: str, nodes: Sequence[int]) -> Choices | None:
         """The choices of an earlier process."""
-        data = self._store.get(key) if self._store else None
-        if self._store is None or data is None:
+        data = self._shared.store.get(key) if self._shared.store else None
+        if self._shared.store is None or data is None:
             return None
         try:
             choices = {int(node): int(choice) for node, choice in json.loads(bytes(data))}
-            numbers = range(self._gpu.limits.profile.choices)
+            numbers = range(self._shared.gpu.limits.profile.choices)
             if set(nodes).issuperset(choices) and set(numbers).issuperset(choices.values()):
                 return choices
         except (TypeError, ValueError, RecursionError):
             pass
-        self._store.drop(key)
+        self._shared.store.drop(key)
         return None
 
 
