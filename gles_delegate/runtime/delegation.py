@@ -15,7 +15,7 @@ from gles_delegate.model.graph import Array, Graph
 from gles_delegate.planning.lowering import unsupported
 from gles_delegate.planning.partition import Partition
 from gles_delegate.planning.rows import rows_are_independent
-from gles_delegate.report import DelegationReport, DispatchTime, list_nodes
+from gles_delegate.report import DelegationReport, DispatchTime, count, list_nodes
 from gles_delegate.runtime.binding import Binding, TextureBinding
 from gles_delegate.runtime.invocation import Invocation
 from gles_delegate.runtime.naming import name_dispatch
@@ -63,11 +63,15 @@ class Delegation:
 
     def warn_of_split(self) -> None:
         """Log a warning that names the nodes on the CPU, if there are any."""
-        if self.report.not_delegated:
+        report = self.report
+        if report.not_delegated:
             log.warning(
-                "%s; these run on the CPU, and a split graph can be slower than the CPU alone:\n%s",
-                self.report.summary,
-                list_nodes(self.report.not_delegated),
+                "%d of %d nodes run on the GPU in %s; these run on the CPU, and a split graph can "
+                "be slower than the CPU alone:\n%s",
+                len(report.nodes) - len(report.not_delegated),
+                len(report.nodes),
+                count(report.segments),
+                list_nodes(report.not_delegated),
             )
 
     def rows_are_independent(self, shapes: Mapping[int, Shape]) -> bool:
