@@ -28,14 +28,8 @@ def explaining(message: str) -> Iterator[None]:
 class Buffer:
     """A buffer object; raises OutOfGpuMemoryError if the driver has no room.
 
-    Its methods leave it bound to ARRAY_BUFFER, which the guard restores.
-
-    Args:
-        data: Its content, or the number of bytes of an uninitialized one.
-
-    Attributes:
-        name: Its GL name.
-        size: Size in bytes.
+    Its methods leave it bound to ARRAY_BUFFER, which the guard restores. `data` is its content, or
+    the number of bytes of an uninitialized one; `name` its GL name; `size` its bytes.
     """
 
     def __init__(self, gl: Functions, data: bytes | memoryview | int) -> None:

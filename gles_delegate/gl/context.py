@@ -93,8 +93,7 @@ class GpuContext:
     def guard(self, only_deletes: bool = False) -> AbstractContextManager[None]:
         """Make the context current inside ``with``, and restore everything afterwards.
 
-        Args:
-            only_deletes: The calls inside only delete objects, which keeps the app's state.
+        If the calls inside are `only_deletes`, the app's state needs no restoring.
 
         Raises, before any GL call:
             WrongThreadError: This is not the thread it was bound to.

@@ -31,7 +31,6 @@ class Driver:
     Attributes:
         identity: The strings of vendor, renderer and version.
         is_es: True for OpenGL ES, False for desktop OpenGL.
-        limits: The limits of its compute shaders.
         timers: Whether the GPU has usable timer queries.
         debug_groups: Whether the environment asks for a debug group around each dispatch.
         offset_alignment: Required alignment, in bytes, of a texel range's offset.

@@ -148,8 +148,7 @@ class Functions:
 
     Attributes:
         lost: The call and status that showed a reset of the context; empty before that.
-        debug_suffix: Suffix of GL_KHR_debug's functions: "KHR" in OpenGL ES 3.1, "" in later
-            versions. None where the driver lacks them.
+        debug_suffix: Suffix of GL_KHR_debug's functions; None if the driver lacks them.
     """
 
     def __init__(self, load: Callable[[str], int]) -> None:
@@ -239,8 +238,7 @@ class Functions:
     def label(self, kind: int, name: int, text: str) -> None:
         """Name an object for graphics debuggers if the driver can; does not check for errors.
 
-        Args:
-            kind: `BUFFER_OBJECT`, `PROGRAM_OBJECT` or `TEXTURE_OBJECT`.
+        `kind` is `BUFFER_OBJECT`, `PROGRAM_OBJECT` or `TEXTURE_OBJECT`.
         """
         if self.debug_suffix is not None:
             data = text.encode("utf-8", "replace")[:MOST_LABEL_BYTES]

@@ -62,10 +62,8 @@ def compile_by(
 
     llvmpipe compiles a program when a context first dispatches it, unless Mesa's shader cache has
     the code. If that cache is enabled, other threads therefore use some programs first, each in a
-    context that shares with `context`, the current one.
-
-    Args:
-        progress: Called with the number of ready programs: first 0, then increasing.
+    context that shares with `context`, the current one. `progress` gets the number of ready
+    programs, first 0.
     """
     todo = deque(uses)
     ready: list[Callable[[], object]] = []

@@ -26,9 +26,7 @@ class ProgramSource(Protocol):
 class Program:
     """A compute program, which `start` compiles; the driver may do it in the background.
 
-    Args:
-        binary: The result of `binary` for the same source and driver; ignored if the driver
-            no longer accepts it.
+    `binary` may be an earlier result of the method for the same source and driver.
     """
 
     def __init__(

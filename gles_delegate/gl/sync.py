@@ -18,8 +18,7 @@ class Stopwatch:
     """Measures the GPU's time for some calls.
 
     Args:
-        queries: Use the GPU's timer; otherwise the CPU's, waiting for the GPU before and after,
-            which includes the round trip.
+        queries: Use the GPU's timer; otherwise the CPU's, which includes the round trip.
         is_es: OpenGL ES reports when its timer was wrong, as after a change of the GPU's clock; the
             CPU's timer is used then.
     """
@@ -60,10 +59,7 @@ class Fence(Closing):
     """A point in the GPU's work: when it is reached, everything submitted before is done.
 
     Once it is known to be reached it frees itself; `close` frees it before that. Several threads
-    may wait for it if `run` allows.
-
-    Args:
-        run: Calls a function where the context is current.
+    may wait for it if `run`, which calls a function where the context is current, allows.
     """
 
     def __init__(self, gl: Functions, run: Callable[[Callable[[], Any]], Any]) -> None:

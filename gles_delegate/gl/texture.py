@@ -17,16 +17,8 @@ _FILTERS = (gl_names.TEXTURE_MIN_FILTER, gl_names.TEXTURE_MAG_FILTER)
 class TexelTexture:
     """Texels of four numbers, in the rows of a 2D texture that shaders read by ``texelFetch``.
 
-    Its constructor changes texture and pixel-unpack state, which `GpuContext.textures` restores. It
-    raises OutOfGpuMemoryError if the driver has no room.
-
-    Args:
-        data: float32 or float16 numbers. Zeros fill up the last row.
-        width: Texels in a row.
-
-    Attributes:
-        name: Its GL name.
-        size: Size in bytes.
+    Its constructor changes texture and pixel-unpack state, which `GpuContext.textures` restores.
+    Rows have `width` texels of float32 or float16 `data`; zeros fill up the last one.
     """
 
     def __init__(self, gl: Functions, data: bytes | memoryview, half: bool, width: int) -> None:

@@ -40,11 +40,9 @@ class NotPickled:
 
 
 class GlThread(NotPickled):
-    """Calls functions on the thread of a context, with the context current.
+    """Calls functions on the thread of a context, which `make` creates there, with it current.
 
-    Args:
-        make: Makes the context; called on the thread it will belong to.
-        own: Start a thread for it, so any thread may call; otherwise it belongs to the caller's.
+    The thread is the caller's, or an `own` one, which any thread may call.
     """
 
     def __init__(self, make: Callable[[], GpuContext], own: bool) -> None:

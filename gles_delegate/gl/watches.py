@@ -41,10 +41,7 @@ class TextureLevel:
 class Watch(ABC):
     """Detects, within microseconds, whether an app's object has changed since it was bound.
 
-    Args:
-        handle: The object, or its name.
-        bound: Its description when it was bound.
-        to: Description of the tensor that it is bound to.
+    `handle` is the object or its name; `bound` and `to` describe it and the tensor it is bound to.
     """
 
     def __init__(self, gl: Functions, handle: Any, name: int, bound: str, to: str) -> None:

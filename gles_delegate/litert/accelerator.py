@@ -83,14 +83,9 @@ class Delegate(Protocol):
 
 
 class Accelerator:
-    """The accelerator of one LiteRT environment.
+    """The accelerator of one LiteRT environment; `failure` is the last exception of `make`.
 
-    Args:
-        make: Makes the delegate of a model that LiteRT compiles, from the address of the model's
-            bytes. LiteRT closes it.
-
-    Attributes:
-        failure: The last exception of `make`.
+    `make` gets the address of a model's bytes, and returns its delegate, which LiteRT closes.
     """
 
     def __init__(self, make: Callable[[int], Delegate]) -> None:

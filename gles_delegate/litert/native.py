@@ -122,9 +122,6 @@ class NativeDelegate:
     Attributes:
         failure: The exception of the last failed callback, without tracebacks: their frames would
             keep LiteRT's interpreter alive, and the interpreter its kernels.
-
-    Raises:
-        LiteRtError: The installed LiteRT has another binary interface.
     """
 
     def __init__(self, graph: Graph, models: Mapping[int, Model], reads_back: bool = True) -> None:

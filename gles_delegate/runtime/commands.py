@@ -100,12 +100,9 @@ class CommandList:
 
 
 class Recorder:
-    """Records a plan as GL calls.
+    """Records a plan as GL calls, with the shader and GL program of each dispatch.
 
-    Args:
-        sources: The shader of each dispatch.
-        programs: The GL name of each dispatch's program.
-        names: The name of each dispatch's debug group; None for no groups.
+    `names` are the dispatches' debug groups; None for no groups.
     """
 
     def __init__(

@@ -25,13 +25,10 @@ log = logging.getLogger("gles_delegate")
 
 
 class Delegation:
-    """A subgraph of a bound model, and the segments of it that run on the GPU.
+    """A subgraph of a bound model, and its segments that run on the GPU.
 
-    Args:
-        graph: The subgraph; `context` may have more outputs.
-        context: What its segments share.
-        partition: Which of its nodes run on the GPU.
-        keep: Keep all nodes' results for `read_result`.
+    With `keep`, `read_result` reads the results of all nodes: the context's graph then has more
+    outputs than `graph`.
     """
 
     def __init__(
@@ -94,12 +91,12 @@ class Delegation:
     def rebind(self, index: int, binding: Binding | None) -> None:
         """Bind a buffer or textures to an input or output; None unbinds it.
 
+        After an error, every segment runs with the old binding. Binding the same textures with
+        another region is almost free.
+
         Raises:
             ValueError: The tensor cannot be bound, or not to this object.
             OutOfGpuMemoryError, ShaderError: The driver cannot run it.
-
-        After an error, every segment runs with the old binding. Binding the same textures with
-        another region is almost free.
         """
         if (
             isinstance(binding, TextureBinding)

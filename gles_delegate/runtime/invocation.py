@@ -21,10 +21,7 @@ _PAUSE = 5e-4  # seconds between a coroutine's queries of a fence
 class Invocation(Fence):
     """A run that `Interpreter.invoke_async` started: a fence, and the run's outputs.
 
-    ``await invocation`` waits for it, and returns it.
-
-    Args:
-        read: Returns an output, by tensor index, once the run is done.
+    ``await invocation`` waits for it, and returns it. `read` returns an output of a finished run.
     """
 
     def __init__(

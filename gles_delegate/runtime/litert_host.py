@@ -36,13 +36,8 @@ T = TypeVar("T")
 class LiteRt:
     """LiteRT's interpreter with a delegate, whose own errors replace LiteRT's quotes of them.
 
-    Args:
-        delegations: The subgraphs that the delegate takes nodes from.
-        options: Arguments of LiteRT's interpreter, with the op resolver's type by its name.
-
-    Raises:
-        UnsupportedModelError: LiteRT is not installed, or refuses the model.
-        LiteRtError: The installed LiteRT has another binary interface.
+    The delegate takes nodes from the subgraphs of `delegations`. `options` are arguments of
+    LiteRT's interpreter, with the op resolver's type by its name.
     """
 
     def __init__(

@@ -30,7 +30,6 @@ class BoundModel:
 
     Args:
         bindings: Bindings of inputs and outputs of the first subgraph, by tensor index.
-        progress: Called as shaders compile.
         keep: Keep all nodes' results for `Delegation.read_result`.
 
     Attributes:

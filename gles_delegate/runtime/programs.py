@@ -28,10 +28,8 @@ class _SharedProgram:
 class Programs:
     """The programs of a model, which its sessions share.
 
-    Every method runs on the delegate's thread, inside the guard.
-
-    Args:
-        unused: Number of programs without a user to keep for other input shapes.
+    Every method runs on the delegate's thread, inside the guard. `unused` programs without a user
+    are kept for other input shapes.
     """
 
     def __init__(self, gpu: GpuContext, unused: int = 256) -> None:
@@ -72,15 +70,10 @@ class Programs:
         store: Store | None,
         progress: Progress | None,
     ) -> None:
-        """Wait until the programs taken for `sources` are compiled.
+        """Wait until the programs taken for `sources` are compiled; raises ShaderError.
 
-        Args:
-            trials: By program, calls that use it once. Some drivers, such as llvmpipe and V3D,
-                generate machine code at the first dispatch of a program.
-            store: New binaries are added to it.
-
-        Raises:
-            ShaderError: A shader does not compile or link.
+        `trials` holds calls that use each program once: some drivers, such as llvmpipe and V3D,
+        generate machine code at its first dispatch. New binaries are added to the store.
         """
         taken = {source.text: self._shared[source.text] for source in sources}
         missing = [shared for shared in taken.values() if not shared.ready]

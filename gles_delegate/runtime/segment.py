@@ -34,12 +34,9 @@ class SegmentContext:
     """The data that the segments of a subgraph share.
 
     Attributes:
-        thread: The thread and context that they run on.
-        lowerings: Lowers the model's nodes for any input shapes.
         half: Whether tensors are stored as float16.
         bindings: Bound buffers and textures by tensor index; they may change later.
         tuner: Chooses register tiles by measurement; None: the cost model chooses.
-        variables: The model's resource variables.
     """
 
     thread: GlThread
@@ -125,11 +122,8 @@ class Segment:
     ) -> Mapping[int, Shape]:
         """Plan and compile for these input shapes; return every tensor's shape.
 
-        If `deciding` inputs have no values yet, it only releases its session, and returns shapes
-        for example values.
-
-        Args:
-            values: The values of `deciding`, by tensor index.
+        If the inputs `deciding` have no `values` yet, it only releases its session, and returns
+        shapes for example values.
 
         Raises:
             UnsupportedModelError: A node cannot run with these shapes and values.

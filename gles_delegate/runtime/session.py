@@ -156,12 +156,9 @@ class Session:
     def run(self, inputs: Mapping[int, Array]) -> None:
         """Upload `inputs`, by tensor index, and run. Bound tensors are not copied.
 
-        Arrays must be contiguous, of the types and sizes of the plan's tensors.
-
-        Raises:
-            ValueError: A bound buffer or texture was released or resized, or an int64 input has
-                a number outside int32. Nothing ran.
-            GLError, ContextLostError: The driver refused a call. The outputs are then invalid.
+        Arrays must be contiguous, of the types and sizes of the plan's tensors. Nothing runs, and
+        ValueError is raised, if something bound was released or resized, or an int64 input has a
+        number outside int32. After a GLError or ContextLostError the outputs are invalid.
         """
         self._upload_parameters()
         for index in self.inputs:
@@ -174,10 +171,7 @@ class Session:
         self._gpu.gl.check_reset("invoke")
 
     def profile(self) -> list[tuple[Dispatch, float]]:
-        """Run once more on the present inputs; return each dispatch and its seconds.
-
-        Each is measured by itself, so together they take longer than a run.
-        """
+        """Run once more on the present inputs; return each dispatch and its seconds, by itself."""
         self._upload_parameters()
         seconds = self._commands.profile()
         return list(zip(self._plan.dispatches, seconds, strict=True))

@@ -12,14 +12,7 @@ from gles_delegate.runtime.store import Store
 
 @dataclass(frozen=True)
 class Shared:
-    """The resources that the sessions of a model share.
-
-    Attributes:
-        constants: Its packed constants.
-        programs: Its compiled programs.
-        store: The on-disk cache of programs and packed constants.
-        progress: Called as shaders compile.
-    """
+    """The resources that the sessions of a model share; `progress` is called as shaders compile."""
 
     gpu: GpuContext
     constants: Constants

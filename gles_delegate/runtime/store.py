@@ -32,15 +32,10 @@ _ABANDONED = 3600.0  # age in seconds of a temporary file whose writer counts as
 
 
 class Store:
-    """Bytes by key, in one file that only this user can read and write.
+    """Bytes by key, in the file `name`.gles of a folder that only this user can read and write.
 
     A file that is damaged, or belongs to another user or model, is ignored with a warning, and
-    `save` replaces it.
-
-    Args:
-        folder: Created if missing.
-        name: File name without suffix.
-        content: Fingerprint of the model; a file with another fingerprint is stale.
+    `save` replaces it. Its model is known by the fingerprint `content`.
     """
 
     def __init__(self, folder: str | os.PathLike[str], name: str, content: str) -> None:
