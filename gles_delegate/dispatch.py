@@ -72,23 +72,23 @@ class Value(_Texels):
 
     Attributes:
         tensor: Index of the TFLite tensor, or of the tensor that it helps to compute.
-        part: "" for the tensor itself, otherwise the name of an intermediate result.
+        name: The name of an intermediate result; "" for the tensor itself.
         kind: The type of its lanes.
     """
 
     tensor: int
     shape: Shape
-    part: str = ""
+    name: str = ""
     kind: Kind = "float"
 
     @property
     def tensor_shape(self) -> Shape | None:
         """The shape of the tensor; None for an intermediate result."""
-        return {"": self.shape, _COMPLEX: self.shape[1:]}.get(self.part)
+        return {"": self.shape, _COMPLEX: self.shape[1:]}.get(self.name)
 
     def __str__(self) -> str:
-        part = f".{self.part}" if self.part else ""
-        return f"t{self.tensor}{part}[{'x'.join(map(str, self.shape))}]"
+        name = f".{self.name}" if self.name else ""
+        return f"t{self.tensor}{name}[{'x'.join(map(str, self.shape))}]"
 
 
 @dataclass(frozen=True)

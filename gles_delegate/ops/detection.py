@@ -15,7 +15,7 @@ from gles_delegate.ops.lib.node import NodeView, Unsupported, one_integer
 from gles_delegate.ops.lib.options import Bool, FlexOptions, Float32, Int32, Ints, Options
 from gles_delegate.ops.lib.packing import vector
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.views import Region, View, view
+from gles_delegate.ops.lib.views import Target, View, view
 
 MOST_LANES = 2 * WORK_GROUP
 """Most invocations of the work group that selects boxes."""
@@ -253,10 +253,10 @@ def _joined(node: NodeView, scalars: list[Operand]) -> tuple[Operand, list[Step]
     if len(tensors) == len(scalars):
         return Const(vector, tensors, (len(scalars),)), []
     joined, scalar = node.scratch((len(scalars),), "thresholds"), View((1,), (1,))
-    regions = [Region(1, 1, 1, 1, out_channel=lane) for lane in range(len(scalars))]
+    targets = [Target(1, 1, 1, 1, out_channel=lane) for lane in range(len(scalars))]
     return joined, [
-        view(x, joined, scalar, node.limits, node.index, region)
-        for x, region in zip(scalars, regions, strict=True)
+        view(x, joined, scalar, node.limits, node.index, target)
+        for x, target in zip(scalars, targets, strict=True)
     ]
 
 

@@ -21,7 +21,7 @@ from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.options import Bool, FlexOptions, Int32, Options
 from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.views import Region, View, view
+from gles_delegate.ops.lib.views import Target, View, view
 
 
 @op("RFFT2D", sized_by=(1,))
@@ -108,8 +108,8 @@ def transform_columns(
         # Lanes past the last column are transformed, too.
         first = i * batch * height * bins
         lanes = View((batch, slices, height, 4), (height * bins, 4, bins, 1), first)
-        region = Region(pixels, 4, pixels, pixels, out_channel=4 * i)
-        steps.append(view(rows, work, lanes, limits, index, region))
+        target = Target(pixels, 4, pixels, pixels, out_channel=4 * i)
+        steps.append(view(rows, work, lanes, limits, index, target))
     work = _transform(node, work, turns(height), height, steps)
     wide = node.scratch((2, batch, height, 4 * slices), "wide")
     back = View((2, batch, height, slices, 4), (4, slices * height * 8, 8, height * 8, 1))
@@ -124,7 +124,7 @@ def _transform(node: NodeView, work: Value, table: Const, angles: int, steps: li
     span = 1
     while span < points:
         radix = 4 if points // span % 4 == 0 else 2
-        result = node.scratch(work.shape, f"{work.part}{span}")
+        result = node.scratch(work.shape, f"{work.name}{span}")
         defines: dict[str, Define] = {
             "RADIX": radix,
             "POINTS": points,

@@ -19,7 +19,7 @@ from gles_delegate.ops.lib.recurrence import (
     lstm_layer,
 )
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.views import Region, View, view
+from gles_delegate.ops.lib.views import Target, View, view
 
 BASIC = 1
 NONE = (ABSENT,) * GATES
@@ -127,8 +127,8 @@ def _basic(node: NodeView) -> list[Step]:
     steps: list[Step] = []
     for source, channel in ((x, 0), (before, depth)):
         matrix = View((batch, source.channels), (source.channels, 1))
-        region = Region(batch, source.channels, batch, batch, out_channel=channel)
-        steps.append(view(source, joined, matrix, limits, index, region))
+        target = Target(batch, source.channels, batch, batch, out_channel=channel)
+        steps.append(view(source, joined, matrix, limits, index, target))
     steps += product(node, joined, gates, inputs=(2, 3))
     for source, output, activation in ((old, state, 0), (state, result, 1)):
         defines: dict[str, Define] = {"CHANNELS": units, "ACTIVATION": activation}

@@ -133,7 +133,7 @@ def _layer(
     history = History.of(node, course, [(inputs.state, units)], slices, name)
     stage = Stage("rnn_step", slices, slices, defines)
     at_once = history.steps_at_once(slices)
-    steps += history.enter() + history.steps([stage], (sums, columns), at_once) + history.leave()
+    steps += history.enter() + history.steps([stage], (sums, columns), at_once) + history.exit()
     return steps, history
 
 

@@ -17,7 +17,7 @@ from gles_delegate.ops.lib.node import NodeView, RunTimeParameter, Unsupported, 
 from gles_delegate.ops.lib.options import Bool, Int8, Int32, Options
 from gles_delegate.ops.lib.packing import integers
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.views import Region, View, moved, moved_output, reshape_view, view
+from gles_delegate.ops.lib.views import Target, View, moved, moved_output, reshape_view, view
 
 
 @op("SLICE", max_version=8, rows=rows.within(0), moves="ranges")
@@ -391,17 +391,17 @@ def _joined(
         shape: Shape = (*output.shape[:axis], length, *output.shape[axis + 1 :])
         layout = View((x.pixels, x.channels), (x.channels, 1))
         if x.elements:
-            region = _region(shape, output, axis, begin)
-            steps.append(view(x, output, layout, node.limits, node.index, region))
+            target = _target(shape, output, axis, begin)
+            steps.append(view(x, output, layout, node.limits, node.index, target))
         begin += length
     # The step of an output without elements gives its shape.
     return steps or [reshape_view(node.index, inputs[0], output, node.limits)]
 
 
-def _region(shape: Shape, output: Value, axis: int, begin: int) -> Region:
-    """The region of the output that an input of `shape` covers, from `begin` of its `axis`."""
+def _target(shape: Shape, output: Value, axis: int, begin: int) -> Target:
+    """The target of the output that an input of `shape` covers, from `begin` of its `axis`."""
     pixels, channels = prod(shape[:-1]), shape[-1]
     if axis == len(shape) - 1:
-        return Region(pixels, channels, pixels, pixels, out_channel=begin)
+        return Target(pixels, channels, pixels, pixels, out_channel=begin)
     inner = prod(shape[axis + 1 : -1])
-    return Region(pixels, channels, shape[axis] * inner, output.shape[axis] * inner, begin * inner)
+    return Target(pixels, channels, shape[axis] * inner, output.shape[axis] * inner, begin * inner)

@@ -13,7 +13,7 @@ from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.product import product
 from gles_delegate.ops.lib.recurrence import ABSENT, check_types, vector_activation
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.views import Region, View, reshape_view, view
+from gles_delegate.ops.lib.views import Target, View, reshape_view, view
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ def svdf(node: NodeView, options: SvdfOptions) -> list[Step]:
     kept = node.scratch(state.shape, "state")
     rounding = (_rounding(node, options),) if integer else ()
     steps = product(node, x, newest, epilogue=rounding, inputs=(1, ABSENT))
-    last = Region(rows.pixels, 1, rows.pixels, rows.pixels, out_channel=memory - 1)
-    others = Region(rows.pixels, memory - 1, rows.pixels, rows.pixels)
+    last = Target(rows.pixels, 1, rows.pixels, rows.pixels, out_channel=memory - 1)
+    others = Target(rows.pixels, memory - 1, rows.pixels, rows.pixels)
     if memory > 1:
         older = View((rows.pixels, memory - 1), (memory, 1), 1)
         steps.append(view(state, rows, older, limits, index, others))

@@ -43,8 +43,8 @@ def assign_variable(node: NodeView, options: Options) -> list[Step]:
         )
     if isinstance(value, Value):
         return [Alias(node.index, variable, value)]
-    made = Value(variable.tensor, variable.shape, f"value{node.index}", variable.kind)
-    return [_copy(node, value, made), Alias(node.index, variable, made)]
+    copied = Value(variable.tensor, variable.shape, f"value{node.index}", variable.kind)
+    return [_copy(node, value, copied), Alias(node.index, variable, copied)]
 
 
 @op(IDENTITY)

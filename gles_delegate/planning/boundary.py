@@ -137,6 +137,6 @@ def _reads(step: Step) -> tuple[Operand, ...]:
 
 
 def stored_in_half(operand: OperandT) -> OperandT:
-    if operand.kind != "float" or (isinstance(operand, Value) and operand.part == OUTSIDE):
+    if operand.kind != "float" or (isinstance(operand, Value) and operand.name == OUTSIDE):
         return operand
     return replace(operand, kind="half")

@@ -42,7 +42,7 @@ def _rounded_steps(node: NodeView) -> list[Step]:
 def _rounded(step: Step, graph: Graph) -> Step:
     """Append the rounding of the output's type to the epilogue, if the GPU lacks the type."""
     tensor = graph.tensors[step.output.tensor]
-    if isinstance(step, Alias) or step.output.part:
+    if isinstance(step, Alias) or step.output.name:
         return step
     if tensor.dtype == "float16":
         return replace(step, epilogue=(*step.epilogue, Call("CAST_TO_FLOAT16")))

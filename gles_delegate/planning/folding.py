@@ -103,7 +103,7 @@ def _moved(node: NodeView) -> Sequence[Array]:
             _copy(step, source, values.setdefault(step.output, empty), fill[0] if fill else 0)
         else:
             raise Unsupported(COMPUTES)
-    results = {v.tensor: array.reshape(v.shape) for v, array in values.items() if not v.part}
+    results = {v.tensor: array.reshape(v.shape) for v, array in values.items() if not v.name}
     return [results[index] for index in node.outputs]
 
 
@@ -119,18 +119,18 @@ def _narrowed(node: NodeView, arrays: Mapping[int, Array]) -> NodeView:
     return replace(node, graph=replace(node.graph, tensors=tensors))
 
 
-def _copy(copy: Copy, source: Array, target: Array, fill: Array | int) -> None:
+def _copy(copy: Copy, source: Array, result: Array, fill: Array | int) -> None:
     """The same as glsl/view.glsl, on elements in row-major order."""
-    region, output = copy.region, copy.output
+    target, output = copy.target, copy.output
     elements = _viewed(copy.layout, source, fill)
-    if region is None:
-        target[:] = elements
+    if target is None:
+        result[:] = elements
         return
-    pixel = np.arange(region.pixels)
-    pixel = pixel // region.row * region.out_row + pixel % region.row + region.out_pixel
-    channels = slice(region.out_channel, region.out_channel + region.channels)
-    elements = elements.reshape(region.pixels, region.channels)
-    target.reshape(output.pixels, output.channels)[pixel, channels] = elements
+    pixel = np.arange(target.pixels)
+    pixel = pixel // target.row * target.out_row + pixel % target.row + target.out_pixel
+    channels = slice(target.out_channel, target.out_channel + target.channels)
+    elements = elements.reshape(target.pixels, target.channels)
+    result.reshape(output.pixels, output.channels)[pixel, channels] = elements
 
 
 def _viewed(layout: View, source: Array, fill: Array | int) -> Array:

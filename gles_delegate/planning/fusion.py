@@ -14,7 +14,7 @@ from gles_delegate.model.graph import Tensor
 from gles_delegate.ops.depthwise import depthwise_product
 from gles_delegate.ops.images import Pooling
 from gles_delegate.ops.lib.elementwise import Elementwise
-from gles_delegate.ops.lib.views import Copy, Region, View, view
+from gles_delegate.ops.lib.views import Copy, Target, View, view
 from gles_delegate.planning.memory import ALIGNMENT
 
 MOST_CALLS = 16
@@ -175,15 +175,15 @@ def _shortcuts(
     }
     if list(sources) == [(0, old.elements)]:
         source = sources[0, old.elements]
-        node, region = copy.node, copy.region
-        shorter = view(source, copy.output, copy.layout, limits, node, region, copy.epilogue, *fill)
+        node, target = copy.node, copy.target
+        shorter = view(source, copy.output, copy.layout, limits, node, target, copy.epilogue, *fill)
         return _shortcuts(shorter, writers, kept, limits) or [shorter]
-    in_rows = copy.region is None and copy.span and copy.output.channels == 4
+    in_rows = copy.target is None and copy.span and copy.output.channels == 4
     if not in_rows or len(sources) < len(writers[old]) or any(begin % 4 for begin, _ in sources):
         return []
     return [
         view(source, copy.output, View((end - begin,), (1,)), limits, copy.node,
-             Region(rows := ceil((end - begin) / 4), 4, rows, rows, begin // 4))
+             Target(rows := ceil((end - begin) / 4), 4, rows, rows, begin // 4))
         for (begin, end), source in sources.items()
     ]  # fmt: skip
 

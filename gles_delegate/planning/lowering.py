@@ -182,7 +182,7 @@ class _Lowerer:
 
     def _with_variable(self, view: ops.NodeView) -> ops.NodeView:
         """The node with its variable's tensor as its last input."""
-        variable = self._counter.place(view.node)
+        variable = self._counter.variable_of(view.node)
         self._shapes[variable] = self._tensors[variable].shape
         self._sized.add(variable)
         own = self._nodes[view.index]

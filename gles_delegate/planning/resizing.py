@@ -31,7 +31,7 @@ class Resizing:
         for dispatch in plan.dispatches:
             numbers = numbers_of(dispatch)
             value = dispatch.output
-            kind = (dispatch.shader, dispatch.node, value.tensor, value.part, *numbers)
+            kind = (dispatch.shader, dispatch.node, value.tensor, value.name, *numbers)
             counts[kind] += 1
             identity = counts[kind], kind
             first, changed = self._first.setdefault(identity, numbers), self._changed[identity]

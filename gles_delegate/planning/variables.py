@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from gles_delegate.model.graph import Array, Graph, Node, Tensor
 from gles_delegate.ops.lib.node import Unsupported
-from gles_delegate.ops.variables import ASSIGN, CALL_ONCE, HANDLE, IDENTITY, READ
+from gles_delegate.ops.variables import ASSIGN, CALL_ONCE, HANDLE, READ
 from gles_delegate.planning.inlining import called_by
 
 USERS = (READ, ASSIGN)
@@ -21,7 +21,7 @@ class Variable:
     """A resource variable.
 
     Attributes:
-        tensor: The first that is assigned to it, whose type and shape are its own.
+        tensor: The first tensor assigned to it, which has its type and shape.
         initial: The bytes that CALL_ONCE assigns to it; None: nodes assign before they read.
         reason: Why the GPU cannot keep it; "" if it can.
     """
@@ -36,10 +36,10 @@ class Uses:
     """Which nodes of a graph use which variables, by their names.
 
     Attributes:
-        tensors: The variables by the index of the tensor that stands for each.
+        tensors: Each variable's name, by the index of its tensor.
         users: The nodes that use a variable, which must run together.
-        called: By the index of a CALL_ONCE, the variables that it initializes.
-        read_first: The variables that are read before they are assigned to.
+        called: The variables that a CALL_ONCE initializes, by its index.
+        read_first: The variables that nodes read before they assign to them.
     """
 
     tensors: Mapping[int, str]
@@ -50,23 +50,24 @@ class Uses:
 
 def find_variables(graph: Graph) -> dict[str, Variable]:
     """Every variable of a model to which a node assigns, by its name."""
-    once = {n.subgraphs[0] for part in graph.subgraphs for n in part.nodes if _calls_once(n)}
-    found: dict[str, Variable] = {}
-    for part in sorted(graph.subgraphs, key=lambda part: part.index not in once):
-        handles = {n.outputs[0]: _name(n) for n in part.nodes if n.op == HANDLE}
-        for node in part.nodes:
+    nodes = [node for subgraph in graph.subgraphs for node in subgraph.nodes]
+    once = {node.subgraphs[0] for node in nodes if node.op == CALL_ONCE and node.subgraphs}
+    variables: dict[str, Variable] = {}
+    for subgraph in sorted(graph.subgraphs, key=lambda each: each.index not in once):
+        handles = {n.outputs[0]: _name(n) for n in subgraph.nodes if n.op == HANDLE}
+        for node in subgraph.nodes:
             if node.op != ASSIGN or node.inputs[0] not in handles:
                 continue
-            name, value = handles[node.inputs[0]], part.tensors[node.inputs[1]]
-            if part.index not in once:
-                found.setdefault(name, Variable(value))
-            elif name in found:
-                found[name] = Variable(value, reason="it is initialized more than once")
+            name, value = handles[node.inputs[0]], subgraph.tensors[node.inputs[1]]
+            if subgraph.index not in once:
+                variables.setdefault(name, Variable(value))
+            elif name in variables:
+                variables[name] = Variable(value, reason="it is initialized more than once")
             elif not value.is_constant:
-                found[name] = Variable(value, reason="its first value is computed")
+                variables[name] = Variable(value, reason="its first value is computed")
             else:
-                found[name] = Variable(value, value.data)
-    return found
+                variables[name] = Variable(value, value.data)
+    return variables
 
 
 class UseCounter:
@@ -83,7 +84,7 @@ class UseCounter:
         self._variables: Mapping[str, Variable] | None = None
         self._latest: dict[str, int] = {}
         self._assigned: set[str] = set()
-        self._places: dict[str, int] = {}
+        self._variable_tensors: dict[str, int] = {}
         self._users: dict[str, set[int]] = {}
         self._called: dict[int, set[str]] = {}
         self._read_first: set[str] = set()
@@ -91,29 +92,27 @@ class UseCounter:
     @property
     def uses(self) -> Uses:
         """The uses found so far."""
-        tensors = {index: name for name, index in self._places.items()}
+        tensors = {index: name for name, index in self._variable_tensors.items()}
         return Uses(tensors, self._users, self._called, self._read_first)
 
     def note(self, node: Node) -> None:
-        """Remember what a node uses, and which variable its result stands for."""
+        """Record the variables that a node uses, and the one that its result is a handle of."""
         names = {self._handles[i] for i in node.inputs if i in self._handles}
         if node.op == HANDLE and node.outputs:
             name = self._handles[node.outputs[0]] = _name(node)
             names = {name}
-        elif node.op == IDENTITY and names:
-            (self._handles[node.outputs[0]],) = names
         elif node.op == CALL_ONCE:
             self._called[node.index] = self._inside(node)
         elif node.subgraphs:
             names |= self._inside(node)
-        # Of nodes that share a variable tensor, each starts with what the one before has left.
-        where = f"of subgraph {self._graph.index}"
+        # Nodes that share a variable tensor run together: each reads the other's last value.
+        subgraph = self._graph.index
         states = {i for i in node.inputs if i >= 0 and self._tensors[i].is_variable}
-        for name in names | {f"tensor {i} {where}" for i in states}:
+        for name in names | {f"tensor {i} of subgraph {subgraph}" for i in states}:
             self._users.setdefault(name, set()).add(node.index)
 
-    def place(self, node: Node) -> int:
-        """The tensor that stands for the variable of a READ_VARIABLE or ASSIGN_VARIABLE.
+    def variable_of(self, node: Node) -> int:
+        """The tensor of the variable that a READ_VARIABLE or ASSIGN_VARIABLE names.
 
         Raises:
             Unsupported: The GPU cannot keep the variable.
@@ -129,15 +128,15 @@ class UseCounter:
             self._assigned.add(name)
         elif name not in self._assigned:
             self._read_first.add(name)
-        if name not in self._places:
-            self._places[name] = len(self._tensors)
+        if name not in self._variable_tensors:
+            self._variable_tensors[name] = len(self._tensors)
             value = variable.tensor
             self._tensors.append(
                 Tensor(
                     len(self._tensors), name, value.dtype, value.shape, (), value.quantization, True
                 )
             )
-        return self._places[name]
+        return self._variable_tensors[name]
 
     def check_call(self, node: Node) -> None:
         """Raise `Unsupported` unless a CALL_ONCE only gives variables their first values."""
@@ -178,8 +177,4 @@ def _name(handle: Node) -> str:
     """The name of the variable of a VAR_HANDLE."""
     if handle.options is None:
         return ""
-    return "/".join(part for slot in (0, 1) if (part := handle.options.string(slot)))
-
-
-def _calls_once(node: Node) -> bool:
-    return node.op == CALL_ONCE and bool(node.subgraphs)
+    return "/".join(filter(None, map(handle.options.string, (0, 1))))

@@ -24,7 +24,6 @@ MOST_COMPLEX = 15
 
 SHARED_NAMES = {
     "Predictor": "batch/ and ray/ offer the same class, on one device and on a cluster",
-    "Region": "a part of a tensor in ops/, a part of a picture in vision/",
 }
 
 NAMING_OPS = {

@@ -31,7 +31,7 @@ from gles_delegate.ops.lib.elementwise import elementwise
 from gles_delegate.ops.lib.grid import WORK_GROUP, make_grid, with_reduction_lanes
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.product import product
-from gles_delegate.ops.lib.views import Region, View, view
+from gles_delegate.ops.lib.views import Target, View, view
 
 GATES = 4
 """Gates of an LSTM, in this order: input, forget, new value, output."""
@@ -139,9 +139,9 @@ class History:
         node, batch = self.node, self.course.batch
         steps: list[Step] = []
         for i, count, channel in self._columns():
-            region = Region(batch, count, batch, batch, out_channel=channel)
+            target = Target(batch, count, batch, batch, out_channel=channel)
             state = View((batch, count), (count, 1))
-            steps.append(view(node.input(i), self.value, state, node.limits, node.index, region))
+            steps.append(view(node.input(i), self.value, state, node.limits, node.index, target))
         return steps
 
     def steps(
@@ -161,7 +161,7 @@ class History:
         fits = few and self.value.nbytes <= limits.block_bytes
         return steps if fits and steps > 1 and steps * (slices + 9) <= limits.loop_passes else 1
 
-    def leave(self) -> list[Step]:
+    def exit(self) -> list[Step]:
         """Assign the last row to the states."""
         node, course = self.node, self.course
         steps: list[Step] = []
@@ -238,9 +238,9 @@ def bidirectional(histories: Sequence[History], merged: bool) -> list[Step]:
     channel = 0
     for history in histories:
         size = (output.pixels, history.channels, output.pixels, output.pixels)
-        region = Region(*size, out_channel=channel)
+        target = Target(*size, out_channel=channel)
         sequence = history.sequence()
-        steps.append(view(history.value, output, sequence, node.limits, node.index, region))
+        steps.append(view(history.value, output, sequence, node.limits, node.index, target))
         channel += history.channels
     return steps
 
@@ -361,7 +361,7 @@ def lstm_layer(
     history = History.of(node, course, states, slices, name)
     stages = _stages(layer, function)
     at_once = 1 if len(stages) > 1 else history.steps_at_once(layer.slices)
-    steps += history.enter() + history.steps(stages, (sums, weights), at_once) + history.leave()
+    steps += history.enter() + history.steps(stages, (sums, weights), at_once) + history.exit()
     return steps, history
 
 
@@ -430,9 +430,9 @@ def _input_sums(layer: _Layer, name: str) -> tuple[list[Step], Value]:
         steps += input_sum(
             node, of_gate, inputs.x, inputs.weights[gate], bias, aux=aux, aux_weights=aux_weights
         )
-        region = Region(pixels, units, pixels, pixels, out_channel=gate * padded)
+        target = Target(pixels, units, pixels, pixels, out_channel=gate * padded)
         all_units = View((pixels, units), (units, 1))
-        steps.append(view(of_gate, sums, all_units, node.limits, node.index, region))
+        steps.append(view(of_gate, sums, all_units, node.limits, node.index, target))
     return steps, sums
 
 
@@ -451,8 +451,8 @@ def input_sum(
             f"a second input of shape {list(second.shape)} for {output.pixels} pixels, and weights "
             f"of {list(node.shape(aux_weights))}"
         )
-    first = replace(output, part=f"{output.part}0")
-    other = replace(output, part=f"{output.part}1")
+    first = replace(output, name=f"{output.name}0")
+    other = replace(output, name=f"{output.name}1")
     return [
         *product(node, node.input(x), first, inputs=(weights, bias)),
         *product(node, second, other, inputs=(aux_weights, ABSENT)),

@@ -20,7 +20,7 @@ Mirror: TypeAlias = Literal["", "REFLECT", "SYMMETRIC"]
 
 @dataclass(frozen=True)
 class View:
-    """A strided view: which source element each element of a region shows.
+    """A strided view: which source element each element of a target shows.
 
     Elements are counted in row-major order. The element with coordinates c in `sizes` shows the
     source's element ``offset + sum(c * strides)``. If some c is outside its bounds
@@ -61,10 +61,10 @@ class View:
 
 
 @dataclass(frozen=True)
-class Region:
+class Target:
     """The pixels and channels of an output that a view fills.
 
-    Pixel q of the region is the output's pixel ``q // row * out_row + q % row + out_pixel``;
+    Pixel q of the target is the output's pixel ``q // row * out_row + q % row + out_pixel``;
     its channel 0 is the output's channel `out_channel`.
     """
 
@@ -78,10 +78,10 @@ class Region:
 
 @dataclass(frozen=True, kw_only=True)
 class Copy(Dispatch):
-    """Fills `region` of the output (None: all of it) with the view `layout` of the input."""
+    """Fills `target` of the output (None: all of it) with the view `layout` of the input."""
 
     layout: View
-    region: Region | None
+    target: Target | None
 
     @property
     def _is_whole(self) -> bool:
@@ -92,7 +92,7 @@ class Copy(Dispatch):
     @property
     def span(self) -> tuple[int, int] | None:
         """The range of output elements that holds the whole input in order; or None."""
-        area, source = self.region, self.reads[0]
+        area, source = self.target, self.reads[0]
         if not self._is_whole:
             return None
         if area is None:
@@ -105,7 +105,7 @@ class Copy(Dispatch):
     @property
     def first_byte(self) -> int | None:
         """Byte offset of an unchanged copy of the input's bytes in the output; or None."""
-        area, source, output = self.region, self.reads[0], self.output
+        area, source, output = self.target, self.reads[0], self.output
         if area is None or not self._is_whole or source.kind != output.kind:
             return None
         begin, end = area.out_channel, area.out_channel + area.channels
@@ -122,7 +122,7 @@ class Copy(Dispatch):
         pixels, channels = layout.sizes[:-1], layout.sizes[-1]
         inner = (*pixels, source.channels)
         return (
-            (self.region, self.epilogue, len(self.reads)) == (None, (), 1)
+            (self.target, self.epilogue, len(self.reads)) == (None, (), 1)
             and (source.pixels, channels) == (prod(pixels), self.output.channels)
             and layout == View(layout.sizes, row_major(inner), 0, (0,) * len(inner), inner)
         )
@@ -134,17 +134,17 @@ def view(
     layout: View,
     limits: Limits,
     node: int,
-    region: Region | None = None,
+    target: Target | None = None,
     epilogue: tuple[Call, ...] = (),
     fill: Operand | None = None,
 ) -> Copy:
-    """The dispatch that fills `region` of `output` (default: all of it) from `source`.
+    """The dispatch that fills `target` of `output` (default: all of it) from `source`.
 
     Args:
         node: Index of the node that it belongs to.
         fill: One element for positions outside the bounds; None: 0.
     """
-    area = region or Region(output.pixels, output.channels, output.pixels, output.pixels)
+    area = target or Target(output.pixels, output.channels, output.pixels, output.pixels)
     layout = layout.simplified()
     lower, upper = layout.bounds
     defines: dict[str, Define] = {
@@ -171,13 +171,13 @@ def view(
     grid = make_grid(area.pixels, last - first, limits)
     reads = (source,) if fill is None else (source, fill)
     return Copy(
-        node, "view", reads, output, grid, defines, epilogue, partial=region is not None,
-        layout=layout, region=region,
+        node, "view", reads, output, grid, defines, epilogue, partial=target is not None,
+        layout=layout, target=target,
     )  # fmt: skip
 
 
-def _whole_texels(source: Operand, layout: View, area: Region, lower: int, upper: int) -> bool:
-    """Whether each texel of the region has the four lanes of one source texel."""
+def _whole_texels(source: Operand, layout: View, area: Target, lower: int, upper: int) -> bool:
+    """Whether each texel of the target has the four lanes of one source texel."""
     if layout.strides[-1] != 1 or area.out_channel % 4:
         return False
     steps = (layout.offset, *layout.strides[:-1])

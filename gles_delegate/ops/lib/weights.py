@@ -13,7 +13,7 @@ from gles_delegate.ops.lib import packing
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.registry import op_of
 from gles_delegate.ops.lib.tiles import option_of
-from gles_delegate.ops.lib.views import Region, View, view
+from gles_delegate.ops.lib.views import Target, View, view
 
 
 def packed_constants(
@@ -127,7 +127,7 @@ def packed(
     biases = View((4 * slices,), (1,), upper=(4 * slices if bias else 0,))
     rest = texels - slices
     copies = (
-        (bias or source, biases, Region(slices, 4, slices, slices)),
-        (source, layout, Region(rest, 4, rest, rest, out_pixel=slices)),
+        (bias or source, biases, Target(slices, 4, slices, slices)),
+        (source, layout, Target(rest, 4, rest, rest, out_pixel=slices)),
     )
     return weights, [view(x, weights, v, node.limits, node.index, r) for x, v, r in copies]
