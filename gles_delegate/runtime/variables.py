@@ -26,7 +26,7 @@ class Variables:
         self._assigned: set[str] = set()
 
     @cached_property
-    def _known(self) -> Mapping[str, Variable]:
+    def _variables(self) -> Mapping[str, Variable]:
         """Every variable of the model, by its name."""
         return find_variables(self._graph)
 
@@ -38,7 +38,7 @@ class Variables:
         """
         if name not in self._buffers:
             size = Elements().outside(edge).nbytes
-            initial = self._known[name].initial
+            initial = self._variables[name].initial
             if initial is not None:
                 self._assigned.add(name)
             first = b"" if initial is None else initial.tobytes()
