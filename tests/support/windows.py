@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from Xlib import XK, X
 from Xlib.display import Display
-from Xlib.error import BadWindow
+from Xlib.error import BadRequest, BadValue, XError
 from Xlib.ext import xtest
 
 
@@ -31,7 +31,7 @@ def started(command: Sequence[object], **options: Any) -> Iterator[subprocess.Po
 @contextmanager
 def keyboard(server: str, title: str) -> Iterator[Callable[..., None]]:
     """Presses keys in the window with this title, a regular expression, once it is there."""
-    display = Display(server)
+    display = _opened(server)
     window = _wait_for_window(display, title)
 
     def press(key: str, until: subprocess.Popen[Any] | None = None) -> None:
@@ -56,7 +56,7 @@ def keyboard(server: str, title: str) -> Iterator[Callable[..., None]]:
 
 def screenshot(server: str) -> NDArray[np.uint8]:
     """The display's pixels [height, width, 3]."""
-    display = Display(server)
+    display = _opened(server)
     root = display.screen().root
     size = root.get_geometry()
     image = root.get_image(0, 0, size.width, size.height, X.ZPixmap, 0xFFFFFFFF)
@@ -65,10 +65,17 @@ def screenshot(server: str) -> NDArray[np.uint8]:
     return pixels[..., 2::-1]
 
 
+def _opened(server: str) -> Display:
+    display = Display(server)
+    # python-xlib has RandR's errors, which it cannot parse, under the numbers of these.
+    display.display.error_classes |= {1: BadRequest, 2: BadValue}
+    return display
+
+
 def _wait_for_window(display: Display, title: str) -> Any:
     for _ in range(600):
         for window in display.screen().root.query_tree().children:
-            with suppress(BadWindow):  # gone since
+            with suppress(XError):  # the window is gone
                 if re.fullmatch(title, window.get_wm_name() or ""):
                     return window
         time.sleep(0.1)
