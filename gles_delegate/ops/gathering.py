@@ -61,14 +61,11 @@ def gathered(
     i: int = 1,
     output: Value | None = None,
 ) -> Dispatch:
-    """Look up elements of `source` by `indices`.
+    """Look up elements of `source` by `indices`; constant ones are checked.
 
     Args:
         i: The input with the indices, if they are constant.
         output: The result; by default with elements of the type of `source`.
-
-    Raises:
-        Unsupported: A constant index is out of range.
     """
     axes, dense = lookup.axes, row_major(source.shape)
     sizes = lookup.sizes or tuple(source.shape[axis] for axis in axes)

@@ -85,11 +85,7 @@ def svdf(node: NodeView, options: SvdfOptions) -> list[Step]:
 
 
 def _rounding(node: NodeView, options: SvdfOptions) -> Call:
-    """The rounding of LiteRT's integer kernel to steps of its state.
-
-    Raises:
-        Unsupported: The kernel refuses the node.
-    """
+    """The rounding of LiteRT's integer kernel to steps of its state."""
     if (node.dtype(4), node.dtype(2)) != ("int16", "int16"):
         raise Unsupported(
             f"a state of {node.dtype(4)} and weights of {node.dtype(2)}; expected int16"

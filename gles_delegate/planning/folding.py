@@ -26,9 +26,6 @@ def fold(node: NodeView, is_sized: Callable[[int], bool]) -> Sequence[Array] | N
 
     Args:
         is_sized: Returns whether the shape of a tensor is known.
-
-    Raises:
-        ModelError: A constant's bytes do not fit its shape.
     """
     tensors = node.graph.tensors
     inputs = [tensors[i] for i in node.inputs if i >= 0]

@@ -21,13 +21,10 @@ MOST_ADDED = 1 << 16
 
 
 class Inliner:
-    """Inlines the nodes of a graph in order.
+    """Inlines the nodes of a graph in order, which is checked.
 
     Args:
         tensors: The graph's tensors; tensors of subgraphs are appended.
-
-    Raises:
-        ModelError: Nodes wait for each other, or compute a tensor twice.
     """
 
     def __init__(self, graph: Graph, tensors: list[Tensor]) -> None:
@@ -39,12 +36,7 @@ class Inliner:
         self._left = MOST_ADDED
 
     def expand(self, node: Node) -> list[Node]:
-        """The nodes, with the same index, that replace a node whose op is in `INLINED`.
-
-        Raises:
-            Unsupported: It cannot be inlined.
-            ModelError: Its subgraph is damaged.
-        """
+        """The nodes, with the same index, that replace a node whose op is in `INLINED`."""
         if not node.outputs:
             raise Unsupported("the node has no outputs; expected at least one")
         if len(node.subgraphs) != (1 if node.op == COMPOSITE else 2):

@@ -70,9 +70,6 @@ def lower_graph(
         choices: By node index, an index among `Profile.choices`.
         values: By tensor index, the values of inputs that become constants.
         quantized: Run nodes with 8-bit tensors on the GPU.
-
-    Raises:
-        ModelError: The model is damaged, or its nodes wait for each other.
     """
     return _Lowerer(graph, limits, shapes or {}, quantized, only, choices or {}, values or {}).run()
 
@@ -249,8 +246,7 @@ class Lowerings:
     ) -> Lowered:
         """At least these nodes, lowered for these shapes and values of the inputs `deciding`.
 
-        Raises:
-            UnsupportedModelError: A node cannot run with these shapes and values.
+        Raises `UnsupportedModelError` if one of them cannot run with these.
         """
         if not values and shapes.items() <= self.default.shapes.items():
             return self.default

@@ -22,9 +22,6 @@ def rows_are_independent(lowerings: Lowerings, shapes: Mapping[int, Shape]) -> b
 
     Args:
         shapes: Shapes of the inputs by tensor index, with the rows of the batch.
-
-    Raises:
-        ModelError: The model is damaged.
     """
     graph = lowerings.graph
     sizes = {shapes.get(index, graph.tensors[index].shape)[:1] for index in graph.inputs}

@@ -112,11 +112,7 @@ class UseCounter:
             self._users.setdefault(name, set()).add(node.index)
 
     def variable_of(self, node: Node) -> int:
-        """The tensor of the variable that a READ_VARIABLE or ASSIGN_VARIABLE names.
-
-        Raises:
-            Unsupported: The GPU cannot keep the variable.
-        """
+        """The tensor of the variable that a READ_VARIABLE or ASSIGN_VARIABLE names."""
         name = self._handles.get(node.inputs[0]) if node.inputs else None
         if name is None:
             raise Unsupported("input 0 is not the result of a VAR_HANDLE")

@@ -9,11 +9,7 @@ from gles_delegate.ops.lib.node import NodeView, Unsupported
 
 
 def complex_input(node: NodeView) -> Value:
-    """Input 0, of complex numbers.
-
-    Raises:
-        Unsupported: It is missing, of another type, or a constant.
-    """
+    """Input 0, of complex numbers computed at run time."""
     shape, dtype = node.shape(0), node.dtype(0)
     if dtype != "complex64" or node.is_constant(0):
         dtype = "constant " * node.is_constant(0) + dtype
@@ -22,11 +18,7 @@ def complex_input(node: NodeView) -> Value:
 
 
 def complex_output(node: NodeView, shape: Iterable[int]) -> Value:
-    """Output 0, of complex numbers, with the shape that the lowering inferred.
-
-    Raises:
-        Unsupported: It is of another type.
-    """
+    """Output 0, of complex numbers, with the shape that the lowering inferred."""
     tensor = node.graph.tensors[node.outputs[0]]
     if tensor.dtype != "complex64":
         raise Unsupported(f"output 0 is {tensor.dtype}; expected complex64")

@@ -39,13 +39,10 @@ def wrapped(dtype: str) -> tuple[Call, ...]:
 
 
 def inputs(node: NodeView, positions: Iterable[int], *types: str) -> tuple[Operand, ...]:
-    """Inputs of a node, all of one of `types`.
+    """Inputs of a node, which must all have the same one of `types`.
 
     Args:
         types: "float32", the default, stands for any real number, and "int32" for int64, too.
-
-    Raises:
-        Unsupported: They have another type, or several types.
     """
     expected = types or ("float32",)
     operands = {i: node.input(i, None) for i in positions}

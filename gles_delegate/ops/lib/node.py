@@ -213,11 +213,7 @@ def _require_32_bits(tensor: Tensor, i: int) -> None:
 
 
 def one_integer(node: NodeView, i: int, what: str) -> int:
-    """The value of input `i`, a constant.
-
-    Raises:
-        Unsupported: It is computed at run time, or is not one integer.
-    """
+    """The value of input `i`, which must be a constant of one integer."""
     array = node.array(i)
     if array.size != 1:
         raise Unsupported(f"{what} of shape {list(array.shape)}; expected one integer")
@@ -225,11 +221,7 @@ def one_integer(node: NodeView, i: int, what: str) -> int:
 
 
 def constants(node: NodeView) -> list[Array]:
-    """The arrays of all inputs, for folding.
-
-    Raises:
-        Unsupported: A tensor is quantized.
-    """
+    """The arrays of all inputs, for folding; quantized ones are not supported."""
     tensors = [node.graph.tensors[i] for i in (*node.inputs, *node.outputs) if i >= 0]
     if any(tensor.is_quantized for tensor in tensors):
         raise Unsupported("quantized numbers, which the GPU computes")

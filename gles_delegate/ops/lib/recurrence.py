@@ -60,11 +60,7 @@ class Course:
 
     @staticmethod
     def of(x: Operand, time_major: bool, forward: bool = True) -> Course:
-        """The course of a sequence of shape [time, batch, depth] or [batch, time, depth].
-
-        Raises:
-            Unsupported: It has another rank.
-        """
+        """The course of a sequence of shape [time, batch, depth] or [batch, time, depth]."""
         if len(x.shape) != 3:
             raise Unsupported(f"a sequence of shape {list(x.shape)}; expected rank 3")
         first, second = x.shape[:2]
@@ -278,15 +274,12 @@ ABSENT = 1 << 20
 
 
 class _Layer:
-    """The sizes of an LSTM, and which optional inputs it has.
+    """The sizes of an LSTM, and which optional inputs it has; the inputs are checked.
 
     Attributes:
         units, channels: Channels of the cell state and of the output state.
         cifg: The input gate is computed from the forget gate.
         norm: The sums of the gates are normalized.
-
-    Raises:
-        Unsupported: The inputs do not fit each other, or LiteRT ignores some of them.
     """
 
     def __init__(
@@ -402,11 +395,10 @@ def _stages(layer: _Layer, activation: str) -> list[Stage]:
 def vector_activation(number: int, in_place: bool = False) -> str:
     """The function of an activation of vectors, by its number in the schema.
 
-    Args:
-        in_place: LiteRT's kernel applies it in place, so that none leaves the vector as it is.
+    LiteRT's kernels ignore the others, and return what the memory held before.
 
-    Raises:
-        Unsupported: LiteRT's kernels ignore it, leaving numbers of another use of the memory.
+    Args:
+        in_place: LiteRT's kernel applies it in place, so NONE leaves the vector unchanged.
     """
     name = ACTIVATIONS[number] if 0 <= number < len(ACTIVATIONS) else f"activation {number}"
     if in_place and name == "NONE":
@@ -493,12 +485,7 @@ def check_types(node: NodeView, matrices: Sequence[int], needed: Sequence[int]) 
 
 
 def _integer_defines(layer: _Layer) -> tuple[dict[str, Define], ...]:
-    """Defines for 8-bit activations and a 16-bit cell state: of the cell, the sums, the
-    normalization and the projection.
-
-    Raises:
-        Unsupported: The tensors are quantized otherwise.
-    """
+    """Defines for int8 activations: of the cell, the sums, the normalization, the projection."""
     node, inputs, tensors = layer.node, layer.inputs, layer.node.graph.tensors
     _check_integers(layer)
     output_state, cell_state = (tensors[node.inputs[i]] for i in inputs.state)

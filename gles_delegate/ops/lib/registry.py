@@ -130,8 +130,7 @@ def lower(node: NodeView) -> list[Step]:
 def keeps_rows(node: NodeView, having: Set[int], count: int) -> bool:
     """Whether a node's outputs have `count` rows if the tensors `having` do; see `ops.lib.rows`.
 
-    Raises:
-        Unsupported: A parameter that decides it is not a constant.
+    Raises `Unsupported` if a parameter that decides it is not a constant.
     """
     entry = op_of(node.op)
     positions = tuple(i for i, index in enumerate(node.inputs) if index in having)

@@ -204,11 +204,7 @@ def same_texels(a: Operand, b: Operand) -> bool:
 
 
 def moved_output(node: NodeView, x: Operand, shape: Iterable[int], i: int = 0) -> Value:
-    """Output `i`, which holds unchanged elements of the input `x`.
-
-    Raises:
-        Unsupported: Its type or quantization differs, so the same stored bytes mean another number.
-    """
+    """Output `i`, which holds elements of the input `x` and has its type and quantization."""
     output = node.output(shape, i, x.kind)
     index = x.tensor if isinstance(x, Value) else x.tensors[0]
     source, target = node.graph.tensors[index], node.graph.tensors[output.tensor]

@@ -104,8 +104,7 @@ def weight_defines(weights: Operand) -> dict[str, Define]:
 def constant_weights(node: NodeView, inputs: tuple[int, int]) -> tuple[int, int] | None:
     """Tensor indices of the weights and the biases, -1 if absent; None unless all are constant.
 
-    Raises:
-        Unsupported: They have zero points that LiteRT's kernels ignore.
+    LiteRT's kernels ignore their zero points, so these must be 0.
     """
     if not all(node.is_constant(i) for i in inputs if node.has_input(i)):
         return None

@@ -63,13 +63,10 @@ class Window:
     def of(
         cls, options: Any, image: tuple[int, int], kernel: tuple[int, int], may_exceed: bool = False
     ) -> Window:
-        """Read ``padding``, ``stride_*`` and optional ``dilation_*`` from `options`.
+        """Read and check ``padding``, ``stride_*`` and optional ``dilation_*`` from `options`.
 
         Args:
             may_exceed: A window larger than the image gives an empty output, not an error.
-
-        Raises:
-            Unsupported: An option is invalid, or the window does not fit.
         """
         strides = (options.stride_h, options.stride_w)
         dilations = (getattr(options, "dilation_h", 1), getattr(options, "dilation_w", 1))
