@@ -345,12 +345,12 @@ def _index_vector(table: FlatTable, slot: int) -> Array:
 def _operator_code(table: FlatTable) -> tuple[str, int]:
     # Numbers above 127 do not fit the old field; new writers fill both.
     number = max(table.scalar(0, "int8"), table.scalar(3, "int32"))
+    version = table.scalar(2, "int32", 1)
     if number == CUSTOM:
         # Planning adds nodes whose names are in parentheses.
-        return table.string(1).lstrip("(") or "CUSTOM", table.scalar(2, "int32", 1)
-    if not 0 <= number < len(BUILTIN_OPERATORS):
-        return f"BUILTIN_{number}", table.scalar(2, "int32", 1)
-    return BUILTIN_OPERATORS[number], table.scalar(2, "int32", 1)
+        return table.string(1).lstrip("(") or "CUSTOM", version
+    is_known = 0 <= number < len(BUILTIN_OPERATORS)
+    return BUILTIN_OPERATORS[number] if is_known else f"BUILTIN_{number}", version
 
 
 def _node(index: int, table: FlatTable, codes: list[tuple[str, int]]) -> Node:
