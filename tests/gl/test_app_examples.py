@@ -230,7 +230,7 @@ def test_pose(tmp_path: Path, model: Model) -> None:
     posenet = model("posenet_mobilenet_v1_100_257_integer_quant")
     shown("pose.py", posenet, "--threshold", 0.1, picture=source, output=tmp_path / "o.png")
     arguments = (model("selfie_segmenter"), "--picture", source, "--headless")
-    assert "expected [1, 1, 17, 3]" in run("pose.py", *arguments, status=1)
+    assert "expected MoveNet's [1, 1, 17, 3]" in run("pose.py", *arguments, status=1)
 
 
 @pytest.mark.slow

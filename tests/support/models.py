@@ -48,6 +48,7 @@ ONE_A_KERNEL = {
     "face_landmark_with_attention.tflite",
     "hair_segmentation.tflite",
     "keras_lstm_mnist_ptq.tflite",
+    "litert/lstm.bin",
     "litert/max_unpooling_2d.tflite",
     "litert/simple_scatter_nd_op.tflite",
     "litert/simple_topk_op.tflite",
