@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import numpy as np
@@ -47,17 +47,14 @@ class Handler:
             body = await self._body(request)
             results = await compute(await asyncio.to_thread(self._row, kind, body))
         except _Refused as error:
-            return JSONResponse({"error": str(error)}, error.status)
+            status, message = error.args
+            return JSONResponse({"error": message}, status)
         except DelegateError as error:
             return JSONResponse({"error": str(error)}, 500)
         return JSONResponse({name: _plain(array) for name, array in results.items()})
 
     async def _body(self, request: Any) -> bytes:
-        """A request's body.
-
-        Raises:
-            _Refused: The body is too large, which is noticed before it is read completely.
-        """
+        """A request's body; raises _Refused before a body that is too large is read completely."""
         from starlette.requests import ClientDisconnect
 
         too_large = _Refused(413, f"expected a body of at most {self._most_bytes} bytes")
@@ -75,11 +72,7 @@ class Handler:
         return bytes(body)
 
     def _row(self, kind: str, body: bytes) -> Batch:
-        """The inputs of a request's row.
-
-        Raises:
-            _Refused: The request has no valid row.
-        """
+        """The inputs of a request's row; raises _Refused if it has no valid one."""
         names = sorted(self._predictor.inputs)
         if kind.startswith("image/"):
             if len(names) != 1:
@@ -131,22 +124,17 @@ class Handler:
         rows = {name: list(self._predictor.row_shape(name)) for name in inputs}
         whole = any(len(rows[name]) == len(d["shape"]) for name, d in inputs.items())
         results = {name: d["shape"].tolist()[not whole :] for name, d in outputs.items()}
-
-        def described(details: Mapping[str, Any], shapes: Mapping[str, Any]) -> dict[str, Any]:
-            return {
-                name: {"dtype": np.dtype(d["dtype"]).name, "shape": shapes[name]}
-                for name, d in details.items()
+        return {
+            kind: {
+                name: {"dtype": np.dtype(details[name]["dtype"]).name, "shape": shape}
+                for name, shape in shapes.items()
             }
-
-        return {"inputs": described(inputs, rows), "outputs": described(outputs, results)}
+            for kind, details, shapes in (("inputs", inputs, rows), ("outputs", outputs, results))
+        }
 
 
 class _Refused(Exception):
-    """A request that cannot be answered, with an HTTP status."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
+    """An HTTP status and a message, for a request that cannot be answered."""
 
 
 def _parsed(body: bytes) -> Any:

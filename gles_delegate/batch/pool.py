@@ -9,13 +9,17 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from gles_delegate.batch.machine import take_processors
 from gles_delegate.batch.predictor import ModelSource, Predictor
-from gles_delegate.batch.results import Row
-from gles_delegate.errors import DelegateError
+from gles_delegate.batch.results import Row, column_name, digest
+from gles_delegate.errors import DelegateError, reason_of
 from gles_delegate.gl.egl import list_devices
+from gles_delegate.model.graph import Array
 
 
 def workers_for(count: int) -> int:
@@ -112,12 +116,36 @@ def _count_death(
     notice(f"a worker ended with {cause} {where}; it is replaced")
 
 
+def picture_rows(predictor: Predictor, paths: Sequence[str]) -> list[Row]:
+    """The results of a model with one input for picture files, in their order."""
+    (name,) = predictor.inputs
+    rows: list[Row] = []
+    readable: list[Row] = []
+    arrays: list[Array] = []
+    for path in paths:
+        row: Row = {"path": path, "picture": "", "error": None}
+        rows.append(row)
+        try:
+            content = Path(path).read_bytes()
+            row["picture"] = digest(content)
+            arrays.append(predictor.prepare({"image": [content]})[name])
+            readable.append(row)
+        except OSError as error:
+            row["error"] = f"cannot be read: {reason_of(error)}"
+        except ValueError as error:
+            row["error"] = str(error)
+    if readable:
+        results = predictor.compute({name: np.concatenate(arrays)})
+        for output, column in results.items():
+            for row, values in zip(readable, column, strict=True):
+                row[column_name(output)] = values.reshape(-1)
+    return rows
+
+
 def _serve(
     pipe: Connection, model: ModelSource, arguments: Mapping[str, Any], processors: int
 ) -> None:
     """The main function of a process: send rows for lists of paths, or an error message."""
-    from gles_delegate.batch.picture_rows import picture_rows
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops it
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):  # the parent is gone
         try:

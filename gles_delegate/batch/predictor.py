@@ -122,7 +122,9 @@ class Predictor:
         else:
             self.inputs = by_name(details)
             self.outputs = by_name(interpreter.get_output_details())
-            self._run = self._run_by_index
+            self._run = lambda feeds: interpreter.run(
+                {self.inputs[name]["index"]: array for name, array in feeds.items()}
+            )
         self._shapes = {name: tuple(d["shape"].tolist()) for name, d in self.inputs.items()}
         metadata = zip((d["index"] for d in details), interpreter.metadata.inputs, strict=False)
         self._metadata: dict[int, TensorMetadata] = dict(metadata)
@@ -143,10 +145,6 @@ class Predictor:
             return 0
         ((size,),) = sizes
         return size if size == 1 or self._delegation.rows_are_independent(shapes) else 0
-
-    def _run_by_index(self, feeds: Mapping[str, Array]) -> Mapping[str | int, Array]:
-        arrays = {self.inputs[name]["index"]: array for name, array in feeds.items()}
-        return self._interpreter.run(arrays)
 
     def __call__(self, batch: Mapping[str, Any]) -> Batch:
         """Add the results to a batch.
@@ -200,7 +198,6 @@ class Predictor:
         return columns
 
     def _feed(self, name: str, column: Any) -> Array:
-        """A column as an array [rows, ...] for an input."""
         details, inner = self.inputs[name], self.row_shape(name)
         dtype = np.dtype(details["dtype"])
         rows: list[Any] = [row if isinstance(row, bytes) else np.asarray(row) for row in column]
@@ -242,8 +239,7 @@ class Predictor:
             zeros = {n: np.zeros((1, *a.shape[1:]), a.dtype) for n, a in feeds.items()}
             return {name: array[:0] for name, array in self._results(zeros, 1).items()}
         if not self._rows or any(a.shape[1:] == self._shapes[n] for n, a in feeds.items()):
-            results = [self._alone({n: a[i] for n, a in feeds.items()}) for i in range(rows)]
-            return {name: np.stack([each[name] for each in results]) for name in results[0]}
+            return self._one_by_one(feeds, rows)
         kind = tuple(array.shape[1:] for array in feeds.values())
         size, may_grow = self._sizes.get(kind, (self._rows, not self._has_states))
         if rows > size and may_grow:
@@ -253,6 +249,14 @@ class Predictor:
                 return together
             self._sizes[kind] = size, False
         return self._in_batches(feeds, rows, size)
+
+    def _one_by_one(self, feeds: Mapping[str, Array], rows: int) -> Batch:
+        """The outputs of rows that are whole inputs, or lack only the dimension for rows."""
+        whole = {
+            n: a if a.ndim > len(self._shapes[n]) else a[:, np.newaxis] for n, a in feeds.items()
+        }
+        results = [self._run_fresh({n: a[i] for n, a in whole.items()}) for i in range(rows)]
+        return {name: np.stack([each[name] for each in results]) for name in results[0]}
 
     def _as_one(self, feeds: Mapping[str, Array], rows: int, size: int) -> Batch | None:
         """The outputs of more rows than before, computed together; None if rows affect others."""
@@ -282,11 +286,7 @@ class Predictor:
         return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
 
     def _run_padded(self, feeds: Mapping[str, Array], rows: int, size: int) -> Batch:
-        """The outputs of `rows` rows, padded to `size` rows.
-
-        Raises:
-            ValueError: The outputs have another number of rows.
-        """
+        """The outputs of rows, padded to `size`; raises ValueError if they have another number."""
         padding = size - rows
         padded = {
             name: np.concatenate([array, array[-1:].repeat(padding, 0)]) if padding else array
@@ -304,11 +304,6 @@ class Predictor:
             shapes = {name: list(array.shape) for name, array in results.items()}
             raise ValueError(f"expected outputs of {size} rows, found the shapes {shapes}")
         return {name: array[:rows] for name, array in results.items()}
-
-    def _alone(self, row: Mapping[str, Array]) -> Batch:
-        """The outputs of a row that is a whole input, or lacks only the dimension for rows."""
-        whole = {n: a if a.ndim == len(self._shapes[n]) else a[np.newaxis] for n, a in row.items()}
-        return self._run_fresh(whole)
 
     def _run_fresh(self, feeds: Mapping[str, Array]) -> Batch:
         """The outputs of a run that starts with the initial values of all states."""
@@ -333,7 +328,6 @@ class Predictor:
         return bool((one == other).all())
 
     def _top_classes(self, scores: Array) -> Batch:
-        """The labels and scores of the top classes."""
         (details,) = self.outputs.values()
         rows = scores.reshape(len(scores), -1).astype(np.float32)
         real = dequantize(rows, details["quantization"])
@@ -360,11 +354,7 @@ def _described(row: Any) -> str:
 
 
 def _picture(row: Any) -> Image.Image:
-    """A row as a picture.
-
-    Raises:
-        ValueError: The row is not a picture.
-    """
+    """A row as a picture; raises ValueError if it is none."""
     try:
         if isinstance(row, bytes):
             picture = Image.open(io.BytesIO(row), formats=FORMATS)

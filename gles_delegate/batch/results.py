@@ -23,7 +23,7 @@ from typing import IO, Any, TypeAlias
 
 import numpy as np
 
-from gles_delegate.errors import DelegateError
+from gles_delegate.errors import DelegateError, reason_of
 from gles_delegate.model.graph import Array
 
 Row: TypeAlias = "dict[str, Any]"
@@ -87,6 +87,8 @@ class Results(ABC):
         rows: Picture digest and error of each written row, by path.
     """
 
+    _locked: IO[bytes]
+
     def __init__(self) -> None:
         self.rows: dict[str, tuple[str, str | None]] = {}
         self._waiting: list[Row] = []
@@ -120,9 +122,9 @@ class Results(ABC):
     @abstractmethod
     def _write_rows(self, rows: Sequence[Row]) -> None: ...
 
-    @abstractmethod
     def close(self) -> None:
         """Unlock the results; rows that are not flushed are lost."""
+        self._locked.close()
 
 
 def open_results(output: Path, model: str, columns: Mapping[str, Column]) -> Results:
@@ -160,17 +162,20 @@ class ParquetFolder(Results):
         super().__init__()
         self._pa, self._pq = pa, pq
         self._folder, self._model = folder, model
-        self._schema = pa.schema(
-            [(name, pa.string()) for name in ABOUT]
-            + [(name, pa.list_(_type(column))) for name, column in columns.items()],
-            {self.KEY: model.encode()},
-        )
+        fields = [(name, pa.string()) for name in ABOUT]
+        for name, column in columns.items():
+            try:
+                kind = pa.from_numpy_dtype(np.dtype(column.dtype))
+            except pa.ArrowException as error:
+                raise DelegateError(f"Parquet files cannot have {column.dtype} numbers") from error
+            fields.append((name, pa.list_(kind)))
+        self._schema = pa.schema(fields, {self.KEY: model.encode()})
         self._files: dict[Path, list[str]] = {}
         with ExitStack() as undo:
             with _naming(folder):
                 folder.mkdir(parents=True, exist_ok=True)
-                self._lock = undo.enter_context((folder / ".gles_delegate.lock").open("ab"))
-                _lock(self._lock, folder)
+                self._locked = undo.enter_context((folder / ".gles_delegate.lock").open("ab"))
+                _lock(self._locked, folder)
                 files = sorted(f for f in folder.iterdir() if self.NAME.fullmatch(f.name))
             doubled = {file: self._read(file) for file in files}
             for file, paths in doubled.items():
@@ -237,9 +242,6 @@ class ParquetFolder(Results):
             _replace(file, self._folder / ".gles_delegate.tmp", data).close()
         self._files[file] = table["path"].to_pylist()
 
-    def close(self) -> None:
-        self._lock.close()
-
 
 class CsvFile(Results):
     """A line for each picture, with its numbers in columns.
@@ -265,12 +267,12 @@ class CsvFile(Results):
         with ExitStack() as undo:
             with _naming(file):
                 file.parent.mkdir(parents=True, exist_ok=True)
-                self._opened: IO[bytes] = undo.enter_context(file.open("a+b", buffering=0))
-                _lock(self._opened, file)
-                if not os.path.samestat(os.fstat(self._opened.fileno()), file.stat()):
+                self._locked = undo.enter_context(file.open("a+b", buffering=0))
+                _lock(self._locked, file)
+                if not os.path.samestat(os.fstat(self._locked.fileno()), file.stat()):
                     raise _in_use(file)  # another run has just replaced it
-                self._opened.seek(0)
-                data = self._opened.read()
+                self._locked.seek(0)
+                data = self._locked.read()
             lines = self._read(data)
             self._lines = dict(lines)
             whole = b"".join([_line(self._header), *self._lines.values()])
@@ -322,19 +324,19 @@ class CsvFile(Results):
     def _replace(self, data: bytes) -> None:
         """Replace the open file by one with these bytes."""
         temporary = self._file.with_name(f".{self._file.name}.tmp")
-        old, self._opened = self._opened, _replace(self._file, temporary, data)
+        old, self._locked = self._locked, _replace(self._file, temporary, data)
         old.close()
 
     def _write_rows(self, rows: Sequence[Row]) -> None:
         lines = {row["path"]: self._line_of(row) for row in rows}
         with _naming(self._file):
-            size = os.fstat(self._opened.fileno()).st_size
+            size = os.fstat(self._locked.fileno()).st_size
             try:
-                _write(self._opened, b"".join(lines.values()))
+                _write(self._locked, b"".join(lines.values()))
             except OSError:
                 with suppress(OSError):
-                    self._opened.truncate(size)
-                self._opened.seek(size)
+                    self._locked.truncate(size)
+                self._locked.seek(size)
                 raise
         self._lines |= lines
 
@@ -345,24 +347,10 @@ class CsvFile(Results):
         cells = [cell.replace("\n", " ") for cell in (*cells, row["picture"])]
         return _line([*cells, self._check(cells)])
 
-    def close(self) -> None:
-        self._opened.close()
-
 
 def _file_name(data: bytes) -> str:
     """The name of a Parquet file with these bytes."""
     return f"results-{digest(data)}.parquet"
-
-
-def _type(column: Column) -> Any:
-    import pyarrow as pa
-
-    if column.dtype == "str":
-        return pa.string()
-    try:
-        return pa.from_numpy_dtype(np.dtype(column.dtype))
-    except pa.ArrowException as error:
-        raise DelegateError(f"Parquet files cannot have {column.dtype} numbers") from error
 
 
 def _values(values: Array | Sequence[str] | None, column: Column) -> Sequence[Any]:
@@ -395,10 +383,9 @@ def _naming(output: Path, reads: bool = False) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = error.strerror or str(error)
         if reads:
-            raise DelegateError(f"cannot read the results {output}: {reason}") from error
-        raise DelegateError(f"cannot write the results {output}: {reason}") from error
+            raise DelegateError(f"cannot read the results {output}: {reason_of(error)}") from error
+        raise DelegateError(f"cannot write the results {output}: {reason_of(error)}") from error
 
 
 def _lock(file: IO[bytes], output: Path) -> None:

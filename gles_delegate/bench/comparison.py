@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -124,7 +124,12 @@ def compare_with(
             with litert_errors(model):
                 expected = entry.run(litert_cpu(model, builtin=True))
         theirs += expected
-        differences += entry.differences(entry.run(ours), expected, tolerance, steps)
+        makers = {index: node for node in entry.graph.nodes for index in node.outputs}
+        is_dynamic = any(_has_dynamic_range(entry.graph, node) for node in entry.graph.nodes)
+        most = max(tolerance, is_dynamic * DYNAMIC_RANGE)
+        for index, one, other in zip(entry.outputs, entry.run(ours), expected, strict=True):
+            tensor, node = entry.graph.tensors[index], makers.get(index)
+            differences.append(_difference(tensor, node, one, other, most, steps))
     if all(difference.passed for difference in differences):
         return differences
     try:
@@ -139,27 +144,12 @@ def compare_with(
     ]
 
 
-_Run: TypeAlias = Callable[[Any], list[Array]]
-"""Runs an interpreter, and returns outputs."""
-
-
 class _EntryPoint(NamedTuple):
-    """A subgraph that apps run."""
+    """A subgraph that apps run; `run` returns its outputs from an interpreter."""
 
     graph: Graph
     outputs: Sequence[int]
-    run: _Run
-
-    def differences(
-        self, ours: Sequence[Array], theirs: Sequence[Array], tolerance: float, steps: int
-    ) -> Iterator[Difference]:
-        if any(_has_dynamic_range(self.graph, node) for node in self.graph.nodes):
-            tolerance = max(tolerance, DYNAMIC_RANGE)
-        makers = {index: node for node in self.graph.nodes for index in node.outputs}
-        for index, one, other in zip(self.outputs, ours, theirs, strict=True):
-            node = makers.get(index)
-            origin = (node.index, node.op) if node else (-1, "input")
-            yield _difference(self.graph.tensors[index], origin, one, other, tolerance, steps)
+    run: Callable[[Any], list[Array]]
 
 
 def _run(interpreter: Any, feeds: Mapping[int, Array], outputs: Sequence[int]) -> list[Array]:
@@ -213,31 +203,24 @@ def compare_nodes(
         theirs = run_litert(builtin=False)
     details = theirs.get_tensor_details()
     shapes = {d["index"]: tuple(map(int, d["shape"])) for d in details[: len(graph.tensors)]}
-    opaque = _opaque_tensors(graph)
-    options = replace(options or GpuDelegateOptions(), max_delegated_partitions=len(graph.nodes))
-    with GpuDelegate(options) as delegate:
-        delegation = delegate.bind(graph, keep=True).first
-        nodes = delegation.report.nodes
-        delegated = [node.index for node in nodes if node.delegated and not node.folded]
-        for node in (graph.nodes[index] for index in delegated):
-            if opaque.intersection(node.inputs):
-                continue
-            most = DYNAMIC_RANGE if _has_dynamic_range(graph, node) else tolerance
-            for index, result in _run_node(delegation, node, shapes, theirs).items():
-                if index not in opaque:
-                    expected = theirs.get_tensor(index)
-                    origin = node.index, node.op
-                    yield _difference(graph.tensors[index], origin, result, expected, most, steps)
-
-
-def _opaque_tensors(graph: Graph) -> set[int]:
-    """Tensors whose values have another meaning in LiteRT."""
-    return {
+    opaque = {
         index
         for node in graph.nodes
         for position, index in enumerate(node.outputs)
         if position in op_of(node.op).opaque_outputs
     }
+    options = replace(options or GpuDelegateOptions(), max_delegated_partitions=len(graph.nodes))
+    with GpuDelegate(options) as delegate:
+        delegation = delegate.bind(graph, keep=True).first
+        nodes = delegation.report.nodes
+        for node in [graph.nodes[n.index] for n in nodes if n.delegated and not n.folded]:
+            if opaque.intersection(node.inputs):
+                continue
+            most = DYNAMIC_RANGE if _has_dynamic_range(graph, node) else tolerance
+            for index, result in _run_node(delegation, node, shapes, theirs).items():
+                if index not in opaque:
+                    tensor, expected = graph.tensors[index], theirs.get_tensor(index)
+                    yield _difference(tensor, node, result, expected, most, steps)
 
 
 def _run_node(
@@ -294,12 +277,7 @@ def draw_inputs(graph: Graph, indices: Collection[int], seed: int = 0) -> dict[i
 
 
 def _difference(
-    tensor: Tensor,
-    origin: tuple[int, str],
-    ours: Array,
-    theirs: Array,
-    tolerance: float,
-    steps: int,
+    tensor: Tensor, node: Node | None, ours: Array, theirs: Array, tolerance: float, steps: int
 ) -> Difference:
     if ours.shape != theirs.shape:
         raise LiteRtError(
@@ -314,7 +292,8 @@ def _difference(
         tensor.name,
         tensor.dtype,
         ours.shape,
-        *origin,
+        node.index if node else -1,
+        node.op if node else "input",
         error=_largest_error(ours, theirs),
         scale=float(scale),
         allowed=tolerance if real else steps if quantized else 0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from statistics import geometric_mean, median
 from time import monotonic, perf_counter
 
@@ -166,35 +166,6 @@ def measure(gpu: GpuContext, seconds: float, progress: Progress) -> DeviceSpeed:
 
 
 @dataclass
-class _Candidate:
-    """A kernel with one register tile.
-
-    Attributes:
-        users: Names of profiles with this tile, and its rank among the profile's choices.
-    """
-
-    kernel: KernelCase
-    lowered: Lowered
-    plan: Plan
-    users: list[tuple[str, int]] = field(default_factory=list)
-
-    def timed(self, seconds: float | None) -> TileTime:
-        main = _main(self.plan)
-        default_of = dict.fromkeys(user for user, rank in self.users if not rank)
-        tried_by = dict.fromkeys(user for user, _ in self.users if user not in default_of)
-        return TileTime(
-            str(self.kernel),
-            "x".join(str(main.defines[n]) for n in ("PIXELS", "SLICES") if n in main.defines),
-            f"{main.grid.pixel_lanes}x{main.grid.slice_lanes}",
-            _form(main),
-            tuple(default_of),
-            tuple(tried_by),
-            seconds,
-            main.flops,
-        )
-
-
-@dataclass
 class _Bench:
     """The measurements; they run inside the guard of the context."""
 
@@ -231,17 +202,16 @@ class _Bench:
         """Times of the profiles' tiles, and the number of those left out."""
         candidates = self._candidates(name)
         times: list[TileTime] = []
-        for done, candidate in enumerate(candidates):
+        for done, (tile, lowered, plan) in enumerate(candidates):
             self._progress(done, len(candidates))
             if monotonic() > self._end:
                 break
-            seconds = self._seconds(candidate.lowered, candidate.plan)
-            times.append(candidate.timed(seconds))
+            times.append(replace(tile, seconds=self._seconds(lowered, plan)))
         order = [str(kernel) for kernel in KERNELS]
         times.sort(key=lambda tile: (order.index(tile.kernel), tile.seconds or np.inf))
         return times, len(candidates) - len(times)
 
-    def _candidates(self, name: str) -> list[_Candidate]:
+    def _candidates(self, name: str) -> list[tuple[TileTime, Lowered, Plan]]:
         """Every profile's tiles for each kernel; the profile in use, called `name`, first."""
         limits = self._gpu.limits
         named = {name: limits.profile}
@@ -249,7 +219,7 @@ class _Bench:
             others = profiles.NAMED.items()
             software = (profiles.SOFTWARE, profiles.LLVMPIPE)
             named |= {n: p for n, p in others if n != name and p not in software}
-        candidates: dict[object, _Candidate] = {}
+        candidates: dict[object, tuple[TileTime, Lowered, Plan]] = {}
         for user, profile in named.items():
             for choice in range(profile.choices):
                 for kernel in KERNELS:
@@ -257,8 +227,15 @@ class _Bench:
                     dispatch = _main(plan)
                     text = assemble(dispatch, limits).text
                     key = (kernel, text, dispatch.grid, tuple(dispatch.sizes.items()))
-                    candidate = candidates.setdefault(key, _Candidate(kernel, lowered, plan))
-                    candidate.users.append((user, choice))
+                    if key in candidates:
+                        tile, lowered, plan = candidates[key]
+                    else:
+                        tile = _tile(kernel, dispatch)
+                    if choice == 0:
+                        tile = replace(tile, default_of=(*tile.default_of, user))
+                    elif user not in (*tile.default_of, *tile.tried_by):
+                        tile = replace(tile, tried_by=(*tile.tried_by, user))
+                    candidates[key] = tile, lowered, plan
         return list(candidates.values())
 
     def _plan(
@@ -353,6 +330,14 @@ def _slowdowns(tiles: Sequence[TileTime]) -> dict[str, float]:
         if by_kernel.keys() == best.keys()
     }
     return dict(sorted(ratios.items(), key=lambda item: item[1]))
+
+
+def _tile(kernel: KernelCase, dispatch: Dispatch) -> TileTime:
+    """A tile that is not yet measured."""
+    defines, grid = dispatch.defines, dispatch.grid
+    tile = "x".join(str(defines[name]) for name in ("PIXELS", "SLICES") if name in defines)
+    group = f"{grid.pixel_lanes}x{grid.slice_lanes}"
+    return TileTime(str(kernel), tile, group, _form(dispatch), (), (), None, dispatch.flops)
 
 
 def _form(dispatch: Dispatch) -> str:

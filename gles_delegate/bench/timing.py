@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import resource
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 from time import perf_counter
@@ -119,7 +119,7 @@ def benchmark(
     """
     runs, warmup, threads = schedule.runs, schedule.warmup, schedule.threads
     others = {
-        name: _Runner(litert_cpu(model, name == "litert-builtin", threads=threads), feeds)
+        name: _runner(litert_cpu(model, name == "litert-builtin", threads=threads), feeds)
         for name in schedule.against
     }
     total = (1 + len(others)) * (warmup + runs) + schedule.profiles
@@ -132,27 +132,31 @@ def benchmark(
 
     begin = perf_counter()
     with GpuDelegate(options, progress=compiling) as delegate:
-        ours = _Runner(Interpreter(**model.arguments, experimental_delegates=[delegate]), feeds)
+        ours = _runner(Interpreter(**model.arguments, experimental_delegates=[delegate]), feeds)
         init = perf_counter() - begin
-        first = ours.run()
+        first = ours()
         runners = {"": ours, **others}
         times: dict[str, list[float]] = {name: [] for name in runners}
-        for runner in runners.values():
+        for run in runners.values():
             for _ in range(warmup):
-                runner.run()
+                run()
             count(warmup)
         gc.collect()
         for start in range(0, runs, BATCH):
             turn = min(BATCH, runs - start)
-            for name, runner in runners.items():
-                times[name] += [runner.run() for _ in range(turn)]
+            for name, run in runners.items():
+                times[name] += [run() for _ in range(turn)]
                 count(turn)
         with delegate.bound.first.idle():
-            cpu = median(ours.run() for _ in range(20))
+            cpu = median(ours() for _ in range(20))
         profiled = []
         for _ in range(schedule.profiles):
             profiled.append(delegate.profile())
             count(1)
+        medians = tuple(
+            replace(column[0], seconds=median(time.seconds for time in column))
+            for column in zip(*profiled, strict=True)
+        )
         report = str(delegate.report).splitlines()[-1]
         return Benchmark(
             delegate.gpu.driver.renderer,
@@ -164,33 +168,22 @@ def benchmark(
             {name: Times(tuple(seconds)) for name, seconds in times.items()},
             delegate.memory(),
             resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-            _medians(profiled) if profiled else None,
+            replace(profiled[0], dispatches=medians) if profiled else None,
         )
 
 
-def _medians(profiles: Sequence[ProfileReport]) -> ProfileReport:
-    times = tuple(
-        replace(column[0], seconds=median(time.seconds for time in column))
-        for column in zip(*profiles, strict=True)
-    )
-    return replace(profiles[0], dispatches=times)
+def _runner(interpreter: Any, feeds: Mapping[int, Array]) -> Callable[[], float]:
+    """A function that runs an interpreter; it returns the seconds from arrays to arrays."""
+    prepare(interpreter, feeds)
+    outputs = [detail["index"] for detail in interpreter.get_output_details()]
 
-
-class _Runner:
-    """An interpreter, ours or LiteRT's, with its inputs."""
-
-    def __init__(self, interpreter: Any, feeds: Mapping[int, Array]) -> None:
-        self._interpreter, self._feeds = interpreter, feeds
-        prepare(interpreter, feeds)
-        self._outputs = [detail["index"] for detail in interpreter.get_output_details()]
-
-    def run(self) -> float:
-        """Seconds from arrays to arrays."""
-        interpreter = self._interpreter
+    def run() -> float:
         begin = perf_counter()
-        for index, array in self._feeds.items():
+        for index, array in feeds.items():
             interpreter.set_tensor(index, array)
         interpreter.invoke()
-        for index in self._outputs:
+        for index in outputs:
             interpreter.get_tensor(index)
         return perf_counter() - begin
+
+    return run

@@ -88,11 +88,7 @@ def batch(
 
 
 def _check(graph: Graph, mean: float | None, std: float | None) -> Mapping[str, dict[str, Any]]:
-    """The outputs by name of a model whose only input is a picture.
-
-    Raises:
-        click.UsageError, ValueError: The model has other inputs.
-    """
+    """The outputs by name of a model whose only input is a picture; raises an error for others."""
     if len(graph.inputs) != 1:
         raise common.wrong_usage(
             f"expected a model with one input, a picture, found {len(graph.inputs)}"
@@ -164,12 +160,7 @@ def _computed(
 
 
 def _end_early(results: Results, paths: Sequence[str], error: BaseException) -> None:
-    """Write the rows that are computed, and report their number.
-
-    Raises:
-        DelegateError: The error and the number.
-        SystemExit: The error was Ctrl-C.
-    """
+    """Write the computed rows, and end with the error and their number."""
     reason = str(error)
     try:
         results.flush()

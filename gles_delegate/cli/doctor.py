@@ -63,7 +63,10 @@ def doctor(device: int | None, bench: bool, seconds: float, as_json: bool) -> No
     if as_json:
         common.print_json(state)
     else:
-        _print_doctor(state)
+        common.print_pairs(_rows(state))
+        for sentence in advice:
+            print(sentence)
+        print("The delegate works here." if state["healthy"] else f"Not usable: {state['reason']}")
         if speed:
             _print_speed(speed, state)
     sys.exit(not state["healthy"])
@@ -129,13 +132,6 @@ def _compiled_model(advice: list[str]) -> bool:
     if reason:
         advice.append(f"CompiledModel does not run on this GPU: {reason}.")
     return not reason
-
-
-def _print_doctor(state: dict[str, Any]) -> None:
-    common.print_pairs(_rows(state))
-    for sentence in state["advice"]:
-        print(sentence)
-    print("The delegate works here." if state["healthy"] else f"Not usable: {state['reason']}")
 
 
 def _rows(state: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -117,7 +117,6 @@ def _class_names(graph: Graph, path: Path | None) -> dict[int, Sequence[str]]:
 def _result(
     array: Array, tensor: Tensor, labels: Sequence[str], path: Path | None, top: int | None
 ) -> dict[str, Any]:
-    """The JSON object of an output."""
     best = _best(array, tensor, labels, top)
     has_classes = bool(labels) or (path is not None and path.suffix != ".npy")
     return {
@@ -141,8 +140,7 @@ def _best(
 ) -> list[dict[str, Any]]:
     """The top classes of an output with a score for each class, best first.
 
-    Without `top` this is the best one or, if there are no labels and the scores do not add up to 1,
-    none.
+    Without `top`, the best one; none if there are no labels and the scores do not add up to 1.
     """
     classes = array.shape[-1] if array.shape else 1
     if classes < 2 or array.size != classes:

@@ -51,11 +51,7 @@ def naming_new_shapes(graph: Graph, feeds: Mapping[int, Array]) -> Iterator[None
 def files_by_tensor(
     graph: Graph, tensors: Sequence[int], arguments: Iterable[str], kind: str
 ) -> dict[int, Path]:
-    """Files by tensor index, from ``NAME=FILE``, ``INDEX=FILE`` or, for a sole tensor, ``FILE``.
-
-    Args:
-        kind: "input" or "output".
-    """
+    """Files by tensor index, from ``NAME=FILE``, ``INDEX=FILE`` or, for a sole tensor, ``FILE``."""
     names = {graph.tensors[i].name: i for i in tensors} | {str(i): i for i in tensors}
     files: dict[int, Path] = {}
     for argument in arguments:
@@ -126,7 +122,6 @@ def read_labels(path: Path) -> tuple[str, ...]:
 
 
 def real_values(array: Array, tensor: Tensor) -> Array:
-    """See `dequantize`."""
     return dequantize(array, standalone.describe(tensor, array.shape)["quantization"])
 
 

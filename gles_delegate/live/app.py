@@ -371,21 +371,19 @@ class _OnGpu(_Side):
         self._delegate.bind_texture_to_tensor(index, frame.texture, transform=transform)
 
     def run(self, feeds: Mapping[int, Array]) -> list[Any]:
+        assert self._ctx is not None
         for position in self._pictures.keys() - self._textures.keys():
-            if len(self.outputs[position]["shape"]) == 4:
-                self._bind_texture(position)
+            details, picture = self.outputs[position], self._pictures[position]
+            match details["shape"].tolist():
+                case [_, height, width, _]:
+                    texture = self._textures[position] = self._ctx.texture((width, height), 4)
+                    index = details["index"]
+                    self._delegate.bind_texture_to_tensor(index, texture, transform=picture)
         self._interpreter.allocate_tensors()
         return super().run(feeds)
 
     def _result(self, position: int) -> Any:
         return self._textures.get(position) or super()._result(position)
-
-    def _bind_texture(self, position: int) -> None:
-        assert self._ctx is not None
-        details, picture = self.outputs[position], self._pictures[position]
-        _, height, width, *_ = details["shape"].tolist()
-        texture = self._textures[position] = self._ctx.texture((width, height), 4)
-        self._delegate.bind_texture_to_tensor(details["index"], texture, transform=picture)
 
     def close(self) -> None:
         self._delegate.close()

@@ -12,13 +12,7 @@ import numpy as np
 from PIL import Image
 
 from gles_delegate.gl.current import current_functions
-from gles_delegate.gl.functions import (
-    COLOR_BUFFER_BIT,
-    RGBA,
-    TEXTURE_2D,
-    UNSIGNED_BYTE,
-    Functions,
-)
+from gles_delegate.gl.functions import COLOR_BUFFER_BIT, RGBA, TEXTURE_2D, UNSIGNED_BYTE, Functions
 from gles_delegate.image.transform import LUMA, Size
 from gles_delegate.live.layers import Layer
 from gles_delegate.model.graph import Array

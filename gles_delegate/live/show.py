@@ -219,9 +219,9 @@ class _Loop:
 
     def _draw_timings(self, canvas: Canvas) -> None:
         where = "GPU" if self._app.on_gpu else "LiteRT's CPU"
+        stages = self._app.timings.milliseconds.items()
         lines = [f"{where}, {self._rate:.1f} frames per second"]
-        for stage, milliseconds in self._app.timings.milliseconds.items():
-            lines.append(f"{stage} {milliseconds:.1f} ms")
+        lines += [f"{stage} {milliseconds:.1f} ms" for stage, milliseconds in stages]
         drawing = canvas.drawing
         step = 1.3 * drawing.font_size
         width = max(text_extent(line, drawing.font_size)[0] for line in lines)

@@ -163,7 +163,9 @@ class Camera:
 
     def _run(self, size: Size | None) -> None:
         """Open the camera and decode; only this thread uses the container."""
-        kind, file = _device(self._name)
+        kind, file = "v4l2", f"/dev/video{self._name}" if self._name.isdecimal() else self._name
+        if not file.startswith("/"):
+            kind, _, file = file.partition(":")
         options = {"video_size": f"{size[1]}x{size[0]}"} if size and kind == "v4l2" else {}
         error: Exception = OSError("it has stopped")
         try:
@@ -173,21 +175,18 @@ class Camera:
                     self.size = (stream.height, stream.width)
                     self.rate = float(stream.average_rate or 30)
                     self._changed.notify()
-                self._decode(container)
+                for frame in container.decode(video=0):
+                    pixels = _pixels(frame, self.size)
+                    with self._changed:
+                        self._newest = pixels
+                        self._changed.notify()
+                        if self._stopped:
+                            break
         except Exception as failure:  # raised by `read` on its caller's thread
             error = failure
         with self._changed:
             self._error = error
             self._changed.notify()
-
-    def _decode(self, container: Any) -> None:
-        for frame in container.decode(video=0):
-            pixels = _pixels(frame, self.size)
-            with self._changed:
-                self._newest = pixels
-                self._changed.notify()
-                if self._stopped:
-                    return
 
     def read(self) -> Array:
         with self._changed:
@@ -230,16 +229,6 @@ def open_source(
     if picture is not None:
         return Picture(picture)
     return Video(video, repeat=repeat) if video is not None else Camera(str(camera))
-
-
-def _device(name: str) -> tuple[str, str]:
-    """FFmpeg's format and file for a camera's name."""
-    if name.isdecimal():
-        return "v4l2", f"/dev/video{name}"
-    if name.startswith("/"):
-        return "v4l2", name
-    kind, _, file = name.partition(":")
-    return kind, file
 
 
 def _open(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TypeAlias
 
 import numpy as np
@@ -194,26 +195,21 @@ def segment(network: Network, labels: Labels = None) -> Seer:
     names = class_names(label_list, classes)
     colors: list[tuple[int, int, int, int]] = [(0, 0, 0, 0)]
     colors += [(*color, 255) for color in vision.palette(classes)[1:]]
+    keys = np.array(colors, np.uint8).view(np.uint32).ravel().tolist()
     network.pictures[0] = ImageOutput(palette=colors)
 
     def see(frame: Frame, canvas: Canvas) -> None:
         (mask,) = network(frame)
         style = {"opacity": 0.55, "edges": (0.3, 0.7)}
         canvas.layer(network.layer(mask, network.transform, frame, **style))
-        counts = _pixel_counts(network.read(mask), colors)
-        listed = [i for i, count in enumerate(counts) if i and count > 0.002 * sum(counts)]
+        pixels, counts = np.unique(network.read(mask).view(np.uint32), return_counts=True)
+        by_color = dict(zip(pixels.tolist(), counts.tolist(), strict=True))
+        areas = [by_color.get(key, 0) for key in keys]
+        listed = [i for i, area in enumerate(areas) if i and area > 0.002 * sum(areas)]
         canvas.count("class", len(listed))
         canvas.drawing.legend([names[i] for i in listed], [colors[i] for i in listed])
 
     return see
-
-
-def _pixel_counts(mask: Array, colors: Sequence[vision.Color]) -> list[int]:
-    """The number of pixels of each color in a mask [height, width, 4]."""
-    packed, counts = np.unique(mask.view(np.uint32), return_counts=True)
-    by_color = dict(zip(packed.tolist(), counts.tolist(), strict=True))
-    keys = np.array(colors, np.uint8).view(np.uint32).ravel().tolist()
-    return [by_color.get(key, 0) for key in keys]
 
 
 TASKS: Mapping[str, Callable[[Network, Labels], Seer]] = {
@@ -264,33 +260,26 @@ def find_task(network: Network) -> str:
 
 
 def _task_of(network: Network, shapes: list[list[int]]) -> str | None:
-    ranks = sorted(map(len, shapes))
-    # TFLite_Detection_PostProcess; converters omit its shapes.
-    if ranks in ([1, 2, 2, 3], [0, 0, 0, 0]):
-        return "detect"
-    if len(shapes) == 4:
-        return "pose" if any("heatmap" in d["name"] for d in network.outputs) else None
-    if len(shapes) == 2:
-        try:
-            vision.find_detector(network.inputs[0]["shape"].tolist(), shapes)
-        except ValueError:
-            return None
-        return "detect"
-    return _task_of_output(network, shapes[0]) if len(shapes) == 1 else None
-
-
-def _task_of_output(network: Network, shape: Sequence[int]) -> str | None:
     named = len(network.labels)
-    match shape:
-        case [1, 1, 17, 3] | [1, _, 56]:
+    match shapes:
+        case [_, _, _, _]:
+            # TFLite_Detection_PostProcess; converters omit its shapes.
+            if sorted(map(len, shapes)) in ([1, 2, 2, 3], [0, 0, 0, 0]):
+                return "detect"
+            return "pose" if any("heatmap" in d["name"] for d in network.outputs) else None
+        case [_, _]:
+            with suppress(ValueError):
+                vision.find_detector(network.inputs[0]["shape"].tolist(), shapes)
+                return "detect"
+        case [[1, 1, 17, 3] | [1, _, 56]]:
             return "pose"
-        case [1, classes] if classes > 1:
+        case [[1, classes]] if classes > 1:
             return "classify"
-        case [1, 1, 1, classes] if classes == named > 1:
+        case [[1, 1, 1, classes]] if classes == named > 1:
             return "classify"
-        case [1, height, width] if min(height, width) > 1 and _is_integer(network):
+        case [[1, height, width]] if min(height, width) > 1 and _is_integer(network):
             return "segment"
-        case [1, height, width, channels] if min(height, width) > 1:
+        case [[1, height, width, channels]] if min(height, width) > 1:
             is_picture = channels in (3, 4) and channels != named
             is_larger = height > network.size[0]
             return "repaint" if is_picture or is_larger else "segment"

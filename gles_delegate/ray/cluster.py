@@ -9,7 +9,7 @@ from typing import Any
 import ray
 from ray.util import ActorPool
 
-from gles_delegate.batch.picture_rows import picture_rows
+from gles_delegate.batch.pool import picture_rows
 from gles_delegate.batch.results import Row
 from gles_delegate.errors import DelegateError
 from gles_delegate.ray.predictor import Predictor

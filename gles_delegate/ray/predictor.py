@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import ray
 
 from gles_delegate.batch import predictor
+from gles_delegate.batch.machine import take_processors
 from gles_delegate.batch.predictor import ModelSource
+from gles_delegate.gl.egl import list_devices
 from gles_delegate.options import GpuDelegateOptions
-from gles_delegate.ray.actors import device_of_actor, take_processors_of_actor
 
 
 class Predictor(predictor.Predictor):
@@ -37,9 +39,25 @@ class Predictor(predictor.Predictor):
     def __init__(
         self, model: ModelSource, *, options: GpuDelegateOptions | None = None, **arguments: Any
     ) -> None:
-        take_processors_of_actor()
         options = options or GpuDelegateOptions()
-        if options.device_index is None:
-            options = replace(options, device_index=device_of_actor())
+        if ray.is_initialized() and ray.get_runtime_context().get_actor_id() is not None:
+            resources: Any = ray.get_runtime_context().get_assigned_resources()
+            take_processors(max(int(resources.get("CPU", 1)), 1))
+            if options.device_index is None:
+                options = replace(options, device_index=_device_of_actor())
         model = ray.get(model) if isinstance(model, ray.ObjectRef) else model
         super().__init__(model, options=options, **arguments)
+
+
+def _device_of_actor() -> int | None:
+    """The index of the device that Ray assigns to the actor; None: the best device.
+
+    Ray's GPU numbers index EGL's hardware devices. An actor without a GPU uses the CPU.
+    """
+    gpus = ray.get_runtime_context().get_accelerator_ids().get("GPU", [])
+    nodes = (*Path("/dev").glob("dri/renderD*"), *Path("/dev").glob("nvidia[0-9]*"))
+    if not gpus and not nodes:  # the machine has no GPU
+        return None
+    devices = [device for device in list_devices() if device.software != bool(gpus)]
+    number = int(gpus[0]) if gpus else 0
+    return devices[number].index if number < len(devices) else None

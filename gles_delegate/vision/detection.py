@@ -374,12 +374,7 @@ def sigmoid(x: Array, clip: float = 100.0) -> Array:
 
 
 def decode_boxes(
-    raw: Array,
-    anchors: Array,
-    scales: Box,
-    *,
-    y_first: bool = False,
-    exponential: bool = False,
+    raw: Array, anchors: Array, scales: Box, *, y_first: bool = False, exponential: bool = False
 ) -> tuple[Array, Array]:
     """Boxes and key points from offsets to anchors.
 

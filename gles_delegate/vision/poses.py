@@ -207,15 +207,10 @@ class _Maps:
     def reach(
         self, root: tuple[int, int, int], steps: Sequence[tuple[int, int, int, Array]]
     ) -> tuple[Array, Array]:
-        """Positions and scores of the points that displacements reach from a root.
+        """Positions and scores of the points that displacements reach from a root; else NaN and 0.
 
-        Args:
-            root: Row, column and point.
-            steps: The points that a displacement leads from and to, its number, and the
-                displacements [rows, columns, 2 * edges].
-
-        Returns:
-            Points that are not reached are NaN, with the score 0.
+        A step is the points that a displacement leads from and to, its number, and the
+        displacements [rows, columns, 2 * edges].
         """
         points, scores = np.full((len(TREE) + 1, 2), np.nan), np.full(len(TREE) + 1, -1.0)
         points[root[2]], scores[root[2]] = self.position(*root), self.scores[root]

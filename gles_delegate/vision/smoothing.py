@@ -47,13 +47,10 @@ class OneEuro:
             ValueError: No time has passed.
         """
         latest = np.array(points, np.float64)
-        if (
-            self.points is None
-            or self.seen is None
-            or self.speed is None
-            or self.points.shape != latest.shape
-        ):
+        if self.points is None or self.points.shape != latest.shape:
             return replace(self, points=latest, seen=latest, speed=np.zeros_like(latest))
+        assert self.seen is not None
+        assert self.speed is not None
         if not seconds > 0:
             raise ValueError(f"expected a time above 0 since the points before, found {seconds}")
         speed = (latest - self.seen) / seconds / size

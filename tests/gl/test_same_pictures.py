@@ -14,7 +14,7 @@ from PIL import Image, ImageOps
 
 import gles_delegate as gd
 from gles_delegate.batch import Predictor
-from gles_delegate.batch.picture_rows import picture_rows
+from gles_delegate.batch.pool import picture_rows
 from tests.support.app import App
 from tests.support.command import call, saved
 from tests.support.tflite_builder import ModelBuilder, quantization
