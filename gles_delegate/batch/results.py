@@ -24,7 +24,6 @@ from typing import IO, Any, TypeAlias
 import numpy as np
 
 from gles_delegate.errors import DelegateError, reason_of
-from gles_delegate.model.graph import Array
 
 Row: TypeAlias = "dict[str, Any]"
 """A picture: its "path", the digest of its content in "picture", the reason it cannot be read
@@ -343,7 +342,13 @@ class CsvFile(Results):
     def _line_of(self, row: Row) -> bytes:
         cells = [row["path"], row["error"] or ""]
         for name, column in self._columns.items():
-            cells += map(str, _values(row.get(name), column))
+            values = row.get(name, [""] * column.count)
+            if len(values) != column.count:
+                raise DelegateError(
+                    f"expected {column.count} numbers from the model, for the columns of the CSV "
+                    f"file, found {len(values)}: name a folder as the output, for Parquet files"
+                )
+            cells += map(str, values)
         cells = [cell.replace("\n", " ") for cell in (*cells, row["picture"])]
         return _line([*cells, self._check(cells)])
 
@@ -351,17 +356,6 @@ class CsvFile(Results):
 def _file_name(data: bytes) -> str:
     """The name of a Parquet file with these bytes."""
     return f"results-{digest(data)}.parquet"
-
-
-def _values(values: Array | Sequence[str] | None, column: Column) -> Sequence[Any]:
-    """The values of a result, or `column.count` empty ones."""
-    values = [""] * column.count if values is None else list(values)
-    if len(values) != column.count:
-        raise DelegateError(
-            f"expected {column.count} numbers from the model, for the columns of the CSV file, "
-            f"found {len(values)}: name a folder as the output, for Parquet files"
-        )
-    return values
 
 
 def _line(cells: Sequence[str]) -> bytes:

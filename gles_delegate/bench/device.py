@@ -317,11 +317,11 @@ class _Bench:
 
 def _slowdowns(tiles: Sequence[TileTime]) -> dict[str, float]:
     """`DeviceSpeed.profiles`, for profiles whose kernels were all measured."""
-    best: dict[str, float] = {}
+    # The last assignment counts: the fastest tile of each kernel, which comes first.
+    best = {tile.kernel: tile.seconds for tile in reversed(tiles) if tile.seconds}
     times: dict[str, dict[str, float]] = {}
     for tile in tiles:
         if tile.seconds:
-            best[tile.kernel] = min(best.get(tile.kernel, tile.seconds), tile.seconds)
             for name in tile.default_of:
                 times.setdefault(name, {})[tile.kernel] = tile.seconds
     ratios = {

@@ -190,7 +190,7 @@ class Network:
         self._mean, self._std = mean, std
         self.pictures: dict[int, ImageOutput] = {}
         self._resized: Size | None = None
-        self._sides: dict[bool, _OnGpu | _OnCpu] = {}
+        self._sides: dict[bool, _Side] = {}
         self.metadata: Metadata = read_metadata(self._file.graph())
         self._side()
 
@@ -270,15 +270,11 @@ class Network:
         for side in self._sides.values():
             side.close()
 
-    def _side(self) -> _OnGpu | _OnCpu:
+    def _side(self) -> _Side:
         """The model where it runs now: created at first use, and resized like the other one."""
         app = self._app
         if app.on_gpu not in self._sides:
-            self._sides[app.on_gpu] = (
-                _OnGpu(app, self._file, self._name, self.pictures)
-                if app.on_gpu
-                else _OnCpu(self._file, self.pictures)
-            )
+            self._sides[app.on_gpu] = _Side(app, self._file, self._name, self.pictures)
         side, size = self._sides[app.on_gpu], self._resized
         if size and side.inputs[self._picture]["shape"][1:3].tolist() != [*size]:
             side.resize(self._picture, size)
@@ -309,10 +305,26 @@ class Network:
 
 
 class _Side:
-    """A model in an interpreter; see `Network`."""
+    """A model on the GPU, where it shares textures with the app, or on LiteRT's CPU kernels."""
 
-    def __init__(self, interpreter: Any, pictures: Mapping[int, ImageOutput]) -> None:
-        self._interpreter, self._pictures = interpreter, pictures
+    def __init__(
+        self, app: App, file: ModelFile, name: str, pictures: Mapping[int, ImageOutput]
+    ) -> None:
+        self._ctx, self._pictures = app.ctx, pictures
+        self._textures: dict[int, moderngl.Texture] = {}
+        self._delegate: GpuDelegate | None = None
+        if app.on_gpu:
+            self._delegate = GpuDelegate(
+                GpuDelegateOptions(serialization_dir=app.cache),
+                context=app.ctx,
+                progress=lambda compiled, total: app.progress(name, compiled, total),
+            )
+            delegates = [self._delegate]
+            self._interpreter: Any = Interpreter(**file.arguments, experimental_delegates=delegates)
+        else:
+            self._interpreter = litert_cpu(file, threads=os.cpu_count())
+            with litert_errors(file):
+                self._interpreter.allocate_tensors()
         self._describe()
 
     def _describe(self) -> None:
@@ -320,17 +332,42 @@ class _Side:
         self.outputs: list[dict[str, Any]] = self._interpreter.get_output_details()
 
     def resize(self, picture: int, size: Size) -> None:
+        if self._delegate is not None:
+            for position, texture in self._textures.items():
+                self._delegate.unbind(self.outputs[position]["index"])
+                texture.release()
+            self._textures.clear()
         details = self.inputs[picture]
         batch, _, _, *depth = details["shape"].tolist()
         self._interpreter.resize_tensor_input(details["index"], [batch, *size, *depth])
         self._interpreter.allocate_tensors()
         self._describe()
 
+    def set_frame(self, picture: int, frame: Frame, transform: ImageTransform) -> None:
+        details = self.inputs[picture]
+        index, pair = details["index"], details["quantization"]
+        if self._delegate is not None:
+            self._delegate.bind_texture_to_tensor(index, frame.texture, transform=transform)
+        else:
+            size, dtype = tuple(details["shape"][1:3].tolist()), np.dtype(details["dtype"]).name
+            pixels = transform.apply(frame.pixels, size, dtype=dtype, quantization=pair)
+            self._interpreter.set_tensor(index, pixels)
+
     def run(self, feeds: Mapping[int, Array]) -> list[Any]:
+        if self._delegate is not None:
+            for position in self._pictures.keys() - self._textures.keys():
+                details, picture = self.outputs[position], self._pictures[position]
+                match details["shape"].tolist():
+                    case [_, height, width, _]:
+                        assert self._ctx is not None
+                        texture = self._textures[position] = self._ctx.texture((width, height), 4)
+                        index = details["index"]
+                        self._delegate.bind_texture_to_tensor(index, texture, transform=picture)
+            self._interpreter.allocate_tensors()
         for position, array in feeds.items():
             self._interpreter.set_tensor(self.inputs[position]["index"], array)
         self._interpreter.invoke()
-        return [self._result(position) for position in range(len(self.outputs))]
+        return [self._textures.get(i) or self._result(i) for i in range(len(self.outputs))]
 
     def _result(self, position: int) -> Any:
         """A dequantized output, or its picture."""
@@ -340,70 +377,9 @@ class _Side:
             return result
         return picture.apply(result if result.ndim == 4 else result[..., np.newaxis])
 
-    def close(self) -> None: ...
-
-
-class _OnGpu(_Side):
-    """A model that reads textures of the app's context."""
-
-    def __init__(
-        self, app: App, file: ModelFile, name: str, pictures: Mapping[int, ImageOutput]
-    ) -> None:
-        self._ctx = app.ctx
-        self._delegate = GpuDelegate(
-            GpuDelegateOptions(serialization_dir=app.cache),
-            context=app.ctx,
-            progress=lambda compiled, total: app.progress(name, compiled, total),
-        )
-        self._textures: dict[int, moderngl.Texture] = {}
-        interpreter = Interpreter(**file.arguments, experimental_delegates=[self._delegate])
-        super().__init__(interpreter, pictures)
-
-    def resize(self, picture: int, size: Size) -> None:
-        for position, texture in self._textures.items():
-            self._delegate.unbind(self.outputs[position]["index"])
-            texture.release()
-        self._textures.clear()
-        super().resize(picture, size)
-
-    def set_frame(self, picture: int, frame: Frame, transform: ImageTransform) -> None:
-        index = self.inputs[picture]["index"]
-        self._delegate.bind_texture_to_tensor(index, frame.texture, transform=transform)
-
-    def run(self, feeds: Mapping[int, Array]) -> list[Any]:
-        assert self._ctx is not None
-        for position in self._pictures.keys() - self._textures.keys():
-            details, picture = self.outputs[position], self._pictures[position]
-            match details["shape"].tolist():
-                case [_, height, width, _]:
-                    texture = self._textures[position] = self._ctx.texture((width, height), 4)
-                    index = details["index"]
-                    self._delegate.bind_texture_to_tensor(index, texture, transform=picture)
-        self._interpreter.allocate_tensors()
-        return super().run(feeds)
-
-    def _result(self, position: int) -> Any:
-        return self._textures.get(position) or super()._result(position)
-
     def close(self) -> None:
-        self._delegate.close()
-
-
-class _OnCpu(_Side):
-    """A model on LiteRT's CPU kernels."""
-
-    def __init__(self, file: ModelFile, pictures: Mapping[int, ImageOutput]) -> None:
-        interpreter = litert_cpu(file, threads=os.cpu_count())
-        with litert_errors(file):
-            interpreter.allocate_tensors()
-        super().__init__(interpreter, pictures)
-
-    def set_frame(self, picture: int, frame: Frame, transform: ImageTransform) -> None:
-        details = self.inputs[picture]
-        size, dtype = tuple(details["shape"][1:3].tolist()), np.dtype(details["dtype"]).name
-        pair = details["quantization"]
-        pixels = transform.apply(frame.pixels, size, dtype=dtype, quantization=pair)
-        self._interpreter.set_tensor(details["index"], pixels)
+        if self._delegate is not None:
+            self._delegate.close()
 
 
 class Canvas:

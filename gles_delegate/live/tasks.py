@@ -46,7 +46,11 @@ def classify(network: Network, labels: Labels = None, *, count: int = 5) -> Seer
 
     def see(frame: Frame, canvas: Canvas) -> None:
         (scores,) = network(frame)
-        best = vision.top_classes(_probabilities(scores.reshape(-1)), names, count)
+        shares = scores.reshape(-1)
+        if not (shares.min() >= 0 and shares.max() <= 1):
+            powers = np.exp(shares - shares.max())
+            shares = powers / powers.sum()
+        best = vision.top_classes(shares, names, count)
         canvas.drawing.bars([name for name, _ in best], [share for _, share in best])
 
     return see
@@ -294,12 +298,3 @@ def _is_integer(network: Network) -> bool:
     """Whether the first output has integers that are not quantized."""
     details = network.outputs[0]
     return np.dtype(details["dtype"]).kind in "iu" and not details["quantization"][0]
-
-
-def _probabilities(scores: Array) -> Array:
-    """Scores of 0 to 1 unchanged, otherwise their softmax."""
-    if scores.min() >= 0 and scores.max() <= 1:
-        return scores
-    powers = np.exp(scores - scores.max())
-    probabilities: Array = powers / powers.sum()
-    return probabilities
