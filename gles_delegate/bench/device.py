@@ -17,7 +17,7 @@ from gles_delegate.errors import GLError, OutOfGpuMemoryError, ShaderError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.model.flatbuffer import FlatTable
-from gles_delegate.model.graph import Graph, Node, Tensor
+from gles_delegate.model.graph import Graph, one_node_graph
 from gles_delegate.planning.lowering import Lowered, lower_graph
 from gles_delegate.planning.plan import Plan, make_plan
 from gles_delegate.profiles import Profile
@@ -62,16 +62,9 @@ class KernelCase:
             options.PrependInt32Slot(slot, self.stride, 0)
         options.Finish(options.EndObject())
         table = FlatTable.root(bytes(options.Output()))
-        return Graph(
-            (
-                _tensor(0, (1, self.size, self.size, self.channels)),
-                replace(_tensor(1, weights.shape), data=weights.reshape(-1).view(np.uint8)),
-                _tensor(2, (1, out, out, self.outputs)),
-            ),
-            (Node(0, self.op, 1, (0, 1), (2,), table),),
-            (0,),
-            (2,),
-        )
+        x = np.empty((1, self.size, self.size, self.channels), np.float32)
+        y = np.empty((1, out, out, self.outputs), np.float32)
+        return one_node_graph(self.op, (x, weights, y), table)
 
 
 KERNELS = (
@@ -260,8 +253,8 @@ class _Bench:
             return min(times)
 
     def _copy(self) -> float:
-        tensors = (_tensor(0, _COPIED), _tensor(1, _COPIED))
-        lowered, plan = self._plan(Graph(tensors, (Node(0, "ABS", 1, (0,), (1,)),), (0,), (1,)))
+        x = np.empty(_COPIED, np.float32)
+        lowered, plan = self._plan(one_node_graph("ABS", (x, x)))
         seconds = self._seconds(lowered, plan)
         return 2 * _main(plan).output.nbytes / seconds if seconds else 0.0
 
@@ -269,8 +262,8 @@ class _Bench:
         """Seconds of a tiny dispatch that waits for the one before it, and the CPU's part."""
         shape = (1, 1, 1, 4)
         kernel = KernelCase("", "CONV_2D", 1, 4, 4, 1).graph()
-        _, weights, _ = kernel.tensors
-        tensors = (_tensor(0, shape), weights, *(_tensor(2 + i, shape) for i in range(_CHAIN)))
+        x, weights, y = kernel.tensors
+        tensors = (x, weights, *(replace(y, index=2 + i) for i in range(_CHAIN)))
         nodes = tuple(
             replace(kernel.nodes[0], index=i, inputs=(i + 1 if i else 0, 1), outputs=(i + 2,))
             for i in range(_CHAIN)
@@ -357,7 +350,3 @@ def _form(dispatch: Dispatch) -> str:
 def _main(plan: Plan) -> Dispatch:
     """The dispatch that computes the node; others convert layouts."""
     return max(plan.dispatches, key=lambda dispatch: (dispatch.flops, dispatch.node))
-
-
-def _tensor(index: int, shape: tuple[int, ...]) -> Tensor:
-    return Tensor(index, f"tensor {index}", "float32", shape, ())

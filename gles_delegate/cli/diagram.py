@@ -48,8 +48,7 @@ def draw_graphs(graphs: Mapping[str, tuple[Graph, DelegationReport]]) -> str:
     left, bottom = MARGIN, 0.0
     for title, (graph, report) in graphs.items():
         layers = _layers(*_boxes(graph, report))
-        _order(layers)
-        _position_boxes(layers)
+        _arrange(layers)
         items = [item for layer in layers for item in layer]
         west = min((item.x - item.half for item in items), default=0.0)
         east = max((item.x + item.half for item in items), default=0.0)
@@ -150,9 +149,10 @@ def _join(above: _Item, below: _Item) -> None:
     below.above.append(above)
 
 
-def _order(layers: Sequence[list[_Item]]) -> None:
+def _arrange(layers: Sequence[list[_Item]]) -> None:
     """Order each layer by its neighbors' mean position, which leaves few edges crossed.
 
+    Then move boxes near their neighbors, in this order and without overlap.
     Sugiyama, Tagawa, Toda: "Methods for Visual Understanding of Hierarchical System Structures"
     (1981); the layers and bends above are its first steps.
     """
@@ -171,10 +171,6 @@ def _order(layers: Sequence[list[_Item]]) -> None:
         for layer in layers if down else reversed(layers):
             layer.sort(key=lambda item: mean(item.above if down else item.below, item.x))
             number(layer)
-
-
-def _position_boxes(layers: Sequence[Sequence[_Item]]) -> None:
-    """Move boxes near their neighbors, in the order of their layer and without overlap."""
     for layer in layers:
         _spread(layer, [0.0] * len(layer))
     for sweep in range(2 * SWEEPS):

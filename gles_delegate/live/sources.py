@@ -169,7 +169,7 @@ class Camera:
         options = {"video_size": f"{size[1]}x{size[0]}"} if size and kind == "v4l2" else {}
         error: Exception = OSError("it has stopped")
         try:
-            container, stream = _open(file, kind, options, PATIENCE)
+            container, stream = _open(file, format=kind, options=options, timeout=PATIENCE)
             with container:
                 with self._changed:
                     self.size = (stream.height, stream.width)
@@ -231,14 +231,9 @@ def open_source(
     return Video(video, repeat=repeat) if video is not None else Camera(str(camera))
 
 
-def _open(
-    file: str,
-    kind: str | None = None,
-    options: dict[str, str] | None = None,
-    seconds: float | None = None,
-) -> tuple[Any, Any]:
-    """The container and its first video stream; `seconds` is FFmpeg's timeout."""
-    container = av.open(file, format=kind, options=options or {}, timeout=seconds)
+def _open(file: str, **arguments: Any) -> tuple[Any, Any]:
+    """The container and its first video stream; for the arguments, see `av.open`."""
+    container = av.open(file, **arguments)
     stream = next(iter(container.streams.video), None)
     if stream is None or stream.codec_context is None or not stream.width:
         container.close()

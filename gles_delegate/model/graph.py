@@ -261,3 +261,14 @@ class Graph:
                 break
             pending = late
         return (*ordered, *pending)
+
+
+def one_node_graph(op: str, arrays: Sequence[Array], options: FlatTable | None = None) -> Graph:
+    """A graph of one node; its input, its constants and its output are like these arrays."""
+    last, tensors = len(arrays) - 1, []
+    for index, array in enumerate(arrays):
+        data = np.frombuffer(array.tobytes(), np.uint8) if 0 < index < last else None
+        name, dtype = f"tensor {index}", array.dtype.name
+        tensors.append(Tensor(index, name, dtype, array.shape, (), data=data))
+    node = Node(0, op, 1, tuple(range(last)), (last,), options)
+    return Graph(tensors, (node,), (0,), (last,))
