@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -107,49 +107,43 @@ def compare_with(
     """
     graph = model.graph()
     main = partial(_run, feeds=feeds, outputs=graph.outputs)
-    entries = [_EntryPoint(graph, graph.outputs, main)]
+    # Subgraphs that apps run, their outputs, and functions that compute these in an interpreter.
+    entries: list[tuple[Graph, Sequence[int], Callable[[Any], list[Array]]]]
+    entries = [(graph, graph.outputs, main)]
     for signature in graph.signatures:
         if signature.subgraph:
             subgraph = graph.subgraphs[signature.subgraph]
-            run = partial(_run_signature, signature=signature, graph=subgraph)
-            entries.append(_EntryPoint(subgraph, tuple(signature.outputs.values()), run))
+            named = partial(_run_signature, signature=signature, graph=subgraph)
+            entries.append((subgraph, tuple(signature.outputs.values()), named))
     differences: list[Difference] = []
     theirs: list[Array] = []
     cpu = litert_cpu(model)
-    for entry in entries:
+    for subgraph, outputs, run in entries:
         try:
             with litert_errors(model):
-                expected = entry.run(cpu)
+                expected = run(cpu)
         except LiteRtError:  # XNNPACK does not accept sizes that depend on values
             with litert_errors(model):
-                expected = entry.run(litert_cpu(model, builtin=True))
+                expected = run(litert_cpu(model, builtin=True))
         theirs += expected
-        makers = {index: node for node in entry.graph.nodes for index in node.outputs}
-        is_dynamic = any(_has_dynamic_range(entry.graph, node) for node in entry.graph.nodes)
+        makers = {index: node for node in subgraph.nodes for index in node.outputs}
+        is_dynamic = any(_has_dynamic_range(subgraph, node) for node in subgraph.nodes)
         most = max(tolerance, is_dynamic * DYNAMIC_RANGE)
-        for index, one, other in zip(entry.outputs, entry.run(ours), expected, strict=True):
-            tensor, node = entry.graph.tensors[index], makers.get(index)
+        for index, one, other in zip(outputs, run(ours), expected, strict=True):
+            tensor, node = subgraph.tensors[index], makers.get(index)
             differences.append(_difference(tensor, node, one, other, most, steps))
     if all(difference.passed for difference in differences):
         return differences
     try:
         plain = litert_cpu(model, builtin=True)
         with litert_errors(model):
-            others = [array for entry in entries for array in entry.run(plain)]
+            others = [array for *_, run in entries for array in run(plain)]
     except LiteRtError:  # only XNNPACK has some op
         return differences
     return [
         replace(difference, apart=_largest_error(one, other))
         for difference, one, other in zip(differences, others, theirs, strict=True)
     ]
-
-
-class _EntryPoint(NamedTuple):
-    """A subgraph that apps run; `run` returns its outputs from an interpreter."""
-
-    graph: Graph
-    outputs: Sequence[int]
-    run: Callable[[Any], list[Array]]
 
 
 def _run(interpreter: Any, feeds: Mapping[int, Array], outputs: Sequence[int]) -> list[Array]:

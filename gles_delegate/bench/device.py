@@ -170,7 +170,10 @@ class _Bench:
         gpu, first = self._gpu, KERNELS[0]
         name = name_profile(gpu.limits.profile) or "its own"
         self._progress(0, 1)
-        copy = self._copy()
+        x = np.empty(_COPIED, np.float32)
+        lowered, plan = self._plan(one_node_graph("ABS", (x, x)))
+        time = self._seconds(lowered, plan)
+        copy = 2 * _main(plan).output.nbytes / time if time else 0.0
         dispatch, dispatch_cpu = self._dispatch()
         tiles, left_out = self._tiles(name)
         half = {}
@@ -251,12 +254,6 @@ class _Bench:
                 profile = session.profile()
                 times += [seconds for dispatch, seconds in profile if dispatch == _main(plan)]
             return min(times)
-
-    def _copy(self) -> float:
-        x = np.empty(_COPIED, np.float32)
-        lowered, plan = self._plan(one_node_graph("ABS", (x, x)))
-        seconds = self._seconds(lowered, plan)
-        return 2 * _main(plan).output.nbytes / seconds if seconds else 0.0
 
     def _dispatch(self) -> tuple[float, float]:
         """Seconds of a tiny dispatch that waits for the one before it, and the CPU's part."""
