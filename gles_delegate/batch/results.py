@@ -272,16 +272,15 @@ class CsvFile(Results):
                     raise _in_use(file)  # another run has just replaced it
                 self._locked.seek(0)
                 data = self._locked.read()
-            lines = self._read(data)
-            self._lines = dict(lines)
+            self._lines: dict[str, bytes] = {}
+            self._read(data)
             whole = b"".join([_line(self._header), *self._lines.values()])
             with _naming(file):
                 if data != whole:  # new, or a run was killed while it wrote
                     self._replace(whole)
             undo.pop_all()
 
-    def _read(self, data: bytes) -> Iterator[tuple[str, bytes]]:
-        """Add the lines' rows to `rows`; each line and its path."""
+    def _read(self, data: bytes) -> None:
         *lines, _ = data.split(b"\n")  # the rest is an incomplete line
         try:
             texts = [line.decode("utf-8") for line in lines]
@@ -301,7 +300,7 @@ class CsvFile(Results):
             if len(cells) != len(self._header) or cells[-1] != self._check(cells[:-1]):
                 raise self._damaged(f"row {number}")
             self.rows[cells[0]] = cells[-2], cells[1] or None
-            yield cells[0], _line(cells)
+            self._lines[cells[0]] = _line(cells)
 
     def _damaged(self, where: str) -> DelegateError:
         return DelegateError(
@@ -321,7 +320,6 @@ class CsvFile(Results):
             self._replace(b"".join([_line(self._header), *self._lines.values()]))
 
     def _replace(self, data: bytes) -> None:
-        """Replace the open file by one with these bytes."""
         temporary = self._file.with_name(f".{self._file.name}.tmp")
         old, self._locked = self._locked, _replace(self._file, temporary, data)
         old.close()
@@ -354,7 +352,6 @@ class CsvFile(Results):
 
 
 def _file_name(data: bytes) -> str:
-    """The name of a Parquet file with these bytes."""
     return f"results-{digest(data)}.parquet"
 
 

@@ -61,7 +61,6 @@ class Finite(click.FloatRange):
 
 
 def scaling_options(function: F) -> F:
-    """The options --mean and --std."""
     std_option = click.option(
         "--std",
         type=Finite(0, min_open=True),

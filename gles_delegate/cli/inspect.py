@@ -105,10 +105,7 @@ class _Inspected:
         for subgraph, low, partition in zip(graphs, lowered, partitions, strict=True):
             plans = [make_plan(low, segment, limits) for segment in partition.segments]
             self._entries.append(_Entry(subgraph, low, partition, plans))
-
-    @property
-    def report(self) -> DelegationReport:
-        return sum((entry.report for entry in self._entries), DelegationReport())
+        self._report = sum((entry.report for entry in self._entries), DelegationReport())
 
     def drawn(self, name: str) -> list[tuple[str, tuple[Graph, DelegationReport]]]:
         """The items of the argument of `draw_graphs`."""
@@ -118,8 +115,6 @@ class _Inspected:
         ]
 
     def data(self, advice: bool) -> dict[str, Any]:
-        """The content for JSON."""
-
         def tensors(indices: Sequence[int]) -> list[dict[str, Any]]:
             listed = [self._graph.tensors[index] for index in indices]
             return [
@@ -127,17 +122,16 @@ class _Inspected:
                 for t in listed
             ]
 
-        report = self.report
         advised = [text for entry in self._entries for text in advise(*entry)] if advice else []
         return {
             "metadata": dataclasses.asdict(self._metadata),
             "inputs": tensors(self._graph.inputs),
             "outputs": tensors(self._graph.outputs),
             "signatures": [dataclasses.asdict(s) for s in self._graph.signatures],
-            "report": dataclasses.asdict(report),
+            "report": dataclasses.asdict(self._report),
             "causes": [
                 {"reason": reason, "nodes": [node.index for node in nodes]}
-                for reason, nodes in report.causes
+                for reason, nodes in self._report.causes
             ],
             **({"advice": advised} if advice else {}),
             "gives_sizes": list(self._entries[0].lowered.values),
@@ -167,12 +161,11 @@ class _Inspected:
         for s in self._graph.signatures:
             where = f", subgraph {s.subgraph}" if s.subgraph else ""
             print(f"  {s.key}: {', '.join(s.inputs)} -> {', '.join(s.outputs)}{where}")
-        report = self.report
-        print(f"{report}, planned for {planned_for}")
+        print(f"{self._report}, planned for {planned_for}")
         for index in data["gives_sizes"]:
             print(f"input {self._described(index)}: its value determines tensor sizes, so each new")
             print("  value needs another plan and compilation; shown is an example")
-        for reason, nodes in report.causes:
+        for reason, nodes in self._report.causes:
             print(f"on the CPU: {count_ops(node.op for node in nodes)}: {reason}")
         for number, segment in enumerate(data["segments"]):
             print(

@@ -113,7 +113,6 @@ def pose(network: Network, *, threshold: float = 0.3) -> Seer:
 
 
 def _pose_reader(network: Network, threshold: float) -> Callable[[list[Array]], list[vision.Pose]]:
-    """A function from the network's outputs to poses."""
     shapes = _shapes(network)
     if len(shapes) == 1:
         network.transform = vision.MOVENET_INPUT
