@@ -115,15 +115,14 @@ def _offscreen(stack: ExitStack) -> moderngl.Context | None:
     """A context without a window; None if there is no EGL or moderngl."""
     try:
         import moderngl
-    except ImportError as error:
-        logger.warning("networks run on LiteRT's CPU: %s; pip install moderngl", error)
-        return None
-    try:
+
         egl = stack.enter_context(EglContext())
         return moderngl.create_context(context=cast(Any, egl), require=310)
+    except ImportError as error:
+        logger.warning("networks run on LiteRT's CPU: %s; pip install moderngl", error)
     except ContextError as error:
         logger.warning("no OpenGL ES, so networks run on LiteRT's CPU: %s", error)
-        return None
+    return None
 
 
 @dataclass

@@ -97,7 +97,26 @@ def pose(network: Network, *, threshold: float = 0.3) -> Seer:
     Raises:
         ValueError: The network is neither.
     """
-    read = _pose_reader(network, threshold)
+    shapes = _shapes(network)
+    if len(shapes) not in (1, 4):
+        raise ValueError(
+            f"expected PoseNet or MoveNet, found outputs {shapes}; a network of landmarks needs a "
+            "detector before it"
+        )
+    network.transform = vision.MOVENET_INPUT if len(shapes) == 1 else vision.POSENET_INPUT
+    # Forward and backward displacements differ only in their names.
+    names = [details["name"] for details in network.outputs]
+    words = ("heatmap", "offset", "displacement_fwd", "displacement_bwd")
+    positions = [[i for i, name in enumerate(names) if word in name] for word in words]
+    if len(shapes) == 4 and any(len(matches) != 1 for matches in positions):
+        raise ValueError(f"expected PoseNet's outputs named {words}, found {names}")
+
+    def read(outputs: list[Array]) -> list[vision.Pose]:
+        if len(outputs) == 1:
+            return vision.read_movenet(outputs[0])
+        heat, offset, forward, backward = (outputs[position] for (position,) in positions)
+        size = network.size
+        return vision.posenet_poses(heat, offset, forward, backward, size, threshold=threshold)
 
     def see(frame: Frame, canvas: Canvas) -> None:
         height, width = canvas.drawing.size
@@ -110,32 +129,6 @@ def pose(network: Network, *, threshold: float = 0.3) -> Seer:
             canvas.drawing.skeleton(points, vision.COCO_EDGES, color)
 
     return see
-
-
-def _pose_reader(network: Network, threshold: float) -> Callable[[list[Array]], list[vision.Pose]]:
-    shapes = _shapes(network)
-    if len(shapes) == 1:
-        network.transform = vision.MOVENET_INPUT
-        return lambda outputs: vision.read_movenet(outputs[0])
-    if len(shapes) != 4:
-        raise ValueError(
-            f"expected PoseNet or MoveNet, found outputs {shapes}; a network of landmarks needs a "
-            "detector before it"
-        )
-    network.transform = vision.POSENET_INPUT
-    # Forward and backward displacements differ only in their names.
-    names = [details["name"] for details in network.outputs]
-    words = ("heatmap", "offset", "displacement_fwd", "displacement_bwd")
-    positions = [[i for i, name in enumerate(names) if word in name] for word in words]
-    if any(len(matches) != 1 for matches in positions):
-        raise ValueError(f"expected PoseNet's outputs named {words}, found {names}")
-
-    def read(outputs: list[Array]) -> list[vision.Pose]:
-        heat, offset, forward, backward = (outputs[position] for (position,) in positions)
-        size = network.size
-        return vision.posenet_poses(heat, offset, forward, backward, size, threshold=threshold)
-
-    return read
 
 
 def repaint(
