@@ -81,6 +81,11 @@ class Value(_Texels):
     name: str = ""
     kind: Kind = "float"
 
+    @staticmethod
+    def of_complex(tensor: int, shape: Shape) -> Value:
+        """A complex tensor, as [2, *shape]: all real parts, then all imaginary ones."""
+        return Value(tensor, (2, *(shape or (1,))), _COMPLEX)
+
     @property
     def tensor_shape(self) -> Shape | None:
         """The shape of the tensor; None for an intermediate result."""
@@ -101,11 +106,6 @@ class SessionInput(Value):
     """
 
     content: Callable[[int, Array], Array] = field(kw_only=True)
-
-
-def complex_value(tensor: int, shape: Shape) -> Value:
-    """A complex tensor, as [2, *shape]: all real parts, then all imaginary ones."""
-    return Value(tensor, (2, *(shape or (1,))), _COMPLEX)
 
 
 TEXTURE_WIDTH = 1024

@@ -59,14 +59,12 @@ def compute(
 ) -> Iterator[list[Row]]:
     """The rows of each chunk of picture paths, in any order.
 
-    A worker that dies is replaced, and its chunk is computed again.
+    A worker that dies is replaced, and its chunk is computed again. Raises `DelegateError` if the
+    model does not run, or if workers die on the same pictures.
 
     Args:
         arguments: See `Predictor`.
         notice: Called with a sentence if a worker is replaced.
-
-    Raises:
-        DelegateError: The model does not run, or workers die on the same pictures.
     """
     processors = max(len(os.sched_getaffinity(0)) // workers, 1)
     pending, deaths = deque(chunks), Counter[str]()

@@ -127,14 +127,10 @@ class Results(ABC):
 
 
 def open_results(output: Path, model: str, columns: Mapping[str, Column]) -> Results:
-    """Open the results in a ``.csv`` file, or else in a folder.
+    """Open the results in a ``.csv`` file, or else in a folder; `model` includes the options.
 
-    Args:
-        model: Identifies the model and the options.
-
-    Raises:
-        DelegateError: The results are in use, damaged, not writable, or from another model or
-            other options, or pyarrow is not installed.
+    Raises `DelegateError` if they are in use, damaged, not writable or from another model, or if
+    pyarrow is not installed.
     """
     kind = CsvFile if output.suffix.lower() == ".csv" else ParquetFolder
     return kind(output, model, columns)

@@ -80,17 +80,14 @@ def compare_outputs(
 
     Signatures of other subgraphs are run too, on random inputs. Rounding accumulates in deep
     networks, especially of 8-bit tensors, and LiteRT's kernels differ from each other, too. So an
-    output that differs by more than is allowed is judged by their difference.
+    output that differs by more than is allowed is judged by their difference. Raises `LiteRtError`
+    if LiteRT does not run the model, and what `Interpreter` raises.
 
     Args:
         feeds: The inputs by tensor index, in any shape that the model can be resized to.
         tolerance: Allowed difference of real numbers, as a share of their scale.
         steps: Allowed difference of 8-bit numbers.
         progress: See `GpuDelegate`.
-
-    Raises:
-        LiteRtError: LiteRT is not installed, or does not run the model.
-        UnsupportedModelError, ContextError: See `Interpreter`.
     """
     with GpuDelegate(options, progress=progress) as delegate:
         ours = GpuInterpreter(**model.arguments, experimental_delegates=[delegate])
@@ -243,9 +240,7 @@ def random_feeds(model: ModelFile, seed: int = 0) -> dict[int, Array]:
     """An array for each input: real numbers in -1 to 1, integers 0 and 1.
 
     Inputs of 8 and 16 bits get their whole range, and inputs that determine sizes an example.
-
-    Raises:
-        ModelError: numpy lacks an input's type.
+    Raises `ModelError` if numpy lacks an input's type.
     """
     graph = model.graph()
     return draw_inputs(graph, graph.inputs, seed)
@@ -314,14 +309,11 @@ def _largest_error(ours: Array, theirs: Array) -> float:
 def litert_cpu(
     model: ModelFile, builtin: bool = False, keep: bool = False, threads: int | None = None
 ) -> Any:
-    """LiteRT's interpreter with its CPU kernels.
+    """LiteRT's interpreter with its CPU kernels; raises `LiteRtError` if it rejects the model.
 
     Args:
         builtin: Without XNNPACK.
         keep: Keep every tensor after a run, not only the outputs.
-
-    Raises:
-        LiteRtError: LiteRT is not installed, or does not accept the model.
     """
     try:
         from ai_edge_litert.interpreter import Interpreter, OpResolverType

@@ -145,14 +145,11 @@ def name_profile(profile: Profile) -> str:
 
 
 def measure(gpu: GpuContext, seconds: float, progress: Progress) -> DeviceSpeed:
-    """Measure the device of a context.
+    """Measure the device of a context; raises `GLError` if the driver refuses a call.
 
     Args:
         seconds: Time limit for tiles; the profile in use comes first.
         progress: Called with the number of finished tiles, and the total.
-
-    Raises:
-        GLError: The driver refused a call.
     """
     with gpu.guard():
         return _Bench(gpu, monotonic() + seconds, progress).run()

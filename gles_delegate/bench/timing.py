@@ -106,16 +106,12 @@ def benchmark(
     progress: Progress = lambda done, total: None,
     compiling: Progress | None = None,
 ) -> Benchmark:
-    """Measure a model.
+    """Measure a model; raises what `Interpreter` and `litert_cpu` raise.
 
     Args:
         feeds: The inputs by tensor index.
         progress: Called with the number of finished runs, and the total.
         compiling: See `GpuDelegate`.
-
-    Raises:
-        LiteRtError: A peer is not installed, or does not run the model.
-        UnsupportedModelError, ContextError, GLError: See `Interpreter`.
     """
     runs, warmup, threads = schedule.runs, schedule.warmup, schedule.threads
     others = {

@@ -65,10 +65,7 @@ class Buffer:
 def read_into(gl: Functions, name: int, target: Any, size: int, offset: int) -> None:
     """Wait for the GPU, and copy `size` bytes of a buffer from `offset` on to a contiguous array.
 
-    Raises:
-        ValueError: `target` is smaller.
-        TypeError: `target` is read-only.
-        GLError: The buffer is too small, or the driver refuses.
+    Raises `ValueError` if `target` is smaller, and `TypeError` if it is read-only.
     """
     if not size:
         return

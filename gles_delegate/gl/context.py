@@ -45,9 +45,6 @@ class GpuContext:
         gl: The functions of the context.
         driver: The driver, and the limits of its compute shaders.
         is_private: Whether the context is a new one, which shares nothing with others.
-
-    Raises:
-        ContextError: No context is available, or the one to adopt is not current.
     """
 
     def __init__(

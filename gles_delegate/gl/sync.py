@@ -142,9 +142,7 @@ def delete_fence(fence: Fence) -> None:
 def wait_on_gpu(gl: Functions, fence: Fence | int) -> None:
     """Make the GPU wait for a `Fence` or an app's GLsync before the next commands.
 
-    Raises:
-        TypeError: It is neither.
-        ValueError: It does not belong to this context.
+    Raises `TypeError` if it is neither, and `ValueError` if it does not belong to this context.
     """
     expected = f"expected a Fence or a GLsync of the delegate's context, found {fence!r}"
     if isinstance(fence, Fence):

@@ -69,11 +69,9 @@ class GlThread(NotPickled):
         return own and not self.is_closed and self._in_callback != threading.get_ident()
 
     def run(self, function: Callable[[], T]) -> T:
-        """Call `function` there.
+        """Call `function` there, inside `GpuContext.guard`.
 
-        Raises:
-            DelegateError: It is closed, or the caller is a function of `callback`.
-            ContextError: See `GpuContext.guard`.
+        Raises `DelegateError` if it is closed, or if the caller is a function of `callback`.
         """
         return self._call(self._guarded(function))
 
@@ -142,11 +140,8 @@ class GlThread(NotPickled):
     def close(self, release: Callable[[], None]) -> None:
         """Call `release` there, then destroy the context unless it is the app's.
 
-        Objects that can no longer be deleted are abandoned. A second call does nothing.
-
-        Raises:
-            WrongThreadError, WrongContextError: As `run`; it stays open.
-            ContextError, GLError: Something failed. It is closed nevertheless.
+        Objects that can no longer be deleted are abandoned. A second call does nothing. It stays
+        open after `WrongThreadError` and `WrongContextError`; any other error closes it.
         """
 
         def release_here() -> None:

@@ -73,9 +73,8 @@ class ModelFile:
 def read_file(path: str | bytes | os.PathLike[str], member: str | None = None) -> ModelFile:
     """Read a model file, or a model in a bundle, by its name or by a path through the bundle.
 
-    Raises:
-        ModelError: The file cannot be read, or is a bundle of several models.
-        TypeError: It is not a path, for example a model's bytes.
+    Raises `ModelError` if the file cannot be read or is a bundle of several models, and `TypeError`
+    for a model's bytes.
     """
     content, file, within = _open(path)
     model = model_of(content, member or within)

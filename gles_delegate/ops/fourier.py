@@ -14,14 +14,13 @@ import numpy as np
 from gles_delegate.dispatch import Call, Const, Define, Operand, Step, Value
 from gles_delegate.model.graph import Array
 from gles_delegate.ops.lib import rows
-from gles_delegate.ops.lib.complex import complex_input, complex_output
 from gles_delegate.ops.lib.elementwise import elementwise
 from gles_delegate.ops.lib.grid import by_texel, make_grid
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.options import Bool, FlexOptions, Int32, Options
 from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.views import Target, View, view
+from gles_delegate.ops.lib.views import Target, View, complex_input, complex_output, view
 
 
 @op("RFFT2D", sized_by=(1,))

@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from gles_delegate.dispatch import Alias, Define, Dispatch, Kind, Shape, Step, Value, complex_value
+from gles_delegate.dispatch import Alias, Define, Dispatch, Kind, Shape, Step, Value
 from gles_delegate.image.output import ImageOutput
 from gles_delegate.image.transform import EDGE, LUMA, MOST_SAMPLES, RANGES, REACH, ImageTransform
 from gles_delegate.limits import Limits
@@ -41,7 +41,7 @@ class Edge:
     def value(self) -> Value:
         """The tensor on the GPU, before `half` is applied to it."""
         if self.is_complex:
-            return complex_value(self.tensor.index, self.shape)
+            return Value.of_complex(self.tensor.index, self.shape)
         kind = self.tensor.lanes
         if kind is None:
             raise ValueError(f"tensor {self.tensor.index} is {self.tensor.dtype}")

@@ -43,9 +43,6 @@ def compute(
     Args:
         workers: The most actors; None: one for each processor of the cluster.
         address: The address for `ray.init`.
-
-    Raises:
-        DelegateError: The cluster cannot be reached, or an actor failed.
     """
     try:
         ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)

@@ -30,10 +30,7 @@ class Predictor(predictor.Predictor):
         model: The path of a model on each node; or its bytes; or a reference, such as
             ``ray.put(path.read_bytes())``, which Ray sends once to each node.
         options: See `GpuDelegateOptions`.
-        **arguments: See `gles_delegate.batch.Predictor`.
-
-    Raises:
-        ModelError, UnsupportedModelError, ContextError, ValueError: See the base class.
+        **arguments: See `gles_delegate.batch.Predictor`, which also lists the errors.
     """
 
     def __init__(

@@ -92,11 +92,8 @@ class Delegation:
         """Bind a buffer or textures to an input or output; None unbinds it.
 
         After an error, every segment runs with the old binding. Binding the same textures with
-        another region is almost free.
-
-        Raises:
-            ValueError: The tensor cannot be bound, or not to this object.
-            OutOfGpuMemoryError, ShaderError: The driver cannot run it.
+        another region is almost free. Raises `ValueError` if the tensor cannot be bound, or not to
+        this object.
         """
         if (
             isinstance(binding, TextureBinding)

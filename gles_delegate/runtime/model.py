@@ -28,16 +28,15 @@ from gles_delegate.version import __version__
 class BoundModel:
     """A model on a delegate's thread and context.
 
+    Raises `UnsupportedModelError` if it must run entirely on the GPU and cannot, and `ValueError`
+    if a tensor cannot be bound.
+
     Args:
         bindings: Bindings of inputs and outputs of the first subgraph, by tensor index.
         keep: Keep all nodes' results for `Delegation.read_result`.
 
     Attributes:
         subgraphs: The subgraphs that an app can run, by index, `graph` first.
-
-    Raises:
-        UnsupportedModelError: `require_full_delegation` is set, and some nodes cannot run there.
-        ValueError: A tensor cannot be bound.
     """
 
     def __init__(

@@ -123,12 +123,8 @@ class Segment:
         """Plan and compile for these input shapes; return every tensor's shape.
 
         If the inputs `deciding` have no `values` yet, it only releases its session, and returns
-        shapes for example values.
-
-        Raises:
-            UnsupportedModelError: A node cannot run with these shapes and values.
-            ValueError: A binding does not fit its tensor's shape.
-            ShaderError, OutOfGpuMemoryError: The driver cannot run it.
+        shapes for example values. Raises `UnsupportedModelError` if a node cannot run with these,
+        and `ValueError` if a binding does not fit its tensor's shape.
         """
         lowerings = self._context.lowerings
         if self.deciding and values is None:

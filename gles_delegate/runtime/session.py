@@ -36,9 +36,6 @@ class Session:
         states: The `inputs` that a run assigns to.
         runs: The number of runs.
         random_words: Two words for `SessionInput.content`.
-
-    Raises:
-        ShaderError, OutOfGpuMemoryError: The plan does not fit the driver.
     """
 
     def __init__(

@@ -31,11 +31,7 @@ class Variables:
         return find_variables(self._graph)
 
     def buffer(self, name: str, edge: Edge) -> BoundBuffer:
-        """The buffer of a variable; on the delegate's thread, inside the guard.
-
-        Args:
-            edge: The tensor that stands for it.
-        """
+        """The buffer of a variable, whose tensor is `edge`; called inside the context's guard."""
         if name not in self._buffers:
             size = Elements().outside(edge).nbytes
             initial = self._variables[name].initial
@@ -50,7 +46,7 @@ class Variables:
         return self._buffers[name][1]
 
     def require(self, names: Iterable[str]) -> None:
-        """Raise `DelegateError` if a run would read one of these that nothing was assigned to."""
+        """Raise `DelegateError` if nothing was assigned to one of these, which a run reads."""
         missing = sorted({*names} - self._assigned)
         if missing:
             raise DelegateError(
@@ -59,12 +55,11 @@ class Variables:
             )
 
     def mark(self, names: Iterable[str]) -> None:
-        """Remember that a run has assigned to these."""
+        """Record that a run has assigned to these."""
         self._assigned.update(names)
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all buffers."""
         return sum(buffer.size for buffer, _ in self._buffers.values())
 
     def release(self) -> None:

@@ -231,10 +231,9 @@ def bidirectional(histories: Sequence[History], merged: bool) -> list[Step]:
     node, course = histories[0].node, histories[0].course
     output = node.output(course.shape(sum(history.channels for history in histories)))
     steps: list[Step] = []
-    channel = 0
+    pixels, channel = output.pixels, 0
     for history in histories:
-        size = (output.pixels, history.channels, output.pixels, output.pixels)
-        target = Target(*size, out_channel=channel)
+        target = Target(pixels, history.channels, pixels, pixels, out_channel=channel)
         sequence = history.sequence()
         steps.append(view(history.value, output, sequence, node.limits, node.index, target))
         channel += history.channels

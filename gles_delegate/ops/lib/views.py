@@ -10,7 +10,6 @@ from typing import Literal, TypeAlias, get_args
 from gles_delegate.dispatch import Alias, Call, Define, Dispatch, Operand, Shape, Step, Value
 from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Tensor
-from gles_delegate.ops.lib.complex import complex_input, complex_output
 from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.index import merged, row_major
 from gles_delegate.ops.lib.node import NodeView, Unsupported
@@ -242,6 +241,23 @@ def moved(
 def reshaped(node: NodeView, x: Operand, shape: Iterable[int]) -> list[Step]:
     """The node's only step: the input `x` in another shape."""
     return [reshape_view(node.index, x, moved_output(node, x, shape), node.limits)]
+
+
+def complex_input(node: NodeView) -> Value:
+    """Input 0, of complex numbers computed at run time."""
+    shape, dtype = node.shape(0), node.dtype(0)
+    if dtype != "complex64" or node.is_constant(0):
+        dtype = "constant " * node.is_constant(0) + dtype
+        raise Unsupported(f"input 0 is {dtype}; expected complex64 computed at run time")
+    return Value.of_complex(node.inputs[0], shape)
+
+
+def complex_output(node: NodeView, shape: Iterable[int]) -> Value:
+    """Output 0, of complex numbers, with the shape that the lowering inferred."""
+    tensor = node.graph.tensors[node.outputs[0]]
+    if tensor.dtype != "complex64":
+        raise Unsupported(f"output 0 is {tensor.dtype}; expected complex64")
+    return Value.of_complex(tensor.index, tuple(shape))
 
 
 def reshaped_input(node: NodeView, shape: Iterable[int]) -> list[Step]:
