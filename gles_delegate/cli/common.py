@@ -59,6 +59,9 @@ class Finite(click.FloatRange):
             self.fail(f"expected a finite number, found {value}", param, ctx)
         return number
 
+    def _describe_range(self) -> str:
+        return "" if self.min is None else super()._describe_range()
+
 
 def scaling_options(function: F) -> F:
     std_option = click.option(
@@ -67,7 +70,7 @@ def scaling_options(function: F) -> F:
         help="An input gets (pixel - mean) / std of a picture's pixels of 0 to 255; default: the "
         "model's metadata, or else 0 to 1. A uint8 input gets the pixels themselves.",
     )
-    return click.option("--mean", type=Finite())(std_option(function))
+    return click.option("--mean", type=Finite(), help="See --std.")(std_option(function))
 
 
 class JsonErrors(click.Group):

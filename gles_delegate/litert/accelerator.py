@@ -114,10 +114,7 @@ class Accelerator:
         ctypes.memmove(byref(data), byref(self._definition), sizeof(_Definition))
 
     def was_taken(self) -> bool:
-        """Whether an environment uses the installed library; call it once, before it is closed.
-
-        LiteRT keeps the library open if it registered the accelerator.
-        """
+        """Whether LiteRT has registered it, and so keeps the library open; ask once."""
         dlclose(self._library._handle)
         try:
             library = ctypes.CDLL(self._library._name, mode=os.RTLD_NOLOAD)
