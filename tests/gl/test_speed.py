@@ -99,9 +99,12 @@ def test_without_time_tiles_are_left_out(gpu: GpuContext) -> None:
     assert "would be best" not in text
 
 
-def test_tiles_that_do_not_compile(gpu: GpuContext, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [gd.ShaderError, gd.OutOfGpuMemoryError])
+def test_tiles_that_the_driver_refuses(
+    error: type[Exception], gpu: GpuContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: Any) -> None:
-        raise gd.ShaderError("too many registers")
+        raise error("too many registers, or too much memory")
 
     monkeypatch.setattr(speed, "Session", refuse)
     actual = measured(gpu)

@@ -67,7 +67,7 @@ class ModelBuilder:
         self._operators: list[dict[str, Any]] = []
         self._subgraphs: list[Values] = []
         self._buffers: list[Values] = [{}]
-        self._codes: dict[tuple[str, int], int] = {}
+        self._codes: dict[tuple[str, int | None], int] = {}
 
     def tensor(
         self,
@@ -127,7 +127,7 @@ class ModelBuilder:
         inputs: Sequence[int],
         outputs: Sequence[int | Shape | None] = (None,),
         *,
-        version: int = 1,
+        version: int | None = 1,
         custom_options: bytes = b"",
         intermediates: Sequence[int] = (),
         **options: Any,
@@ -244,7 +244,7 @@ def _tensor_map(names: Mapping[str, int]) -> list[Values]:
     return [{"name": name, "tensor_index": index} for name, index in names.items()]
 
 
-def _operator_code(name: str, version: int) -> Values:
+def _operator_code(name: str, version: int | None) -> Values:
     builtin = BUILTIN_OPERATORS.index(name) if name in BUILTIN_OPERATORS else CUSTOM
     return {
         "deprecated_builtin_code": min(builtin, _PLACEHOLDER),

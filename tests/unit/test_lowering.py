@@ -454,3 +454,11 @@ def test_fields_that_a_file_leaves_out() -> None:
         defaults |= {f"{each.__name__}.{f.name}": f.default for f in dataclasses.fields(each)}
     assert len(defaults) > 100
     assert {name: value for name, value in defaults.items() if value not in (0, ())} == NOT_ZERO
+
+
+def test_a_version_that_is_left_out() -> None:
+    """Writers leave out the schema's default."""
+    b = ModelBuilder()
+    y = b.op("ABS", [b.input((1, 2))], [(1, 2)], version=None)
+    (node,) = read_model(b.build([y])).nodes
+    assert node.version == 1
