@@ -38,9 +38,9 @@ def model_of(content: Content, member: str | None) -> Content:
     if name is not None and name in models:
         with _intact():
             return models[name]()
-    names, given = ", ".join(models), "nothing" if name is None else repr(name)
+    names, requested = ", ".join(models), "nothing" if name is None else repr(name)
     raise ModelError(
-        f"this is a bundle of models: expected member=..., one of {names}; found {given}"
+        f"this is a bundle of models: expected member=..., one of {names}; found {requested}"
     )
 
 

@@ -273,8 +273,8 @@ def _bound(
     """
     name, actual = buffer_size(gpu, buffer)
     if actual < offset + size:
-        found = max(actual - offset, 0)
-        raise ValueError(f"{expected} from byte {offset} on, found {found}")
+        available = max(actual - offset, 0)
+        raise ValueError(f"{expected} from byte {offset} on, found {available}")
     watch = BufferWatch(gpu, buffer, name, offset + size, title)
     return BoundBuffer(name, offset, size, (watch,))
 
