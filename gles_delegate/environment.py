@@ -22,7 +22,7 @@ from gles_delegate.delegate import GpuDelegate
 from gles_delegate.errors import LiteRtError
 from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.mesa import processor_has
-from gles_delegate.litert.accelerator import Accelerator
+from gles_delegate.litert.accelerator import Accelerator, was_taken
 from gles_delegate.litert.check import TESTED, require_known_layout, trial_model
 from gles_delegate.litert.native import FixedModel, LateDelegate
 from gles_delegate.model.graph import Array, Graph
@@ -151,11 +151,10 @@ def _environment(models: _Models) -> Iterator[Any]:
 
     accelerator = Accelerator(lambda address: _Compiled(models, address))
     with TemporaryDirectory() as folder:
-        accelerator.install(Path(folder))
+        library = accelerator.install(Path(folder))
         environment = Environment.create(runtime_path=folder)
-        was_taken = accelerator.was_taken()
-    if not was_taken:
-        raise LiteRtError("LiteRT did not load the GPU accelerator from its environment's folder")
+        if not was_taken(library):
+            raise LiteRtError(f"LiteRT did not load the GPU accelerator from its folder {folder}")
     environment.delegates = models.delegates
     try:
         yield environment

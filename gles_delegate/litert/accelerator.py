@@ -102,26 +102,17 @@ class Accelerator:
         )
         _accelerators.append(self)
 
-    def install(self, folder: Path) -> None:
+    def install(self, folder: Path) -> ctypes.CDLL:
         """Write the library into a folder, which may be deleted once the environment exists."""
         create_in_turn()
         _keep_webgpu_away()
         file = folder / LIBRARY
         file.write_bytes(data_library(SYMBOL, sizeof(_Definition)))
         # LiteRT opens the same library, and sees this data.
-        self._library = ctypes.CDLL(str(file))
-        data = _Definition.in_dll(self._library, SYMBOL)
+        library = ctypes.CDLL(str(file))
+        data = _Definition.in_dll(library, SYMBOL)
         ctypes.memmove(byref(data), byref(self._definition), sizeof(_Definition))
-
-    def was_taken(self) -> bool:
-        """Whether LiteRT has registered it, and so keeps the library open; ask once."""
-        dlclose(self._library._handle)
-        try:
-            library = ctypes.CDLL(self._library._name, mode=os.RTLD_NOLOAD)
-        except OSError:
-            return False
-        dlclose(library._handle)
-        return True
+        return library
 
     def _create(
         self, runtime: int, environment: int, accelerator: int, options: int, wrapper: Any
@@ -156,6 +147,17 @@ def _delete(pointer: int) -> None:
         delegate.close()
     except Exception as error:
         log.error("a compiled model's delegate did not close: %s", error)
+
+
+def was_taken(library: ctypes.CDLL) -> bool:
+    """Close an installed library; whether LiteRT has registered it, and so keeps it open."""
+    dlclose(library._handle)
+    try:
+        again = ctypes.CDLL(library._name, mode=os.RTLD_NOLOAD)
+    except OSError:
+        return False
+    dlclose(again._handle)
+    return True
 
 
 def _address_of_model(options: int) -> int:

@@ -432,8 +432,7 @@ def test_litert_gets_the_name_without_the_gil() -> None:
 
 def test_a_folder_that_litert_does_not_read(tmp_path: Path) -> None:
     own = accelerator.Accelerator(lambda _: pytest.fail("no model"))
-    own.install(tmp_path)
-    assert not own.was_taken()
+    assert not accelerator.was_taken(own.install(tmp_path))
 
 
 @pytest.mark.parametrize(
