@@ -1,20 +1,26 @@
 #version 310 es
 #extension GL_GOOGLE_include_directive : require
 
-// The pixels of textures -> a tensor [1, OUT_H, OUT_W, 1 to 4 channels], as gles_delegate/image.py
-// describes it: from one texture of colours, or from two (NV12) or three (I420) planes.
+// The pixels of textures -> a tensor [1, height, OUT_W, 1 to 4 channels], or [1, channels, OUT_H,
+// columns] if PLANAR, as ImageTransform describes it: from one texture of colours, or from two (NV12)
+// or three (I420) planes.
 //
 // TRANSFORM holds the rows of the matrix from positions in the tensor to positions in the picture,
 // the first with the padding as its fourth number; then the gains and biases of the channels. The
-// matrix may be of another network's making, and then anything.
+// matrix may be of another network's making, and then anything. Colours are 0 to 1, so that the
+// floats of a texture pass unchanged, or 0 to 255 if OPENCV, which rounds them to integers.
 #ifndef ASSEMBLED
+#define PLANAR 0  // 1: channels are in front of rows and columns
 #define OUT_W 6  // columns of the tensor
+#define OUT_H 10  // rows of the tensor, if PLANAR
 #define PLANES 1  // textures
 #define MONOCHROME 0  // 1: the only texture has one channel
 #define GRAY 0  // 1: the tensor's channels are the luma of the colours
 #define ORDER rgba  // otherwise: the order of the colours in them
 #define ANTIALIAS 0  // 1: a tensor pixel is the mean of several colours
 #define MOST_SAMPLES 16  // of these along its width or height
+#define OPENCV 0  // 1: sample as OpenCV's warpPerspective
+#define FADING 1  // 1: its edge fades into the padding
 #define EDGE 1e-3  // pixels that are rounding
 #define REACH 1e-3  // pixels by which a position may miss the picture
 #define BLACK 16.0  // Y' of black, in 255ths
@@ -51,7 +57,7 @@ vec4 bilinear(highp sampler2D plane, vec2 at) {
   return mix(top, bottom, weight.y);
 }
 
-// Red, green, blue and alpha, 0 to 255.
+// Red, green, blue and alpha.
 vec4 colours(vec2 at) {
   vec4 c = bilinear(PLANE0, at);
 #if PLANES > 1
@@ -67,19 +73,32 @@ vec4 colours(vec2 at) {
 #elif MONOCHROME
   c.gb = c.rr;
 #endif
-  return c * 255.0;
+#if OPENCV
+  c *= 255.0;
+#endif
+  return c;
 }
 
-// The channels of the tensor, 0 to 255, at a position in it.
+// The colour's channels at a position in the tensor.
 vec4 channels(vec2 position, vec4 row0, vec4 row1) {
   vec2 at = vec2(dot(row0.xyz, vec3(position, 1.0)), dot(row1.xyz, vec3(position, 1.0)));
   vec2 size = vec2(textureSize(PLANE0, 0));
+#if OPENCV
+  at = roundEven(at * 32.0) / 32.0;
+#endif
   bool inside =
       all(greaterThanEqual(at, vec2(-REACH))) && all(lessThanEqual(at, vec2(size + REACH)));
   if (!inside) return vec4(row0.w);  // so is what is no number
   vec4 v = colours(at).ORDER;
 #if GRAY
   v = vec4(dot(v.rgb, vec3(0.299, 0.587, 0.114)));
+#endif
+#if OPENCV && FADING
+  vec2 share = clamp(min(at + 0.5, size + 0.5 - at), 0.0, 1.0);
+  v = mix(vec4(row0.w), v, share.x * share.y);
+#endif
+#if OPENCV
+  v = floor(v + 0.5 + 1.0 / 2048.0);
 #endif
   return v;
 }
@@ -92,10 +111,8 @@ int samples(vec2 side) {
 }
 #endif
 
-void main() {
-  int pixel = PIXEL_INVOCATION;
-  if (pixel >= OUT_PIXELS) return;
-  vec2 corner = vec2(pixel % OUT_W, pixel / OUT_W);
+// The tensor's numbers for the channels of a pixel whose top left corner is there.
+vec4 numbers(vec2 corner) {
   vec4 row0 = LOAD(TRANSFORM, 0), row1 = LOAD(TRANSFORM, 1);
 #if ANTIALIAS
   int along = samples(vec2(row0.x, row1.x)), across = samples(vec2(row0.y, row1.y));
@@ -107,6 +124,8 @@ void main() {
     }
   }
   v /= float(along * across);
+#elif OPENCV
+  vec4 v = channels(corner, row0, row1);
 #else
   vec4 v = channels(corner + 0.5, row0, row1);
 #endif
@@ -117,5 +136,21 @@ void main() {
 #ifdef SCALE
   v = (v - float(ZERO_POINT)) * SCALE;
 #endif
-  store(0, pixel, OUT_VEC(v));
+  return v;
+}
+
+void main() {
+  int pixel = PIXEL_INVOCATION;
+  if (pixel >= OUT_PIXELS) return;
+#if PLANAR
+  int slice = SLICE_INVOCATION;
+  if (slice >= OUT_SLICES) return;
+  vec4 v = vec4(0.0);
+  for (int i = 0; i < min(4, OUT_CHANNELS - 4 * slice); i++) {
+    v[i] = numbers(vec2(4 * slice + i, pixel % OUT_H))[pixel / OUT_H];
+  }
+  store(slice, pixel, OUT_VEC(v));
+#else
+  store(0, pixel, OUT_VEC(numbers(vec2(pixel % OUT_W, pixel / OUT_W))));
+#endif
 }

@@ -57,7 +57,7 @@ void main() {
   for (int c = 0; c < CLASSES; ++c) {
     best = ivec3(NONE, c, 0);
     for (int block = lane; block < BLOCKS; block += REDUCTION_LANES) {
-      ivec4 keys = out_texels[c * BLOCKS + block];
+      ivec4 keys = OUT_TEXEL(c * BLOCKS + block);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         if (keys[i] > best.x) best = ivec3(keys[i], c, 4 * block + i);
@@ -65,33 +65,33 @@ void main() {
       }
     }
     JOIN(best, BETTER)
-    if (lane == c % REDUCTION_LANES) out_texels[HEADS + c] = ivec4(best.x, best.z, 0, 0);
+    if (lane == c % REDUCTION_LANES) OUT_TEXEL(HEADS + c) = ivec4(best.x, best.z, 0, 0);
   }
   ivec3 candidates = ivec3(number);
   JOIN(candidates, SUM)
-  if (lane == 0) out_texels[TOTAL] = ivec4(0, candidates.x, 0, 0);
+  if (lane == 0) OUT_TEXEL(TOTAL) = ivec4(0, candidates.x, 0, 0);
 #endif
   for (int n = START; n < START + COUNT; ++n) {
     best = ivec3(NONE, 0, 0);
     for (int c = lane; c < CLASSES; c += REDUCTION_LANES) {
-      ivec4 head = out_texels[HEADS + c];
+      ivec4 head = OUT_TEXEL(HEADS + c);
       best = BETTER(best, ivec3(head.x, c, head.y));
     }
     JOIN(best, BETTER)
     int chosen = best.y, blocks = best.x == NONE ? 0 : BLOCKS;
     vec4 box = ordered(LOAD(CORNERS, best.z));
     if (lane == 0) {
-      ivec4 total = out_texels[TOTAL];
+      ivec4 total = OUT_TEXEL(TOTAL);
       bool found = best.x != NONE && total.x < total.y;
-      out_texels[SELECTIONS + n] = ivec4(found ? best.x : NONE, best.y, best.z, 0);
-      if (found) out_texels[TOTAL].x = n + 1;
+      OUT_TEXEL(SELECTIONS + n) = ivec4(found ? best.x : NONE, best.y, best.z, 0);
+      if (found) OUT_TEXEL(TOTAL).x = n + 1;
     }
 #if !SOFT
     int own = best.z;
 #endif
     best = ivec3(NONE, chosen, 0);
     for (int block = lane; block < blocks; block += REDUCTION_LANES) {
-      ivec4 keys = out_texels[chosen * BLOCKS + block];
+      ivec4 keys = OUT_TEXEL(chosen * BLOCKS + block);
       if (keys == ivec4(NONE)) continue;
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
@@ -103,12 +103,12 @@ void main() {
 #endif
         if (keys[i] > best.x) best = ivec3(keys[i], chosen, other);
       }
-      out_texels[chosen * BLOCKS + block] = keys;
+      OUT_TEXEL(chosen * BLOCKS + block) = keys;
     }
     JOIN(best, BETTER)
     if (lane == chosen % REDUCTION_LANES && blocks > 0) {
-      int selected = out_texels[HEADS + chosen].z + 1;
-      out_texels[HEADS + chosen] = ivec4(selected < PER_CLASS ? best.x : NONE, best.z, selected, 0);
+      int selected = OUT_TEXEL(HEADS + chosen).z + 1;
+      OUT_TEXEL(HEADS + chosen) = ivec4(selected < PER_CLASS ? best.x : NONE, best.z, selected, 0);
     }
   }
 }

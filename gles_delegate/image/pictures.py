@@ -24,6 +24,13 @@ def picture_mode(shape: Sequence[int]) -> str | None:
     return {1: "L", 3: "RGB", 4: "RGBA"}.get(shape[3] if len(shape) == 4 else 1)
 
 
+def channels_last(shape: Sequence[int]) -> tuple[int, ...]:
+    """A shape [1, 3, height, width] as [1, height, width, 3]; others stay as they are."""
+    if len(shape) == 4 and shape[1] == 3 and min(shape[2:]) > 4:
+        return (shape[0], *shape[2:], 3)
+    return tuple(shape)
+
+
 def converted(picture: Image, mode: str) -> Image:
     """A picture in one of Pillow's 8-bit modes, rotated according to its EXIF data.
 

@@ -17,6 +17,7 @@ Fit: TypeAlias = Literal["stretch", "letterbox", "crop"]
 Channels: TypeAlias = Literal["rgb", "bgr", "gray", "rgba"]
 Yuv: TypeAlias = Literal["bt601", "bt709"]
 Border: TypeAlias = Literal["padding", "replicate"]
+Align: TypeAlias = Literal["center", "corner"]
 Size: TypeAlias = tuple[int, int]  # height and width
 CHANNELS: dict[str, int] = {"rgb": 3, "bgr": 3, "gray": 1, "rgba": 4}
 
@@ -34,6 +35,11 @@ EDGE = 1e-3  # rounding tolerance in pixels of positions at the picture's edge
 
 REACH: dict[str, float] = {"padding": EDGE, "replicate": 1e9}
 """Distance in pixels from the picture up to which positions get its colors, by border."""
+
+SUBPIXELS = 32
+"""Positions in a pixel to which OpenCV's warpPerspective rounds (INTER_TAB_SIZE)."""
+TIE = 1 / 2048
+"""Half of the smallest step of OpenCV's interpolated colors, 1 / 32^2: rounding errors are less."""
 
 MOST_SAMPLES = 16  # limit of the samples along a tensor pixel's side, for its mean
 BRIGHTEST = 1.5  # limit of floats from 0 to 1 in pictures: sharpening filters slightly exceed 1
@@ -59,7 +65,9 @@ class ImageTransform:
             whole picture.
         fit: "stretch": ignore the region's aspect ratio. "letterbox": keep it, and show more
             around the region. "crop": keep it, and show less of the region.
-        matrix: Instead of these three: the rows (a, b, c), (d, e, f) of the map from a position
+        align: What a letterbox or a crop keeps in place: the region's "center", or its top left
+            "corner", which is then the tensor's.
+        matrix: Instead of these four: the rows (a, b, c), (d, e, f) of the map from a position
             (x, y) in the tensor to the position (a x + b y + c, d x + e y + f) in the picture.
         flip_x: Mirror the picture first; `roi` refers to the mirrored picture.
         flip_y: The picture's first row is the bottom one, as in textures drawn by OpenGL.
@@ -77,6 +85,10 @@ class ImageTransform:
             GPU samplers do, which skips pixels and is faster.
         border: The color outside the picture: "padding", or "replicate" for the nearest edge
             pixel, as in the training of MediaPipe's landmark networks.
+        opencv: Sample as OpenCV's warpPerspective with INTER_LINEAR, as MediaPipe does on the CPU:
+            the upper left corners of tensor pixels map to corners in the picture, not centers to
+            centers; positions are rounded to 1/32 pixel and colors to integers; the picture's edge
+            fades into the padding. It needs ``antialias=False``.
 
     Raises:
         ValueError: Options are unknown, contradict each other, or are not finite.
@@ -96,14 +108,20 @@ class ImageTransform:
     full_range: bool = False
     antialias: bool = True
     border: Border = "padding"
+    opencv: bool = False
+    align: Align = "center"
 
     def __post_init__(self) -> None:
-        choices_of = (("fit", Fit), ("channels", Channels), ("yuv", Yuv), ("border", Border))
-        for name, choices in choices_of:
+        choices_of = {
+            "fit": Fit, "channels": Channels, "yuv": Yuv, "border": Border, "align": Align,
+        }  # fmt: skip
+        for name, choices in choices_of.items():
             if getattr(self, name) not in get_args(choices):
                 raise ValueError(
                     f"{name} must be one of {get_args(choices)}, not {getattr(self, name)!r}"
                 )
+        if self.opencv and self.antialias:
+            raise ValueError("opencv takes one color for each tensor pixel: set antialias=False")
         self._check_scaling()
         self._check_placement()
         for name in ("roi", "rotation", "matrix", "mean", "std", "padding"):
@@ -132,8 +150,11 @@ class ImageTransform:
         if self.matrix is not None:
             if np.shape(self.matrix) != (2, 3):
                 raise ValueError(f"matrix must be two rows of three, not {self.matrix!r}")
-            if self.roi is not None or self.rotation or self.fit != "stretch":
-                raise ValueError("matrix takes the place of roi, rotation and fit: leave them out")
+            placed = (self.roi, self.rotation, self.fit, self.align)
+            if placed != (None, 0, "stretch", "center"):
+                raise ValueError(
+                    "matrix takes the place of roi, rotation, fit and align: leave them out"
+                )
 
     @classmethod
     def for_input(cls, interpreter: Described, index: int) -> ImageTransform:
@@ -147,7 +168,8 @@ class ImageTransform:
             index: The input's index, as in `get_input_details`.
 
         Raises:
-            ValueError: There is no such input, or its shape is not [1, height, width, 1, 3 or 4].
+            ValueError: There is no such input, or its shape is not [1, height, width, 1, 3 or 4],
+                or [1, 3 or 4, height, width].
             ModelError: The metadata is damaged, or does not fit the input.
         """
         inputs = interpreter.get_input_details()
@@ -166,9 +188,23 @@ class ImageTransform:
         return region != (None, 0, "stretch", None, False, False)
 
     @property
+    def reach(self) -> float:
+        """Distance in pixels from the picture up to which its colors count."""
+        return 1.0 if self.opencv and self.border == "padding" else REACH[self.border]
+
+    @property
     def depth(self) -> int:
         """The number of channels of the tensor."""
         return CHANNELS[self.channels]
+
+    def is_planar(self, shape: Sequence[int]) -> bool:
+        """Whether a tensor of this shape has its channels in front of height and width."""
+        return shape[-1] != self.depth and len(shape) > 2 and shape[-3] == self.depth
+
+    def size_in(self, shape: Sequence[int]) -> Size:
+        """Height and width of a tensor of this shape."""
+        height, width = shape[-2:] if self.is_planar(shape) else shape[-3:-1]
+        return height, width
 
     def affine(self, picture: Size, tensor: Size) -> Array:
         """The map from positions in the tensor to positions in the stored picture.
@@ -196,12 +232,24 @@ class ImageTransform:
                 scale[:] = scale.max() if self.fit == "letterbox" else scale.min()
             linear = np.array([[cos, -sin], [sin, cos]]) * scale
             center = np.array([left + width / 2, top + height / 2])
-            offset = center - linear @ [out_columns / 2, out_rows / 2]
+            middle = np.array([out_columns, out_rows]) / 2
+            if self.align == "corner":
+                middle = np.array([width, height]) / scale / 2
+            offset = center - linear @ middle
             matrix = np.column_stack([linear, offset])
         for axis, flip, size in ((0, self.flip_x, columns), (1, self.flip_y, rows)):
             if flip:
                 matrix[axis] = -matrix[axis]
                 matrix[axis, 2] += size
+        return matrix
+
+    def sampled(self, picture: Size, tensor: Size) -> Array:
+        """The map to the sampled positions: `affine`, with OpenCV's shift of half a pixel from
+        indices to centers.
+        """
+        matrix = self.affine(picture, tensor)
+        if self.opencv:
+            matrix[:, 2] += [-0.5 if flip else 0.5 for flip in (self.flip_x, self.flip_y)]
         return matrix
 
     def samples(self, picture: Size, tensor: Size) -> tuple[int, int]:
@@ -246,7 +294,7 @@ class ImageTransform:
                 "expected one picture, planes Y and UV, or planes Y, U and V; found "
                 f"{[list(plane.shape) for plane in planes]}"
             )
-        matrix = self.affine(planes[0].shape[:2], size)
+        matrix = self.sampled(planes[0].shape[:2], size)
         along, across = self.samples(planes[0].shape[:2], size)
         if len(planes) == 1 and along * across > 1 and not matrix[[0, 1], [1, 0]].any():
             mean = self._mean_of_area(planes[0], matrix, size, (along, across))
@@ -265,13 +313,21 @@ class ImageTransform:
     def _sampled(self, planes: list[Array], matrix: Array, size: Size, point: Array) -> Array:
         """Colors [pixels, channels] from 0 to 255 at one point (x, y) in each tensor pixel."""
         rows, columns = planes[0].shape[:2]
+        if self.opencv:
+            point = np.zeros(2)
         y, x = np.indices(size).reshape(2, -1) + point[::-1, np.newaxis]
-        at, reach = matrix @ np.stack([x, y, np.ones_like(x)]), REACH[self.border]
-        inside = np.all((at >= -reach) & (at <= [[columns + reach], [rows + reach]]), 0)
+        at, reach = matrix @ np.stack([x, y, np.ones_like(x)]), self.reach
+        if self.opencv:
+            at = np.rint(at * SUBPIXELS) / SUBPIXELS
+        limits = np.array([[columns], [rows]])
+        inside = np.all((at >= -reach) & (at <= limits + reach), 0)
         at = np.where(inside, at, 0)
         colors = self._channels([_bilinear(p, at, (rows, columns)) for p in planes])
-        padded: Array = np.where(inside[:, np.newaxis], colors, self.padding)
-        return padded
+        share = inside * 1.0
+        if self.opencv and self.border == "padding":
+            share *= np.minimum(at + 0.5, limits + 0.5 - at).clip(0, 1).prod(0)
+        mixed: Array = self.padding + (colors - self.padding) * share[:, np.newaxis]
+        return np.floor(mixed + 0.5 + TIE) if self.opencv else mixed
 
     def _mean_of_area(
         self, plane: Array, matrix: Array, size: Size, samples: tuple[int, int]
@@ -351,27 +407,36 @@ def picture_transform(
 
     `mean` and `std` take precedence over the metadata; their defaults are 0 and 255.
     """
-    depth = shape[3] if len(shape) == 4 else 1
-    channels: dict[int, Channels] = {1: "gray", 3: "rgb", 4: "rgba"}
-    if len(shape) not in (3, 4) or shape[0] != 1 or depth not in channels:
-        raise ValueError(
-            "a picture suits an input [1, height, width] or [1, height, width, 1, 3 or 4], not "
-            f"{list(shape)}"
-        )
+    channels = _channels_of(shape)
     if dtype == "uint8" or not (metadata.mean or mean is not None or std is not None):
-        return ImageTransform(channels=channels[depth])
+        return ImageTransform(channels=channels)
     own = ((metadata.mean or (0.0,)), (metadata.std or (255.0,)))
     means, stds = (
         of_model if number is None else (number,)
         for number, of_model in zip((mean, std), own, strict=True)
     )
+    depth = CHANNELS[channels]
     if not {len(means), len(stds)} <= {1, depth} or min(stds) <= 0:
         raise ModelError(
             f"expected one mean and one positive standard deviation, or {depth} of each, for the "
             f"channels of the input {metadata.name!r}, found {list(means)} and {list(stds)} in the "
             "arguments or the model's metadata: pass other ones"
         )
-    return ImageTransform(channels=channels[depth], mean=_single(means), std=_single(stds))
+    return ImageTransform(channels=channels, mean=_single(means), std=_single(stds))
+
+
+def _channels_of(shape: Sequence[int]) -> Channels:
+    """The channels of a picture for an input."""
+    names: dict[int, Channels] = {1: "gray", 3: "rgb", 4: "rgba"}
+    depth = shape[3] if len(shape) == 4 else 1
+    if depth not in names and shape[1] in (3, 4):
+        depth = shape[1]
+    if len(shape) not in (3, 4) or shape[0] != 1 or depth not in names:
+        raise ValueError(
+            "a picture suits an input [1, height, width], [1, height, width, 1, 3 or 4] or [1, 3 "
+            f"or 4, height, width], not {list(shape)}"
+        )
+    return names[depth]
 
 
 def _single(values: Sequence[float]) -> float | Sequence[float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from io import SEEK_CUR, SEEK_END, SEEK_SET, RawIOBase
@@ -58,6 +58,20 @@ def models_in(content: Content) -> Mapping[str, Callable[[], Content]]:
     return models
 
 
+def files_in(content: Content) -> Mapping[str, Callable[[], Content]]:
+    """A function that reads each file of a bundle, by name; none if it is not a bundle.
+
+    Raises ModelError if the bundle is damaged or too large.
+    """
+    if not _is_bundle(content):
+        return {}
+    with _intact():
+        bundle = ZipFile(BytesFile(content))
+        infos = bundle.infolist()
+        _check_inflated(infos, 0, 0)
+        return {info.filename: partial(_read_intact, bundle, info, content) for info in infos}
+
+
 @contextmanager
 def _intact() -> Iterator[None]:
     """Convert zipfile's errors to ModelError."""
@@ -86,14 +100,7 @@ def _walk(
     `inflated` holds one number, the bytes of compressed members so far, which this updates.
     """
     bundle = ZipFile(BytesFile(content))
-    packed = (each for each in bundle.infolist() if each.compress_type != ZIP_STORED)
-    inflated[0] += sum(member.file_size for member in packed)
-    if inflated[0] > MOST_INFLATED or depth > MOST_FOLDED:
-        raise ModelError(
-            f"this bundle of models has compressed members of {inflated[0]} bytes, in "
-            f"bundles {depth + 1} deep: expected {MOST_INFLATED} bytes and {MOST_FOLDED} deep "
-            "at most; store its members without compression"
-        )
+    inflated[0] = _check_inflated(bundle.infolist(), inflated[0], depth)
     for info in bundle.infolist():
         with bundle.open(info) as file:
             start = file.read(8)
@@ -103,6 +110,23 @@ def _walk(
             yield from _walk(_read(bundle, info, content), inner, inflated, depth + 1)
         elif start[4:] == FILE_IDENTIFIER:
             yield folder + info.filename, partial(_read, bundle, info, content)
+
+
+def _check_inflated(infos: Sequence[ZipInfo], before: int, depth: int) -> int:
+    """The bytes of compressed members, `before` and these; raises ModelError above the limit."""
+    size = before + sum(i.file_size for i in infos if i.compress_type != ZIP_STORED)
+    if size > MOST_INFLATED or depth > MOST_FOLDED:
+        raise ModelError(
+            f"this bundle of models has compressed members of {size} bytes, in "
+            f"bundles {depth + 1} deep: expected {MOST_INFLATED} bytes and {MOST_FOLDED} deep "
+            "at most; store its members without compression"
+        )
+    return size
+
+
+def _read_intact(bundle: ZipFile, info: ZipInfo, content: Content) -> Content:
+    with _intact():
+        return _read(bundle, info, content)
 
 
 def _read(bundle: ZipFile, info: ZipInfo, content: Content) -> Content:

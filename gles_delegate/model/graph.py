@@ -5,7 +5,8 @@ Indices are TFLite's: positions in the subgraph's lists of tensors and operators
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import isfinite, prod
@@ -130,6 +131,11 @@ class Tensor:
         if limits is None:
             raise TypeError(f"tensor {self.index} is {self.dtype}, which is not quantized")
         return limits
+
+    @property
+    def reset_value(self) -> int:
+        """The elements of a variable before the first run."""
+        return self.quantization.pair[1] if self.is_quantized and self.dtype == "int8" else 0
 
     def values(self) -> Array:
         """The constant's values for the GPU: float32, or int32 for bool and integers.
@@ -261,6 +267,20 @@ class Graph:
                 break
             pending = late
         return (*ordered, *pending)
+
+    @cached_property
+    def positions(self) -> Mapping[int, int]:
+        """The position of each node, by its index, in `in_order`."""
+        return {node.index: position for position, node in enumerate(self.in_order)}
+
+    @cached_property
+    def readers(self) -> Mapping[int, Set[int]]:
+        """The nodes that read each tensor."""
+        readers: defaultdict[int, set[int]] = defaultdict(set)
+        for node in self.nodes:
+            for tensor in node.inputs:
+                readers[tensor].add(node.index)
+        return readers
 
 
 def one_node_graph(op: str, arrays: Sequence[Array], options: FlatTable | None = None) -> Graph:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from typing import Any
 from zipfile import ZipFile
 
@@ -12,14 +14,36 @@ from gles_delegate.errors import ModelError
 from gles_delegate.model.bundle import DAMAGES, BytesFile
 from gles_delegate.model.flatbuffer import Content, FlatTable
 from gles_delegate.model.graph import Graph
+from gles_delegate.model.ultralytics import SUFFIXES, Export, parse_export
 
 CONTENTS = ("", "feature", "image", "bounding box", "audio")
 """Names by their number in ``union ContentProperties``."""
 
 COLORS = ("", "rgb", "gray")  # names by their number in ``enum ColorSpaceType``
-NORMALIZATION, THRESHOLDING = 1, 3  # numbers in ``union ProcessUnitOptions``
+NORMALIZATION, CALIBRATION, THRESHOLDING = 1, 2, 3  # numbers in ``union ProcessUnitOptions``
 LABELS = (2, 3)  # numbers of axis labels and value labels in ``enum AssociatedFileType``
+SIGMOIDS = 4  # number of score calibrations in ``enum AssociatedFileType``
+TRANSFORMATIONS = ("identity", "log", "inverse logistic")
+"""Names by their number in ``enum ScoreTransformationType``."""
+MOST_FILES = 8  # limit of the files that are searched for Ultralytics' metadata
 LONGEST = 1 << 24  # limit of the bytes read from a file of labels
+
+
+@dataclass(frozen=True)
+class ScoreCalibration:
+    """How the scores of classes become probabilities, each class by its own sigmoid.
+
+    A score x becomes scale / (1 + exp(-(slope * t(x) + offset))).
+
+    Attributes:
+        transformation: t: "identity", "log" or "inverse logistic".
+        default: The result for classes without a sigmoid, and for scores below their limit.
+        sigmoids: Scale, slope, offset and least score of each class; None: it has none.
+    """
+
+    transformation: str
+    default: float
+    sigmoids: tuple[tuple[float, float, float, float] | None, ...] = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -36,8 +60,12 @@ class TensorMetadata:
         maximum: The largest; likewise.
         labels: Names of classes, by their index along the last axis, or by their number.
         threshold: The lowest score of results that count; None if unknown.
+        calibration: See `ScoreCalibration`; None if there is none.
         is_share: Whether an output ranges from 0 to 1, as after a sigmoid; None if neither its op
             nor the metadata says so.
+        task: What an output of Ultralytics' exporter is for: "detect", "segment", "pose", "obb" or
+            "classify"; "" if unknown.
+        points: Likewise, the number of a pose's key points and of each point's numbers.
         dimensions: Names of the axes.
         sample_rate: Sample rate of audio in Hz; 0 if unknown.
         channels: Channels of audio.
@@ -53,7 +81,10 @@ class TensorMetadata:
     maximum: tuple[float, ...] = ()
     labels: tuple[str, ...] = field(default=(), repr=False)
     threshold: float | None = None
+    calibration: ScoreCalibration | None = None
     is_share: bool | None = None
+    task: str = ""
+    points: tuple[int, int] | None = None
     dimensions: tuple[str, ...] = ()
     sample_rate: int = 0
     channels: int = 0
@@ -83,6 +114,10 @@ class Metadata:
         inputs: Metadata of each input of the first subgraph, in its order.
         outputs: Likewise.
         files: The names of the files in the model, such as lists of labels.
+        custom: The bytes of custom metadata, by name.
+        stride: Pixels between the cells of a YOLO network's coarsest grid, as Ultralytics' exporter
+            recorded it; 0 if unknown.
+        size: Likewise, height and width of the input that the network was exported for.
     """
 
     name: str = ""
@@ -93,6 +128,9 @@ class Metadata:
     inputs: tuple[TensorMetadata, ...] = ()
     outputs: tuple[TensorMetadata, ...] = ()
     files: tuple[str, ...] = ()
+    custom: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    stride: int = 0
+    size: tuple[int, int] | None = None
 
 
 def parse_metadata(graph: Graph) -> Metadata:
@@ -101,25 +139,62 @@ def parse_metadata(graph: Graph) -> Metadata:
     files = _files(graph.content)
     model = None if data is None or not data.size else FlatTable.root(data.tobytes())
     subgraphs = model.tables(3) if model else []
+    export = _export(files)
 
     def tensors(slot: int, count: int) -> tuple[TensorMetadata, ...]:
         tables = subgraphs[0].tables(slot)[:count] if subgraphs else []
         described = tuple(_tensor(table, files) for table in tables)
         return described + (TensorMetadata(),) * (count - len(described))
 
-    def text(slot: int) -> str:
-        return model.string(slot) if model else ""
+    def text(slot: int, name: str = "") -> str:
+        return (model.string(slot) if model else "") or export.texts.get(name, "")
 
+    outputs = tensors(3, len(graph.outputs))
     return Metadata(
         text(0),
-        text(1) or graph.description,
-        text(2),
-        text(4),
-        text(5),
-        tensors(2, len(graph.inputs)),
-        tensors(3, len(graph.outputs)),
+        text(1, "description") or graph.description,
+        text(2, "version"),
+        text(4, "author"),
+        text(5, "license"),
+        tuple(_to_export(each, export) for each in tensors(2, len(graph.inputs))),
+        tuple(
+            _of_export(output, export, graph.tensors[index].shape)
+            for output, index in zip(outputs, graph.outputs, strict=True)
+        ),
         tuple(files),
+        {
+            table.string(0): table.array(1, "uint8").tobytes()
+            for table in (subgraphs[0].tables(9) if subgraphs else [])
+        },
+        export.stride,
+        export.size,
     )
+
+
+def _export(files: Mapping[str, Callable[[], bytes]]) -> Export:
+    """The record of Ultralytics' exporter among the files; empty if there is none."""
+    for name in islice((name for name in files if name.endswith(SUFFIXES)), MOST_FILES):
+        with suppress(*DAMAGES):
+            export = parse_export(files[name]())
+            if export is not None:
+                return export
+    return Export()
+
+
+def _to_export(tensor: TensorMetadata, export: Export) -> TensorMetadata:
+    """The metadata of an input, completed for Ultralytics' networks, which see shares of 255."""
+    if not export.task or tensor.mean:
+        return tensor
+    return replace(tensor, mean=(0.0,), std=(255.0,))
+
+
+def _of_export(output: TensorMetadata, export: Export, shape: tuple[int, ...]) -> TensorMetadata:
+    """The metadata of an output, completed by the exporter's; prototypes of masks have no labels.
+
+    Some models name the exporter's file as their list of labels.
+    """
+    labels = export.names if export.names and len(shape) < 4 else output.labels
+    return replace(output, labels=labels, task=export.task, points=export.points)
 
 
 def _tensor(table: FlatTable, files: Mapping[str, Callable[[], bytes]]) -> TensorMetadata:
@@ -130,6 +205,8 @@ def _tensor(table: FlatTable, files: Mapping[str, Callable[[], bytes]]) -> Tenso
             fields |= {"mean": _floats(options, 0), "std": _floats(options, 1)}
         elif options is not None and kind == THRESHOLDING:
             fields["threshold"] = options.scalar(0, "float32", 0.0)
+        elif options is not None and kind == CALIBRATION:
+            fields["calibration"] = _calibration(table, options, files)
     stats = table.table(5)
     if stats is not None:
         fields |= {"maximum": _floats(stats, 0), "minimum": _floats(stats, 1)}
@@ -154,13 +231,43 @@ def _tensor(table: FlatTable, files: Mapping[str, Callable[[], bytes]]) -> Tenso
 def _labels(table: FlatTable, files: Mapping[str, Callable[[], bytes]]) -> tuple[str, ...]:
     """The labels in the default language, or else in the first one listed."""
     lists = [file for file in table.tables(6) if file.scalar(2, "int8") in LABELS]
-    for file in sorted(lists, key=lambda file: bool(file.string(3))):
+    return _lines(sorted(lists, key=lambda file: bool(file.string(3))), files)
+
+
+def _calibration(
+    table: FlatTable, options: FlatTable, files: Mapping[str, Callable[[], bytes]]
+) -> ScoreCalibration:
+    """See `ScoreCalibration`; its file has "scale,slope,offset[,least score]" for each class."""
+    sigmoids: list[tuple[float, float, float, float] | None] = []
+    lists = [file for file in table.tables(6) if file.scalar(2, "int8") == SIGMOIDS]
+    for line in _lines(lists, files):
+        try:
+            numbers = [float(word) for word in line.split(",")] if line else []
+        except ValueError:
+            numbers = [0.0]
+        if len(numbers) not in (0, 3, 4):
+            raise ModelError(
+                'damaged model: expected a calibration "scale,slope,offset" or '
+                f'"scale,slope,offset,least score", found {line!r}'
+            )
+        scale, slope, offset, least = ([*numbers, float("-inf")] * 4)[:4]
+        sigmoids.append((scale, slope, offset, least) if numbers else None)
+    transformation = _name(TRANSFORMATIONS, options.scalar(0, "int8"))
+    default = options.scalar(1, "float32", 0.0)
+    return ScoreCalibration(transformation or "identity", default, tuple(sigmoids))
+
+
+def _lines(
+    tables: Sequence[FlatTable], files: Mapping[str, Callable[[], bytes]]
+) -> tuple[str, ...]:
+    """The lines of the first of these files that the model has."""
+    for file in tables:
         name = file.string(0)
         if name in files:
             try:
                 text = files[name]().decode("utf-8", "replace")
             except DAMAGES as error:
-                raise ModelError(f"damaged model: its file {name!r} of labels: {error}") from error
+                raise ModelError(f"damaged model: its file {name!r}: {error}") from error
             return tuple(line.strip() for line in text.splitlines())
     return ()
 

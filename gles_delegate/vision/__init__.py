@@ -4,7 +4,7 @@ Functions are pure, and state that changes from frame to frame is a frozen datac
 needs Pillow.
 """
 
-from gles_delegate.vision.classes import top_classes
+from gles_delegate.vision.classes import dequantize, top_classes
 from gles_delegate.vision.detection import (
     FACE_DETECTOR,
     FACE_DETECTOR_FULL_RANGE,
@@ -18,8 +18,6 @@ from gles_delegate.vision.detection import (
     box_overlaps,
     decode_boxes,
     detect,
-    find_detector,
-    read_detections,
     select_detections,
     sigmoid,
     ssd_anchors,
@@ -27,6 +25,7 @@ from gles_delegate.vision.detection import (
     ssd_mobilenet_fpn,
     suppress,
 )
+from gles_delegate.vision.detectors import find_detector, read_detections
 from gles_delegate.vision.drawing import Color, Drawing, palette
 from gles_delegate.vision.landmarks import (
     EYE,
@@ -39,6 +38,7 @@ from gles_delegate.vision.landmarks import (
     Landmarks,
     RegionRule,
     TrackedNetwork,
+    distinct_hands,
     mask_in_picture,
     read_eye,
     read_face,
@@ -81,7 +81,8 @@ from gles_delegate.vision.skeletons import (
     RIGHT_IRIS,
 )
 from gles_delegate.vision.smoothing import OneEuro
-from gles_delegate.vision.tracking import Track, Tracker
+from gles_delegate.vision.tracking import Smoothing, Track, Tracker
+from gles_delegate.vision.yolo import YOLO_KINDS, YoloDetector, oriented_overlaps
 
 __all__ = [
     "COCO_EDGES",
@@ -113,6 +114,7 @@ __all__ = [
     "RIGHT_EYE",
     "RIGHT_EYE_REGION",
     "RIGHT_IRIS",
+    "YOLO_KINDS",
     "AnchorOptions",
     "Color",
     "Detection",
@@ -125,15 +127,20 @@ __all__ = [
     "PyramidAnchorOptions",
     "Region",
     "RegionRule",
+    "Smoothing",
     "Track",
     "TrackedNetwork",
     "Tracker",
+    "YoloDetector",
     "box_overlaps",
     "decode_boxes",
+    "dequantize",
     "detect",
+    "distinct_hands",
     "find_detector",
     "landmarks_in_picture",
     "mask_in_picture",
+    "oriented_overlaps",
     "palette",
     "posenet_pose",
     "posenet_poses",

@@ -1,4 +1,4 @@
-"""Detectors: anchors, boxes and scores from raw outputs, non-maximum suppression.
+"""SSDs: anchors, boxes and scores from raw outputs; non-maximum suppression.
 
 Positions are (x, y) as shares of a picture, 0 to 1 from its top left corner; boxes are (left, top,
 right, bottom). Objects at a picture's edge have positions outside 0 to 1.
@@ -7,17 +7,16 @@ right, bottom). Objects at a picture's edge have positions outside 0 to 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
 from typing import TypeAlias
 
 import numpy as np
 
 from gles_delegate.image.transform import Fit, ImageTransform, Size
 from gles_delegate.model.graph import Array
-from gles_delegate.model.metadata import TensorMetadata
 
 Box: TypeAlias = tuple[float, float, float, float]
 """Left, top, right and bottom."""
@@ -262,55 +261,6 @@ def ssd_mobilenet_fpn(size: Size) -> Detector:
     return _tensorflow(PyramidAnchorOptions(size))
 
 
-def find_detector(
-    input_shape: Sequence[int],
-    output_shapes: Sequence[Sequence[int]],
-    metadata: Sequence[TensorMetadata] = (),
-) -> Detector | None:
-    """The preset whose outputs have these shapes.
-
-    Args:
-        input_shape: [1, height, width, 3].
-        output_shapes: Shapes of all outputs, in any order.
-        metadata: `Interpreter.metadata` of the outputs, in the same order, which shows whether an
-            SSD's scores are logits. Without it, its first scores decide; see `Detector.logits`.
-
-    Returns:
-        The preset; None for the four outputs of TFLite_Detection_PostProcess, which need no
-        decoding. `read_detections` accepts both.
-
-    Raises:
-        ValueError: No preset has such outputs.
-    """
-    if len(output_shapes) == 4:
-        return None
-    size = (int(input_shape[1]), int(input_shape[2])) if len(input_shape) == 4 else (0, 0)
-    sizes = [math.prod(shape) for shape in output_shapes]
-    for detector in _presets(size) if len(sizes) == 2 else ():
-        count = len(detector._anchors)
-        numbers = count * (4 + 2 * detector.key_points)
-        boxes = [i for i, n in enumerate(sizes) if n == numbers and sizes[1 - i] % count == 0]
-        if boxes:
-            is_share = metadata[1 - boxes[0]].is_share if metadata else None
-            if detector.logits is None and is_share is not None:
-                return replace(detector, logits=not is_share)
-            return detector
-    raise ValueError(
-        "expected the outputs of a detector of faces, palms or poses, of TensorFlow's SSD or of "
-        f"TFLite_Detection_PostProcess, found {[list(shape) for shape in output_shapes]} for an "
-        f"input {list(input_shape)}; make a Detector for it"
-    )
-
-
-def _presets(size: Size) -> list[Detector]:
-    """The presets for inputs of this height and width."""
-    fixed = (
-        FACE_DETECTOR, FACE_DETECTOR_FULL_RANGE, PALM_DETECTOR, POSE_DETECTOR, POSE_DETECTOR_128,
-    )  # fmt: skip
-    scalable = [ssd_mobilenet(size), ssd_mobilenet_fpn(size)] if min(size) > 0 else []
-    return [preset for preset in fixed if preset.anchors.size == size] + scalable
-
-
 @dataclass(frozen=True)
 class Detection:
     """A detected object.
@@ -320,23 +270,33 @@ class Detection:
         score: 0 to 1.
         class_index: Index of its class in the model's labels.
         key_points: (x, y) of each, as shares of the picture.
+        key_point_scores: Each point's score, 0 to 1; empty if the network has none.
+        corners: An oriented box's corners, as shares of the picture, clockwise from the one that is
+            the top left before its rotation; `region_of_detection` has its sides and rotation.
+            `box` is the smallest upright box that holds them. Empty: there is no oriented box.
+        mask: Float32 [rows, columns] of 0 to 1, which covers `box`; None: there is no mask. Two
+            detections with different masks are equal if all else is.
     """
 
     box: Box
     score: float
     class_index: int = 0
     key_points: tuple[Point, ...] = ()
+    key_point_scores: tuple[float, ...] = ()
+    corners: tuple[Point, ...] = ()
+    mask: Array | None = field(default=None, compare=False, repr=False)
 
     @property
     def is_finite(self) -> bool:
-        """Whether its box and key points are finite."""
-        return all(map(math.isfinite, chain(self.box, *self.key_points)))
+        """Whether its box, corners and key points are finite."""
+        return all(map(math.isfinite, chain(self.box, *self.corners, *self.key_points)))
 
     @np.errstate(over="ignore", invalid="ignore")
     def to_picture(self, transform: ImageTransform, picture: Size, tensor: Size) -> Detection:
         """This detection, relative to a network's input, relative to the picture instead.
 
-        The new box is the smallest that holds the corners of this one.
+        The new box is the smallest that holds the corners of this one. A mask stays as it is, or is
+        resampled if the transform rotates or mirrors.
 
         Args:
             transform: The transform that made the network's input.
@@ -344,10 +304,37 @@ class Detection:
             tensor: Height and width of the network's input.
         """
         left, top, right, bottom = self.box
-        corners = ((left, top), (right, top), (left, bottom), (right, bottom))
+        corners = self.corners or ((left, top), (right, top), (right, bottom), (left, bottom))
         points = shares_in_picture((*corners, *self.key_points), transform, picture, tensor)
         (left, top), (right, bottom) = points[:4].min(0).tolist(), points[:4].max(0).tolist()
-        return replace(self, box=(left, top, right, bottom), key_points=as_points(points[4:]))
+        return replace(
+            self,
+            box=(left, top, right, bottom),
+            key_points=as_points(points[4:]),
+            corners=as_points(points[:4]) if self.corners else (),
+            mask=self._mask_in(points[:4], transform.affine(picture, tensor), picture, tensor),
+        )
+
+    def _mask_in(self, outline: Array, affine: Array, picture: Size, tensor: Size) -> Array | None:
+        """The mask for the box around an outline that is mapped to the picture."""
+        is_upright = not affine[[0, 1], [1, 0]].any() and affine[0, 0] > 0 and affine[1, 1] > 0
+        if self.mask is None or is_upright:
+            return self.mask
+        side = max(self.mask.shape)
+        old = _from_box(np.array(self.box), self.mask.shape, tensor)
+        new = _from_box(np.concatenate([outline.min(0), outline.max(0)]), (side, side), picture)
+        if not np.isfinite(new).all() or not np.linalg.det(old) > 0:
+            return self.mask
+        to_mask = np.linalg.inv(np.vstack([affine, (0, 0, 1)]) @ old) @ new
+        (a, b, c), (d, e, f), _ = to_mask.tolist()
+        turned = ImageTransform(matrix=((a, b, c), (d, e, f)), channels="gray", antialias=False)
+        return turned.apply(self.mask, (side, side))[0, :, :, 0]
+
+
+def _from_box(box: Array, mask: Sequence[int], picture: Size) -> Array:
+    """The map [3, 3] from positions in a mask that covers a box to pixels of the picture."""
+    extent = picture[::-1] * (box[2:] - box[:2]) / np.array(mask[::-1])
+    return np.vstack([np.column_stack([np.diag(extent), box[:2] * picture[::-1]]), (0, 0, 1)])
 
 
 def shares_in_picture(
@@ -481,70 +468,7 @@ def detect(boxes: Array, scores: Array, detector: Detector) -> list[Detection]:
     return suppress(candidates, overlap=detector.overlap, weighted=detector.weighted)
 
 
-def read_detections(
-    outputs: Sequence[Array], detector: Detector | None, *, threshold: float = 0.5
-) -> list[Detection]:
-    """Detections, best first, from all outputs of a network in any order.
-
-    Args:
-        outputs: Boxes and scores, or the four outputs of TFLite_Detection_PostProcess: boxes
-            [1, n, 4] (top, left, bottom, right), classes [1, n], scores [1, n] and their count [1].
-            TensorFlow 1 and 2 list these in different orders. Classes are integers, and scores
-            are in 0 to 1; if both arrays could be either, TensorFlow's order decides.
-        detector: The result of `find_detector`; None for TFLite_Detection_PostProcess.
-        threshold: The least score, without a detector.
-
-    Raises:
-        ValueError: The outputs do not suit the detector.
-    """
-    if detector is None:
-        return _postprocessed([np.asarray(a) for a in outputs], threshold)
-    count, numbers = len(detector._anchors), 4 + 2 * detector.key_points
-    arrays = [np.reshape(a, (1, count, -1)) for a in outputs if np.size(a) % count == 0]
-    fitting = [i for i, array in enumerate(arrays) if array.shape[2] == numbers]
-    if len(outputs) != 2 or len(arrays) != 2 or len(fitting) != 1:
-        raise ValueError(
-            f"expected boxes [1, {count}, {numbers}] and scores [1, {count}, classes], found "
-            f"{[list(np.shape(a)) for a in outputs]}; if the shapes are the same, call "
-            "detect(boxes, scores, detector)"
-        )
-    return detect(arrays[fitting[0]], arrays[1 - fitting[0]], detector)
-
-
-def _postprocessed(outputs: list[Array], threshold: float) -> list[Detection]:
-    boxes, counts, pairs = ([a for a in outputs if a.ndim == rank] for rank in (3, 1, 2))
-    expected = (
-        "expected boxes [1, n, 4], classes [1, n], scores [1, n] and their count [1] from "
-        f"TFLite_Detection_PostProcess, found {[list(array.shape) for array in outputs]}"
-    )
-    n = boxes[0].shape[1] if boxes else 0
-    if [a.shape for a in (*boxes, *counts, *pairs)] != [(1, n, 4), (1,), (1, n), (1, n)]:
-        raise ValueError(expected)
-    count = int(np.clip(np.nan_to_num(counts[0][0]), 0, n))
-    first, second = (array[0, :count].astype(float) for array in pairs)
-    # TensorFlow 1 lists boxes, classes, scores; TensorFlow 2 lists scores, boxes, count, classes.
-    orders = [(first, second), (second, first)]
-    for classes, scores in orders if outputs[0].ndim == 3 else orders[::-1]:
-        # Only finite numbers are detections, and only they are checked.
-        good = np.isfinite(classes) & np.isfinite(scores)
-        numbers, shares = classes[good], scores[good]
-        are_shares = (shares >= -ROUNDING) & (shares <= 1 + ROUNDING)
-        if np.all(numbers == np.maximum(np.round(numbers), 0)) and np.all(are_shares):
-            break
-    else:
-        raise ValueError(f"{expected}; neither order gives integer classes and scores of 0 to 1")
-    good &= (scores.clip(0, 1) >= threshold) & np.isfinite(boxes[0][0, :count]).all(1)
-    columns = (boxes[0][0, :count], scores.clip(0, 1), classes)
-    detections = [
-        Detection((left, top, right, bottom), score, int(label))
-        for (top, left, bottom, right), score, label in zip(
-            *(column[good].tolist() for column in columns), strict=True
-        )
-    ]
-    return sorted(detections, key=lambda d: -d.score)
-
-
-def box_overlaps(box: Box, boxes: Array) -> Array:
+def box_overlaps(box: Box | Array, boxes: Array) -> Array:
     """Intersection over union of a box and each of boxes [n, 4].
 
     0 where both have no area, or where an area is not finite.
@@ -591,19 +515,42 @@ def suppress(
     """
     if any(math.isnan(d.score) for d in detections):
         raise ValueError("expected numeric scores, found NaN")
-    ranked = sorted(detections, key=lambda d: -d.score)[:candidates]
-    boxes = np.array([d.box for d in ranked], np.float64).reshape(-1, 4)
-    classes = np.array([d.class_index for d in ranked])
-    left, kept = np.arange(len(ranked)), list[Detection]()
-    while left.size and (most is None or len(kept) < most):
-        best = ranked[left[0]]
-        same = box_overlaps(best.box, boxes[left]) > overlap
-        if by_class:
-            same &= classes[left] == best.class_index
+    boxes = np.array([d.box for d in detections], np.float64).reshape(-1, 4)
+    classes = np.array([d.class_index for d in detections]) if by_class else None
+    groups = box_groups(boxes, [d.score for d in detections], classes, overlap, candidates)
+    return [
+        _mean([detections[i] for i in group]) if weighted else detections[group[0]]
+        for group in islice(groups, most)
+    ]
+
+
+def box_groups(
+    boxes: Array,
+    scores: Sequence[float] | Array,
+    classes: Array | None,
+    overlap: float,
+    candidates: int,
+) -> Iterator[Array]:
+    """Groups of boxes that overlap the best of the group; the groups of best boxes first.
+
+    Args:
+        boxes: [n, 4].
+        scores: [n], without NaN.
+        classes: [n], so that only boxes of the same class form a group, or None.
+        overlap: See `suppress`.
+        candidates: See `suppress`.
+
+    Yields:
+        Indices of a group's boxes, best first.
+    """
+    left = np.argsort(-np.asarray(scores, np.float64), kind="stable")[:candidates]
+    while left.size:
+        same = box_overlaps(boxes[left[0]], boxes[left]) > overlap
+        if classes is not None:
+            same &= classes[left] == classes[left[0]]
         same[0] = True
-        kept.append(_mean([ranked[i] for i in left[same]]) if weighted else best)
+        yield left[same]
         left = left[~same]
-    return kept
 
 
 def _mean(group: list[Detection]) -> Detection:

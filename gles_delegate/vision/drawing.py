@@ -14,6 +14,7 @@ import numpy as np
 from gles_delegate.image.transform import LUMA, Size
 from gles_delegate.model.graph import Array
 from gles_delegate.vision.detection import Box, Detection, Point
+from gles_delegate.vision.skeletons import COCO_EDGES, COCO_KEY_POINTS
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 Color: TypeAlias = tuple[int, int, int] | tuple[int, int, int, int]
 """Red, green, blue, and alpha if it is not 255."""
+VISIBLE = 0.5
+"""The least score of a key point that is drawn."""
 FAR = 1e6
 """Limit of coordinates, in pixels; larger ones are clamped."""
 Indices: TypeAlias = tuple[slice | Array, slice | Array]
@@ -137,12 +140,25 @@ class Drawing:
         self.text((x + margin, y + margin / 2), text, (0, 0, 0) if light else (255, 255, 255), size)
 
     def detection(self, detection: Detection, label: str, color: Color) -> None:
-        """The box of a detection, its name and score, and its key points."""
+        """The box of a detection, its name and score, and its key points.
+
+        Points with a score below 0.5 are left out; 17 points are a body's, with its lines.
+        """
         height, width = self.size
         left, top, right, bottom = np.multiply(detection.box, (width, height) * 2).tolist()
-        self.box((left, top, right, bottom), color, 1.5 * self.unit)
+        if detection.corners:
+            corners = np.multiply(detection.corners, (width, height))
+            self.lines(corners, ((0, 1), (1, 2), (2, 3), (3, 0)), color, 1.5 * self.unit)
+        else:
+            self.box((left, top, right, bottom), color, 1.5 * self.unit)
         if detection.key_points:
-            self.points(np.multiply(detection.key_points, (width, height)), color, 3 * self.unit)
+            points = np.multiply(detection.key_points, (width, height))
+            if detection.key_point_scores:
+                points[np.less(detection.key_point_scores, VISIBLE)] = np.nan
+            if len(points) == len(COCO_KEY_POINTS):
+                self.skeleton(points, COCO_EDGES, color)
+            else:
+                self.points(points, color, 3 * self.unit)
         high = top - 1.5 * self.font_size
         above = (left, high if high > 0 else top)
         self.label(above, f"{label} {detection.score:.0%}".strip(), color)

@@ -14,7 +14,7 @@ import numpy as np
 
 from gles_delegate.image.transform import ImageTransform, Size
 from gles_delegate.model.graph import Array
-from gles_delegate.vision.detection import Detection, sigmoid
+from gles_delegate.vision.detection import Box, Detection, box_overlaps, sigmoid
 from gles_delegate.vision.regions import (
     Region,
     landmarks_in_picture,
@@ -34,6 +34,8 @@ class RegionRule:
         scale: Factor for the box, after it was made square.
         shift: Shift of the box downward, in box heights, before scaling.
         box: Indices of the landmarks inside the box; empty: all. A detection has its own box.
+        upright: The sides of the box of landmarks are the picture's, and the rotation turns it
+            about its center; otherwise it is the smallest box with the rotation.
         circle: Instead, use the box of the circle around `start` through the line's end
             (MediaPipe's AlignmentPointsRectsCalculator).
     """
@@ -44,6 +46,7 @@ class RegionRule:
     scale: float = 1.5
     shift: float = 0.0
     box: tuple[int, ...] = ()
+    upright: bool = False
     circle: bool = False
 
     @np.errstate(over="ignore", invalid="ignore")
@@ -61,12 +64,11 @@ class RegionRule:
     def of_landmarks(self, landmarks: Array) -> Region:
         """The region of landmarks [n, 2 or more] in pixels of the picture: where to look for the
         object in a video's next picture.
-
-        Its box is the smallest with the rotation of the landmarks.
         """
         points = np.asarray(landmarks, np.float64)[:, :2]
         boxed = points[list(self.box)] if self.box else points
-        return self._grown(region_of_landmarks(boxed, rotation=self._rotation(points)), points)
+        rotation = 0.0 if self.upright else self._rotation(points)
+        return self._grown(region_of_landmarks(boxed, rotation=rotation), points)
 
     def _rotation(self, points: Array) -> float:
         (x, y), (to_x, to_y) = points[self.start], points[list(self.ends)].mean(0)
@@ -90,6 +92,7 @@ class Landmarks:
             the picture after `to_picture`.
         presence: Probability that the object is in the region.
         visibility: Bodies: [n], probability that each point is visible.
+        in_view: Bodies: [n], probability that each point is in the picture.
         right_hand: Hands: probability of a right hand, if the picture is not mirrored.
         alignment: Bodies: [2, 3], middle of the hips, and a point on the circle around the body.
         world: Hands and bodies: [n, 3] in meters, rotated like the points.
@@ -99,6 +102,7 @@ class Landmarks:
     points: Array
     presence: float = 1.0
     visibility: Array | None = None
+    in_view: Array | None = None
     right_hand: float | None = None
     alignment: Array | None = None
     world: Array | None = None
@@ -106,8 +110,9 @@ class Landmarks:
 
     @property
     def is_finite(self) -> bool:
-        """Whether `points` and `alignment` are finite."""
-        return all(np.isfinite(a).all() for a in (self.points, self.alignment) if a is not None)
+        """Whether `points`, `alignment` and `world` are finite."""
+        arrays = (self.points, self.alignment, self.world)
+        return all(np.isfinite(array).all() for array in arrays if array is not None)
 
     @np.errstate(over="ignore", invalid="ignore")
     def to_picture(self, transform: ImageTransform, picture: Size, tensor: Size) -> Landmarks:
@@ -161,15 +166,28 @@ class TrackedNetwork(LandmarkNetwork):
     Attributes:
         detected: Makes the region of a detection.
         tracked: Makes the region in the next picture.
+        keeps_tracks: A detection in the region of a tracked object is that object, and is ignored;
+            otherwise it replaces the region.
+        distinct: Selects the results that show different objects: their indices.
     """
 
     detected: RegionRule
     tracked: RegionRule
+    keeps_tracks: bool = False
+    distinct: Callable[[Sequence[Landmarks]], list[int]] = lambda results: list(range(len(results)))
 
     def next_region(self, landmarks: Landmarks) -> Region:
         """Where to look in the next picture, from landmarks in pixels of this one."""
         points = landmarks.points if landmarks.alignment is None else landmarks.alignment
         return self.tracked.of_landmarks(points)
+
+    def size_of(self, landmarks: Landmarks, region: Region) -> float:
+        """The size of an object for `Tracker.smoothing`: of its next region if only alignment
+        points give it, otherwise of its points.
+        """
+        if landmarks.alignment is not None:
+            return (region.width + region.height) / 2
+        return float(np.ptp(landmarks.points[:, :2], axis=0).mean())
 
 
 def _flat(outputs: Sequence[Array], sizes: Sequence[int], network: str) -> list[Array]:
@@ -189,7 +207,7 @@ def read_hand(outputs: Sequence[Array]) -> Landmarks:
     """
     points, presence, right, world = _flat(outputs, (63, 1, 1, 63), "a hand network")
     return Landmarks(
-        points.reshape(21, 3), float(presence[0]), right_hand=float(right[0]),
+        points.reshape(21, 3) / (1, 1, HAND_DEPTH), float(presence[0]), right_hand=float(right[0]),
         world=world.reshape(21, 3),
     )  # fmt: skip
 
@@ -203,6 +221,7 @@ def read_pose(outputs: Sequence[Array]) -> Landmarks:
     refined = refine_by_heat(rows[:, :3], heat.reshape(cells, cells, count), (side, side))
     return Landmarks(
         refined[:33], float(presence[0]), visibility=sigmoid(rows[:33, 3]),
+        in_view=sigmoid(rows[:33, 4]),
         alignment=refined[33:35], world=world.reshape(count, 3)[:33],
         mask=sigmoid(mask).reshape(side, side),
     )  # fmt: skip
@@ -236,11 +255,15 @@ def refine_by_heat(points: Array, heat: Array, tensor: Size, *, kernel: int = 7)
 
 
 def read_face(outputs: Sequence[Array]) -> Landmarks:
-    """468 points from face_landmark, 478 from face_landmark_with_attention.
+    """468 points from face_landmark, 478 from face_landmark_with_attention and from the network in
+    MediaPipe's face_landmarker.task.
 
-    The latter's lips and eyes replace the mesh's. Its irises come last, with their eye's mean
-    depth.
+    Lips and eyes of the attention network replace the mesh's. Its irises come last, with their
+    eye's mean depth.
     """
+    if len(outputs) == 2 and np.size(outputs[0]) == 1434:
+        points, presence = _flat(outputs, (1434, 1), "a face network")
+        return Landmarks(points.reshape(478, 3), float(sigmoid(presence)[0]))
     if len(outputs) == 2:
         mesh, presence = _flat(outputs, (1404, 1), "a face network")
         return Landmarks(mesh.reshape(468, 3), float(sigmoid(presence)[0]))
@@ -282,20 +305,27 @@ def _with_eyes(mesh: Array, right: Array, left: Array) -> Array:
     return face
 
 
-def mask_in_picture(mask: Array, transform: ImageTransform, picture: Size) -> Array:
+def mask_in_picture(
+    mask: Array, transform: ImageTransform, picture: Size, *, opencv: bool = False
+) -> Array:
     """The mask of a region, resampled to the whole picture; 0 outside the region.
 
     Args:
         mask: [height, width] of 0 to 1, in the network's input.
         transform: The transform that made the input.
         picture: Height and width.
+        opencv: Upper left corners of pixels map to each other, not centers, as in OpenCV's
+            warpAffine.
 
     Returns:
         Float32 [height, width].
     """
     height, width = np.shape(mask)
     whole = np.vstack([transform.affine(picture, (height, width)), (0, 0, 1)])
-    inverse = ImageTransform(matrix=_rows(np.linalg.inv(whole)), channels="gray")
+    matrix = np.linalg.inv(whole)
+    if opencv:
+        matrix[:2, 2] += 0.5 - matrix[:2, :2] @ (0.5, 0.5)
+    inverse = ImageTransform(matrix=_rows(matrix), channels="gray")
     result: Array = inverse.apply(np.asarray(mask, np.float32), picture)[0, :, :, 0]
     return result
 
@@ -331,13 +361,54 @@ LEFT_EYE_POINTS = (
 )  # fmt: skip
 """The mesh's points of the person's left eye, likewise."""
 
+HAND_DEPTH = 0.4
+"""Depths of a hand are divided by this (kLandmarksNormalizeZ in MediaPipe's
+hand_landmarks_detector_graph.cc)."""
+
+PALM_TARGET = math.degrees(90.0)
+"""The angle of an upright palm. MediaPipe's hand_detector_graph.cc passes 90 as radians."""
+
+
+def distinct_hands(hands: Sequence[Landmarks]) -> list[int]:
+    """Indices of different hands, the first of each.
+
+    Hands are the same if their boxes' intersection over union is above 0.2, and ten of their
+    points are closer than 0.2 of the longest side of the triangle of wrist, index and little
+    finger (MediaPipe's HandLandmarksDeduplicationCalculator).
+    """
+    kept: list[int] = []
+    for i, hand in enumerate(hands):
+        points = hand.points[:, :2]
+        for j in kept:
+            other = hands[j].points[:, :2]
+            near = 0.2 * max(_palm_side(points), _palm_side(other))
+            close = np.count_nonzero(np.linalg.norm(points - other, axis=1) < near)
+            if close >= 10 and box_overlaps(_bounds(points), np.array(_bounds(other)))[0] > 0.2:
+                break
+        else:
+            kept.append(i)
+    return kept
+
+
+def _palm_side(points: Array) -> float:
+    wrist, index, little = points[[0, 5, 17]].tolist()
+    return max(math.dist(wrist, index), math.dist(index, little), math.dist(little, wrist))
+
+
+def _bounds(points: Array) -> Box:
+    (left, top), (right, bottom) = points.min(0).tolist(), points.max(0).tolist()
+    return left, top, right, bottom
+
+
 HAND = TrackedNetwork(
     (224, 224),
     read_hand,
-    RegionRule(0, (2,), 90, scale=2.6, shift=-0.5),
+    RegionRule(0, (2,), PALM_TARGET, scale=2.6, shift=-0.5),
     RegionRule(
         0, (5, 9, 9, 13), 90, scale=2.0, shift=-0.1, box=(0, 1, 2, 3, 5, 6, 9, 10, 13, 14, 17, 18)
     ),
+    keeps_tracks=True,
+    distinct=distinct_hands,
 )
 """hand_landmark_full, after `PALM_DETECTOR`."""
 
@@ -345,7 +416,9 @@ _BODY = RegionRule(0, (1,), 90, scale=1.25, circle=True)
 POSE = TrackedNetwork((256, 256), read_pose, _BODY, _BODY)
 """pose_landmark_lite, after `POSE_DETECTOR` or `POSE_DETECTOR_128`."""
 
-FACE = TrackedNetwork((192, 192), read_face, RegionRule(0, (1,)), RegionRule(33, (263,)))
+FACE = TrackedNetwork(
+    (192, 192), read_face, RegionRule(0, (1,)), RegionRule(33, (263,), upright=True)
+)
 """face_landmark and face_landmark_with_attention, after `FACE_DETECTOR`."""
 
 RIGHT_EYE_REGION = RegionRule(33, (133,), scale=2.3, box=(33, 133))

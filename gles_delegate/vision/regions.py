@@ -77,16 +77,22 @@ def rotation_between(start: Point, end: Point, target: float = 0.0) -> float:
 def region_of_detection(
     detection: Detection, picture: Size, *, points: tuple[int, int] | None = None, target: float = 0
 ) -> Region:
-    """The box of a detection, rotated by the angle of two key points.
+    """The box of a detection, rotated by the angle of two key points, or its oriented box.
 
     Args:
         detection: In shares of the picture.
         picture: Height and width.
-        points: Indices of the key points for `rotation_between`; None: no rotation.
+        points: Indices of the key points for `rotation_between`; None: no rotation, or that of the
+            oriented box.
         target: See `rotation_between`.
     """
     height, width = picture
     left, top, right, bottom = detection.box
+    if detection.corners and points is None:
+        corners = np.multiply(detection.corners, (width, height))
+        (x, y), (along, across) = corners.mean(0).tolist(), corners[[1, 2]] - corners[[0, 1]]
+        turn = math.degrees(math.atan2(along[1], along[0]))
+        return Region((x, y), math.hypot(*along), math.hypot(*across), turn)
     rotation = 0.0
     if points is not None:
         start, end = ((x * width, y * height) for x, y in (detection.key_points[i] for i in points))

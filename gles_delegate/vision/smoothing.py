@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -14,13 +15,14 @@ from gles_delegate.model.graph import Array
 class OneEuro:
     """The state of a filter for an object's points; `filtered` returns the next state.
 
-    All points share a cutoff, which grows with their mean speed, so that a turning object keeps
-    its shape. Speeds are measured between unfiltered points, as in MediaPipe.
+    Speeds are measured between unfiltered points, as in MediaPipe.
 
     Attributes:
         min_cutoff: Hz; a lower cutoff reduces jitter of objects at rest.
         beta: Growth of the cutoff with speed; a higher one reduces lag in motion.
         speed_cutoff: Hz, for the filter of the speed.
+        rigid: All points share a cutoff, which grows with their mean speed, so that a turning
+            object keeps its shape. Otherwise each coordinate has its own, as in MediaPipe.
         points: The latest filtered points; None before the first.
         seen: The latest unfiltered points.
         speed: Of each coordinate, in object sizes per second.
@@ -29,10 +31,12 @@ class OneEuro:
     min_cutoff: float = 1.0
     beta: float = 0.0
     speed_cutoff: float = 1.0
+    rigid: bool = True
     points: Array | None = field(default=None, compare=False)
     seen: Array | None = field(default=None, compare=False)
     speed: Array | None = field(default=None, compare=False)
 
+    @np.errstate(over="ignore", under="ignore")
     def filtered(self, points: Array, seconds: float, *, size: float = 1.0) -> OneEuro:
         """The state after these points; its attribute `points` has them filtered.
 
@@ -55,14 +59,13 @@ class OneEuro:
             raise ValueError(f"expected a time above 0 since the points before, found {seconds}")
         speed = (latest - self.seen) / seconds / size
         speed = self.speed + _share(self.speed_cutoff, seconds) * (speed - self.speed)
-        mean = float(np.linalg.norm(speed[..., :2], axis=-1).mean())
-        share = _share(self.min_cutoff + self.beta * mean, seconds)
+        rate = np.linalg.norm(speed[..., :2], axis=-1).mean() if self.rigid else np.abs(speed)
+        share = _share(self.min_cutoff + self.beta * rate, seconds)
         return replace(
             self, points=self.points + share * (latest - self.points), seen=latest, speed=speed
         )
 
 
-def _share(cutoff: float, seconds: float) -> float:
+def _share(cutoff: Any, seconds: float) -> Any:
     """The weight of the latest value in a low-pass filter (equation 4)."""
-    ratio = 2 * math.pi * cutoff * seconds
-    return ratio / (ratio + 1)
+    return 1 / (1 + 1 / (2 * math.pi * cutoff * seconds))

@@ -12,17 +12,12 @@
 #define BOXES 10
 #define MOST 5  // selections
 #endif
+#include "lib/keys.glsl"
 
-#define NONE (-0x7fffffff - 1)
 #define BLOCKS ((BOXES + 3) / 4)
 #define HEADS (CLASSES * BLOCKS)
 #define SELECTIONS (HEADS + CLASSES)
 #define TOTAL (SELECTIONS + MOST)
 
-// Integers in the order of the scores that they stand for; 0 and -0 become one.
-int key_of(float score) {
-  int bits = score == 0.0 ? 0 : floatBitsToInt(score);
-  return bits < 0 ? bits ^ 0x7fffffff : bits;
-}
-float score_of(int key) { return intBitsToFloat(key < 0 ? key ^ 0x7fffffff : key); }
+float score_of(int key) { return intBitsToFloat(key < 0 ? NONE - key : key); }
 #endif

@@ -1,0 +1,17 @@
+"""Tasks on sounds."""
+
+from typing import NoReturn
+
+from gles_delegate.tasks.audio.audio_classifier import (
+    AudioClassifier,
+    AudioClassifierOptions,
+)
+from gles_delegate.tasks.audio.audio_classifier import AudioTaskRunningMode as RunningMode
+from gles_delegate.tasks.components.containers import ClassificationResult as AudioClassifierResult
+from gles_delegate.tasks.missing import missing
+
+__all__ = ["AudioClassifier", "AudioClassifierOptions", "AudioClassifierResult", "RunningMode"]
+
+
+def __getattr__(name: str) -> NoReturn:
+    missing(__name__, name)

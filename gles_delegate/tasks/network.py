@@ -1,0 +1,196 @@
+"""A network that looks at pictures, on the GPU or on LiteRT's CPU kernels."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from gles_delegate.closing import Closing, on_error
+from gles_delegate.delegate import GpuDelegate
+from gles_delegate.errors import ModelError
+from gles_delegate.image.output import ImageOutput
+from gles_delegate.image.transform import ImageTransform, Size, picture_transform
+from gles_delegate.interpreter import Interpreter
+from gles_delegate.litert.kernels import litert_cpu, litert_errors
+from gles_delegate.model.graph import Array
+from gles_delegate.model.metadata import Metadata
+from gles_delegate.model.reader import ModelFile
+from gles_delegate.options import GpuDelegateOptions
+from gles_delegate.planning.outputs import read_metadata
+from gles_delegate.report import DelegationReport
+from gles_delegate.tasks.image import Image, ImageFormat
+from gles_delegate.tasks.options import BaseOptions
+from gles_delegate.tasks.place import Place
+from gles_delegate.vision.classes import dequantize
+
+COLORED = (ImageFormat.SRGB, ImageFormat.SRGBA)
+
+
+class PictureNetwork(Closing):
+    """A network of a task; all its methods are called inside `Place.run`.
+
+    Attributes:
+        name: For messages and reports.
+        inputs: See `Interpreter.get_input_details`.
+        outputs: See `Interpreter.get_output_details`.
+        metadata: The model's metadata.
+    """
+
+    def __init__(self, model: ModelFile, name: str, place: Place, options: BaseOptions) -> None:
+        self.name, self._place = name, place
+        self.metadata: Metadata = read_metadata(model.graph())
+        self._delegate: GpuDelegate | None = None
+        self._written: set[int] = set()
+        if place.is_on_gpu:
+            used = options.gpu_options or GpuDelegateOptions()
+            used = replace(used, own_thread=False, device_index=None)
+            tell = options.progress
+            self._delegate = GpuDelegate(
+                used, context=place.context, progress=None if tell is None else partial(tell, name)
+            )
+            with on_error(self._delegate.close):
+                self._interpreter: Any = Interpreter(
+                    **model.arguments, experimental_delegates=[self._delegate]
+                )
+                self._delegate.bound.thread.need_not_be_closed()  # MediaPipe's tasks need not
+        else:
+            self._interpreter = litert_cpu(model, threads=os.cpu_count())
+            with litert_errors(model):
+                self._interpreter.allocate_tensors()
+        self._describe()
+
+    @property
+    def report(self) -> DelegationReport | None:
+        """Where its nodes run; None on the CPU."""
+        return None if self._delegate is None else self._delegate.report
+
+    @cached_property
+    def picture(self) -> int:
+        """The position of the input that is a picture.
+
+        Raises:
+            ModelError: There is none.
+        """
+        for position, details in enumerate(self.inputs):
+            match details["shape"].tolist():
+                case [1, height, _, 1 | 3 | 4] | [1, 3, height, _] if height > 1:
+                    return position
+        shapes = [details["shape"].tolist() for details in self.inputs]
+        raise ModelError(
+            "expected a network with an input [1, height, width, 1, 3 or 4] or [1, 3, height, "
+            f"width], found {shapes} in {self.name}"
+        )
+
+    @property
+    def size(self) -> Size:
+        """Height and width of the picture that it sees."""
+        shape = self.inputs[self.picture]["shape"].tolist()
+        return self.transform.size_in(shape)
+
+    @property
+    def shapes(self) -> list[list[int]]:
+        """Shapes of the outputs."""
+        return [details["shape"].tolist() for details in self.outputs]
+
+    @cached_property
+    def transform(self) -> ImageTransform:
+        """Preprocessing of a whole picture by the metadata; see `ImageTransform.for_input`.
+
+        Raises:
+            ModelError: The metadata does not fit the input.
+        """
+        details, metadata = self.inputs[self.picture], self.metadata.inputs[self.picture]
+        shape, dtype = details["shape"].tolist(), np.dtype(details["dtype"]).name
+        return picture_transform(shape, dtype, metadata)
+
+    def __call__(self, image: Image, transform: ImageTransform, read: bool = True) -> list[Array]:
+        """The dequantized outputs for a picture; see `run`."""
+        self.set_picture(image, transform)
+        return self.run({}, read)
+
+    def set_picture(self, image: Image, transform: ImageTransform) -> None:
+        """Set the input to a picture.
+
+        Raises:
+            RuntimeError: It is gray or of more than 8 bits, and the network sees colors.
+        """
+        formats = COLORED if transform.depth > 1 else (*COLORED, ImageFormat.GRAY8)
+        if image.image_format not in formats:
+            names = " or ".join(each.name for each in formats)
+            raise RuntimeError(
+                f"expected a picture of {names} for {self.name}, found {image.image_format.name}"
+            )
+        details = self.inputs[self.picture]
+        index, own = details["index"], (image._yuv, image._full_range, image._flip_y)
+        if own != (transform.yuv, transform.full_range, transform.flip_y):
+            transform = replace(transform, yuv=own[0], full_range=own[1], flip_y=own[2])
+        if self._delegate is not None:
+            textures = self._place.textures(image)
+            self._delegate.bind_texture_to_tensor(index, textures, transform=transform)
+            return
+        dtype, planes = np.dtype(details["dtype"]).name, list(image._planes)
+        pixels = transform.apply(
+            planes if len(planes) > 1 else planes[0],
+            self.size,
+            dtype=dtype,
+            quantization=details["quantization"],
+        )
+        if transform.is_planar(details["shape"]):
+            pixels = np.moveaxis(pixels, 3, 1)
+        self._interpreter.set_tensor(index, pixels)
+
+    def run(self, arrays: Mapping[int, Array], read: bool = True) -> list[Array]:
+        """The dequantized outputs.
+
+        Args:
+            arrays: Inputs by position, besides the picture.
+            read: Read outputs that are written to textures, too; otherwise they are empty.
+        """
+        if self._delegate is not None:
+            self._interpreter.allocate_tensors()
+        for position, array in arrays.items():
+            self._interpreter.set_tensor(self.inputs[position]["index"], array)
+        self._interpreter.invoke()
+        return [
+            np.empty(details["shape"] * 0, np.float32)
+            if position in self._written and not read
+            else dequantize(self._interpreter.get_tensor(details["index"]), details["quantization"])
+            for position, details in enumerate(self.outputs)
+        ]
+
+    def write_to(self, position: int, texture: Any, output: ImageOutput) -> None:
+        """Write an output [1, height, width, channels] to the caller's texture in each run.
+
+        Raises:
+            ValueError: See `GpuDelegate.bind_texture_to_tensor`.
+        """
+        assert self._delegate is not None
+        index = self.outputs[position]["index"]
+        self._delegate.bind_texture_to_tensor(index, texture, transform=output)
+        self._written.add(position)
+
+    def resize(self, size: Size) -> None:
+        """Resize the picture to this height and width; outputs are read again."""
+        for position in self._written:
+            assert self._delegate is not None
+            self._delegate.unbind(self.outputs[position]["index"])
+        self._written.clear()
+        details = self.inputs[self.picture]
+        shape = details["shape"].tolist()
+        shape[slice(2, 4) if self.transform.is_planar(shape) else slice(1, 3)] = size
+        self._interpreter.resize_tensor_input(details["index"], shape)
+        self._interpreter.allocate_tensors()
+        self._describe()
+
+    def _describe(self) -> None:
+        self.inputs: list[dict[str, Any]] = self._interpreter.get_input_details()
+        self.outputs: list[dict[str, Any]] = self._interpreter.get_output_details()
+
+    def close(self) -> None:
+        if self._delegate is not None:
+            self._delegate.close()

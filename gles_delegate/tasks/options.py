@@ -1,0 +1,75 @@
+"""Options that tasks share."""
+
+from __future__ import annotations
+
+import enum
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from gles_delegate.options import GpuDelegateOptions
+from gles_delegate.tasks.components.containers import RectF
+
+
+class Delegate(enum.IntEnum):
+    """Where a task runs.
+
+    DEFAULT is the GPU, or LiteRT's CPU kernels with a warning if there is no usable context.
+    """
+
+    DEFAULT = 0
+    CPU = 1
+    GPU = 2
+
+
+@dataclass
+class BaseOptions:
+    """A task's model, and where it runs.
+
+    Attributes:
+        model_asset_path: A .tflite file or a .task bundle. Or the files of a bundle's members, by
+            their names, such as "face_detector.tflite".
+        model_asset_buffer: Its bytes, instead of a file.
+        delegate: See `Delegate`; None is DEFAULT.
+        context: None: the tasks' own context and thread, which any thread may call. An
+            `EglContext`, such as one that shares with the app's: the tasks' thread uses it, and it
+            must not be current anywhere else. A `moderngl.Context` or "current": the app's own;
+            the task is created and called where it is current, and has no live stream.
+        gpu_options: Options of the networks' delegates; `own_thread` does not matter.
+        antialias: Average over the area of each pixel that a network sees, as `ImageTransform`
+            does by default. False: sample as MediaPipe does; see ``ImageTransform.opencv``.
+        progress: ``progress(file, compiled, total)`` is called as a network's programs compile.
+    """
+
+    model_asset_path: str | os.PathLike[str] | Mapping[str, str | os.PathLike[str]] | None = None
+    model_asset_buffer: bytes | None = None
+    delegate: Delegate | None = None
+    context: Any = None
+    gpu_options: GpuDelegateOptions | None = None
+    antialias: bool = False
+    progress: Callable[[str, int, int], None] | None = None
+
+    Delegate: ClassVar[type[Delegate]] = Delegate
+
+
+class VisionTaskRunningMode(enum.Enum):
+    """Single pictures, frames of a video, or a live stream."""
+
+    IMAGE = "IMAGE"
+    VIDEO = "VIDEO"
+    LIVE_STREAM = "LIVE_STREAM"
+
+
+@dataclass
+class ImageProcessingOptions:
+    """The part of a picture that a task sees.
+
+    Attributes:
+        region_of_interest: In shares of the picture; None: the whole picture. Only classifiers,
+            embedders and segmenters take one.
+        rotation_degrees: How far to turn the region clockwise, a multiple of 90.
+    """
+
+    region_of_interest: RectF | None = None
+    rotation_degrees: int = 0

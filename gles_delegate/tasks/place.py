@@ -1,0 +1,153 @@
+"""Where tasks run: a thread with a context of OpenGL ES, the app's context, or LiteRT's CPU."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
+
+from gles_delegate.closing import release_all
+from gles_delegate.errors import ContextError
+from gles_delegate.gl.context import GpuContext
+from gles_delegate.gl.egl import EglContext
+from gles_delegate.gl.sync import wait_on_gpu
+from gles_delegate.gl.thread import GlThread, NotPickled
+from gles_delegate.gl.upload import PixelTexture
+from gles_delegate.gl.watches import texture_level
+from gles_delegate.tasks.image import Image
+from gles_delegate.tasks.options import BaseOptions, Delegate
+
+T = TypeVar("T")
+log = logging.getLogger("gles_delegate")
+
+
+class Place(NotPickled):
+    """Runs functions of tasks, one at a time; tasks with the same context share a place.
+
+    Attributes:
+        context: The context for networks; None on the CPU.
+        is_apps: Functions run on the caller's thread, where the app's context is current.
+    """
+
+    def __init__(self, context: Any, delegate: Delegate) -> None:
+        self.context = context
+        self.is_apps = not isinstance(context, EglContext | None)
+        self.users = 0
+        self._lock = threading.RLock()
+        self._thread: GlThread | None = None
+        self._uploaded: weakref.ref[Image] | None = None
+        self._textures: dict[int, PixelTexture] = {}
+        if delegate != Delegate.CPU:
+            self._thread = GlThread(lambda: GpuContext(context), own=not self.is_apps)
+            self._thread.need_not_be_closed()
+            self.context = context or self._thread.gpu.egl
+
+    @property
+    def is_on_gpu(self) -> bool:
+        return self._thread is not None
+
+    @property
+    def name(self) -> str:
+        """The device."""
+        return "LiteRT's CPU" if self._thread is None else self._thread.gpu.driver.renderer
+
+    def run(self, function: Callable[[], T]) -> T:
+        """Call a function there, and wait for it.
+
+        Raises:
+            WrongThreadError, WrongContextError, ContextLostError: See `GpuDelegate`.
+            ContextError: In a fork of the process that made it.
+        """
+        if self._thread is not None and not self.is_apps:
+            return self._thread.run(function)
+        with self._lock:
+            return function() if self._thread is None else self._thread.run(function)
+
+    def textures(self, image: Image) -> tuple[Any, ...]:
+        """A picture's planes as textures, inside `run`; arrays are uploaded once."""
+        assert self._thread is not None
+        gpu = self._thread.gpu
+        if image._textures is not None:
+            if image._fence is not None:
+                wait_on_gpu(gpu.gl, image._fence)
+            if image._size is None and not hasattr(image._textures[0], "size"):
+                level = texture_level(gpu, image._textures[0])
+                image._size = (level.height, level.width)
+            return tuple(image._textures)
+        if self._uploaded is None or self._uploaded() is not image:
+            self._uploaded = None
+            with gpu.textures():
+                for i, plane in enumerate(image._planes):
+                    self._texture(gpu, i, plane.shape).write(plane)
+            self._uploaded = weakref.ref(image)
+        return tuple(self._textures[i].glo for i in range(len(image._planes)))
+
+    def _texture(self, gpu: GpuContext, i: int, shape: tuple[int, ...]) -> PixelTexture:
+        texture = self._textures.get(i)
+        if texture is None or texture.shape != shape:
+            self._textures[i] = PixelTexture(gpu.gl, shape)
+            if texture is not None:
+                texture.release()
+        return self._textures[i]
+
+    def new_texture(self, shape: tuple[int, ...]) -> PixelTexture:
+        """A texture of this height, width and number of channels, inside `run`."""
+        assert self._thread is not None
+        with self._thread.gpu.textures():
+            return PixelTexture(self._thread.gpu.gl, shape)
+
+    def close(self) -> None:
+        """Free its textures, its thread, and its context unless it is the caller's."""
+        if self._thread is not None:
+            self._thread.close(lambda: release_all(self._textures.values()))
+
+
+def enter_place(options: BaseOptions) -> Place:
+    """The place for a task, which must call `leave_place` once.
+
+    Raises:
+        ContextError: There is no usable context, and the delegate is GPU or a context is given.
+        WrongContextError: The app's context is not current.
+    """
+    delegate = Delegate(options.delegate or Delegate.DEFAULT)
+    context = None if delegate == Delegate.CPU else options.context
+    if not isinstance(context, EglContext | None):
+        return _counted(Place(context, delegate))
+    key = (os.getpid(), delegate == Delegate.CPU, id(context))
+    with _lock:
+        place = _places.get(key)
+        if place is None:
+            try:
+                place = Place(context, delegate)
+            except ContextError as error:
+                if context is not None or delegate == Delegate.GPU:
+                    raise
+                log.warning("tasks run on LiteRT's CPU: %s", error)
+                place = Place(None, Delegate.CPU)
+            _places[key] = place
+        return _counted(place)
+
+
+def leave_place(place: Place) -> None:
+    """Free the place of the last task."""
+    with _lock:
+        place.users -= 1
+        is_unused = not place.users
+        if is_unused:
+            for key in [key for key, each in _places.items() if each is place]:
+                del _places[key]
+    if is_unused:
+        place.close()
+
+
+def _counted(place: Place) -> Place:
+    place.users += 1
+    return place
+
+
+_lock = threading.Lock()
+_places: WeakValueDictionary[tuple[int, bool, int], Place] = WeakValueDictionary()

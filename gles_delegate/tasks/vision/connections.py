@@ -1,0 +1,40 @@
+"""Lines between points, by MediaPipe's names."""
+
+from __future__ import annotations
+
+from gles_delegate.tasks.vision.drawing_utils import Connection
+from gles_delegate.vision import skeletons
+from gles_delegate.vision.skeletons import Edges
+
+
+def _lines(edges: Edges) -> list[Connection]:
+    return [Connection(start, end) for start, end in edges]
+
+
+class FaceLandmarksConnections:
+    """Lines between the points of a face; left and right are the person's."""
+
+    Connection = Connection
+    FACE_LANDMARKS_LIPS = _lines(skeletons.LIPS)
+    FACE_LANDMARKS_LEFT_EYE = _lines(skeletons.LEFT_EYE)
+    FACE_LANDMARKS_LEFT_EYEBROW = _lines(skeletons.LEFT_BROW)
+    FACE_LANDMARKS_LEFT_IRIS = _lines(skeletons.LEFT_IRIS)
+    FACE_LANDMARKS_RIGHT_EYE = _lines(skeletons.RIGHT_EYE)
+    FACE_LANDMARKS_RIGHT_EYEBROW = _lines(skeletons.RIGHT_BROW)
+    FACE_LANDMARKS_RIGHT_IRIS = _lines(skeletons.RIGHT_IRIS)
+    FACE_LANDMARKS_FACE_OVAL = _lines(skeletons.FACE_OVAL)
+    FACE_LANDMARKS_CONTOURS = _lines(skeletons.FACE_EDGES)
+
+
+class HandLandmarksConnections:
+    """Lines between the points of a hand."""
+
+    Connection = Connection
+    HAND_CONNECTIONS = _lines(skeletons.HAND_EDGES)
+
+
+class PoseLandmarksConnections:
+    """Lines between the points of a body."""
+
+    Connection = Connection
+    POSE_LANDMARKS = _lines(skeletons.POSE_EDGES)

@@ -1,0 +1,59 @@
+"""ImageClassifier: classes of pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from gles_delegate.image.transform import Fit
+from gles_delegate.tasks.classes import Classifier
+from gles_delegate.tasks.components.containers import ClassificationResult
+from gles_delegate.tasks.image import Image
+from gles_delegate.tasks.options import BaseOptions, VisionTaskRunningMode
+from gles_delegate.tasks.vision.finding import require_normalization
+from gles_delegate.tasks.vision.methods import Classifies
+from gles_delegate.vision.regions import Region
+
+
+@dataclass
+class ImageClassifierOptions:
+    """Options of `ImageClassifier`; see `components.processors.ClassifierOptions` for classes.
+
+    Attributes:
+        base_options: The model.
+        running_mode: Single pictures, a video or a live stream.
+        result_callback: Called in a live stream with the result, the picture and its time in ms.
+    """
+
+    base_options: BaseOptions
+    running_mode: VisionTaskRunningMode = VisionTaskRunningMode.IMAGE
+    display_names_locale: str | None = None
+    max_results: int | None = None
+    score_threshold: float | None = None
+    category_allowlist: Sequence[str] | None = None
+    category_denylist: Sequence[str] | None = None
+    result_callback: Callable[[ClassificationResult, Image, int], None] | None = None
+
+
+class ImageClassifier(Classifies[ClassificationResult]):
+    """Classifies pictures, or regions of them, by a model with TFLite Metadata or Ultralytics'.
+
+    Ultralytics' classifiers see the middle of a picture, other networks all of it.
+    """
+
+    @classmethod
+    def _default_options(cls, base: BaseOptions) -> ImageClassifierOptions:
+        return ImageClassifierOptions(base)
+
+    def _load(self) -> None:
+        network = self._network()
+        require_normalization(network)
+        self._classifier = Classifier(network, self.options)
+
+    def _process(
+        self, image: Image, region: Region, timestamp_ms: int | None
+    ) -> ClassificationResult:
+        network = self._classifier.network
+        fit: Fit = "crop" if network.metadata.outputs[0].task == "classify" else "stretch"
+        outputs = network(image, self._sampling(region, network.transform, fit))
+        return ClassificationResult(self._classifier.heads(outputs), timestamp_ms or 0)

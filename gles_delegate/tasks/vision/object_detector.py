@@ -1,0 +1,136 @@
+"""ObjectDetector: boxes and classes of objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gles_delegate.errors import ModelError
+from gles_delegate.model.metadata import ScoreCalibration
+from gles_delegate.tasks.classes import Choice, calibrated
+from gles_delegate.tasks.components.containers import Category, DetectionResult
+from gles_delegate.tasks.components.containers import Detection as Detected
+from gles_delegate.tasks.image import Image
+from gles_delegate.tasks.options import BaseOptions, VisionTaskRunningMode
+from gles_delegate.tasks.vision.detections import detection_result
+from gles_delegate.tasks.vision.finding import require_normalization
+from gles_delegate.tasks.vision.methods import Detects
+from gles_delegate.vision.detection import Detection
+from gles_delegate.vision.detectors import find_detector, read_detections
+from gles_delegate.vision.regions import Region
+from gles_delegate.vision.yolo import YoloDetector
+
+
+@dataclass
+class ObjectDetectorOptions:
+    """Options of `ObjectDetector`; see `components.processors.ClassifierOptions` for classes.
+
+    Attributes:
+        base_options: The model.
+        running_mode: Single pictures, a video or a live stream.
+        max_results: The most objects; below 0: all.
+        score_threshold: The least score; 0 or None: the model's metadata or its decoder decides.
+        result_callback: Called in a live stream with the result, the picture and its time in ms.
+        labels: Class names; None: those in the metadata. Not MediaPipe's.
+        kind: The kind of a YOLO network; see `vision.find_detector`. Not MediaPipe's.
+    """
+
+    base_options: BaseOptions
+    running_mode: VisionTaskRunningMode = VisionTaskRunningMode.IMAGE
+    display_names_locale: str | None = None
+    max_results: int | None = -1
+    score_threshold: float | None = 0.0
+    category_allowlist: Sequence[str] | None = None
+    category_denylist: Sequence[str] | None = None
+    result_callback: Callable[[DetectionResult, Image, int], None] | None = None
+    labels: Sequence[str] | None = None
+    kind: str | None = None
+
+
+class ObjectDetector(Detects[DetectionResult]):
+    """Finds objects by a detector that `vision.find_detector` recognizes.
+
+    YOLO networks see pictures as in their training: bilinear, in a gray letterbox. A detection's
+    `found` has its mask, its oriented box and the scores of its key points.
+    """
+
+    _calibration: ScoreCalibration | None = None
+
+    @classmethod
+    def _default_options(cls, base: BaseOptions) -> ObjectDetectorOptions:
+        return ObjectDetectorOptions(base)
+
+    def _load(self) -> None:
+        options, network = self.options, self._network()
+        self._detector, outputs = network, network.metadata.outputs
+        if options.labels is not None:
+            outputs = tuple(replace(each, labels=tuple(options.labels)) for each in outputs)
+        self._labels = next((each.labels for each in outputs if each.labels), ())
+        self._choice = Choice(options, self._labels)
+        shape = network.inputs[network.picture]["shape"].tolist()
+        try:
+            self._preset = find_detector(shape, network.shapes, outputs, kind=options.kind)
+        except ValueError as error:
+            raise ModelError(str(error)) from error
+        limits = [each.threshold for each in outputs if each.threshold is not None]
+        self._threshold = options.score_threshold or (limits[0] if limits else 0.0)
+        if self._preset is None:
+            require_normalization(network)
+            self._like = network.transform
+            self._calibration = next((o.calibration for o in outputs if o.calibration), None)
+        else:
+            self._like = self._preset.transform
+            if self._threshold:
+                self._preset = replace(self._preset, threshold=self._threshold)
+
+    def _process(self, image: Image, region: Region, timestamp_ms: int | None) -> DetectionResult:
+        network = self._detector
+        transform = self._sampling(region, self._like, self._like.fit)
+        if isinstance(self._preset, YoloDetector):
+            transform = replace(transform, opencv=False)
+        arrays, least = network(image, transform), self._threshold
+        if self._calibration is None:
+            found = read_detections(arrays, self._preset, threshold=least)
+        else:
+            found = _calibrated(read_detections(arrays, None, threshold=0), self._calibration)
+            found = [each for each in found if each.score >= least]
+        mapped = [
+            each.to_picture(transform, image.size, network.size)
+            for each in found
+            if each.class_index in self._choice
+        ]
+        return merged(detection_result(mapped[: self._choice.most], image, self._category))
+
+    def _category(self, detection: Detection) -> Category:
+        """Named classes have no index, as in MediaPipe's DetectionLabelIdToTextCalculator."""
+        index = detection.class_index
+        if index < len(self._labels):
+            return Category(None, detection.score, None, self._labels[index])
+        return Category(index, detection.score, None, None)
+
+
+def _calibrated(detections: Sequence[Detection], calibration: ScoreCalibration) -> list[Detection]:
+    """With calibrated scores, in the same order."""
+    scores = np.array([each.score for each in detections])
+    probabilities = calibrated(scores, calibration, [each.class_index for each in detections])
+    return [
+        replace(each, score=score)
+        for each, score in zip(detections, probabilities.tolist(), strict=True)
+    ]
+
+
+def merged(result: DetectionResult) -> DetectionResult:
+    """One detection for each box, with all its classes (DetectionsDeduplicateCalculator)."""
+    boxes: dict[tuple[int, int, int, int], int] = {}
+    kept: list[Detected] = []
+    for detection in result.detections:
+        box = detection.bounding_box
+        key = (box.origin_x, box.origin_y, box.width, box.height)
+        if key in boxes:
+            kept[boxes[key]].categories.extend(detection.categories)
+        else:
+            boxes[key] = len(kept)
+            kept.append(detection)
+    return DetectionResult(kept)
