@@ -24,6 +24,7 @@ from gles_delegate.report import DelegationReport, MemoryReport, ProfileReport
 from gles_delegate.runtime.binding import Binding, BufferBinding, Layout, TextureBinding
 from gles_delegate.runtime.model import BoundModel
 from gles_delegate.runtime.programs import Progress
+from gles_delegate.verification.verdict import wrong_ops
 
 if TYPE_CHECKING:
     import moderngl
@@ -48,8 +49,9 @@ class GpuDelegate(NotPickled, Closing):
             current when a model is bound, whatever library created it; a GLX context needs
             glcontext.
         model: The path or bytes of the model that LiteRT's interpreter runs.
-        progress: ``progress(compiled, total)`` is called as programs compile. It may not call the
-            delegate or the interpreter where that needs the GPU: they raise DelegateError.
+        progress: ``progress(compiled, total)`` is called as programs compile, also by runs while
+            others compile in the background. It may not call the delegate or the interpreter where
+            that needs the GPU: they raise DelegateError.
 
     Any call raises WrongThreadError on another thread, WrongContextError while the adopted context
     is not current, and ContextLostError after the driver has reset the context.
@@ -158,6 +160,8 @@ class GpuDelegate(NotPickled, Closing):
             )
         progress = self._thread.callback(self._progress) if self._progress else None
         try:
+            if self.options.verify:
+                self._thread.gpu.refuse(wrong_ops(self._thread, self.options))
             self._bound = BoundModel(
                 graph, self._thread, self.options, self._bindings, progress, keep
             )
@@ -290,7 +294,10 @@ class GpuDelegate(NotPickled, Closing):
             return
         try:
             if self._thread is not None:
-                self._thread.close(self._bound.release if self._bound else lambda: None)
+                if self._bound is not None:
+                    self._thread.close(self._bound.release, self._bound.stop)
+                else:
+                    self._thread.close(lambda: None)
         finally:
             self._closed = self._thread is None or self._thread.is_closed
 

@@ -8,7 +8,7 @@ tensor, so sums over channels need no masks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import ceil, prod
 from typing import Literal, TypeAlias, TypeVar
@@ -63,7 +63,7 @@ class _Texels:
         return {f"{prefix}_CHANNELS": max(self.channels, 1), f"{prefix}_PIXELS": self.pixels}
 
 
-_COMPLEX = "complex"
+_COMPLEX, _COMPLEX_SCALAR = "complex", "complex scalar"
 
 
 @dataclass(frozen=True)
@@ -84,12 +84,15 @@ class Value(_Texels):
     @staticmethod
     def of_complex(tensor: int, shape: Shape) -> Value:
         """A complex tensor, as [2, *shape]: all real parts, then all imaginary ones."""
-        return Value(tensor, (2, *(shape or (1,))), _COMPLEX)
+        if not shape:
+            return Value(tensor, (2, 1), _COMPLEX_SCALAR)
+        return Value(tensor, (2, *shape), _COMPLEX)
 
     @property
     def tensor_shape(self) -> Shape | None:
         """The shape of the tensor; None for an intermediate result."""
-        return {"": self.shape, _COMPLEX: self.shape[1:]}.get(self.name)
+        shapes: dict[str, Shape] = {"": self.shape, _COMPLEX: self.shape[1:], _COMPLEX_SCALAR: ()}
+        return shapes.get(self.name)
 
     def __str__(self) -> str:
         name = f".{self.name}" if self.name else ""
@@ -148,9 +151,13 @@ class Call:
         args: Numbers passed after the result.
         operand: Another argument: a tensor with the output's texels, one pixel, or one element; or
             with the output's first channels, and zero for the others.
-        operand_first: Pass the operand before the result.
+        number: Another argument instead of an operand, the same for each element.
+        operand_first: Pass the operand, or the number, before the result.
         rows: 0, or the output's width if the operand is twice as wide and high: the maximum of
             each 2x2 pixels is passed.
+        branches: If given, these are the only arguments: each the result after these calls, which
+            start from one result.
+        kind: The type of what a call with branches returns.
     """
 
     function: str
@@ -158,10 +165,37 @@ class Call:
     operand: Operand | None = None
     operand_first: bool = False
     rows: int = 0
+    number: float | None = None
+    branches: tuple[tuple[Call, ...], ...] = ()
+    kind: Kind = "float"
+
+    def reading(self, change: Callable[[Operand], Operand]) -> Call:
+        """Return a copy whose operands are changed, and the operands of its branches."""
+        branches = tuple(tuple(call.reading(change) for call in calls) for calls in self.branches)
+        operand = None if self.operand is None else change(self.operand)
+        return replace(self, operand=operand, branches=branches)
 
     def __str__(self) -> str:
+        if self.branches:
+            branches = (" | ".join(map(str, calls)) or "." for calls in self.branches)
+            return f"{self.function}({', '.join(branches)})"
         operand = f" {'2x2 of ' if self.rows else ''}{self.operand}" if self.operand else ""
+        if self.number is not None:
+            operand = f" {self.number:g}"
         return f"{self.function}{operand}"
+
+
+def every_call(calls: Iterable[Call]) -> Iterator[Call]:
+    """The calls in order, each followed by those in its branches."""
+    for call in calls:
+        yield call
+        for branch in call.branches:
+            yield from every_call(branch)
+
+
+def call_operands(calls: Iterable[Call]) -> tuple[Operand, ...]:
+    """The operands of calls and of their branches, in order."""
+    return tuple(call.operand for call in every_call(calls) if call.operand is not None)
 
 
 @dataclass(frozen=True)
@@ -177,7 +211,8 @@ class Grid:
             SIMD vectors; otherwise pixels do.
         reduction_lanes: Invocations that share each result, a power of two. If several, they lie
             along x, pixels along y and slices along z.
-        rows: Work groups along z, if the work groups along the pixels exceed a device's limit.
+        rows: Work groups along z, if those along the pixels or the slices exceed a device's limit.
+        slices_in_rows: These are along the slices.
     """
 
     pixels: int
@@ -187,22 +222,37 @@ class Grid:
     slices_in_x: bool = False
     reduction_lanes: int = 1
     rows: int = 1
+    slices_in_rows: bool = False
 
     @property
     def groups(self) -> tuple[int, int, int]:
         """Work groups in x, y and z."""
         p, s = ceil(self.pixels / self.pixel_lanes), ceil(self.slices / self.slice_lanes)
-        if self.rows > 1:
-            x, y, _ = self._xyz(ceil(p / self.rows), s, 1)
-            return x, y, self.rows
-        return self._xyz(p, s, 1)
+        if self.rows == 1:
+            return self._xyz(p, s, 1)
+        x, y, _ = self._xyz(ceil(p / self.pixel_rows), ceil(s / self.slice_rows), 1)
+        return x, y, self.rows
 
     def within(self, limits: tuple[int, int, int]) -> Grid:
         """The grid with enough `rows` for a device's limits of work groups."""
-        pixels, most = self.groups[self.slices_in_x], limits[self.slices_in_x]
-        if self.reduction_lanes > 1 or pixels <= most:
+        if self.reduction_lanes > 1:
             return self
-        return replace(self, rows=ceil(pixels / most))
+        for slices in (False, True):
+            axis = slices != self.slices_in_x
+            groups, most = self.groups[axis], limits[axis]
+            if groups > most:
+                return replace(self, rows=ceil(groups / most), slices_in_rows=slices)
+        return self
+
+    @property
+    def pixel_rows(self) -> int:
+        """`rows`, if they divide those along the pixels."""
+        return 1 if self.slices_in_rows else self.rows
+
+    @property
+    def slice_rows(self) -> int:
+        """`rows`, if they divide those along the slices."""
+        return self.rows if self.slices_in_rows else 1
 
     @property
     def local_size(self) -> tuple[int, int, int]:
@@ -281,9 +331,14 @@ class Dispatch:
         return {**self.defines, **self.sizes, **size}
 
     @property
+    def most_texels(self) -> int:
+        """Texels of the largest tensor that it reads or writes."""
+        return max(tensor.texels for tensor in (*self.operands, self.output))
+
+    @property
     def operands(self) -> tuple[Operand, ...]:
         """Everything that is read: `reads`, then the operands of the epilogue."""
-        return self.reads + tuple(c.operand for c in self.epilogue if c.operand is not None)
+        return self.reads + call_operands(self.epilogue)
 
     def __str__(self) -> str:
         reads = ", ".join(map(str, self.reads))
@@ -296,6 +351,37 @@ class Dispatch:
             f"{self.output} = {self.shader}({reads}{inner}){calls}  {groups} groups of {local}, "
             f"node {self.node}{fused}"
         )
+
+
+@dataclass(frozen=True)
+class OperandPlace:
+    """Where the members of a chain find an operand.
+
+    Attributes:
+        number: Index among `DispatchChain.blocks`, or `DispatchChain.images`.
+        offset: Its first texel there.
+    """
+
+    is_image: bool
+    number: int
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class DispatchChain:
+    """Small dispatches that one work group computes in turn, in one dispatch.
+
+    Attributes:
+        members: The dispatches in order.
+        blocks: Storage blocks: the number of a plan's buffer, and the type of the lanes.
+        images: Constants that are read through buffer textures.
+        places: Of each operand and output.
+    """
+
+    members: tuple[Dispatch, ...]
+    blocks: tuple[tuple[int, Kind], ...]
+    images: tuple[Const, ...]
+    places: Mapping[Operand, OperandPlace]
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,11 @@ class Limits:
         profile: The kernels that suit its family of devices.
         simd_lanes: Invocations along x that a software rasterizer computes as one SIMD vector.
         store_loops: Storing a register tile in a loop compiles much faster.
+        chain_blocks: Shader storage blocks of a chain; 0: no chains.
+        chain_images: Buffer textures that a chain reads.
         loop_passes: Total loop passes after which the device silently ends every loop of an
             invocation.
+        wrong_ops: Ops that the driver computes wrong, with the reason.
     """
 
     storage_blocks: int = 4
@@ -46,7 +49,10 @@ class Limits:
     profile: Profile = UNKNOWN
     simd_lanes: int = 8
     store_loops: bool = False
+    chain_blocks: int = 0
+    chain_images: int = 0
     loop_passes: int = (1 << 31) - 1
+    wrong_ops: tuple[tuple[str, str], ...] = ()
 
     @property
     def reads(self) -> int:

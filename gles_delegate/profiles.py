@@ -47,8 +47,14 @@ class Profile:
 
     Attributes:
         pointwise: Tiles of convolutions whose output pixels read one input pixel each.
+        half_pointwise: The defaults of `pointwise` for tensors stored as float16, if others: for
+            images with an even number of pixels, whose tiles are neighbors of which two are one
+            load, and for other images.
         windows: Tiles of all other convolutions, which go through the window tap by tap.
         others: Tiles of transposed convolutions and products of two tensors.
+        blocks: Tiles of products of single pixels, and of two tensors, whose work groups load what
+            they multiply into shared memory: pixels and slices of an invocation, and invocations
+            along both; (): none, the lists above apply.
         depthwise: Pixels of a depthwise convolution; half the number if it has a stride.
         columns: Most pixels of an input row that a depthwise convolution reads; a wide window
             takes shorter runs, and a wider one goes tap by tap.
@@ -61,11 +67,14 @@ class Profile:
         searches: If any, tiles are chosen from these, depthwise convolutions are fused with
             pointwise ones if the cost model favors it, and the lists above only apply to images of
             less than 8 pixels.
+        first_search: Tiles that compile soon, for the runs until a thread has compiled the better
+            ones in the background; None: all runs wait for these.
         tiles_unrolled: The assembler unrolls loops over register tiles, however long; if not,
             every marked loop that stays short.
         shared_pixels: Least slices for which a work group shares the channels of a pixel, and the
             slices that each pixel adds to this number.
         lanes: Most invocations of a convolution's work group, along the pixels and the slices.
+        wave: Invocations that a core computes together: a work group has a multiple of it.
         image_reads: Tensors are read through buffer textures, not storage blocks.
         weight_textures: Weights are read through textures, not storage blocks.
         weight_pairs: Weights that may be float16 are read as such from storage blocks, two columns
@@ -79,14 +88,22 @@ class Profile:
             computing them from its number.
         occupancy: Invocations that keep all cores busy. If there are fewer results, several
             invocations share each; 0: never.
+        shared_texels: Most texels of the tensors of dispatches that share a program by uniforms for
+            the numbers in which they differ. It saves compiling 10 to 50 ms on llvmpipe, and makes
+            a dispatch up to a tenth slower.
+        chained: Most passes of SIMD vectors through the loops of a dispatch that one work group
+            computes together with its neighbors (`planning/chains.py`), unless it has only one
+            work group; 0: no chains.
         half_storage: Storing tensors as float16 gains enough speed for its loss of precision.
         half_products: With half storage, 1 x 1 convolutions multiply and add the products of a
             slice in float16, and add slices in float32.
     """
 
     pointwise: Tiles = ((2, 2),)
+    half_pointwise: Tiles = ()
     windows: Tiles = ((2, 2),)
     others: Tiles = ((2, 2),)
+    blocks: tuple[tuple[int, ...], ...] = ((),)
     depthwise: tuple[int, ...] = (3,)
     columns: int = 6
     row_loops: bool = False
@@ -94,9 +111,11 @@ class Profile:
     by_taps: bool = True
     constant_sizes: tuple[bool, ...] = (False,)
     searches: tuple[TileSearch, ...] = ()
+    first_search: TileSearch | None = None
     tiles_unrolled: bool = False
     shared_pixels: tuple[int, int] = (16, 0)
     lanes: tuple[int, int] = (8, 8)
+    wave: int = 64
     image_reads: bool = False
     weight_textures: tuple[bool, ...] = (False,)
     weight_pairs: tuple[bool, ...] = (False,)
@@ -104,8 +123,17 @@ class Profile:
     weight_nibbles: bool = False
     stepped: bool = False
     occupancy: int = 4096
+    shared_texels: int = 1 << 13
+    chained: int = 0
     half_storage: bool = True
     half_products: bool = False
+
+    @property
+    def first(self) -> Profile | None:
+        """The profile for the first runs, if it is another."""
+        if self.first_search is None:
+            return None
+        return replace(self, searches=(self.first_search,), shared_texels=1 << 30, chained=0)
 
     @property
     def tiles(self) -> tuple[Tiles | tuple[int, ...], ...]:
@@ -121,7 +149,8 @@ class Profile:
     def choices(self) -> int:
         """Length of the longest list; a dispatch's choice is an index below it."""
         weights = self.weight_textures, self.weight_pairs, self.weight_bytes
-        return max(map(len, (*self.tiles, *weights, self.constant_sizes, self.searches)))
+        others = self.blocks, self.constant_sizes, self.searches
+        return max(map(len, (*self.tiles, *weights, *others)))
 
 
 UNKNOWN = Profile()
@@ -145,6 +174,7 @@ LLVMPIPE = Profile(
         TileSearch(104, 104, 250, slices=6, along=(True, False)),
         TileSearch(104, 104, 250, slices=6, along=(False, True)),
     ),
+    first_search=TileSearch(8, 8, 100, 4, compile_cost=1000, few=True),
     tiles_unrolled=True,
     # llvmpipe gathers from storage blocks lane by lane, from buffer textures by vectors.
     image_reads=True,
@@ -152,15 +182,18 @@ LLVMPIPE = Profile(
     shared_pixels=(0, 512),
     weight_nibbles=True,
     occupancy=0,
+    chained=2048,
     half_storage=False,
 )
 # V3D has one texture unit for several cores, so loads count.
 V3D = Profile(
     pointwise=((2, 2), (2, 1), (2, 2)),
+    half_pointwise=((4, 1), (4, 1)),
     windows=((2, 2), (2, 1), (2, 2)),
     others=((2, 2),),
     depthwise=(2,),
     columns=4,
+    wave=16,
     weight_pairs=(True, True, False),
     stepped=True,
     occupancy=1024,
@@ -175,18 +208,23 @@ MIDGARD = Profile(
     row_loops=True,
     occupancy=1024,
     weight_textures=(True, True, False),
+    weight_bytes=(1 << 20,),
     half_products=True,
 )
 MALI_G = Profile(
     pointwise=((3, 2), (4, 1), (2, 2), (3, 2)),
+    half_pointwise=((4, 1), (3, 2)),
     windows=((4, 1), (3, 1), (4, 1)),
     others=((2, 2),),
     depthwise=(3, 2, 3),
+    wave=16,
     weight_textures=(True, True, True, False),
     half_products=True,
 )
 _LARGE = ((4, 2), (4, 4), (8, 2), (2, 2))
-DESKTOP = Profile(
+# The first suits small images, the others 64 x 64, 128 x 64 and 64 x 128 pixels and channels.
+_BLOCKS = (*((),) * len(_LARGE), (8, 1, 8, 16), (8, 2, 16, 8), (8, 2, 8, 16))
+_BASE = Profile(
     pointwise=_LARGE,
     windows=_LARGE,
     others=_LARGE,
@@ -196,8 +234,9 @@ DESKTOP = Profile(
     weight_nibbles=True,
     occupancy=16384,
 )
+DESKTOP = replace(_BASE, blocks=_BLOCKS)
 # Adreno reads storage blocks word by word.
-_ADRENO = replace(DESKTOP, image_reads=True, stepped=True)
+_ADRENO = replace(_BASE, image_reads=True, stepped=True)
 ADRENO_7XX = replace(_ADRENO, row_loops=False)
 ADRENO_6XX = replace(_ADRENO, windows=((4, 2), (4, 1)), columns=10, occupancy=4096)
 # Lanes of one slice read the same weights, which Intel then loads once.

@@ -104,7 +104,8 @@ class DispatchTime:
     Attributes:
         node: Index of its node; -1 for a layout conversion.
         op: The op of that node; "" for a layout conversion.
-        shader: File name in glsl/, without ``.glsl``.
+        shader: File name in glsl/, without ``.glsl``; "chain" for small dispatches that run as one,
+            whose ops are `op` and others.
         text: The dispatch in one line.
         flops: Floating-point operations of convolutions and matrix products; 0 for others.
         name: Its nodes and output tensor, as graphics debuggers show them.

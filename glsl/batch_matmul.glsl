@@ -7,8 +7,9 @@
 #ifndef ASSEMBLED
 #define PIXELS 2  // rows of the register tile
 #define SLICES 2  // slices of the register tile
+#define IN_BLOCKS 0  // 1: work groups load what they multiply; see lib/blocks.glsl
 #define BATCHES 6  // matrices of Y
-#define TILES 5  // register tiles that the rows of a matrix make
+#define TILES 5  // register tiles that the rows of a matrix make; if IN_BLOCKS, work groups
 #define SIZES int[2](2, 3)  // coordinates of a matrix of Y
 #define A_STRIDES int[2](3, 1)  // its matrix in A is the sum of coordinate * stride
 #define B_STRIDES int[2](0, 1)  // and in B
@@ -39,12 +40,38 @@ vec4 texel_of_b(int b, int k, int column, int i) {
 }
 #endif
 
+#if IN_BLOCKS
+#define TILE PIXEL_GROUP
+#define TILE_ROWS (PIXELS * PIXEL_LANES)
+#define TILE_ROW(p) (PIXEL_LANE + (p)*PIXEL_LANES)
+#define ADD_PRODUCT(sum, v, c) sum += PRODUCT(mat4(c[0], c[1], c[2], c[3]), v)
+#include "lib/blocks.glsl"
+
+int first_a, first_b, first_row;
+
+vec4 texel_of_x(int k, int i) {
+  return LOAD(A, k * A_PIXELS + first_a + min(first_row + i, ROWS - 1));
+}
+
+WEIGHT_TEXEL texel_of_w(int k, int i) {
+  int slice = i / 4;
+  int column = min(SLICE_GROUP * BLOCK_SLICES + slice % BLOCK_SLICES, OUT_SLICES - 1);
+  return texel_of_b(first_b, k + slice / BLOCK_SLICES, column, i % 4);
+}
+#else
+#define TILE PIXEL_INVOCATION
+#define TILE_ROWS PIXELS
+#define TILE_ROW(p) (p)
+#endif
+
 void main() {
-  int batch = PIXEL_INVOCATION / TILES;
-  int row = PIXEL_INVOCATION % TILES * PIXELS;
+  int batch = TILE / TILES;
+  int row = TILE % TILES * TILE_ROWS;
   int slice = SLICE_INVOCATION * SLICES;
+#if !IN_BLOCKS
   if (batch >= BATCHES || slice >= OUT_SLICES) return;
-  int at[DIMS] = coordinates_of(batch, SIZES);
+#endif
+  int at[DIMS] = coordinates_of(min(batch, BATCHES - 1), SIZES);
   int a = element_at(at, A_STRIDES) * ROWS, b = element_at(at, B_STRIDES) * B_ROWS;
   vec4 sum[PIXELS][SLICES];
 #pragma unroll
@@ -52,6 +79,12 @@ void main() {
 #pragma unroll
     for (int p = 0; p < PIXELS; ++p) sum[p][s] = vec4(0.0);
 
+#if IN_BLOCKS
+  first_a = a;
+  first_b = b;
+  first_row = row;
+  add_block_products(sum);
+#else
   for (int k = 0; k < (DEPTH + 3) / 4; ++k) {
     vec4 v[PIXELS];
 #pragma unroll
@@ -65,10 +98,11 @@ void main() {
       for (int p = 0; p < PIXELS; ++p) sum[p][s] += PRODUCT(m, v[p]);
     }
   }
+#endif
 #pragma unroll
   for (int s = 0; s < SLICES; ++s)
 #pragma unroll
     for (int p = 0; p < PIXELS; ++p)
-      if (row + p < ROWS && slice + s < OUT_SLICES)
-        store(slice + s, batch * ROWS + row + p, sum[p][s]);
+      if (row + TILE_ROW(p) < ROWS && batch < BATCHES && slice + s < OUT_SLICES)
+        store(slice + s, batch * ROWS + row + TILE_ROW(p), sum[p][s]);
 }

@@ -28,9 +28,9 @@ void main() {
     int target = pixel / BATCH_IN * BATCH_OUT + index / OUT_CHANNELS;
     int texel = texel_of(channel, target, OUT_PIXELS);
     int element = 1 + pixel * OUT_CHANNELS + 4 * slice + lane;
-    if (channel % 4 == 0) atomicMax(out_texels[texel].x, element);
-    if (channel % 4 == 1) atomicMax(out_texels[texel].y, element);
-    if (channel % 4 == 2) atomicMax(out_texels[texel].z, element);
-    if (channel % 4 == 3) atomicMax(out_texels[texel].w, element);
+    if (channel % 4 == 0) atomicMax(OUT_TEXEL(texel).x, element);
+    if (channel % 4 == 1) atomicMax(OUT_TEXEL(texel).y, element);
+    if (channel % 4 == 2) atomicMax(OUT_TEXEL(texel).z, element);
+    if (channel % 4 == 3) atomicMax(OUT_TEXEL(texel).w, element);
   }
 }

@@ -4,10 +4,11 @@
 // Y[o] = bias[o] + sum over taps and i of W[o][tap][i] * X[i] at the tap; CONV_2D, FULLY_CONNECTED.
 //
 // An invocation computes a register tile, SLICES slices of PIXELS pixels. The pixels are a run or,
-// if POINTWISE, lie PIXEL_LANES apart. W: see lib/product.glsl.
+// if POINTWISE and not ADJACENT, lie PIXEL_LANES apart. W: see lib/product.glsl.
 #ifndef ASSEMBLED
 #define POINTWISE 0  // 1: output pixel p sees input pixel p and no other
 #define IN_PIXELS 60  // pixels of X
+#define ADJACENT 0  // 1: X has pairs of float16 texels; only if POINTWISE, with an even IN_PIXELS
 #define STEPPED 0  // 1: add to addresses for each input slice; not with REDUCTION_LANES
 #define GROUP_SLICES 0  // output slices that see the same IN_SLICES of X, and no others; 0: all
 #endif
@@ -18,7 +19,11 @@
 #endif
 #include "lib/product.glsl"
 
+#if ADJACENT
+layout(std430, binding = 1) readonly buffer Input0 { uvec4 X[]; };
+#else
 INPUT0(X)
+#endif
 
 #if GROUP_SLICES
 #define FIRST_INPUT(row) ((row) / GROUP_SLICES * (IN_SLICES * IN_PIXELS))
@@ -26,7 +31,12 @@ INPUT0(X)
 #define FIRST_INPUT(row) 0
 #endif
 
-#if POINTWISE
+#if ADJACENT
+// The last tile begins earlier, to end with the image.
+int tile_pixel(int first, int p) {
+  return first < OUT_PIXELS ? min(first, OUT_PIXELS - PIXELS) + p : -1;
+}
+#elif POINTWISE
 int input_pixel(int first, int p) { return min(first + p * PIXEL_LANES, OUT_PIXELS - 1); }
 int tile_pixel(int first, int p) {
   int pixel = first + p * PIXEL_LANES;
@@ -43,7 +53,20 @@ void main() {
   int group = FIRST_INPUT(row);
   vec4 sum[PIXELS][SLICES], v[PIXELS];
   start_with_biases(sum, row);
-#if POINTWISE
+#if ADJACENT
+  int tile = PIXEL_INVOCATION * PIXELS;
+  int x = (group + min(tile, OUT_PIXELS - PIXELS)) / 2;
+  for (int k = REDUCTION_LANE; k < IN_SLICES; k += REDUCTION_LANES) {
+#pragma unroll
+    for (int p = 0; p < PIXELS; ++p) {
+      uvec4 pair = X[x + p / 2];
+      v[p] = unpacked(p % 2 == 0 ? pair.xy : pair.zw);
+    }
+    add_product(sum, v, w);
+    x += in_pixels / 2;
+    w += step;
+  }
+#elif POINTWISE
   int tile = FIRST_PIXEL(PIXELS);
 #if STEPPED
   int x[PIXELS];

@@ -34,8 +34,9 @@ void main() {
   last = min(last, int(hertz_of(centre.w + apart) / hertz) + 1);
   vec4 sum = vec4(0.0);
   for (int bin = first; bin <= last; ++bin) {
-    vec4 away = abs(mel_of(float(bin) * hertz) - centre) / apart;
-    sum += sqrt(LOAD(X, bin / 4 * OUT_PIXELS + pixel)[bin % 4]) * max(1.0 - away, 0.0);
+    vec4 share = 1.0 - abs(mel_of(float(bin) * hertz) - centre) / apart;
+    share = choose(share, vec4(0.0), lessThan(share, vec4(1e-5)));  // at an edge, rounding errors
+    sum += sqrt(LOAD(X, bin / 4 * OUT_PIXELS + pixel)[bin % 4]) * share;
   }
   store(slice, pixel, keep_nan(log(max(sum, 1e-12)), sum));
 }

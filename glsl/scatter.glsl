@@ -4,7 +4,8 @@
 // SCATTER_ND, SPARSE_TO_DENSE and segments: each pixel of the output COMBINEs those of the input that go there.
 //
 // Pixel n of the input goes to pixel sum of index * AXIS_STRIDES, by DEPTH indices that follow each
-// other from element n * DEPTH on; nowhere if one is outside AXIS_SIZES.
+// other from element n * DEPTH on; nowhere if one is outside AXIS_SIZES. If SORTED, INDICES has the
+// position of each output pixel's first input pixel, the end, and from there on the input pixels.
 #ifndef ASSEMBLED
 #define VEC1 ivec4
 #define ELEMENT1 ivec4
@@ -13,6 +14,7 @@
 #define COUNT 20  // pixels of X
 #define INDEX_CHANNELS 2  // channels of INDICES
 #define INDEX_PIXELS 20  // pixels of INDICES
+#define SORTED 0
 #define DEPTH 2
 #define AXIS_SIZES int[2](4, 5)
 #define AXIS_STRIDES int[2](5, 1)
@@ -29,21 +31,31 @@
 INPUT0(X)
 INPUT1(INDICES)
 
+#define INTEGER(n) LOAD(INDICES, (n) / 4)[(n) % 4]
+
 void main() {
-  const int axis_sizes[DEPTH] = AXIS_SIZES, axis_strides[DEPTH] = AXIS_STRIDES;
   int pixel = PIXEL_INVOCATION, slice = SLICE_INVOCATION;
   if (pixel >= OUT_PIXELS || slice >= OUT_SLICES) return;
   OUT_VEC result = OUT_VEC(INITIAL);
+#if SORTED
+  int end = INTEGER(pixel + 1);
+  for (int i = INTEGER(pixel); i < end; ++i) {
+    int n = INTEGER(OUT_PIXELS + 1 + i);
+    bool comes = true;
+#else
+  const int axis_sizes[DEPTH] = AXIS_SIZES, axis_strides[DEPTH] = AXIS_STRIDES;
   for (int n = 0; n < COUNT; ++n) {
     int to = 0;
-    bool here = true;
+    bool comes = true;
 #pragma unroll
     for (int d = 0; d < DEPTH; ++d) {
       int index = LOAD_ELEMENT(INDICES, n * DEPTH + d, INDEX_CHANNELS, INDEX_PIXELS);
-      here = here && index >= 0 && index < axis_sizes[d];
+      comes = comes && index >= 0 && index < axis_sizes[d];
       to += index * axis_strides[d];
     }
-    if (here && to == pixel) {
+    comes = comes && to == pixel;
+#endif
+    if (comes) {
       OUT_VEC v = LOAD(X, slice * COUNT + n);
 #pragma unroll
       for (int lane = 0; lane < 4; ++lane) result[lane] = COMBINE(result[lane], v[lane]);

@@ -25,9 +25,11 @@
 
 #define SUM(a, b) ((a) + (b))
 #define PRODUCT(a, b) ((a) * (b))
-#define LARGEST(a, b) ((a) < (b) ? (b) : (a))
-#define SMALLEST(a, b) ((b) < (a) ? (b) : (a))
 #define LATER(a, b) (b)
+
+// Compilers make max and min of comparisons, which may lose a NaN in `a`.
+#define LARGEST(a, b) ((a) != (a) || (b) != (b) || !((a) < (b)) ? (a) : (b))
+#define SMALLEST(a, b) ((a) != (a) || (b) != (b) || !((b) < (a)) ? (a) : (b))
 
 INPUT0(X)
 INPUT1(INDICES)

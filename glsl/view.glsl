@@ -64,17 +64,20 @@ int source(int element) {
 void main() {
   int q = PIXEL_INVOCATION;
   int slice = SLICE_INVOCATION + OUT_CHANNEL / 4;
-  int pixel = q / ROW * OUT_ROW + q % ROW + OUT_PIXEL;
+  int row = DIVIDED(q, ROW), pixel = row * OUT_ROW + q - row * ROW + OUT_PIXEL;
   if (q >= REGION_PIXELS || slice >= OUT_SLICES) return;
   OUT_VEC v = OUT_VEC(FILL);
   int channel = 4 * slice - OUT_CHANNEL;
 #if WHOLE_TEXELS
   int element = source(q * REGION_CHANNELS + channel);
-  if (element >= 0) v = LOAD(X, texel_of(element % IN_CHANNELS, element / IN_CHANNELS, IN_PIXELS));
+  if (element >= 0) {
+    int in_pixel = DIVIDED(element, IN_CHANNELS), in_channel = element - in_pixel * IN_CHANNELS;
+    v = LOAD(X, texel_of(in_channel, in_pixel, IN_PIXELS));
+  }
 #elif CONSECUTIVE
   // Elements that follow each other here do so in the input: one division is enough.
   int element = OFFSET + q * REGION_CHANNELS + channel;
-  int in_pixel = element / IN_CHANNELS, in_channel = element % IN_CHANNELS;
+  int in_pixel = DIVIDED(element, IN_CHANNELS), in_channel = element - in_pixel * IN_CHANNELS;
   for (int lane = 0; lane < 4; ++lane) {
     if (channel + lane < REGION_CHANNELS && element + lane < IN_ELEMENTS)
       v[lane] = LOAD_CHANNEL(X, in_channel, in_pixel, IN_PIXELS);

@@ -19,7 +19,7 @@ from weakref import WeakSet, finalize
 from gles_delegate.closing import Releasable, in_any_case, on_error, release_all
 from gles_delegate.errors import ContextError, DelegateError, WrongContextError, WrongThreadError
 from gles_delegate.gl.context import GpuContext
-from gles_delegate.gl.libegl import MAKE_ANOTHER
+from gles_delegate.gl.libegl import MAKE_ANOTHER, release_thread
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -137,10 +137,11 @@ class GlThread(NotPickled):
         """Disable the warning if it is never closed."""
         self._held.warns = False
 
-    def close(self, release: Callable[[], None]) -> None:
+    def close(self, release: Callable[[], None], stop: Callable[[], None] | None = None) -> None:
         """Call `release` there, then destroy the context unless it is the app's.
 
-        Objects that can no longer be deleted are abandoned. A second call does nothing. It stays
+        Objects that can no longer be deleted are abandoned, after a call of `stop`, which ends
+        threads that use the context, as `release` does. A second call does nothing. It stays
         open after `WrongThreadError` and `WrongContextError`; any other error closes it.
         """
 
@@ -153,6 +154,8 @@ class GlThread(NotPickled):
             except (WrongThreadError, WrongContextError):
                 raise
             except BaseException:
+                if stop is not None:
+                    stop()
                 self._end()
                 with suppress(DelegateError):
                     self.gpu.release()
@@ -313,6 +316,7 @@ class _Worker:
                 del job  # its objects must not live until the next call
         finally:
             self._fail_queued()
+            release_thread()
 
     def _fail_queued(self) -> None:
         """Fail the queued calls after the thread has ended."""

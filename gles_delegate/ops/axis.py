@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from math import prod
+from math import ceil, prod
 from typing import Any
 
 import numpy as np
 
 from gles_delegate.dispatch import Define, Dispatch, Kind, Operand, Shape, Step, Value
 from gles_delegate.model.graph import Array
+from gles_delegate.ops.gathering import Lookup, gathered
 from gles_delegate.ops.lib import rows
 from gles_delegate.ops.lib.grid import (
     by_texel,
@@ -24,7 +25,7 @@ from gles_delegate.ops.lib.index import merged, normal_axis, rank_4, row_major
 from gles_delegate.ops.lib.node import NodeView, Unsupported, constants, one_integer
 from gles_delegate.ops.lib.options import Bool, Float32, Int32, Options
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.views import moved_output, reshape_view, same_texels
+from gles_delegate.ops.lib.views import View, moved_output, reshape_view, same_texels, view
 
 LEAST: dict[Kind, Define] = {"float": -3.402823466e38, "int": "(-0x7fffffff - 1)"}
 MOST: dict[Kind, Define] = {"float": 3.402823466e38, "int": 0x7FFFFFFF}
@@ -178,13 +179,72 @@ def top_k(node: NodeView, options: Options) -> list[Step]:
     k, x = one_integer(node, 1, "the count"), node.input(0, None)
     if not x.shape or not 0 <= k <= x.channels or node.dtype(0) == "bool":
         raise Unsupported(f"the {k} largest of {node.dtype(0)} {list(x.shape)}")
-    shape = (*x.shape[:-1], k)
-    outputs = moved_output(node, x, shape), node.output(shape, 1, "int", "int32")
-    passes = k * (x.channels + 2)
+    shape, span = (*x.shape[:-1], k), BLOCK
+    values, indices = moved_output(node, x, shape), node.output(shape, 1, "int", "int32")
+    pairs = _sorted_blocks(node, x, k)
+    steps: list[Step] = [pairs]
+    while span < x.channels:
+        pairs = _merged_runs(node, pairs.output, x.channels, span, k)
+        steps.append(pairs)
+        span *= RUNS
+    second = View((x.pixels, k), (4 * k, 4), 1)
+    found = Lookup([(x.pixels, x.channels, k), (k, 0, 1)], (len(shape) - 1,))
     return [
-        by_texel(node, "top_k", (x,), y, {"INDICES": i, "IN_CHANNELS": x.channels}, passes=passes)
-        for i, y in enumerate(outputs)
+        *steps,
+        view(pairs.output, indices, second, node.limits, node.index),
+        gathered(node, x, indices, found, output=values),
     ]
+
+
+BLOCK = 256
+"""Elements of a block, the part of a row that is sorted first."""
+ONE_BY_ONE = 16
+"""Most elements of a block that are found one after the other, each by one pass over the block."""
+RUNS = 4
+"""Sorted runs that are merged into one; each pair is searched for in all of them."""
+
+
+def _sorted_blocks(node: NodeView, x: Operand, k: int) -> Dispatch:
+    """Pairs of keys and channels: the first `k` of each block of a row, in order."""
+    width, slices, one_by_one = _kept(x.channels, BLOCK, k), BLOCK // 4, k <= ONE_BY_ONE
+    output = node.scratch((x.pixels, width, 4), "blocks", "int")
+    defines: dict[str, Define] = {
+        **x.size_defines("IN"),
+        "BLOCK": slices,
+        "KEPT": min(BLOCK, k),
+        "WIDTH": width,
+        "ONE_BY_ONE": int(one_by_one),
+    }
+    parts = ceil(x.slices / slices) if one_by_one else x.slices
+    passes = k * (slices + 2) + 1 if one_by_one else slices + 1
+    grid = make_grid(parts * x.pixels, 1, node.limits)
+    dispatch = node.dispatch("top_k", (x,), output, grid, defines, passes=passes)
+    return dispatch.sized("IN_CHANNELS", "IN_PIXELS", "KEPT", "WIDTH")
+
+
+def _merged_runs(node: NodeView, pairs: Value, channels: int, span: int, k: int) -> Dispatch:
+    """`pairs` with `RUNS` runs merged into one, where a run has the first `k` of a `span`."""
+    rows, width, _ = pairs.shape
+    length, kept = min(span, k), _kept(channels, RUNS * span, k)
+    output = node.scratch((rows, kept, 4), f"merged{span}", "int")
+    defines: dict[str, Define] = {
+        "IN_PIXELS": pairs.pixels,
+        "IN_WIDTH": width,
+        "LENGTH": length,
+        "RUNS": RUNS,
+        "KEPT": min(RUNS * span, k),
+        "WIDTH": kept,
+    }
+    grid = make_grid(pairs.pixels, 1, node.limits)
+    passes = RUNS * (length.bit_length() + 2) + 1
+    dispatch = node.dispatch("top_k_merge", (pairs,), output, grid, defines, passes=passes)
+    return dispatch.sized("IN_PIXELS", "IN_WIDTH", "LENGTH", "KEPT", "WIDTH")
+
+
+def _kept(channels: int, span: int, k: int) -> int:
+    """How many of a row's elements are among the first `k` of their `span`."""
+    whole, rest = divmod(channels, span)
+    return whole * min(span, k) + min(rest, k)
 
 
 def _one_axis(node: NodeView, rank: int) -> int:
@@ -303,13 +363,51 @@ def softmax(node: NodeView, options: SoftmaxOptions) -> list[Step]:
             f"a uint8 result with the zero point {output.quantization.zero_points[0]}, which "
             "LiteRT ignores; expected 0"
         )
-    return [_over_channels(node, "softmax", {"BETA": options.beta, "LOGARITHM": 0})]
+    return _softmax(node, options.beta)
 
 
 @op("LOG_SOFTMAX", max_version=2, rows=rows.last_axis)
 def log_softmax(node: NodeView, options: Options) -> list[Step]:
     _refuse_scalars(node)
-    return [_over_channels(node, "softmax", {"BETA": 1.0, "LOGARITHM": 1})]
+    return _softmax(node, 1.0, logarithm=True)
+
+
+ROW_BLOCK = 4
+"""Most texels of a row that an invocation of a softmax reads at once, and keeps in registers."""
+ROW_PART = 1 << 11
+"""Least slices of a part of a row that has its own work group."""
+ROW_GROUPS = 64
+"""Most work groups that share rows: enough to occupy a GPU."""
+
+
+def _softmax(node: NodeView, beta: float, logarithm: bool = False) -> list[Step]:
+    x = node.input(0)
+    output = node.output(x.shape)
+    grid = pixel_grid(output, node.limits)
+    lanes = grid.reduction_lanes
+    block = min(ROW_BLOCK, max(1, ceil(x.slices / lanes)))
+    defines: dict[str, Define] = {"BETA": beta, "BLOCK": block, **x.size_defines("IN")}
+    # Of one element, drivers simplify the logarithm of the exponential, and lose NaN.
+    results: dict[str, Define] = {
+        "LOGARITHM": int(logarithm),
+        "ONE_BLOCK": int(1 < x.channels <= 4 * block * lanes),
+    }
+    parts = min(ROW_GROUPS // max(x.pixels, 1), x.slices // ROW_PART) if lanes > 1 else 1
+    if parts < 2:
+        passes = pixel_passes(x.slices, lanes)
+        defines |= {**results, "PARTS": 1}
+        return [node.dispatch("softmax", (x,), output, grid, defines, passes=passes)]
+    per_pass = block * lanes
+    size = ceil(x.slices / (parts * per_pass)) * per_pass
+    parts, passes = ceil(x.slices / size), pixel_passes(size, lanes)
+    defines["PART"] = size
+    sums = node.scratch((parts, x.pixels, 4), "sums", "int")
+    grid = replace(grid, pixels=sums.pixels)
+    results |= {**defines, "ONE_BLOCK": 0, "PARTS": parts}
+    return [
+        node.dispatch("softmax_part", (x,), sums, grid, defines, passes=passes),
+        node.dispatch("softmax", (x, sums), output, grid, results, passes=parts + 1 + passes),
+    ]
 
 
 @op("L2_NORMALIZATION", max_version=2, rows=rows.last_axis)

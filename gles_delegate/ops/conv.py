@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, prod
 
 import numpy as np
@@ -116,9 +116,10 @@ def batch_matmul(node: NodeView, options: BatchMatMulOptions) -> list[Step]:
     sizes, a_strides, b_strides = merged(
         batches, broadcast_strides(a.shape[:-2], batches), broadcast_strides(b.shape[:-2], batches)
     )
-    others = node.limits.profile.others
-    tile = Tile.choose(rows, output.slices, ceil(depth / 4), node.limits, node.choice, others)
-    tiles = ceil(rows / tile.pixels)
+    size, profile = (rows, output.slices, ceil(depth / 4)), node.limits.profile
+    block = Tile.of_block(*size, node.limits, node.choice)
+    tile = block or Tile.choose(*size, node.limits, node.choice, profile.others)
+    tiles = ceil(rows / (block.block[0] if block else tile.pixels))
     defines: dict[str, Define] = {
         "BATCHES": prod(batches),
         "DIMS": len(sizes),
@@ -134,13 +135,20 @@ def batch_matmul(node: NodeView, options: BatchMatMulOptions) -> list[Step]:
         "TILES": tiles,
         "PIXELS": tile.pixels,
         "SLICES": tile.slices,
+        "IN_BLOCKS": int(block is not None),
     }
-    grid = tile.grid(prod(batches) * tiles, ceil(output.slices / tile.slices))
-    flops, passes = 2 * output.elements * depth, ceil(depth / 4)
+    if block:
+        defines |= block.block_defines(size[-1])
+        grid = block.block_grid(prod(batches) * tiles * block.block[0], output.slices)
+        length, passes = "STEPS", block.block_passes(size[-1])
+    else:
+        grid = tile.grid(prod(batches) * tiles, ceil(output.slices / tile.slices))
+        length, passes = "DEPTH", size[-1]
     dispatch = node.dispatch(
-        "batch_matmul", (a, b), output, grid, defines, flops=flops, passes=passes
-    )
-    return [*steps, dispatch if node.limits.profile.short_loops else dispatch.sized("DEPTH")]
+        "batch_matmul", (a, b), output, grid, defines, passes=passes,
+        flops=2 * output.elements * depth,
+    )  # fmt: skip
+    return [*steps, dispatch if profile.short_loops else dispatch.sized(length)]
 
 
 def _adjoint(node: NodeView, x: Operand) -> Step:
@@ -208,6 +216,9 @@ def _transposed(
             f"an output of {out_h}x{out_w} pixels from {in_h}x{in_w}; its convolution has "
             f"{window.out_h}x{window.out_w}"
         )
+    # Larger strides give the same from the only pixel of `x`, and phases without pixels.
+    stride_h, stride_w = min(window.stride_h, out_h or 1), min(window.stride_w, out_w or 1)
+    window = replace(window, stride_h=stride_h, stride_w=stride_w)
     phases = window.stride_h * window.stride_w
     pixels = batch * ceil(out_h / window.stride_h) * ceil(out_w / window.stride_w)  # of a phase
     taps = ceil(kernel_h / window.stride_h) * ceil(kernel_w / window.stride_w)
@@ -358,5 +369,5 @@ def weights_3d(weights: Array, bias: Array | None, transposed: int) -> Array:
         taps = taps.transpose(0, 2, 1)
     outputs = taps.shape[2]
     padded = np.pad(taps, ((0, 0), (0, -taps.shape[1] % 4), (0, -outputs % 4)))
-    first = np.zeros(outputs, np.float32) if bias is None else bias
+    first = np.zeros(outputs, np.float32) if bias is None else bias.ravel()
     return np.concatenate([np.pad(first, (0, -outputs % 4)), padded.ravel()])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil
 
-from gles_delegate.dispatch import Const, Define, Dispatch, Grid, Operand, Step
+from gles_delegate.dispatch import Const, Define, Dispatch, Grid, Operand, Step, call_operands
 from gles_delegate.limits import Limits
 from gles_delegate.ops.lib import packing, rows
 from gles_delegate.ops.lib.grid import make_grid
@@ -132,7 +132,7 @@ def depthwise_product(first: Dispatch, second: Dispatch, limits: Limits) -> Disp
         or second.window is not None
         or second.divisions > 1
         or not isinstance(weights, Const)
-        or any(call.operand for call in first.epilogue)
+        or call_operands(first.epilogue)
     ):
         return None
     (x, taps), depth, outputs = first.reads, first.output.slices, second.output.slices

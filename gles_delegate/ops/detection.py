@@ -21,6 +21,8 @@ MOST_LANES = 2 * WORK_GROUP
 """Most invocations of the work group that selects boxes."""
 CORNERS, CLASS, SCORE, INDEX, COUNT = range(5)
 """FIELD in glsl/detections.glsl."""
+LEAST_UNIT = 1e-30
+"""The smallest unit of offsets of boxes: a GPU may flush denormals, and 0 / 0 is NaN."""
 
 
 @dataclass(frozen=True)
@@ -178,8 +180,9 @@ def detection_post_process(node: NodeView, options: DetectionOptions) -> list[St
         "H_SCALE": options.h_scale,
         "W_SCALE": options.w_scale,
     }
-    if 0.0 in scales.values():
-        raise Unsupported(f"boxes in units of {[*scales.values()]}; expected none of 0")
+    units = (options.y_scale, options.x_scale, options.h_scale, options.w_scale)
+    if min(map(abs, units)) < LEAST_UNIT:
+        raise Unsupported(f"boxes in units of {[*units]}; expected none nearer 0 than {LEAST_UNIT}")
     grid = make_grid(boxes, 1, node.limits)
     shape, ranks = (1, most * per_box), 0 if regular else min(per_box, labels)
     per_box = 1 if regular else per_box

@@ -237,6 +237,9 @@ def stablehlo_arithmetic(node: NodeView, options: Options) -> list[Step]:
 @pointwise("PRELU")
 def prelu(node: NodeView, options: Options) -> list[Step]:
     x, alpha = inputs(node, (0, 1))
+    read = "int8" if node.dtype(0) == "int16" else node.dtype(0)
+    if node.dtype(1) != read:
+        raise Unsupported(f"alpha is {node.dtype(1)}, which LiteRT reads as {read}")
     if broadcast_shapes(x.shape, alpha.shape) != x.shape:
         raise Unsupported(f"alpha {list(alpha.shape)} does not broadcast to {list(x.shape)}")
     return [broadcasting(node, (x, alpha))]

@@ -62,6 +62,11 @@ class Pooling(Dispatch):
     mode: Mode
 
     @property
+    def chooses(self) -> bool:
+        """Whether each result is one of the inputs."""
+        return self.mode == "MAXIMUM"
+
+    @property
     def halves(self) -> bool:
         """True for an unpadded 2x2 max pool with stride 2 and no epilogue."""
         window = self.window

@@ -192,11 +192,13 @@ def _operands(node: NodeView) -> tuple[Operand, Operand, Operand]:
 
 def _selection(node: NodeView, condition: Operand, x: Operand, y: Operand) -> list[Step]:
     shape = broadcast_shapes(condition.shape, x.shape, y.shape)
-    stored = node.graph.tensors[node.outputs[0]].shape
-    if not _are_single(condition, x, y) or prod(stored) != 1:
+    tensors = node.graph.tensors
+    stored = tensors[node.outputs[0]].shape
+    were_single = all(prod(tensors[i].shape) == 1 for i in (*node.inputs, *node.outputs))
+    if not _are_single(condition, x, y) or not were_single:
         output = node.output(shape, kind=x.kind, dtype=node.dtype(1))
         return [elementwise(node, (condition, x, y), output, "SELECT")]
-    # LiteRT keeps the stored shape of an output of one element.
+    # LiteRT keeps the stored shape of an output that has always had one element.
     output = node.output(stored, kind=x.kind, dtype=node.dtype(1))
     result = node.scratch(shape, "result", x.kind)
     return [

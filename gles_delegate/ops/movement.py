@@ -29,9 +29,9 @@ class ReshapeOptions(Options):
 )  # fmt: skip
 def reshape(node: NodeView, options: ReshapeOptions) -> list[Step]:
     old = node.shape(0)
-    if node.has_input(1):
+    if node.has_input(1) and (node.dtype(1), len(node.shape(1))) == ("int32", 1):
         new_shape = node.array(1).ravel().tolist()
-    else:
+    else:  # LiteRT takes the shape for a vector of int32 only
         new_shape = list(options.new_shape)
         if new_shape == [0]:  # a scalar to old converters
             new_shape = []

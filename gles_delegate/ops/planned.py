@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
 
-from gles_delegate.dispatch import Shape
+from gles_delegate.model.dtypes import ELEMENT_TYPES
 from gles_delegate.model.graph import Array
 from gles_delegate.ops.lib.node import NodeView, constants
+from gles_delegate.ops.lib.options import Int8, Options
 from gles_delegate.ops.lib.registry import declare
 
 COMPOSITE, IF, WHILE = "STABLEHLO_COMPOSITE", "IF", "WHILE"
@@ -20,8 +22,14 @@ LONGEST = 1 << 16
 """Most elements of a RANGE that planning computes."""
 
 
-def _as_output(node: NodeView, value: int | Shape) -> Array:
-    return np.array(value, node.graph.tensors[node.outputs[0]].dtype)
+@dataclass(frozen=True)
+class ShapeOptions(Options):
+    out_type: Int8 = 0
+
+
+def _fold_shape(node: NodeView) -> Array | None:
+    result = ELEMENT_TYPES[ShapeOptions.read(node.node).out_type]
+    return np.array(node.shape(0), result.array) if result.name in ("int32", "int64") else None
 
 
 def _fold_range(node: NodeView) -> Array | None:
@@ -46,8 +54,8 @@ def _fold_where(node: NodeView) -> Array | None:
     return np.argwhere(condition).astype(np.int64) if condition.ndim else None
 
 
-declare("SHAPE", fold=lambda node: _as_output(node, node.shape(0)), folds_shapes=True)
-declare("RANK", fold=lambda node: _as_output(node, len(node.shape(0))), folds_shapes=True)
+declare("SHAPE", options=ShapeOptions, fold=_fold_shape, folds_shapes=True)
+declare("RANK", fold=lambda node: np.array(len(node.shape(0)), np.int32), folds_shapes=True)
 declare("RANGE", fold=_fold_range, is_planned=True, sized_by=(0, 1, 2))
 declare("BROADCAST_ARGS", fold=_fold_broadcast_args, is_planned=True)
 declare("DENSIFY", fold=lambda node: node.graph.tensors[node.inputs[0]].array())

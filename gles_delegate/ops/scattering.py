@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
+from math import ceil, prod
 
-from gles_delegate.dispatch import Define, Operand, Shape, Step
+import numpy as np
+
+from gles_delegate.dispatch import Const, Define, Operand, Shape, Step
+from gles_delegate.model.graph import Array
 from gles_delegate.ops.axis import LARGEST, LEAST, PRODUCT, SMALLEST, SUM, Combination
 from gles_delegate.ops.lib.elementwise import inputs, refuse_quantized, wrapped
 from gles_delegate.ops.lib.grid import by_texel
 from gles_delegate.ops.lib.index import row_major
 from gles_delegate.ops.lib.node import NodeView, Unsupported, one_integer
 from gles_delegate.ops.lib.options import Bool, Int32, Longs, Options, Uint64
+from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import View, reshape_view, view
 
@@ -198,25 +202,53 @@ def _scattered(
     if node.dtype(i) not in types:
         raise Unsupported(f"{node.dtype(i)} indices; expected {' or '.join(types)}")
     sizes, inner = shape[:depth], prod(shape[depth:])
+    output = node.output(shape, kind=x.kind, dtype=dtype)
+    count = indices.elements // depth
+    passes, where = count, dict[str, Define]()
     if node.is_constant(i):
         constant = node.array(i).reshape(-1, depth)
         if ((constant >= sizes) | (constant < 0) & (i == 0)).any():
             raise Unsupported(f"indices outside the sizes {list(sizes)} that they count in")
-    output = node.output(shape, kind=x.kind, dtype=dtype)
-    count = indices.elements // depth
+        starts = rows_by_result(constant, sizes).ravel()[: prod(sizes) + 1]
+        passes = int(np.diff(starts).max(initial=0))
+        texels = ceil((prod(sizes) + 1 + count) / 4)
+        indices = Const(rows_by_result, (node.inputs[i],), (texels, 4), (sizes,), "int")
+    else:
+        where = {
+            **indices.size_defines("INDEX"),
+            "DEPTH": depth,
+            "AXIS_SIZES": sizes,
+            "AXIS_STRIDES": row_major(sizes),
+        }
     rows = node.scratch((count, inner), "rows", x.kind)
     result = node.scratch((prod(sizes), inner), "result", x.kind)
     defines: dict[str, Define] = {
         "COMBINE": combination.function,
         "INITIAL": combination.initial[x.kind],
         "COUNT": count,
-        **indices.size_defines("INDEX"),
-        "DEPTH": depth,
-        "AXIS_SIZES": sizes,
-        "AXIS_STRIDES": row_major(sizes),
+        "SORTED": int(not where),
+        **where,
     }
     return [
         reshape_view(node.index, x, rows, node.limits),
-        by_texel(node, "scatter", (rows, indices), result, defines, wrapped(dtype), passes=count),
+        by_texel(node, "scatter", (rows, indices), result, defines, wrapped(dtype), passes=passes),
         reshape_view(node.index, result, output, node.limits),
     ]
+
+
+def rows_by_result(indices: Array, sizes: Shape) -> Array:
+    """Pack which rows go to each result, for glsl/scatter.glsl: texels of integers.
+
+    Args:
+        indices: [rows, len(sizes)].
+        sizes: Of the results; rows beyond them go nowhere.
+
+    Returns:
+        The position of each result's first row, and of the end; then the rows, in order.
+    """
+    counted, total = indices.reshape(-1, len(sizes)).astype(np.int64), prod(sizes)
+    to = counted @ np.array(row_major(sizes), np.int64)
+    to[((counted < 0) | (counted >= sizes)).any(1)] = total
+    starts = np.searchsorted(np.sort(to), np.arange(total + 1))
+    packed: Array = phwc4(np.concatenate([starts, np.argsort(to, kind="stable")]).astype(np.int32))
+    return packed

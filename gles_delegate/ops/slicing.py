@@ -10,7 +10,7 @@ from typing import TypeAlias
 from gles_delegate.dispatch import Const, Define, Operand, Shape, Step, Value
 from gles_delegate.ops.gathering import Lookup, gathered
 from gles_delegate.ops.lib import rows
-from gles_delegate.ops.lib.elementwise import elementwise
+from gles_delegate.ops.lib.elementwise import elementwise, refuse_rescaling
 from gles_delegate.ops.lib.grid import by_texel
 from gles_delegate.ops.lib.index import normal_axis, row_major
 from gles_delegate.ops.lib.node import NodeView, RunTimeParameter, Unsupported, one_integer
@@ -360,6 +360,8 @@ def concatenation(node: NodeView, options: ConcatenationOptions) -> list[Step]:
     total = sum(x.shape[axis] for x in inputs)
     shape = (*inputs[0].shape[:axis], total, *inputs[0].shape[axis + 1 :])
     output = node.output(shape, kind=inputs[0].kind, dtype=node.dtype(0))
+    if node.graph.tensors[output.tensor].type.bits > 8:
+        refuse_rescaling(node)
     return _joined(node, inputs, [x.shape[axis] for x in inputs], output, axis)
 
 

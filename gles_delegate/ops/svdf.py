@@ -11,7 +11,7 @@ from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.options import Int8, Int32, Options
 from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.product import product
-from gles_delegate.ops.lib.recurrence import ABSENT, check_types, vector_activation
+from gles_delegate.ops.lib.recurrence import ABSENT, check_biases, check_types, vector_activation
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import Target, View, reshape_view, view
 
@@ -31,7 +31,7 @@ def svdf(node: NodeView, options: SvdfOptions) -> list[Step]:
     x, weights, state = node.input(0), node.input(2), node.input(4)
     features = node.shape(1)
     integer = node.dtype(0) == "int8"
-    check_types(node, (1,), (1,))
+    check_types(node, (1,), (1, 2, 3))
     if len(x.shape) != 2 or len(features) != 2 or len(weights.shape) != 2 or options.rank < 1:
         raise Unsupported(
             f"an input of shape {list(x.shape)}, weights of {list(features)} and "
@@ -63,6 +63,8 @@ def svdf(node: NodeView, options: SvdfOptions) -> list[Step]:
     output = node.output((batch, units))
     epilogue: tuple[Call, ...] = ()
     if node.has_input(3):
+        if node.shape(3) != (units,):
+            raise Unsupported(f"biases of shape {list(node.shape(3))}; expected {[units]}")
         biases = Const(phwc4, (node.constant(3),), node.shape(3))
         epilogue = (Call("ADD", operand=biases),)
     function = "" if integer else vector_activation(options.fused_activation, in_place=True)
@@ -95,4 +97,5 @@ def _rounding(node: NodeView, options: SvdfOptions) -> Call:
     scale, zero = node.graph.tensors[node.inputs[4]].quantization.pair
     if zero:
         raise Unsupported(f"a state with the zero point {zero}; expected 0")
+    check_biases(node, scale, 2, 3)
     return Call("QUANTIZED", (scale, -32768.0, 32767.0))

@@ -18,6 +18,12 @@ IDENTITY = "(identity)"
 
 
 @op(HANDLE)
+def handle(node: NodeView, options: Options) -> list[Step]:
+    if (dtype := node.graph.tensors[node.outputs[0]].dtype) != "resource":
+        raise Unsupported(f"output 0 is {dtype}; expected resource")
+    return []
+
+
 @op(CALL_ONCE, has_outputs=False)
 def nothing(node: NodeView, options: Options) -> list[Step]:
     return []

@@ -76,14 +76,14 @@ class Boundary:
             edge = Edge(graph.tensors[index], lowered.shapes[index], limits, half)
             return ports.get(index, Elements()), edge
 
-        chosen = [node for node in graph.in_order if node.index in wanted]
+        chosen = [graph.in_order[i] for i in sorted(map(graph.positions.__getitem__, wanted))]
         reads = {tensor for node in chosen for tensor in node.inputs}
         entering = reads.difference(*(node.outputs for node in chosen))
-        inner = [step for node in chosen for step in lowered.steps[node.index]]
+        inner = lowered.chosen_steps(wanted)
         used = {x.tensor for step in inner for x in _reads(step) if isinstance(x, Value)}
         used |= {s.output.tensor for s in inner if s.output.tensor in lowered.uses.tensors}
-        constants = {tensor.index for tensor in graph.tensors if tensor.is_constant}
-        leaving = results_of(graph, wanted) - constants
+        results = results_of(graph, wanted)
+        leaving = (index for index in results if not graph.tensors[index].is_constant)
         inputs, outputs = sorted(used & entering), sorted(leaving)
         return cls([*map(with_port, inputs)], [*map(with_port, outputs)], inner, ports.keys())
 
@@ -128,8 +128,8 @@ def results_of(graph: Graph, nodes: Iterable[int]) -> set[int]:
     """The tensors that nodes compute and that the graph returns or another node reads."""
     inside = set(nodes)
     computed = {t for index in inside for t in graph.nodes[index].outputs}
-    others = (node.inputs for node in graph.nodes if node.index not in inside)
-    return computed & set(graph.outputs).union(*others)
+    read = {t for t in computed if not graph.readers.get(t, inside) <= inside}
+    return read | computed.intersection(graph.outputs)
 
 
 def _reads(step: Step) -> tuple[Operand, ...]:

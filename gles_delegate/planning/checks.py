@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from gles_delegate.dispatch import Alias, Call, Define, Dispatch, Step
+from gles_delegate.dispatch import Alias, Call, Const, Define, Dispatch, Operand, Step, Value
 from gles_delegate.errors import ModelError
-from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Graph
 from gles_delegate.model.schema import BUILTIN_OPERATORS
+from gles_delegate.ops.images import Pooling
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.registry import lower, op_of
+from gles_delegate.ops.lib.views import Copy, meaning
 
 LARGEST = float(np.finfo(np.float32).max)
 
@@ -21,7 +22,7 @@ def checked_steps(node: NodeView) -> list[Step]:
     """The steps of a node, rounded to the types of its outputs; raises errors as `lower` does."""
     steps = _rounded_steps(node)
     _check_types(node)
-    _check_limits(steps, node.limits)
+    _check_limits(steps, node)
     _check_numbers(steps)
     return steps
 
@@ -32,7 +33,8 @@ def _rounded_steps(node: NodeView) -> list[Step]:
     except ModelError:
         raise
     except (ArithmeticError, LookupError, ValueError) as error:
-        shapes = [list(node.shapes[i]) for i in node.inputs if i >= 0]
+        tensors = node.graph.tensors
+        shapes = [list(node.shapes.get(i, tensors[i].shape)) for i in node.inputs if i >= 0]
         raise Unsupported(
             f"inputs of shapes {shapes} and {len(node.outputs)} outputs, of which {node.op} cannot "
             f"be lowered ({type(error).__name__}: {error}); expected those of a converter"
@@ -46,12 +48,25 @@ def _rounded(step: Step, graph: Graph) -> Step:
         return step
     if tensor.dtype == "float16":
         return replace(step, epilogue=(*step.epilogue, Call("CAST_TO_FLOAT16")))
-    if not tensor.is_quantized:
+    if not tensor.is_quantized or _is_moved(step, graph):
         return step
     low, high = tensor.limits
     scale, zero = tensor.quantization.pair
     rounding = Call("QUANTIZED", (scale, float(low - zero), float(high - zero)))
     return replace(step, epilogue=(*step.epilogue, rounding))
+
+
+def _is_moved(step: Dispatch, graph: Graph) -> bool:
+    """Whether all results are elements of its inputs, or 0, and so rounded already."""
+    moves = isinstance(step, Copy) or step.shader == "resize_nearest"
+    if not (moves or (isinstance(step, Pooling) and step.chooses)) or step.epilogue:
+        return False
+    stored = meaning(graph.tensors[step.output.tensor])
+    sources = [[read.tensor] if isinstance(read, Value) else read.tensors for read in step.reads]
+    are_tensors = not any(isinstance(read, Value) and read.name for read in step.reads)
+    return are_tensors and all(
+        meaning(graph.tensors[i]) == stored for each in sources for i in each
+    )
 
 
 def _check_types(node: NodeView) -> None:
@@ -68,7 +83,20 @@ def _check_types(node: NodeView) -> None:
         raise Unsupported(f"real numbers of the types {' and '.join(types)}; expected one")
 
 
-def _check_limits(steps: list[Step], limits: Limits) -> None:
+def _named(operand: Operand, node: NodeView) -> str:
+    """The tensor that an operand is, or is computed or packed from, with its shape in the model."""
+    if isinstance(operand, Value) and operand.tensor_shape is not None:
+        return f"a tensor of shape {list(operand.shape)} needs"
+    indices = (operand.tensor,) if isinstance(operand, Value) else operand.tensors
+    tensors = [node.graph.tensors[i] for i in indices if i >= 0]
+    shapes = [list(node.shapes.get(t.index, t.shape)) for t in tensors]
+    of = f"shape {shapes[0]}" if len(shapes) == 1 else f"shapes {shapes}"
+    kind = "a constant" if isinstance(operand, Const) else "an intermediate result for a tensor"
+    return f"{kind} of {of}, as the GPU reads it, needs"
+
+
+def _check_limits(steps: list[Step], node: NodeView) -> None:
+    limits = node.limits
     for step in steps:
         if not isinstance(step, Dispatch):
             continue
@@ -76,8 +104,8 @@ def _check_limits(steps: list[Step], limits: Limits) -> None:
             if limits.is_large(operand.nbytes) and operand.texels > limits.large_texels:
                 most = max(limits.block_bytes, 16 * limits.large_texels)
                 raise Unsupported(
-                    f"a tensor of shape {list(operand.shape)} needs {operand.nbytes} bytes; the "
-                    f"device's shaders reach {most} of one"
+                    f"{_named(operand, node)} {operand.nbytes} bytes; the device's shaders reach "
+                    f"{most} of one"
                 )
         most_reads = limits.reads_for(step.output.nbytes)
         if len(step.reads) > most_reads:

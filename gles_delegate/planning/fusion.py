@@ -6,20 +6,29 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from math import ceil
+from types import MappingProxyType
 from typing import TypeAlias
 
-from gles_delegate.dispatch import Call, Dispatch, Operand, Value
+import numpy as np
+
+from gles_delegate.dispatch import Call, Const, Dispatch, Operand, Value, call_operands, every_call
 from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Tensor
-from gles_delegate.ops.depthwise import depthwise_product
+from gles_delegate.ops.depthwise import Depthwise, depthwise_product
 from gles_delegate.ops.images import Pooling
 from gles_delegate.ops.lib.elementwise import Elementwise
+from gles_delegate.ops.lib.packing import phwc4
+from gles_delegate.ops.lib.product import Convolution
 from gles_delegate.ops.lib.views import Copy, Target, View, view
+from gles_delegate.ops.lib.window import Window
 from gles_delegate.planning.memory import ALIGNMENT
 
 MOST_CALLS = 16
 """Most calls of an epilogue: compile time grows faster than a shader's length. Published models
 have up to 9."""
+
+SMALLEST, LARGEST = (float(n) for n in (np.finfo(np.float32).tiny, np.finfo(np.float32).max))
+"""The range of float32's normal numbers."""
 
 
 @dataclass(frozen=True)
@@ -78,17 +87,19 @@ class _ElementwiseFusion:
     def _fuse(self, dispatch: Dispatch, operands: tuple[Operand, ...]) -> bool:
         # The last of the producers: by then the other operand has been computed.
         source = max(operands, key=self._ready)
-        call = _as_call(replace(dispatch, reads=operands), source, self._pools)
+        call = _as_call(replace(dispatch, reads=operands), source, self._scope.tensors, self._pools)
         producer = self._producers.get(source)
         if call is None or producer is None or source in self._scope.kept:
             return False
         before = self._result[producer]
         epilogue = before.epilogue + call + dispatch.epilogue
         most = self._scope.limits.reads_for(dispatch.output.nbytes)
+        own = call_operands(dispatch.epilogue)
         if (
             not len(self._writers[source]) == self._reads[source] == 1
-            or len(before.operands) + len(call) > most
-            or len(epilogue) > MOST_CALLS
+            or len(before.operands) + len(call_operands(call) + own) > most
+            or sum(1 for _ in every_call(epilogue)) > MOST_CALLS
+            or any(self._producers.get(operand, -1) > producer for operand in own)
         ):
             return False
         joined = before.joined(dispatch, *self._unread(dispatch, operands, call))
@@ -114,23 +125,40 @@ class _ElementwiseFusion:
 
 
 def _as_call(
-    dispatch: Dispatch, source: Operand, pools: Mapping[Operand, Pooling]
+    dispatch: Dispatch, source: Operand, tensors: Sequence[Tensor], pools: Mapping[Operand, Pooling]
 ) -> tuple[Call, ...] | None:
     """The calls that an element-wise dispatch makes on the texels of `source`, or None.
 
-    None if the texels of `source` and the output do not match one to one, or unless the other
-    operand has the same texels, the first of them, one pixel, or one element. It may be a result
-    of `pools`. None if the function has loops: the source may store its results in one.
+    None if the function has loops: the source may store its results in one. Otherwise as
+    `operand_call`, for numbers of one type.
     """
     if (
         not isinstance(dispatch, Elementwise)
         or dispatch.passes
-        or (source.channels, source.pixels) != (dispatch.output.channels, dispatch.output.pixels)
         or any(operand.kind != "float" for operand in (*dispatch.reads, dispatch.output))
     ):
         return None
+    return operand_call(dispatch, source, tensors, pools)
+
+
+def operand_call(
+    dispatch: Elementwise,
+    source: Operand,
+    tensors: Sequence[Tensor],
+    pools: Mapping[Operand, Pooling] = MappingProxyType({}),
+) -> tuple[Call, ...] | None:
+    """The call of a function of `source` and another operand, or none for `source` alone.
+
+    None if the texels of `source` and the output do not match one to one, or unless the other
+    operand has the same texels, the first of them, one pixel, or one element. It may be a result
+    of `pools`.
+    """
+    if (source.channels, source.pixels) != (dispatch.output.channels, dispatch.output.pixels):
+        return None
     if len(dispatch.reads) == 1:
-        return ()
+        return (Call(dispatch.function),) if dispatch.function else ()
+    if len(dispatch.reads) > 2:
+        return None
     first, second = dispatch.reads
     other = second if first == source else first
     channels = dispatch.output.channels
@@ -140,6 +168,9 @@ def _as_call(
     one_pixel = other.pixels == 1 and other.channels in (1, channels)
     if first == second or not (same_pixels or one_pixel):
         return None
+    number = number_of(other, tensors)
+    if number is not None:
+        return (Call(dispatch.function, number=number, operand_first=first != source),)
     pool = pools.get(other)
     if pool is None or not same_pixels:
         return (Call(dispatch.function, operand=other, operand_first=first != source),)
@@ -147,17 +178,32 @@ def _as_call(
     return (Call(dispatch.function, (), pool.reads[0], first != source, rows),)
 
 
+def number_of(operand: Operand, tensors: Sequence[Tensor]) -> float | None:
+    """The only element of a constant of real numbers, if GLSL ES has a literal for it."""
+    if not isinstance(operand, Const) or operand.pack is not phwc4 or operand.kind == "int":
+        return None
+    if not operand.elements == len(operand.tensors) == 1:
+        return None
+    number = float(tensors[operand.tensors[0]].values().item())
+    return number if number == 0 or SMALLEST <= abs(number) <= LARGEST else None
+
+
 def propagate_copies(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
     """Copy propagation: read from the source of a copy instead of from its result.
 
-    Never from kept tensors: the CPU may change them in the meantime.
+    Not from kept tensors: a dispatch may have changed them in the meantime. Inputs that none
+    changes are read, if the copy's result is then no longer needed.
     """
     writers: defaultdict[Operand, list[Dispatch]] = defaultdict(list)
+    readers: Counter[Operand] = Counter(operand for d in dispatches for operand in d.operands)
+    unchanged = scope.kept - {dispatch.output for dispatch in dispatches}
     result: list[Dispatch] = []
     for dispatch in dispatches:
         copies: list[Dispatch] = [dispatch]
         if isinstance(dispatch, Copy):
-            copies = [*_shortcuts(dispatch, writers, scope.kept, scope.limits)] or copies
+            is_last = readers[dispatch.reads[0]] == 1
+            kept = scope.kept - unchanged if is_last else scope.kept
+            copies = [*_shortcuts(dispatch, writers, kept, scope.limits)] or copies
         writers[dispatch.output] += copies
         result += copies
     return result
@@ -186,6 +232,47 @@ def _shortcuts(
              Target(rows := ceil((end - begin) / 4), 4, rows, rows, begin // 4))
         for (begin, end), source in sources.items()
     ]  # fmt: skip
+
+
+def absorb_padding(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
+    """Read what is padded with zeros instead, where the window of a convolution can be padded."""
+    copies: dict[Operand, Copy] = {}
+    result: list[Dispatch] = []
+    for dispatch in dispatches:
+        copy = copies.get(dispatch.reads[0]) if dispatch.reads else None
+        if copy and isinstance(dispatch, Convolution | Depthwise) and dispatch.window:
+            dispatch = _with_padding(dispatch, dispatch.window, copy)
+        # Whatever is written again no longer holds what was copied.
+        copies = {o: c for o, c in copies.items() if dispatch.output not in (o, c.reads[0])}
+        if isinstance(dispatch, Copy) and dispatch.borders:
+            copies[dispatch.output] = dispatch
+        result.append(dispatch)
+    return result
+
+
+def _with_padding(
+    dispatch: Convolution | Depthwise, window: Window, copy: Copy
+) -> Convolution | Depthwise:
+    """The convolution of the source of a copy that adds rows and columns, if it is one."""
+    source, borders = copy.reads[0], copy.borders
+    padded = copy.output.shape
+    if borders is None or padded[-1] != source.channels:
+        return dispatch
+    if len(padded) != 4 or padded[1:3] != (window.in_h, window.in_w):  # reshaped in between
+        return dispatch
+    (top, bottom), (left, right) = borders
+    wider = replace(
+        window,
+        in_h=window.in_h - top - bottom,
+        in_w=window.in_w - left - right,
+        pad_h=window.pad_h + top,
+        pad_w=window.pad_w + left,
+    )
+    numbers = {**wider.defines("KERNEL"), "IN_PIXELS": source.pixels}
+    defines = {name: numbers.get(name, value) for name, value in dispatch.defines.items()}
+    sizes = {name: int(str(numbers.get(name, n))) for name, n in dispatch.sizes.items()}
+    reads = (source, *dispatch.reads[1:])
+    return replace(dispatch.joined(copy), reads=reads, defines=defines, sizes=sizes, window=wider)
 
 
 def fuse_depthwise(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:

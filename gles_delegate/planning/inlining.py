@@ -6,18 +6,47 @@ per turn, if the conditions depend only on constants and shapes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+from typing import TypeVar
 
+from gles_delegate.dispatch import Shape
 from gles_delegate.errors import ModelError
 from gles_delegate.model.graph import Graph, Node, Tensor
 from gles_delegate.ops.lib.node import Unsupported
 from gles_delegate.ops.lib.views import meaning
 from gles_delegate.ops.planned import COMPOSITE, IF, TEST, WHILE
 from gles_delegate.ops.variables import IDENTITY
+from gles_delegate.planning.cells import Surroundings
+from gles_delegate.planning.patterns import JOIN
+from gles_delegate.planning.recurrence import CountedLoop, RecurrentLoop
+
+T = TypeVar("T")
 
 MOST_ADDED = 1 << 16
 """Most tensors and nodes that the subgraphs of a model add."""
+
+
+@dataclass(frozen=True)
+class Turn(Node):
+    """A WHILE, or the test of one, after some turns.
+
+    Attributes:
+        lists: The loop variables to which each turn assigns an element, with its tensor.
+        items: The elements that each turn so far assigned.
+    """
+
+    lists: tuple[tuple[int, int], ...] = ()
+    items: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def elements(self) -> dict[int, tuple[int, ...]]:
+        """By loop variable, the elements of each list."""
+        by_list = zip(*self.items, strict=True)
+        return {number: items for (number, _), items in zip(self.lists, by_list, strict=False)}
 
 
 class Inliner:
@@ -29,14 +58,18 @@ class Inliner:
 
     def __init__(self, graph: Graph, tensors: list[Tensor]) -> None:
         _check_order(graph)
-        self._subgraphs = graph.subgraphs
+        self._graph, self._subgraphs = graph, graph.subgraphs
         self._tensors = tensors
         self._checked: set[int] = set()
         self._constants: dict[tuple[int, int], int] = {}
         self._left = MOST_ADDED
 
-    def expand(self, node: Node) -> list[Node]:
-        """The nodes, with the same index, that replace a node whose op is in `INLINED`."""
+    def expand(self, node: Node, shapes: Mapping[int, Shape]) -> list[Node]:
+        """The nodes, with the same index, that replace a node whose op is in `INLINED`.
+
+        Args:
+            shapes: The shapes of all tensors.
+        """
         if not node.outputs:
             raise Unsupported("the node has no outputs; expected at least one")
         if len(node.subgraphs) != (1 if node.op == COMPOSITE else 2):
@@ -47,18 +80,78 @@ class Inliner:
             branch = node.subgraphs[0 if self._holds(node) else 1]
             nodes, results = self._insert(node, branch, node.inputs[1:])
         elif node.op == WHILE:
+            turn = node if isinstance(node, Turn) else self._first_turn(node, shapes)
             nodes, results = self._insert(node, node.subgraphs[0], node.inputs)
-            return [*nodes, replace(node, op=TEST, inputs=(*results[:1], *node.inputs))]
+            return [*nodes, replace(turn, op=TEST, inputs=(*results[:1], *node.inputs))]
         elif self._holds(node):
-            nodes, results = self._insert(node, node.subgraphs[1], node.inputs[1:])
-            return [*nodes, replace(node, op=WHILE, inputs=results)]
+            return self._next_turn(node)
         else:
             nodes, results = [], node.inputs[1:]
         self._require_same(results, node.outputs, "output")
-        return nodes + [
-            replace(node, op=IDENTITY, inputs=(result,), outputs=(output,), subgraphs=())
-            for result, output in zip(results, node.outputs, strict=True)
-        ]
+        lists = node.elements if isinstance(node, Turn) else {}
+        for i, (result, output) in enumerate(zip(results, node.outputs, strict=True)):
+            op, inputs = (JOIN, lists[i]) if i in lists else (IDENTITY, (result,))
+            nodes.append(Node(node.index, op, 1, inputs, (output,)))
+        return nodes
+
+    def _first_turn(self, node: Node, shapes: Mapping[int, Shape]) -> Turn:
+        lists: list[tuple[int, int]] = []
+        with suppress(Unsupported):
+            lists = self._asked(node, shapes, lambda *loop: CountedLoop(*loop).lists())
+        return Turn(**vars(node), lists=tuple(lists))
+
+    def _next_turn(self, node: Node) -> list[Node]:
+        """The nodes of the body, and the WHILE with their results. Lists stay as they are."""
+        lists = node.lists if isinstance(node, Turn) else ()
+        nodes, results = self._insert(
+            node, node.subgraphs[1], node.inputs[1:], tuple(item for _, item in lists)
+        )
+        count = len(results) - len(lists)
+        values, items = list(results[:count]), results[count:]
+        for number, _ in lists:
+            values[number] = node.inputs[1 + number]
+        turn = replace(node, op=WHILE, inputs=tuple(values))
+        if isinstance(turn, Turn):
+            turn = replace(turn, items=(*turn.items, items))
+        return [*nodes, turn]
+
+    def layer(self, node: Node, shapes: Mapping[int, Shape]) -> list[Node]:
+        """The nodes that replace a WHILE that runs a recurrent layer.
+
+        Raises `Unsupported` for any other.
+        """
+        return self._asked(node, shapes, lambda *loop: RecurrentLoop(*loop).nodes())
+
+    def _asked(
+        self,
+        node: Node,
+        shapes: Mapping[int, Shape],
+        question: Callable[[Node, Surroundings], list[T]],
+    ) -> list[T]:
+        """The answer to a question about a WHILE; raises `Unsupported` if its nodes are damaged."""
+        if len(node.subgraphs) != 2:
+            raise Unsupported("it names no subgraph")
+        for index in node.subgraphs:
+            self._check(index, self._subgraphs[index])
+        try:
+            return question(node, Surroundings(self._subgraphs, self._tensors, shapes, self._added))
+        except ModelError:
+            raise
+        except (ArithmeticError, LookupError, ValueError) as error:
+            raise Unsupported(f"nodes with inputs missing ({error})") from error
+
+    @cached_property
+    def _recurses(self) -> bool:
+        """Whether some subgraph contains itself."""
+        calls = ((index, self._subgraphs[index].nodes) for index in called_by(self._graph))
+        order = TopologicalSorter(
+            {index: {i for node in nodes for i in node.subgraphs} for index, nodes in calls}
+        )
+        try:
+            order.prepare()
+        except CycleError:
+            return True
+        return False
 
     def _holds(self, node: Node) -> bool:
         """Whether the condition, input 0, is true."""
@@ -71,9 +164,9 @@ class Inliner:
         return bool(condition.array().all())
 
     def _insert(
-        self, node: Node, index: int, inputs: tuple[int, ...]
+        self, node: Node, index: int, inputs: tuple[int, ...], more: tuple[int, ...] = ()
     ) -> tuple[list[Node], tuple[int, ...]]:
-        """The nodes of a subgraph on these inputs, and its outputs."""
+        """The nodes of a subgraph on these inputs, and its outputs, and `more` of its tensors."""
         body = self._subgraphs[index]
         self._left -= len(body.tensors) + len(body.nodes)
         if self._left < 0:
@@ -81,13 +174,7 @@ class Inliner:
                 f"its subgraph {index} runs too often or is too large; expected at most "
                 f"{MOST_ADDED} tensors and nodes in all"
             )
-        if index not in self._checked:
-            _check_order(body, f"in subgraph {index}, ")
-            if index in called_by(body):
-                raise Unsupported(f"its subgraph {index} contains itself")
-            self._checked.add(index)
-        if len(set(body.inputs)) < len(body.inputs) or any(t.is_variable for t in body.tensors):
-            raise Unsupported(f"its subgraph {index} has variables, or two inputs in one tensor")
+        self._check(index, body)
         self._require_same(inputs, body.inputs, "input", body)
         tensors = dict(zip(body.inputs, inputs, strict=True)) | {-1: -1}
         for tensor in body.tensors:
@@ -107,7 +194,19 @@ class Inliner:
             )
             for inner in body.in_order
         ]
-        return nodes, renumbered(body.outputs)
+        return nodes, renumbered((*body.outputs, *more))
+
+    def _check(self, index: int, body: Graph) -> None:
+        """Raise an error if a subgraph is damaged, or has nodes that cannot be inlined."""
+        if index not in self._checked:
+            _check_order(body, f"in subgraph {index}, ")
+            if self._recurses and index in called_by(body):
+                raise Unsupported(f"its subgraph {index} contains itself")
+            if len(set(body.inputs)) < len(body.inputs) or any(t.is_variable for t in body.tensors):
+                raise Unsupported(
+                    f"its subgraph {index} has variables, or two inputs in one tensor"
+                )
+            self._checked.add(index)
 
     def _added(self, subgraph: int, tensor: Tensor) -> int:
         """The index of a copy of a subgraph's tensor; all its runs share a constant's copy."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import prod
@@ -17,11 +18,13 @@ from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Array, Graph, Node, Quantization, Tensor
 from gles_delegate.model.schema import BUILTIN_OPERATORS
 from gles_delegate.ops.lib.registry import op_of
-from gles_delegate.ops.planned import INLINED
+from gles_delegate.ops.planned import INLINED, WHILE
 from gles_delegate.ops.variables import CALL_ONCE
+from gles_delegate.planning.cells import Surroundings
 from gles_delegate.planning.checks import checked_steps
 from gles_delegate.planning.folding import fold, folded, set_constants
 from gles_delegate.planning.inlining import Inliner, initial_tensors
+from gles_delegate.planning.unrolled import UnrolledLayer, UnrolledLayers, in_order
 from gles_delegate.planning.variables import USERS, UseCounter, Uses
 from gles_delegate.report import list_nodes
 
@@ -43,6 +46,8 @@ class Lowered:
         values: By tensor index, the inputs that are constants of the graph.
         parameters: Tensors that a run computes but that must be constants, each with a node that
             needs it.
+        unrolled: By node index, why a WHILE is not one recurrent layer.
+        layers: Recurrent layers that were found among several nodes.
     """
 
     graph: Graph
@@ -52,6 +57,20 @@ class Lowered:
     uses: Uses
     values: Mapping[int, Array] = field(default_factory=dict)
     parameters: Mapping[int, Node] = field(default_factory=dict)
+    unrolled: Mapping[int, str] = field(default_factory=dict)
+    layers: Sequence[UnrolledLayer] = ()
+
+    def chosen_steps(self, wanted: Set[int]) -> list[Step]:
+        """The steps of nodes, with layers for the nodes in which they were found."""
+        nodes: Sequence[Node] = [node for node in self.graph.in_order if node.index in wanted]
+        layers = {id(x.node): x for x in self.layers if x.members <= wanted}
+        if layers:
+            nodes = in_order(nodes, [*layers.values()], self.graph)
+        return [
+            step
+            for node in nodes
+            for step in (layers[id(node)].steps if id(node) in layers else self.steps[node.index])
+        ]
 
 
 def lower_graph(
@@ -107,12 +126,15 @@ class _Lowerer:
         self._graph = replace(graph, tensors=self._tensors)
         self._shapes = {t.index: t.shape for t in self._tensors} | dict(shapes)
         # For other shapes than the model's, results of nodes outside `only` have no known sizes.
+        self._shown = {i for i in graph.outputs if graph.tensors[i].is_variable}
         self._sized = {*self._shapes} if only is None else initial_tensors(graph) | {*shapes}
         self._unsized: set[int] = set()
         self._pending = deque(graph.in_order)
         self._steps: dict[int, tuple[Step, ...]] = {}
         self._reasons: dict[int, str] = {}
         self._parameters: dict[int, Node] = {}
+        self._loops: set[tuple[int, ...]] = set()
+        self._unrolled: dict[int, str] = {}
 
     def run(self) -> Lowered:
         while self._pending:
@@ -125,15 +147,55 @@ class _Lowerer:
                 if late := self._unsized.intersection(node.inputs):
                     raise ops.Unsupported(f"tensor {min(late)} has a size known only at run time")
                 if node.op in INLINED:
-                    self._pending.extendleft(reversed(self._inliner.expand(node)))
+                    self._pending.extendleft(reversed(self._expanded(node)))
                 else:
                     self._keep(node, self._lower(node))
             except ops.Unsupported as error:
                 self._refuse(node, error)
+        layers = self._unrolled_layers()
         steps = {i: steps for i, steps in self._steps.items() if i not in self._reasons}
         graph = replace(self._graph, tensors=tuple(self._tensors), nodes=tuple(self._nodes))
         uses, values, parameters = self._counter.uses, self._values, self._parameters
-        return Lowered(graph, self._shapes, steps, self._reasons, uses, values, parameters)
+        return Lowered(
+            graph, self._shapes, steps, self._reasons, uses, values, parameters, self._unrolled,
+            tuple(layers),
+        )  # fmt: skip
+
+    def _unrolled_layers(self) -> list[UnrolledLayer]:
+        """The recurrent layers among the nodes, unless variables need the nodes' own order."""
+        if self._counter.uses.tensors or any(t.is_variable for t in self._tensors):
+            return []
+        around = Surroundings((), self._tensors, self._shapes, lambda _, tensor: tensor.index)
+        layers: list[UnrolledLayer] = []
+        for layer, nodes in UnrolledLayers(self._graph, around).found():
+            is_lowered = layer.members <= self._steps.keys() - self._reasons.keys()
+            both = [*layers, layer]
+            if is_lowered and in_order(self._graph.in_order, both, self._graph):
+                with suppress(ops.Unsupported):
+                    layers.append(replace(layer, steps=self._steps_of(nodes)))
+        return layers
+
+    def _steps_of(self, nodes: Sequence[Node]) -> list[Step]:
+        """The steps of nodes that planning added."""
+        steps: list[Step] = []
+        for node in nodes:
+            self._note_added_tensors()
+            steps += self._lower(node)
+        return steps
+
+    def _expanded(self, node: Node) -> list[Node]:
+        """The nodes that replace a node whose op is in `INLINED`."""
+        if node.op != WHILE or node.subgraphs in self._loops or not self._is_wanted(node):
+            return self._inliner.expand(node, self._shapes)
+        try:
+            layer, *results = self._inliner.layer(node, self._shapes)
+            self._note_added_tensors()
+            self._keep(layer, self._lower(layer))
+            return results
+        except ops.Unsupported as error:
+            self._loops.add(node.subgraphs)
+            self._unrolled.setdefault(node.index, str(error))
+            return self._inliner.expand(node, self._shapes)
 
     def _view(self, node: Node) -> ops.NodeView:
         choice = self._choices.get(node.index, 0)
@@ -175,6 +237,9 @@ class _Lowerer:
         steps = checked_steps(_with_scaled_biases(view, self._tensors))
         if self._is_inner(node) and any(step.output.tensor in node.inputs for step in steps):
             raise ops.Unsupported("it assigns to an input; expected a variable")
+        # LiteRT's host returns its own array for an output that no node writes.
+        if shown := self._shown.intersection(node.inputs):
+            raise ops.Unsupported(f"its variable, tensor {min(shown)}, is an output of the model")
         return steps
 
     def _with_variable(self, view: ops.NodeView) -> ops.NodeView:
@@ -225,13 +290,17 @@ class Lowerings:
     """
 
     def __init__(self, graph: Graph, limits: Limits, quantized: bool = True) -> None:
-        self.graph = graph
+        self.graph, self._quantized = graph, quantized
         self.lower = partial(lower_graph, graph, limits, quantized=quantized)
         self.default = first = self.lower({})
         while examples := _examples(self.default):
             self.default = self.lower({}, values={**self.default.values, **examples})
         if len(self.default.reasons) >= len(first.reasons):
             self.default = first
+
+    def with_limits(self, limits: Limits) -> Lowerings:
+        """The same for a device with other limits."""
+        return Lowerings(self.graph, limits, self._quantized)
 
     @property
     def deciding(self) -> Collection[int]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
-from math import ceil
+from operator import itemgetter
 from typing import TypeAlias
+
+import numpy as np
 
 from gles_delegate.dispatch import Value
 
@@ -14,6 +18,7 @@ LiveRanges: TypeAlias = Mapping[Value, tuple[int, int]]
 """The first and the last dispatch that touches each value; -1 is before the run."""
 ALIGNMENT = 256
 """Alignment of offsets. OpenGL ES allows no device to require more, for blocks or textures."""
+_NO_END = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
@@ -32,17 +37,30 @@ class Allocation:
         """A range inside this one."""
         return Allocation(self.buffer, self.offset + offset, size)
 
-    def overlaps(self, other: object) -> bool:
-        """Whether another allocation has some of the same bytes."""
-        return (
-            isinstance(other, Allocation)
-            and other.buffer == self.buffer
-            and other.offset < self.end
-            and self.offset < other.end
-        )
-
     def __str__(self) -> str:
         return f"bytes {self.offset} to {self.end} of buffer {self.buffer}"
+
+
+class Extents:
+    """Bytes of buffers, as ranges that do not meet each other."""
+
+    def __init__(self) -> None:
+        self._ranges: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+
+    def add(self, allocation: Allocation) -> None:
+        ranges, begin, end = self._ranges[allocation.buffer], allocation.offset, allocation.end
+        first = bisect_left(ranges, begin, key=itemgetter(1))
+        last = bisect_right(ranges, end, key=itemgetter(0))
+        met = ranges[first:last]
+        ranges[first:last] = [
+            (min([begin, *(a for a, _ in met)]), max([end, *(b for _, b in met)]))
+        ]
+
+    def overlap(self, allocation: Allocation) -> bool:
+        """Whether an allocation has some of these bytes."""
+        ranges = self._ranges[allocation.buffer]
+        at = bisect_left(ranges, allocation.end, key=itemgetter(0))
+        return at > 0 and ranges[at - 1][1] > allocation.offset
 
 
 def live_bytes(ranges: LiveRanges) -> list[int]:
@@ -62,15 +80,15 @@ def allocate(ranges: LiveRanges) -> tuple[tuple[int, ...], dict[Value, Allocatio
     the better of two orders: largest live set first ("greedy by breadth" of Pisarchyk and Lee,
     "Efficient Memory Management for Deep Neural Net Inference", 2020), or by live ranges.
     """
-    live = live_bytes(ranges)
-    always = (-1, len(live) - 2)
+    live = np.array(live_bytes(ranges))
+    always = (-1, live.size - 2)
     own = [value for value, live_range in ranges.items() if live_range == always]
     allocations = {value: Allocation(i, 0, _size(value)) for i, value in enumerate(own)}
     shared = [value for value in ranges if value not in allocations]
 
     def breadth(value: Value) -> tuple[int, int]:
         first, last = ranges[value]
-        return -max(live[first + 1 : last + 2]), -value.nbytes
+        return -int(live[first + 1 : last + 2].max()), -value.nbytes
 
     orders = sorted(shared, key=breadth), sorted(shared, key=ranges.__getitem__)
     arenas = (_pack(order, ranges, len(own)) for order in orders)
@@ -79,22 +97,26 @@ def allocate(ranges: LiveRanges) -> tuple[tuple[int, ...], dict[Value, Allocatio
 
 
 def _pack(
-    values: Iterable[Value], ranges: LiveRanges, buffer: int
+    values: Sequence[Value], ranges: LiveRanges, buffer: int
 ) -> tuple[int, dict[Value, Allocation]]:
     """The size of an arena, and its allocations: each value in the first gap that is free."""
     packed: dict[Value, Allocation] = {}
-    placed: list[tuple[int, int, Allocation]] = []
-    for value in values:
-        first, last = ranges[value]
-        allocation = Allocation(buffer, 0, _size(value))
-        live = (a for begin, end, a in placed if begin <= last and first <= end)
-        for other in sorted(live, key=lambda other: other.offset):
-            if allocation.overlaps(other):
-                offset = ceil(other.end / ALIGNMENT) * ALIGNMENT
-                allocation = replace(allocation, offset=offset)
-        packed[value] = allocation
-        placed.append((first, last, allocation))
-    return max((allocation.end for allocation in packed.values()), default=0), packed
+    # A column for each allocation, by offset: first and last dispatch, offset, end.
+    placed = np.zeros((4, len(values)), np.int64)
+    for count, value in enumerate(values):
+        (first, last), size = ranges[value], _size(value)
+        firsts, lasts, offsets, ends = placed[:, :count]
+        live = (firsts <= last) & (lasts >= first)
+        # The gaps between the live ones: from the end of all before, to the offset of the next.
+        after = np.maximum.accumulate(np.append(0, ends[live]))
+        starts = -(-after // ALIGNMENT) * ALIGNMENT
+        room = np.append(offsets[live], _NO_END) - starts
+        offset = int(starts[np.argmax(room >= size)])
+        at = offsets.searchsorted(offset)
+        placed[:, at + 1 : count + 1] = placed[:, at:count]
+        placed[:, at] = first, last, offset, offset + size
+        packed[value] = Allocation(buffer, offset, size)
+    return int(placed[3].max(initial=0)), packed
 
 
 def _size(value: Value) -> int:

@@ -6,7 +6,7 @@ as polynomials of tensors, constants, and the `Mean` and `Scale` of a tensor's p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -17,9 +17,8 @@ from gles_delegate.ops.axis import SUM, Reduction
 from gles_delegate.ops.lib import elementwise as ops
 from gles_delegate.ops.lib.elementwise import Elementwise
 from gles_delegate.ops.lib.grid import pixel_grid, pixel_passes, with_reduction_lanes
-from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.views import Copy
-from gles_delegate.planning.fusion import Scope, eliminate_dead_code, fuse_elementwise
+from gles_delegate.planning.fusion import Scope, eliminate_dead_code, fuse_elementwise, number_of
 
 
 @dataclass(frozen=True)
@@ -80,14 +79,11 @@ class _Chains:
     def __init__(self, tensors: Sequence[Tensor]) -> None:
         self._tensors = tensors
         self._values: dict[Operand, Polynomial] = {}
-        self._computed_by: dict[Operand, dict[Value, Dispatch]] = {}
+        self._computed_by: dict[Operand, Dispatch] = {}
 
     def follow(self, dispatch: Dispatch, limits: Limits) -> Dispatch:
         """Record the results of a dispatch; return the dispatch to run instead."""
         result, calls = dispatch, dispatch.epilogue
-        computed_by: dict[Value, Dispatch] = {}
-        for read in dispatch.operands:
-            computed_by |= self._computed_by.get(read, {})
         values = self._start(dispatch)
         for i in range(len(calls) + 1):
             values = self._after(values, calls[i - 1], dispatch.output) if i and values else values
@@ -97,9 +93,20 @@ class _Chains:
             self._values[dispatch.output] = values
             normalization = _normalization(values, dispatch.output)
             if normalization and (one := _dispatch(dispatch, normalization, calls[i:], limits)):
-                result = one.joined(*computed_by.values())
-        self._computed_by[dispatch.output] = computed_by | {dispatch.output: dispatch}
+                result = one.joined(*self._before(dispatch))
+        self._computed_by[dispatch.output] = dispatch
         return result
+
+    def _before(self, dispatch: Dispatch) -> Collection[Dispatch]:
+        """The dispatches of its chain that compute its operands."""
+        found: dict[Operand, Dispatch] = {}
+        pending = list(dispatch.operands)
+        while pending:
+            operand = pending.pop()
+            if operand in self._computed_by and operand not in found:
+                found[operand] = self._computed_by[operand]
+                pending += found[operand].operands
+        return found.values()
 
     def _start(self, dispatch: Dispatch) -> Polynomial | None:
         """The result of a dispatch before its epilogue; None unless it is a polynomial."""
@@ -135,18 +142,22 @@ class _Chains:
         return None
 
     def _after(self, v: Polynomial, call: Call, output: Value) -> Polynomial | None:
-        if call.args or call.rows:
+        if call.args or call.rows or call.branches:
             return None
-        if call.operand is None:
+        if call.number is not None:
+            other: Polynomial | None = {(): call.number}
+        elif call.operand is None:
             return _result(call.function, v, v)
-        other = self._operand(call.operand, output)
+        else:
+            other = self._operand(call.operand, output)
         return _result(call.function, *((other, v) if call.operand_first else (v, other)))
 
     def _operand(self, operand: Operand, output: Value) -> Polynomial | None:
         """The operand's value: a number, one per channel or pixel, or all elements; else None."""
         if isinstance(operand, Const):
-            if operand.pack is phwc4 and operand.elements == len(operand.tensors) == 1:
-                return {(): float(self._tensors[operand.tensors[0]].array().ravel()[0])}
+            number = number_of(operand, self._tensors)
+            if number is not None:
+                return {(): number}
             is_row = operand.pixels == 1 and operand.channels == output.channels
             return {(operand,): 1.0} if is_row else None
         values = self._values.get(operand, {(operand,): 1.0})

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from gles_delegate.model.graph import Graph, Node
+from gles_delegate.model.graph import Graph
 from gles_delegate.planning.lowering import Lowered, is_folded
 from gles_delegate.report import DelegationReport, NodeReport
 
@@ -116,22 +117,33 @@ def find_segments(graph: Graph, on_cpu: Set[int]) -> list[tuple[int, ...]]:
     Args:
         on_cpu: Indices of the nodes that the CPU runs.
     """
-    missing = {tensor for node in graph.nodes for tensor in node.outputs}
-    pending = graph.in_order
+    nodes = graph.in_order
+    computed = {tensor for node in nodes for tensor in node.outputs}
+    readers: defaultdict[int, list[int]] = defaultdict(list)
+    missing: list[int] = []
+    # By side, the CPU's last: the nodes whose inputs are ready.
+    ready: tuple[list[int], list[int]] = [], []
+    for position, node in enumerate(nodes):
+        reads = computed.intersection(node.inputs)
+        missing.append(len(reads))
+        for tensor in reads:
+            readers[tensor].append(position)
+        if not reads:
+            ready[node.index in on_cpu].append(position)
     segments: list[tuple[int, ...]] = []
-    while pending:
-        is_cpu_turn = pending[0].index in on_cpu
-        segment: list[int] = []
-        rest: list[Node] = []
-        for node in pending:
-            if (node.index in on_cpu) == is_cpu_turn and not missing.intersection(node.inputs):
-                segment.append(node.index)
-                missing.difference_update(node.outputs)
-            else:
-                rest.append(node)
-        if not is_cpu_turn:
-            segments.append(tuple(segment))
-        pending = tuple(rest)
+    turn = bool(nodes) and nodes[0].index in on_cpu
+    while any(ready):
+        taken: list[int] = []
+        while ready[turn]:
+            taken.append(ready[turn].pop())
+            for tensor in nodes[taken[-1]].outputs:
+                for reader in readers.pop(tensor, ()):
+                    missing[reader] -= 1
+                    if not missing[reader]:
+                        ready[nodes[reader].index in on_cpu].append(reader)
+        if not turn:
+            segments.append(tuple(nodes[position].index for position in sorted(taken)))
+        turn = not turn
     return segments
 
 

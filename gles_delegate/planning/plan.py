@@ -4,17 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import prod
 
-from gles_delegate.dispatch import Alias, Const, Dispatch, Operand, SessionInput, Step, Value
+from gles_delegate.dispatch import (
+    Alias,
+    Const,
+    Dispatch,
+    DispatchChain,
+    Operand,
+    SessionInput,
+    Step,
+    Value,
+)
 from gles_delegate.limits import Limits
+from gles_delegate.ops.lib.product import Convolution, with_half_tile
 from gles_delegate.ops.lib.weights import with_small_weights
 from gles_delegate.planning import fusion
 from gles_delegate.planning.boundary import Boundary, Ends, stored_in_half
+from gles_delegate.planning.chains import find_chains, make_chain
+from gles_delegate.planning.contraction import contract
 from gles_delegate.planning.lowering import Lowered
 from gles_delegate.planning.memory import Allocation, allocate, live_bytes
 from gles_delegate.planning.normalization import fuse_normalizations
 from gles_delegate.planning.ports import Port
+from gles_delegate.shaders.assembly import ES_HEADER, ShaderSource, assemble
+from gles_delegate.shaders.chains import assemble_chain
 
 
 @dataclass(frozen=True)
@@ -27,25 +42,58 @@ class Plan(Ends):
         buffers: Size of each buffer, in bytes.
         allocations: The range of bytes of each value. A value that is live all through the run has
             its own buffer; others whose live ranges do not overlap share bytes.
+        chains: Consecutive dispatches that one work group computes in turn.
     """
 
     dispatches: tuple[Dispatch, ...] = ()
     inside: Mapping[Value, tuple[Value, int]] = field(default_factory=dict)
     buffers: tuple[int, ...] = ()
     allocations: Mapping[Value, Allocation] = field(default_factory=dict)
+    chains: tuple[range, ...] = ()
+
+    @cached_property
+    def groups(self) -> tuple[tuple[Dispatch, ...], ...]:
+        """The dispatches, and together the members of a chain, which run as one."""
+        starts = {chain.start: chain.stop for chain in self.chains}
+        groups: list[tuple[Dispatch, ...]] = []
+        at = 0
+        while at < len(self.dispatches):
+            stop = starts.get(at, at + 1)
+            groups.append(self.dispatches[at:stop])
+            at = stop
+        return tuple(groups)
+
+    def sources(self, limits: Limits, header: str = ES_HEADER) -> list[ShaderSource]:
+        """The shader of each of `groups`."""
+        return [
+            assemble_chain(self.chain(group), limits, header)
+            if len(group) > 1
+            else assemble(group[0], limits, header)
+            for group in self.groups
+        ]
+
+    def chain(self, group: Sequence[Dispatch]) -> DispatchChain:
+        """The chain of one of `groups`."""
+        return make_chain(group, self.allocations)
+
+    def chained(self, limits: Limits) -> Plan:
+        """The plan with chains, unless a buffer is larger than a storage block."""
+        if any(map(limits.is_large, self.buffers)):
+            return self
+        return replace(self, chains=find_chains(self.dispatches, self.allocations, limits))
 
     @property
     def has_textures(self) -> bool:
         """Whether constants are read through textures."""
         return any(const.texture for const in self.constants)
 
-    @property
+    @cached_property
     def constants(self) -> tuple[Const, ...]:
         """Each packed constant, in order of first use."""
         reads = (read for d in self.dispatches for read in d.operands)
         return tuple(dict.fromkeys(read for read in reads if isinstance(read, Const)))
 
-    @property
+    @cached_property
     def live_ranges(self) -> dict[Value, tuple[int, int]]:
         """Live range of each value, including values inside it: first and last dispatch.
 
@@ -65,13 +113,13 @@ class Plan(Ends):
             lives |= dict.fromkeys(values.values(), (-1, end))
         return lives | dict.fromkeys(self.session_inputs, (-1, end))
 
-    @property
+    @cached_property
     def session_inputs(self) -> tuple[SessionInput, ...]:
         """Each input that the session writes, in order of first use."""
         reads = (read for d in self.dispatches for read in d.operands)
         return tuple(dict.fromkeys(read for read in reads if isinstance(read, SessionInput)))
 
-    @property
+    @cached_property
     def owners(self) -> dict[int, Value]:
         """The buffers that hold one value all through a run; the other buffer is the arena."""
         always = (-1, len(self.dispatches))
@@ -84,9 +132,12 @@ class Plan(Ends):
         return max(live_bytes(self.live_ranges), default=0)
 
     def __str__(self) -> str:
-        lines = [f"{d}  -> {self.allocations[d.output]}" for d in self.dispatches]
-        total = sum(self.buffers)
-        return "\n".join([*lines, f"{len(self.buffers)} buffers, {total} bytes"])
+        lines: list[str] = []
+        for group in self.groups:
+            in_chain = len(group) > 1
+            lines += [f"one work group computes {len(group)} in turn:"] * in_chain
+            lines += [f"{'  ' * in_chain}{d}  -> {self.allocations[d.output]}" for d in group]
+        return "\n".join([*lines, f"{len(self.buffers)} buffers, {sum(self.buffers)} bytes"])
 
 
 def make_plan(
@@ -124,6 +175,18 @@ def small_weights(dispatches: list[Dispatch], scope: fusion.Scope) -> list[Dispa
     return [with_small_weights(d, scope.limits, scope.tensors, scope.half) for d in dispatches]
 
 
+def half_tiles(dispatches: list[Dispatch], scope: fusion.Scope) -> list[Dispatch]:
+    """Choose the tiles for tensors stored as float16."""
+    if not scope.half:
+        return dispatches
+    return [
+        with_half_tile(d, scope.limits, stored_in_half(d.reads[0]).kind == "half")
+        if isinstance(d, Convolution)
+        else d
+        for d in dispatches
+    ]
+
+
 def limit_work_groups(dispatches: list[Dispatch], scope: fusion.Scope) -> list[Dispatch]:
     """Divide grids with more work groups along an axis than the device allows."""
     return [replace(d, grid=d.grid.within(scope.limits.groups)) for d in dispatches]
@@ -138,23 +201,25 @@ def store_in_half(dispatches: list[Dispatch], scope: fusion.Scope) -> list[Dispa
             dispatch,
             reads=tuple(map(stored_in_half, dispatch.reads)),
             output=stored_in_half(dispatch.output),
-            epilogue=tuple(
-                replace(call, operand=call.operand and stored_in_half(call.operand))
-                for call in dispatch.epilogue
-            ),
+            epilogue=tuple(call.reading(stored_in_half) for call in dispatch.epilogue),
         )
         for dispatch in dispatches
     ]
 
 
 REWRITES: tuple[fusion.Rewrite, ...] = (
+    fusion.absorb_padding,
+    fusion.eliminate_dead_code,
     fusion.fuse_elementwise,
     fuse_normalizations,
+    contract,
+    fusion.fuse_elementwise,
     fusion.propagate_copies,
     fusion.eliminate_dead_code,
     fusion.fuse_depthwise,
     fusion.eliminate_dead_code,
     small_weights,
+    half_tiles,
     limit_work_groups,
     store_in_half,
 )

@@ -10,7 +10,7 @@ import numpy as np
 
 from gles_delegate.dispatch import Alias, Define, Dispatch, Kind, Shape, Step, Value
 from gles_delegate.image.output import ImageOutput
-from gles_delegate.image.transform import EDGE, LUMA, MOST_SAMPLES, RANGES, REACH, ImageTransform
+from gles_delegate.image.transform import EDGE, LUMA, MOST_SAMPLES, RANGES, ImageTransform
 from gles_delegate.limits import Limits
 from gles_delegate.model.dtypes import BYTE_LIMITS
 from gles_delegate.model.graph import Array, Tensor
@@ -190,7 +190,8 @@ def exit_of(port: Port) -> Exit:
 
 @dataclass(frozen=True)
 class SampledPicture:
-    """The entrance of pixels sampled from textures, to [1, height, width, 1 to 4 channels].
+    """The entrance of pixels sampled from textures, to [1, height, width, 1 to 4 channels], or
+    with the channels in front of height and width.
 
     Outside is a buffer of four texels of parameters, which can change without a new plan.
 
@@ -207,7 +208,7 @@ class SampledPicture:
     @classmethod
     def of(cls, transform: ImageTransform, planes: int, monochrome: bool) -> SampledPicture:
         """The port of a transform."""
-        names = ("channels", "yuv", "full_range", "antialias", "border")
+        names = ("channels", "yuv", "full_range", "antialias", "border", "opencv")
         options = ImageTransform(**{name: getattr(transform, name) for name in names})
         return cls(options, planes, monochrome)
 
@@ -218,15 +219,18 @@ class SampledPicture:
         value, options = edge.value, self.options
         red, _, blue = LUMA[options.yuv]
         black, luma, chroma = RANGES[options.full_range]
-        gray = options.channels == "gray"
+        gray, planar = options.channels == "gray", options.is_planar(edge.shape)
+        height, width = options.size_in(edge.shape)
         defines: dict[str, Define] = {
-            "OUT_W": edge.shape[-2],
+            "PLANAR": int(planar),
+            "OUT_W": width,
+            "OUT_H": height,
             "PLANES": self.planes,
             "MONOCHROME": int(self.monochrome),
             "GRAY": int(gray),
             "ORDER": "rgba" if gray else (options.channels + "a")[:4],
             "EDGE": EDGE,
-            "REACH": REACH[options.border],
+            "REACH": options.reach,
             "BLACK": float(black),
             "LUMA_RANGE": float(luma),
             "CHROMA_RANGE": float(chroma),
@@ -234,6 +238,8 @@ class SampledPicture:
             "LUMA_BLUE": blue,
             "ANTIALIAS": int(options.antialias),
             "MOST_SAMPLES": MOST_SAMPLES,
+            "OPENCV": int(options.opencv),
+            "FADING": int(options.border == "padding"),
             **edge.quantization(),
         }
         if edge.tensor.dtype in BYTE_LIMITS:

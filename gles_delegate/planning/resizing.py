@@ -1,4 +1,8 @@
-"""Uniforms for numbers that differ between shapes of the inputs, which then share programs."""
+"""Uniforms for numbers that differ between dispatches, which then share programs.
+
+Dispatches of a plan share one if they differ in numbers alone. Plans of the same nodes for other
+shapes of the inputs do so, too.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,16 @@ from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from gles_delegate.dispatch import Dispatch, NumberKey
+from gles_delegate.dispatch import Call, Dispatch, NumberKey, Value, every_call
 from gles_delegate.planning.plan import Plan
 from gles_delegate.shaders.files import is_own, read_body
 
 _Numbers: TypeAlias = Mapping[NumberKey, float]
+
+SHARED = frozenset({"view", "elementwise", "reduce"})
+"""Shaders that a plan has many of."""
+SWITCHES = ("_SAME_PIXELS", "_ONE_CHANNEL")
+"""Ends of the names of numbers that choose between ways to read, and stay constants."""
 
 
 class Resizing:
@@ -21,23 +30,93 @@ class Resizing:
         self._first: dict[Hashable, _Numbers] = {}
         self._changed: defaultdict[Hashable, set[NumberKey]] = defaultdict(set)
 
-    def generalized(self, plan: Plan) -> Plan:
-        """The plan with uniforms for the numbers that differ from earlier plans.
+    @property
+    def is_new(self) -> bool:
+        """Whether no plan came before."""
+        return not self._first
 
-        The first one stays as it is, so the programs for a model's only shapes have constants.
+    def generalized(self, plan: Plan, shared_texels: int) -> Plan:
+        """The plan with uniforms for the numbers that differ from earlier plans, or between
+        dispatches that can share a program.
+
+        Args:
+            shared_texels: See `Profile.shared_texels`.
         """
         counts: Counter[Hashable] = Counter()
-        dispatches: list[Dispatch] = []
-        for dispatch in plan.dispatches:
+        identities: list[Hashable] = []
+        groups: defaultdict[Hashable, list[int]] = defaultdict(list)
+        chained = {position for chain in plan.chains for position in chain}
+        for position, dispatch in enumerate(plan.dispatches):
             numbers = numbers_of(dispatch)
             value = dispatch.output
             kind = (dispatch.shader, dispatch.node, value.tensor, value.name, *numbers)
             counts[kind] += 1
             identity = counts[kind], kind
+            identities.append(identity)
             first, changed = self._first.setdefault(identity, numbers), self._changed[identity]
             changed |= {key for key in numbers if numbers[key] != first[key]}
-            dispatches.append(replace(dispatch, uniforms=frozenset(changed)))
-        return replace(plan, dispatches=tuple(dispatches))
+            if (
+                position not in chained
+                and dispatch.shader in SHARED
+                and dispatch.most_texels <= shared_texels
+            ):
+                groups[_program(dispatch)].append(position)
+        for group in groups.values():
+            shared = _differing([plan.dispatches[i] for i in group])
+            shared = shared.union(*(self._changed[identities[i]] for i in group))
+            for i in group:
+                self._changed[identities[i]] |= shared
+        dispatches = tuple(
+            replace(dispatch, uniforms=frozenset(self._changed[identity]))
+            for dispatch, identity in zip(plan.dispatches, identities, strict=True)
+        )
+        return replace(plan, dispatches=dispatches)
+
+
+def _program(dispatch: Dispatch) -> Hashable:
+    """Equal for dispatches whose programs differ in numbers that may be uniforms alone."""
+    constants = read_body(f"{dispatch.shader}.glsl").constants
+    output, grid = dispatch.output, dispatch.grid
+    defines = tuple(
+        (name, value)
+        if name in constants or isinstance(value, str) or name.endswith(SWITCHES)
+        else (name, len(value) if isinstance(value, tuple) else type(value))
+        for name, value in dispatch.numbers.items()
+    )
+    kinds = tuple(operand.kind for operand in dispatch.operands)
+    rows = grid.pixel_rows, grid.slice_rows
+    lanes = (grid.local_size, grid.slices_in_x, grid.reduction_lanes, rows)
+    calls = tuple(_form(call, output) for call in (*dispatch.inner, *dispatch.epilogue))
+    flags = (output.channels % 4 == 0, dispatch.partial)
+    return dispatch.shader, defines, kinds, output.kind, lanes, len(dispatch.inner), calls, flags
+
+
+def _form(call: Call, output: Value) -> Hashable:
+    """A call without its numbers."""
+    operand = call.operand
+    sizes = None
+    if operand is not None:
+        fits = operand.pixels == output.pixels
+        sizes = (fits, operand.channels == output.channels, operand.channels == 1, bool(call.rows))
+    branches = tuple(tuple(_form(c, output) for c in branch) for branch in call.branches)
+    flags = call.operand_first, call.number is None, call.kind
+    return call.function, tuple(map(type, call.args)), flags, sizes, branches
+
+
+def _differing(dispatches: list[Dispatch]) -> set[NumberKey]:
+    """The numbers in which dispatches differ; one of them if only their epilogues differ."""
+    first, *others = map(numbers_of, dispatches)
+    keys = {key for key in first if any(numbers[key] != first[key] for numbers in others)}
+    if keys or len({_epilogue(dispatch) for dispatch in dispatches}) == 1:
+        return keys
+    return {("OUT_PIXELS", 0)} & first.keys()
+
+
+def _epilogue(dispatch: Dispatch) -> Hashable:
+    return tuple(
+        (call.args, call.number, call.rows, None if call.operand is None else call.operand.shape)
+        for call in every_call((*dispatch.inner, *dispatch.epilogue))
+    )
 
 
 def numbers_of(dispatch: Dispatch) -> _Numbers:

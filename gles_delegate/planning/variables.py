@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
+from functools import cached_property
 
 from gles_delegate.model.graph import Array, Graph, Node, Tensor
 from gles_delegate.ops.lib.node import Unsupported
@@ -161,12 +162,20 @@ class UseCounter:
 
     def _inside(self, node: Node) -> set[str]:
         """The variables that the subgraphs of a node use, and those that they call."""
-        return {
-            _name(inner)
-            for index in called_by(self._graph, [node])
-            for inner in self._graph.subgraphs[index].nodes
-            if inner.op == HANDLE
+        if not self._named:
+            return set()
+        called = called_by(self._graph, [node])
+        return set().union(*(names for index, names in self._named.items() if index in called))
+
+    @cached_property
+    def _named(self) -> Mapping[int, Set[str]]:
+        """The variables that each subgraph names which a node of the graph runs."""
+        subgraphs = {index: self._graph.subgraphs[index] for index in called_by(self._graph)}
+        names = {
+            index: {_name(node) for node in subgraph.nodes if node.op == HANDLE}
+            for index, subgraph in subgraphs.items()
         }
+        return {index: named for index, named in names.items() if named}
 
 
 def _name(handle: Node) -> str:

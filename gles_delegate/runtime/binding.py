@@ -140,6 +140,8 @@ class TextureBinding:
         if self.region is not None and transform is not None:
             if not isinstance(transform, ImageTransform):
                 raise ValueError(f"a region is for an input, found {transform} for an output")
+            if transform.opencv:
+                raise ValueError("expected a region without opencv, found both")
             if transform.has_region:
                 raise ValueError(
                     "region takes the place of roi, rotation, fit, matrix, flip_x and flip_y: "
@@ -173,14 +175,15 @@ class TextureBinding:
         _refuse_complex(edge)
         if len(edge.shape) not in (3, 4) or (*edge.shape[:-3], 1)[0] != 1:
             raise ValueError(
-                "a texture belongs to a tensor [1, height, width, channels], found "
-                + _described(edge)
+                "a texture belongs to a tensor [1, height, width, channels] or, as an input, [1, "
+                "channels, height, width], found " + _described(edge)
             )
         return (self._sampled if is_input else self._written)(edge, gpu)
 
     def _sampled(self, edge: Edge, gpu: GpuContext) -> tuple[Port, Resource]:
         transform = self._transform(ImageTransform, "ImageTransform, for an input")
-        tensor, (height, width, channels) = edge.tensor, edge.shape[-3:]
+        tensor, is_planar = edge.tensor, transform.is_planar(edge.shape)
+        channels = edge.shape[-3 if is_planar else -1]
         if channels != transform.depth or tensor.dtype not in ("float32", *BYTE_LIMITS):
             raise ValueError(
                 f"expected a tensor of {transform.depth} channels (channels="
@@ -201,9 +204,11 @@ class TextureBinding:
 
         def parameters_of(transform: ImageTransform) -> Array:
             parameters = np.zeros((4, 4), np.float32)
-            parameters[:2, :3] = transform.affine(picture, (height, width))
-            parameters[0, 3] = transform.padding
-            parameters[2:, :channels] = transform.scaling(tensor.dtype, quantization)
+            parameters[:2, :3] = transform.sampled(picture, transform.size_in(edge.shape))
+            white = 1 if transform.opencv else 255  # of the colors that have 1 in the shader
+            gain, bias = transform.scaling(tensor.dtype, quantization)
+            parameters[0, 3] = transform.padding / white
+            parameters[2:, :channels] = gain * white, bias
             return parameters
 
         port = SampledPicture.of(transform, len(levels), len(levels) == levels[0].components == 1)

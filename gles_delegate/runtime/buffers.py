@@ -32,6 +32,7 @@ class Storage:
         resources: Bound buffers and textures, by tensor index.
         bound: Views of bound buffers that are used in place.
         own: Views of the plan's own buffers.
+        buffers: The plan's own buffers, whole.
     """
 
     allocations: Mapping[Value, Allocation]
@@ -39,6 +40,7 @@ class Storage:
     resources: Mapping[int, Resource]
     bound: Mapping[Allocation, TexelView]
     own: Mapping[Allocation, TexelView]
+    buffers: Mapping[int, TexelView]
 
     def view(self, value: Value) -> TexelView:
         allocation = self.allocations[value]
@@ -139,7 +141,9 @@ class Buffers:
     def _storage(
         self, resources: Mapping[int, Resource], bound: Mapping[Allocation, TexelView]
     ) -> Storage:
-        return Storage(self._plan.allocations, self._constants, resources, bound, self._views)
+        return Storage(
+            self._plan.allocations, self._constants, resources, bound, self._views, self._arena
+        )
 
     def _in_place(self, resources: Mapping[int, Resource]) -> dict[int, Value]:
         """By tensor index, the values that a bound buffer can hold itself."""

@@ -21,7 +21,7 @@ from gles_delegate.gl.functions import GlCall
 from gles_delegate.gl.sync import Stopwatch
 from gles_delegate.gl.texture import Sampler, TexelTexture
 from gles_delegate.gl.watches import Watch
-from gles_delegate.planning.memory import Allocation
+from gles_delegate.planning.memory import Allocation, Extents
 from gles_delegate.planning.plan import Plan
 from gles_delegate.runtime.binding import (
     REGION_BYTES,
@@ -99,6 +99,30 @@ class CommandList:
             self._gpu.gl.check(what)
 
 
+class _Hazards:
+    """The bytes that were read and written since the last barrier."""
+
+    def __init__(self, allocations: Mapping[Value, Allocation]) -> None:
+        self._allocations = allocations
+        self._written, self._read = Extents(), Extents()
+
+    def found(self, group: Sequence[Dispatch]) -> bool:
+        """Add what a dispatch, or a chain, reads and writes; whether it needs a barrier before."""
+        outputs = {self._allocations[d.output] for d in group}
+        values = {v for d in group for v in d.operands if isinstance(v, Value)}
+        values |= {d.output for d in group if d.partial}
+        reads = {self._allocations[value] for value in values}
+        is_late = any(self._written.overlap(a) or self._read.overlap(a) for a in outputs)
+        found = is_late or any(map(self._written.overlap, reads))
+        if found:
+            self._written, self._read = Extents(), Extents()
+        for allocation in outputs:
+            self._written.add(allocation)
+        for allocation in reads:
+            self._read.add(allocation)
+        return found
+
+
 class Recorder:
     """Records a plan as GL calls, with the shader and GL program of each dispatch.
 
@@ -116,7 +140,7 @@ class Recorder:
         self._plan = plan
         self._gpu = gpu
         self._gl = gpu.gl
-        self._prepared = list(zip(plan.dispatches, programs, sources, strict=True))
+        self._prepared = list(zip(plan.groups, programs, sources, strict=True))
         self._names = names
         self._sampler: Sampler | None = None
 
@@ -135,13 +159,13 @@ class Recorder:
         `glDispatchCompute` of zero groups.
         """
         trials: dict[int, list[GlCall]] = {}
-        for dispatch, program, source in self._prepared:
-            if trials.get(program) or dispatch.textures:
+        for group, program, source in self._prepared:
+            if trials.get(program) or group[0].textures:
                 trials.setdefault(program, [])
                 continue
             trials[program] = [
                 *self._use(program, source.sizes, {}),
-                *self._bind_all(dispatch, source, storage, {}),
+                *self._bind_all(group, source, storage, {}),
                 self._call("glBindBuffer", gl_names.DISPATCH_INDIRECT_BUFFER, no_groups),
                 self._call("glDispatchComputeIndirect", 0),
             ]
@@ -182,29 +206,21 @@ class Recorder:
                     yield from self.copy(region.name, start, target.name, at, row)
 
     def _dispatch(self, storage: Storage) -> Iterator[GlCall]:
-        allocations = self._plan.allocations
         cache: StateCache = {}
-        written: set[Allocation] = set()
-        read: set[Allocation] = set()
-        for number, (dispatch, program, source) in enumerate(self._prepared):
-            group = self._gl.group(self._names[number]) if self._names else ()
-            yield from group[:1]
+        hazards = _Hazards(self._plan.allocations)
+        for number, (group, program, source) in enumerate(self._prepared):
+            debug = self._gl.group(self._names[number]) if self._names else ()
+            yield from debug[:1]
             yield from self._use(program, source.sizes, cache)
-            yield from self._bind_all(dispatch, source, storage, cache)
-            if dispatch.textures:
-                yield from self._sample(dispatch, storage.resources)
+            yield from self._bind_all(group, source, storage, cache)
+            if group[0].textures:
+                yield from self._sample(group[0], storage.resources)
                 cache.pop(_WEIGHTS, None)
-            reads = {allocations[v] for v in dispatch.operands if isinstance(v, Value)}
-            output = allocations[dispatch.output]
-            if dispatch.partial:
-                reads.add(output)
-            if _overlap(reads, written) or _overlap({output}, written | read):
+            if hazards.found(group):
                 yield self._call("glMemoryBarrier", _READ_BARRIER)
-                written, read = set(), set()
-            written.add(output)
-            read |= reads
-            yield self._call("glDispatchCompute", *dispatch.grid.groups)
-            yield from group[1:]
+            groups = group[0].grid.groups if len(group) == 1 else (1, 1, 1)
+            yield self._call("glDispatchCompute", *groups)
+            yield from debug[1:]
 
     def _copy_out(self, storage: Storage) -> Iterator[GlCall]:
         """Make the results visible, and copy them to bound buffers and textures."""
@@ -228,8 +244,16 @@ class Recorder:
             yield self._call("glUniform1iv", SIZES, len(sizes), (c_int * len(sizes))(*sizes))
 
     def _bind_all(
-        self, dispatch: Dispatch, source: ShaderSource, storage: Storage, cache: StateCache
+        self,
+        group: tuple[Dispatch, ...],
+        source: ShaderSource,
+        storage: Storage,
+        cache: StateCache,
     ) -> Iterator[GlCall]:
+        if len(group) > 1:
+            yield from self._bind_chain(group, storage, cache)
+            return
+        (dispatch,) = group
         images = source.image_reads
         for i, operand in enumerate(dispatch.operands):
             view = (
@@ -247,6 +271,19 @@ class Recorder:
                 yield from self._bind(output, kind, unit + 1, True, cache)
         else:
             yield from self._bind(output, kind, OUTPUT_BLOCK, False, cache)
+
+    def _bind_chain(
+        self, group: tuple[Dispatch, ...], storage: Storage, cache: StateCache
+    ) -> Iterator[GlCall]:
+        chain = self._plan.chain(group)
+        for i, (buffer, kind) in enumerate(chain.blocks):
+            owner = self._plan.owners.get(buffer)
+            view = storage.buffers[buffer] if owner is None else storage.view(owner)
+            yield from self._bind(view, kind, i, False, cache)
+        for i, const in enumerate(chain.images):
+            texels = storage.constants[const]
+            assert not isinstance(texels, TexelTexture)
+            yield from self._bind(texels, const.kind, i, True, cache)
 
     def _bind(
         self,
@@ -299,7 +336,3 @@ class Recorder:
         area = (gl_names.TEXTURE_2D, 0, 0, 0, texture.width, texture.height)
         yield self._call("glTexSubImage2D", *area, texture.format, texture.type, source.offset)
         yield self._call("glBindBuffer", gl_names.PIXEL_UNPACK_BUFFER, 0)
-
-
-def _overlap(allocations: Iterable[Allocation], others: Iterable[Allocation]) -> bool:
-    return any(one.overlaps(other) for one in allocations for other in others)

@@ -13,7 +13,7 @@ from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.buffers import TexelBuffer
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.texture import TexelTexture
-from gles_delegate.model.graph import Array, Graph
+from gles_delegate.model.graph import Array, Graph, Tensor
 from gles_delegate.runtime.naming import name_constant
 from gles_delegate.runtime.store import Store, fingerprint
 
@@ -28,22 +28,30 @@ Packed: TypeAlias = TexelBuffer | TexelTexture
 
 
 @dataclass
-class _SharedConstant:
-    """A packed constant, its number of users, and the data it was packed from.
-
-    Keeping the data keeps its address unique.
-    """
+class _PooledConstant:
+    """A packed constant, and the data it was packed from, which keeps its address unique."""
 
     packed: Packed
     data: tuple[Array | None, ...]
+
+    def release(self) -> None:
+        self.packed.release()
+
+
+@dataclass
+class _SharedConstant:
+    """A packed constant, and its number of users in this model."""
+
+    packed: Packed
     users: int = 0
 
 
 class Constants:
     """The packed constants that the sessions of a model share; each lives as long as its users.
 
-    Subgraphs that share weights have separate tensors with the same bytes of the file. Every method
-    runs on the delegate's thread, inside the guard.
+    Subgraphs that share weights have separate tensors with the same bytes of the file. Models in
+    one `EglContext` share constants of equal bytes. Every method runs on the delegate's thread,
+    inside the guard.
     """
 
     def __init__(self, gpu: GpuContext) -> None:
@@ -51,26 +59,19 @@ class Constants:
         self._with_images = max(gpu.limits.buffer_texels, gpu.limits.large_texels) > 0
         self._shared: dict[Hashable, _SharedConstant] = {}
         self._keys: dict[int, Hashable] = {}
+        self._digests: dict[tuple[int, int], tuple[Array, str]] = {}
 
     @property
     def nbytes(self) -> int:
-        return sum(shared.packed.size for shared in self._shared.values())
+        return sum(shared.packed.size for shared in tuple(self._shared.values()))
 
     def take(self, const: Const, graph: Graph, store: Store | None) -> Packed:
         """The constant, from the store if it has it; call `give_back` once for each call."""
-        key = _key(const, graph)
+        key = self._key(const, graph)
         if key not in self._shared:
-            gl, data = self._gpu.gl, _stored_or_packed(const, graph, store)
-            packed: Packed
-            if const.texture:
-                packed = TexelTexture(gl, data, const.kind == "half", TEXTURE_WIDTH)
-            else:
-                packed = TexelBuffer(gl, data, self._with_images)
-            arrays = tuple(graph.tensors[t].data for t in const.tensors if t >= 0)
-            self._shared[key] = _SharedConstant(packed, arrays)
-            self._keys[id(packed)] = key
-            kind = gl_names.TEXTURE_OBJECT if const.texture else gl_names.BUFFER_OBJECT
-            gl.label(kind, packed.name, name_constant(const, graph))
+            made = self._gpu.pool.take(key, lambda: self._made(const, graph, store))
+            self._shared[key] = _SharedConstant(made.packed)
+            self._keys[id(made.packed)] = key
         self._shared[key].users += 1
         return self._shared[key].packed
 
@@ -79,23 +80,45 @@ class Constants:
         shared = self._shared[self._keys[id(packed)]]
         shared.users -= 1
         if not shared.users:
-            del self._shared[self._keys.pop(id(packed))]
-            packed.release()
+            key = self._keys.pop(id(packed))
+            del self._shared[key]
+            self._gpu.pool.give_back(key)
 
-
-def _key(const: Const, graph: Graph) -> Hashable:
-    """Everything that determines the packed bytes."""
-    tensors: list[Hashable] = []
-    for index in const.tensors:
-        tensor = graph.tensors[index] if index >= 0 else None
-        if tensor is None or tensor.data is None:
-            tensors.append(None)
+    def _made(self, const: Const, graph: Graph, store: Store | None) -> _PooledConstant:
+        gl, data = self._gpu.gl, _stored_or_packed(const, graph, store)
+        packed: Packed
+        if const.texture:
+            packed = TexelTexture(gl, data, const.kind == "half", TEXTURE_WIDTH)
         else:
-            span = tensor.data.ctypes.data, tensor.data.nbytes
-            tensors.append((span, tensor.dtype, tensor.shape, tensor.quantization))
-            if tensor.sparsity is not None:
-                tensors.append((graph.index, index))
-    return replace(const, tensors=()), tuple(tensors)
+            packed = TexelBuffer(gl, data, self._with_images)
+        kind = gl_names.TEXTURE_OBJECT if const.texture else gl_names.BUFFER_OBJECT
+        gl.label(kind, packed.name, name_constant(const, graph))
+        return _PooledConstant(
+            packed, tuple(graph.tensors[t].data for t in const.tensors if t >= 0)
+        )
+
+    def _key(self, const: Const, graph: Graph) -> Hashable:
+        """Everything that determines the packed bytes."""
+        tensors: list[Hashable] = []
+        for index in const.tensors:
+            tensor = graph.tensors[index] if index >= 0 else None
+            if tensor is None or tensor.data is None:
+                tensors.append(None)
+            else:
+                content = self._content(tensor, tensor.data, graph)
+                tensors.append((content, tensor.dtype, tensor.shape, tensor.quantization))
+        return replace(const, tensors=()), tuple(tensors), self._with_images
+
+    def _content(self, tensor: Tensor, data: Array, graph: Graph) -> Hashable:
+        """The address of a constant's bytes, or their digest if other models may have the same."""
+        span = data.ctypes.data, data.nbytes
+        if tensor.sparsity is not None:
+            return *span, graph.index, tensor.index
+        if tensor.is_derived or not self._gpu.pool.is_shared:
+            return span
+        if span not in self._digests:
+            self._digests[span] = data, fingerprint(data.data)
+        return self._digests[span][1]
 
 
 def _stored_or_packed(const: Const, graph: Graph, store: Store | None) -> bytes | memoryview:

@@ -10,7 +10,6 @@ from functools import partial
 from gles_delegate.closing import in_any_case
 from gles_delegate.dispatch import Shape
 from gles_delegate.gl.sync import delete_fence
-from gles_delegate.image.transform import ImageTransform
 from gles_delegate.model.graph import Array, Graph
 from gles_delegate.planning.lowering import unsupported
 from gles_delegate.planning.partition import Partition
@@ -100,10 +99,8 @@ class Delegation:
             and binding.differs_in_parameters_only(self.bindings.get(index))
             and self.thread.may_call
         ):
-            transform = binding.transform or ImageTransform()
-            assert isinstance(transform, ImageTransform)
             for segment in self._segments:
-                segment.set_transform(index, transform)
+                segment.set_transform(index, binding)
             self.bindings[index] = binding
             return
         bindings = {i: bound for i, bound in self.bindings.items() if i != index}
@@ -138,6 +135,8 @@ class Delegation:
         for segment in self._segments:
             for d, seconds in self.thread.run(segment.session.profile):
                 op, name = ops.get(d.node, ""), name_dispatch(d, graph)
+                if d.shader == "chain" and d.fused:
+                    op += f" and {len(d.fused)} more"
                 yield DispatchTime(d.node, op, d.shader, str(d), seconds, d.flops, name)
 
     @contextmanager

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gles_delegate.closing import in_any_case
+from gles_delegate.gl.functions import NUM_PROGRAM_BINARY_FORMATS
 from gles_delegate.gl.thread import GlThread
 from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Graph
@@ -21,6 +22,7 @@ from gles_delegate.runtime.segment import SegmentContext
 from gles_delegate.runtime.shared import Shared
 from gles_delegate.runtime.store import Store, fingerprint
 from gles_delegate.runtime.tuning import Tuner
+from gles_delegate.runtime.upgrade import Upgrades
 from gles_delegate.runtime.variables import Variables
 from gles_delegate.version import __version__
 
@@ -49,7 +51,8 @@ class BoundModel:
         keep: bool = False,
     ) -> None:
         self.thread, gpu = thread, thread.gpu
-        lowerings = _lowerings(graph, gpu.limits, options, keep)
+        first, final = _tiers(thread, options)
+        lowerings = _lowerings(graph, first, options, keep)
         partitions = choose_partitions(
             [each.default for each in lowerings],
             options.max_delegated_partitions,
@@ -61,6 +64,7 @@ class BoundModel:
         self._shared = Shared(
             gpu, Constants(gpu), Programs(gpu), _store(graph, thread, options, halves[0]), progress
         )
+        self._upgrades = Upgrades(gpu, progress) if final else None
         self.subgraphs: dict[int, Delegation] = {}
         for each, partition, half in zip(lowerings, partitions, halves, strict=True):
             is_first = not self.subgraphs
@@ -71,6 +75,9 @@ class BoundModel:
                 bindings=bindings if is_first and bindings is not None else {},
                 variables=self._variables,
                 shared=self._shared,
+                limits=first,
+                final_limits=final,
+                upgrades=self._upgrades,
                 tuner=Tuner(each, self._shared, half) if _is_tuned(options) else None,
             )
             index = each.graph.index
@@ -92,6 +99,11 @@ class BoundModel:
     def report(self) -> DelegationReport:
         """Which nodes run on the GPU, in all subgraphs."""
         return sum((each.report for each in self.subgraphs.values()), DelegationReport())
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the prepared segments run with the programs that they will keep."""
+        return all(segment.is_final for d in self.subgraphs.values() for segment in d.prepared)
 
     def memory(self) -> MemoryReport:
         """The GPU memory of all segments that are prepared."""
@@ -116,6 +128,11 @@ class BoundModel:
         gpu = self.thread.gpu
         return ProfileReport(gpu.driver.renderer, gpu.driver.timers, times)
 
+    def stop(self) -> None:
+        """End the threads that compile in the background."""
+        if self._upgrades is not None:
+            self._upgrades.stop()
+
     def release(self) -> None:
         """Delete the GL objects; on the delegate's thread, inside the guard."""
         self.thread.disown(self._shared.programs)
@@ -130,6 +147,22 @@ def _lowerings(
     if keep:
         graphs = [with_all_outputs(each) for each in graphs]
     return [Lowerings(each, limits, options.quantized_models_allowed) for each in graphs]
+
+
+def _tiers(thread: GlThread, options: GpuDelegateOptions) -> tuple[Limits, Limits | None]:
+    """The limits for the first runs, and for the later ones if these are others.
+
+    A thread compiles for another context by way of Mesa's shader cache; an app's context may be
+    current on any thread.
+    """
+    gpu = thread.gpu
+    limits, first = gpu.limits, gpu.limits.profile.first
+    if first is None or not options.background_compilation or _is_tuned(options):
+        return limits, None
+    if not (gpu.is_private and gpu.driver.is_llvmpipe):
+        return limits, None
+    has_cache = thread.run(lambda: gpu.gl.integer(NUM_PROGRAM_BINARY_FORMATS)) > 0
+    return (replace(limits, profile=first), limits) if has_cache else (limits, None)
 
 
 def _is_tuned(options: GpuDelegateOptions) -> bool:

@@ -8,18 +8,21 @@ from gles_delegate.dispatch import Const, Dispatch
 from gles_delegate.model.graph import Graph
 from gles_delegate.planning.plan import Plan
 
+_MOST_NODES = 8
+
 
 def name_dispatch(dispatch: Dispatch, graph: Graph) -> str:
     """Its nodes and the tensor it computes: "12 CONV_2D + 13 ADD MobilenetV1/Conv2d_0"."""
     nodes = sorted({dispatch.node, *dispatch.fused} - {-1})
-    ops = " + ".join(f"{index} {graph.nodes[index].op}" for index in nodes)
-    return f"{ops or dispatch.shader} {name_tensor(dispatch.output.tensor, graph)}"
+    ops = " + ".join(f"{index} {graph.nodes[index].op}" for index in nodes[:_MOST_NODES])
+    more = f" and {len(nodes) - _MOST_NODES} more" if len(nodes) > _MOST_NODES else ""
+    return f"{ops or dispatch.shader}{more} {name_tensor(dispatch.output.tensor, graph)}"
 
 
-def name_program(names: Sequence[str], shader: str) -> str:
-    """A program's shader, and the names of the dispatches that run it."""
+def name_program(names: Sequence[str], file: str) -> str:
+    """A program's file, and the names of the dispatches that run it."""
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    return f"{shader}.glsl: {names[0]}{more}"
+    return f"{file}: {names[0]}{more}"
 
 
 def name_constant(constant: Const, graph: Graph) -> str:

@@ -1,4 +1,7 @@
-"""The compute programs of a model: each shader is compiled once, or loaded from a store."""
+"""The compute programs of a model: each shader is compiled once, or loaded from a store.
+
+Models in one `EglContext` share them.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
-from gles_delegate.closing import on_error, release_all
+from gles_delegate.closing import in_any_case, on_error
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.functions import GlCall
 from gles_delegate.gl.program import Program
@@ -19,10 +22,27 @@ Progress: TypeAlias = Callable[[int, int], None]
 
 
 @dataclass
-class _SharedProgram:
+class _PooledProgram:
+    """A program, which other models of the context may use."""
+
     program: Program
+    ready: bool = False
+
+    def release(self) -> None:
+        self.program.release()
+
+
+@dataclass
+class _SharedProgram:
+    """A program and its users in this model; `ready` if it can be used and was stored."""
+
+    compiled: _PooledProgram
     users: int = 0
     ready: bool = False
+
+    @property
+    def program(self) -> Program:
+        return self.compiled.program
 
 
 class Programs:
@@ -40,7 +60,9 @@ class Programs:
     @property
     def nbytes(self) -> int:
         """Bytes of their binaries; 0 if the driver does not report them."""
-        return sum(shared.program.binary_bytes for shared in self._shared.values())
+        # A thread may be compiling the others; drivers do not expect a question about these.
+        ready = [shared for shared in tuple(self._shared.values()) if shared.ready]
+        return sum(shared.program.binary_bytes for shared in ready)
 
     def take(self, sources: Sequence[ShaderSource], store: Store | None) -> list[int]:
         """The GL name of each source's program; `compile` makes it usable, `give_back` releases it.
@@ -53,9 +75,8 @@ class Programs:
         with on_error(partial(self._give_back, taken)):
             for text, source in distinct.items():
                 if text not in self._shared:
-                    binary = store.get(fingerprint(text)) if store else None
-                    program = Program(self._gpu.gl, source, binary or b"")
-                    self._shared[text] = _SharedProgram(program)
+                    make = partial(self._made, source, store)
+                    self._shared[text] = _SharedProgram(self._gpu.pool.take(text, make))
                 self._shared[text].users += 1
                 taken.append(text)
             if not self._gpu.driver.is_llvmpipe:
@@ -76,18 +97,31 @@ class Programs:
         generate machine code at its first dispatch. New binaries are added to the store.
         """
         taken = {source.text: self._shared[source.text] for source in sources}
-        missing = [shared for shared in taken.values() if not shared.ready]
-        if not missing:
-            return
-        report, total = progress or (lambda done, total: None), len(missing)
+        # A long text compiles for a long time: such a program must not be the last.
+        longest_first = [taken[text].compiled for text in sorted(taken, key=len, reverse=True)]
+        missing = [compiled for compiled in longest_first if not compiled.ready]
+        if missing:
+            self._try_out(missing, trials, progress or (lambda done, total: None))
+        for text, shared in taken.items():
+            if store and not shared.ready:
+                _keep(shared.program, fingerprint(text), store)
+            shared.ready = True
 
-        def try_out(shared: _SharedProgram) -> None:
-            shared.program.finish()
-            for function, arguments in trials[shared.program.name]:
+    def _try_out(
+        self,
+        missing: Sequence[_PooledProgram],
+        trials: Mapping[int, Sequence[GlCall]],
+        report: Progress,
+    ) -> None:
+        total = len(missing)
+
+        def try_out(compiled: _PooledProgram) -> None:
+            compiled.program.finish()
+            for function, arguments in trials[compiled.program.name]:
                 function(*arguments)
             self._gpu.gl.check("compile")
 
-        jobs = [partial(try_out, shared) for shared in missing]
+        jobs = [partial(try_out, compiled) for compiled in missing]
         if self._gpu.driver.is_llvmpipe:
             self._gpu.run_trials(jobs, lambda done: report(done, total))
         else:
@@ -95,19 +129,19 @@ class Programs:
                 report(done, total)
                 job()
             report(total, total)
-        for text, shared in taken.items():
-            is_new = not (shared.ready or shared.program.is_from_binary)
-            binary = shared.program.binary() if store and is_new else b""
-            if binary and store:
-                store.add(fingerprint(text), binary)
-            shared.ready = True
+        for compiled in missing:
+            compiled.ready = True
 
     def give_back(self, sources: Iterable[ShaderSource]) -> None:
         self._give_back(dict.fromkeys(source.text for source in sources))
 
     def release(self) -> None:
         shared, self._shared = self._shared, {}
-        release_all(each.program for each in shared.values())
+        in_any_case(partial(self._gpu.pool.give_back, text) for text in shared)
+
+    def _made(self, source: ShaderSource, store: Store | None) -> _PooledProgram:
+        binary = store.get(fingerprint(source.text)) if store else None
+        return _PooledProgram(Program(self._gpu.gl, source, binary or b""))
 
     def _give_back(self, texts: Iterable[str]) -> None:
         for text in texts:
@@ -118,4 +152,14 @@ class Programs:
         unused = [text for text, shared in self._shared.items() if not shared.users]
         ready = [text for text in unused if self._shared[text].ready]
         gone = {*unused}.difference(ready[max(len(ready) - self._unused, 0) :])
-        release_all(self._shared.pop(text).program for text in gone)
+        for text in gone:
+            del self._shared[text]
+        in_any_case(partial(self._gpu.pool.give_back, text) for text in gone)
+
+
+def _keep(program: Program, key: str, store: Store) -> None:
+    """Add the binary of a program to a store, unless it came from there."""
+    if not program.is_from_binary or store.get(key) is None:
+        binary = program.binary()
+        if binary:
+            store.add(key, binary)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,18 +16,24 @@ from gles_delegate.errors import DelegateError
 from gles_delegate.gl.sync import Fence, delete_fence, wait_on_gpu
 from gles_delegate.gl.thread import GlThread
 from gles_delegate.image.transform import ImageTransform
+from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Array
 from gles_delegate.planning.boundary import results_of
 from gles_delegate.planning.lowering import Lowered, Lowerings
-from gles_delegate.planning.plan import make_plan
+from gles_delegate.planning.plan import Plan, make_plan
 from gles_delegate.planning.ports import Edge, Port
 from gles_delegate.planning.resizing import Resizing
-from gles_delegate.runtime.binding import Binding, Resource, SampledTextures
+from gles_delegate.runtime.binding import Binding, Resource, SampledTextures, TextureBinding
 from gles_delegate.runtime.invocation import Invocation, QueuedInvocation
+from gles_delegate.runtime.programs import Progress
 from gles_delegate.runtime.session import Session
 from gles_delegate.runtime.shared import Shared
 from gles_delegate.runtime.tuning import Tuner
+from gles_delegate.runtime.upgrade import Upgrade, Upgrades
 from gles_delegate.runtime.variables import Variables
+
+_TWICE, _OFTEN = 2, 20
+"""Runs after which faster programs are compiled, and after which chains alone are."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,8 @@ class SegmentContext:
     Attributes:
         half: Whether tensors are stored as float16.
         bindings: Bound buffers and textures by tensor index; they may change later.
+        limits: The limits that its first session is planned for.
+        upgrades: Build the sessions for `final_limits`; None: the first session stays.
         tuner: Chooses register tiles by measurement; None: the cost model chooses.
     """
 
@@ -45,6 +54,9 @@ class SegmentContext:
     bindings: dict[int, Binding]
     variables: Variables
     shared: Shared
+    limits: Limits
+    final_limits: Limits | None = None
+    upgrades: Upgrades | None = None
     tuner: Tuner | None = None
 
 
@@ -64,8 +76,16 @@ class Segment:
         self._ports: Mapping[int, Port] = {}
         self._constants: dict[int, Array] = {}
         self._names: set[str] = set()
+        self._lowerings, self._limits = context.lowerings, context.limits
         self._resizing = Resizing()
+        self._upgrade: Upgrade | None = None
+        self._final: _Final | None = None
+        self._is_settled = False
+        self._runs, self._upgrade_at, self._tried_at = 0, _TWICE, 0
+        self._staged: dict[int, Session] = {}  # by turn
+        self._retired: list[Session] = []
         self._invocations: list[Invocation] = []
+        self._bound_again: dict[int, TextureBinding] = {}  # since the last run
         self._started = 0
         self.computed = {t for index in nodes for t in context.lowerings.graph.nodes[index].outputs}
 
@@ -99,6 +119,11 @@ class Segment:
         return self._session is not None
 
     @property
+    def is_final(self) -> bool:
+        """Whether no faster programs are to come."""
+        return self._context.upgrades is None or self._is_settled
+
+    @property
     def session(self) -> Session:
         """The GL objects of the present plan; raises DelegateError if it is not prepared."""
         if self._session is None:
@@ -126,7 +151,7 @@ class Segment:
         shapes for example values. Raises `UnsupportedModelError` if a node cannot run with these,
         and `ValueError` if a binding does not fit its tensor's shape.
         """
-        lowerings = self._context.lowerings
+        lowerings = self._lowerings
         if self.deciding and values is None:
             self._thread.run(self.release)
             return {**lowerings.default.shapes, **shapes}
@@ -145,7 +170,7 @@ class Segment:
             session = self.session
             for index in self.variables:
                 session.write_variable(index, arrays[index])
-            self._run(arrays, arrays)
+            session = self._run(arrays, arrays)
             for index in self.variables:
                 session.read_variable(index, arrays[index])
 
@@ -160,8 +185,8 @@ class Segment:
             self._invocations = [i for i in self._invocations if not i.done()]
             if wait_for is not None:
                 wait_on_gpu(thread.gpu.gl, wait_for)
-            self._run_session(inputs)
-            self.session.stage(number % 2)
+            session = self._staged[number % 2] = self._run_session(inputs)
+            session.stage(number % 2)
             invocation = Invocation(
                 thread.gpu.gl, thread.run, lambda i: self._read_staged(number, i)
             )
@@ -216,12 +241,27 @@ class Segment:
             {i: bound for i, bound in self.session.resources.items() if i != index} | resources,
         )
 
-    def set_transform(self, index: int, transform: ImageTransform) -> None:
-        """Sample a bound texture by another transform from the next run on, if it has one."""
+    def set_transform(self, index: int, binding: TextureBinding) -> None:
+        """Sample the same textures by another transform from the next run on, if it has them."""
         resource = self._session.resources.get(index) if self._session else None
         if isinstance(resource, SampledTextures):
+            transform = binding.transform or ImageTransform()
+            assert isinstance(transform, ImageTransform)
             resource = replace(resource, parameters=resource.parameters_of(transform))
             self.session.set_parameters(index, resource)
+            self._bound_again[index] = binding
+
+    def _bind_again(self) -> None:
+        """Bind textures that an app bound again because they have another size or name by now."""
+        while self._bound_again:
+            index, binding = self._bound_again.popitem()
+            with self._thread.gpu.textures():
+                changes = [w.change() for w in self.session.resources[index].watches]
+            if any(changes):
+                with ExitStack() as undo:
+                    commit = self.rebind(*self.resolve_with(index, binding), undo)
+                    undo.pop_all()
+                commit()
 
     def rebind(
         self, ports: Mapping[int, Port], resources: Mapping[int, Resource], undo: ExitStack
@@ -274,14 +314,21 @@ class Segment:
         """Delete the GL objects; on the delegate's thread, inside the guard."""
         deletions: list[Callable[[], None]]
         deletions = [partial(delete_fence, each) for each in self._invocations]
-        if self._session is not None:
-            self._thread.disown(self._session)
-            deletions.append(self._session.release)
-        self._invocations, self._session = [], None
+        self._stop_upgrades()
+        built = None
+        if self._upgrade is not None:
+            built = self._upgrade.built
+            deletions.append(self._upgrade.release)
+        for session in (*self._retired, self._session, built):
+            if session is not None:
+                self._thread.disown(session)
+                deletions.append(session.release)
+        self._invocations, self._session, self._upgrade = [], None, None
+        self._staged, self._retired = {}, []
         self._started += 2  # earlier runs can no longer be read
         in_any_case(deletions)
 
-    def _run(self, inputs: Mapping[int, Array], outputs: Mapping[int, Array]) -> None:
+    def _run(self, inputs: Mapping[int, Array], outputs: Mapping[int, Array]) -> Session:
         session = self._run_session(inputs)
         for index in session.outputs:
             if index in outputs:
@@ -289,14 +336,104 @@ class Segment:
         for index, array in self._constants.items():
             if index in outputs:
                 np.copyto(outputs[index], array)
+        return session
 
     def _run_session(self, inputs: Mapping[int, Array]) -> Session:
-        session, variables = self.session, self._context.variables
+        variables = self._context.variables
         if self._names:
             variables.require(self._names & self._require_lowered().uses.read_first)
+        self._release_retired()
+        self._bind_again()
+        session = self._upgraded() or self.session
         session.run(inputs)
+        if session is not self._session:
+            self._adopt(session)
         variables.mark(self._names)
         return session
+
+    def _upgraded(self) -> Session | None:
+        """The session of the final programs, if it is ready to take over from the present one."""
+        upgrades, present = self._context.upgrades, self.session
+        if upgrades is None or self._is_settled:
+            return None
+        self._runs += 1
+        if self._upgrade is None and self._runs >= self._upgrade_at:
+            arguments = self._require_lowered(), self._ports, present.resources
+            self._tried_at = self._upgrade_at
+            self._upgrade = upgrades.start(partial(self._build_final, *arguments))
+        if self._upgrade is None:
+            return None
+        session = self._upgrade.step()
+        if session is None:
+            if self._upgrade.is_in_vain:
+                waits = self._upgrade.was_stopped or self._tried_at < self._upgrade_at
+                self._is_settled, self._upgrade = not waits, None
+            return None
+        if session.resources is not present.resources:
+            with ExitStack() as undo:
+                session.rebind(present.resources, undo)()
+                undo.pop_all()
+        session.restore_variables(present.save_variables())
+        session.runs, session.random_words = present.runs, present.random_words
+        return session
+
+    def _build_final(
+        self,
+        lowered: Lowered,
+        ports: Mapping[int, Port],
+        resources: Mapping[int, Resource],
+        progress: Progress,
+    ) -> Session | None:
+        """The session for the final limits, or None if it is the same; on the upgrade's thread."""
+        context = self._context
+        assert context.final_limits is not None
+        lowerings = context.lowerings.with_limits(context.final_limits)
+        progress(0, 1)
+        lowered = lowerings.at(lowered.shapes, self._nodes, lowered.values)
+        final = _Final(lowerings, lowered, Resizing())
+        plan = self._plan(lowered, ports, context.final_limits, final.resizing)
+        if plan.dispatches == self.session.plan.dispatches:
+            if not plan.chains:
+                return None
+            if self._upgrade_at < _OFTEN:
+                self._upgrade_at = _OFTEN
+                return None
+        session = Session(
+            plan, lowered.graph, replace(context.shared, progress=progress), resources
+        )
+        self._thread.own(session)
+        self._final = final
+        return session
+
+    def _adopt(self, session: Session) -> None:
+        """Continue with the final session, which has just run."""
+        assert self._final is not None
+        self._retired.append(self.session)
+        self._session, self._upgrade, self._is_settled = session, None, True
+        self._lowerings, self._lowered, self._resizing = self._final
+        self._limits = self._context.final_limits or self._limits
+        self._release_retired()
+
+    def _release_retired(self) -> None:
+        """Release earlier sessions, unless results of the last two asynchronous runs are theirs.
+
+        They stay while a thread uses what the delegate's sessions share.
+        """
+        upgrades = self._context.upgrades
+        if not self._retired or upgrades is None or not upgrades.lock.acquire(blocking=False):
+            return
+        try:
+            for session in [s for s in self._retired if s not in self._staged.values()]:
+                self._retired.remove(session)
+                self._thread.disown(session)
+                session.release()
+        finally:
+            upgrades.lock.release()
+
+    def _stop_upgrades(self) -> None:
+        """Before this thread uses what the delegate's sessions share."""
+        if self._context.upgrades is not None:
+            self._context.upgrades.stop()
 
     def _read_staged(self, number: int, index: int) -> Array:
         if index in self._constants:
@@ -307,7 +444,8 @@ class Segment:
                 "that is not bound, of the last two runs"
             )
         array = self._empty(index)
-        self._thread.run(lambda: self.session.read_staged(number % 2, index, array))
+        session = self._staged[number % 2]
+        self._thread.run(lambda: session.read_staged(number % 2, index, array))
         return array
 
     def _empty(self, index: int) -> Array:
@@ -338,12 +476,29 @@ class Segment:
     def _new_session(
         self, lowered: Lowered, ports: Mapping[int, Port], resources: Mapping[int, Resource]
     ) -> Session:
-        context, gpu = self._context, self._thread.gpu
+        self._stop_upgrades()
+        context = self._context
         if context.tuner is not None:
             lowered = context.tuner.tuned(lowered, self._nodes)
-        plan = make_plan(lowered, self._nodes, gpu.limits, context.half, ports)
-        if context.tuner is None and gpu.limits.size_uniforms:
-            plan = self._resizing.generalized(plan)
+        plan = self._plan(lowered, ports, self._limits, self._resizing)
         session = Session(plan, lowered.graph, context.shared, resources)
         self._thread.own(session)
         return session
+
+    def _plan(
+        self, lowered: Lowered, ports: Mapping[int, Port], limits: Limits, resizing: Resizing
+    ) -> Plan:
+        plan = make_plan(lowered, self._nodes, limits, self._context.half, ports)
+        if resizing.is_new:  # later plans share the programs of earlier ones
+            plan = plan.chained(limits)
+        if self._context.tuner is None and limits.size_uniforms:
+            plan = resizing.generalized(plan, limits.profile.shared_texels)
+        return plan
+
+
+class _Final(NamedTuple):
+    """The parts of the session of the final programs."""
+
+    lowerings: Lowerings
+    lowered: Lowered
+    resizing: Resizing

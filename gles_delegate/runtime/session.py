@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -14,6 +14,7 @@ from gles_delegate.closing import in_any_case, on_error, release_all
 from gles_delegate.dispatch import Dispatch
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.buffers import Buffer
+from gles_delegate.gl.functions import GlCall
 from gles_delegate.model.graph import Array, Graph
 from gles_delegate.planning.plan import Plan
 from gles_delegate.report import MemoryReport
@@ -22,7 +23,7 @@ from gles_delegate.runtime.buffers import Buffers
 from gles_delegate.runtime.commands import Recorder
 from gles_delegate.runtime.naming import name_dispatch, name_program, name_tensor
 from gles_delegate.runtime.shared import Shared
-from gles_delegate.shaders.assembly import DESKTOP_HEADER, ES_HEADER, assemble
+from gles_delegate.shaders.assembly import DESKTOP_HEADER, ES_HEADER
 
 
 class Session:
@@ -53,10 +54,10 @@ class Session:
         self._graph = graph
         self._copies: dict[tuple[int, int], Buffer] = {}  # by turn and tensor index
         header = ES_HEADER if gpu.driver.is_es else DESKTOP_HEADER
-        sources = self._sources = [assemble(d, gpu.limits, header) for d in plan.dispatches]
+        sources = self._sources = plan.sources(gpu.limits, header)
         self._new_parameters: dict[int, Array] = {}
         programs = shared.programs.take(sources, shared.store)
-        names = [name_dispatch(d, graph) for d in plan.dispatches]
+        names = [name_dispatch(_joined(group), graph) for group in plan.groups]
         with on_error(partial(shared.programs.give_back, sources)):
             self._buffers = Buffers(plan, graph, shared)
         groups = names if gpu.driver.debug_groups else None
@@ -75,20 +76,31 @@ class Session:
         """Name each program in debuggers after the dispatches that run it."""
         for program in set(programs):
             users = [i for i, other in enumerate(programs) if other == program]
-            shader = self._plan.dispatches[users[0]].shader
-            text = name_program([names[i] for i in users], shader)
+            text = name_program([names[i] for i in users], self._sources[users[0]].name)
             self._gpu.gl.label(gl_names.PROGRAM_OBJECT, program, text)
 
     def _compile(self) -> None:
+        textures = self._gpu.textures() if self._plan.has_textures else nullcontext()
+        shared = self._shared
+        with self._trials() as trials, textures:
+            shared.programs.compile(self._sources, trials, shared.store, shared.progress)
+
+    def warming(self) -> Generator[None, None, None]:
+        """Use each program once, so that the present context has it; one at each step."""
+        with self._trials() as trials:
+            for calls in trials.values():
+                for function, arguments in calls:
+                    function(*arguments)
+                yield
+
+    @contextmanager
+    def _trials(self) -> Iterator[dict[int, list[GlCall]]]:
+        """Calls that use each program without running it; see `Recorder.trials`."""
         gl = self._gpu.gl
         before = gl.integer(gl_names.DISPATCH_INDIRECT_BUFFER_BINDING)
         no_groups = Buffer(gl, bytes(12))
-        textures = self._gpu.textures() if self._plan.has_textures else nullcontext()
         try:
-            trials = self._recorder.trials(self._buffers.storage, no_groups.name)
-            with textures:
-                shared = self._shared
-                shared.programs.compile(self._sources, trials, shared.store, shared.progress)
+            yield self._recorder.trials(self._buffers.storage, no_groups.name)
         finally:
             gl.unchecked("glBindBuffer")(gl_names.DISPATCH_INDIRECT_BUFFER, before)
             no_groups.release()
@@ -124,6 +136,10 @@ class Session:
         while self._new_parameters:
             index, parameters = self._new_parameters.popitem()
             self._buffers.upload(self._plan.inputs[index], parameters)
+
+    @property
+    def plan(self) -> Plan:
+        return self._plan
 
     @property
     def inputs(self) -> tuple[int, ...]:
@@ -171,7 +187,7 @@ class Session:
         """Run once more on the present inputs; return each dispatch and its seconds, by itself."""
         self._upload_parameters()
         seconds = self._commands.profile()
-        return list(zip(self._plan.dispatches, seconds, strict=True))
+        return list(zip(map(_joined, self._plan.groups), seconds, strict=True))
 
     def idle(self) -> AbstractContextManager[None]:
         return self._commands.idle()
@@ -246,6 +262,15 @@ class Session:
         give_back = partial(self._shared.programs.give_back, sources)
         release_copies = partial(release_all, copies.values())
         in_any_case((self._buffers.release, give_back, self._recorder.release, release_copies))
+
+
+def _joined(group: tuple[Dispatch, ...]) -> Dispatch:
+    """For reports, a chain as one dispatch, which computes the last output."""
+    *others, last = group
+    if not others:
+        return last
+    flops = sum(dispatch.flops for dispatch in group)
+    return replace(last.joined(*others), shader="chain", reads=(), epilogue=(), flops=flops)
 
 
 def _require_32_bits(index: int, array: Array) -> None:

@@ -123,8 +123,7 @@ class StandAlone:
         for index, array in self._arrays.items():
             tensor = self._graph.tensors[index]
             if tensor.is_variable:
-                is_int8 = tensor.is_quantized and tensor.dtype == "int8"
-                array.fill(tensor.quantization.pair[1] if is_int8 else 0)
+                array.fill(tensor.reset_value)
                 self._segment.write_variable(index, array)
 
     def _make_ready(self) -> None:

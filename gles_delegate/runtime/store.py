@@ -48,7 +48,7 @@ class Store:
         except FileNotFoundError:
             pass
         except (OSError, ValueError) as error:
-            log.warning("the serialized model %s is not used: %s", self._path, error)
+            log.warning("the serialized file %s is not used: %s", self._path, error)
 
     def get(self, key: str, size: int | None = None) -> bytes | memoryview | None:
         """The bytes of a key, or None; an entry of another `size` is dropped with a warning."""
@@ -61,7 +61,7 @@ class Store:
     def drop(self, key: str) -> None:
         """Forget an entry that cannot be right; `save` writes a file without it."""
         if not self._changed:
-            log.warning("the serialized model %s is not used: it contradicts itself", self._path)
+            log.warning("the serialized file %s is not used: it contradicts itself", self._path)
         del self._entries[key]
         self._changed = True
 
@@ -77,7 +77,7 @@ class Store:
             self._write()
             self._changed = False
         except OSError as error:
-            log.warning("the model could not be serialized to %s: %s", self._path, error)
+            log.warning("no file could be serialized to %s: %s", self._path, error)
 
     def _read(self) -> dict[str, bytes | memoryview]:
         # Reading any other kind of file may never end, or never begin.

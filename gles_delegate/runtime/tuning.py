@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeAlias
 
-from gles_delegate.dispatch import Dispatch
+from gles_delegate.dispatch import Dispatch, every_call
 from gles_delegate.errors import OutOfGpuMemoryError, ShaderError
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.planning.lowering import Lowered, Lowerings
@@ -148,6 +148,6 @@ def _nodes(dispatch: Dispatch) -> Group:
 def _kernel(dispatch: Dispatch) -> str:
     """Everything that determines the speed of a dispatch, as text."""
     shapes = [operand.shape for operand in (*dispatch.operands, dispatch.output)]
-    calls = [call.function for call in (*dispatch.inner, *dispatch.epilogue)]
+    calls = [call.function for call in every_call((*dispatch.inner, *dispatch.epilogue))]
     defines = sorted({**dispatch.defines, **dispatch.sizes}.items())
     return f"{dispatch.shader} {shapes} {calls} {defines}; "

@@ -7,7 +7,15 @@ import struct
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 
-from gles_delegate.dispatch import Call, Define, Dispatch, Kind, NumberKey, Value
+from gles_delegate.dispatch import (
+    Call,
+    Define,
+    Dispatch,
+    Kind,
+    NumberKey,
+    Value,
+    every_call,
+)
 from gles_delegate.limits import Limits
 from gles_delegate.shaders.files import read_body, unrolled
 
@@ -18,11 +26,14 @@ precision highp float;
 precision highp int;
 """
 
-_TYPES: dict[Kind, dict[str, Define]] = {
+TYPES: dict[Kind, dict[str, Define]] = {
     "float": {"VEC": "vec4", "ELEMENT": "vec4", "FORMAT": "rgba32f", "IMAGE": "imageBuffer"},
     "int": {"VEC": "ivec4", "ELEMENT": "ivec4", "FORMAT": "rgba32i", "IMAGE": "iimageBuffer"},
     "half": {"VEC": "vec4", "ELEMENT": "uvec2"},  # read through storage blocks only
 }
+
+QUOTIENT_TEXELS = 1 << 18
+"""A quarter of the limit of DIVIDED in glsl/lib/index.glsl, as a texel has four elements."""
 
 SIZES = 0
 """The location of the uniform with a dispatch's sizes."""
@@ -75,12 +86,37 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sha
     """The shader of a dispatch; raises `ValueError` if its code does not use one of the defines."""
     image_reads = _reads_images(dispatch, limits)
     image_writes = limits.is_large(dispatch.output.nbytes)
+    numbers: list[int] = []
+    top, code, lines = top_and_code(dispatch, limits, numbers, image_reads, image_writes)
+    if numbers:
+        header += f"layout(location = {SIZES}) uniform int size_uniforms[{len(numbers)}];\n"
+    top = header + top
+    lines = (*(("defines", i + 1) for i in range(top.count("\n"))), *lines)
+    name = f"{dispatch.shader}.glsl"
+    return ShaderSource(name, top + code, lines, image_reads, image_writes, tuple(numbers))
+
+
+def top_and_code(
+    dispatch: Dispatch,
+    limits: Limits,
+    values: list[int],
+    image_reads: bool = False,
+    image_writes: bool = False,
+    chained: bool = False,
+) -> tuple[str, str, tuple[tuple[str, int], ...]]:
+    """The defines of a dispatch, its code, and file and line number of each line of the code.
+
+    Args:
+        values: Gets the elements of the uniform `SIZES`.
+    """
     common: dict[str, Define] = {
+        "CHAINED": int(chained),
         "PIXEL_LANES": dispatch.grid.pixel_lanes,
         "SLICE_LANES": dispatch.grid.slice_lanes,
         "SLICES_IN_X": int(dispatch.grid.slices_in_x),
         "REDUCTION_LANES": dispatch.grid.reduction_lanes,
-        "PIXEL_ROWS": dispatch.grid.rows,
+        "PIXEL_ROWS": dispatch.grid.pixel_rows,
+        "SLICE_ROWS": dispatch.grid.slice_rows,
         "OUT_WHOLE": int(dispatch.output.channels % 4 == 0),
         "IMAGE_READS": int(image_reads),
         "IMAGE_WRITES": int(image_writes),
@@ -90,31 +126,30 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sha
         "SIMD_LANES": limits.simd_lanes,
         **_type_defines(dispatch, image_writes),
     }
-    name = f"{dispatch.shader}.glsl"
-    body = read_body(name)
+    body = read_body(f"{dispatch.shader}.glsl")
     unused = {*dispatch.defines, *dispatch.sizes} - body.words
     if unused:
-        raise ValueError(f"{name} does not use the defines {sorted(unused)}")
-    with_sizes = bool(dispatch.sizes) and limits.size_uniforms
-    numbers = _Numbers(with_sizes or bool(dispatch.uniforms))
+        raise ValueError(f"{dispatch.shader}.glsl does not use the defines {sorted(unused)}")
+    with_sizes = bool(dispatch.sizes) and limits.size_uniforms and not chained
+    numbers = _Numbers(with_sizes or bool(dispatch.uniforms), values)
     uniforms = set(dispatch.uniforms)
     if with_sizes:
         uniforms |= {(size, 0) for size in (*dispatch.sizes, "OUT_CHANNELS", "OUT_PIXELS")}
-    defines = {**common, "SIZE_UNIFORMS": int(with_sizes)}
+    with_quotients = bool(dispatch.uniforms) and dispatch.most_texels < QUOTIENT_TEXELS
+    defines = {
+        **common, "SIZE_UNIFORMS": int(with_sizes), "FLOAT_QUOTIENTS": int(with_quotients),
+    }  # fmt: skip
     for key, value in dispatch.numbers.items():
         defines[key] = _define(key, value, uniforms, numbers)
     tiles_only = limits.profile.tiles_unrolled
     bounds = body.tile_bounds if tiles_only else body.bounds
     constants = tuple((bound, str(defines[bound])) for bound in bounds if bound in defines)
-    text = unrolled(body.text, constants, tiles_only)
     top = "".join(f"#define {key} {_literal(value)}\n" for key, value in defines.items())
-    top += _epilogue(dispatch, numbers)
-    if numbers.as_uniforms:
-        count = len(numbers.values)
-        header += f"layout(location = {SIZES}) uniform int size_uniforms[{count}];\n"
-    top = header + top
-    lines = (*(("defines", i + 1) for i in range(top.count("\n"))), *body.lines)
-    return ShaderSource(name, top + text, lines, image_reads, image_writes, tuple(numbers.values))
+    return (
+        top + _epilogue(dispatch, numbers),
+        unrolled(body.text, constants, tiles_only),
+        body.lines,
+    )
 
 
 def _reads_images(dispatch: Dispatch, limits: Limits) -> bool:
@@ -126,11 +161,11 @@ def _reads_images(dispatch: Dispatch, limits: Limits) -> bool:
 
 def _type_defines(dispatch: Dispatch, image_writes: bool) -> dict[str, Define]:
     """GLSL's types of the operands and of the output."""
-    types, last = _TYPES[dispatch.output.kind], len(dispatch.operands)
+    types, last = TYPES[dispatch.output.kind], len(dispatch.operands)
     defines: dict[str, Define] = {
         f"{key}{i}": value
         for i, operand in enumerate(dispatch.operands)
-        for key, value in _TYPES[operand.kind].items()
+        for key, value in TYPES[operand.kind].items()
     }
     defines |= {"OUT_VEC": types["VEC"], "OUT_ELEMENT": types["ELEMENT"]}
     if image_writes:
@@ -151,13 +186,13 @@ def _has_half_products(dispatch: Dispatch, limits: Limits) -> bool:
 class _Numbers:
     """Numbers of a shader, as constants or as elements of its uniform array ``size_uniforms``.
 
-    Attributes:
-        values: The elements so far; floats are stored as their bits.
+    Args:
+        values: Gets the elements; floats are stored as their bits.
     """
 
-    def __init__(self, as_uniforms: bool) -> None:
+    def __init__(self, as_uniforms: bool, values: list[int]) -> None:
         self.as_uniforms = as_uniforms
-        self.values: list[int] = []
+        self.values = values
 
     def text(self, number: float) -> str:
         if not self.as_uniforms:
@@ -188,24 +223,48 @@ def _literal(value: Define) -> str:
 
 def _epilogue(dispatch: Dispatch, numbers: _Numbers) -> str:
     """The macros that glsl/lib/tensor.glsl applies to final and to inner results."""
-    calls = [call for call in dispatch.epilogue if call.operand is not None]
+    calls = [call for call in every_call(dispatch.epilogue) if call.operand is not None]
     first = len(dispatch.reads)
     inputs = " ".join(f"INPUT{first + i}(FUSED{i})" for i in range(len(calls)))
     loads = (_load(f"FUSED{i}", call, dispatch.output, numbers) for i, call in enumerate(calls))
+    functions: list[str] = []
+    last = _applied(dispatch.epilogue, loads, numbers, functions)
+    inner = _applied(dispatch.inner, iter(()), numbers, functions, "0, 0")
     return (
-        f"#define EPILOGUE_INPUTS {inputs}\n"
-        f"#define EPILOGUE(v, slice, pixel) {_applied(dispatch.epilogue, loads, numbers)}\n"
-        f"#define INNER_EPILOGUE(v) {_applied(dispatch.inner, iter(()), numbers)}\n"
+        f"#define EPILOGUE_INPUTS {' '.join((inputs, *functions))}\n"
+        f"#define EPILOGUE(v, slice, pixel) {last}\n"
+        f"#define INNER_EPILOGUE(v) {inner}\n"
     )
 
 
-def _applied(calls: Iterable[Call], loads: Iterator[str], numbers: _Numbers) -> str:
-    """The calls on the macro's v, in order, with the `loads` of their operands."""
+def _applied(
+    calls: Iterable[Call],
+    loads: Iterator[str],
+    numbers: _Numbers,
+    functions: list[str],
+    place: str = "slice, pixel",
+) -> str:
+    """The calls on v, in order, with the `loads` of their operands.
+
+    Args:
+        functions: Gets a function for each call that uses its result several times.
+    """
     result = "(v)"
     for call in calls:
+        if call.branches:
+            branches = (_applied(b, loads, numbers, functions) for b in call.branches)
+            body = f"{call.function}({', '.join(branches)})"
+            name = f"JOINED{len(functions)}"
+            vec = TYPES[call.kind]["VEC"]
+            functions.append(f"{vec} {name}(vec4 v, int slice, int pixel) {{ return {body}; }}")
+            result = f"{name}({result}, {place})"
+            continue
         arguments = [result, *map(numbers.text, call.args)]
+        other = None if call.number is None else f"vec4({numbers.text(call.number)})"
         if call.operand is not None:
-            arguments.insert(0 if call.operand_first else 1, next(loads))
+            other = next(loads)
+        if other is not None:
+            arguments.insert(0 if call.operand_first else 1, other)
         result = f"{call.function}({', '.join(arguments)})"
     return result
 

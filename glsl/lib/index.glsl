@@ -8,6 +8,13 @@
 #endif
 #include "lib/tensor.glsl"
 
+// a / b for 0 <= a and 0 < b.
+#if FLOAT_QUOTIENTS
+#define DIVIDED(a, b) FLOAT_QUOTIENT(a, b)
+#else
+#define DIVIDED(a, b) ((a) / (b))
+#endif
+
 // The index of the texel that holds a channel of a pixel, in a tensor of `pixels` pixels.
 int texel_of(int channel, int pixel, int pixels) { return channel / 4 * pixels + pixel; }
 
@@ -17,7 +24,8 @@ int texel_of(int channel, int pixel, int pixels) { return channel / 4 * pixels +
 
 // An element of the input `name`, which has `channels` channels and `pixels` pixels.
 #define LOAD_ELEMENT(name, element, channels, pixels) \
-  LOAD_CHANNEL(name, (element) % (channels), (element) / (channels), pixels)
+  LOAD_CHANNEL(name, (element)-DIVIDED(element, channels) * (channels), \
+               DIVIDED(element, channels), pixels)
 
 #ifdef DIMS
 // The coordinates of the element `index` of a tensor of `sizes`; the last counts fastest, and the
@@ -26,8 +34,9 @@ int[DIMS] coordinates_of(int index, int sizes[DIMS]) {
   int at[DIMS];
 #pragma unroll
   for (int d = 1; d < DIMS; ++d) {
-    at[DIMS - d] = index % sizes[DIMS - d];
-    index /= sizes[DIMS - d];
+    int next = DIVIDED(index, sizes[DIMS - d]);
+    at[DIMS - d] = index - next * sizes[DIMS - d];
+    index = next;
   }
   at[0] = index;
   return at;

@@ -42,10 +42,14 @@ void share_state(int steps, int slice, int batch, vec4 v) {
 #define FOR_ALL_STEPS(here, slice, batch) \
   if (here) share_state(0, slice, batch, before(slice, batch)); \
   for (passed = 0; passed < STEPS; ++passed)
-#define BARRIER barrier();
+#if CHAINED
+#define BARRIER memoryBarrierShared();  // the invocations are one SIMD vector
 #else
-#define output_state before
-#define share_state(steps, slice, batch, v)
+#define BARRIER barrier();
+#endif
+#else
+vec4 output_state(int slice, int batch) { return before(slice, batch); }
+void share_state(int steps, int slice, int batch, vec4 v) {}
 #define FOR_ALL_STEPS(here, slice, batch)
 #define BARRIER
 #endif

@@ -5,7 +5,16 @@
 #define LIB_TENSOR
 #include "lib/defaults.glsl"
 
-#if IMAGE_READS
+#if CHAINED
+// The chain has the blocks and images. Each input's name, and OUT, is (how to read, name, offset).
+#define INPUT0(name)
+#define INPUT1(name)
+#define INPUT2(name)
+#define INPUT3(name)
+#define INPUT4(name)
+#define LOAD(name, index) unpacked(TEXEL(name, index))
+#define LOAD_OR_ZERO(name, index) choose(vec4(0.0), LOAD(name, max(index, 0)), bvec4((index) >= 0))
+#elif IMAGE_READS
 #define INPUT0(name) layout(FORMAT0, binding = 0) readonly uniform highp IMAGE0 name;
 #define INPUT1(name) layout(FORMAT1, binding = 1) readonly uniform highp IMAGE1 name;
 #define INPUT2(name) layout(FORMAT2, binding = 2) readonly uniform highp IMAGE2 name;
@@ -40,8 +49,9 @@ vec4 unpacked(uvec2 texel) { return vec4(unpackHalf2x16(texel.x), unpackHalf2x16
 
 // a / b for 0 <= a < 2^20 and 0 < b: llvmpipe divides integers lane by lane. (a + 0.5) / b is at
 // least 0.5 / b away from an integer, more than its rounding error.
+#define FLOAT_QUOTIENT(a, b) int((float(a) + 0.5) / float(b))
 #if SIZE_UNIFORMS
-#define QUOTIENT(a, b) int((float(a) + 0.5) / float(b))
+#define QUOTIENT(a, b) FLOAT_QUOTIENT(a, b)
 #else
 #define QUOTIENT(a, b) ((a) / (b))
 #endif
@@ -51,6 +61,13 @@ vec4 unpacked(uvec2 texel) { return vec4(unpackHalf2x16(texel.x), unpackHalf2x16
 #include "lib/elementwise.glsl"
 
 // Work groups of PIXEL_LANES pixels by SLICE_LANES slices, each with REDUCTION_LANES invocations.
+#if CHAINED
+#define PIXEL_INVOCATION chain_pixel
+#define SLICE_INVOCATION chain_slice
+#define PIXEL_GROUP (chain_pixel / PIXEL_LANES)
+#define PIXEL_LANE (chain_pixel % PIXEL_LANES)
+#define SLICE_LANE (chain_slice % SLICE_LANES)
+#else
 #if REDUCTION_LANES > 1
 layout(local_size_x = REDUCTION_LANES, local_size_y = PIXEL_LANES, local_size_z = SLICE_LANES) in;
 #define PIXEL_AXIS y
@@ -72,14 +89,24 @@ layout(local_size_x = PIXEL_LANES, local_size_y = SLICE_LANES) in;
 #define PIXEL_GROUP int(gl_WorkGroupID.PIXEL_AXIS)
 #define PIXEL_INVOCATION int(gl_GlobalInvocationID.PIXEL_AXIS)
 #endif
+#if SLICE_ROWS > 1
+#define SLICE_GROUP \
+  (int(gl_WorkGroupID.SLICE_AXIS) + int(gl_WorkGroupID.z) * int(gl_NumWorkGroups.SLICE_AXIS))
+#define SLICE_INVOCATION (SLICE_GROUP * SLICE_LANES + SLICE_LANE)
+#else
+#define SLICE_GROUP int(gl_WorkGroupID.SLICE_AXIS)
 #define SLICE_INVOCATION int(gl_GlobalInvocationID.SLICE_AXIS)
+#endif
 #define PIXEL_LANE int(gl_LocalInvocationID.PIXEL_AXIS)
 #define SLICE_LANE int(gl_LocalInvocationID.SLICE_AXIS)
+#endif
 
 // The first of `count` pixels of an invocation; the others lie PIXEL_LANES apart.
 #define FIRST_PIXEL(count) (PIXEL_GROUP * (PIXEL_LANES * (count)) + PIXEL_LANE)
 
-#if IMAGE_WRITES
+#if CHAINED
+#define OUT_TEXEL(index) TEXEL(OUT, index)
+#elif IMAGE_WRITES
 // Images of rgba32f are not read and written through one name.
 layout(OUT_FORMAT, binding = OUT_UNIT) writeonly uniform highp OUT_IMAGE out_texels;
 #define PUT(index, v) imageStore(out_texels, index, v)
@@ -88,13 +115,16 @@ layout(OUT_FORMAT, binding = BEFORE_UNIT) readonly uniform highp OUT_IMAGE texel
 #define BEFORE(index) imageLoad(texels_before, index)
 #endif
 #else
-#define PUT(index, v) out_texels[index] = v
-#define BEFORE(index) unpacked(out_texels[index])
+#define OUT_TEXEL(index) out_texels[index]
 #if PARTIAL
 layout(std430, binding = 0) buffer Output { OUT_ELEMENT out_texels[]; };
 #else
 layout(std430, binding = 0) writeonly buffer Output { OUT_ELEMENT out_texels[]; };
 #endif
+#endif
+#if !IMAGE_WRITES
+#define PUT(index, v) OUT_TEXEL(index) = v
+#define BEFORE(index) unpacked(OUT_TEXEL(index))
 #endif
 
 EPILOGUE_INPUTS

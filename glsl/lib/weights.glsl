@@ -23,9 +23,12 @@ int weight_place(int index) { return index; }
 #endif
 
 #if WEIGHT_COLUMNS == 1
+#define WEIGHT_TEXEL vec4
 #define LOAD_COLUMN LOAD_WEIGHT
+vec4 column_of(vec4 column, int i) { return column; }
 vec4 bias_of(vec4 texel) { return texel; }
 #else
+#define WEIGHT_TEXEL ivec4
 #if WEIGHT_COLUMNS == 8
 #define LOAD_COLUMN(name, place, i) column_of(LOAD(name, (place) >> 1), 4 * ((place)&1) + (i))
 #else

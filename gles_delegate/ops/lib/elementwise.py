@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gles_delegate.dispatch import Call, Define, Dispatch, Kind, Operand, Shape, Step, Value
+from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Quantization
 from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.index import broadcast_shapes, broadcast_strides, merged
@@ -117,11 +118,24 @@ def elementwise(
     defines: Mapping[str, Define] | None = None,
 ) -> Elementwise:
     """`function` of operands that broadcast to `output`; see `Elementwise`."""
+    dispatch = combination(node.index, node.limits, operands, output, function, epilogue)
+    return replace(dispatch, defines={**dispatch.defines, **(defines or {})})
+
+
+def combination(
+    node: int,
+    limits: Limits,
+    operands: tuple[Operand, ...],
+    output: Value,
+    function: str,
+    epilogue: tuple[Call, ...],
+) -> Elementwise:
+    """`elementwise` for the node of that index."""
     pixels: Shape = output.shape[:-1]
     dense = broadcast_strides(pixels, pixels)
     strides = [broadcast_strides(operand.shape[:-1], pixels) for operand in operands]
     sizes, *merged_strides = merged(pixels, *strides)
-    defines = {"FUNCTION": function, "OPERANDS": len(operands), **(defines or {})}
+    defines: dict[str, Define] = {"FUNCTION": function, "OPERANDS": len(operands)}
     defines |= {"PER_LANE": PER_LANE, "SIZES": sizes, "DIMS": len(sizes)}
     for name, operand, full, steps in zip("ABC", operands, strides, merged_strides, strict=False):
         defines |= {
@@ -130,9 +144,9 @@ def elementwise(
             f"{name}_PIXELS": operand.pixels,
             f"{name}_ONE_CHANNEL": int(operand.channels == 1 and output.channels > 1),
         }
-    grid = make_grid(output.pixels, output.slices, node.limits, PER_LANE)
+    grid = make_grid(output.pixels, output.slices, limits, PER_LANE)
     passes = PER_LANE * DIVISION_PASSES if function in ("FLOOR_DIV", "FLOOR_MOD") else 0
     return Elementwise(
-        node.index, "elementwise", operands, output, grid, defines, epilogue, passes=passes,
+        node, "elementwise", operands, output, grid, defines, epilogue, passes=passes,
         function=function,
     )  # fmt: skip

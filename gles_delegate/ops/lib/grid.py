@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import ceil
 
 from gles_delegate.dispatch import Call, Define, Dispatch, Grid, Operand, Value
@@ -49,6 +50,8 @@ def by_texel(
     return node.dispatch(shader, reads, output, grid, defines, epilogue, flops=flops, passes=passes)
 
 
+LONG, FEWEST_GROUPS = 16, 4
+"""Slices of a long loop, and the least work groups of such, unless a SIMD vector suffices."""
 FEWEST_INPUTS = 4
 """Least inputs of each invocation that shares a result."""
 
@@ -76,7 +79,11 @@ def pixel_grid(output: Value, limits: Limits) -> Grid:
     enough = slices + per_pixel * output.pixels
     too_long = pixel_passes(output.slices, 1) > limits.loop_passes
     if not too_long and (output.slices < enough or output.pixels > 4 * WORK_GROUP):
-        return make_grid(output.pixels, 1, limits)
+        grid = make_grid(output.pixels, 1, limits)
+        vectors = output.pixels // (FEWEST_GROUPS * limits.simd_lanes)
+        fitting = max(1, vectors) * limits.simd_lanes
+        is_long = output.slices >= LONG and grid.pixel_lanes > fitting
+        return replace(grid, pixel_lanes=fitting) if is_long else grid
     return Grid(output.pixels, 1, 1, 1, reduction_lanes=WORK_GROUP)
 
 

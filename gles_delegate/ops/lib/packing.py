@@ -74,7 +74,7 @@ def conv_weight_bytes(
     each = np.broadcast_to(np.array(scales, np.float32), len(weights))
     along = each.reshape(-1, *(1,) * (weights.ndim - 1))
     steps = np.rint(weights / along)
-    divided = None if bias is None else bias / each
+    divided = None if bias is None else bias.ravel() / each
     packed = conv_weights(steps, divided, groups, slices, block).astype(np.float32)
     count = 4 * bias_texels(slices)
     biases, columns = np.split(packed, [count])

@@ -10,7 +10,7 @@ from gles_delegate.limits import Limits
 from gles_delegate.ops.lib import packing
 from gles_delegate.ops.lib.grid import WORK_GROUP, with_reduction_lanes
 from gles_delegate.ops.lib.node import NodeView, Unsupported
-from gles_delegate.ops.lib.tiles import FEW_PIXELS, Tile, option_of
+from gles_delegate.ops.lib.tiles import FEW_PIXELS, Tile, gpu_lanes, option_of
 from gles_delegate.ops.lib.views import View
 from gles_delegate.ops.lib.weights import constant_weights, packed, packed_constants, weight_defines
 from gles_delegate.ops.lib.window import Window
@@ -52,7 +52,11 @@ def product(
     defines: dict[str, Define]
     if window is None or window.is_pointwise:
         window = None
-        tile = Tile.choose(output.pixels, output.slices, in_slices, node.limits, node.choice)
+        sizes = output.pixels, output.slices, in_slices
+        block = Tile.of_block(*sizes, node.limits, node.choice)
+        if block and divisions == 1 and x.channels >= 4:
+            return _block_product(node, x, output, block, epilogue, flops, inputs)
+        tile = Tile.choose(*sizes, node.limits, node.choice)
         tiles = ceil(output.pixels / tile.pixels)
         defines = {"POINTWISE": 1, "KERNEL_H": 1, "KERNEL_W": 1}
         passes = in_slices
@@ -70,6 +74,7 @@ def product(
     grid = tile.grid(tiles, ceil(output.slices / tile.slices))
     if output.pixels < FEW_PIXELS:
         grid = with_reduction_lanes(grid, in_slices, node.limits)
+    defines["ADJACENT"] = 0
     defines["STEPPED"] = int(node.limits.profile.stepped and grid.reduction_lanes == 1)
     dispatch = Convolution(
         node.index, "conv_2d", (x,), output, grid, defines, epilogue, flops=flops,
@@ -77,6 +82,55 @@ def product(
         tile=tile, divisions=divisions,
     )  # fmt: skip
     return with_weights(node, dispatch, tile, (groups, merged), inputs, window is not None)
+
+
+def _block_product(
+    node: NodeView,
+    x: Operand,
+    output: Value,
+    tile: Tile,
+    epilogue: tuple[Call, ...],
+    flops: int,
+    inputs: tuple[int, int],
+) -> list[Step]:
+    """A product of single pixels whose work groups share what they load."""
+    dispatch = Convolution(
+        node.index, "block_product", (x,), output, tile.block_grid(output.pixels, output.slices),
+        tile.block_defines(x.slices), epilogue, flops=flops, choice=node.choice,
+        passes=tile.block_passes(x.slices), window=None, tile=tile, divisions=1,
+    )  # fmt: skip
+    return with_weights(node, dispatch, tile, (1, 1), inputs, by_runs=False)
+
+
+def with_half_tile(dispatch: Convolution, limits: Limits, reads_half: bool) -> Convolution:
+    """The convolution with the tile for tensors stored as float16: `Profile.half_pointwise`.
+
+    Args:
+        reads_half: Whether its input is stored as float16; tensors outside the plan are not.
+    """
+    profile, grid = limits.profile, dispatch.grid
+    if dispatch.window or dispatch.choice or not profile.half_pointwise:
+        return dispatch
+    if grid.slices_in_x or grid.reduction_lanes > 1:
+        return dispatch
+    output, tile = dispatch.output, dispatch.tile
+    is_adjacent = reads_half and output.pixels % 2 == 0
+    pixels, slices = profile.half_pointwise[not is_adjacent]
+    if tile.slices % slices or output.pixels < pixels:
+        return dispatch
+    tiles, rows = ceil(output.pixels / pixels), ceil(output.slices / slices)
+    tile = Tile(pixels, slices, *gpu_lanes(tiles, rows, profile))
+    changed = tile_defines(pixels, slices, limits, dispatch.choice)
+    changed["ADJACENT"] = int(is_adjacent)
+    sizes = {name: int(str(changed.get(name, size))) for name, size in dispatch.sizes.items()}
+    defines = {name: value for name, value in changed.items() if name not in sizes}
+    return replace(
+        dispatch,
+        grid=tile.grid(tiles, rows),
+        tile=tile,
+        defines={**dispatch.defines, **defines},
+        sizes=sizes,
+    )
 
 
 def _merged(groups: int, inputs: int, outputs: int) -> int:
@@ -93,7 +147,7 @@ MOST_DIVIDED = 1 << 20
 
 _SIZES = {
     *("BATCH", "RUNS", "IN_H", "IN_W", "OUT_H", "OUT_W", "PAD_H", "PAD_W", "KERNEL_H"),
-    *("IN_PIXELS", "IN_SLICES", "W_SLICES", "BLOCK", "GROUPS", "STORES"),
+    *("IN_PIXELS", "IN_SLICES", "W_SLICES", "BLOCK", "GROUPS", "STORES", "STEPS"),
 }
 """Sizes that may be uniforms: a convolution's code does not depend on them."""
 
@@ -112,9 +166,10 @@ def with_weights(
         by_runs: Whether an invocation computes a run of pixels that share inputs.
     """
     (x,), in_slices = dispatch.reads, dispatch.reads[0].slices * groups[1] // groups[0]
-    slices = ceil(dispatch.output.slices / tile.slices) * tile.slices
-    # Neighboring lanes read neighboring weights, or all read the same.
-    block = slices if dispatch.grid.slices_in_x else tile.slices
+    block = tile.block[1] if tile.depth else tile.slices
+    slices = ceil(dispatch.output.slices / block) * block
+    if dispatch.grid.slices_in_x:
+        block = slices  # neighboring lanes read neighboring weights, otherwise all read the same
     weights, steps = _weights(node, inputs, groups, in_slices, slices, block)
     defines: dict[str, Define] = {
         **dispatch.defines,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, frexp
+from math import ceil, frexp, isclose
 from typing import cast
 
 import numpy as np
@@ -150,26 +150,37 @@ class History:
             for stage in stages
         ]
 
-    def steps_at_once(self, slices: int) -> int:
-        """The steps of a dispatch: all, if one work group has few enough slices of states."""
+    def steps_at_once(self, slices: int, summed: int = 0) -> int:
+        """The steps of a dispatch: all, if one work group has few enough slices of states.
+
+        Args:
+            summed: The slices that it sums up for each; 0: `slices`.
+        """
         steps, limits = self.course.steps, self.node.limits
         few = 0 < self.course.batch * slices <= FEW_STATES
         fits = few and self.value.nbytes <= limits.block_bytes
-        return steps if fits and steps > 1 and steps * (slices + 9) <= limits.loop_passes else 1
+        passes = steps * ((summed or slices) + 9)
+        return steps if fits and steps > 1 and passes <= limits.loop_passes else 1
 
     def exit(self) -> list[Step]:
         """Assign the last row to the states."""
-        node, course = self.node, self.course
+        node = self.node
         steps: list[Step] = []
-        for i, count, channel in self._columns():
+        for i, _, channel in self._columns():
             before = node.input(i)
             after = node.scratch(before.shape, f"{self.name}state{i}")
-            first = course.steps * course.batch * self.value.channels + channel
-            last = View((course.batch, count), (self.value.channels, 1), first)
-            steps.append(view(self.value, after, last, node.limits, node.index))
+            steps.append(self.final(after, channel))
             if isinstance(before, Value):
                 steps.append(Alias(node.index, before, after))
         return steps
+
+    def final(self, output: Value, channel: int) -> Step:
+        """The last row, from a channel on, as `output`."""
+        node, course = self.node, self.course
+        first = course.steps * course.batch * self.value.channels + channel
+        sizes = (course.batch, output.elements // max(course.batch, 1))
+        last = View(sizes, (self.value.channels, 1), first)
+        return view(self.value, output, last, node.limits, node.index)
 
     def output(self, shape: Shape = (), i: int = 0) -> Step:
         """The output state after each step, as output `i`; `shape`: if it is not a sequence."""
@@ -202,7 +213,7 @@ class History:
                 while 2 * lanes * batch * slices <= WORK_GROUP and 2 * lanes <= slices // 4:
                     lanes *= 2
             grid = Grid(batch, slices, batch, slices, lanes == 1, lanes)
-            passes = count * (ceil(slices / lanes) + 9)
+            passes = count * (ceil(stage.summed / lanes) + 9)
         else:
             grid = make_grid(batch, slices, node.limits)
             passes = 2 * (slices + 1)
@@ -311,7 +322,7 @@ class _Layer:
         if missing:
             gates = GATES - cifg
             raise Unsupported(f"input {missing[0]} is missing; {gates} gates have such an input")
-        check_types(node, matrices, needed)
+        check_types(node, matrices, (*needed, *inputs.projection))
 
     def _check_shapes(self, depth: int) -> None:
         """Raise `Unsupported` unless the input and the states fit the weights."""
@@ -465,7 +476,7 @@ def check_types(node: NodeView, matrices: Sequence[int], needed: Sequence[int]) 
     Or if output 0 is not of the input's type, which LiteRT writes nevertheless.
 
     Args:
-        needed: Inputs that must have one scale.
+        needed: Inputs that must have one scale, if they are there.
     """
     types = sorted({node.dtype(i) for i in matrices})
     expected = ("int8",) if node.dtype(0) == "int8" else ("float32", "int8")
@@ -477,7 +488,7 @@ def check_types(node: NodeView, matrices: Sequence[int], needed: Sequence[int]) 
     result = node.graph.tensors[node.outputs[0]].dtype if node.outputs else node.dtype(0)
     if result != node.dtype(0):
         raise Unsupported(f"output 0 is {result}; expected {node.dtype(0)}, as the input is")
-    for i in needed:
+    for i in filter(node.has_input, needed):
         quantization = node.graph.tensors[node.inputs[i]].quantization
         if any(quantization.zero_points) or len(quantization.scales) > 1:
             raise Unsupported(f"input {i} has a zero point, or several scales; expected one scale")
@@ -547,6 +558,38 @@ def _check_integers(layer: _Layer) -> None:
             "peepholes and a projection, for which LiteRT reads too few of the cells; "
             "expected one of the two"
         )
+    _check_scales(layer)
+
+
+def _check_scales(layer: _Layer) -> None:
+    """Raise `Unsupported` unless scales that LiteRT does not read are those that it assumes.
+
+    The output has the quantization of the output state.
+    """
+    node, inputs, tensors = layer.node, layer.inputs, layer.node.graph.tensors
+    hidden = tensors[node.node.intermediates[4]].quantization.pair[0]
+    check_biases(node, hidden, *inputs.projection)
+    if not layer.norm:
+        for weights, biases in zip(inputs.weights, inputs.biases, strict=True):
+            check_biases(node, _scale(node, inputs.x), weights, biases)
+    state, cell = (tensors[node.inputs[i]].quantization for i in inputs.state)
+    output = tensors[node.outputs[0]].quantization
+    if output.pair != state.pair or cell.pair[1]:
+        raise Unsupported(
+            f"an output of the scale and zero point {output.pair}, and a cell state of "
+            f"{cell.pair}; expected {state.pair} as the output state, and the zero point 0"
+        )
+
+
+def check_biases(node: NodeView, source: float, weights: int, biases: int) -> None:
+    """Raise `Unsupported` unless biases have the scale of their products, as LiteRT assumes.
+
+    Args:
+        source: The scale of what is multiplied by the weights.
+    """
+    scale, expected = _scale(node, biases), source * _scale(node, weights)
+    if node.has_input(biases) and not isclose(scale, expected, rel_tol=1e-5):
+        raise Unsupported(f"biases of the scale {scale}; expected {expected} as the products")
 
 
 def _scale(node: NodeView, i: int) -> float:

@@ -122,6 +122,8 @@ def lower(node: NodeView) -> list[Step]:
         raise Unsupported("the op has no GPU implementation")
     if version > entry.max_version:
         raise Unsupported(f"version {version} of the op; expected at most {entry.max_version}")
+    if reason := dict(node.limits.wrong_ops).get(node.op):
+        raise Unsupported(reason)
     if not node.outputs and entry.has_outputs:
         raise Unsupported("the node has no outputs; expected at least one")
     return entry.lower(node, entry.options.read(node.node))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import ceil
 from typing import TypeVar
 
-from gles_delegate.dispatch import Grid, Operand
+from gles_delegate.dispatch import Define, Grid, Operand
 from gles_delegate.limits import Limits
+from gles_delegate.ops.lib.grid import WORK_GROUP
 from gles_delegate.ops.lib.window import Window
 from gles_delegate.profiles import Profile, Tiles, TileSearch
 
@@ -19,6 +20,10 @@ FEW_PIXELS = 8
 """With fewer pixels, lanes may lie along the slices or along the sum."""
 MOST_COLUMNS = 32
 """Pixels of an input row that an invocation on llvmpipe reads."""
+DEPTHS = (1, 2)
+"""Input slices that a work group may load at once."""
+MOST_COMPUTED = 2
+"""Blocks are taken if they compute at most this many times the output's texels."""
 FEW_SIZES = (1, 2, 4, 8)
 """Pixels per invocation if `TileSearch.few`."""
 
@@ -35,13 +40,41 @@ def time_of(groups: int, depth: int, loads: int, products: float, stores: int) -
 
 @dataclass(frozen=True)
 class Tile:
-    """A register tile: the texels that an invocation of a convolution computes; its work group."""
+    """A register tile: the texels that an invocation of a convolution computes; its work group.
+
+    Attributes:
+        depth: Input slices that the work group loads at once, for all of its invocations; 0: each
+            invocation loads what it needs.
+    """
 
     pixels: int
     slices: int
     pixel_lanes: int
     slice_lanes: int
     slices_in_x: bool = False
+    depth: int = 0
+
+    @classmethod
+    def of_block(
+        cls, pixels: int, slices: int, depth: int, limits: Limits, choice: int
+    ) -> Tile | None:
+        """The tile of a product whose work groups share what they load, if one suits it.
+
+        Args:
+            depth: Input slices.
+        """
+        block = option_of(limits.profile.blocks, choice)
+        if not block or 0 in (pixels, slices, depth):
+            return None
+        pixels_each, slices_each, pixel_lanes, slice_lanes = block
+        tile = cls(pixels_each, slices_each, pixel_lanes, slice_lanes)
+        along, across = tile.block
+        fitting = limits.shared_bytes // (2 * 16 * (along + 4 * across))
+        depth = max((d for d in DEPTHS if d <= fitting and depth % d == 0), default=0)
+        computed = ceil(pixels / along) * along * ceil(slices / across) * across
+        pays = computed <= MOST_COMPUTED * pixels * slices
+        fits = depth > 0 and pixel_lanes * slice_lanes <= limits.invocations
+        return replace(tile, depth=depth) if pays and fits else None
 
     @classmethod
     def choose(
@@ -64,7 +97,8 @@ class Tile:
         if pixels < FEW_PIXELS and slices > pixels:
             return cls(max(min(pixels, p), 1), 1, 1, 64, True)
         if not profile.searches:
-            return cls(p, min(slices, s), *_lanes(ceil(pixels / p), ceil(slices / s), profile))
+            s = min(slices, s)
+            return cls(p, s, *gpu_lanes(ceil(pixels / p), ceil(slices / s), profile))
         search = profile.searches[choice]
 
         def cost(tile: Tile) -> float:
@@ -86,7 +120,7 @@ class Tile:
             return cls(length, 1, 1, 64, True)
         if not profile.searches:
             runs = batch * window.out_h * window.runs(length)
-            return cls(length, min(slices, s), *_lanes(runs, ceil(slices / s), profile))
+            return cls(length, min(slices, s), *gpu_lanes(runs, ceil(slices / s), profile))
         search, lanes, width = profile.searches[choice], min(x.channels, 4), window.kernel_w
 
         def cost(tile: Tile) -> float:
@@ -102,6 +136,28 @@ class Tile:
         lengths = sorted({searched_length(search, window, size) for size in sizes})
         tiles = _searched(search, limits.simd_lanes, slices, lengths, width)
         return min(tiles, key=cost, default=Tile(1, 1, limits.simd_lanes, 1))
+
+    @property
+    def block(self) -> tuple[int, int]:
+        """Pixels and slices of a work group."""
+        return self.pixels * self.pixel_lanes, self.slices * self.slice_lanes
+
+    def block_grid(self, pixels: int, slices: int) -> Grid:
+        """Whole work groups for that many pixels and slices."""
+        along, across = self.block
+        lanes = self.pixel_lanes, self.slice_lanes
+        return Grid(ceil(pixels / along) * lanes[0], ceil(slices / across) * lanes[1], *lanes)
+
+    def block_defines(self, depth: int) -> dict[str, Define]:
+        """Defines of glsl/lib/blocks.glsl for `depth` input slices."""
+        loads = ceil(self.block[0] * self.depth / (self.pixel_lanes * self.slice_lanes))
+        return {"BLOCK_DEPTH": self.depth, "STEPS": depth // self.depth, "X_LOADS": loads}
+
+    def block_passes(self, depth: int) -> int:
+        """Passes through the loops of glsl/lib/blocks.glsl for `depth` input slices."""
+        weights = ceil(4 * self.block[1] * self.depth / (self.pixel_lanes * self.slice_lanes))
+        step = 3 * (weights + 1) + self.depth * (1 + 5 * self.slices) + 1
+        return depth // self.depth * step + self.pixels * self.slices + 2
 
     def time(self, pixels: int, slices: int, depth: int) -> float:
         """`time_of` for an output of that many pixels and slices."""
@@ -159,11 +215,15 @@ def option_of(options: Sequence[Option], choice: int) -> Option:
     return options[min(choice, len(options) - 1)]
 
 
-def _lanes(pixels: int, slices: int, profile: Profile) -> tuple[int, int]:
+def gpu_lanes(pixels: int, slices: int, profile: Profile) -> tuple[int, int]:
     """Lanes of a work group along `pixels` and `slices` tiles, with the fewest idle ones."""
     along, across = profile.lanes
     shapes = [(along * across // lanes, lanes) for lanes in (8, 4, 2, 1) if lanes <= across]
-    along, across = min(shapes, key=lambda s: ceil(pixels / s[0]) * ceil(slices / s[1]))
+    if profile.wave < WORK_GROUP:
+        shapes += [(lanes, profile.wave) for lanes in range(8, 2, -1)]
+    along, across = min(
+        shapes, key=lambda s: ceil(pixels / s[0]) * ceil(slices / s[1]) * s[0] * s[1]
+    )
     while along > 16 and along >= 2 * pixels:
         along //= 2
     return along, across

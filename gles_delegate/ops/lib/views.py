@@ -115,6 +115,22 @@ class Copy(Dispatch):
         return (begin // 4 * output.pixels + area.out_pixel) * output.texel_bytes
 
     @property
+    def borders(self) -> tuple[tuple[int, int], tuple[int, int]] | None:
+        """The rows above and below, and the columns left and right, of zeros around an image.
+
+        None if it does anything else to the input [batch, height, width, channels].
+        """
+        (lower, upper), layout = self.layout.bounds, self.layout
+        if len(lower) != 4 or len(self.reads) > 1 or self.epilogue or self.target:
+            return None
+        pads = [[a, n - b] for a, b, n in zip(lower, upper, layout.sizes, strict=True)]
+        shape = tuple(b - a for a, b in zip(lower, upper, strict=True))
+        is_whole = prod(shape) == self.reads[0].elements and layout == bordered(shape, pads)
+        if not is_whole or any(pads[0] + pads[3]) or min(pads[1] + pads[2]) < 0:
+            return None
+        return (pads[1][0], pads[1][1]), (pads[2][0], pads[2][1])
+
+    @property
     def is_wider(self) -> bool:
         """Whether the output is the input with zero channels appended."""
         source, layout = self.reads[0], self.layout
@@ -183,7 +199,7 @@ def _whole_texels(source: Operand, layout: View, area: Target, lower: int, upper
     channels, last = source.channels, layout.sizes[-1]
     if last == area.channels == channels > 0 and (lower, upper) == (0, last):
         return not any(step % channels for step in steps)
-    if layout.mirror:
+    if layout.mirror and (lower, upper) != (0, last):
         return False
     return not any(n % 4 for n in (channels, area.channels, last, lower, upper, *steps))
 

@@ -104,16 +104,21 @@ def weight_defines(weights: Operand) -> dict[str, Define]:
 def constant_weights(node: NodeView, inputs: tuple[int, int]) -> tuple[int, int] | None:
     """Tensor indices of the weights and the biases, -1 if absent; None unless all are constant.
 
-    LiteRT's kernels ignore their zero points, so these must be 0.
+    LiteRT's kernels take zero points of 0, and scales along the output channels, whatever the model
+    says; it has to say the same.
     """
     if not all(node.is_constant(i) for i in inputs if node.has_input(i)):
         return None
     indices = node.constant(inputs[0]), node.constant(inputs[1])
     weights = node.graph.tensors[indices[0]]
-    zeros = weights.quantization.zero_points
+    zeros, axis = weights.quantization.zero_points, weights.quantization.axis
     ignored = op_of(node.op).has_symmetric_weights and weights.dtype in ("int8", "int4")
     if ignored and any(zeros):
         raise Unsupported(f"{weights.dtype} weights with the zero points {list(zeros)}; expected 0")
+    channels = len(weights.shape) - 1 if node.op == "DEPTHWISE_CONV_2D" else 0
+    is_divided = len(weights.quantization.scales) > 1 and not weights.quantization.block
+    if is_divided and axis != channels:
+        raise Unsupported(f"scales along axis {axis} of the weights; expected axis {channels}")
     return indices
 
 

@@ -1,0 +1,45 @@
+"""LiteRT's interpreter with its own CPU kernels."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from gles_delegate.errors import LiteRtError
+from gles_delegate.model.reader import ModelFile
+
+
+@contextmanager
+def litert_errors(model: ModelFile) -> Iterator[None]:
+    """Raise LiteRtError if LiteRT does not run a model."""
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:
+        name = model.path or "this model"
+        raise LiteRtError(f"LiteRT's CPU kernels do not run {name}: {error}") from error
+
+
+def litert_cpu(
+    model: ModelFile, builtin: bool = False, keep: bool = False, threads: int | None = None
+) -> Any:
+    """LiteRT's interpreter with its CPU kernels; raises `LiteRtError` if it rejects the model.
+
+    Args:
+        builtin: Without XNNPACK.
+        keep: Keep every tensor after a run, not only the outputs.
+    """
+    try:
+        from ai_edge_litert.interpreter import Interpreter, OpResolverType
+    except ImportError:
+        raise LiteRtError("LiteRT is not installed: pip install ai-edge-litert") from None
+    plain = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    with litert_errors(model), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # about the memory of kept tensors
+        return Interpreter(
+            **model.arguments,
+            num_threads=threads,
+            experimental_op_resolver_type=plain if builtin else OpResolverType.AUTO,
+            experimental_preserve_all_tensors=keep,
+        )

@@ -1,0 +1,107 @@
+"""Recurrent layers whose steps planning recognizes in loops; see planning/recurrence.py.
+
+Inputs: a sequence [time, batch, channels], its weights and biases with each gate padded to whole
+slices, the recurrent weights [gates * units, units], the states; of GRUs, also the biases of the
+product that the reset gate scales. Outputs: the output state after each step, or only after the
+last; the final states.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+import numpy as np
+
+from gles_delegate.dispatch import Const, Define, Step
+from gles_delegate.model.graph import Array
+from gles_delegate.ops.lib.node import NodeView
+from gles_delegate.ops.lib.options import Options
+from gles_delegate.ops.lib.product import product
+from gles_delegate.ops.lib.recurrence import (
+    GATES,
+    PARAMETERS,
+    Course,
+    History,
+    Stage,
+    lstm_weights,
+    whole,
+)
+from gles_delegate.ops.lib.registry import op
+
+LSTM_CELLS, GRU_CELLS, RESET_FIRST_CELLS = "(lstm)", "(gru)", "(gru, reset first)"
+X, WEIGHTS, BIASES, RECURRENT, STATE, CELL = range(6)
+GRU_GATES, GRU_BIASES = 3, 5
+
+PLAIN: dict[str, Define] = {
+    "PROJECTED": 0, "PEEPHOLE": 0, "INTEGER": 0, "CIFG": 0, "ACTIVATION": "TANH", "CELL_CLIP": 0.0,
+}  # fmt: skip
+"""Defines of glsl/lstm_step.glsl for an LSTM without options."""
+
+
+@op(LSTM_CELLS)
+def lstm_cells(node: NodeView, options: Options) -> list[Step]:
+    units = node.shape(STATE)[1]
+    slices = ceil(units / 4)
+    history = _history(node, (STATE, CELL), 2 * slices)
+    texels = (16 * slices + PARAMETERS) * slices
+    weights = Const(cell_weights, (node.constant(RECURRENT),), (texels, 4), (units,))
+    sizes: dict[str, Define] = {"STATE_SLICES": slices, "UNIT_SLICES": slices}
+    gates = GATES if node.limits.profile.large_tiles else GATES // 2
+    stage = Stage("lstm_step", slices, slices, {**sizes, **PLAIN, "GATES": gates})
+    return _layer(history, [stage], history.steps_at_once(slices), weights)
+
+
+@op(GRU_CELLS, RESET_FIRST_CELLS)
+def gru_cells(node: NodeView, options: Options) -> list[Step]:
+    units, first = node.shape(STATE)[1], node.op == RESET_FIRST_CELLS
+    slices = ceil(units / 4)
+    summed = slices * (1 + first)
+    history = _history(node, (STATE,), 3 * slices if first else slices)
+    at_once = history.steps_at_once(slices, summed)
+    texels = (4 * GRU_GATES * slices + 1) * slices
+    tensors = node.constant(RECURRENT), node.constant(GRU_BIASES)
+    weights = Const(gru_weights, tensors, (texels, 4), (units,))
+    parts = (1, 2) if first and at_once == 1 else (0,)
+    sizes: dict[str, Define] = {
+        "STATE_SLICES": slices,
+        "RESET_FIRST": int(first),
+        "GATES": 3 - first,
+    }
+    stages = [Stage("gru_step", slices, summed, {**sizes, "PART": part}) for part in parts]
+    return _layer(history, stages, at_once, weights)
+
+
+def _history(node: NodeView, states: tuple[int, ...], slices: int) -> History:
+    course, units = Course.of(node.input(X), time_major=True), node.shape(STATE)[1]
+    return History.of(node, course, [(i, units) for i in states], slices, "")
+
+
+def _layer(history: History, stages: list[Stage], at_once: int, weights: Const) -> list[Step]:
+    """The product of all inputs and weights, the steps, and the outputs."""
+    node, course = history.node, history.course
+    sums = node.scratch((course.steps * course.batch, node.shape(WEIGHTS)[0]), "sums")
+    steps = product(node, node.input(X), sums, inputs=(WEIGHTS, BIASES))
+    steps += history.enter() + history.steps(stages, (sums, weights), at_once)
+    shape = node.graph.tensors[node.outputs[0]].shape
+    steps.append(
+        history.output() if shape[0] == course.steps else history.final(node.output(shape), 0)
+    )
+    for i, (_, units) in enumerate(history.states):
+        output = node.output((course.batch, units), i + 1)
+        steps.append(history.final(output, i * whole(units)))
+    return steps
+
+
+def cell_weights(recurrent: Array, units: int) -> Array:
+    """The weights of glsl/lib/lstm.glsl, from recurrent weights [gates * units, units]."""
+    others = (None,) * (PARAMETERS + 2)
+    gates = np.split(recurrent, GATES)
+    return lstm_weights(*gates, *others, units, units, *(1.0,) * PARAMETERS)
+
+
+def gru_weights(recurrent: Array, biases: Array, units: int) -> Array:
+    """The weights of glsl/gru_step.glsl."""
+    padded = np.zeros((GRU_GATES, whole(units), whole(units)), np.float32)
+    padded[:, :units, :units] = recurrent.reshape(GRU_GATES, units, units)
+    blocks = padded.reshape(GRU_GATES, whole(units), -1, 4).transpose(2, 0, 3, 1)
+    return np.concatenate([blocks.ravel(), biases])

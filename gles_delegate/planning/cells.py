@@ -1,0 +1,338 @@
+"""The cells of recurrent layers among the nodes of a subgraph: LSTMs and GRUs of Keras."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gles_delegate.dispatch import Shape
+from gles_delegate.model.graph import Array, Graph, Node, Tensor
+from gles_delegate.ops.cells import GRU_CELLS, LSTM_CELLS, RESET_FIRST_CELLS
+from gles_delegate.ops.lib.node import Unsupported
+from gles_delegate.ops.lib.recurrence import whole
+from gles_delegate.planning.folding import folded
+from gles_delegate.planning.patterns import Pattern, Subgraph
+
+MOST_TERMS = 32
+"""Most nodes whose results a gate adds up."""
+
+LSTM: Pattern = ("MUL", ("LOGISTIC", "output"), ("TANH", "cell"))
+KEPT: Pattern = ("MUL", ("LOGISTIC", "forget"), "kept")
+CELL: Pattern = ("ADD", KEPT, ("MUL", ("LOGISTIC", "input"), ("TANH", "new")))
+LSTM_GATES = ("input", "forget", "new", "output")
+
+UPDATE: Pattern = ("LOGISTIC", "update")
+NEW: Pattern = ("MUL", ("SUB", "one", UPDATE), ("TANH", "new"))
+GRU: Pattern = ("ADD", ("MUL", UPDATE, "state"), NEW)
+RESET_SUM: Pattern = ("ADD", "of input", ("MUL", ("LOGISTIC", "reset"), "of state"))
+RESET_STATE: Pattern = ("MUL", ("LOGISTIC", "reset"), "state")
+
+NO_CELL = "its body computes no LSTM or GRU as Keras has them"
+NO_PRODUCTS = "its gates do not add one product of the input and one of the state"
+
+
+@dataclass(frozen=True)
+class Block:
+    """The weights of a gate in a matrix: from a row on, and columns from one on."""
+
+    weights: int
+    row: int
+    column: int
+    columns: int
+
+
+@dataclass
+class Sum:
+    """The terms of a gate's sum: products, and biases with their first row.
+
+    Attributes:
+        products: By the tensor that is multiplied.
+    """
+
+    products: dict[int, Block] = field(default_factory=dict)
+    biases: list[tuple[int, int]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The cell of a recurrent layer, as tensors of a subgraph.
+
+    Attributes:
+        state: The shape of a state: [batch, units].
+        after: The output state and, of an LSTM, the cell state.
+        before: The tensors that have these before the step.
+        x: The input.
+        of_input: For each gate, the sum of the products with the input, and of biases.
+        of_state: For each gate, the sum of the products with the output state.
+        scaled: Of a GRU, the biases of the product that the reset gate scales.
+    """
+
+    op: str
+    state: Shape
+    after: tuple[int, ...]
+    before: tuple[int, ...]
+    x: int
+    of_input: tuple[Sum, ...]
+    of_state: tuple[Sum, ...]
+    scaled: Sum | None = None
+
+    @property
+    def parameters(self) -> object:
+        """Equal for cells with the same weights and biases."""
+        scaled = () if self.scaled is None else self.scaled.biases
+        of_state = [s.products[self.before[0]] for s in self.of_state]
+        of_input = [(s.products[self.x], sorted(s.biases)) for s in self.of_input]
+        return self.op, self.state, of_input, of_state, scaled
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """The graph of a recurrent layer, to which its replacement adds tensors.
+
+    Attributes:
+        shapes: The shapes of all tensors.
+        added: Returns the index in the graph of a constant of a subgraph.
+    """
+
+    subgraphs: Sequence[Graph]
+    tensors: list[Tensor]
+    shapes: Mapping[int, Shape]
+    added: Callable[[int, Tensor], int]
+
+    def tensor(self, name: str, shape: Shape) -> int:
+        """A new tensor of real numbers."""
+        index = len(self.tensors)
+        self.tensors.append(Tensor(index, name, "float32", shape, (), is_derived=True))
+        return index
+
+    def constant(self, name: str, array: Array) -> int:
+        """A new constant of real numbers."""
+        index = self.tensor(name, array.shape)
+        self.tensors[index] = folded(self.tensors[index], array)
+        return index
+
+    def layer_inputs(self, cell: Cell, sequence: int, states: Sequence[int]) -> tuple[int, ...]:
+        """The inputs of the node that stands for a layer; see gles_delegate/ops/cells.py."""
+        units = cell.state[-1]
+        weights = self._matrix(cell.of_input, cell.x, units, whole(units))
+        recurrent = self._matrix(cell.of_state, cell.before[0], units, units)
+        biases = self._biases(cell.of_input, units)
+        scaled = () if cell.scaled is None else (self._biases([cell.scaled], units),)
+        return sequence, weights, biases, recurrent, *states, *scaled
+
+    def check_sizes(self, inputs: Sequence[int], sizes: Shape) -> None:
+        """Raise `Unsupported` unless a layer's inputs fit each other.
+
+        Args:
+            sizes: Steps, batch and units.
+        """
+        x, weights, _, recurrent, *others = inputs
+        sequence = self.shapes[x]
+        depths = tuple(self.tensors[i].shape[-1] for i in (weights, recurrent))
+        if sequence != (*sizes[:2], depths[0]) or depths[1] != sizes[2]:
+            raise Unsupported(
+                f"an input of shape {list(sequence)} and weights for {depths[0]} channels, for "
+                f"{sizes[0]} steps of a state of shape {list(sizes[1:])}"
+            )
+        types = {self.tensors[i].dtype for i in (x, *others)}
+        if types != {"float32"}:
+            raise Unsupported(f"inputs of {' and '.join(sorted(types))}; expected float32")
+
+    def _matrix(self, sums: Sequence[Sum], source: int, units: int, rows: int) -> int:
+        """The weights of all gates, `rows` for each; the model's own if in the same order."""
+        blocks = [s.products[source] for s in sums]
+        tensors = {block.weights: self.tensors[block.weights] for block in blocks}
+        _check_weights([*tensors.values()])
+        first = blocks[0]
+        depth, shape = first.columns, tensors[first.weights].shape
+        in_order = [Block(first.weights, gate * units, 0, shape[1]) for gate in range(len(sums))]
+        if blocks == in_order and shape[0] == len(sums) * rows:
+            return first.weights
+        if any(block.columns != depth for block in blocks):
+            raise Unsupported("weights for different inputs")
+        arrays = {i: tensor.values() for i, tensor in tensors.items()}
+        joined = np.zeros((len(sums), rows, depth), np.float32)
+        for gate, block in enumerate(blocks):
+            array = arrays[block.weights][block.row : block.row + units]
+            joined[gate, :units] = array[:, block.column : block.column + depth]
+        name = tensors[first.weights].name
+        return self.constant(name, joined.reshape(-1, depth))
+
+    def _biases(self, sums: Sequence[Sum], units: int) -> int:
+        tensors = self.tensors
+        rows = np.zeros((len(sums), whole(units)), np.float32)
+        for gate, s in enumerate(sums):
+            for i, row in s.biases:
+                values = tensors[i].array().ravel()
+                rows[gate, :units] += values if row < 0 else values[row : row + units]
+        return self.constant("biases", rows.ravel())
+
+
+def _check_weights(tensors: Sequence[Tensor]) -> None:
+    """Raise `Unsupported` unless weights are real numbers or steps of rows."""
+    types = {tensor.dtype for tensor in tensors}
+    if types - {"float32", "int8"}:
+        raise Unsupported(f"weights of {' and '.join(sorted(types))}; expected float32 or int8")
+    quantizations = [tensor.quantization for tensor in tensors]
+    if any(any(q.zero_points) or q.axis or q.block for q in quantizations):
+        raise Unsupported("weights with zero points, or scales that are not of rows")
+
+
+class CellReader:
+    """Finds cells of recurrent layers in a subgraph.
+
+    Args:
+        read: Returns a constant that nodes read; raises `Unsupported` if it is computed.
+        shape: Returns the shape of a tensor, () if it is not known.
+    """
+
+    def __init__(
+        self, body: Subgraph, read: Callable[[int], Tensor], shape: Callable[[int], Shape]
+    ) -> None:
+        self._body, self._read, self._shape = body, read, shape
+        self._units = 0
+
+    def cells(self, result: int) -> Iterator[Cell]:
+        """The cells whose output state a tensor may be."""
+        if self._body.graph.tensors[result].dtype != "float32":
+            return
+        for names in self._body.matches(LSTM, result, {}):
+            for found in self._body.matches(CELL, names["cell"], names):
+                yield from self._lstms(result, found)
+        for found in self._body.matches(GRU, result, {}):
+            if self._is_one(found["one"]):
+                yield self._gru(result, found)
+
+    def _lstms(self, result: int, found: Mapping[str, int]) -> Iterator[Cell]:
+        """Either of the two tensors that the gates multiply may be the state."""
+        shape = self._measured(found["kept"])
+        if not shape:
+            return
+        sums = tuple(self._sum(found[gate]) for gate in LSTM_GATES)
+        for state in dict.fromkeys(i for s in sums for i in s.products):
+            if self._shape(state) == shape:
+                x, before = self._input(sums, state), (state, found["kept"])
+                yield Cell(LSTM_CELLS, shape, (result, found["cell"]), before, x, sums, sums)
+
+    def _gru(self, result: int, found: Mapping[str, int]) -> Cell:
+        state = found["state"]
+        shape = self._measured(state)
+        if not shape:
+            raise Unsupported(NO_CELL)
+        ends = (result,), (state,)
+        update = self._sum(found["update"])
+        for names in self._body.matches(RESET_SUM, found["new"], {}):
+            of_state, reset = self._sum(names["of state"]), self._sum(names["reset"])
+            if {*of_state.products} == {state}:
+                of_input = update, reset, self._sum(names["of input"])
+                x = self._input(of_input, state, (True, True, False))
+                sums = update, reset, of_state
+                return Cell(GRU_CELLS, shape, *ends, x, of_input, sums, of_state)
+        new = self._sum(found["new"])
+        for scaled in {*new.products} if state not in new.products else ():
+            for names in self._body.matches(RESET_STATE, scaled, {"state": state}):
+                new.products[state] = new.products.pop(scaled)
+                sums = update, self._sum(names["reset"]), new
+                x = self._input(sums, state)
+                return Cell(RESET_FIRST_CELLS, shape, *ends, x, sums, sums, Sum())
+        raise Unsupported(NO_CELL)
+
+    def _measured(self, state: int) -> Shape:
+        """The shape of a state, which gives the number of units; () if it is none."""
+        shape = self._shape(state)
+        self._units = shape[-1] if shape else 0
+        return shape if len(shape) == 2 and self._units else ()
+
+    def _is_one(self, tensor: int) -> bool:
+        if tensor < 0 or not self._body.graph.tensors[tensor].is_constant:
+            return False
+        one = self._body.graph.tensors[tensor]
+        return one.dtype == "float32" and len(one.shape) < 3 and one.array().ravel().tolist() == [1]
+
+    def _input(self, sums: Sequence[Sum], state: int, with_state: Sequence[bool] = ()) -> int:
+        """The input of a step: each gate adds one product of it, and one of the state.
+
+        Args:
+            with_state: Which gates add the latter; (): all.
+        """
+        inputs = {i for s in sums for i in s.products} - {state}
+        expected = with_state or (True,) * len(sums)
+        products = [
+            {*s.products} - inputs == ({state} if e else set())
+            for s, e in zip(sums, expected, strict=True)
+        ]
+        if len(inputs) != 1 or not all(products) or not all(inputs <= {*s.products} for s in sums):
+            raise Unsupported(NO_PRODUCTS)
+        return inputs.pop()
+
+    def _sum(self, gate: int) -> Sum:
+        """The terms that add up to a gate; those that one SPLIT cuts have the same rows."""
+        result, body = Sum(), self._body
+        rows = {gate: self._units}
+        pending = [(gate, 0, gate)]
+        for _ in range(MOST_TERMS):
+            if not pending:
+                return result
+            tensor, first, level = pending.pop()
+            part, add = body.part(tensor), body.maker(tensor, "ADD")
+            if part and level == gate:
+                source, start, count = self._cut(*part)
+                rows[source] = count
+                pending.append((source, first + start, source))
+            elif add and len(add.inputs) == 2:
+                pending += [(i, first, level) for i in add.inputs]
+            else:
+                self._note_term(result, tensor, first, rows[level])
+        raise Unsupported(f"a gate of more than {MOST_TERMS} terms")
+
+    def _cut(self, node: Node, position: int) -> tuple[int, int, int]:
+        """The source of a SPLIT, the first of an output's channels, and the source's number."""
+        is_even = node.op == "SPLIT"
+        axis = self._body.array(node.inputs[0 if is_even else 2])
+        lengths: Array | None = np.full(len(node.outputs), self._units)
+        if not is_even:
+            lengths = self._body.array(node.inputs[1])
+        if (
+            axis is None
+            or axis.size != 1
+            or axis.item() not in (1, -1)
+            or lengths is None
+            or lengths.size != len(node.outputs)
+        ):
+            raise Unsupported("its gates are not cut along the channels")
+        sizes = np.where(lengths < 0, self._units, lengths).ravel()
+        if sizes[position] != self._units:
+            raise Unsupported("its gates have other channels than its states")
+        return node.inputs[1 if is_even else 0], int(sizes[:position].sum()), int(sizes.sum())
+
+    def _note_term(self, result: Sum, tensor: int, first: int, rows: int) -> None:
+        """Add the product or the biases that a tensor is to a sum."""
+        node = self._body.maker(tensor, "FULLY_CONNECTED")
+        biases = [tensor] if node is None else [i for i in node.inputs[2:3] if i >= 0]
+        if node:
+            weights = self._read(node.inputs[1])
+            if len(weights.shape) != 2 or weights.shape[0] != rows:
+                raise Unsupported(NO_PRODUCTS)
+            for source, column, columns in self._columns(node.inputs[0], weights.shape[1]):
+                if source in result.products:
+                    raise Unsupported(NO_PRODUCTS)
+                result.products[source] = Block(weights.index, first, column, columns)
+        for bias in biases:
+            values = self._read(bias)
+            if values.dtype != "float32" or values.shape not in ((rows,), (1, rows), (), (1,)):
+                raise Unsupported(f"biases of shape {list(values.shape)} for {rows} channels")
+            result.biases.append((values.index, first if values.shape[-1:] == (rows,) else -1))
+
+    def _columns(self, source: int, count: int) -> list[tuple[int, int, int]]:
+        """The tensors that a matrix with `count` columns multiplies, and the columns of each."""
+        join = self._body.maker(source, "CONCATENATION")
+        if join is None or len(join.inputs) != 2 or not self._body.joins_channels(join):
+            return [(source, 0, count)]
+        first, second = join.inputs
+        sizes = [shape[-1] if (shape := self._shape(i)) else 0 for i in join.inputs]
+        split = sizes[0] or count - sizes[1]
+        if not 0 < split < count or sizes[1] not in (0, count - split):
+            raise Unsupported(NO_PRODUCTS)
+        return [(first, 0, split), (second, split, count - split)]

@@ -1,0 +1,163 @@
+"""Patterns in a subgraph: which nodes compute a tensor, and which elements an index vector has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from typing import TypeAlias
+
+from gles_delegate.model.graph import Array, Graph, Node
+from gles_delegate.ops.lib.node import Unsupported
+from gles_delegate.ops.lib.registry import op_of
+
+Pattern: TypeAlias = "str | tuple[Pattern, ...]"
+"""A name, which stands for any tensor, or an op with patterns of its inputs."""
+
+JOIN, PARTS = "PACK", "UNPACK"
+COMMUTATIVE = ("ADD", "MUL")
+
+
+@dataclass(frozen=True)
+class Index:
+    """An element of an index vector: a number, plus a loop variable unless that is None."""
+
+    variable: int | None
+    number: int
+
+
+class Subgraph:
+    """The nodes of a subgraph, by what they compute."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.numbers = {tensor: i for i, tensor in enumerate(graph.inputs)}
+        self._makers = {t: (node, i) for node in graph.nodes for i, t in enumerate(node.outputs)}
+
+    def maker(self, tensor: int, *ops: str) -> Node | None:
+        """The node of one of `ops` whose first output the tensor is."""
+        node, position = self._makers.get(tensor, (None, 0))
+        if node is None or node.op not in ops or position or not self._is_plain(node):
+            return None
+        return node
+
+    def maker_of(self, tensor: int) -> Node:
+        """The node that computes a tensor; raises `Unsupported` if none does."""
+        if tensor not in self._makers:
+            raise Unsupported(f"no node computes tensor {tensor}")
+        return self._makers[tensor][0]
+
+    def part(self, tensor: int) -> tuple[Node, int] | None:
+        """The SPLIT or SPLIT_V that computes the tensor, and the number of its output."""
+        node, position = self._makers.get(tensor, (None, 0))
+        if node is None or node.op not in ("SPLIT", "SPLIT_V") or not self._is_plain(node):
+            return None
+        return node, position
+
+    def matches(
+        self, pattern: Pattern, tensor: int, bound: Mapping[str, int]
+    ) -> Iterator[Mapping[str, int]]:
+        """The tensors that the names of a pattern stand for, if it computes the tensor."""
+        if isinstance(pattern, str):
+            if bound.get(pattern, tensor) == tensor:
+                yield {**bound, pattern: tensor}
+            return
+        op, *inputs = pattern
+        node = self.maker(tensor, str(op))
+        if node is None or len(node.inputs) != len(inputs):
+            return
+        orders = permutations(inputs) if op in COMMUTATIVE else [tuple(inputs)]
+        for order in orders:
+            yield from self._all(order, node.inputs, bound)
+
+    def _all(
+        self, patterns: Sequence[Pattern], tensors: Sequence[int], bound: Mapping[str, int]
+    ) -> Iterator[Mapping[str, int]]:
+        if not patterns:
+            yield bound
+            return
+        for more in self.matches(patterns[0], tensors[0], bound):
+            yield from self._all(patterns[1:], tensors[1:], more)
+
+    def array(self, tensor: int) -> Array | None:
+        """The value of a constant of integers."""
+        if tensor < 0 or not self.graph.tensors[tensor].is_constant:
+            return None
+        array = self.graph.tensors[tensor].array()
+        return array if array.dtype.kind == "i" else None
+
+    def counted(self, tensor: int) -> Index | None:
+        """An integer that is a constant, or a loop variable, to which ADD may add a constant."""
+        if tensor in self.numbers:
+            return Index(self.numbers[tensor], 0)
+        array = self.array(tensor)
+        if array is not None:
+            return Index(None, int(array.item())) if array.size == 1 else None
+        node = self.maker(tensor, "ADD")
+        terms = [self._leaf(i) for i in node.inputs] if node else []
+        if len(terms) != 2 or None in terms:
+            return None
+        first, second = (term for term in terms if term is not None)
+        variables = [t.variable for t in (first, second) if t.variable is not None]
+        return Index(variables[0], first.number + second.number) if len(variables) == 1 else None
+
+    def _leaf(self, tensor: int) -> Index | None:
+        return None if self.maker(tensor, "ADD") else self.counted(tensor)
+
+    def vector(self, tensor: int) -> list[Index] | None:
+        """The elements of an index vector."""
+        array = self.array(tensor)
+        if array is not None:
+            return [Index(None, int(n)) for n in array] if array.ndim == 1 else None
+        node = self.maker(tensor, "CONCATENATION", "PACK")
+        if node is None or self._option(node, "axis") not in (0, -1):
+            return self._element(tensor)
+        elements: list[Index] = []
+        for i in node.inputs[:8]:
+            one = self.counted(i) if node.op == "PACK" else None
+            part = [one] if one else self._part_of_vector(i) if node.op != "PACK" else None
+            if part is None:
+                return None
+            elements += part
+        return elements
+
+    def _part_of_vector(self, tensor: int) -> list[Index] | None:
+        array = self.array(tensor)
+        if array is not None:
+            return [Index(None, int(n)) for n in array] if array.ndim == 1 else None
+        return self._element(tensor)
+
+    def _element(self, tensor: int) -> list[Index] | None:
+        """A vector of one element."""
+        node = self.maker(tensor, "RESHAPE", "EXPAND_DIMS")
+        shape = self.array(node.inputs[1]) if node and len(node.inputs) == 2 else None
+        if node is None or shape is None:
+            return None
+        one = [1] if node.op == "RESHAPE" else [0]
+        index = self.counted(node.inputs[0]) if shape.ravel().tolist() == one else None
+        return [index] if index else None
+
+    def element(self, tensor: int) -> int | None:
+        """The tensor to which a node adds a first dimension."""
+        node = self.maker(tensor, "EXPAND_DIMS")
+        axis = self.array(node.inputs[1]) if node else None
+        is_first = axis is not None and axis.ravel().tolist() == [0]
+        return node.inputs[0] if node and is_first else None
+
+    def joins_channels(self, node: Node) -> bool:
+        """Whether it joins matrices along the last dimension."""
+        return self._option(node, "axis") in (1, -1)
+
+    def axis_zero(self, node: Node) -> bool:
+        """Whether it joins or takes elements along the first dimension."""
+        return self._option(node, "axis") == 0 and not self._option(node, "batch_dims")
+
+    @staticmethod
+    def _option(node: Node, name: str) -> int:
+        return int(getattr(op_of(node.op).options.read(node), name, 0))
+
+    def _is_plain(self, node: Node) -> bool:
+        """Whether it is of a known version, and has no fused activation and no shuffled weights."""
+        known = node.version <= op_of(node.op).max_version
+        names = ("fused_activation", "weights_format")
+        return known and not any(self._option(node, name) for name in names)

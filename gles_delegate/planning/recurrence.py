@@ -1,0 +1,293 @@
+"""Recurrent layers: a WHILE whose body is a step of an LSTM or GRU becomes one node for all steps.
+
+A matched node must have been checked completely: another body is unrolled, and gives its own
+results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from gles_delegate.dispatch import Shape
+from gles_delegate.model.graph import Array, Node, Tensor
+from gles_delegate.ops.lib.node import Unsupported
+from gles_delegate.ops.lib.views import meaning
+from gles_delegate.ops.variables import IDENTITY
+from gles_delegate.planning.cells import NO_CELL, Cell, CellReader, Surroundings
+from gles_delegate.planning.folding import folded
+from gles_delegate.planning.patterns import Index, Subgraph
+
+MOST_TESTS = 4
+"""Most comparisons in the condition of a loop."""
+
+
+class CountedLoop:
+    """A WHILE that runs a constant number of turns; raises `Unsupported` if it does not."""
+
+    def __init__(self, node: Node, around: Surroundings) -> None:
+        self._node, self._around = node, around
+        condition, body = node.subgraphs
+        self._condition = Subgraph(around.subgraphs[condition])
+        self._body = Subgraph(around.subgraphs[body])
+        self._body_index = body
+        graphs = self._condition.graph, self._body.graph
+        ends = (node.inputs, node.outputs, self._body.graph.outputs, *(g.inputs for g in graphs))
+        if len({*map(len, ends)}) > 1 or min(node.inputs, default=-1) < 0:
+            raise Unsupported(NO_CELL)
+        self._turns = self._count()
+
+    def lists(self) -> list[tuple[int, int]]:
+        """The loop variables that are lists, each with the tensor that a turn assigns to it.
+
+        A turn assigns the element of its number, and nothing else uses the list.
+        """
+        found = []
+        for number in range(len(self._node.inputs)):
+            written = self._written(number)
+            if written and self._is_time(written[0]) and self._is_list(number, written[1]):
+                found.append((number, written[1]))
+        return found
+
+    def _count(self) -> int:
+        """How often the loop runs."""
+        turns: list[int] = []
+        pending = [*self._condition.graph.outputs]
+        while pending and len(turns) < MOST_TESTS:
+            tensor = pending.pop()
+            both = self._condition.maker(tensor, "LOGICAL_AND")
+            less = self._condition.maker(tensor, "LESS")
+            if both:
+                pending += both.inputs
+            elif less and len(less.inputs) == 2:
+                turns.append(self._turns_of(*less.inputs))
+            else:
+                break
+        else:
+            if turns and min(turns) > 0 and not pending:
+                return min(turns)
+        raise Unsupported("its condition does not count turns; expected LESS of a counter")
+
+    def _turns_of(self, counter: int, limit: int) -> int:
+        """How often a counter that starts at a constant is below a limit."""
+        condition = self._condition
+        number = condition.numbers.get(counter, -1)
+        if number < 0 or not self._is_counter(number):
+            return 0
+        known = condition.array(limit)
+        if known is None:
+            known = self._integer(condition.numbers.get(limit, -1))
+        start = self._integer(number)
+        return 0 if known is None or start is None or known.size != 1 else int(known - start)
+
+    def _is_counter(self, number: int) -> bool:
+        return self._body.counted(self._body.graph.outputs[number]) == Index(number, 1)
+
+    def _is_unchanged(self, number: int) -> bool:
+        return self._body.graph.outputs[number] == self._body.graph.inputs[number]
+
+    def _integer(self, number: int) -> Array | None:
+        """The constant value that an integer variable of the loop has first, of rank 0."""
+        if number < 0 or not (self._is_unchanged(number) or self._is_counter(number)):
+            return None
+        tensor = self._around.tensors[self._node.inputs[number]]
+        is_known = tensor.is_constant and tensor.dtype == "int32" and not tensor.shape
+        return tensor.array() if is_known else None
+
+    def _is_time(self, index: Index | None, more: int = 0) -> bool:
+        """Whether an index is the number of turns before this one, plus `more`."""
+        if index is None or index.number != more or index.variable is None:
+            return False
+        start = self._integer(index.variable)
+        return self._is_counter(index.variable) and start is not None and not start.item()
+
+    def _is_list(self, number: int, item: int) -> bool:
+        """Whether a list has an element for each turn, and only the assignments read it."""
+        graph, outer = self._body.graph, self._node.inputs[number]
+        like = meaning(graph.tensors[item]) == meaning(self._around.tensors[outer])
+        if not like or self._around.shapes[outer][:1] != (self._turns,):
+            return False
+        results = [t for node in graph.nodes for t in node.inputs] + [*graph.outputs]
+        output = graph.outputs[number]
+        cast = self._body.maker(output, "CAST")
+        whole = {output, *(cast.inputs if cast else ())}
+        reads = results.count(graph.inputs[number])
+        return reads <= 2 and sum(map(results.count, whole)) == len(whole)
+
+    def _written(self, number: int) -> tuple[Index, int] | None:
+        """The position and the tensor that a turn assigns to a list, if it does only that."""
+        body, output = self._body, self._body.graph.outputs[number]
+        before = body.graph.inputs[number]
+        cast = body.maker(output, "CAST")
+        inner = cast.inputs[0] if cast else output
+        if len({body.graph.tensors[i].dtype for i in (inner, output, before)}) > 1:
+            return None
+        update = body.maker(inner, "DYNAMIC_UPDATE_SLICE")
+        if update:
+            item, start = body.element(update.inputs[1]), body.vector(update.inputs[2])
+            is_whole = start is not None and start[1:] == [Index(None, 0)] * (len(start) - 1)
+            known = start and is_whole and update.inputs[0] == before and item is not None
+            return (start[0], item) if start and known and item is not None else None
+        return self._joined(inner, before)
+
+    def _joined(self, output: int, before: int) -> tuple[Index, int] | None:
+        """The same for a list that is cut and joined with the new element."""
+        body = self._body
+        join = body.maker(output, "CONCATENATION")
+        if join is None or len(join.inputs) != 3 or not body.axis_zero(join):
+            return None
+        left, right = (body.maker(join.inputs[i], "SLICE") for i in (0, 2))
+        item = body.element(join.inputs[1])
+        if item is None or not left or not right or {left.inputs[0], right.inputs[0]} != {before}:
+            return None
+        begin, size, first, rest = map(body.vector, (*left.inputs[1:], *right.inputs[1:]))
+        if not size:
+            return None
+        at, more = size[0], len(size) - 1
+        next_one = Index(at.variable, at.number + 1)
+        zeros, all_of_it = [Index(None, 0)] * more, [Index(None, -1)] * (more + 1)
+        wanted = ([Index(None, 0), *zeros], [at, *all_of_it[1:]], [next_one, *zeros], all_of_it)
+        return (at, item) if wanted == (begin, size, first, rest) else None
+
+
+class RecurrentLoop(CountedLoop):
+    """A WHILE whose body is a step of a recurrent layer; raises `Unsupported` if it is not."""
+
+    def __init__(self, node: Node, around: Surroundings) -> None:
+        super().__init__(node, around)
+        self._wide: dict[int, int] = {}
+        self._cell = self._match()
+        self._batch, self._units = self._cell.state
+
+    def nodes(self) -> list[Node]:
+        """The layer, and the nodes that give the results of the WHILE."""
+        cell = self._cell
+        states = tuple(map(self._outer, cell.before))
+        inputs = self._around.layer_inputs(cell, self._sequence(cell.x), states)
+        self._around.check_sizes(inputs, (self._turns, *cell.state))
+        return self._replacement(inputs)
+
+    # The cell
+
+    def _match(self) -> Cell:
+        """The cell of the body."""
+        body = self._body
+        reader = CellReader(body, self._constant, self._shape)
+        reasons: list[str] = []
+        for result in dict.fromkeys(body.graph.outputs):
+            try:
+                for cell in reader.cells(result):
+                    if all(map(self._is_state, cell.before, cell.after)):
+                        return cell
+            except Unsupported as error:
+                reasons.append(str(error))
+        raise Unsupported(*reasons[:1] or [NO_CELL])
+
+    def _shape(self, tensor: int) -> Shape:
+        """The shape of a loop variable."""
+        number = self._body.numbers.get(tensor, -1)
+        return () if number < 0 else self._around.shapes[self._node.inputs[number]]
+
+    def _is_state(self, before: int, after: int) -> bool:
+        """Whether a loop variable is `before` in a turn, and `after` in the next."""
+        number = self._body.numbers.get(before, -1)
+        return number >= 0 and self._body.graph.outputs[number] == after
+
+    def _outer(self, tensor: int) -> int:
+        """The tensor outside that is the first value of the loop variable."""
+        return self._node.inputs[self._body.numbers[tensor]]
+
+    def _constant(self, tensor: int) -> Tensor:
+        """A constant that the body reads, among the tensors outside."""
+        body, tensors = self._body, self._around.tensors
+        number = body.numbers.get(tensor, -1)
+        if tensor >= 0 and body.graph.tensors[tensor].is_constant:
+            return tensors[self._around.added(self._body_index, body.graph.tensors[tensor])]
+        if number >= 0 and self._is_unchanged(number):
+            outer = tensors[self._node.inputs[number]]
+            if outer.is_constant:
+                return outer
+        widened = body.maker(tensor, "DEQUANTIZE")
+        source = body.graph.tensors[widened.inputs[0]] if widened else None
+        if source and source.is_constant:
+            return self._widened(tensor, source)
+        raise Unsupported("weights or biases that are computed in the loop")
+
+    def _widened(self, tensor: int, source: Tensor) -> Tensor:
+        """Weights of float16 as float32."""
+        if source.dtype != "float16":
+            raise Unsupported(f"weights of {source.dtype}; expected float32, float16 or int8")
+        if tensor not in self._wide:
+            index = self._around.constant(source.name, source.array().astype(np.float32))
+            self._around.tensors[index] = replace(self._around.tensors[index], is_half=True)
+            self._wide[tensor] = index
+        return self._around.tensors[self._wide[tensor]]
+
+    # The results
+
+    def _sequence(self, x: int) -> int:
+        """The sequence outside whose elements the steps read."""
+        gather, body = self._body.maker(x, "GATHER"), self._body
+        if gather is None or not body.axis_zero(gather):
+            raise Unsupported("its input is not an element of a sequence")
+        number = body.numbers.get(gather.inputs[0], -1)
+        is_time = self._is_time(body.counted(gather.inputs[1]))
+        if number < 0 or not self._is_unchanged(number) or not is_time:
+            raise Unsupported("the input of a step is not the element of that number")
+        return self._node.inputs[number]
+
+    def _replacement(self, inputs: tuple[int, ...]) -> list[Node]:
+        """The layer with these inputs, and a copy for each result of the WHILE."""
+        node = self._node
+        length, sources = self._results()
+        state = self._batch, self._units
+        shapes = (length, *state), *(state for _ in self._cell.before)
+        outputs = tuple(self._around.tensor(node.op, shape) for shape in shapes)
+        named = dict(zip(("list", "result", "cell"), outputs, strict=False))
+        copies = [
+            Node(node.index, IDENTITY, 1, (self._source(i, source, named),), (output,))
+            for i, (source, output) in enumerate(zip(sources, node.outputs, strict=True))
+        ]
+        return [Node(node.index, self._cell.op, 1, inputs, outputs), *copies]
+
+    def _source(self, number: int, source: str, named: Mapping[str, int]) -> int:
+        """The tensor with the last value of a loop variable."""
+        before = self._node.inputs[number]
+        if source == "counter":
+            start = self._around.tensors[before]
+            array = start.array() + np.asarray(self._turns, start.dtype)
+            index = len(self._around.tensors)
+            self._around.tensors.append(replace(folded(start, array), index=index))
+            return index
+        return named.get(source, before)
+
+    def _results(self) -> tuple[int, list[str]]:
+        """The length of the list of results, and what each loop variable is at the end."""
+        lengths: list[int] = []
+        sources = []
+        for number, output in enumerate(self._body.graph.outputs):
+            if self._is_unchanged(number):
+                sources.append("unchanged")
+            elif self._integer(number) is not None:
+                sources.append("counter")
+            elif output in self._cell.after:
+                sources.append(("result", "cell")[self._cell.after.index(output)])
+            else:
+                lengths.append(self._list_length(number))
+                sources.append("list")
+        if len(lengths) > 1:
+            raise Unsupported("it has several lists of results")
+        return sum(lengths) or 1, sources
+
+    def _list_length(self, number: int) -> int:
+        """The length of a list, to which each turn assigns the output state."""
+        length, *state = self._around.shapes[self._node.inputs[number]] or (0,)
+        at, item = self._written(number) or (Index(None, -1), -1)
+        is_last = length == 1 and at == Index(None, 0)
+        is_all = length == self._turns and self._is_time(at)
+        is_list = (is_last or is_all) and state == [self._batch, self._units]
+        if not is_list or item != self._cell.after[0]:
+            raise Unsupported(f"it changes value {number} in another way than a recurrent layer")
+        return length

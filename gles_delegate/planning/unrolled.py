@@ -1,0 +1,185 @@
+"""Recurrent layers that a converter unrolled: the cells of all steps become one node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from gles_delegate.dispatch import Shape, Step
+from gles_delegate.model.graph import Graph, Node, Tensor
+from gles_delegate.ops.lib.node import Unsupported
+from gles_delegate.ops.variables import IDENTITY
+from gles_delegate.planning.cells import Cell, CellReader, Surroundings
+from gles_delegate.planning.patterns import JOIN, PARTS, Subgraph
+
+NOT_FOUND = (Unsupported, ArithmeticError, LookupError, ValueError)
+"""Errors about nodes that no converter writes; lowering reports them."""
+
+
+@dataclass(frozen=True)
+class UnrolledLayer:
+    """A layer that computes tensors in place of the nodes that the model has for them.
+
+    Attributes:
+        node: Stands for the layer among the nodes of the graph; its inputs and outputs.
+        members: The nodes that the layer was found in.
+        replaced: Those whose outputs the layer computes.
+    """
+
+    node: Node
+    members: frozenset[int]
+    replaced: frozenset[int]
+    steps: Sequence[Step] = field(default=(), repr=False)
+
+
+@dataclass
+class Chain:
+    """Cells of which each has the state that the one before computed.
+
+    Attributes:
+        first: The first cell, with either of its sources as the state.
+    """
+
+    first: list[Cell]
+    others: list[Cell] = field(default_factory=list)
+
+    @property
+    def cells(self) -> list[Cell]:
+        return [self.first[0], *self.others]
+
+    def extend(self, candidates: Sequence[Cell]) -> bool:
+        """Append the cell that continues it, if there is one."""
+        for cell in candidates:
+            same = [c for c in self.first if c.parameters == cell.parameters]
+            if cell.before == self.cells[-1].after and same:
+                self.first = same
+                self.others.append(cell)
+                return True
+        return False
+
+
+def in_order(nodes: Sequence[Node], layers: Sequence[UnrolledLayer], graph: Graph) -> list[Node]:
+    """The nodes with layers instead of those that they replace, or [] if these form a cycle."""
+    last = {max(layer.replaced): layer for layer in layers}
+    replaced = frozenset().union(*(layer.replaced for layer in layers))
+    kept: list[Node] = []
+    for node in nodes:
+        if node.index in last:
+            kept.append(last[node.index].node)
+        elif node.index not in replaced:
+            kept.append(node)
+    ordered = replace(graph, nodes=tuple(kept)).in_order
+    known: set[int] = set()
+    missing = {tensor for node in kept for tensor in node.outputs}
+    for node in ordered:
+        if (missing - known).intersection(node.inputs):
+            return []
+        known.update(node.outputs)
+    return list(ordered)
+
+
+class UnrolledLayers:
+    """Finds the layers of a graph; their nodes have to be lowered, and may be unsupported."""
+
+    def __init__(self, graph: Graph, around: Surroundings) -> None:
+        self._graph, self._around = graph, around
+        self._body = Subgraph(graph)
+        self._readers: dict[int, list[Node]] = {}
+        for node in graph.nodes:
+            for tensor in {*node.inputs}:
+                self._readers.setdefault(tensor, []).append(node)
+
+    def found(self) -> Iterator[tuple[UnrolledLayer, list[Node]]]:
+        """Each layer, and the nodes that compute it."""
+        for chain in self._chains():
+            try:
+                yield self._layer(chain.cells)
+            except NOT_FOUND:
+                continue
+
+    def _chains(self) -> list[Chain]:
+        reader = CellReader(self._body, self._constant, self._shape)
+        chains: list[Chain] = []
+        ends: dict[int, Chain] = {}
+        for node in self._graph.in_order:
+            try:
+                cells = [c for t in node.outputs[:1] for c in reader.cells(t)]
+            except NOT_FOUND:
+                continue
+            if not cells:
+                continue
+            chain = next((ends[c.before[0]] for c in cells if c.before[0] in ends), None)
+            if chain is None or not chain.extend(cells):
+                chain = Chain(cells)
+                chains.append(chain)
+            ends[cells[0].after[0]] = chain
+        return chains
+
+    def _constant(self, tensor: int) -> Tensor:
+        if tensor < 0 or not self._around.tensors[tensor].is_constant:
+            raise Unsupported("weights or biases that are computed at run time")
+        return self._around.tensors[tensor]
+
+    def _shape(self, tensor: int) -> Shape:
+        return self._around.shapes.get(tensor, ())
+
+    def _layer(self, cells: Sequence[Cell]) -> tuple[UnrolledLayer, list[Node]]:
+        around, first, last = self._around, cells[0], cells[-1]
+        steps, (batch, units) = len(cells), first.state
+        index = self._body.maker_of(last.after[0]).index
+        sequence, nodes = self._sequence(cells, index)
+        inputs = around.layer_inputs(first, sequence, first.before)
+        shapes = {sequence: around.tensors[sequence].shape, **around.shapes}
+        replace(around, shapes=shapes).check_sizes(inputs, (steps, batch, units))
+        sizes = (steps, batch, units), *(first.state for _ in first.before)
+        outputs = tuple(around.tensor(first.op, shape) for shape in sizes)
+        results = tuple(cell.after[0] for cell in cells)
+        nodes.append(Node(index, first.op, 1, inputs, outputs))
+        nodes.append(Node(index, PARTS, 1, outputs[:1], results))
+        copies = dict.fromkeys(last.after[1:], outputs[-1])
+        copies |= dict.fromkeys(self._joined(results), outputs[0])
+        nodes += [Node(index, IDENTITY, 1, (t,), (output,)) for output, t in copies.items()]
+        outer = nodes[0].inputs if nodes[0].op == JOIN else (sequence,)
+        node = Node(index, first.op, 1, (*outer, *first.before), (*results, *copies))
+        replaced = [self._body.maker_of(t) for t in node.outputs]
+        if any(len(each.outputs) > 1 for each in replaced):
+            raise Unsupported("a cell that shares a node with others")
+        numbers = frozenset(each.index for each in replaced)
+        return UnrolledLayer(node, self._members(node), numbers), nodes
+
+    def _sequence(self, cells: Sequence[Cell], index: int) -> tuple[int, list[Node]]:
+        """The tensor with the inputs of all steps, and the nodes that compute it."""
+        parts = tuple(cell.x for cell in cells)
+        maker = self._body.maker(parts[0], PARTS)
+        if maker and maker.outputs == parts and self._body.axis_zero(maker):
+            return maker.inputs[0], []
+        shapes = [*{self._shape(x) for x in parts}]
+        if len(shapes) > 1 or len(shapes[0]) != 2:
+            raise Unsupported("inputs of several shapes")
+        sequence = self._around.tensor(cells[0].op, (len(parts), *shapes[0]))
+        return sequence, [Node(index, JOIN, 1, parts, (sequence,))]
+
+    def _joined(self, results: tuple[int, ...]) -> list[int]:
+        """The tensors that join the results of all steps."""
+        return [
+            node.outputs[0]
+            for node in self._readers.get(results[0], [])
+            if node.op == JOIN and node.inputs == results and self._body.axis_zero(node)
+        ]
+
+    def _members(self, layer: Node) -> frozenset[int]:
+        """The nodes between the inputs and the outputs of a layer, which have real numbers."""
+        members: dict[int, Node] = {}
+        known, pending = {*layer.inputs}, [*layer.outputs]
+        while pending:
+            tensor = pending.pop()
+            is_constant = tensor < 0 or self._around.tensors[tensor].is_constant
+            if tensor in known or is_constant:
+                continue
+            known.add(tensor)
+            node = self._body.maker_of(tensor)
+            if any(self._around.tensors[t].dtype != "float32" for t in node.outputs):
+                raise Unsupported("a cell with other than real numbers")
+            members[node.index] = node
+            pending += node.inputs
+        return frozenset(members)
