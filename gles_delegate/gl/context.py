@@ -20,6 +20,7 @@ from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.libegl import libegl
 from gles_delegate.gl.mesa import environment
+from gles_delegate.gl.pool import ObjectPool
 from gles_delegate.limits import Limits
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class GpuContext:
         gl: The functions of the context.
         driver: The driver, and the limits of its compute shaders.
         is_private: Whether the context is a new one, which shares nothing with others.
+        pool: The programs and constants, which delegates of one `EglContext` share.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class GpuContext:
         self.is_private = context is None
         self._egl: EglContext | None = None
         self._adopted: int = 0
+        self.pool = ObjectPool.of(context) if isinstance(context, EglContext) else ObjectPool()
         if isinstance(context, EglContext | None):
             with environment(variables or {}, libegl().is_started):
                 self._egl = context or EglContext(device_index)
@@ -67,10 +70,15 @@ class GpuContext:
             self._adopted = _adopt(context)
             self.gl = Functions(current_loader())
         with on_error(self.release), self._current():
-            self.driver = Driver.read(self.gl)
+            self.driver = Driver.read(self.gl, self.is_private)
             self.gl.watch_resets(self.driver.is_es)
             if pin_workers and self.driver.is_llvmpipe and self._egl is not None:
                 llvmpipe.pin_workers()
+
+    @property
+    def egl(self) -> EglContext | None:
+        """The context, unless it is adopted."""
+        return self._egl
 
     @property
     def limits(self) -> Limits:
@@ -80,6 +88,11 @@ class GpuContext:
         """Destroy the context if it is private."""
         if self.is_private and self._egl is not None:
             self._egl.release()
+
+    def refuse(self, ops: Mapping[str, str]) -> None:
+        """Have planning leave these ops to the CPU, each with a reason."""
+        limits = replace(self.driver.limits, wrong_ops=tuple(ops.items()))
+        self.driver = replace(self.driver, limits=limits)
 
     def with_limits(self, limits: Limits) -> GpuContext:
         """The same context, for sessions of plans with other limits."""
@@ -135,7 +148,7 @@ class GpuContext:
 
     def textures(self) -> AbstractContextManager[None]:
         """Inside the guard: save and restore texture and pixel-unpack state."""
-        return nullcontext() if self.is_private else _textures_restored(self.gl)
+        return nullcontext() if self.is_private else textures_restored(self.gl)
 
     def refuse_fork(self) -> None:
         """Raise ContextError in a child of the process that made the context."""
@@ -209,12 +222,13 @@ def _restored(gl: Functions) -> Iterator[None]:
         for image in images:
             gl.unchecked("glBindImageTexture")(*image)
 
-    with _afterwards(gl, restore):
+    with afterwards(gl, restore):
         yield
 
 
 @contextmanager
-def _textures_restored(gl: Functions) -> Iterator[None]:
+def textures_restored(gl: Functions) -> Iterator[None]:
+    """Save and restore texture and pixel-unpack state."""
     active = gl.integer(gl_names.ACTIVE_TEXTURE)
     unpack = [(name, gl.integer(name)) for name in gl_names.UNPACK_STATE]
     buffer = gl.integer(gl_names.PIXEL_UNPACK_BUFFER_BINDING)
@@ -230,7 +244,7 @@ def _textures_restored(gl: Functions) -> Iterator[None]:
             gl.unchecked("glPixelStorei")(name, value)
         gl.unchecked("glBindBuffer")(gl_names.PIXEL_UNPACK_BUFFER, buffer)
 
-    with _afterwards(gl, restore):
+    with afterwards(gl, restore):
         for unit in range(gl_names.TEXTURE0, gl_names.TEXTURE0 + MAX_TEXTURES):
             gl.glActiveTexture(unit)
             texture = gl.integer(gl_names.TEXTURE_BINDING_2D)
@@ -239,7 +253,7 @@ def _textures_restored(gl: Functions) -> Iterator[None]:
 
 
 @contextmanager
-def _afterwards(gl: Functions, restore: Callable[[], None]) -> Iterator[None]:
+def afterwards(gl: Functions, restore: Callable[[], None]) -> Iterator[None]:
     """Call `restore` at the end of ``with``; raise GLError for unchecked calls that failed."""
     try:
         yield

@@ -143,12 +143,19 @@ _REQUESTS = (
 )
 
 
-def create_context(egl: LibEgl, display: Display, share: int = 0) -> NativeContext:
-    """Create a context on the display, not current. Raises `ContextError` that lists the tries."""
+def create_context(
+    egl: LibEgl, display: Display, share: int = 0, robust: bool = True
+) -> NativeContext:
+    """Create a context on the display, not current. Raises `ContextError` that lists the tries.
+
+    Args:
+        share: The handle of a context to share with.
+        robust: With robust access and notification of resets, if EGL has them.
+    """
     native: NativeContext | None = None
     try:
         with egl.restored():
-            native = _sufficient_context(egl, display, share)
+            native = _sufficient_context(egl, display, share, robust)
     except BaseException:
         if native is not None:
             native.destroy()
@@ -156,11 +163,11 @@ def create_context(egl: LibEgl, display: Display, share: int = 0) -> NativeConte
     return native
 
 
-def _sufficient_context(egl: LibEgl, display: Display, share: int) -> NativeContext:
+def _sufficient_context(egl: LibEgl, display: Display, share: int, robust: bool) -> NativeContext:
     refusals: list[_Refusal] = []
     for request in _REQUESTS:
         try:
-            native = _robust_or_plain(egl, display, share, request)
+            native = (_robust_or_plain if robust else _created)(egl, display, share, request)
         except GLError as error:
             refusals.append((request.name, str(error)))
             continue

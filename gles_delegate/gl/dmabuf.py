@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from gles_delegate.closing import Closing, in_any_case, on_error
@@ -64,7 +66,7 @@ def import_dmabuf(
 ) -> ImportedTexture:
     """Import a plane of a dma-buf as a texture of the current EGL context, without a copy.
 
-    For NV12 and I420 import each plane by itself, as "R8  " and "GR88", or "R8  " three times.
+    `import_picture` imports all planes of a picture.
 
     Args:
         fd: The file descriptor. EGL duplicates it, so it may be closed afterwards.
@@ -113,6 +115,113 @@ def import_dmabuf(
         ) from error
     gl = Functions(lambda name: int(egl.eglGetProcAddress(name.encode())))
     return ImportedTexture(gl, image, display, (width, height))
+
+
+@dataclass(frozen=True)
+class _Plane:
+    """A plane: its DRM format, bytes of a pixel, and by how much it is smaller than the picture."""
+
+    fourcc: str
+    size: int = 4
+    smaller: int = 1
+
+
+_NV12 = (_Plane("R8  ", 1), _Plane("GR88", 2, 2))
+_I420 = (_Plane("R8  ", 1), _Plane("R8  ", 1, 2), _Plane("R8  ", 1, 2))
+_LAYOUTS: Mapping[str, tuple[_Plane, ...]] = {
+    "NV12": _NV12,
+    **dict.fromkeys(("I420", "YU12", "YUV420"), _I420),
+    **dict.fromkeys(("XR24", "XRGB8888"), (_Plane("XR24"),)),
+    **dict.fromkeys(("AR24", "ARGB8888"), (_Plane("AR24"),)),
+    **dict.fromkeys(("XB24", "XBGR8888"), (_Plane("XB24"),)),
+    **dict.fromkeys(("AB24", "ABGR8888"), (_Plane("AB24"),)),
+}
+"""The planes of pictures, by the names of DRM, V4L2 and libcamera."""
+
+
+def import_picture(
+    fd: int,
+    width: int,
+    height: int,
+    format: str,
+    stride: int,
+    modifier: int | None = None,
+    offsets: Sequence[int] = (),
+) -> tuple[ImportedTexture, ...]:
+    """Import a picture in one dma-buf as textures, one for each plane, without a copy.
+
+    Args:
+        fd: See `import_dmabuf`.
+        width: In pixels.
+        height: In pixels.
+        format: "NV12", "I420" ("YU12", "YUV420"), or 32-bit pixels: "XRGB8888", "ARGB8888",
+            "XBGR8888" or "ABGR8888" ("XR24", "AR24", "XB24", "AB24").
+        stride: Bytes from one row of the first plane to the next; of I420's chroma planes half.
+        modifier: See `import_dmabuf`.
+        offsets: Bytes to the first row of each plane. By default each plane follows the one before.
+
+    Returns:
+        The planes, as `GpuDelegate.bind_texture_to_tensor` takes them.
+
+    Raises:
+        ValueError: The format is unknown, or one of `import_dmabuf`'s.
+        ContextError: See `import_dmabuf`.
+    """
+    layout = _LAYOUTS.get(format)
+    if layout is None:
+        raise ValueError(f"expected a format of {', '.join(_LAYOUTS)}, found {format!r}")
+    if len(offsets) not in (0, len(layout)):
+        raise ValueError(f"expected {len(layout)} offsets for {format}, found {[*offsets]}")
+    planes: list[ImportedTexture] = []
+    start = 0
+    with on_error(lambda: in_any_case(plane.close for plane in planes)):
+        for i, plane in enumerate(layout):
+            columns, rows = -(-width // plane.smaller), -(-height // plane.smaller)
+            pitch = stride * plane.size // (layout[0].size * plane.smaller)
+            at = offsets[i] if offsets else start
+            planes.append(import_dmabuf(fd, columns, rows, plane.fourcc, pitch, at, modifier))
+            start += pitch * rows
+    return tuple(planes)
+
+
+class DmabufPictures(Closing):
+    """The pictures of a camera or decoder, whose few buffers come again and again.
+
+    Each buffer is imported once. `close` frees the textures, in their context, when the camera
+    stops or is configured again.
+
+    Args:
+        width, height, format, stride, modifier, offsets: See `import_picture`.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        height: int,
+        format: str,
+        stride: int,
+        modifier: int | None = None,
+        offsets: Sequence[int] = (),
+    ) -> None:
+        self._layout = (width, height, format, stride, modifier, offsets)
+        self._known: dict[Hashable, tuple[ImportedTexture, ...]] = {}
+
+    def textures(self, key: Hashable, fd: int) -> tuple[ImportedTexture, ...]:
+        """The planes of a buffer; raises errors as `import_picture` when it comes the first time.
+
+        Args:
+            key: What identifies the buffer, such as its index. A descriptor does not: the kernel
+                gives its number to another file once it is closed.
+            fd: The buffer's descriptor.
+        """
+        if key not in self._known:
+            self._known[key] = import_picture(fd, *self._layout)
+        return self._known[key]
+
+    def close(self) -> None:
+        """Free all textures; their context must be current. A second call does nothing."""
+        known, self._known = self._known, {}
+        in_any_case(plane.close for planes in known.values() for plane in planes)
 
 
 def _check_descriptor(fd: int) -> None:

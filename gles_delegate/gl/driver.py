@@ -44,8 +44,10 @@ class Driver:
     offset_alignment: int
 
     @classmethod
-    def read(cls, gl: Functions) -> Driver:
+    def read(cls, gl: Functions, is_private: bool = False) -> Driver:
         """Query the current context's driver, and enable its GL_KHR_debug functions.
+
+        A private context has no other bindings than the delegate's.
 
         Raises ContextError if it has neither OpenGL ES 3.1 nor OpenGL 4.3.
         """
@@ -73,7 +75,7 @@ class Driver:
         return cls(
             identity=identity,
             is_es=is_es,
-            limits=_read_limits(gl, identity, has_textures),
+            limits=_read_limits(gl, identity, has_textures, is_private),
             # llvmpipe's own timer ignores its worker threads.
             timers=has_timers and "llvmpipe" not in renderer and _counts_time(gl),
             debug_groups=_has_debug_groups(gl, renderer),
@@ -89,7 +91,9 @@ class Driver:
         return "llvmpipe" in self.renderer
 
 
-def _read_limits(gl: Functions, identity: tuple[str, str, str], has_textures: bool) -> Limits:
+def _read_limits(
+    gl: Functions, identity: tuple[str, str, str], has_textures: bool, is_private: bool
+) -> Limits:
     vendor, renderer, version = identity
     is_llvmpipe = "llvmpipe" in renderer
     bits = re.search(r"llvmpipe.*\b(\d+) bits", renderer)  # "llvmpipe (LLVM 15.0.6, 256 bits)"
@@ -115,6 +119,8 @@ def _read_limits(gl: Functions, identity: tuple[str, str, str], has_textures: bo
         simd_lanes=int(bits[1]) // 32 if bits else 8,
         # 25.0.7: 0.10 instead of 0.37 s for 32 texels, 24.0.5: 0.14 for 0.19; others: slower.
         store_loops=is_llvmpipe and (24, 0) <= _number(r"Mesa (\d+)\.(\d+)", version) < (25, 2),
+        chain_blocks=gl.integer(gl_names.MAX_COMPUTE_SHADER_STORAGE_BLOCKS) if is_private else 0,
+        chain_images=gl.integer(gl_names.MAX_COMPUTE_IMAGE_UNIFORMS) if is_private else 0,
         # Mesa's LP_MAX_TGSI_LOOP_ITERATIONS.
         loop_passes=65535 if is_llvmpipe else Limits.loop_passes,
     )

@@ -47,7 +47,7 @@ def current_context() -> int:
         return 0
 
 
-def _sharing_with_current() -> NativeContext:
+def _sharing_with_current(robust: bool) -> NativeContext:
     handle = current_context()
     if not handle:
         glx = GlxBinding.of_this_thread()
@@ -57,7 +57,7 @@ def _sharing_with_current() -> NativeContext:
         )
     egl = libegl()
     display = egl.initialized("default", egl.eglGetCurrentDisplay())
-    return create_context(egl, display, handle)
+    return create_context(egl, display, handle, robust)
 
 
 class EglContext:
@@ -74,6 +74,9 @@ class EglContext:
             "current": the current EGL context, such as that of an app's window, whatever library
             created it. A delegate with this context and `own_thread` computes in parallel to the
             window, which never waits for it.
+        robust: With robust access and notification of resets, if EGL has them. Libraries that are
+            to share with this context may ask for one without them, as GStreamer does, and EGL
+            refuses to share between the two kinds: set False for these.
 
     Attributes:
         device: The `Device` it runs on.
@@ -91,6 +94,7 @@ class EglContext:
         device_index: int | None = None,
         *,
         share: EglContext | Literal["current"] | None = None,
+        robust: bool = True,
     ) -> None:
         if device_index is not None and share is not None:
             raise ValueError("device_index cannot be chosen with share: leave one of them out")
@@ -106,11 +110,18 @@ class EglContext:
         self._pid = os.getpid()
         self._native: NativeContext | None
         if share == "current":
-            self._native = _sharing_with_current()
+            self._native = _sharing_with_current(robust)
         elif share is not None:
-            self._native = create_context(libegl(), share._usable().display, share.handle)
+            shared = share._usable().display, share.handle
+            self._native = create_context(libegl(), *shared, robust=robust)
         else:
             self._native = best_context() if device_index is None else nth_context(device_index)
+            if not robust:
+                found = self._native
+                try:
+                    self._native = create_context(libegl(), found.display, robust=False)
+                finally:
+                    found.destroy()
         self.share = None if share == "current" else share
         self.device: Device = (
             self.share.device if self.share else self._native.device(device_index or 0)

@@ -46,11 +46,21 @@ TEXTURE_WIDTH, TEXTURE_HEIGHT, TEXTURE_INTERNAL_FORMAT = 0x1000, 0x1001, 0x1003
 TEXTURE_RED_TYPE, TEXTURE_GREEN_SIZE, TEXTURE_BLUE_SIZE = 0x8C10, 0x805D, 0x805E
 SIGNED_NORMALIZED, UNSIGNED_NORMALIZED = 0x8F9C, 0x8C17
 PIXEL_UNPACK_BUFFER, PIXEL_UNPACK_BUFFER_BINDING = 0x88EC, 0x88EF
-UNPACK_STATE = {0x0CF5: 4, 0x0CF2: 0, 0x0CF3: 0, 0x0CF4: 0}
+PIXEL_PACK_BUFFER, PIXEL_PACK_BUFFER_BINDING, UNPACK_ALIGNMENT = 0x88EB, 0x88ED, 0x0CF5
+UNPACK_STATE = {UNPACK_ALIGNMENT: 4, 0x0CF2: 0, 0x0CF3: 0, 0x0CF4: 0}
 """Alignment, row length, skipped rows and skipped pixels of texture uploads."""
 RGBA8, RGBA16F, R32F, RED, RGBA = 0x8058, 0x881A, 0x822E, 0x1903, 0x1908
+R8, RG8, RGB8, RG, RGB = 0x8229, 0x822B, 0x8051, 0x8227, 0x1907
 UNSIGNED_BYTE, FLOAT, HALF_FLOAT = 0x1401, 0x1406, 0x140B
-COLOR_BUFFER_BIT = 0x4000
+LINEAR, CLAMP_TO_EDGE, TEXTURE_WRAP_S, TEXTURE_WRAP_T = 0x2601, 0x812F, 0x2802, 0x2803
+VERTEX_SHADER, FRAGMENT_SHADER, VERTEX_ARRAY_BINDING = 0x8B31, 0x8B30, 0x85B5
+FRAMEBUFFER, READ_FRAMEBUFFER, DRAW_FRAMEBUFFER = 0x8D40, 0x8CA8, 0x8CA9
+DRAW_FRAMEBUFFER_BINDING, READ_FRAMEBUFFER_BINDING, COLOR_ATTACHMENT0 = 0x8CA6, 0x8CAA, 0x8CE0
+VIEWPORT, COLOR_CLEAR_VALUE, COLOR_BUFFER_BIT, STREAM_DRAW = 0x0BA2, 0x0C22, 0x4000, 0x88E0
+BLEND, CULL_FACE, DEPTH_TEST, SCISSOR_TEST, STENCIL_TEST = 0x0BE2, 0x0B44, 0x0B71, 0x0C11, 0x0B90
+BLEND_FUNCTION = (0x80C9, 0x80C8, 0x80CB, 0x80CA)
+"""Factors of the source's and the target's colors, and of their alpha."""
+ONE, SRC_ALPHA, ONE_MINUS_SRC_ALPHA, TRIANGLES, TRIANGLE_STRIP = 0x1, 0x0302, 0x0303, 0x4, 0x5
 TIME_ELAPSED, QUERY_RESULT, QUERY_COUNTER_BITS = 0x88BF, 0x8866, 0x8864
 GPU_DISJOINT = 0x8FBB
 BUFFER_OBJECT, PROGRAM_OBJECT, TEXTURE_OBJECT = 0x82E0, 0x82E2, 0x1702
@@ -86,10 +96,21 @@ _Ints, _Uints = POINTER(_Int), POINTER(_Uint)
 _SIGNATURES: dict[tuple[Any, ...], str] = {  # the result's type, then the arguments'
     (None,): "glFinish glFlush glPopDebugGroup",
     (None, _Uint): (
-        "glActiveTexture glClear glCompileShader glDeleteProgram glDeleteShader glEndQuery "
-        "glLinkProgram glMemoryBarrier glUseProgram"
+        "glActiveTexture glBindVertexArray glClear glCompileShader glDeleteProgram glDeleteShader "
+        "glDisable glEnable glEnableVertexAttribArray glEndQuery glLinkProgram glMemoryBarrier "
+        "glUseProgram"
     ),
-    (None, _Uint, _Uint): "glAttachShader glBeginQuery glBindBuffer glBindSampler glBindTexture",
+    (None, _Uint, _Uint): (
+        "glAttachShader glBeginQuery glBindBuffer glBindFramebuffer glBindSampler glBindTexture "
+        "glVertexAttribDivisor"
+    ),
+    (None, *[_Uint] * 4): "glBlendFuncSeparate",
+    (None, *[_Uint] * 4, _Int): "glFramebufferTexture2D",
+    (None, *[_Int] * 4): "glViewport",
+    (None, _Uint, _Int, _Int, _Int): "glDrawArraysInstanced",
+    (None, _Uint, _Int, _Uint, _Bool, _Int, _Address): "glVertexAttribPointer",
+    (None, _Int, _Int, _Address): "glUniform1fv glUniform2fv glUniform3fv",
+    (None, _Int, _Int, _Bool, _Address): "glUniformMatrix3x2fv",
     (None, _Uint, _Uint, _Uint): "glBindBufferBase glDispatchCompute",
     (None, _Uint, _Int): "glPixelStorei",
     (None, _Uint, _Uint, _Int): "glProgramParameteri glSamplerParameteri glTexParameteri",
@@ -101,11 +122,13 @@ _SIGNATURES: dict[tuple[Any, ...], str] = {  # the result's type, then the argum
     (None, _Uint, _Uint, _Int, _Uint, _Int, _Uint, _Uint): "glBindImageTexture",
     (None, _Uint, _Address): "glEGLImageTargetTexture2DOES",
     (None, _Int, _Uints): (
-        "glDeleteBuffers glDeleteQueries glDeleteSamplers glDeleteTextures "
-        "glGenBuffers glGenQueries glGenSamplers glGenTextures"
+        "glDeleteBuffers glDeleteFramebuffers glDeleteQueries glDeleteSamplers glDeleteTextures "
+        "glDeleteVertexArrays glGenBuffers glGenFramebuffers glGenQueries glGenSamplers "
+        "glGenTextures glGenVertexArrays"
     ),
     (None, _Int, _Int, _Ints): "glUniform1iv",
     (None, _Uint, _Ints): "glGetIntegerv",
+    (None, _Uint, POINTER(_Float)): "glGetFloatv",
     (None, _Uint, _Uint, _Ints): "glGetIntegeri_v glGetProgramiv glGetQueryiv glGetShaderiv",
     (None, _Uint, _Int, _Uint, _Ints): "glGetTexLevelParameteriv",
     (None, _Uint, POINTER(_Int64)): "glGetInteger64v",
@@ -126,7 +149,8 @@ _SIGNATURES: dict[tuple[Any, ...], str] = {  # the result's type, then the argum
     (_Uint,): "glCreateProgram glGetError glGetGraphicsResetStatus",
     (_Uint, _Uint): "glCreateShader",
     (_Uint, _Address, _Uint, _Uint64): "glClientWaitSync",
-    (_Bool, _Uint): "glIsBuffer glIsProgram glIsTexture glUnmapBuffer",
+    (_Int, _Uint, _Text): "glGetAttribLocation glGetUniformLocation",
+    (_Bool, _Uint): "glIsBuffer glIsEnabled glIsProgram glIsTexture glUnmapBuffer",
     (_Bool, _Address): "glIsSync",
     (_Text, _Uint): "glGetString",
     (_Text, _Uint, _Uint): "glGetStringi",

@@ -65,6 +65,7 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {  # name: (result, *arguments)
     "eglGetCurrentSurface": (Handle, _Int),
     "eglCreateImageKHR": (Handle, Handle, Handle, _Enum, Handle, _Ints),
     "eglDestroyImageKHR": (_Bool, Handle, Handle),
+    "eglReleaseThread": (_Bool,),
 }
 _MAY_RETURN_ZERO = {
     "eglGetError",
@@ -273,6 +274,16 @@ class EglBinding:
             self.egl.eglBindAPI(self.api)
         if self.glx is not None:
             self.glx.restore()
+
+
+def release_thread() -> None:
+    """Free what EGL keeps for this thread; call it last in each thread that used EGL.
+
+    The C library frees it after Python has joined the thread, and so does glvnd when the process
+    ends: twice, if both happen at once.
+    """
+    with suppress(ContextError, GLError):
+        libegl().eglReleaseThread()
 
 
 @cache

@@ -15,6 +15,7 @@ from gles_delegate.errors import ContextError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.functions import Functions
+from gles_delegate.gl.libegl import release_thread
 
 _MOST_THREADS = 8  # limit of compiling threads; each has its own context and LLVM
 _PATIENCE = 2e-3  # seconds before they start: cached programs are all done by then
@@ -80,6 +81,7 @@ def compile_by(
         if done.wait(_PATIENCE):
             return
         with suppress(ContextError), ExitStack() as stack:
+            stack.callback(release_thread)
             own_context = EglContext(share=context)
             stack.callback(own_context.release)
             with own_context:

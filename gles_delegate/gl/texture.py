@@ -49,14 +49,21 @@ class TexelTexture:
 
 
 class Sampler:
-    """A NEAREST sampler object that overrides the filters of textures; `name` is its GL name."""
+    """A sampler object that overrides the filters of textures, and repeats their edges.
 
-    def __init__(self, gl: Functions) -> None:
+    Attributes:
+        name: Its GL name.
+    """
+
+    def __init__(self, gl: Functions, linear: bool = False) -> None:
         self._gl = gl
         self.name = gl.generate("Samplers")
         with on_error(self.release):
             for parameter in _FILTERS:
-                gl.glSamplerParameteri(self.name, parameter, gl_names.NEAREST)
+                value = gl_names.LINEAR if linear else gl_names.NEAREST
+                gl.glSamplerParameteri(self.name, parameter, value)
+            for parameter in (gl_names.TEXTURE_WRAP_S, gl_names.TEXTURE_WRAP_T):
+                gl.glSamplerParameteri(self.name, parameter, gl_names.CLAMP_TO_EDGE)
 
     def release(self) -> None:
         self._gl.glDeleteSamplers(1, ctypes.c_uint(self.name))

@@ -2,36 +2,41 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import numpy as np
 from PIL import Image
 
-from gles_delegate.bench.comparison import litert_cpu, litert_errors
-from gles_delegate.delegate import GpuDelegate
+from gles_delegate import tasks
+from gles_delegate.closing import in_any_case
+from gles_delegate.gl.current import current_functions
+from gles_delegate.gl.drawing import Texture
+from gles_delegate.gl.upload import PixelTexture
 from gles_delegate.image.output import ImageOutput
 from gles_delegate.image.transform import ImageTransform, Size, picture_transform
-from gles_delegate.interpreter import Interpreter
 from gles_delegate.live.layers import Layer
+from gles_delegate.live.painter import Painter, read_texture
 from gles_delegate.model.graph import Array
 from gles_delegate.model.metadata import Metadata
-from gles_delegate.model.reader import ModelFile, read_file
+from gles_delegate.model.reader import read_file
 from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.planning.outputs import read_metadata
-from gles_delegate.vision.classes import dequantize
+from gles_delegate.tasks.network import PictureNetwork
+from gles_delegate.tasks.options import Delegate
+from gles_delegate.tasks.place import Place
+from gles_delegate.tasks.task import VisionTask
 from gles_delegate.vision.drawing import Drawing
 
 if TYPE_CHECKING:
     import moderngl
 
-    from gles_delegate.live.painter import Painter
+R = TypeVar("R")
 
 
 class Timings:
@@ -116,7 +121,7 @@ class Frame:
     """
 
     pixels: Array
-    texture: moderngl.Texture | None
+    texture: Texture | None
     seconds: float
 
     @property
@@ -125,13 +130,19 @@ class Frame:
         height, width = self.pixels.shape[:2]
         return height, width
 
+    def image(self, on_gpu: bool) -> tasks.Image:
+        """The frame for a task on the GPU or on the CPU."""
+        if on_gpu:
+            return tasks.Image.create_from_texture(self.texture)
+        return tasks.Image(tasks.ImageFormat.SRGBA, self.pixels)
+
 
 class App:
     """The networks of an app, and where they run.
 
     Args:
-        ctx: The context that draws, current at every call. None: there is no GPU, and networks run
-            on LiteRT's CPU kernels.
+        ctx: The context that draws, current at every call: a `moderngl.Context`, or "current" for
+            any. None: there is no GPU, and networks run on LiteRT's CPU kernels.
         cache: A folder for compiled shaders and packed weights.
 
     Attributes:
@@ -143,14 +154,54 @@ class App:
             programs, and their total.
     """
 
-    def __init__(self, ctx: moderngl.Context | None, *, cache: Path | None = None) -> None:
+    def __init__(
+        self, ctx: moderngl.Context | Literal["current"] | None, *, cache: Path | None = None
+    ) -> None:
         self.ctx = ctx
         self.on_gpu = ctx is not None
         self.cache = cache
-        self.timings = Timings(ctx.finish if ctx is not None else lambda: None)
+        self.timings = Timings(lambda: None if ctx is None else current_functions().glFinish())
         self.findings = Findings()
         self.progress: Callable[[str, int, int], None] = lambda name, compiled, total: None
-        self._networks: list[Network] = []
+        self._networks: list[Network | FrameTask[Any]] = []
+        self._places: dict[bool, Place] = {}
+
+    def place(self) -> Place:
+        """Where networks run now."""
+        if self.on_gpu not in self._places:
+            delegate = Delegate.GPU if self.on_gpu else Delegate.CPU
+            self._places[self.on_gpu] = Place(self.ctx if self.on_gpu else None, delegate)
+        return self._places[self.on_gpu]
+
+    def base_options(self, model: Any = None) -> tasks.BaseOptions:
+        """Options of a task that runs where networks run now, with antialiasing.
+
+        Args:
+            model: See `BaseOptions.model_asset_path`.
+        """
+        return tasks.BaseOptions(
+            model,
+            delegate=Delegate.GPU if self.on_gpu else Delegate.CPU,
+            context=self.ctx if self.on_gpu else None,
+            gpu_options=GpuDelegateOptions(serialization_dir=self.cache),
+            antialias=True,
+            progress=lambda *progress: self.progress(*progress),
+        )
+
+    def task(
+        self, make: Callable[[tasks.BaseOptions], VisionTask[R]], model: Any, name: str
+    ) -> FrameTask[R]:
+        """A task on frames that is closed with the app.
+
+        Args:
+            make: Makes the task, in the video mode, from `base_options`; called once for the GPU
+                and once for the CPU.
+            model: See `BaseOptions.model_asset_path`.
+            name: The name of its stage.
+        """
+        task = FrameTask(self, make, model, name)
+        self._networks.append(task)
+        return task
 
     def network(
         self, path: Path, name: str = "", *, mean: float | None = None, std: float | None = None
@@ -170,8 +221,36 @@ class App:
 
     def close(self) -> None:
         """Close all networks; the context must be current."""
-        for network in self._networks:
-            network.close()
+        places = self._places.values()
+        in_any_case(each.close for each in (*self._networks, *places))
+
+
+class FrameTask(Generic[R]):
+    """A task that runs where its app chooses: on the GPU or on LiteRT's CPU kernels."""
+
+    def __init__(
+        self, app: App, make: Callable[[tasks.BaseOptions], VisionTask[R]], model: Any, name: str
+    ) -> None:
+        self._app, self._make, self._model, self._name = app, make, model, name
+        self._sides: dict[bool, VisionTask[R]] = {}
+        self._time = -1
+        self._side()
+
+    def __call__(self, frame: Frame) -> R:
+        """The result for a frame."""
+        with self._app.timings.measure(self._name):
+            self._time = max(round(1000 * frame.seconds), self._time + 1)
+            return self._side().process_frame(frame.image(self._app.on_gpu), self._time)
+
+    def close(self) -> None:
+        """Close the task on both sides."""
+        in_any_case(side.close for side in self._sides.values())
+
+    def _side(self) -> VisionTask[R]:
+        app = self._app
+        if app.on_gpu not in self._sides:
+            self._sides[app.on_gpu] = self._make(app.base_options(self._model))
+        return self._sides[app.on_gpu]
 
 
 class Network:
@@ -190,7 +269,8 @@ class Network:
         self._mean, self._std = mean, std
         self.pictures: dict[int, ImageOutput] = {}
         self._resized: Size | None = None
-        self._sides: dict[bool, _Side] = {}
+        self._sides: dict[bool, PictureNetwork] = {}
+        self._textures: dict[int, PixelTexture] = {}
         self.metadata: Metadata = read_metadata(self._file.graph())
         self._side()
 
@@ -207,7 +287,8 @@ class Network:
     @cached_property
     def transform(self) -> ImageTransform:
         """Preprocessing of a whole frame; see `ImageTransform.for_input`. May be replaced."""
-        details, metadata = self.inputs[self._picture], self.metadata.inputs[self._picture]
+        side = self._side()
+        details, metadata = side.inputs[side.picture], self.metadata.inputs[side.picture]
         shape, dtype = details["shape"].tolist(), np.dtype(details["dtype"]).name
         return picture_transform(shape, dtype, metadata, self._mean, self._std)
 
@@ -219,8 +300,7 @@ class Network:
     @property
     def size(self) -> Size:
         """Height and width of the input."""
-        _, height, width, *_ = self.inputs[self._picture]["shape"].tolist()
-        return height, width
+        return self._side().size
 
     def resize(self, size: Size) -> None:
         """Resize the input to this height and width; changes `inputs` and `outputs`."""
@@ -245,13 +325,13 @@ class Network:
             The outputs: pictures, and dequantized arrays.
         """
         with self._app.timings.measure(self._name):
-            self._side().set_frame(self._picture, frame, transform or self.transform)
-            return self._side().run(feeds or {})
+            self._side().set_picture(frame.image(self._app.on_gpu), transform or self.transform)
+            return self._run(feeds or {})
 
     def run(self, feeds: Mapping[int, Array]) -> list[Any]:
         """The outputs for arrays, by the inputs' positions; see `__call__`."""
         with self._app.timings.measure(self._name):
-            return self._side().run(feeds)
+            return self._run(feeds)
 
     def layer(self, picture: Any, transform: ImageTransform, frame: Frame, **style: Any) -> Layer:
         """An output picture as a layer on the region of the frame that the network saw.
@@ -270,116 +350,48 @@ class Network:
         for side in self._sides.values():
             side.close()
 
-    def _side(self) -> _Side:
+    def _side(self) -> PictureNetwork:
         """The model where it runs now: created at first use, and resized like the other one."""
-        app = self._app
+        app, size = self._app, self._resized
         if app.on_gpu not in self._sides:
-            self._sides[app.on_gpu] = _Side(app, self._file, self._name, self.pictures)
-        side, size = self._sides[app.on_gpu], self._resized
-        if size and side.inputs[self._picture]["shape"][1:3].tolist() != [*size]:
-            side.resize(self._picture, size)
+            self._sides[app.on_gpu] = PictureNetwork(
+                self._file, self._name, app.place(), app.base_options()
+            )
+        side = self._sides[app.on_gpu]
+        if size and side.size != size:
+            for texture in self._textures.values():
+                texture.release()
+            self._textures.clear()
+            side.resize(size)
         return side
+
+    def _run(self, arrays: Mapping[int, Array]) -> list[Any]:
+        """Pictures of outputs that have them, and dequantized arrays."""
+        side = self._side()
+        if self._app.on_gpu:
+            for position in self.pictures.keys() - self._textures.keys():
+                match side.shapes[position]:
+                    case [_, height, width, _]:
+                        texture = self._app.place().new_texture((height, width, 4))
+                        self._textures[position] = texture
+                        side.write_to(position, texture, self.pictures[position])
+        results: list[Any] = side.run(arrays, read=False)
+        for position, picture in self.pictures.items():
+            if self._app.on_gpu and position in self._textures:
+                results[position] = self._textures[position]
+            else:
+                array = results[position]
+                array = array if array.ndim == 4 else array[..., np.newaxis]
+                results[position] = picture.apply(array)
+        return results
 
     @staticmethod
     def read(picture: Any) -> Array:
         """An output picture, a texture or an array, as uint8 [height, width, 4]."""
         if not isinstance(picture, np.ndarray):
-            from gles_delegate.live.painter import read_texture
-
             return read_texture(picture)
         pixels: Array = (picture.clip(0, 1) * 255 + 0.5).astype(np.uint8)
         return pixels
-
-    @cached_property
-    def _picture(self) -> int:
-        """The position of the input that is a picture."""
-        for position, details in enumerate(self.inputs):
-            shape = details["shape"].tolist()
-            if len(shape) == 4 and shape[0] == 1 and shape[3] in (1, 3, 4) and shape[1] > 1:
-                return position
-        shapes = [d["shape"].tolist() for d in self.inputs]
-        raise ValueError(
-            f"expected a network with an input [1, height, width, 1, 3 or 4], found {shapes} in "
-            f"{self._name}"
-        )
-
-
-class _Side:
-    """A model on the GPU, where it shares textures with the app, or on LiteRT's CPU kernels."""
-
-    def __init__(
-        self, app: App, file: ModelFile, name: str, pictures: Mapping[int, ImageOutput]
-    ) -> None:
-        self._ctx, self._pictures = app.ctx, pictures
-        self._textures: dict[int, moderngl.Texture] = {}
-        self._delegate: GpuDelegate | None = None
-        if app.on_gpu:
-            self._delegate = GpuDelegate(
-                GpuDelegateOptions(serialization_dir=app.cache),
-                context=app.ctx,
-                progress=lambda compiled, total: app.progress(name, compiled, total),
-            )
-            delegates = [self._delegate]
-            self._interpreter: Any = Interpreter(**file.arguments, experimental_delegates=delegates)
-        else:
-            self._interpreter = litert_cpu(file, threads=os.cpu_count())
-            with litert_errors(file):
-                self._interpreter.allocate_tensors()
-        self._describe()
-
-    def _describe(self) -> None:
-        self.inputs: list[dict[str, Any]] = self._interpreter.get_input_details()
-        self.outputs: list[dict[str, Any]] = self._interpreter.get_output_details()
-
-    def resize(self, picture: int, size: Size) -> None:
-        if self._delegate is not None:
-            for position, texture in self._textures.items():
-                self._delegate.unbind(self.outputs[position]["index"])
-                texture.release()
-            self._textures.clear()
-        details = self.inputs[picture]
-        batch, _, _, *depth = details["shape"].tolist()
-        self._interpreter.resize_tensor_input(details["index"], [batch, *size, *depth])
-        self._interpreter.allocate_tensors()
-        self._describe()
-
-    def set_frame(self, picture: int, frame: Frame, transform: ImageTransform) -> None:
-        details = self.inputs[picture]
-        index, pair = details["index"], details["quantization"]
-        if self._delegate is not None:
-            self._delegate.bind_texture_to_tensor(index, frame.texture, transform=transform)
-        else:
-            size, dtype = tuple(details["shape"][1:3].tolist()), np.dtype(details["dtype"]).name
-            pixels = transform.apply(frame.pixels, size, dtype=dtype, quantization=pair)
-            self._interpreter.set_tensor(index, pixels)
-
-    def run(self, feeds: Mapping[int, Array]) -> list[Any]:
-        if self._delegate is not None:
-            for position in self._pictures.keys() - self._textures.keys():
-                details, picture = self.outputs[position], self._pictures[position]
-                match details["shape"].tolist():
-                    case [_, height, width, _]:
-                        assert self._ctx is not None
-                        texture = self._textures[position] = self._ctx.texture((width, height), 4)
-                        index = details["index"]
-                        self._delegate.bind_texture_to_tensor(index, texture, transform=picture)
-            self._interpreter.allocate_tensors()
-        for position, array in feeds.items():
-            self._interpreter.set_tensor(self.inputs[position]["index"], array)
-        self._interpreter.invoke()
-        return [self._textures.get(i) or self._result(i) for i in range(len(self.outputs))]
-
-    def _result(self, position: int) -> Any:
-        """A dequantized output, or its picture."""
-        details, picture = self.outputs[position], self._pictures.get(position)
-        result = dequantize(self._interpreter.get_tensor(details["index"]), details["quantization"])
-        if picture is None:
-            return result
-        return picture.apply(result if result.ndim == 4 else result[..., np.newaxis])
-
-    def close(self) -> None:
-        if self._delegate is not None:
-            self._delegate.close()
 
 
 class Canvas:

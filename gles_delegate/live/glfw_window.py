@@ -6,7 +6,6 @@ import os
 from typing import Any
 
 import glfw
-import moderngl
 
 from gles_delegate.errors import ContextError
 from gles_delegate.image.transform import Size
@@ -21,9 +20,6 @@ class GlfwWindow:
     Args:
         title: The window's title.
         size: Height and width of the content; the window opens no larger than `LARGEST`.
-
-    Attributes:
-        ctx: The window's context.
 
     Raises:
         ContextError: There is no display, or no OpenGL ES 3.1.
@@ -55,7 +51,6 @@ class GlfwWindow:
             )
         glfw.make_context_current(self._window)
         glfw.swap_interval(0)
-        self.ctx = moderngl.create_context(require=310)
         self._pressed: set[str] = set()
         glfw.set_key_callback(self._window, self._on_key)
 
@@ -64,10 +59,10 @@ class GlfwWindow:
             self._pressed.add(chr(key))
 
     @property
-    def screen(self) -> moderngl.Framebuffer:
-        """The framebuffer for the next frame, with the window's current size."""
-        self.ctx.screen.viewport = (0, 0, *glfw.get_framebuffer_size(self._window))
-        return self.ctx.screen
+    def size(self) -> Size:
+        """Height and width of the framebuffer."""
+        width, height = glfw.get_framebuffer_size(self._window)
+        return height, width
 
     def present(self, title: str) -> set[str]:
         """Show the drawn frame, and return the keys pressed since the last one, in upper case."""

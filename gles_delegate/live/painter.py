@@ -1,18 +1,31 @@
-"""Drawing frames, layers and shapes on a texture, with OpenGL or OpenGL ES through moderngl."""
+"""Drawing frames, layers and shapes on a texture, with OpenGL or OpenGL ES."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import moderngl
 import numpy as np
 from PIL import Image
 
+from gles_delegate.closing import release_all
+from gles_delegate.gl import functions as gl_names
+from gles_delegate.gl.context import textures_restored
 from gles_delegate.gl.current import current_functions
-from gles_delegate.gl.functions import COLOR_BUFFER_BIT, RGBA, TEXTURE_2D, UNSIGNED_BYTE, Functions
+from gles_delegate.gl.drawing import (
+    DrawProgram,
+    Framebuffer,
+    Instances,
+    Texture,
+    Triangle,
+    Uniform,
+    drawing_restored,
+)
+from gles_delegate.gl.functions import Functions
+from gles_delegate.gl.texture import Sampler
+from gles_delegate.gl.upload import Pixels, PixelTexture
 from gles_delegate.image.transform import LUMA, Size
 from gles_delegate.live.layers import Layer
 from gles_delegate.model.graph import Array
@@ -21,32 +34,22 @@ from gles_delegate.vision.drawing import Drawing, Glyph, Rectangle, Strokes, Tex
 
 ATLAS = 1024
 """Width and height of the glyph texture."""
+_MOST_UPLOADS = 8
+"""Textures of arrays that are kept for the next frame."""
+_SHAPE = {"ends": 4, "radius": 1, "tint": 4, "letter": 4}
+"""The numbers of a shape, in the order of glsl/live/shape.vert."""
 
 
-def read_shader(name: str) -> str:
+def _shader(name: str) -> str:
     """A file of ``glsl/live``."""
     return read_body(f"live/{name}").text
-
-
-def make_program(
-    ctx: moderngl.Context, vertex_shader: str, fragment_shader: str
-) -> moderngl.Program:
-    """A program of shaders that lack a version line."""
-    is_es = "OpenGL ES" in ctx.info["GL_VERSION"]
-    header = "#version 310 es\nprecision highp float;\n" if is_es else "#version 330\n"
-    return ctx.program(header + vertex_shader, header + fragment_shader)
-
-
-def full_screen_triangle(ctx: moderngl.Context, fragment_shader: str) -> moderngl.VertexArray:
-    """A triangle over the framebuffer; `uv` is 0 to 1 from the framebuffer's first row."""
-    return ctx.vertex_array(make_program(ctx, read_shader("fill.vert"), fragment_shader), [])
 
 
 class Letters:
     """A texture atlas of glyphs."""
 
-    def __init__(self, ctx: moderngl.Context) -> None:
-        self.texture = ctx.texture((ATLAS, ATLAS), 1, alignment=1)
+    def __init__(self, gl: Functions) -> None:
+        self.texture = PixelTexture(gl, (ATLAS, ATLAS, 1))
         self._clear()
 
     def _clear(self) -> None:
@@ -82,8 +85,7 @@ class Letters:
                 self._x, self._y, self._row = 0, self._y + self._row, 0
             if self._y + height > ATLAS:  # full: earlier glyphs of this text are lost
                 self._clear()
-            mask = np.ascontiguousarray(glyph.mask[:height, :width])
-            self.texture.write(mask, (self._x, self._y, width, height), alignment=1)
+            self.texture.write(glyph.mask[:height, :width, np.newaxis], self._x, self._y)
             box = (self._x, self._y, self._x + width, self._y + height)
             self._boxes[id(glyph)] = (glyph, box)
             self._x, self._row = self._x + width, max(self._row, height)
@@ -91,68 +93,132 @@ class Letters:
 
 
 class Painter:
-    """A painter of pictures of one size.
+    """A painter of pictures of one size, in the context that is current now and at every call.
+
+    It leaves the context's state as it was.
 
     Args:
-        ctx: The app's context, current now and at every call.
         size: Height and width of the picture.
     """
 
-    def __init__(self, ctx: moderngl.Context, size: Size) -> None:
-        self._ctx, self.size = ctx, size
-        extent = size[::-1]
-        # A layer reads the picture below it, so two textures alternate.
-        self._textures = [ctx.texture(extent, 4) for _ in range(2)]
-        self._framebuffers = [ctx.framebuffer([texture]) for texture in self._textures]
-        self._copy = full_screen_triangle(ctx, read_shader("copy.frag"))
-        self._layers: dict[str, moderngl.VertexArray] = {}
-        self._letters = Letters(ctx)
-        program = make_program(ctx, read_shader("shape.vert"), read_shader("shape.frag"))
-        program["size"] = extent
-        self._shapes = ctx.buffer(reserve=13 * 4, dynamic=True)
-        self._instances = ctx.vertex_array(
-            program, [(self._shapes, "4f 1f 4f 4f /i", "ends", "radius", "tint", "letter")]
-        )
-        self._uploads: dict[int, tuple[Array, moderngl.Texture]] = {}
+    def __init__(self, size: Size) -> None:
+        self.size = size
+        self._gl = gl = current_functions()
+        self._layers: dict[str, DrawProgram] = {}
+        self._uploads: dict[int, tuple[Array, PixelTexture]] = {}
+        with drawing_restored(gl):
+            # A layer reads the picture below it, so two textures alternate.
+            self._textures = [PixelTexture(gl, (*size, 4)) for _ in range(2)]
+            self._framebuffer = Framebuffer(gl)
+            self._triangle = Triangle(gl)
+            self._smooth = Sampler(gl, linear=True)
+            self._copy = DrawProgram(gl, _shader("fill.vert"), _shader("copy.frag"))
+            self._letters = Letters(gl)
+            self._shape = DrawProgram(gl, _shader("shape.vert"), _shader("shape.frag"))
+            self._shapes = Instances(gl, self._shape, _SHAPE)
 
     @property
-    def texture(self) -> moderngl.Texture:
+    def texture(self) -> PixelTexture:
         """The drawn picture, first row first."""
         return self._textures[0]
 
-    def begin(self, picture: moderngl.Texture) -> None:
-        """Start with a picture."""
-        if picture.size == self.texture.size:
-            copy_texture(picture, self.texture)
-        else:
-            picture.repeat_x = picture.repeat_y = False
-            self._fill(self._copy, self._framebuffers[0], picture)
+    def begin(self, picture: Texture) -> None:
+        """Start with a picture, RGBA8, first row first."""
+        with self._drawing() as gl:
+            if picture.size == self.texture.size:
+                self._framebuffer.bind(picture)
+                self._sample([self.texture])
+                gl.glCopyTexSubImage2D(gl_names.TEXTURE_2D, 0, 0, 0, 0, 0, *picture.size)
+            else:
+                self._framebuffer.bind(self.texture)
+                self._fill(self._copy, [picture], {"flipped": False})
 
     def layer(self, layer: Layer) -> None:
         """Draw a layer over the picture."""
-        textures = [self._as_texture(layer.picture)]
-        if isinstance(layer.fill, np.ndarray):
-            textures.append(self._as_texture(layer.fill, self.size))
-        for unit, texture in enumerate(textures, 1):
-            texture.repeat_x = texture.repeat_y = False
-            texture.filter = (moderngl.LINEAR, moderngl.LINEAR)
-            texture.use(unit)
-        variant = self._variant(layer)
-        program, extent = variant.program, (textures[0].height, textures[0].width)
-        program["to_layer"] = tuple(layer.to_layer(self.size, extent).T.ravel().tolist())
-        program["size"] = self.size[::-1]
-        program["edges"] = layer.edges or (0.0, 0.0)
-        program["opacity"], program["inverted"] = layer.opacity, layer.inverse
-        program["layer"] = 1
-        if isinstance(layer.fill, np.ndarray):
-            program["backdrop"] = 2
-        elif layer.fill is not None:
-            program["fill"] = tuple(x / 255 for x in layer.fill)
-        self._fill(variant, self._framebuffers[1], self._textures[0])
-        self._textures.reverse()
-        self._framebuffers.reverse()
+        with self._drawing():
+            textures: list[Texture] = [self.texture, self._as_texture(layer.picture)]
+            uniforms: dict[str, Uniform] = {"picture": 0, "layer": 1}
+            if isinstance(layer.fill, np.ndarray):
+                textures.append(self._as_texture(layer.fill, self.size))
+                uniforms["backdrop"] = 2
+            elif layer.fill is not None:
+                uniforms["fill"] = [x / 255 for x in layer.fill]
+            width, height = textures[1].size
+            uniforms["to_layer"] = layer.to_layer(self.size, (height, width)).T.ravel().tolist()
+            uniforms["size"] = [*map(float, self.size[::-1])]
+            uniforms["edges"] = layer.edges or (0.0, 0.0)
+            uniforms |= {"opacity": float(layer.opacity), "inverted": layer.inverse}
+            self._framebuffer.bind(self._textures[1])
+            self._fill(self._variant(layer), textures, uniforms)
+            self._textures.reverse()
 
-    def _variant(self, layer: Layer) -> moderngl.VertexArray:
+    def draw(self, drawing: Drawing) -> None:
+        """Draw all shapes of a drawing with one instanced draw."""
+        with self._drawing() as gl:
+            self._letters.make_room([item for item in drawing.items if isinstance(item, Text)])
+            blocks = [self._instances_of(item) for item in drawing.items]
+            data = np.concatenate([b for b in blocks if len(b)] or [np.empty((0, 13), np.float32)])
+            if not len(data):
+                return
+            self._framebuffer.bind(self.texture)
+            self._sample([self._letters.texture])
+            self._shape.use({"size": [*map(float, self.size[::-1])], "letters": 0})
+            gl.glEnable(gl_names.BLEND)
+            kinds = gl_names.SRC_ALPHA, gl_names.ONE_MINUS_SRC_ALPHA
+            gl.glBlendFuncSeparate(*kinds, *kinds)
+            self._shapes.draw(data, 4)
+
+    def present(self, size: Size, framebuffer: int = 0) -> None:
+        """Draw the picture into a window, as large as it fits.
+
+        Args:
+            size: Height and width of the window.
+            framebuffer: The GL name of its framebuffer.
+        """
+        height, width = size
+        scale = min(width / self.size[1], height / self.size[0])
+        w, h = round(self.size[1] * scale), round(self.size[0] * scale)
+        with self._drawing() as gl:
+            gl.glBindFramebuffer(gl_names.FRAMEBUFFER, framebuffer)
+            gl.glClearColor(0, 0, 0, 0)
+            gl.glClear(gl_names.COLOR_BUFFER_BIT)
+            gl.glViewport((width - w) // 2, (height - h) // 2, w, h)
+            # A window's first row is the lowest.
+            self._fill(self._copy, [self.texture], {"flipped": True})
+
+    def pixels(self) -> Array:
+        """The drawn picture, uint8 [height, width, 3]."""
+        with self._drawing():
+            return self._framebuffer.read(self.texture)[..., :3]
+
+    def release(self) -> None:
+        """Delete its textures and programs."""
+        programs = (self._copy, self._shape, *self._layers.values())
+        textures = (*self._textures, *(texture for _, texture in self._uploads.values()))
+        others = (self._framebuffer, self._triangle, self._smooth, self._shapes)
+        release_all((*programs, *textures, self._letters.texture, *others))
+
+    @contextmanager
+    def _drawing(self) -> Iterator[Functions]:
+        with drawing_restored(self._gl):
+            yield self._gl
+
+    def _sample(self, textures: Sequence[Texture]) -> None:
+        """Bind textures to units, the last one's active first."""
+        for unit, texture in reversed([*enumerate(textures)]):
+            self._gl.glActiveTexture(gl_names.TEXTURE0 + unit)
+            self._gl.glBindTexture(gl_names.TEXTURE_2D, texture.glo)
+            self._gl.glBindSampler(unit, self._smooth.name)
+
+    def _fill(
+        self, program: DrawProgram, textures: Sequence[Texture], uniforms: dict[str, Uniform]
+    ) -> None:
+        """Draw a program over the bound framebuffer's viewport."""
+        self._sample(textures)
+        program.use(uniforms)
+        self._triangle.draw()
+
+    def _variant(self, layer: Layer) -> DrawProgram:
         """The program for such layers, without branches, as llvmpipe would execute both sides."""
         defines = {
             "SMOOTH": int(layer.smooth),
@@ -163,61 +229,15 @@ class Painter:
         }
         lines = "".join(f"#define {name} {value}\n" for name, value in defines.items())
         if lines not in self._layers:
-            text = lines + read_shader("layer.frag")
-            self._layers[lines] = full_screen_triangle(self._ctx, text)
+            text = lines + _shader("layer.frag")
+            self._layers[lines] = DrawProgram(self._gl, _shader("fill.vert"), text)
         return self._layers[lines]
 
-    def draw(self, drawing: Drawing) -> None:
-        """Draw all shapes of a drawing with one instanced draw."""
-        self._letters.make_room([item for item in drawing.items if isinstance(item, Text)])
-        blocks = [self._instances_of(item) for item in drawing.items]
-        data = np.concatenate([b for b in blocks if len(b)] or [np.empty((0, 13), np.float32)])
-        if not len(data):
-            return
-        if data.nbytes > self._shapes.size:
-            self._shapes.orphan(2 * data.nbytes)
-        self._shapes.write(data.tobytes())
-        self._framebuffers[0].use()
-        self._letters.texture.use(0)
-        self._ctx.enable_only(moderngl.BLEND)
-        self._ctx.blend_func = moderngl.SRC_ALPHA, moderngl.ONE_MINUS_SRC_ALPHA
-        self._instances.render(moderngl.TRIANGLE_STRIP, 4, instances=len(data))
-        self._ctx.enable_only(moderngl.NOTHING)
-
-    def present(self, target: moderngl.Framebuffer) -> None:
-        """Draw the picture into a window's framebuffer, as large as it fits."""
-        _, _, width, height = target.viewport
-        scale = min(width / self.size[1], height / self.size[0])
-        w, h = round(self.size[1] * scale), round(self.size[0] * scale)
-        target.use()
-        # moderngl's clear calls glClearDepth, which drivers of OpenGL ES may lack.
-        gl = current_functions()
-        gl.forget_errors()
-        gl.glClearColor(0, 0, 0, 0)
-        gl.glClear(COLOR_BUFFER_BIT)
-        target.viewport = ((width - w) // 2, (height - h) // 2, w, h)
-        self.texture.filter = (moderngl.LINEAR, moderngl.LINEAR)
-        self._copy.program["flipped"] = True  # a window's first row is the lowest
-        self._fill(self._copy, target, self.texture)
-        self._copy.program["flipped"] = False
-        target.viewport = (0, 0, width, height)
-
-    def pixels(self) -> Array:
-        """The drawn picture, uint8 [height, width, 3]."""
-        return read_texture(self.texture)[..., :3]
-
-    def _fill(
-        self, fill: moderngl.VertexArray, target: moderngl.Framebuffer, picture: moderngl.Texture
-    ) -> None:
-        target.use()
-        picture.use(0)
-        self._ctx.enable_only(moderngl.NOTHING)
-        fill.render(moderngl.TRIANGLES, 3)
-
-    def _as_texture(self, picture: Any, size: Size | None = None) -> moderngl.Texture:
+    def _as_texture(self, picture: Any, size: Size | None = None) -> Texture:
         """A texture itself, or a cached texture of an array, scaled to `size`."""
-        if isinstance(picture, moderngl.Texture):
-            return picture
+        if not isinstance(picture, np.ndarray):
+            texture: Texture = picture
+            return texture
         upload = self._uploads.pop(id(picture), None)  # reinserted as the latest used
         if upload is None:
             pixels = picture
@@ -225,13 +245,10 @@ class Painter:
                 pixels = (pixels.clip(0, 1) * 255 + 0.5).astype(np.uint8)
             if size is not None and pixels.shape[:2] != size:
                 pixels = np.asarray(Image.fromarray(pixels).resize(size[::-1]))
-            height, width, depth = pixels.shape
-            while len(self._uploads) >= 8:
+            while len(self._uploads) >= _MOST_UPLOADS:
                 self._uploads.pop(next(iter(self._uploads)))[1].release()
-            texture = self._ctx.texture(
-                (width, height), depth, np.ascontiguousarray(pixels).tobytes(), alignment=1
-            )
-            upload = (picture, texture)
+            upload = (picture, PixelTexture(self._gl, pixels.shape))
+            upload[1].write(pixels)
         self._uploads[id(picture)] = upload
         return upload[1]
 
@@ -250,35 +267,26 @@ class Painter:
         return data
 
 
-def copy_texture(source: moderngl.Texture, target: moderngl.Texture) -> None:
-    """Copy all pixels to a texture of the same size, both of RGBA8."""
-    # moderngl's copy calls glDrawBuffer, which OpenGL ES lacks.
-    with _framebuffer_of(source) as gl:
-        target.use(0)
-        gl.glCopyTexSubImage2D(TEXTURE_2D, 0, 0, 0, 0, 0, *source.size)
+def new_texture(pixels: Pixels) -> PixelTexture:
+    """A texture of uint8 [height, width, channels], in the current context."""
+    with textures_restored(gl := current_functions()):
+        texture = PixelTexture(gl, pixels.shape)
+        texture.write(pixels)
+        return texture
 
 
-def read_texture(texture: moderngl.Texture) -> Array:
-    """The pixels of an RGBA8 texture, uint8 [height, width, 4]."""
-    # OpenGL ES reads only framebuffers. moderngl's read calls glClampColor, and crashes if a
-    # driver of OpenGL ES lacks it.
-    pixels = np.empty((texture.height, texture.width, 4), np.uint8)
-    with _framebuffer_of(texture) as gl:
-        gl.glReadPixels(0, 0, *texture.size, RGBA, UNSIGNED_BYTE, pixels.ctypes.data)
-    return pixels
+def write_texture(texture: PixelTexture, pixels: Pixels) -> None:
+    """Change all pixels of a texture, in the current context."""
+    with textures_restored(current_functions()):
+        texture.write(pixels)
 
 
-@contextmanager
-def _framebuffer_of(texture: moderngl.Texture) -> Iterator[Functions]:
-    """Bind a framebuffer of the texture for the ``with`` block, and restore the previous one."""
-    ctx = texture.ctx
-    framebuffer, before = ctx.framebuffer([texture]), ctx.fbo
-    framebuffer.use()
+def read_texture(texture: Texture) -> Array:
+    """The pixels of an RGBA8 texture, uint8 [height, width, 4], in the current context."""
+    gl = current_functions()
+    framebuffer = Framebuffer(gl)
     try:
-        gl = current_functions()
-        gl.forget_errors()
-        yield gl
+        with drawing_restored(gl):
+            return framebuffer.read(texture)
     finally:
-        if before is not None:
-            before.use()
         framebuffer.release()

@@ -10,22 +10,21 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
 from tqdm import tqdm
 
 from gles_delegate.errors import ContextError, LiteRtError
 from gles_delegate.gl.egl import EglContext
 from gles_delegate.image.transform import Size
 from gles_delegate.live.app import App, Canvas, Frame
+from gles_delegate.live.painter import Painter, new_texture, write_texture
 from gles_delegate.live.sources import Recording, Source
 from gles_delegate.vision.drawing import text_extent
 
 if TYPE_CHECKING:
-    import moderngl
-
     from gles_delegate.live.glfw_window import GlfwWindow
-    from gles_delegate.live.painter import Painter
 
 logger = logging.getLogger("gles_delegate")
 
@@ -73,7 +72,7 @@ def show(make: Callable[[App], Seer], source: Source, options: ShowOptions) -> A
         The closed app, with its timings.
 
     Raises:
-        ContextError: A window needs a display, glfw and moderngl, and one of them is missing.
+        ContextError: A window needs a display and glfw, and one of them is missing.
         OSError: A file cannot be read or written.
         DelegateError: A network cannot run.
     """
@@ -86,21 +85,17 @@ def show(make: Callable[[App], Seer], source: Source, options: ShowOptions) -> A
                 from gles_delegate.live.glfw_window import GlfwWindow
             except ImportError as error:
                 raise ContextError(
-                    f"a window needs glfw and moderngl ({error}): pip install glfw moderngl, or "
-                    "write a file with --headless --output FILE"
+                    f"a window needs glfw ({error}): pip install glfw, or write a file with "
+                    "--headless --output FILE"
                 ) from error
             window = GlfwWindow(options.title, size)
             stack.callback(window.close)
-            ctx: moderngl.Context | None = window.ctx
-        else:
-            ctx = _offscreen(stack)
-        if ctx is not None:
-            from gles_delegate.live.painter import Painter
-
-            painter = Painter(ctx, size)
-        app = App(ctx, cache=options.cache)
+        if window is not None or _enter_offscreen(stack):
+            painter = Painter(size)
+            stack.callback(painter.release)
+        app = App("current" if painter is not None else None, cache=options.cache)
         stack.callback(app.close)
-        app.on_gpu = ctx is not None and not options.cpu
+        app.on_gpu = painter is not None and not options.cpu
         loop = _Loop(app, source, size, window, painter, options)
         app.progress = loop.compiling
         seer = make(app)
@@ -111,18 +106,14 @@ def show(make: Callable[[App], Seer], source: Source, options: ShowOptions) -> A
         return app
 
 
-def _offscreen(stack: ExitStack) -> moderngl.Context | None:
-    """A context without a window; None if there is no EGL or moderngl."""
+def _enter_offscreen(stack: ExitStack) -> bool:
+    """Make a context without a window current; false if there is no EGL."""
     try:
-        import moderngl
-
-        egl = stack.enter_context(EglContext())
-        return moderngl.create_context(context=cast(Any, egl), require=310)
-    except ImportError as error:
-        logger.warning("networks run on LiteRT's CPU: %s; pip install moderngl", error)
+        stack.enter_context(EglContext())
     except ContextError as error:
         logger.warning("no OpenGL ES, so networks run on LiteRT's CPU: %s", error)
-    return None
+        return False
+    return True
 
 
 @dataclass
@@ -136,8 +127,9 @@ class _Loop:
     recording: Recording | None = None
 
     def __post_init__(self) -> None:
-        ctx, (height, width) = self._app.ctx, self._source.size
-        self._texture = ctx.texture((width, height), 4) if ctx is not None else None
+        self._texture = None
+        if self._painter is not None:
+            self._texture = new_texture(np.zeros((*self._source.size, 4), np.uint8))
         self._start = time.perf_counter()
         self._overlay = self._options.overlay
 
@@ -169,7 +161,7 @@ class _Loop:
             if pixels is None:
                 return False
             if self._texture is not None:
-                self._texture.write(pixels)
+                write_texture(self._texture, pixels)
         frame = Frame(pixels, self._texture, time.perf_counter() - self._start)
         canvas = self._canvas(seer, frame)
         self._app.findings.add(canvas.counts)
@@ -201,7 +193,7 @@ class _Loop:
         """Show the frame; whether to continue."""
         if self._window is None or self._painter is None:
             return True
-        self._painter.present(self._window.screen)
+        self._painter.present(self._window.size)
         pressed = self._window.present(f"{self._options.title}: {self._rate:.0f} frames per second")
         if "G" in pressed:
             self._app.on_gpu = not self._app.on_gpu

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
+from PIL import Image
 
 from gles_delegate import vision
 from gles_delegate.image.output import ImageOutput
+from gles_delegate.image.transform import Size
 from gles_delegate.live.app import Canvas, Frame, Network
 from gles_delegate.live.show import Seer
 from gles_delegate.model.graph import Array
 from gles_delegate.vision.classes import class_name, class_names
+from gles_delegate.vision.detectors import has_postprocessing
+from gles_delegate.vision.yolo import find_yolo
 
 Labels: TypeAlias = Sequence[str] | None
 """Class names; None: those in the model's metadata."""
@@ -43,6 +48,8 @@ def classify(network: Network, labels: Labels = None, *, count: int = 5) -> Seer
     if names and len(names) != classes:
         raise ValueError(f"expected a label for each of {classes} classes, found {len(names)}")
     names = class_names(names, classes)
+    if network.metadata.outputs[0].task == "classify":
+        network.transform = replace(network.transform, fit="crop")
 
     def see(frame: Frame, canvas: Canvas) -> None:
         (scores,) = network(frame)
@@ -56,35 +63,66 @@ def classify(network: Network, labels: Labels = None, *, count: int = 5) -> Seer
     return see
 
 
-def detect(network: Network, labels: Labels = None, *, threshold: float = 0.5) -> Seer:
-    """A seer that draws a detector's boxes, with names and scores.
+def detect(
+    network: Network, labels: Labels = None, *, threshold: float = 0.5, kind: str | None = None
+) -> Seer:
+    """A seer that draws a detector's boxes, with names and scores, masks and key points.
 
     Args:
         network: A network whose shapes `find_detector` recognizes.
         labels: Class names.
         threshold: The least score, for networks that end in TFLite_Detection_PostProcess.
+        kind: See `find_detector`.
 
     Raises:
         ValueError: The network is not such a detector.
     """
     shape, metadata = network.inputs[0]["shape"].tolist(), network.metadata.outputs
-    detector = vision.find_detector(shape, _shapes(network), metadata)
+    if labels is not None:
+        metadata = tuple(replace(each, labels=tuple(labels)) for each in metadata)
+    detector = vision.find_detector(shape, _shapes(network), metadata, kind=kind)
     names = network.labels if labels is None else labels
+    are_named = bool(names) or not isinstance(detector, vision.Detector)
     if detector is not None:
         network.transform = detector.transform
 
     def see(frame: Frame, canvas: Canvas) -> None:
         detections = vision.read_detections(network(frame), detector, threshold=threshold)
         canvas.count("object", len(detections))
+        masks = _masks(detections, network.size)
+        if masks is not None:
+            canvas.layer(network.layer(masks, network.transform, frame, opacity=0.45))
         for detection in detections:
             number = detection.class_index
             canvas.drawing.detection(
                 detection.to_picture(network.transform, frame.size, network.size),
-                class_name(names, number) if names or detector is None else "",
+                class_name(names, number) if are_named else "",
                 COLORS[number % len(COLORS)],
             )
 
     return see
+
+
+def _masks(detections: Sequence[vision.Detection], size: Size) -> Array | None:
+    """Masks in the colors of their classes over a network's input, RGBA of 0 to 1; None: none."""
+    height, width = size
+    colors = np.zeros((height, width, 4), np.float32)
+    seen = [(d.mask, d) for d in detections if d.mask is not None]
+    for mask, detection in reversed(seen):
+        left, top, right, bottom = np.multiply(detection.box, (width, height) * 2).tolist()
+        x, y = max(round(left), 0), max(round(top), 0)
+        to_x, to_y = min(round(right), width), min(round(bottom), height)
+        if to_x <= x or to_y <= y:
+            continue
+        across, down = mask.shape[1] / (right - left), mask.shape[0] / (bottom - top)
+        part = (np.array([x, y, to_x, to_y]) - [left, top] * 2) * ([across, down] * 2)
+        part = part.clip(0, mask.shape[::-1] * 2)
+        resized = Image.fromarray(mask).resize(
+            (to_x - x, to_y - y), Image.Resampling.BILINEAR, tuple(part.tolist())
+        )
+        color = COLORS[detection.class_index % len(COLORS)]
+        colors[y:to_y, x:to_x][np.asarray(resized) > 0.5] = (*np.divide(color, 255), 1)
+    return colors if seen else None
 
 
 def pose(network: Network, *, threshold: float = 0.3) -> Seer:
@@ -218,25 +256,32 @@ TASKS: Mapping[str, Callable[[Network, Labels], Seer]] = {
 """Functions that make a network's `Seer`, by task."""
 
 
-def seer_for(network: Network, labels: Labels = None, task: str | None = None) -> Seer:
+def seer_for(
+    network: Network, labels: Labels = None, task: str | None = None, *, kind: str | None = None
+) -> Seer:
     """The `Seer` of a network that needs only frames.
 
     Args:
         network: Its only input is a gray or colored picture.
         labels: Class names, for tasks with classes.
         task: A key of `TASKS`; None: the result of `find_task`.
+        kind: The kind of a detector, as in `find_detector`.
 
     Raises:
-        ValueError: The task is not one of `TASKS`, or does not suit the network.
+        ValueError: The task is not one of `TASKS`, or does not suit the network or the kind.
     """
     if task not in (None, *TASKS):
         raise ValueError(f"expected a task, one of {', '.join(TASKS)}, found {task!r}")
+    if kind is not None and task not in (None, "detect"):
+        raise ValueError(f"expected the task 'detect' for the kind {kind!r}, found {task!r}")
     shapes = [details["shape"].tolist() for details in network.inputs]
     if len(shapes) != 1 or len(shapes[0]) != 4 or shapes[0][3] == 4:
         raise ValueError(
             "expected a network whose only input is a frame, [1, height, width, 1 or 3], found "
             f"inputs {shapes}"
         )
+    if kind is not None:
+        return detect(network, labels, kind=kind)
     return TASKS[task or find_task(network)](network, labels)
 
 
@@ -244,23 +289,32 @@ def find_task(network: Network) -> str:
     """The key of `TASKS` for a network, from its metadata or else its outputs.
 
     Raises:
-        ValueError: The outputs suit none of them.
+        ValueError: The outputs suit none of them, or several kinds of YOLO networks.
     """
-    task = NAMED.get(network.metadata.name) or _task_of(network, _shapes(network))
+    shapes = _shapes(network)
+    task = NAMED.get(network.metadata.name) or _yolo_task(network, shapes)
+    task = task or _task_of(network, shapes)
     if task is None:
         raise ValueError(
             f"expected a network whose outputs show its task, one of {', '.join(TASKS)}, found "
-            f"outputs {_shapes(network)}; name the task, or write a Seer for the network"
+            f"outputs {shapes}; name the task, or write a Seer for the network"
         )
     return task
+
+
+def _yolo_task(network: Network, shapes: list[list[int]]) -> str | None:
+    outputs = network.metadata.outputs
+    if outputs[0].task == "classify":
+        return "classify"
+    found = find_yolo(network.inputs[0]["shape"].tolist(), shapes, outputs)
+    return None if found is None else "detect"
 
 
 def _task_of(network: Network, shapes: list[list[int]]) -> str | None:
     named = len(network.labels)
     match shapes:
         case [_, _, _, _]:
-            # TFLite_Detection_PostProcess; converters omit its shapes.
-            if sorted(map(len, shapes)) in ([1, 2, 2, 3], [0, 0, 0, 0]):
+            if has_postprocessing(shapes):
                 return "detect"
             return "pose" if any("heatmap" in d["name"] for d in network.outputs) else None
         case [_, _]:

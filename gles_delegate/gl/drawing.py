@@ -1,0 +1,211 @@
+"""Drawing with vertex and fragment shaders in the current context, of OpenGL or OpenGL ES."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from ctypes import c_float, c_int
+from typing import Protocol, TypeAlias
+
+import numpy as np
+
+from gles_delegate.closing import in_any_case, on_error
+from gles_delegate.errors import ShaderError
+from gles_delegate.gl import functions as gl_names
+from gles_delegate.gl.context import afterwards, textures_restored
+from gles_delegate.gl.functions import Functions
+from gles_delegate.gl.upload import Pixels
+
+Uniform: TypeAlias = bool | int | float | Sequence[float]
+"""A number, a vector of 2 or 3, or a mat3x2 of 6 numbers, column after column."""
+
+_CAPABILITIES = (
+    gl_names.BLEND,
+    gl_names.CULL_FACE,
+    gl_names.DEPTH_TEST,
+    gl_names.SCISSOR_TEST,
+    gl_names.STENCIL_TEST,
+)
+
+
+class Texture(Protocol):
+    """A texture with its GL name, width and height, such as a `moderngl.Texture`."""
+
+    @property
+    def glo(self) -> int: ...
+    @property
+    def size(self) -> tuple[int, int]: ...
+
+
+class DrawProgram:
+    """A program of shaders that lack a version line."""
+
+    def __init__(self, gl: Functions, vertex: str, fragment: str) -> None:
+        self._gl = gl
+        is_es = gl.string(gl_names.VERSION).startswith("OpenGL ES")
+        header = "#version 310 es\nprecision highp float;\n" if is_es else "#version 330\n"
+        self.name = gl.glCreateProgram()
+        with on_error(self.release):
+            for kind, text in (
+                (gl_names.VERTEX_SHADER, vertex),
+                (gl_names.FRAGMENT_SHADER, fragment),
+            ):
+                shader = gl.glCreateShader(kind)
+                gl.glShaderSource(shader, 1, ctypes.c_char_p((header + text).encode()), None)
+                gl.glCompileShader(shader)
+                self._require("Shader", shader, gl_names.COMPILE_STATUS)
+                gl.glAttachShader(self.name, shader)
+                gl.glDeleteShader(shader)  # once the program is deleted
+            gl.glLinkProgram(self.name)
+            self._require("Program", self.name, gl_names.LINK_STATUS)
+
+    def use(self, uniforms: Mapping[str, Uniform]) -> None:
+        """Use it for the next draws, and set uniforms."""
+        self._gl.glUseProgram(self.name)
+        for name, value in uniforms.items():
+            location = self._gl.glGetUniformLocation(self.name, name.encode())
+            if isinstance(value, bool | int):
+                self._gl.glUniform1iv(location, 1, c_int(value))
+                continue
+            numbers = (value,) if isinstance(value, float) else value
+            data = (c_float * len(numbers))(*numbers)
+            if len(numbers) == 6:
+                self._gl.glUniformMatrix3x2fv(location, 1, 0, data)
+            else:
+                getattr(self._gl, f"glUniform{len(numbers)}fv")(location, 1, data)
+
+    def attribute(self, name: str) -> int:
+        """The location of an attribute of its vertices."""
+        return int(self._gl.glGetAttribLocation(self.name, name.encode()))
+
+    def release(self) -> None:
+        self._gl.glDeleteProgram(self.name)
+
+    def _require(self, kind: str, name: int, status: int) -> None:
+        done, log = c_int(), ctypes.create_string_buffer(4096)
+        getattr(self._gl, f"glGet{kind}iv")(name, status, done)
+        if not done.value:
+            getattr(self._gl, f"glGet{kind}InfoLog")(name, len(log), None, log)
+            raise ShaderError(f"a program that draws: {log.value.decode('utf-8', 'replace')}")
+
+
+class Instances:
+    """A buffer with float attributes of instances, such as the shapes of a drawing.
+
+    Args:
+        attributes: The lengths of a program's attributes by their names, in the buffer's order.
+    """
+
+    def __init__(self, gl: Functions, program: DrawProgram, attributes: Mapping[str, int]) -> None:
+        self._gl = gl
+        self._buffer = self.name = 0
+        with on_error(self.release):
+            self._buffer, self.name = gl.generate("Buffers"), gl.generate("VertexArrays")
+            gl.glBindVertexArray(self.name)
+            gl.glBindBuffer(gl_names.ARRAY_BUFFER, self._buffer)
+            stride, offset = 4 * sum(attributes.values()), 0
+            for name, length in attributes.items():
+                location = program.attribute(name)
+                gl.glEnableVertexAttribArray(location)
+                gl.glVertexAttribPointer(location, length, gl_names.FLOAT, 0, stride, offset)
+                gl.glVertexAttribDivisor(location, 1)
+                offset += 4 * length
+
+    def draw(self, data: np.ndarray[tuple[int, ...], np.dtype[np.float32]], corners: int) -> None:
+        """Draw a strip of triangles for each row of numbers."""
+        gl, rows = self._gl, np.ascontiguousarray(data)
+        gl.glBindVertexArray(self.name)
+        gl.glBindBuffer(gl_names.ARRAY_BUFFER, self._buffer)
+        gl.glBufferData(gl_names.ARRAY_BUFFER, rows.nbytes, rows.ctypes.data, gl_names.STREAM_DRAW)
+        gl.glDrawArraysInstanced(gl_names.TRIANGLE_STRIP, 0, corners, len(rows))
+
+    def release(self) -> None:
+        gl = self._gl
+        in_any_case((
+            lambda: gl.glDeleteVertexArrays(1, ctypes.c_uint(self.name)),
+            lambda: gl.glDeleteBuffers(1, ctypes.c_uint(self._buffer)),
+        ))  # fmt: skip
+
+
+class Framebuffer:
+    """A framebuffer that draws to one texture at a time, or reads it."""
+
+    def __init__(self, gl: Functions) -> None:
+        self._gl = gl
+        self.name = gl.generate("Framebuffers")
+
+    def bind(self, texture: Texture) -> None:
+        """Draw to a texture, or read it, until another framebuffer is bound."""
+        self._gl.glBindFramebuffer(gl_names.FRAMEBUFFER, self.name)
+        attachment = gl_names.COLOR_ATTACHMENT0, gl_names.TEXTURE_2D, texture.glo, 0
+        self._gl.glFramebufferTexture2D(gl_names.FRAMEBUFFER, *attachment)
+        self._gl.glViewport(0, 0, *texture.size)
+
+    def read(self, texture: Texture) -> Pixels:
+        """The pixels of a texture, uint8 [height, width, 4]."""
+        width, height = texture.size
+        self.bind(texture)
+        pixels = np.empty((height, width, 4), np.uint8)
+        area = (0, 0, width, height)
+        kind = gl_names.RGBA, gl_names.UNSIGNED_BYTE
+        self._gl.glReadPixels(*area, *kind, pixels.ctypes.data)
+        return pixels
+
+    def release(self) -> None:
+        self._gl.glDeleteFramebuffers(1, ctypes.c_uint(self.name))
+
+
+class Triangle:
+    """Three vertices without attributes; desktop OpenGL wants a vertex array for them."""
+
+    def __init__(self, gl: Functions) -> None:
+        self._gl = gl
+        self.name = gl.generate("VertexArrays")
+
+    def draw(self) -> None:
+        self._gl.glBindVertexArray(self.name)
+        self._gl.glDrawArraysInstanced(gl_names.TRIANGLES, 0, 3, 1)
+
+    def release(self) -> None:
+        self._gl.glDeleteVertexArrays(1, ctypes.c_uint(self.name))
+
+
+@contextmanager
+def drawing_restored(gl: Functions) -> Iterator[None]:
+    """Save and restore the state that drawing changes; inside, all tests and blending are off."""
+    gl.forget_errors()
+    enabled = [c for c in _CAPABILITIES if gl.unchecked("glIsEnabled")(c)]
+    framebuffers = [
+        (gl_names.DRAW_FRAMEBUFFER, gl.integer(gl_names.DRAW_FRAMEBUFFER_BINDING)),
+        (gl_names.READ_FRAMEBUFFER, gl.integer(gl_names.READ_FRAMEBUFFER_BINDING)),
+    ]
+    viewport, color = (c_int * 4)(), (c_float * 4)()
+    gl.glGetIntegerv(gl_names.VIEWPORT, viewport)
+    gl.glGetFloatv(gl_names.COLOR_CLEAR_VALUE, color)
+    blending = [gl.integer(name) for name in gl_names.BLEND_FUNCTION]
+    program = gl.integer(gl_names.CURRENT_PROGRAM)
+    array = gl.integer(gl_names.VERTEX_ARRAY_BINDING)
+    buffers = [
+        (gl_names.ARRAY_BUFFER, gl.integer(gl_names.ARRAY_BUFFER_BINDING)),
+        (gl_names.PIXEL_PACK_BUFFER, gl.integer(gl_names.PIXEL_PACK_BUFFER_BINDING)),
+    ]
+
+    def restore() -> None:
+        for capability in _CAPABILITIES:
+            gl.unchecked("glEnable" if capability in enabled else "glDisable")(capability)
+        for target, name in framebuffers:
+            gl.unchecked("glBindFramebuffer")(target, name)
+        gl.unchecked("glViewport")(*viewport)
+        gl.unchecked("glClearColor")(*color)
+        gl.unchecked("glBlendFuncSeparate")(*blending)
+        gl.unchecked("glUseProgram")(program if gl.unchecked("glIsProgram")(program) else 0)
+        gl.unchecked("glBindVertexArray")(array)
+        for target, name in buffers:
+            gl.unchecked("glBindBuffer")(target, name)
+
+    with textures_restored(gl), afterwards(gl, restore):
+        for capability in enabled:
+            gl.glDisable(capability)
+        gl.glBindBuffer(gl_names.PIXEL_PACK_BUFFER, 0)
+        yield

@@ -1,0 +1,64 @@
+"""Textures that arrays are uploaded to."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gles_delegate.closing import on_error
+from gles_delegate.gl import functions as gl_names
+from gles_delegate.gl.buffers import explaining
+from gles_delegate.gl.functions import Functions
+
+Pixels: TypeAlias = "np.ndarray[Any, np.dtype[np.uint8]]"
+
+FORMATS = {
+    1: (gl_names.R8, gl_names.RED),
+    2: (gl_names.RG8, gl_names.RG),
+    3: (gl_names.RGB8, gl_names.RGB),
+    4: (gl_names.RGBA8, gl_names.RGBA),
+}
+"""Internal format and format of 8-bit pixels, by their channels."""
+
+
+class PixelTexture:
+    """A texture of 8-bit pixels, first row first.
+
+    Its calls change texture and pixel-unpack state, which `GpuContext.textures` restores.
+
+    Attributes:
+        glo: Its GL name.
+        shape: Height, width and channels.
+        size: Width and height, as of a `moderngl.Texture`.
+    """
+
+    def __init__(self, gl: Functions, shape: tuple[int, ...]) -> None:
+        self._gl, self.shape = gl, shape
+        self.glo = gl.generate("Textures")
+        height, width, channels = shape
+        self.size = (width, height)
+        with on_error(self.release), explaining(f"no room for a texture of {width}x{height}: "):
+            self._bind()
+            internal, _ = FORMATS[channels]
+            gl.glTexStorage2D(gl_names.TEXTURE_2D, 1, internal, width, height)
+
+    def write(self, pixels: Pixels, left: int = 0, top: int = 0) -> None:
+        """Upload uint8 [height, width, channels] to a part, or to all of it."""
+        gl, (height, width, channels) = self._gl, pixels.shape
+        rows = np.ascontiguousarray(pixels)
+        self._bind()
+        gl.glBindBuffer(gl_names.PIXEL_UNPACK_BUFFER, 0)
+        for name, value in (gl_names.UNPACK_STATE | {gl_names.UNPACK_ALIGNMENT: 1}).items():
+            gl.glPixelStorei(name, value)
+        area = (gl_names.TEXTURE_2D, 0, left, top, width, height)
+        data = rows.ctypes.data
+        gl.glTexSubImage2D(*area, FORMATS[channels][1], gl_names.UNSIGNED_BYTE, data)
+
+    def release(self) -> None:
+        self._gl.glDeleteTextures(1, ctypes.c_uint(self.glo))
+
+    def _bind(self) -> None:
+        self._gl.glActiveTexture(gl_names.TEXTURE0)
+        self._gl.glBindTexture(gl_names.TEXTURE_2D, self.glo)
