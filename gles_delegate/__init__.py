@@ -17,7 +17,12 @@ from gles_delegate.errors import (
     WrongThreadError,
 )
 from gles_delegate.gl.devices import Device
-from gles_delegate.gl.dmabuf import ImportedTexture, import_dmabuf
+from gles_delegate.gl.dmabuf import (
+    DmabufPictures,
+    ImportedTexture,
+    import_dmabuf,
+    import_picture,
+)
 from gles_delegate.gl.egl import EglContext, list_devices
 from gles_delegate.gl.sync import Fence
 from gles_delegate.image.output import ImageOutput
@@ -37,6 +42,7 @@ __all__ = [
     "DelegationReport",
     "Device",
     "DispatchTime",
+    "DmabufPictures",
     "EglContext",
     "Fence",
     "GLError",
@@ -62,6 +68,7 @@ __all__ = [
     "WrongContextError",
     "WrongThreadError",
     "import_dmabuf",
+    "import_picture",
     "list_devices",
     "litert_environment",
 ]

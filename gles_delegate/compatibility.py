@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
+from gles_delegate.bench.device import half_slowdown
 from gles_delegate.errors import DelegateError
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.thread import GlThread
@@ -92,10 +94,25 @@ class CompatibilityList:
 
     @property
     def best_options_for_this_device(self) -> GpuDelegateOptions:
-        """Options for a `GpuDelegate`: float16 storage if it is faster and passed its check."""
+        """Options for a `GpuDelegate`: float16 storage if it passed its check and is faster.
+
+        The first call measures that, by two convolutions in a new context.
+        """
         return GpuDelegateOptions(
-            precision_loss_allowed=self._half, device_index=self._device_index
+            precision_loss_allowed=self._half and self._half_is_faster,
+            device_index=self._device_index,
         )
+
+    @cached_property
+    def _half_is_faster(self) -> bool:
+        try:
+            gpu = GpuContext(None, self._device_index)
+            try:
+                return half_slowdown(gpu) < 1
+            finally:
+                gpu.release()
+        except DelegateError:
+            return False
 
 
 @dataclass(frozen=True)
@@ -110,7 +127,7 @@ class _Trial:
 
 
 def _run(trial: _Trial, thread: GlThread, half: bool = False) -> Check:
-    options = GpuDelegateOptions(precision_loss_allowed=half)
+    options = GpuDelegateOptions(precision_loss_allowed=half, background_compilation=False)
     result = np.zeros_like(trial.expected)
     try:
         delegation = BoundModel(trial.graph, thread, options).first

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
@@ -17,6 +15,7 @@ from gles_delegate.dispatch import Shape
 from gles_delegate.errors import LiteRtError, ModelError
 from gles_delegate.interpreter import Interpreter as GpuInterpreter
 from gles_delegate.limits import Limits
+from gles_delegate.litert.kernels import litert_cpu, litert_errors
 from gles_delegate.model.graph import Array, Graph, Node, Signature, Tensor
 from gles_delegate.model.reader import ModelFile
 from gles_delegate.ops.lib.registry import op_of
@@ -154,16 +153,6 @@ def _run_signature(interpreter: Any, signature: Signature, graph: Graph) -> list
     named = {name: feeds[index] for name, index in signature.inputs.items()}
     results = interpreter.get_signature_runner(signature.key)(**named)
     return [results[name] for name in signature.outputs]
-
-
-@contextmanager
-def litert_errors(model: ModelFile) -> Iterator[None]:
-    """Raise LiteRtError if LiteRT does not run a model."""
-    try:
-        yield
-    except (RuntimeError, ValueError) as error:
-        name = model.path or "this model"
-        raise LiteRtError(f"LiteRT's CPU kernels do not run {name}: {error}") from error
 
 
 def compare_nodes(
@@ -304,30 +293,6 @@ def _largest_error(ours: Array, theirs: Array) -> float:
     with np.errstate(invalid="ignore"):  # inf - inf
         error = np.where(same, 0, np.abs(ours.astype(wide) - theirs.astype(wide)))
     return float(np.nan_to_num(error, nan=np.inf).max(initial=0))
-
-
-def litert_cpu(
-    model: ModelFile, builtin: bool = False, keep: bool = False, threads: int | None = None
-) -> Any:
-    """LiteRT's interpreter with its CPU kernels; raises `LiteRtError` if it rejects the model.
-
-    Args:
-        builtin: Without XNNPACK.
-        keep: Keep every tensor after a run, not only the outputs.
-    """
-    try:
-        from ai_edge_litert.interpreter import Interpreter, OpResolverType
-    except ImportError:
-        raise LiteRtError("LiteRT is not installed: pip install ai-edge-litert") from None
-    plain = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-    with litert_errors(model), warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # about the memory of kept tensors
-        return Interpreter(
-            **model.arguments,
-            num_threads=threads,
-            experimental_op_resolver_type=plain if builtin else OpResolverType.AUTO,
-            experimental_preserve_all_tensors=keep,
-        )
 
 
 def prepare(interpreter: Any, feeds: Mapping[int, Array]) -> None:

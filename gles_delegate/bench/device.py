@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from math import inf
 from statistics import geometric_mean, median
 from time import monotonic, perf_counter
 
@@ -155,6 +156,17 @@ def measure(gpu: GpuContext, seconds: float, progress: Progress) -> DeviceSpeed:
         return _Bench(gpu, monotonic() + seconds, progress).run()
 
 
+def half_slowdown(gpu: GpuContext) -> float:
+    """How many times as long convolutions take with float16 storage; infinite if unknown."""
+    with gpu.guard():
+        return mean_slowdown(_Bench(gpu, inf, lambda done, total: None).half())
+
+
+def mean_slowdown(half: Mapping[str, float]) -> float:
+    """The mean of `DeviceSpeed.half`; infinite if it is empty."""
+    return geometric_mean(half.values()) if half else inf
+
+
 @dataclass
 class _Bench:
     """The measurements; they run inside the guard of the context."""
@@ -173,11 +185,7 @@ class _Bench:
         copy = 2 * _main(plan).output.nbytes / time if time else 0.0
         dispatch, dispatch_cpu = self._dispatch()
         tiles, left_out = self._tiles(name)
-        half = {}
-        for kernel in KERNELS[::2]:
-            times = [self._seconds(*self._plan(kernel.graph(), half=h)) for h in (False, True)]
-            if times[0] and times[1]:
-                half[str(kernel)] = times[1] / times[0]
+        half = self.half()
         reads = {}
         for form, texels in (("storage blocks", 0), ("buffer textures", self._texels())):
             limits = replace(gpu.limits, buffer_texels=texels)
@@ -190,6 +198,15 @@ class _Bench:
             gpu.driver.timers, copy, dispatch, dispatch_cpu, half, reads, tiles, name,
             {} if gpu.limits.profile.searches else _slowdowns(tiles), left_out,
         )  # fmt: skip
+
+    def half(self) -> dict[str, float]:
+        """Each kernel's time with float16 storage, divided by its time with float32."""
+        ratios = {}
+        for kernel in KERNELS[::2]:
+            times = [self._seconds(*self._plan(kernel.graph(), half=h)) for h in (False, True)]
+            if times[0] and times[1]:
+                ratios[str(kernel)] = times[1] / times[0]
+        return ratios
 
     def _tiles(self, name: str) -> tuple[list[TileTime], int]:
         """Times of the profiles' tiles, and the number of those left out."""

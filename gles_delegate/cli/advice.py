@@ -19,6 +19,9 @@ GPU, and the latency of a transfer in seconds."""
 WORTH, LEAST_MOVED = 0.02, 1e5
 """Share of a model's work and number of bytes below which there is no advice."""
 
+FEW_DISPATCHES = 8
+"""Dispatches of a loop up to which there is no advice."""
+
 MOST_NAMED = 5
 """Nodes or ops that a sentence lists."""
 
@@ -32,6 +35,7 @@ def advise(
         if partition.reasons:
             yield from _seam(graph, segment, plan)
     dispatches = [dispatch for plan in plans for dispatch in plan.dispatches]
+    yield from _loops(graph, lowered, dispatches)
     yield from _channels(graph, dispatches)
     yield from _moves(graph, dispatches)
     yield from _int64(graph, lowered)
@@ -74,6 +78,17 @@ def _seam(graph: Graph, segment: Sequence[int], plan: Plan) -> Iterator[str]:
             "unless neighboring nodes can run on the GPU too, leave them out with "
             "first_delegate_node_index and last_delegate_node_index"
         )
+
+
+def _loops(graph: Graph, lowered: Lowered, dispatches: Sequence[Dispatch]) -> Iterator[str]:
+    """On loops that take dispatches for each turn."""
+    counts = Counter(d.node for d in dispatches)
+    for index, reason in lowered.unrolled.items():
+        if counts[index] > FEW_DISPATCHES:
+            yield (
+                f"{_nodes(graph, [index])}: its turns are unrolled to {counts[index]} dispatches, "
+                f"because it is not a recurrent layer that runs in one: {reason}"
+            )
 
 
 def _channels(graph: Graph, dispatches: Iterable[Dispatch]) -> Iterator[str]:

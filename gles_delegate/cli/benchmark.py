@@ -103,14 +103,14 @@ def benchmark(
         if trace:
             trace.write_text(result.profile.to_trace_json(), "utf-8")
     if as_json:
-        common.print_json(_as_data(result))
+        common.print_json(as_data(result))
         return
     _print_benchmark(result)
     if profile:
         print(result.profile)
 
 
-def _as_data(result: timing.Benchmark) -> dict[str, Any]:
+def as_data(result: timing.Benchmark) -> dict[str, Any]:
     data = dataclasses.asdict(result)
     data["runs"] = result.runs.summary()
     data["peers"] = {

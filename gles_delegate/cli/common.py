@@ -16,6 +16,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from gles_delegate.errors import DelegateError, sentence_of
+from gles_delegate.vision.yolo import YOLO_KINDS
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -45,6 +46,13 @@ labels_option = click.option(
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Class names, one per line; default: those in the model's metadata.",
+)
+
+kind_option = click.option(
+    "--kind",
+    type=click.Choice(list(YOLO_KINDS)),
+    help="The kind of a YOLO network, if its shapes and metadata do not show it. yolov8 is also "
+    "YOLO11, and yolo26 is any network with suppression inside.",
 )
 
 

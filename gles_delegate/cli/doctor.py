@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from gles_delegate.bench.device import DeviceSpeed, measure, name_profile
+from gles_delegate.bench.device import DeviceSpeed, mean_slowdown, measure, name_profile
 from gles_delegate.cli import common
 from gles_delegate.compatibility import CompatibilityList
 from gles_delegate.environment import require_accelerator, tried_apart
@@ -43,7 +43,7 @@ _OVERRIDES = {
 def doctor(device: int | None, bench: bool, seconds: float, as_json: bool) -> None:
     """Show usable devices, run a self-test, suggest fixes."""
     advice: list[str] = []
-    state = _self_test(device)
+    state = self_test(device)
     if state["device"] and "OpenGL ES" not in state["device"]["version"]:
         version = state["device"]["version"]
         advice.append(f"There is no OpenGL ES 3.1 here; {version!r} is used instead.")
@@ -53,7 +53,7 @@ def doctor(device: int | None, bench: bool, seconds: float, as_json: bool) -> No
     speed = None
     if bench and state["limits"]:
         try:
-            speed = _measured(device, seconds)
+            speed = measured(device, seconds)
             state["bench"] = dataclasses.asdict(speed)
         except DelegateError as error:
             advice.append(f"--bench ended early: {error}.")
@@ -72,7 +72,7 @@ def doctor(device: int | None, bench: bool, seconds: float, as_json: bool) -> No
     sys.exit(not state["healthy"])
 
 
-def _self_test(device: int | None) -> dict[str, Any]:
+def self_test(device: int | None) -> dict[str, Any]:
     """The versions, EGL, its devices, and the tests of the one in use, as far as they succeed."""
     state: dict[str, Any] = {"version": __version__, "egl": None, "devices": [], "device": None}
     state |= {"limits": None, "profile": None, "checks": [], "bench": None}
@@ -92,7 +92,7 @@ def _self_test(device: int | None) -> dict[str, Any]:
     return state
 
 
-def _measured(device: int | None, seconds: float) -> DeviceSpeed:
+def measured(device: int | None, seconds: float) -> DeviceSpeed:
     gpu = GpuContext(None, device)
     try:
         with common.progress_bar() as bar:
@@ -156,7 +156,7 @@ def _limit_rows(state: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """The limits of the device in use, and its profile's choices."""
     yield "in use", state["device"]["renderer"]
     for name, value in state["limits"].items():
-        if name != "profile":
+        if name not in ("profile", "wrong_ops"):
             yield f"  {name}", _text(value)
     yield "profile", state["profile"] or "without a name"
     profile = state["limits"]["profile"]
@@ -177,6 +177,9 @@ def _print_speed(speed: DeviceSpeed, state: dict[str, Any]) -> None:
     for kernel, ratio in speed.half.items():
         rows[f"float16, {kernel}"] = f"{ratio:.2f} times as long as float32"
     common.print_pairs(rows.items())
+    if speed.half and state["limits"]["profile"]["half_storage"]:
+        saves = mean_slowdown(speed.half) < 1
+        print(f"precision_loss_allowed={saves} is faster on this device.")
     print()
     common.print_table(
         [

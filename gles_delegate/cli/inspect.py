@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 
 import click
 
+from gles_delegate.bench.roofline import BOARDS
 from gles_delegate.cli import common
 from gles_delegate.cli.advice import advise, count_ops
 from gles_delegate.cli.diagram import draw_graphs
+from gles_delegate.cli.estimates import Estimated, limits_of, read_device
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Graph
@@ -27,7 +29,14 @@ from gles_delegate.report import DelegationReport
 
 @common.command
 @common.model_argument
-@click.option("--device", type=click.IntRange(0), help="Plan for a device that doctor lists.")
+@click.option(
+    "--device",
+    callback=read_device,
+    metavar="DEVICE",
+    help="Plan for a device that doctor lists, by its number, or estimate the costs on one that is "
+    "not there, by a name of docs/gpus.md, such as v3d-7.1.",
+)
+@click.option("--board", type=click.Choice(list(BOARDS)), help="Estimate the time on a board.")
 @click.option("--partitions", type=click.IntRange(1), default=1, help="Most segments on the GPU.")
 @click.option("--dispatches", is_flag=True, help="List the GPU's dispatches, one per line.")
 @click.option("--advice", is_flag=True, help="Suggest changes to the model.")
@@ -40,7 +49,8 @@ from gles_delegate.report import DelegationReport
 @common.json_option
 def inspect(
     model: Path,
-    device: int | None,
+    device: int | str | None,
+    board: str | None,
     partitions: int,
     dispatches: bool,
     advice: bool,
@@ -52,13 +62,9 @@ def inspect(
     This needs no GPU: without --device it plans for the limits that OpenGL ES 3.1 guarantees. It
     shows every model of a bundle.
     """
-    limits, planned_for = Limits(), "any device with OpenGL ES 3.1"
-    if device is not None:
-        gpu = GpuContext(None, device)
-        gpu.release()
-        limits, planned_for = gpu.limits, gpu.driver.renderer
+    target = _Target.of(device, board)
     models = {
-        name: _Inspected(file.graph(), limits, partitions)
+        name: _Inspected(file.graph(), target, partitions)
         for name, file in read_models(model).items()
     }
     if drawing is not None:
@@ -68,7 +74,7 @@ def inspect(
         drawing.write_text(draw_graphs(dict(chain.from_iterable(drawn))), "utf-8")
     if as_json:
         data = {
-            name: {**inspected.data(advice), "planned_for": planned_for}
+            name: {**inspected.data(advice), "planned_for": target.name}
             for name, inspected in models.items()
         }
         common.print_json(data.get("") or {"models": data})
@@ -76,7 +82,37 @@ def inspect(
     for name, inspected in models.items():
         if name:
             print(f"\n{name}\n{'-' * len(name)}")
-        inspected.print_text(planned_for, dispatches, advice)
+        inspected.print_text(dispatches, advice)
+        if inspected.estimated:
+            inspected.estimated.print_text()
+
+
+class _Target(NamedTuple):
+    """The device that models are planned for.
+
+    Attributes:
+        estimated: Its name in the table of kernels, from which costs are estimated.
+        board: The board whose time is estimated.
+    """
+
+    name: str
+    limits: Limits
+    estimated: str | None = None
+    board: str | None = None
+
+    @classmethod
+    def of(cls, device: int | str | None, board: str | None) -> _Target:
+        if board is not None:
+            if device is not None:
+                raise common.wrong_usage("expected --device or --board, found both")
+            device = BOARDS[board].device
+        if device is None:
+            return cls("any device with OpenGL ES 3.1", Limits())
+        if isinstance(device, str):
+            return cls(device, limits_of(device), device, board)
+        gpu = GpuContext(None, device)
+        gpu.release()
+        return cls(gpu.driver.renderer, gpu.limits)
 
 
 class _Entry(NamedTuple):
@@ -95,8 +131,9 @@ class _Entry(NamedTuple):
 class _Inspected:
     """A model that is planned, but not run."""
 
-    def __init__(self, graph: Graph, limits: Limits, most: int) -> None:
-        self._graph = graph
+    def __init__(self, graph: Graph, target: _Target, most: int) -> None:
+        self._graph, self._target = graph, target
+        limits = target.limits
         self._metadata = read_metadata(graph)
         graphs = [graph.subgraphs[index] for index in graph.entries]
         lowered = [Lowerings(graph, limits).default for graph in graphs]
@@ -106,6 +143,10 @@ class _Inspected:
             plans = [make_plan(low, segment, limits) for segment in partition.segments]
             self._entries.append(_Entry(subgraph, low, partition, plans))
         self._report = sum((entry.report for entry in self._entries), DelegationReport())
+        every = chain.from_iterable(entry.plans for entry in self._entries)
+        dispatches = [dispatch for plan in every for dispatch in plan.dispatches]
+        device = target.estimated
+        self.estimated = Estimated(device, target.board, dispatches) if device else None
 
     def drawn(self, name: str) -> list[tuple[str, tuple[Graph, DelegationReport]]]:
         """The items of the argument of `draw_graphs`."""
@@ -134,6 +175,7 @@ class _Inspected:
                 for reason, nodes in self._report.causes
             ],
             **({"advice": advised} if advice else {}),
+            **({"estimate": self.estimated.data()} if self.estimated else {}),
             "gives_sizes": list(self._entries[0].lowered.values),
             "segments": [
                 {
@@ -149,7 +191,7 @@ class _Inspected:
             ],
         }
 
-    def print_text(self, planned_for: str, dispatches: bool, advice: bool) -> None:
+    def print_text(self, dispatches: bool, advice: bool) -> None:
         data, about = self.data(advice), self._metadata
         for text in (about.name, about.description, about.version, about.author, about.license):
             if text:
@@ -161,7 +203,7 @@ class _Inspected:
         for s in self._graph.signatures:
             where = f", subgraph {s.subgraph}" if s.subgraph else ""
             print(f"  {s.key}: {', '.join(s.inputs)} -> {', '.join(s.outputs)}{where}")
-        print(f"{self._report}, planned for {planned_for}")
+        print(f"{self._report}, planned for {self._target.name}")
         for index in data["gives_sizes"]:
             print(f"input {self._described(index)}: its value determines tensor sizes, so each new")
             print("  value needs another plan and compilation; shown is an example")

@@ -11,7 +11,7 @@ import click
 import numpy as np
 
 from gles_delegate.bench.comparison import prepare
-from gles_delegate.cli import common, tensor_files
+from gles_delegate.cli import common, detections, tensor_files
 from gles_delegate.delegate import GpuDelegate
 from gles_delegate.interpreter import Interpreter
 from gles_delegate.model.graph import Array, Graph, Tensor
@@ -34,6 +34,7 @@ from gles_delegate.vision.classes import class_name, top_indices
 )
 @click.option("--output-dir", type=common.FOLDER, help="For all other outputs, as INDEX_NAME.npy.")
 @common.labels_option
+@common.kind_option
 @click.option("--top", type=click.IntRange(1), help="Show the top N classes.")
 @common.scaling_options
 @common.cache_option
@@ -45,6 +46,7 @@ def run(
     outputs: Sequence[str],
     output_dir: Path | None,
     labels: Path | None,
+    kind: str | None,
     top: int | None,
     mean: float | None,
     std: float | None,
@@ -55,9 +57,12 @@ def run(
     """Run MODEL once on arrays or pictures."""
     file = read_file(model)
     graph = file.graph()
-    feeds = tensor_files.load_inputs(graph, inputs, mean, std)
+    given = None if labels is None else tensor_files.read_labels(labels)
+    finder = detections.find(graph, given, kind)
+    transform = None if finder is None else finder.transform
+    feeds = tensor_files.load_inputs(graph, inputs, mean, std, transform)
     files = _output_files(graph, outputs, output_dir)
-    names = _class_names(graph, labels)
+    names = _class_names(graph, None if finder else labels)
     results: list[dict[str, Any]] = []
     options = GpuDelegateOptions(device_index=device, serialization_dir=cache)
     with (
@@ -79,10 +84,25 @@ def run(
             "--top needs an output with a score for each class, [1, classes], found "
             + "; ".join(tensor_files.describe(graph.tensors[index]) for index in graph.outputs)
         )
+    found = None
+    if finder is not None:
+        (picture,) = tensor_files.files_by_tensor(graph, graph.inputs, inputs, "input").values()
+        found = finder.rows(graph, arrays, picture)
     if as_json:
-        common.print_json({"outputs": results})
+        listed = {} if found is None else {"detections": found}
+        common.print_json({"outputs": results, **listed})
     else:
         _print_results(results)
+        _print_detections(found)
+
+
+def _print_detections(rows: Sequence[dict[str, Any]] | None) -> None:
+    if rows is None:
+        return
+    print(f"\n{len(rows)} detection{'s' * (len(rows) != 1)}")
+    shown = ("label", "score", "box", "rotation")
+    if rows:
+        common.print_table([{key: row[key] for key in shown if key in row} for row in rows])
 
 
 def _output_files(graph: Graph, named: Sequence[str], folder: Path | None) -> dict[int, Path]:

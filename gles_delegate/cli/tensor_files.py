@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageOps
 
 from gles_delegate.cli.common import wrong_usage
 from gles_delegate.errors import DelegateError, reason_of
-from gles_delegate.image.pictures import PICTURES, as_tensor, picture_mode
-from gles_delegate.image.transform import picture_transform
+from gles_delegate.image.pictures import PICTURES, as_tensor, channels_last, picture_mode
+from gles_delegate.image.transform import ImageTransform, picture_transform
 from gles_delegate.model.graph import Array, Graph, Tensor
 from gles_delegate.planning.outputs import read_metadata
 from gles_delegate.runtime import standalone
@@ -21,15 +22,22 @@ from gles_delegate.vision.drawing import palette
 
 
 def load_inputs(
-    graph: Graph, inputs: Iterable[str], mean: float | None, std: float | None
+    graph: Graph,
+    inputs: Iterable[str],
+    mean: float | None,
+    std: float | None,
+    transform: ImageTransform | None = None,
 ) -> dict[int, Array]:
-    """An array for each input, from the arguments of ``--input``."""
+    """An array for each input, from the arguments of ``--input``.
+
+    `transform` is that of pictures, in which `mean` and `std` take precedence.
+    """
     files = files_by_tensor(graph, graph.inputs, inputs, "input")
     missing = [graph.tensors[index] for index in graph.inputs if index not in files]
     if missing:
         names = "; ".join(map(describe, missing))
         raise wrong_usage(f"give --input NAME=FILE for each input; missing: {names}")
-    return {i: load_input(path, graph, i, mean, std) for i, path in files.items()}
+    return {i: load_input(path, graph, i, mean, std, transform) for i, path in files.items()}
 
 
 @contextmanager
@@ -83,9 +91,14 @@ def describe(tensor: Tensor) -> str:
 
 
 def load_input(
-    path: Path, graph: Graph, index: int, mean: float | None, std: float | None
+    path: Path,
+    graph: Graph,
+    index: int,
+    mean: float | None,
+    std: float | None,
+    transform: ImageTransform | None = None,
 ) -> Array:
-    """An array from a file, checked against its input."""
+    """An array from a file, checked against its input; see `load_inputs`."""
     tensor = graph.tensors[index]
     if path.suffix == ".npy":
         with path.open("rb") as file:
@@ -100,14 +113,35 @@ def load_input(
             )
         return array.astype(tensor.dtype)  # in this machine's byte order
     metadata = read_metadata(graph).inputs[graph.inputs.index(index)]
-    if picture_mode(tensor.shape) is None:
+    shape = channels_last(tensor.shape)
+    if picture_mode(shape) is None:
         raise ValueError(
             f"a picture suits an input {PICTURES}; give {path} as .npy for {describe(tensor)}"
         )
-    transform = picture_transform(tensor.shape, tensor.dtype, metadata, mean, std)
+    if transform is None:
+        transform = picture_transform(shape, tensor.dtype, metadata, mean, std)
+    elif mean is not None or std is not None:
+        own = (transform.mean, transform.std)
+        given = [a if b is None else b for a, b in zip(own, (mean, std), strict=True)]
+        transform = replace(transform, mean=given[0], std=given[1])
+    with _opened(path) as picture:
+        pixels = as_tensor(picture, standalone.describe(tensor, shape), transform)
+    return pixels if shape == tensor.shape else np.moveaxis(pixels, 3, 1)
+
+
+def picture_size(path: Path) -> tuple[int, int]:
+    """Height and width of a picture, rotated according to its EXIF data."""
+    with _opened(path) as picture:
+        width, height = ImageOps.exif_transpose(picture).size
+        return height, width
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Image.Image]:
+    """A picture, whose errors become ValueError."""
     try:
         with Image.open(path) as picture:
-            return as_tensor(picture, standalone.describe(tensor, tensor.shape), transform)
+            yield picture
     except (OSError, SyntaxError, Image.DecompressionBombError) as error:
         raise ValueError(f"cannot read the picture {path}: {reason_of(error)}") from error
 

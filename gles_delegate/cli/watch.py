@@ -28,6 +28,7 @@ TASKS = ("classify", "detect", "pose", "repaint", "segment")
 @click.option("--video", type=common.PATH, metavar="FILE")
 @click.option("--picture", type=common.PATH, metavar="FILE")
 @click.option("--task", type=click.Choice(TASKS), help="Default: by the metadata or outputs.")
+@common.kind_option
 @common.labels_option
 @common.scaling_options
 @click.option("--headless", is_flag=True, help="No window.")
@@ -45,6 +46,7 @@ def watch(
     video: Path | None,
     picture: Path | None,
     task: str | None,
+    kind: str | None,
     labels: Path | None,
     mean: float | None,
     std: float | None,
@@ -64,8 +66,8 @@ def watch(
         def make(app: App) -> Seer:
             nonlocal task
             network = app.network(model, mean=mean, std=std)
-            task = task or find_task(network)
-            return seer_for(network, names, task)
+            task = task or ("detect" if kind else find_task(network))
+            return seer_for(network, names, task, kind=kind)
 
         options = ShowOptions(title=f"gles-delegate watch {model.name}", **show_options)
         source = open_source(picture, video, camera, repeat=not options.headless)

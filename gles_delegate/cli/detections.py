@@ -1,0 +1,123 @@
+"""Detections of a network in a picture, in pixels."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gles_delegate.cli import tensor_files
+from gles_delegate.image.pictures import channels_last
+from gles_delegate.image.transform import ImageTransform, Size
+from gles_delegate.model.graph import Array, Graph
+from gles_delegate.planning.outputs import read_metadata
+from gles_delegate.vision.classes import class_name
+from gles_delegate.vision.detection import Detection, Detector
+from gles_delegate.vision.detectors import find_detector, has_postprocessing, read_detections
+from gles_delegate.vision.regions import region_of_detection
+from gles_delegate.vision.yolo import YoloDetector, find_yolo
+
+logger = logging.getLogger("gles_delegate")
+
+
+@dataclass(frozen=True)
+class ObjectFinder:
+    """A detection network whose only input is a picture.
+
+    Attributes:
+        detector: See `read_detections`.
+        labels: Names of its classes; empty if they are unknown.
+        size: Height and width of its input.
+        is_named: Whether the user named its kind, so that errors are raised; otherwise warnings.
+    """
+
+    detector: Detector | YoloDetector | None
+    labels: Sequence[str]
+    size: Size
+    is_named: bool
+
+    @property
+    def transform(self) -> ImageTransform | None:
+        """Preprocessing; None: as for other networks, the stretched picture."""
+        return None if self.detector is None else self.detector.transform
+
+    def rows(self, graph: Graph, outputs: Mapping[int, Array], file: Path) -> list[dict[str, Any]]:
+        """Names, scores and positions in pixels of a picture, or of the input for an array."""
+        arrays = [
+            tensor_files.real_values(array, graph.tensors[index])
+            for index, array in outputs.items()
+        ]
+        with _warning(self.is_named):
+            detections = read_detections(arrays, self.detector)
+            if file.suffix == ".npy":
+                return [self._row(detection, self.size) for detection in detections]
+            shown = tensor_files.picture_size(file)
+            transform = self.transform or ImageTransform()
+            mapped = [each.to_picture(transform, shown, self.size) for each in detections]
+            return [self._row(detection, shown) for detection in mapped]
+        return []
+
+    def _row(self, detection: Detection, size: Size) -> dict[str, Any]:
+        pixels = size[::-1]
+        row: dict[str, Any] = {
+            "class": detection.class_index,
+            "label": class_name(self.labels, detection.class_index),
+            "score": detection.score,
+            "box": np.multiply(detection.box, pixels * 2).round(1).tolist(),
+        }
+        if detection.corners:
+            row["corners"] = np.multiply(detection.corners, pixels).round(1).tolist()
+            row["rotation"] = round(region_of_detection(detection, size).rotation, 1)
+        if detection.key_points:
+            row["key_points"] = np.multiply(detection.key_points, pixels).round(1).tolist()
+            row["key_point_scores"] = list(detection.key_point_scores)
+        return row
+
+
+def find(graph: Graph, labels: Sequence[str] | None, kind: str | None) -> ObjectFinder | None:
+    """The finder of a model; None if it is not a detection network.
+
+    Args:
+        graph: The model.
+        labels: Class names from the user.
+        kind: See `find_detector`.
+
+    Raises:
+        ValueError: The model is not of that kind.
+    """
+    metadata = read_metadata(graph).outputs
+    if labels is not None:
+        metadata = tuple(replace(each, labels=tuple(labels)) for each in metadata)
+    names = next((each.labels for each in metadata if each.labels), ())
+    shapes = [graph.tensors[index].shape for index in graph.outputs]
+    picture = graph.tensors[graph.inputs[0]].shape if len(graph.inputs) == 1 else ()
+    if len(picture) != 4 and kind is None:
+        return None
+    if kind is None and has_postprocessing(shapes):
+        return ObjectFinder(None, names, (picture[1], picture[2]), is_named=False)
+    detector: Detector | YoloDetector | None = None
+    with _warning(kind is not None):
+        detector = find_yolo(picture, shapes, metadata, kind)
+        if detector is None:
+            with suppress(ValueError):
+                detector = find_detector(picture, shapes, metadata)
+    if detector is None:
+        return None
+    _, height, width, *_ = channels_last(picture)
+    return ObjectFinder(detector, names, (height, width), kind is not None)
+
+
+@contextmanager
+def _warning(is_raised: bool) -> Iterator[None]:
+    """Make ValueError a warning, unless it is to be raised."""
+    try:
+        yield
+    except ValueError as error:
+        if is_raised:
+            raise
+        logger.warning("detections are not listed: %s", error)

@@ -1,0 +1,99 @@
+"""``gles-delegate report``: a device's description, to send to the project."""
+
+from __future__ import annotations
+
+import dataclasses
+import getpass
+import os
+import platform
+import re
+from collections.abc import Callable
+from functools import partial
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gles_delegate.bench import timing
+from gles_delegate.bench.comparison import random_feeds
+from gles_delegate.cli import common
+from gles_delegate.cli.benchmark import as_data
+from gles_delegate.cli.doctor import measured, self_test
+from gles_delegate.cli.verify import verification
+from gles_delegate.errors import DelegateError, sentence_of
+from gles_delegate.model.reader import ModelFile
+from gles_delegate.options import GpuDelegateOptions
+
+_PATHS = re.compile(r"(?<![\w.:/])/(?:[^/:;,'\"<>|()]*/)*")
+"""The folders of absolute paths, which need not be one word."""
+
+
+@common.command
+@common.device_option
+@click.option("--quick", is_flag=True, help="Measure for seconds, not for minutes.")
+@common.json_option
+def report(device: int | None, quick: bool, as_json: bool) -> None:
+    """Print JSON that describes this device: doctor, verify, and speed."""
+    del as_json  # for errors; the report is always JSON
+    state = self_test(device)
+    state["system"] = {
+        "machine": platform.machine(),
+        "processors": os.cpu_count(),
+        "system": platform.system(),
+        "python": platform.python_version(),
+    }
+    if state["limits"]:
+        state["verify"] = _attempt(partial(verification, device, quick))
+        state["bench"] = _attempt(lambda: dataclasses.asdict(measured(device, 5 if quick else 45)))
+        state["networks"] = _networks(device, runs=3 if quick else 20)
+    common.print_json(_without_names(state))
+
+
+def _networks(device: int | None, runs: int) -> dict[str, Any]:
+    """Benchmarks of the networks that come with the package, by name."""
+    against = ("litert",) if find_spec("ai_edge_litert") else ()
+    schedule = timing.Schedule(runs=runs, against=against)
+    options = GpuDelegateOptions(device_index=device)
+    speeds: dict[str, Any] = {}
+    for entry in files("gles_delegate.bench").joinpath("networks").iterdir():
+        if entry.name.endswith(".tflite"):
+            model = ModelFile(entry.read_bytes())
+            speeds[entry.name] = _attempt(partial(_speed, model, options, schedule))
+    return dict(sorted(speeds.items()))
+
+
+def _speed(
+    model: ModelFile, options: GpuDelegateOptions, schedule: timing.Schedule
+) -> dict[str, Any]:
+    return as_data(timing.benchmark(model, random_feeds(model), options, schedule))
+
+
+def _attempt(measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """The figures, or the error."""
+    try:
+        return measure()
+    except DelegateError as error:
+        return {"error": sentence_of(error)}
+
+
+def _without_names(value: Any) -> Any:
+    """The same without folders, and without the user's name and home."""
+    if isinstance(value, dict):
+        return {key: _without_names(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_names(item) for item in value]
+    if not isinstance(value, str):
+        return value
+    for folder in {str(Path.cwd()), str(Path.home())} - {"/"}:
+        value = value.replace(folder, "")
+    value = _PATHS.sub("", value)
+    return re.sub(rf"\b{re.escape(_user())}\b", "user", value) if _user() else value
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user without a name
+        return ""

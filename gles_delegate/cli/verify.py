@@ -1,0 +1,84 @@
+"""``gles-delegate verify``: whether a device computes every kernel as LiteRT does."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from gles_delegate.cli import common
+from gles_delegate.gl.context import GpuContext
+from gles_delegate.verification.cases import load_cases
+from gles_delegate.verification.check import CaseResult, every_form, verified
+
+
+@common.command
+@common.device_option
+@click.option("--quick", is_flag=True, help="One or two cases of each op, in their default form.")
+@common.json_option
+def verify(device: int | None, quick: bool, as_json: bool) -> None:
+    """Run every kernel, and compare with stored results of LiteRT."""
+    state = verification(device, quick)
+    if as_json:
+        common.print_json(state)
+    else:
+        _print(state)
+    sys.exit(bool(state["wrong"]))
+
+
+def verification(device: int | None, quick: bool) -> dict[str, Any]:
+    """The device's strings, a row for each op, and the wrong results."""
+    gpu = GpuContext(None, device)
+    cases = [case for case in load_cases() if case.quick or not quick]
+    forms = every_form(gpu.limits)
+    if quick:
+        forms = [form for form in forms if form.is_default]
+    results: defaultdict[str, list[CaseResult]] = defaultdict(list)
+    try:
+        with gpu.guard(), common.progress_bar() as bar:
+            for result in verified(gpu, cases, forms, common.counting(bar, "verify")):
+                results[result.op].append(result)
+    finally:
+        gpu.release()
+    every = [result for of_op in results.values() for result in of_op]
+    return {
+        "device": dict(zip(("vendor", "renderer", "version"), gpu.driver.identity, strict=True)),
+        "cases": len(cases),
+        "runs": len(every),
+        "ops": [_row(op, of_op) for op, of_op in results.items()],
+        "left_to_the_cpu": sorted({case.op for case in cases} - results.keys()),
+        "wrong": [dataclasses.asdict(result) for result in every if not result.is_right],
+    }
+
+
+def _row(op: str, results: Sequence[CaseResult]) -> dict[str, Any]:
+    """The results of an op, with its worst ones as shares of the allowed error."""
+    row: dict[str, Any] = {"op": op, "runs": len(results)}
+    row["right"] = sum(result.is_right for result in results)
+    for storage in ("float32", "float16"):
+        of_storage = [result.ratio for result in results if result.storage == storage]
+        row[storage] = max(of_storage, default=None)
+    return row
+
+
+def _print(state: dict[str, Any]) -> None:
+    print(f"{state['device']['renderer']}, {state['device']['version']}")
+    storages = ("float32", "float16")
+    rows = [
+        {**row, **{s: "" if row[s] is None else f"{row[s]:.2g}" for s in storages}}
+        for row in state["ops"]
+    ]
+    common.print_table(rows)
+    print("float32, float16: the largest error with this storage, as a share of the allowed one")
+    if state["left_to_the_cpu"]:
+        print(f"This device leaves to the CPU: {', '.join(state['left_to_the_cpu'])}.")
+    for wrong in state["wrong"]:
+        how = wrong["failure"] or f"off by {wrong['error']:.1e}, allowed {wrong['allowed']:.0e}"
+        print(f"WRONG: {wrong['name']} ({wrong['storage']}, choice {wrong['choice']}): {how}")
+    count = len(state["wrong"])
+    verdict = f"{count} are wrong." if count else "all are right."
+    print(f"{state['runs']} runs of {state['cases']} cases: {verdict}")

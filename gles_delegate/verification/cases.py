@@ -1,0 +1,139 @@
+"""The cases: models of one op, with inputs and the results of LiteRT's CPU kernels.
+
+`tools/verification-cases` chooses them from the op table, and writes them to a file of the package:
+a JSON list, a line feed, and the bytes of the models and arrays in its order, compressed by zlib.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from gles_delegate.model.graph import Array
+from gles_delegate.runtime.store import fingerprint
+
+FILE = "cases.bin"
+_REAL = "fc"
+"""numpy's kinds of real and of complex numbers."""
+_TOLERANCE, _HALF_TOLERANCE = 1e-5, 1e-2
+"""Allowed errors of real numbers, relative to the largest one of a result if that exceeds 1."""
+_HALF_STEPS = 3
+"""Allowed error of 8-bit and 16-bit integers with float16 storage."""
+
+
+@dataclass(frozen=True)
+class VerificationCase:
+    """A model with inputs and results, in the order of the model's inputs and outputs.
+
+    Attributes:
+        op: The op that it decides on.
+        name: Its id in the op table.
+        quick: Whether the short form includes it.
+        half: Whether float16 storage is accurate enough for a comparison.
+        steps: Allowed error of 8-bit and 16-bit integers, which are quantized.
+    """
+
+    op: str
+    name: str
+    quick: bool
+    half: bool
+    steps: int
+    model: bytes
+    inputs: tuple[Array, ...]
+    outputs: tuple[Array, ...]
+
+    def deviation(self, results: Sequence[Array], half: bool) -> tuple[float, float]:
+        """The error of the worst result, and the allowed one."""
+        pairs = zip(results, self.outputs, strict=True)
+        each = [(_error(*pair), self._allowed(pair[1], half)) for pair in pairs]
+        return max(each, key=lambda pair: ratio(*pair), default=(0.0, 0.0))
+
+    def _allowed(self, expected: Array, half: bool) -> float:
+        if expected.dtype.kind in _REAL:
+            return _HALF_TOLERANCE if half else _TOLERANCE
+        if expected.dtype.itemsize <= 2 and expected.dtype.kind in "iu":
+            return max(self.steps, _HALF_STEPS * half)
+        return 0.0
+
+
+def ratio(error: float, allowed: float) -> float:
+    """The share of the allowed error; above 1 is wrong."""
+    if not error:
+        return 0.0
+    return error / allowed if allowed else np.inf
+
+
+def _error(actual: Array, expected: Array) -> float:
+    """The largest difference; of real numbers, relative to the largest one above 1."""
+    if actual.shape != expected.shape:
+        return np.inf
+    same = (actual == expected) | ((actual != actual) & (expected != expected))
+    wide = np.complex128 if expected.dtype.kind == "c" else np.float64
+    off = np.abs(actual[~same].astype(wide) - expected[~same].astype(wide))
+    finite = np.abs(expected[np.isfinite(expected)])
+    scale = max(1.0, float(finite.max(initial=0))) if expected.dtype.kind in _REAL else 1.0
+    return float(np.nan_to_num(off / scale, nan=np.inf, posinf=np.inf).max(initial=0))
+
+
+@cache
+def content() -> bytes:
+    """The bytes of the file."""
+    return files(__package__).joinpath(FILE).read_bytes()
+
+
+@cache
+def content_id() -> str:
+    """A hash of the file."""
+    return fingerprint(content())
+
+
+def load_cases() -> tuple[VerificationCase, ...]:
+    """The cases of the package, in the order of their ops."""
+    return tuple(unpack(content()))
+
+
+def pack(cases: Iterable[VerificationCase]) -> bytes:
+    """The content of a file with these cases."""
+    rows: list[dict[str, Any]] = []
+    blobs = bytearray()
+    for case in cases:
+        kinds = {
+            name: [[array.dtype.name, list(array.shape)] for array in arrays]
+            for name, arrays in (("inputs", case.inputs), ("outputs", case.outputs))
+        }
+        own = {name: getattr(case, name) for name in ("op", "name", "quick", "half", "steps")}
+        rows.append({**own, "model": len(case.model), **kinds})
+        blobs += case.model
+        for array in (*case.inputs, *case.outputs):
+            blobs += array.tobytes()
+    return zlib.compress(json.dumps(rows, separators=(",", ":")).encode() + b"\n" + blobs, 9)
+
+
+def unpack(data: bytes) -> Iterator[VerificationCase]:
+    """The cases of a file's content."""
+    header, _, blobs = zlib.decompress(data).partition(b"\n")
+    at = 0
+
+    def take(size: int) -> bytes:
+        nonlocal at
+        at += size
+        return blobs[at - size : at]
+
+    def arrays(kinds: list[tuple[str, list[int]]]) -> tuple[Array, ...]:
+        return tuple(
+            np.frombuffer(take(prod(shape) * np.dtype(dtype).itemsize), dtype).reshape(shape)
+            for dtype, shape in kinds
+        )
+
+    for row in json.loads(header):
+        model = take(row.pop("model"))
+        inputs, outputs = arrays(row.pop("inputs")), arrays(row.pop("outputs"))
+        yield VerificationCase(**row, model=model, inputs=inputs, outputs=outputs)
