@@ -1,4 +1,4 @@
-"""Code shared by the examples: the command line, and tracking with two networks."""
+"""Code shared by the examples: the command line, and bundles of networks."""
 
 from __future__ import annotations
 
@@ -8,16 +8,7 @@ from pathlib import Path
 
 from imaging import ending_in_a_sentence, positive
 
-from gles_delegate.live import App, Frame, Seer, ShowOptions, Source, open_source, show
-from gles_delegate.vision import (
-    Detector,
-    LandmarkNetwork,
-    Landmarks,
-    Tracker,
-    find_detector,
-    read_detections,
-    ssd_anchors,
-)
+from gles_delegate.live import App, Seer, ShowOptions, Source, open_source, show
 
 
 def parser(text: str, *, frames: bool = True, **models: str) -> argparse.ArgumentParser:
@@ -26,14 +17,15 @@ def parser(text: str, *, frames: bool = True, **models: str) -> argparse.Argumen
     Args:
         text: The example's docstring; its first line is the description.
         frames: Accept pictures, videos and cameras; if False, the example has its own source.
-        models: The example's networks: argument names and help texts.
+        models: The example's networks: argument names and help texts; "models" is a list.
     """
     result = argparse.ArgumentParser(
         description=text.splitlines()[0],
         epilog="keys in the window: Q quits, G switches between GPU and CPU, T shows timings",
     )
     for name, what in models.items():
-        result.add_argument(name, type=Path, help=what)
+        count = "+" if name == "models" else None
+        result.add_argument(name, type=Path, nargs=count, help=what)
     if frames:
         group = result.add_argument_group("frames").add_mutually_exclusive_group(required=True)
         group.add_argument("--picture", type=Path, help="a picture file")
@@ -83,61 +75,11 @@ def run(
         print(arguments.output)
 
 
-class Follower:
-    """Tracks objects: a detector finds them, a landmark network follows them.
-
-    Args:
-        networks: The app.
-        detector: The model file of one of MediaPipe's detectors.
-        landmarks: The model file of the landmark network.
-        kind: The preset for the landmark network.
-        finders: The presets that the detector may match.
-        most: The maximum number of objects. The detector runs while there are fewer.
-    """
-
-    def __init__(
-        self,
-        networks: App,
-        detector: Path,
-        landmarks: Path,
-        kind: LandmarkNetwork,
-        finders: tuple[Detector, ...],
-        most: int,
-    ) -> None:
-        self._detector, self._landmarks = networks.network(detector), networks.network(landmarks)
-        outputs = [details["shape"].tolist() for details in self._detector.outputs]
-        preset = find_detector(self._detector.inputs[0]["shape"].tolist(), outputs)
-        if preset not in finders or self._landmarks.size != kind.size:
-            wanted = " or ".join(str(_outputs(finder)) for finder in finders)
-            raise ValueError(
-                f"expected a detector with outputs {wanted} and a network of landmarks that sees "
-                f"{kind.size[1]}x{kind.size[0]} pixels, found {detector} with outputs {outputs} "
-                f"and {landmarks}, which sees {self._landmarks.size[1]}x{self._landmarks.size[0]}"
-            )
-        assert preset is not None
-        self._preset, self._kind = preset, kind
-        self._detector.transform = preset.transform
-        self._tracker = Tracker(kind, most)
-        self._seconds = 0.0
-
-    def __call__(self, frame: Frame) -> list[Landmarks]:
-        """The landmarks of each object in a frame, in pixels."""
-        if self._tracker.needs_detector:
-            seen = read_detections(self._detector(frame), self._preset)
-            transform, size = self._preset.transform, self._detector.size
-            seen = [detection.to_picture(transform, frame.size, size) for detection in seen]
-            self._tracker = self._tracker.with_detections(seen, frame.size)
-        results = []
-        for track in self._tracker.objects:
-            transform = self._kind.transform(track.region)
-            landmarks = self._kind.read(self._landmarks(frame, transform))
-            results.append(landmarks.to_picture(transform, frame.size, self._kind.size))
-        passed, self._seconds = frame.seconds - self._seconds, frame.seconds
-        self._tracker = self._tracker.with_landmarks(results, max(passed, 1e-3))
-        return [track.landmarks for track in self._tracker.objects if track.landmarks]
-
-
-def _outputs(detector: Detector) -> list[list[int]]:
-    """The output shapes of a detector."""
-    count = len(ssd_anchors(detector.anchors))
-    return [[1, count, 4 + 2 * detector.key_points], [1, count, 1]]
+def bundle(arguments: argparse.Namespace, kind: str) -> Path | dict[str, Path]:
+    """A bundle, or the two networks of one, for a "face", "hand" or "pose" landmarker."""
+    if len(arguments.models) == 1:
+        return arguments.models[0]
+    if len(arguments.models) > 2:
+        raise ValueError(f"expected a bundle or two networks, found {len(arguments.models)} files")
+    names = (f"{kind}_detector.tflite", f"{kind}_landmarks_detector.tflite")
+    return dict(zip(names, arguments.models, strict=True))

@@ -2,8 +2,8 @@
 
 python examples/detect.py ssd_mobilenet.tflite --labels labels.txt --camera 0
 
-It supports TensorFlow's SSDs, with or without TFLite_Detection_PostProcess, and MediaPipe's face,
-palm and pose detectors.
+It supports TensorFlow's SSDs, with or without TFLite_Detection_PostProcess, YOLO networks, and
+MediaPipe's face, palm and pose detectors.
 """
 
 from __future__ import annotations

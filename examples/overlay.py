@@ -19,12 +19,20 @@ from PIL import Image
 import gles_delegate as gd
 from gles_delegate.image.pictures import as_tensor
 from gles_delegate.live import Video
-from gles_delegate.live.painter import copy_texture, full_screen_triangle
 from gles_delegate.vision import palette
 
 MODEL = Path(__file__).parent / "models" / "ball_segmenter.tflite"
 SIZE = (1280, 720)
 """Width and height of the synthetic camera and the windows."""
+
+TRIANGLE = """
+// A triangle of which the viewport is a part; `uv` is 0 to 1 from the framebuffer's first row.
+out vec2 uv;
+void main() {
+    uv = vec2(gl_VertexID & 1, gl_VertexID >> 1) * 2.0;
+    gl_Position = vec4(uv * 2.0 - 1.0, 0.0, 1.0);
+}
+"""
 
 CAMERA = """
 uniform vec3 ball;
@@ -55,6 +63,14 @@ void main() {
     vec4 tint = texture(mask, at);
     color = vec4(texture(picture, at).rgb * (1.0 - 0.6 * tint.a) + 0.6 * tint.rgb, 1.0);
 }
+"""
+
+
+COPY = """
+uniform sampler2D picture;
+in vec2 uv;
+out vec4 color;
+void main() { color = texture(picture, uv); }
 """
 
 
@@ -186,6 +202,8 @@ class SegmenterBeside(Segmenter):
     def _prepare(self, ctx: moderngl.Context, picture: moderngl.Texture) -> None:
         self._picture = picture
         self._copied, self._made = (ctx.texture(t.size, 4) for t in (picture, self.mask))
+        self._triangle = full_screen_triangle(ctx, COPY)
+        self._to_copied, self._to_mask = (ctx.framebuffer([t]) for t in (self._copied, self.mask))
         self._bind(self._copied, self._made)
         self._invocation: gd.Invocation | None = None
 
@@ -194,9 +212,14 @@ class SegmenterBeside(Segmenter):
         if self._invocation is not None:
             if not self._invocation.done():
                 return
-            copy_texture(self._made, self.mask)
-        copy_texture(self._picture, self._copied)
+            self._copy(self._made, self._to_mask)
+        self._copy(self._picture, self._to_copied)
         self._invocation = self._interpreter.invoke_async(wait_for=gd.Fence.of_current_context())
+
+    def _copy(self, source: moderngl.Texture, target: moderngl.Framebuffer) -> None:
+        target.use()
+        source.use(0)
+        self._triangle.render(moderngl.TRIANGLES, 3)
 
 
 class Overlay:
@@ -301,6 +324,13 @@ def require_display() -> None:
     """Exit with a message if there is no display."""
     if not os.environ.get("DISPLAY") and not os.environ.get("WAYLAND_DISPLAY"):
         raise SystemExit("no display: start it in a desktop session, or with xvfb-run")
+
+
+def full_screen_triangle(ctx: moderngl.Context, fragment_shader: str) -> moderngl.VertexArray:
+    """A triangle over the framebuffer, for OpenGL or OpenGL ES."""
+    is_es = "OpenGL ES" in ctx.info["GL_VERSION"]
+    header = "#version 310 es\nprecision highp float;\n" if is_es else "#version 330\n"
+    return ctx.vertex_array(ctx.program(header + TRIANGLE, header + fragment_shader), [])
 
 
 def read_pixels(framebuffer: moderngl.Framebuffer) -> Image.Image:
