@@ -115,6 +115,7 @@ lint: .venv/.with-test
 docs: export NO_MKDOCS_2_WARNING = 1
 docs: .venv/.with-docs
 	$(bin)/python tools/op-table
+	$(bin)/python tools/device-page
 	$(bin)/python tools/gpu-lab/measure --page
 	$(bin)/mkdocs build --strict
 
