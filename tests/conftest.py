@@ -22,6 +22,7 @@ from gles_delegate.gl.driver import Driver
 from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.functions import Functions
 from gles_delegate.limits import Limits
+from gles_delegate.profiles import Profile
 from tests.support import sampling
 from tests.support.force import force_driver
 
@@ -153,6 +154,19 @@ def real_picture(require: Require) -> Callable[[str], Path]:
         return path
 
     return find
+
+
+@pytest.fixture(autouse=True)
+def one_tier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All runs have the final programs, except in tests with the mark `background`."""
+    if request.node.get_closest_marker("background") is None:
+        monkeypatch.setattr(Profile, "first", None)
+
+
+@pytest.fixture
+def no_chains(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every dispatch is for itself."""
+    monkeypatch.setattr("gles_delegate.planning.plan.find_chains", lambda *_: ())
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ def main(
     """Attack the delegate in separate processes, by default with every part."""
     chosen = {name: PARTS[name] for name in names or PARTS}
     shares = sum(part.share for part in chosen.values()) or 1
-    findings = 0
+    findings: list[str] = []
     for name, part in chosen.items():
         of_part: list[Finding] = []
 
@@ -52,10 +52,11 @@ def main(
         click.echo(f"{counts.total()} {part.what}, {len(of_part)} findings")
         for ending, times in sorted((+counts).items()):
             click.echo(f"{times:8} {ending}")
-        findings += len(of_part)
+        findings += [f"{name}: {finding}" for finding in of_part]
         if report:
             _write_row(report, part, counts, len(of_part))
-    raise SystemExit(bool(findings))
+    if findings:  # again, after the messages of LiteRT and of drivers
+        raise SystemExit("\n".join(["", *findings]))
 
 
 def _seeds(part: Part, first: int, count: int | None, seconds: float) -> Iterator[int]:

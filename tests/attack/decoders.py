@@ -6,6 +6,8 @@ first. An object that is there, among hard values elsewhere, is found as it is w
 
 from __future__ import annotations
 
+import json
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,6 +18,8 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from gles_delegate import vision
+from gles_delegate.model.metadata import TensorMetadata
+from gles_delegate.model.ultralytics import parse_export
 from tests.attack.workers import Outcome
 
 Array = NDArray[Any]
@@ -89,6 +93,119 @@ def attack_detector(rng: Generator) -> None:
     check_detections(detections, classes)
     assert len(expected) == 1
     assert expected[0] in detections, (len(detections), expected)
+
+
+def yolo_rows(rng: Generator, detector: vision.YoloDetector, count: int) -> Array:
+    """Boxes in pixels of the input, of low scores, [count, numbers]."""
+    rows = rng.uniform(0, 0.05, (count, detector.numbers))
+    sides = rng.uniform(5, 60, (count, 2))
+    corners = rng.uniform(0, 40, (count, 2))
+    boxes = np.column_stack([corners, corners + sides])
+    if detector.has_centers:
+        boxes = np.column_stack([corners, sides])
+    start = 3 if detector.kind == "yolox" else 0
+    rows[:, start : start + 4] = boxes
+    if detector.kind == "yolox":
+        rows[:, 1] = rng.integers(0, 5, count)
+    elif detector.is_suppressed:
+        rows[:, 5] = rng.integers(0, 5, count)
+    return rows.astype(np.float32)
+
+
+def attack_yolo(rng: Generator) -> None:
+    """One object in the last box, and hard values in the others; all scores may be equal."""
+    kind = list(vision.YOLO_KINDS)[rng.integers(len(vision.YOLO_KINDS))]
+    columns = bool(rng.integers(2)) and not kind.startswith(("yolo26", "yolox"))
+    detector = vision.YoloDetector(
+        kind, (96, 64), int(rng.choice([1, 5])), columns, points=(4, int(rng.integers(2, 4))),
+        coefficients=6, channels_first=bool(rng.integers(2)),
+    )  # fmt: skip
+    count = int(rng.choice([1, 2, 300, 2000]))
+    rows = yolo_rows(rng, detector, count)
+    clean = rows[-1:].copy()
+    score = {"yolox": 2}.get(kind, 4)
+    clean[0, score : score + 1 + kind.startswith("yolov5")] = 0.9
+    if detector.is_suppressed:
+        clean[0, 1 if kind == "yolox" else 5] = 0
+    rows = hardened(rng, rows, rng.choice([0, 1e-3, 0.05, 0.4]))
+    # Hard values that are good scores are detections too, and may be of the same object.
+    scores = rows[:, score:]
+    scores[(scores > 0.1) & (scores <= 1.02)] = np.nan
+    are_equal = rng.random() < 0.2
+    if are_equal:
+        rows[:, score : score + 1 + kind.startswith("yolov5")] = 0.9
+    rows[-1] = clean[0]
+    shape = (1, 24, 16, 6)
+    masks = hardened(rng, rng.normal(0, 3, shape).astype(np.float32), rng.choice([0, 0.2]))
+    masks = masks.transpose(0, 3, 1, 2) if detector.channels_first else masks
+
+    def read(boxes: Array) -> list[vision.Detection]:
+        array = boxes[np.newaxis].transpose(0, 2, 1) if columns else boxes[np.newaxis]
+        return vision.read_detections([masks, array][detector.task != "segment" :], detector)
+
+    alone, detections = read(clean), read(rows)
+    assert len(alone) == 1
+    check_detections(detections, detector.classes)
+    for detection in detections:
+        if detection.mask is not None:
+            assert detection.mask.size <= 24 * 16
+            assert ((detection.mask >= 0) & (detection.mask <= 1)).all()
+        assert all(0 <= share <= 1 for share in detection.key_point_scores)
+        mapped = detection.to_picture(detector.transform, (480, 640), detector.size)
+        assert mapped.mask is detection.mask
+    assert are_equal or alone[0] in detections
+    drawing = vision.Drawing((48, 64))
+    for detection in detections[:20]:
+        drawing.detection(detection, "label", (1, 2, 3))
+    draw(drawing)
+
+
+def attack_oriented_overlaps(rng: Generator) -> None:
+    boxes = hardened(rng, rng.normal(10, 30, (40, 5)), rng.choice([0, 0.1, 1]))
+    overlaps = vision.oriented_overlaps(boxes, boxes)
+    assert ((overlaps >= 0) & (overlaps <= 1)).all()
+    np.testing.assert_allclose(overlaps, overlaps.T, atol=1e-6)
+
+
+def attack_shapes(rng: Generator) -> None:
+    """Any shapes are a known network, or refused."""
+    size = [int(x) for x in rng.choice([0, 1, 32, 64, 96, 640], 2)]
+    outputs = [
+        [int(x) for x in rng.choice([0, 1, 4, 6, 7, 32, 84, 126, 252, 300, 8400], rank)]
+        for rank in rng.choice([0, 1, 2, 3, 3, 3, 4], rng.choice([0, 1, 1, 1, 2, 3, 4]))
+    ]
+    if rng.random() < 0.5:
+        outputs = [[1, *each[1:]] for each in outputs]
+    names = tuple(map(str, range(rng.choice([0, 1, 80]))))
+    tasks = ["", "detect", "segment", "pose", "obb", "classify", "else"]
+    task = str(rng.choice(tasks)) if rng.random() < 0.5 else ""
+    about = TensorMetadata(labels=names, task=task, points=(5, 2))
+    kind = rng.choice([*vision.YOLO_KINDS]) if rng.random() < 0.2 else None
+    found = vision.find_detector([1, *size, 3], outputs, (about,) * len(outputs), kind=kind)
+    if isinstance(found, vision.YoloDetector):
+        assert found.size == tuple(size)
+        assert kind in (None, found.kind)
+
+
+def attack_export(rng: Generator) -> None:
+    """Damaged metadata of Ultralytics' exporter: it is read, or left out, in a second."""
+    notation = (repr, json.dumps)[rng.integers(2)]
+    values = {"task": "pose", "stride": 32, "imgsz": [640, 640], "names": {0: "a", 1: "b'\"é"}}
+    data = bytearray(notation(values).encode())
+    if rng.random() < 0.3:
+        data = bytearray(b"task: pose\nstride: 32\nnames:\n  0: a\n  1: 'b'\nimgsz:\n- 640\n- 9\n")
+    for _ in range(int(rng.integers(1, 8))):
+        place = int(rng.integers(len(data)))
+        piece = (b"{", b"[", b"'", b'"', b"\\", b"\xff", b"\0", b"-", b"9" * 40, b"[" * 5000)
+        chosen = piece[rng.integers(len(piece))]
+        data[place : place + int(rng.integers(0, 4))] = chosen * int(rng.choice([1, 1, 300]))
+    start = time.process_time()
+    export = parse_export(bytes(data))
+    assert time.process_time() - start < 2
+    if export is not None:
+        assert export.task in ("", "detect", "segment", "pose", "obb", "classify")
+        assert all(name == name.encode().decode() for name in export.names)
+        assert 0 <= export.stride < 1 << 16
 
 
 def attack_postprocessed(rng: Generator) -> None:
@@ -213,6 +330,11 @@ def attack_scores(rng: Generator) -> None:
 ATTACKS: tuple[Callable[[Generator], None], ...] = (
     attack_detector,
     attack_detector,
+    attack_yolo,
+    attack_yolo,
+    attack_oriented_overlaps,
+    attack_shapes,
+    attack_export,
     attack_postprocessed,
     attack_suppression,
     attack_landmarks,

@@ -33,6 +33,8 @@ from gles_delegate.gl import llvmpipe
 from gles_delegate.gl.context import MAX_TEXTURES
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.libegl import EglBinding, EglError, libegl
+from gles_delegate.runtime import segment, upgrade
+from gles_delegate.runtime.upgrade import Build, Upgrade, Upgrades
 from tests.attack.workers import Outcome
 from tests.gl.test_delegate import desktop_app, es_app, stir
 from tests.support.small import allocated, check
@@ -124,7 +126,18 @@ class Calls:
         for name in egl_names._PROTOTYPES:
             with suppress(gd.GLError):
                 replace(egl, name, partial(self._egl, name, getattr(egl, name)))
-        replace(llvmpipe, "_PATIENCE", 60.0)  # calls of other threads come in no order
+        start = Upgrades.start
+
+        def start_and_wait(upgrades: Upgrades, build: Build) -> Upgrade:
+            started = start(upgrades, build)
+            started._thread.join()
+            return started
+
+        # Calls of other threads come in no order.
+        replace(Upgrades, "start", start_and_wait)
+        replace(segment, "_OFTEN", 2)
+        replace(upgrade, "_BUDGET", 60.0)
+        replace(llvmpipe, "_PATIENCE", 60.0)
         replace(egl, "_displays", {})  # which a process initializes only once
         return self
 
@@ -169,7 +182,7 @@ class Calls:
 
     def _egl(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
         way = self._next(name, function, arguments)
-        self.contexts += (name == "eglCreateContext" and not way) - (name == "eglDestroyContext")
+        self.contexts -= name == "eglDestroyContext"
         if way == "missing":
             self._missing = arguments[0]
         elif way:
@@ -177,7 +190,9 @@ class Calls:
         names = {self._missing + suffix for suffix in (b"", b"EXT", b"OES")}
         if self._missing and name == "eglGetProcAddress" and arguments[0] in names:
             return 0
-        return function(*arguments)
+        result = function(*arguments)
+        self.contexts += name == "eglCreateContext"  # unless it raises an error
+        return result
 
 
 def _place() -> tuple[tuple[str, int], ...]:

@@ -21,7 +21,10 @@ from tests.attack.requests import run_requests
 from tests.attack.results import run_results
 from tests.attack.soak import SOAKS, run_soak
 from tests.attack.sources import run_source
+from tests.attack.tasks import run_tasks
 from tests.attack.trial import Trial
+from tests.attack.upgrades import run_upgrades
+from tests.attack.verdicts import run_verdicts
 from tests.attack.workers import Outcome, Worker
 
 Run = Callable[[Iterable[int], Report], Counter[str]]
@@ -73,8 +76,11 @@ PARTS = {
     "async": Part("cancelled and failing runs", partial(_alone, run_cancelled, 30), 0.05),
     "environments": Part("LiteRT 2 in threads", partial(_alone, run_environments, 60), 0.05),
     "vision": Part("hard values for vision", partial(_alone, run_decoders, 60), 0.1),
+    "tasks": Part("calls and bundles of tasks", partial(_alone, run_tasks, 60), 0.1),
     "sources": Part("videos, pictures, cameras", partial(_alone, run_source, 60), 0.1),
     "results": Part("tables of results", partial(_alone, run_results, 60), 0.05),
     "requests": Part("requests over HTTP", partial(_alone, run_requests, 60), 0.05),
+    "upgrades": Part("programs in the background", partial(_alone, run_upgrades, 120), 0.05),
+    "verdicts": Part("verdicts on drivers", partial(_alone, run_verdicts, 60), 0.05),
     "soak": Part("soaks", partial(_alone, run_soak, 600), 0.1, lambda: len(SOAKS)),
 }

@@ -18,8 +18,9 @@ from tests.attack.workers import Outcome
 from tests.support import oracle
 from tests.support.app import App
 
-MARGIN = b"\xa5" * 256
-"""In front of and behind a tensor in a buffer."""
+FILL = b"\xa5"
+MARGIN = 256
+"""Bytes behind a tensor in a buffer, and the most in front of it."""
 
 _FOREIGN = re.compile(
     r"\b(Assertion|Attribute|Index|Key|Name|Overflow|Recursion|Type|UnboundLocal|ZeroDivision|struct\.)"
@@ -92,25 +93,39 @@ def _run_cpu(make: Callable[[], Any], seed: int) -> Outcome:
 
 
 def run_ours(content: bytes, seed: int) -> Outcome:
-    """In our interpreter or, for odd seeds, in LiteRT's; half of both with bound tensors."""
+    """In our interpreter or, for odd seeds, in LiteRT's.
+
+    Half of both with bound tensors, and a quarter in the delegate's own context, with chains.
+    """
+    host = oracle.in_litert if seed % 2 else oracle.in_ours
     try:
+        if seed // 2 % 4 == 2:
+            options = gd.GpuDelegateOptions(background_compilation=False)
+            with gd.GpuDelegate(options, model=content) as delegate:
+                interpreter = host(delegate, content)
+                resize(interpreter, seed)
+                return _outcome(delegate, oracle.run(interpreter, feeds(interpreter, seed)))
         with closing(App(model=content)) as app:
-            interpreter = (oracle.in_litert if seed % 2 else oracle.in_ours)(app.delegate, content)
+            interpreter = host(app.delegate, content)
             resize(interpreter, seed)
             if seed // 2 % 2:
-                arrays = _run_bound(app, interpreter, seed)
-            else:
-                arrays = oracle.run(interpreter, feeds(interpreter, seed))
-            delegated = sum(node.delegated for node in app.delegate.report.nodes)
-            return Outcome("result", tuple(arrays), delegated=delegated)
+                return _outcome(app.delegate, _run_bound(app, interpreter, seed))
+            return _outcome(app.delegate, oracle.run(interpreter, feeds(interpreter, seed)))
     except (DelegateError, MemoryError) as error:
         return Outcome("refused", text=str(error))
     except (RuntimeError, ValueError, TypeError) as error:
         # LiteRT's own words, which may quote one of our errors.
-        kind = "foreign error" if _FOREIGN.search(str(error)) else "refused by LiteRT"
+        text = str(error)
+        kind = "refused" if "cannot bind" in text else "refused by LiteRT"
+        kind = "foreign error" if _FOREIGN.search(text) else kind
         return Outcome(kind, text="".join(traceback.format_exception(error)[-3:]))
     except Exception as error:
         return Outcome("foreign error", text="".join(traceback.format_exception(error)[-3:]))
+
+
+def _outcome(delegate: gd.GpuDelegate, arrays: list[Any]) -> Outcome:
+    delegated = sum(node.delegated for node in delegate.report.nodes)
+    return Outcome("result", tuple(arrays), delegated=delegated)
 
 
 def _run_bound(app: App, interpreter: Any, seed: int) -> list[Any]:
@@ -128,7 +143,7 @@ def _run_bound(app: App, interpreter: Any, seed: int) -> list[Any]:
             continue
         size = int(np.prod(detail["shape"])) * np.dtype(detail["dtype"]).itemsize
         offset = int(choose.integers(1, 65)) * 4
-        buffer = app.buffer(MARGIN[:offset] + bytes(size) + MARGIN)
+        buffer = app.buffer(FILL * (offset + size + MARGIN))
         with suppress(ValueError, DelegateError):
             app.delegate.bind_buffer_to_tensor(detail["index"], buffer, offset=offset)
             bound[detail["index"]] = buffer, offset
@@ -139,9 +154,9 @@ def _run_bound(app: App, interpreter: Any, seed: int) -> list[Any]:
         if detail["index"] in bound:
             buffer, offset = bound[detail["index"]]
             content = app.read(buffer, "uint8").tobytes()
-            end = offset + array.nbytes
+            end = offset + array.nbytes  # not that of `size` where values give the shape
             assert content[offset:end] == array.tobytes(), "the buffer holds something else"
-            assert content[:offset] + content[end:] == MARGIN[:offset] + MARGIN, "written beside it"
+            assert not (content[:offset] + content[end:]).strip(FILL), "written beside it"
         arrays.append(array)
     return arrays
 
@@ -149,11 +164,13 @@ def _run_bound(app: App, interpreter: Any, seed: int) -> list[Any]:
 def _bind_input(app: App, index: int, array: Any, offset: int) -> bool:
     """Whether the delegate takes this from the GPU."""
     try:
-        if array.dtype == np.float32 and array.ndim == 4 and array.shape[::3] == (1, 4):
+        is_picture = array.dtype == np.float32 and array.ndim == 4 and array.shape[0] == 1
+        if is_picture and 4 in (array.shape[1], array.shape[3]):
             transform = gd.ImageTransform(channels="rgba")
-            app.delegate.bind_texture_to_tensor(index, app.texture(array[0]), transform=transform)
+            picture = array[0] if array.shape[3] == 4 else np.moveaxis(array[0], 0, 2)
+            app.delegate.bind_texture_to_tensor(index, app.texture(picture), transform=transform)
         else:
-            buffer = app.buffer(MARGIN[:offset] + array.tobytes() + MARGIN)
+            buffer = app.buffer(FILL * offset + array.tobytes() + FILL * MARGIN)
             app.delegate.bind_buffer_to_tensor(index, buffer, offset=offset)
     except (ValueError, DelegateError):
         return False

@@ -21,6 +21,7 @@ from gles_delegate.model.graph import Array, Graph, Quantization, Tensor
 from gles_delegate.vision import palette
 from tests.support.command import call, call_json, picture_model, saved
 from tests.support.example import EXAMPLES
+from tests.support.keras import KerasLayer, keras_model
 from tests.support.small import small_model, with_a_detour
 from tests.support.tflite_builder import ModelBuilder, quantization
 
@@ -47,6 +48,37 @@ def test_inspect(model: Path, mixed: Path) -> None:
     assert all(0 < part["peak_bytes"] <= part["activation_bytes"] for part in data["segments"])
     assert [node["delegated"] for node in data["report"]["nodes"]] == [1, 1, 0, 0, 1, 1]
     assert "conv_2d(" in call("inspect", model, "--dispatches")
+
+
+def test_inspect_estimates_costs_on_a_device_and_a_board(model: Path) -> None:
+    device = call_json("inspect", model, "--device", "v3d-7.1")["estimate"]
+    assert device["millions"].keys() == {"issue", "loads", "words"}
+    assert min(device["millions"].values()) > 0
+    data = call_json("inspect", model, "--board", "pi5")
+    assert data["planned_for"] == "v3d-7.1"
+    board = data["estimate"]
+    assert {name: board[name] for name in device} == device
+    assert board["least_ms"] == pytest.approx(sum(d["ms"] for d in board["dispatches"]))
+    assert board["most_ms"] == 4 * board["least_ms"]
+    assert {d["bound"] for d in board["dispatches"]} <= {"issue", "loads", "words", "memory"}
+    text = call("inspect", model, "--board", "pi5")
+    assert "estimated for Raspberry Pi 5, not measured: " in text
+    assert "conv_2d" in text.rpartition("estimated for")[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--device", "v3d"), "expected a device's number or one of v3d-4.2, v3d-7.1"),
+        (("--device", "-1"), "expected a device's number"),
+        (("--board", "pi6"), "'pi6' is not one of"),
+        (("--board", "pi5", "--device", "0"), "expected --device or --board, found both"),
+    ],
+)
+def test_devices_and_boards_have_names(
+    model: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    assert message in call("inspect", model, *arguments, status=2)
 
 
 def test_inspect_lists_what_a_model_has(tmp_path: Path) -> None:
@@ -123,6 +155,16 @@ def test_advice_on_moves(tmp_path: Path) -> None:
     y = b.op("EXP", [b.op("TRANSPOSE", [y, order], [(1, 16, 64, 64)])], [(1, 16, 64, 64)])
     (moves,) = advice(tmp_path, b, y)
     assert moves.startswith("node 1 (TRANSPOSE): they only move elements, ")
+
+
+@pytest.mark.parametrize("damage", ["", "old cell"])
+def test_advice_on_a_loop(tmp_path: Path, damage: str) -> None:
+    s, _ = keras_model(KerasLayer(damage=damage))
+    loops = [text for text in advice(tmp_path, s, len(s.tensors) - 1) if "unrolled" in text]
+    assert len(loops) == bool(damage)
+    for text in loops:
+        assert text.startswith("node 0 (WHILE): its turns are unrolled to ")
+        assert text.endswith("its body computes no LSTM or GRU as Keras has them")
 
 
 def test_advice_on_a_seam_and_the_cpu(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ Model = Callable[[str], Path]
 
 @pytest.fixture(autouse=True)
 def _packages(require: Require) -> None:
-    for name in ("av", "glfw", "moderngl"):
+    for name in ("av", "glfw"):
         if find_spec(name) is None:
             require("windows", f"{name} is not installed (the extra 'windows')")
 
@@ -236,21 +236,19 @@ def test_pose(tmp_path: Path, model: Model) -> None:
 @pytest.mark.slow
 def test_face_mesh(tmp_path: Path, model: Model, real_picture: Callable[[str], Path]) -> None:
     source, output = real_picture("face.jpg"), tmp_path / "o.png"
-    detector, iris = model("face_detection_front"), ("--iris", model("iris_landmark"))
-    for landmarks, extra in (
-        ("face_landmark", ()),
-        ("face_landmark", iris),
-        ("face_landmark_with_attention", ()),
-    ):
+    detector = model("face_detection_front")
+    for landmarks in ("face_landmark", "face_landmark_with_attention"):
         networks = (detector, model(landmarks))
-        result = shown("face_mesh.py", *networks, *extra, picture=source, output=output)
+        result = shown("face_mesh.py", *networks, picture=source, output=output)
         changed = changes(result, source) > 30
         assert changed[60:170, 250:350].mean() > 0.05  # the face of the man in front
         assert not changed[:20].any()
     wrong = (*networks[::-1], "--picture", source, "--headless")
-    assert "expected the outputs of a detector" in run("face_mesh.py", *wrong, status=1)
+    assert "to be a detector of inputs" in run("face_mesh.py", *wrong, status=1)
     hands = (detector, model("hand_landmark_full"), "--picture", source, "--headless")
-    assert "expected a detector with outputs [[1, 2016, 18]" in run("hands.py", *hands, status=1)
+    assert "expected hand_detector.tflite to be a detector" in run("hands.py", *hands, status=1)
+    alone = (detector, "--picture", source, "--headless")
+    assert "No file with name: face_detector.tflite" in run("face_mesh.py", *alone, status=1)
 
 
 def test_face_mesh_in_a_video(
@@ -280,8 +278,6 @@ def test_bodies(example: str, detector: str, landmarks: str, tmp_path: Path, mod
     source, output = tmp_path / "man.png", tmp_path / "o.png"
     Image.fromarray(skimage.data.camera()).save(source)
     networks = (model(detector), model(landmarks))
-    if example == "pose.py":
-        networks = (networks[1], "--detector", networks[0])
     text = run(example, *networks, "--picture", source, "--headless", "--output", output)
     changed = changes(pixels(output), source) > 30
     assert changed.any() == (example == "pose.py")  # his hands are too small

@@ -13,6 +13,7 @@ from tests.support.sketch import Sketch
 from tests.support.trace import traced
 
 pytestmark = pytest.mark.usefixtures("gl")
+SMALL, LARGE = (1, 8, 8, 4), (1, 600, 600, 4)
 
 STEPS = {"glDispatchCompute": "run", "glMemoryBarrier": "barrier"}
 
@@ -41,23 +42,60 @@ def in_the_place_of_both(s: Sketch, x: int) -> list[int]:
     return [s.op("MEAN", [both, s.constant(np.array([1, 2], np.int32))])]
 
 
-CASES: tuple[tuple[Callable[[Sketch, int], Sequence[int]], str], ...] = (
-    (apart, "run run"),
-    (chain, "run barrier run"),
-    (in_bytes_that_were_read, "run barrier run barrier run"),
-    (in_the_place_of_both, "run run barrier run"),
+def around_a_chain(s: Sketch, x: int) -> list[int]:
+    """A large tensor of which one pixel is read, pooled three times, and added to the tensor."""
+    large = pool(s, x)
+    starts, sizes = (s.constant(np.array(row, np.int32)) for row in ([0] * 4, [1, 1, 1, 4]))
+    small = s.op("SLICE", [large, starts, sizes])
+    for _ in range(3):
+        small = pool(s, small)
+    return [pool(s, s.op("ADD", [large, small]))]
+
+
+@pytest.mark.usefixtures("no_chains")
+@pytest.mark.parametrize(
+    ("build", "steps"),
+    [
+        (apart, "run run"),
+        (chain, "run barrier run"),
+        (in_bytes_that_were_read, "run barrier run barrier run"),
+        (in_the_place_of_both, "run run barrier run"),
+    ],
 )
-
-
-@pytest.mark.parametrize(("build", "steps"), CASES)
 def test_barriers(
     build: Callable[[Sketch, int], Sequence[int]], steps: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert run_steps(build, SMALL, monkeypatch) == [*steps.split(), "barrier"]
+
+
+@pytest.mark.mesa
+@pytest.mark.parametrize(
+    ("build", "shape", "steps"),
+    [
+        (in_the_place_of_both, SMALL, "run"),
+        (around_a_chain, LARGE, "run barrier run barrier run barrier run"),
+    ],
+)
+def test_barriers_around_chains(
+    build: Callable[[Sketch, int], Sequence[int]],
+    shape: tuple[int, ...],
+    steps: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert run_steps(build, shape, monkeypatch) == [*steps.split(), "barrier"]
+
+
+def run_steps(
+    build: Callable[[Sketch, int], Sequence[int]],
+    shape: tuple[int, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> list[str]:
+    """The dispatches and barriers of a run."""
     sketch = Sketch(np.random.default_rng(0))
-    content = sketch.build(build(sketch, sketch.feed((1, 8, 8, 4))))
+    content = sketch.build(build(sketch, sketch.feed(shape)))
     with traced(monkeypatch) as calls, gd.GpuDelegate() as delegate:
         interpreter = gd.Interpreter(model_content=content, experimental_delegates=[delegate])
         interpreter.allocate_tensors()
         calls.clear()
         interpreter.invoke()
-        assert [STEPS[name] for name in calls if name in STEPS] == [*steps.split(), "barrier"]
+        return [STEPS[name] for name in calls if name in STEPS]

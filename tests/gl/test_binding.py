@@ -6,6 +6,7 @@ import ctypes
 import itertools
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from ctypes import c_int, c_uint, c_void_p
 from dataclasses import replace
 from typing import Any
@@ -68,6 +69,7 @@ TRANSFORMS: dict[str, dict[str, Any]] = {
     "turned": {"rotation": 33.0, "padding": 114},
     "quarter turn in a letterbox": {"rotation": 90.0, "fit": "letterbox"},
     "letterbox": {"fit": "letterbox", "padding": 255},
+    "letterbox at the corner": {"fit": "letterbox", "align": "corner", "padding": 114},
     "crop": {"fit": "crop", "flip_x": True},
     "lowest row first": {"flip_y": True},
     "matrix": {"matrix": ((1.2, 0.3, -4), (-0.2, 0.9, 6))},
@@ -80,7 +82,20 @@ TRANSFORMS: dict[str, dict[str, Any]] = {
     "replicated antialias": {"fit": "letterbox", "border": "replicate", "antialias": True},
     "antialias": {"antialias": True},
     "antialias turned": {"antialias": True, "rotation": 30, "padding": 90, "fit": "letterbox"},
-}
+    "OpenCV": {"opencv": True, "antialias": False, "fit": "letterbox", "padding": 30},
+    "OpenCV turned": {
+        "opencv": True, "antialias": False, "rotation": 33.1, "roi": (-7, 3, 30, 41), "mean": 9,
+        "std": 60.0,
+    },
+    "OpenCV replicated": {
+        "opencv": True, "antialias": False, "border": "replicate", "roi": (-9.3, 4.1, 31, 60),
+        "rotation": 12,
+    },
+    "OpenCV flipped": {
+        "opencv": True, "antialias": False, "flip_x": True, "flip_y": True, "rotation": 3.1,
+    },
+    "OpenCV gray": {"opencv": True, "antialias": False, "channels": "gray", "padding": 255},
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("options", TRANSFORMS.values(), ids=TRANSFORMS)
@@ -96,6 +111,22 @@ def test_a_sampled_texture_is_what_numpy_makes_of_it(
     expected = transform.apply(PICTURE, size)
     half_a_step = 0.5 / np.min(transform.std or 255)
     np.testing.assert_allclose(-interpreter.get_tensor(y), expected, atol=half_a_step / 50)
+
+
+@pytest.mark.parametrize("options", TRANSFORMS.values(), ids=TRANSFORMS)
+@pytest.mark.parametrize("size", [(16, 21), (5, 8)])
+def test_a_tensor_with_channels_first(options: dict[str, Any], size: tuple[int, int]) -> None:
+    """The same numbers as with channels last."""
+    transform = gd.ImageTransform(**options)
+    results = []
+    for shape in ((1, *size, transform.depth), (1, transform.depth, *size)):
+        with closing(App()) as app:
+            interpreter = app.interpreter(negated(shape))
+            x, y = ends(interpreter)
+            app.delegate.bind_texture_to_tensor(x, app.texture(PICTURE), transform=transform)
+            interpreter.invoke()
+            results.append(interpreter.get_tensor(y))
+    np.testing.assert_array_equal(results[1], np.moveaxis(results[0], 3, 1))
 
 
 @pytest.mark.parametrize("handle", ["object", "name"])
@@ -138,6 +169,16 @@ def test_formats_of_textures(dtype: str, channels: int, app: App) -> None:
     np.testing.assert_allclose(-interpreter.get_tensor(y), expected, atol=1e-4)
 
 
+def test_floats_of_a_texture_pass_unchanged(app: App) -> None:
+    picture = RNG.standard_normal(PICTURE.shape).astype(np.float32)
+    interpreter = app.interpreter(negated((1, *PICTURE.shape)))
+    x, y = ends(interpreter)
+    transform = gd.ImageTransform(channels="rgba")
+    app.delegate.bind_texture_to_tensor(x, app.texture(picture), transform=transform)
+    interpreter.invoke()
+    np.testing.assert_array_equal(-interpreter.get_tensor(y)[0], picture)
+
+
 def test_the_textures_own_filter_does_not_matter(app: App) -> None:
     """One that asks for mipmaps and has none would be black to its own sampler."""
     texture = app.texture(PICTURE)
@@ -157,6 +198,7 @@ def test_the_textures_own_filter_does_not_matter(app: App) -> None:
         {"yuv": "bt709", "mean": 127.5, "std": 127.5, "rotation": 12, "padding": 9},
         {"full_range": True, "channels": "gray"},
         {"roi": (-9, 5, 50, 30), "border": "replicate"},
+        {"roi": (-9.3, 5.1, 50, 31), "opencv": True, "antialias": False, "padding": 77},
     ],
 )
 @pytest.mark.parametrize("size", [(20, 30), (21, 31)])
@@ -194,6 +236,19 @@ def test_8_bit_inputs(dtype: str, scale: float, options: dict[str, Any], app: Ap
     assert len(np.unique(actual)) > 1
     assert np.abs(actual - expected).max() <= 1
     assert (actual == expected).mean() > 0.98  # where a half is rounded may differ
+
+
+def test_8_bit_channels_first(app: App) -> None:
+    transform = gd.ImageTransform(mean=100, std=60)
+    interpreter = app.interpreter(negated((1, 3, 7, 11), "int8", 1 / 64))
+    x, y = ends(interpreter)
+    app.delegate.bind_texture_to_tensor(x, app.texture(PICTURE), transform=transform)
+    interpreter.invoke()
+    quantization = interpreter.get_input_details()[0]["quantization"]
+    expected = transform.apply(PICTURE, (7, 11), dtype="int8", quantization=quantization)
+    actual = np.moveaxis(interpreter.get_tensor(y), 1, 3).astype(int)
+    assert np.abs(actual - expected).max() <= 1
+    assert (actual == expected).mean() > 0.98
 
 
 SCORES = RNG.standard_normal((1, 6, 10, 5)).astype(np.float32)
@@ -913,4 +968,27 @@ def test_an_object_with_another_name_by_now_is_refused(app: App) -> None:
     app.delegate.bind_texture_to_tensor(0, texture)
     texture.glo = raw(app, RGBA)
     with pytest.raises(ValueError, match=rf"found the name {texture.glo}: bind it again"):
+        interpreter.invoke()
+
+
+def test_a_texture_that_was_resized_is_bound_again(app: App) -> None:
+    """By the same name or object, of which GL or the app has made another texture."""
+    interpreter = app.interpreter(negated((1, 5, 6, 3)))
+    name = raw(app, RGBA)
+    thing = Renewed(name)
+    for texture in (name, thing):
+        app.delegate.bind_texture_to_tensor(0, texture)
+        interpreter.invoke()
+        respecify(app, name, np.full((9, 11, 4), 51, "u1"))
+        app.delegate.bind_texture_to_tensor(0, texture)
+        interpreter.invoke()
+        np.testing.assert_allclose(interpreter.get_tensor(1), -51 / 255, atol=1e-6)
+        respecify(app, name, RGBA)
+        app.delegate.bind_texture_to_tensor(0, texture)
+    thing.glo = raw(app, np.full((7, 8, 4), 102, "u1"))
+    app.delegate.bind_texture_to_tensor(0, thing)
+    interpreter.invoke()
+    np.testing.assert_allclose(interpreter.get_tensor(1), -102 / 255, atol=1e-6)
+    respecify(app, thing.glo, np.zeros((5, 5, 4), "u1"))
+    with pytest.raises(ValueError, match="bind it again"):
         interpreter.invoke()

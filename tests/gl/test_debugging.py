@@ -28,8 +28,8 @@ def egl(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
     """A context for a delegate, whose functions of GL_KHR_debug have no suffix, or KHR."""
     read = Driver.read
 
-    def read_older(gl: Functions) -> Driver:
-        driver = read(gl)
+    def read_older(gl: Functions, is_private: bool) -> Driver:
+        driver = read(gl, is_private)
         if gl.debug_suffix is not None and "GL_KHR_debug" in gl.extensions():
             gl.debug_suffix = "KHR"
         return driver
@@ -67,7 +67,7 @@ def test_objects_are_named_after_nodes_and_tensors(egl: gd.EglContext) -> None:
     assert {"x", "arena", f"copy 0 of {output}", f"copy 1 of {output}"} < buffers
     (weights,) = (text for text in buffers if text.startswith("conv_weights: "))
     assert weights == f"conv_weights: {tensors[1]}, {tensors[2]}"
-    assert f"conv_2d.glsl: 0 FULLY_CONNECTED {tensors[3]}" in programs
+    assert f"conv_2d.glsl: 0 FULLY_CONNECTED + 1 MUL {tensors[4]}" in programs
     assert not labels(egl, names.BUFFER_OBJECT) | labels(egl, names.PROGRAM_OBJECT)
 
 
@@ -203,4 +203,4 @@ def test_a_profile_has_every_segment(host: Callable[..., Any]) -> None:
         interpreter.invoke()
         profile = delegate.profile()
     assert profile.device == gd.list_devices()[0].renderer
-    assert {0, 4} < {time.node for time in profile}
+    assert {0, 4} <= {time.node for time in profile}

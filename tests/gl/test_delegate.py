@@ -26,7 +26,8 @@ from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.egl import current_context
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.libegl import EglBinding, libegl
-from gles_delegate.runtime import buffers, constants, session
+from gles_delegate.planning import plan
+from gles_delegate.runtime import buffers, constants
 from tests.support.resources import require_flat
 from tests.support.small import INPUT, allocated, check, expected, run, small_model, tiny_model
 from tests.support.state import State, objects_in
@@ -461,12 +462,12 @@ def break_shader(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     seen = iter(range(100))
 
     def assemble(*arguments: Any) -> Any:
-        source = session_assemble(*arguments)
+        source = assemble_whole(*arguments)
         broken = source.text.replace("void main()", "void main() { broken; }\nvoid other()")
         return replace(source, text=broken) if next(seen) == count else source
 
-    session_assemble = session.assemble
-    monkeypatch.setattr(session, "assemble", assemble)
+    assemble_whole = plan.assemble
+    monkeypatch.setattr(plan, "assemble", assemble)
 
 
 def break_buffer(monkeypatch: pytest.MonkeyPatch, count: int) -> None:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import gles_delegate as gd
 from gles_delegate.gl import dmabuf
-from gles_delegate.gl.libegl import attributes, libegl
+from gles_delegate.gl.libegl import EglError, attributes, libegl
 from tests.gl.test_binding import PICTURE, negated
 from tests.gl.test_delegate import break_function
 from tests.support.app import App
+from tests.support.dmabufs import Dmabufs
 from tests.support.state import State
 
 pytestmark = pytest.mark.usefixtures("gl")
@@ -176,3 +178,121 @@ def test_an_image_that_gl_refuses_is_freed(
             gd.import_dmabuf(fd, 44, 30, "AB24", 192)
         assert freed == [0xBAD]
         assert state.objects() == before
+
+
+@pytest.fixture
+def dmabufs(app: App, monkeypatch: pytest.MonkeyPatch) -> Dmabufs:
+    return Dmabufs(app, monkeypatch)
+
+
+def file_of(planes: list[NDArray[np.uint8]], stride: int) -> tuple[IO[bytes], list[int]]:
+    """A file with the planes [height, width, channels] in rows of a stride, and their offsets.
+
+    The stride is the first plane's; that of a plane of half the width and one channel is half.
+    """
+    file, offsets = os.fdopen(os.memfd_create("planes"), "w+b"), []
+    first = planes[0].shape[2]
+    for plane in planes:
+        smaller = -(-planes[0].shape[1] // plane.shape[1])
+        rows = np.full((plane.shape[0], stride * plane.shape[2] // (first * smaller)), 99, "u1")
+        rows[:, : plane[0].size] = plane.reshape(len(plane), -1)
+        offsets.append(file.tell())
+        file.write(rows.tobytes())
+    file.flush()
+    return file, offsets
+
+
+def planes_of(name: str, height: int, width: int) -> list[NDArray[np.uint8]]:
+    rng, half = np.random.default_rng(4), (-(-height // 2), -(-width // 2))
+    if name == "NV12":
+        shapes = [(height, width, 1), (*half, 2)]
+    elif name in ("I420", "YUV420"):
+        shapes = [(height, width, 1), (*half, 1), (*half, 1)]
+    else:
+        shapes = [(height, width, 4)]
+    return [rng.integers(0, 256, shape, np.uint8) for shape in shapes]
+
+
+@pytest.mark.mesa
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("size", [(30, 44), (15, 21)])
+@pytest.mark.parametrize("name", ["NV12", "I420", "YUV420", "XRGB8888", "ABGR8888"])
+def test_a_picture_is_what_numpy_makes_of_its_planes(
+    name: str, size: tuple[int, int], given: bool, app: App, dmabufs: Dmabufs
+) -> None:
+    height, width = size
+    planes = planes_of(name, height, width)
+    stride = 64 if name in ("NV12", "I420", "YUV420") else 192
+    file, offsets = file_of(planes, stride)
+    interpreter = app.interpreter(negated((1, 20, 24, 3)))
+    with file, app.egl:
+        where = {"offsets": offsets} if given else {}
+        textures = gd.import_picture(file.fileno(), width, height, name, stride, **where)
+    transform = gd.ImageTransform()
+    app.delegate.bind_texture_to_tensor(0, textures, transform=transform)
+    interpreter.invoke()
+    if name == "XRGB8888":
+        planes[0] = planes[0][..., [2, 1, 0, 3]]
+    expected = transform.apply(planes if len(planes) > 1 else planes[0], (20, 24))
+    np.testing.assert_allclose(-interpreter.get_tensor(1), expected, atol=1e-5)
+    with app.egl:
+        for texture in textures:
+            texture.close()
+    assert (dmabufs.imports, dmabufs.alive) == (len(planes), set())
+
+
+@pytest.mark.mesa
+def test_each_buffer_of_a_camera_is_imported_once(app: App, dmabufs: Dmabufs) -> None:
+    files = [file_of(planes_of("NV12", 8, 12), 16)[0] for _ in range(3)]
+    with app.egl:
+        pictures = gd.DmabufPictures(12, 8, "NV12", 16)
+        seen = [pictures.textures(i % 3, files[i % 3].fileno()) for i in range(10)]
+        assert seen[0] is seen[3]
+        assert len({texture.glo for textures in seen for texture in textures}) == 6
+        assert dmabufs.imports == 6
+        with pytest.raises(ValueError, match="expected the descriptor of a dma-buf, found 1000000"):
+            pictures.textures("new", 10**6)
+        pictures.close()
+        pictures.close()
+        assert dmabufs.alive == set()
+        assert pictures.textures(0, files[0].fileno())[0].glo
+        pictures.close()
+    for file in files:
+        file.close()
+
+
+@pytest.mark.mesa
+def test_a_picture_is_imported_whole_or_not(app: App, dmabufs: Dmabufs) -> None:
+    file, _ = file_of(planes_of("I420", 8, 12), 16)
+    create = libegl().eglCreateImageKHR
+    with file, app.egl, pytest.MonkeyPatch.context() as patch:
+
+        def refuse_the_last(*arguments: Any) -> int:
+            if dmabufs.imports == 2:
+                raise EglError("eglCreateImageKHR", 0x3009)
+            return int(create(*arguments))
+
+        patch.setattr(libegl(), "eglCreateImageKHR", refuse_the_last)
+        with pytest.raises(ValueError, match="EGL takes no dma-buf of 6x4"):
+            gd.import_picture(file.fileno(), 12, 8, "I420", 16)
+    assert dmabufs.alive == set()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"format": "P010"}, "expected a format of NV12, I420, .*, found 'P010'"),
+        ({"offsets": [0]}, r"expected 2 offsets for NV12, found \[0\]"),
+        ({"width": 0}, "positive width"),
+        ({"stride": 0}, "positive width, height and stride"),
+        ({"offsets": [0, -4]}, "no negative fd or offset"),
+    ],
+)
+def test_what_is_no_picture(
+    options: dict[str, Any], message: str, app: App, dmabufs: Dmabufs
+) -> None:
+    file, _ = file_of(planes_of("NV12", 8, 12), 16)
+    asked: dict[str, Any] = dict(width=12, height=8, format="NV12", stride=16)
+    with file, app.egl, pytest.raises(ValueError, match=message):
+        gd.import_picture(file.fileno(), **{**asked, **options})
+    assert dmabufs.alive == set()

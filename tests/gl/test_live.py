@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import moderngl
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
 import gles_delegate as gd
+from gles_delegate.gl import functions as gl_names
+from gles_delegate.gl.functions import Functions
 from gles_delegate.live import (
     App,
     Camera,
@@ -29,10 +30,12 @@ from gles_delegate.live import (
     Video,
     show,
 )
-from gles_delegate.live.painter import ATLAS, Painter
-from gles_delegate.vision.drawing import load_glyph
+from gles_delegate.live.painter import ATLAS, Painter, new_texture, read_texture
+from gles_delegate.vision.drawing import Drawing, load_glyph
+from tests.gl.test_delegate import desktop_app, es_app, stir
 from tests.support.example import pixels, read_video, write_video
 from tests.support.live import color_model, frame_of, live_app, mean_model, one_color
+from tests.support.state import State
 from tests.support.tflite_builder import ModelBuilder, quantization
 
 pytestmark = pytest.mark.usefixtures("gl")
@@ -47,11 +50,6 @@ def app() -> Iterator[App]:
         yield app
 
 
-def context(app: App) -> moderngl.Context:
-    assert app.ctx is not None
-    return app.ctx
-
-
 def noise(height: int, width: int) -> NDArray[np.uint8]:
     return RNG.integers(0, 256, (height, width, 3), np.uint8)
 
@@ -64,7 +62,7 @@ def difference(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> NDArray[np.int_]:
 def on_both(app: App, picture: NDArray[np.uint8], draw: Callable[[Canvas], None]) -> list[Any]:
     """The same drawing on a picture on the GPU and on the CPU."""
     frame, actual = frame_of(app, picture), []
-    for painter in (Painter(context(app), frame.size), None):
+    for painter in (Painter(frame.size), None):
         canvas = Canvas(frame, painter, frame.size)
         draw(canvas)
         canvas.finish()
@@ -104,7 +102,7 @@ def test_drawings_are_the_same_on_gpu_and_cpu(size: tuple[int, int], app: App) -
 def test_letters_beyond_the_atlas(app: App) -> None:
     """The letters of each drawing fit into the texture of letters; all letters together do not."""
     frame = frame_of(app, one_color((0, 0, 0), 180, 1700))
-    painter = Painter(context(app), frame.size)
+    painter = Painter(frame.size)
     area = 0
     for size in range(20, 125, 5):
         canvas = Canvas(frame, painter, frame.size)
@@ -150,10 +148,10 @@ def test_layers_are_the_same_on_gpu_and_cpu(
 ) -> None:
     picture = noise(57, 71)
     frame = frame_of(app, picture)
-    painter = Painter(context(app), frame.size)
+    painter = Painter(frame.size)
     canvas = Canvas(frame, painter, frame.size)
     data = (MASK * 255 + 0.5).astype(np.uint8)
-    texture = context(app).texture((31, 23), 4, data.tobytes(), alignment=1)
+    texture = new_texture(data)
     canvas.layer(Layer(texture if is_texture else MASK, **style))
     expected = Layer(data / np.float32(255), **style).over(picture)
     actual = difference(canvas.pixels(), expected)
@@ -186,7 +184,7 @@ def test_a_backdrop_does_not_bleed_over_the_edges(app: App) -> None:
 
 def test_pictures_that_are_layered_again_and_again(app: App) -> None:
     frame = frame_of(app, noise(20, 20))
-    painter = Painter(context(app), frame.size)
+    painter = Painter(frame.size)
     whole = np.ones((4, 4, 4), np.float32)
     for i in range(20):
         fill = one_color((i, 2 * i, 3 * i), 20, 20)
@@ -197,7 +195,7 @@ def test_pictures_that_are_layered_again_and_again(app: App) -> None:
 
 def test_a_picture_of_another_size_is_stretched(app: App) -> None:
     frame = frame_of(app, np.repeat(np.arange(0, 200, 20, np.uint8), 30).reshape(10, 10, 3))
-    for painter in (Painter(context(app), (40, 30)), None):
+    for painter in (Painter((40, 30)), None):
         canvas = Canvas(frame, painter, (40, 30))
         canvas.drawing.rectangle((0, 0, 1, 1), WHITE)
         canvas.finish()
@@ -286,7 +284,7 @@ def test_a_network_sees_the_region_it_is_shown_and_its_layer_lies_there(
     frame, size = frame_of(app, picture), (scale * 40, scale * 60)
     transform = gd.ImageTransform(roi=(20, 10, 12, 8))
     for app.on_gpu in (True, False):
-        for painter in (Painter(context(app), size), *([] if app.on_gpu else [None])):
+        for painter in (Painter(size), *([] if app.on_gpu else [None])):
             canvas = Canvas(frame, painter, size)
             (mask,) = network(frame, transform)
             canvas.layer(network.layer(mask, transform, frame))
@@ -442,3 +440,48 @@ def test_show_closes_what_it_has_opened(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no"):
         show(make, source, ShowOptions(headless=True))
     assert source.closed
+
+
+@pytest.mark.mesa
+@pytest.mark.parametrize("make", [es_app, desktop_app])
+def test_a_painter_leaves_the_state_of_an_app_alone(make: Callable[[], tuple[Any, Any]]) -> None:
+    """Its pictures are the same as in a new context, whatever the app has enabled."""
+    pixels = noise(20, 30)
+
+    def paint(picture: Any, framebuffer: int = 0) -> list[NDArray[np.uint8]]:
+        painter = Painter((40, 60))
+        painter.begin(picture)
+        painter.layer(Layer(MASK))
+        painter.layer(Layer(MASK, fill=BACKDROP, tint=True))
+        drawing = Drawing((40, 60))
+        drawing.label((3, 20), "text", (20, 30, 200))
+        painter.draw(drawing)
+        results = [painter.pixels(), read_texture(picture)]
+        if framebuffer:
+            painter.present((90, 80), framebuffer)
+        painter.release()
+        return results
+
+    glcontext, ctx = make()
+    with glcontext:
+        gl, state = Functions(glcontext.load), State(glcontext.load)
+        window = ctx.framebuffer([ctx.texture((80, 90), 4)])
+        picture = ctx.texture((30, 20), 3, pixels.tobytes(), alignment=1)
+        alive = stir(ctx, gl)
+        for capability in (gl_names.SCISSOR_TEST, gl_names.CULL_FACE, gl_names.DEPTH_TEST):
+            gl.glEnable(capability)
+        before, objects = state.read(), state.objects()
+        actual = paint(picture, window.glo)
+        assert {k: v for k, v in state.read().items() if v != before[k]} == {}
+        assert state.objects() == objects
+        shown = window.read(components=3) if make is desktop_app else b""
+        del alive
+        ctx.release()
+    with gd.EglContext():
+        expected = paint(new_texture(pixels))
+    for a, b in zip(actual, expected, strict=True):
+        assert difference(a, b).max() <= 3
+    if shown:
+        rows = np.frombuffer(shown, np.uint8).reshape(90, 80, 3)[::-1]
+        assert rows[:18].max() == rows[72:].max() == 0
+        assert rows[20:70].max() > 100

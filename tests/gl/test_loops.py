@@ -50,6 +50,25 @@ def test_over_channels(name: str) -> None:
     np.testing.assert_allclose(result[:, :-1], 0, atol=1e-6)
 
 
+@pytest.mark.parametrize(("n", "k"), [(33600, 33600), (672000, 100)])
+def test_the_largest_of_many(n: int, k: int) -> None:
+    """Each tenth number is equal to others; of these, the first come first."""
+    rng = np.random.default_rng(0)
+    array = np.where(rng.random((1, n)) < 0.1, 3, rng.normal(size=(1, n))).astype(np.float32)
+    b = ModelBuilder()
+    x = b.input((1, n))
+    outputs = [b.tensor((1, k)), b.tensor((1, k), np.int32)]
+    b.op("TOPK_V2", [x, b.constant(np.int32(k))], outputs)
+    with gd.GpuDelegate(WHOLE) as delegate:
+        interpreter = gd.Interpreter(
+            model_content=b.build(outputs), experimental_delegates=[delegate]
+        )
+        values, places = interpreter.run({0: array}).values()
+    expected = np.argsort(-array, kind="stable")[:, :k]
+    np.testing.assert_array_equal(places, expected)
+    np.testing.assert_array_equal(values, np.take_along_axis(array, expected, 1))
+
+
 def test_a_function_with_loops_after_a_long_loop() -> None:
     """Inside CUMSUM's loop, FLOOR_MOD would make some fifty passes for each element."""
     b = ModelBuilder()

@@ -262,7 +262,7 @@ def test_watch_what_is_wrong(picture: Path, tmp_path: Path, monkeypatch: Any) ->
     ("missing", "needing"),
     [
         ("av", "watch needs the extra windows"),
-        ("moderngl", "a window needs glfw and moderngl"),
+        ("glfw", "a window needs glfw"),
         ("tqdm", "watch needs the extra windows"),
     ],
 )

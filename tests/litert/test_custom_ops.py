@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,11 +21,15 @@ pytestmark = pytest.mark.usefixtures("gl")
 SAME, VALID = 1, 2
 
 
-def check(s: Sketch, outputs: Sequence[int]) -> None:
-    content = s.build(outputs)
+def run_xnnpack(content: bytes, inputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
     interpreter = LiteRt(model_content=content)
     interpreter.allocate_tensors()
-    assert_close(run_gles(content, s.feeds), run(interpreter, s.feeds))
+    return run(interpreter, inputs)
+
+
+def check(s: Sketch, outputs: Sequence[int]) -> None:
+    content = s.build(outputs)
+    assert_close(run_gles(content, s.feeds), run_xnnpack(content, s.feeds))
 
 
 @pytest.mark.parametrize("channels", [(1, 1), (3, 5), (8, 8), (16, 2)])
@@ -57,10 +62,7 @@ def test_convolution_2d_transpose_bias(
     check(s, [y])
 
 
-@pytest.mark.parametrize("channels", [1, 3, 8, 18])
-@pytest.mark.parametrize("window", [(2, 2), (3, 2), (3, 4)])
-@pytest.mark.parametrize("image", [(6, 8), (7, 5), (4, 9)])
-def test_pooling_and_back(image: Dims, window: Dims, channels: int) -> None:
+def pooled_and_back(image: Dims, window: Dims, channels: int) -> tuple[Sketch, list[int]]:
     s = Sketch(np.random.default_rng(0))
     options = struct.pack("<8i", SAME, window[1], window[0], window[1], window[0], 0, 0, 0)
     pooled = [-(-n // size) for n, size in zip(image, window, strict=True)]
@@ -70,7 +72,14 @@ def test_pooling_and_back(image: Dims, window: Dims, channels: int) -> None:
     whole = [n * size for n, size in zip(pooled, window, strict=True)]
     unpool = struct.pack("<8i", VALID, window[1], window[0], window[1], window[0], 0, 0, 0)
     y = s.op("MaxUnpooling2D", [values, indices], [(1, *whole, channels)], custom_options=unpool)
-    check(s, [values, y])
+    return s, [values, y]
+
+
+@pytest.mark.parametrize("channels", [1, 3, 8, 18])
+@pytest.mark.parametrize("window", [(2, 2), (3, 2), (3, 4)])
+@pytest.mark.parametrize("image", [(6, 8), (7, 5), (4, 9)])
+def test_pooling_and_back(image: Dims, window: Dims, channels: int) -> None:
+    check(*pooled_and_back(image, window, channels))
 
 
 def check_model(content: bytes, picture: NDArray[np.float32]) -> None:
@@ -95,9 +104,7 @@ def test_selfie_segmenter(
     check_model(real_model("selfie_segmenter"), picture[np.newaxis] / 255)
 
 
-@pytest.mark.parametrize("padding", [SAME, VALID])
-@pytest.mark.parametrize("shape", [(1, 8, 8, 128), (2, 2, 4, 2), (3, 5, 4, 7)])
-def test_unpooling_by_index(shape: Dims, padding: int) -> None:
+def unpooled(shape: Dims, padding: int) -> tuple[Sketch, int, NDArray[np.float32]]:
     """LiteRT's Python interpreter does not have it; its source is the reference."""
     batch, height, width, channels = shape
     size = (2 * height, 2 * width + (padding == VALID))
@@ -112,5 +119,12 @@ def test_unpooling_by_index(shape: Dims, padding: int) -> None:
     for image in range(batch):
         for value, index in zip(x[image].ravel(), indices[image].ravel(), strict=True):
             expected[image, index] = value
+    return s, y, expected.reshape(batch, *size, channels)
+
+
+@pytest.mark.parametrize("padding", [SAME, VALID])
+@pytest.mark.parametrize("shape", [(1, 8, 8, 128), (2, 2, 4, 2), (3, 5, 4, 7)])
+def test_unpooling_by_index(shape: Dims, padding: int) -> None:
+    s, y, expected = unpooled(shape, padding)
     (actual,) = run_gles(s.build([y]), s.feeds)
-    np.testing.assert_array_equal(actual.reshape(expected.shape), expected)
+    np.testing.assert_array_equal(actual, expected)

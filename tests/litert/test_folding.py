@@ -175,6 +175,15 @@ def test_a_shape_that_is_a_result() -> None:
         np.testing.assert_array_equal(actual, expected)
 
 
+@pytest.mark.parametrize("op", ["SHAPE", "RANK"])
+def test_a_shape_of_another_type_than_litert_gives_it(op: str) -> None:
+    s = Sketch(np.random.default_rng(0))
+    options = {"out_type": SCHEMA_NUMBERS["int64"]} if op == "SHAPE" else {}
+    dtype = "int32" if op == "SHAPE" else "int64"
+    y = s.op(op, [s.feed((2, 3))], [s.tensor((2,) if op == "SHAPE" else (), dtype)], **options)
+    assert lower_graph(read_model(s.build([y])), Limits()).reasons
+
+
 def test_what_litert_refuses_is_left_to_it() -> None:
     """Divisions by zero, and numbers that no integer holds."""
     for op, dtype, values in (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ from ai_edge_litert.interpreter import Interpreter as LiteRt
 import gles_delegate as gd
 from gles_delegate import profiles
 from tests.op_table import CASES, Case, sample
-from tests.support.force import force_profile
+from tests.support.force import force_limits, force_profile
 from tests.support.oracle import run, run_litert
 from tests.support.sampling import choose
+from tests.support.sketch import Sketch
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -28,7 +30,7 @@ LOSSY = gd.GpuDelegateOptions(precision_loss_allowed=True)
 SAMPLE = choose("in float16", CASES_OF_ALL, sample(CASES_OF_ALL, 30))
 
 
-@pytest.fixture(params=["UNKNOWN", "MALI_G"])
+@pytest.fixture(params=["UNKNOWN", "MALI_G", "V3D"])
 def half(floor: None, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every device is taken for a GPU on which float16 pays: storage alone, and products too."""
     profile = profiles.NAMED[request.param]
@@ -66,6 +68,48 @@ def test_small_graphs_agree_to_a_hundredth(case: Case) -> None:
         ):
             scale = max(1.0, float(np.abs(expected).max(initial=0)))
             np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-2 * scale)
+
+
+@pytest.mark.parametrize("loops", [False, True])
+@pytest.mark.parametrize("name", ["MALI_G", "V3D"])
+@pytest.mark.parametrize(
+    ("shape", "outputs", "pairs"),
+    [
+        ((1, 6, 4, 12), 20, True),
+        ((2, 3, 5, 7), 9, True),  # 30 pixels: the last tile begins earlier
+        ((1, 5, 2, 4), 4, True),
+        ((1, 5, 3, 8), 16, False),  # an odd number of pixels
+        ((1, 3, 3, 8), 8, False),
+        ((1, 1, 2, 24), 8, False),  # lanes lie along the slices
+    ],
+)
+def test_neighboring_pixels_in_one_load(
+    name: str,
+    shape: tuple[int, ...],
+    outputs: int,
+    pairs: bool,
+    loops: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The same bits as by tiles whose pixels lie apart."""
+    s = Sketch(np.random.default_rng(1))
+    x = s.op("TANH", [s.feed(shape)])
+    weights = [s.constant(s.normal(dims)) for dims in ((outputs, 1, 1, shape[-1]), (outputs,))]
+    content = s.build([s.op("CONV_2D", [x, *weights], stride_h=1, stride_w=1), x])
+    feed = [np.random.default_rng(2).standard_normal(shape).astype(np.float32)]
+    profile = profiles.NAMED[name]
+    results = []
+    for each in (profile, replace(profile, half_pointwise=())):
+        force_profile(monkeypatch, each)
+        force_limits(monkeypatch, store_loops=loops)
+        with gd.GpuDelegate(LOSSY) as delegate:
+            interpreter = gd.Interpreter(model_content=content, experimental_delegates=[delegate])
+            interpreter.allocate_tensors()
+            results.append(run(interpreter, feed)[0])
+            (segment,) = delegate.bound.first.prepared  # type: ignore[union-attr]
+            (conv,) = [d for d in segment.session.plan.dispatches if d.shader == "conv_2d"]
+            assert conv.defines["ADJACENT"] == (pairs and each is profile)
+    np.testing.assert_array_equal(*results)
 
 
 def test_llvmpipe_keeps_float32(real_model: Callable[[str], bytes]) -> None:

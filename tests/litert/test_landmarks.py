@@ -98,15 +98,19 @@ def test_other_options_are_refused(changes: dict[str, Any]) -> None:
     assert lower_graph(read_model(s.build([matrix])), Limits()).reasons
 
 
-@HOSTS
-@pytest.mark.parametrize("shape", [(1, 1, 2), (1, 7, 2), (1, 80, 3)])
-def test_transform_landmarks(shape: Dims, host: Host) -> None:
+def moved_landmarks(shape: Dims) -> tuple[Sketch, int, Floats]:
     s = Sketch(np.random.default_rng(0))
     inputs = [s.feed(shape, scale=9), s.feed((1, 4, 4))]
     x, (matrix,) = (feed.astype(float) for feed in s.feeds)
     expected = x.copy()
     expected[..., :2] = x[..., :2] @ matrix[:2, :2].T + matrix[:2, 3]
-    check(s, s.op("TransformLandmarks", inputs, [shape], version=2), expected, host)
+    return s, s.op("TransformLandmarks", inputs, [shape], version=2), expected
+
+
+@HOSTS
+@pytest.mark.parametrize("shape", [(1, 1, 2), (1, 7, 2), (1, 80, 3)])
+def test_transform_landmarks(shape: Dims, host: Host) -> None:
+    check(*moved_landmarks(shape), host)
 
 
 def crop(x: Floats, matrix: Floats, height: int, width: int) -> Floats:
@@ -127,28 +131,25 @@ def crop(x: Floats, matrix: Floats, height: int, width: int) -> Floats:
     return result.reshape(1, height, width, -1)
 
 
+def cropped(size: Dims, channels: int, turn: float) -> tuple[Sketch, int, Floats]:
+    height, width = size
+    s = Sketch(np.random.default_rng(0))
+    matrix = np.eye(4)
+    matrix[:2, :2] = 1.3 * np.array([[np.cos(turn), np.sin(turn)], [-np.sin(turn), np.cos(turn)]])
+    matrix[:2, 3] = s.rng.uniform(-1, 8, 2)
+    inputs = [s.feed((1, 12, 17, channels)), s.feed(values=matrix[np.newaxis])]
+    data = flexbuffers.Dumps({"output_height": height, "output_width": width})
+    shape = (1, *size, channels)
+    y = s.op("TransformTensorBilinear", inputs, [shape], version=2, custom_options=data)
+    return s, y, crop(s.feeds[0].astype(float), matrix, height, width)
+
+
 @HOSTS
 @pytest.mark.parametrize("channels", [1, 6, 32])
 @pytest.mark.parametrize("size", [(1, 1), (16, 16), (5, 9)])
 def test_transform_tensor_bilinear(size: Dims, channels: int, host: Host) -> None:
-    height, width = size
     for turn in (0.0, 0.3, 2.0):
-        s = Sketch(np.random.default_rng(0))
-        matrix = np.eye(4)
-        matrix[:2, :2] = 1.3 * np.array(
-            [[np.cos(turn), np.sin(turn)], [-np.sin(turn), np.cos(turn)]]
-        )
-        matrix[:2, 3] = s.rng.uniform(-1, 8, 2)
-        inputs = [s.feed((1, 12, 17, channels)), s.feed(values=matrix[np.newaxis])]
-        data = flexbuffers.Dumps({"output_height": height, "output_width": width})
-        made = s.op(
-            "TransformTensorBilinear",
-            inputs,
-            [(1, *size, channels)],
-            version=2,
-            custom_options=data,
-        )
-        check(s, made, crop(s.feeds[0].astype(float), matrix, height, width), host)
+        check(*cropped(size, channels, turn), host)
 
 
 @pytest.mark.parametrize("in_host", [in_ours, in_litert])

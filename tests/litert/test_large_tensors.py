@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import gles_delegate as gd
 from tests.op_table import CASES, Case, sample
 from tests.support.force import force_limits
-from tests.support.oracle import assert_close, in_ours, run, run_litert
+from tests.support.oracle import assert_close, in_ours, run, run_gles, run_litert
 from tests.support.sampling import choose
 from tests.support.small import small_model
+from tests.support.tflite_builder import ModelBuilder
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -52,6 +54,28 @@ def test_ops(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     finally:
         context.release()
     assert taken > 0.9 * len(cases)
+
+
+@pytest.mark.parametrize("shape", [(1, 5003), (3, 5000), (700, 11)])
+@pytest.mark.parametrize("op", ["ADD", "CONCATENATION", "PAD", "TRANSPOSE", "CUMSUM"])
+def test_slices_beyond_a_grid(
+    op: str, shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slices or pixels have more work groups than an axis allows."""
+    force_limits(monkeypatch, groups=(5, 5, 65535), invocations=64, local_size=(64, 64, 64))
+    b = ModelBuilder()
+    x, out = b.input(shape), [b.tensor()]
+    inputs = {
+        "CONCATENATION": [x, b.constant(np.ones((shape[0], shape[1] // 5), np.float32)), x],
+        "PAD": [x, b.constant(np.array([[0, 0], [shape[1] // 9, 3]], np.int32))],
+        "TRANSPOSE": [x, b.constant(np.array([1, 0], np.int32))],
+        "CUMSUM": [x, b.constant(np.int32(0))],
+    }.get(op, [x, x])
+    options = {"axis": 1} if op == "CONCATENATION" else {}
+    content = b.build([b.op(op, inputs, out, **options)])
+    array = np.arange(shape[0] * shape[1], dtype=np.float32).reshape(shape) % 4093
+    (ours,), (theirs,) = run_gles(content, [array]), run_litert(content, [array])
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5)
 
 
 @pytest.mark.parametrize("first", range(8))

@@ -65,6 +65,20 @@ def test_nan_stays_in_its_group(groups: int, inputs: int, outputs: int, kernel: 
     np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize("op", ["SOFTMAX", "LOG_SOFTMAX"])
+@pytest.mark.parametrize("channels", [1, 2, 5, 300, 2900, 17003])
+@pytest.mark.parametrize("place", [0, 0.4, 1])
+def test_softmax_of_nan_and_infinity(op: str, channels: int, place: float) -> None:
+    """A row with each, in the first, another and the last element; and rows of nothing else."""
+    values = np.zeros((5, channels), np.float32)
+    values[(0, 1, 2), int(place * (channels - 1))] = np.nan, np.inf, -np.inf
+    values[3], values[4] = -np.inf, -3e38
+    s = sketch()
+    options = {"beta": 1.0} if op == "SOFTMAX" else {}
+    (ours,), (theirs,) = both(s, s.op(op, [s.feed(values=values)], [s.tensor()], **options))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("op", ["RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1"])
 def test_activations_keep_the_sign_of_zero_and_nan(op: str) -> None:
     s = sketch()

@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 import gles_delegate as gd
+from gles_delegate.gl.driver import Driver
 from tests.op_table import (
     CASES,
     LEFT_TO_LITERT,
@@ -34,6 +35,7 @@ from tests.support.tflite_builder import quantization
 Run = Callable[[bytes, Sequence[NDArray[Any]], gd.EglContext], list[NDArray[Any]]]
 SAMPLE = choose("op table", CASES, sample(CASES, 1000))
 INSIDE = choose("inside LiteRT", CASES, sample(CASES, 300))
+IN_A_CHAIN = choose("in a chain", sample(CASES, 2500), sample(CASES, 300))
 GRAPH_CASES = [case for case in CASES if case.op == "GRAPH"]
 
 
@@ -64,6 +66,19 @@ def test_op(case: Case, context: gd.EglContext) -> None:
 @pytest.mark.parametrize("case", list(map(as_param, INSIDE)))
 def test_op_inside_litert(case: Case, context: gd.EglContext) -> None:
     check(case, context, run_delegated)
+
+
+@pytest.fixture
+def chains(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans have chains, as in a context that is the delegate's alone."""
+    read = Driver.read
+    monkeypatch.setattr(Driver, "read", lambda gl, is_private: read(gl, is_private=True))
+
+
+@pytest.mark.usefixtures("chains")
+@pytest.mark.parametrize("case", list(map(as_param, IN_A_CHAIN)))
+def test_op_in_a_chain(case: Case, context: gd.EglContext) -> None:
+    check(case, context)
 
 
 @pytest.mark.parametrize("case", GRAPH_CASES, ids=lambda case: case.id)

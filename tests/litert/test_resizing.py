@@ -100,7 +100,7 @@ def test_sizes_after_the_second_compile_nothing(
             assert_close(run(interpreter, [image]), run(resized(reference, size), [image]))
         shares = delegate.gpu.limits.size_uniforms
     assert min(counts[:2]) > 0
-    assert counts[0] > counts[1] or not shares
+    assert counts[0] >= counts[1] or not shares
     assert not any(counts[2 if shares else 5 :])
 
 
@@ -140,7 +140,7 @@ def test_a_program_that_failed_is_not_kept(
 def test_every_number_may_be_a_uniform(
     case: Case, context: gd.EglContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def generalized(self: resizing.Resizing, plan: Plan) -> Plan:
+    def generalized(self: resizing.Resizing, plan: Plan, shared_texels: int) -> Plan:
         dispatches = (
             replace(d, uniforms=frozenset(resizing.numbers_of(d))) for d in plan.dispatches
         )

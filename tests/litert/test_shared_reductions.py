@@ -84,7 +84,10 @@ ROWS: dict[str, list[Attributes]] = {
         ]
         for op in ("AVERAGE_POOL_2D", "MAX_POOL_2D")
     },
-    **{op: [dict(x=(3, 1001)), dict(x=(2, 66))] for op in ("SOFTMAX", "LOG_SOFTMAX")},
+    **{
+        op: [dict(x=(3, 1001)), dict(x=(2, 66)), dict(x=(3, 16387)), dict(x=(1, 99999))]
+        for op in ("SOFTMAX", "LOG_SOFTMAX")
+    },
     "L2_NORMALIZATION": [dict(x=(3, 1001)), dict(x=(2, 66))],
     "UNIDIRECTIONAL_SEQUENCE_LSTM": [
         dict(x=(2, 3, 7), units=65),

@@ -79,6 +79,10 @@ def softmax_cases() -> Iterator[Attributes]:
     for offset in (500.0, -500.0):
         yield dict(x=(2, 7), scale=30.0, offset=offset)
     yield dict(x=(2, 7), scale=1e4)
+    yield dict(x=(20, 300), scale=1e4)
+    for beta in (1.0, 0.0, -1.0):
+        yield dict(x=(2, 16391), beta=beta)
+    yield dict(x=(1, 70001), scale=1e4)
 
 
 def softmax_random(rng: random.Random) -> Attributes:
@@ -224,10 +228,16 @@ def top_k(
     kind: str = "float32",
     equal: bool = False,
     runtime: bool = False,
+    special: bool = False,
 ) -> list[int]:
-    """``equal``: many elements are."""
-    options = quantization(0.3, 7) if kind in ("int8", "uint8") else None
+    """``equal``: many elements are; ``special``: limits of the type, infinity and NaN."""
+    options = {"int16": quantization(0.3), "int8": quantization(0.3, 7)}.get(kind.removeprefix("u"))
     values = s.normal(x) if kind == "float32" and not equal else s.rng.integers(0, 9, x)
+    if special and kind == "float32":
+        values = s.rng.choice(EXTREMES, x)
+    elif special:
+        limits = np.iinfo("int32" if kind == "int64" else kind)
+        values = s.rng.choice((limits.min, limits.min + 1, 1, limits.max - 1, limits.max), x)
     s.feeds.append(np.asarray(values, kind))
     operand = s.input(x, kind, quantization=options)
     count = s.feed(values=k, dtype="int32") if runtime else s.constant(np.int32(k))
@@ -242,18 +252,34 @@ def top_k_cases() -> Iterator[Attributes]:
         ((9,), (3, 5), (2, 3, 8), (2, 3, 4, 6), (2, 1, 3, 2, 5)), (1, 3, 5)
     ):
         yield dict(x=x, k=k)
-    for kind in ("float32", "int32", "int8", "uint8"):
+    for kind in ("float32", "int32", "int8", "uint8", "int16", "int64"):
         yield dict(x=(3, 50), k=11, kind=kind, equal=True)
         yield dict(x=(3, 13), k=13, kind=kind, equal=True)
+        for n, k in ((23, 16), (23, 23), (700, 16), (700, 300)):
+            yield dict(x=(2, n), k=k, kind=kind, special=True)
+    for n, k in (
+        *((256, 256), (257, 1), (257, 257), (1025, 16), (1025, 17), (1025, 256)),
+        *((1027, 1026), (4500, 300)),
+    ):
+        yield dict(x=(2, n), k=k)
+        yield dict(x=(2, n), k=k, equal=True)
     yield dict(k=0)
+    yield dict(x=(2, 300), k=0)
+    yield dict(x=(2, 0), k=0)
     yield dict(x=(0, 3), k=2)
+    yield dict(x=(0, 300), k=2)
     yield dict(x=(1, 1), k=1)
     yield dict(x=(1, 1001), k=10)
+    yield dict(x=(1, 70000), k=7)
+    yield dict(x=(1000, 3), k=2)
 
 
 def top_k_random(rng: random.Random) -> Attributes:
-    x = random_dims(rng, rng.randint(1, 4))
-    return dict(x=x, k=rng.randint(1, x[-1]), equal=rng.random() < 0.5)
+    x = (
+        *random_dims(rng, rng.randint(0, 3)),
+        rng.choice((rng.randint(1, 9), rng.randint(1, 3000))),
+    )
+    return dict(x=x, k=rng.randint(0, x[-1]), equal=rng.random() < 0.5)
 
 
 def axis_cases(*kinds: str) -> Iterator[Attributes]:

@@ -142,7 +142,9 @@ OPS: dict[str, Op] = {
     "EXPAND_DIMS (complex)": Op(
         reshaped, lambda: (dict(x=(3, 5), new=(axis,)) for axis in (-1, 0, 1))
     ),
-    "SQUEEZE (complex)": Op(reshaped, lambda: (dict(x=x, new=()) for x in ((3, 1), (1, 4, 5)))),
+    "SQUEEZE (complex)": Op(
+        reshaped, lambda: (dict(x=x, new=()) for x in ((3, 1), (1, 4, 5), (1,), (1, 1)))
+    ),
 }
 
 LEFT_TO_LITERT: Cases = (("RFFT2D", dict(x=(2, 1, 8), length=(1, 8), runtime=True)),)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tests.op_table.base import Attributes, Op
+from tests.support.keras import KerasLayer
 from tests.support.sketch import Sketch
 
 Graph = Callable[[Sketch], int | Sequence[int]]
@@ -339,6 +340,48 @@ def many_live_tensors(s: Sketch) -> int:
     while len(values) > 1:
         values.append(s.op("SUB", [values.pop(), values.pop(0)]))
     return values[0]
+
+
+@_graph
+def lstm_in_a_loop(s: Sketch) -> list[int]:
+    return _in_a_loop(s, KerasLayer(steps=3, batch=2, depth=3, units=6))
+
+
+@_graph
+def basic_lstm_in_a_loop(s: Sketch) -> list[int]:
+    return _in_a_loop(s, KerasLayer("basic lstm", steps=3, depth=3, units=4))
+
+
+@_graph
+def gru_in_a_loop(s: Sketch) -> list[int]:
+    return _in_a_loop(s, KerasLayer("gru", steps=3, depth=4, units=4))
+
+
+@_graph
+def gru_in_a_loop_reset_first(s: Sketch) -> list[int]:
+    return _in_a_loop(s, KerasLayer("gru, reset first", steps=2, units=5, all_results=False))
+
+
+@_graph
+def lstm_unrolled(s: Sketch) -> list[int]:
+    return KerasLayer(steps=3, depth=3, units=4).unroll(s, *_sequence_and_states(s, (3, 1, 3), 2))
+
+
+@_graph
+def gru_unrolled(s: Sketch) -> list[int]:
+    layer = KerasLayer("gru", steps=2, depth=4, units=4)
+    return layer.unroll(s, *_sequence_and_states(s, (2, 1, 4), 1))
+
+
+def _sequence_and_states(s: Sketch, shape: tuple[int, ...], states: int) -> tuple[int, list[int]]:
+    return s.feed(shape), [s.feed((1, 4)) for _ in range(states)]
+
+
+def _in_a_loop(s: Sketch, layer: KerasLayer) -> list[int]:
+    x = s.feed((layer.steps, layer.batch, layer.depth))
+    states = [s.feed((layer.batch, layer.units)) for _ in range(layer.states)]
+    outputs = layer.add(s, x, states)
+    return [s.op("TANH", [outputs[2]]), *outputs[3 : 3 + layer.states]]
 
 
 def graph(s: Sketch, op: str, of: str) -> int | Sequence[int]:

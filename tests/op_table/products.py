@@ -55,6 +55,7 @@ def fully_connected_cases() -> Iterator[Attributes]:
     yield dict(x=(1, 1024), out=1001)
     yield dict(x=(3, 1024), out=1001, act="RELU6")
     yield dict(x=(1, 7, 7, 64), depth=3136, out=130)
+    yield dict(x=(70, 5), out=125)
     for act in ACTIVATIONS:
         yield dict(x=(2, 9), act=act)
 
@@ -114,6 +115,7 @@ def batch_matmul_cases() -> Iterator[Attributes]:
             yield dict(constant=constant, **adjoint)
             yield dict(a=(2, 5, 7), constant=constant, **adjoint)
         yield dict(a=(64, 96), b=(96, 80), **adjoint)
+        yield dict(a=(70, 5), b=(5, 125), **adjoint)
 
 
 def batch_matmul_random(rng: random.Random) -> Attributes:

@@ -85,6 +85,7 @@ def conv_2d_cases() -> Iterator[Attributes]:
     yield dict(x=(0, 5, 6, 3))
     yield dict(x=(1, 2, 2, 3), padding="VALID")
     yield dict(x=(1, 14, 14, 128), out=192, kernel=(1, 1))
+    yield dict(x=(1, 7, 10, 5), out=125, kernel=(1, 1))
     yield dict(x=(1, 14, 14, 128), out=192)
     yield dict(x=(1, 7, 7, 256), out=260)
     yield dict(x=(2, 7, 7, 256), out=260, kernel=(1, 1), act="RELU6")
@@ -227,6 +228,7 @@ def transpose_conv_cases() -> Iterator[Attributes]:
     yield dict(x=(0, 4, 3, 6))
     yield dict(x=(1, 1, 1, 5))
     yield dict(x=(1, 1, 1, 5), padding="VALID", kernel=(1, 1), stride=(3, 3))
+    yield dict(x=(1, 1, 1, 5), padding="SAME", stride=(9, 7), more=(-5, -4))
     yield dict(x=(1, 28, 27, 16), out=16)
     yield dict(x=(1, 7, 7, 130), out=66)
     for bias in (True, False):

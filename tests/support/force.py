@@ -15,7 +15,7 @@ from gles_delegate.profiles import Profile
 def force_driver(monkeypatch: pytest.MonkeyPatch, change: Callable[[Driver], Driver]) -> None:
     """Every driver is read as `change` makes it."""
     read = Driver.read
-    monkeypatch.setattr(Driver, "read", lambda gl: change(read(gl)))
+    monkeypatch.setattr(Driver, "read", lambda gl, is_private: change(read(gl, is_private)))
 
 
 def force_limits(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:

@@ -51,10 +51,9 @@ ONE_A_KERNEL = {
     "litert/lstm.bin",
     "litert/max_unpooling_2d.tflite",
     "litert/simple_scatter_nd_op.tflite",
-    "litert/simple_topk_op.tflite",
     "litert/static_w8_a16_quantized_q_einsum.tflite",
     "movenet_single_pose_lightning_ptq.tflite",
-    "today/yolov8n_int8.tflite",
+    "today/yolo26n_int8.tflite",
     "yamnet.tflite",
 }
 """Files of the published folder that together use every shader that any of them uses."""

@@ -20,7 +20,7 @@ INPUT: Floats = _RNG.standard_normal((3, 5)).astype(np.float32)
 
 @cache
 def small_model() -> bytes:
-    """relu(x @ w.T) squared: a view of the input, two programs, a view of the output."""
+    """relu(x @ w.T) squared: one program between views of the input and of the output."""
     builder = ModelBuilder()
     x = builder.input((3, 5), name="x")
     inputs = [x, builder.constant(_WEIGHTS), builder.constant(np.zeros(7, np.float32))]

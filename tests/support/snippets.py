@@ -24,6 +24,8 @@ from unittest.mock import Mock
 import numpy as np
 
 from gles_delegate.model.metadata import Metadata, TensorMetadata
+from tests.support.bundles import aligned_bundle
+from tests.support.fake_networks import fake_bundle
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in ROOT.glob("docs/*.md")))
@@ -207,8 +209,16 @@ def constant_outputs(size: tuple[int, int], outputs: dict[str, Any]) -> bytes:
     return b.build(made)
 
 
+def face_bundle() -> bytes:
+    networks = ("face_detector.tflite", "face_landmarks_detector.tflite")
+    return aligned_bundle(**dict(zip(networks, (face_detector(), face_landmarks()), strict=True)))
+
+
 MODELS = {
     "face_detection_front.tflite": face_detector,
+    "face_detection_short_range.tflite": face_detector,
+    "face_landmarker.task": face_bundle,
+    "hand_landmarker.task": lambda: fake_bundle("hand", np.random.default_rng(0)),
     "face_landmark.tflite": face_landmarks,
     "model.tflite": classifier,
     "mobilenet_v2.tflite": classifier,
@@ -297,6 +307,30 @@ def check_parquet() -> None:
     rows = pq.read_table("results").to_pylist()
     assert sorted(Path(row["path"]).name for row in rows) == ["0.jpg", "1.jpg", "2.jpg"]
     assert all(len(row["labels"]) == len(row["scores"]) == 5 for row in rows)
+
+
+@before("README.md", "import gles_delegate.tasks as mp")
+def _(names: Names) -> None:
+    from PIL import Image
+
+    Image.fromarray(picture(320, 200)[..., :3]).save("face.jpg")
+
+
+@before("docs/tasks.md", "import gles_delegate.tasks as mp\n\npicture")
+def _(names: Names) -> None:
+    import moderngl
+    from PIL import Image
+
+    Image.fromarray(picture(320, 200)[..., :3]).save("face.jpg")
+    names["frames"] = [picture(320, 200)[..., :3]] * 3
+    names["ctx"] = moderngl.create_context(standalone=True, backend="egl")
+    names["texture"] = names["ctx"].texture((320, 200), 4, picture(320, 200).tobytes())
+    names["checks"] = [lambda: check_faces(names)]
+
+
+def check_faces(names: Names) -> None:
+    assert [len(face) for face in names["result"].face_landmarks] == [468]
+    names["landmarker"].close()
 
 
 @before("docs/ci.md", "import numpy")
@@ -491,6 +525,34 @@ def _(names: Names) -> None:
         get_output_details=lambda: shapes,
         metadata=Metadata(outputs=(TensorMetadata(),) * 2),
     )
+
+
+@before("docs/vision.md", "import gles_delegate as gd\nfrom gles_delegate.vision import find")
+def _(names: Names) -> None:
+    from tests.support.yolo import found_in, yolo_model
+
+    yolo_model(Path("yolo11n.tflite"), found_in(), task="detect", names=["cat", "dog"])
+
+    def check() -> None:
+        assert names["labels"][names["found"].class_index] == "dog"
+        np.testing.assert_allclose(names["box"], (10 / 64, 6 / 48, 50 / 64, 36 / 48), atol=1e-6)
+
+    names.setdefault("checks", []).append(check)
+
+
+@before("docs/tasks.md", "import gles_delegate.tasks as mp\n\nwith mp.tasks.vision.ObjectDetector")
+def _(names: Names) -> None:
+    from PIL import Image
+
+    from tests.support.yolo import found_in, yolo_model
+
+    yolo_model(Path("yolo11n.tflite"), found_in(), task="detect", names=["cat", "dog"])
+    Image.fromarray(picture(320, 200)[..., :3]).save("street.jpg")
+
+    def check() -> None:
+        assert names["found"].categories[0].category_name == "dog"
+
+    names.setdefault("checks", []).append(check)
 
 
 @before("docs/threads.md", "with interpreter.exclusive")

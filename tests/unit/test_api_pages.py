@@ -16,7 +16,9 @@ LISTED = {
 }
 
 
-@pytest.mark.parametrize("folder", ["", "batch", "live", "ray", "vision"])
+@pytest.mark.parametrize(
+    "folder", ["", "batch", "live", "ray", "tasks.audio", "tasks.vision", "vision"]
+)
 def test_public_names_are_listed(folder: str) -> None:
     package = ".".join(["gles_delegate", *folder.split()])
     tree = ast.parse((ROOT / package.replace(".", "/") / "__init__.py").read_text("utf-8"))

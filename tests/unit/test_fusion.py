@@ -9,11 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gles_delegate.dispatch import Value
+from gles_delegate.dispatch import Call, Dispatch, Value
 from gles_delegate.limits import Limits
-from gles_delegate.planning.fusion import MOST_CALLS
+from gles_delegate.ops.lib.elementwise import combination
+from gles_delegate.ops.lib.product import Convolution
+from gles_delegate.planning.contraction import contract
+from gles_delegate.planning.fusion import MOST_CALLS, Scope
 from gles_delegate.planning.plan import Plan
 from tests.support.sketch import Sketch
+from tests.support.tflite_builder import quantization
 from tests.unit.test_plan import ROOMY, plan_of
 
 POOL = {"filter_width": 2, "filter_height": 2, "stride_w": 1, "stride_h": 1}
@@ -91,9 +95,11 @@ def test_not_into_a_producer_with_two_consumers(net: Net) -> None:
     assert shaders(plan) == ["conv_2d", "elementwise", "elementwise"]
 
 
-def test_not_with_itself(net: Net) -> None:
+def test_with_itself(net: Net) -> None:
     y = net.conv()
-    assert shaders(net.plan(net.op("MUL", [y, y]))) == ["conv_2d", "elementwise"]
+    plan = net.plan(net.op("MUL", [y, y]))
+    assert shaders(plan) == ["conv_2d"]
+    assert str(plan.dispatches[0].epilogue[0]) == "MUL(., .)"
 
 
 def test_not_into_an_output(net: Net) -> None:
@@ -200,7 +206,19 @@ def test_not_where_a_single_channel_was_widened(net: Net) -> None:
     """One channel read beside several would be repeated."""
     wide = net.pad(net.feed((1, 6, 6, 1)), NONE, NONE, NONE, (0, 3))
     plan = net.plan(net.op("ADD", [net.conv(), wide]))
-    assert shaders(plan).count("view") == 2
+    assert shaders(plan).count("view") == 1
+    assert all(operand.channels == 4 for d in plan.dispatches for operand in d.operands[2:])
+
+
+@pytest.mark.parametrize("readers", [1, 2])
+def test_a_copy_reads_the_input_itself(net: Net, readers: int) -> None:
+    """The rows of a packed input, unless its texels are needed anyway."""
+    x = net.feed((1, 6, 4, 3))
+    axis = net.constant(np.array([1], np.int32))
+    results = [net.op("REVERSE_V2", [x, axis]), *(net.op("TANH", [x]) for _ in range(1, readers))]
+    plan = net.plan(*results)
+    (reverse,) = [d for d in plan.dispatches if d.node == 0]
+    assert (reverse.reads == (plan.inputs[x],)) == (readers == 1)
 
 
 HALF: dict[str, Any] = {"filter_width": 2, "filter_height": 2, "stride_w": 2, "stride_h": 2}
@@ -247,7 +265,7 @@ def test_not_a_pool_with_another_reader(net: Net) -> None:
 def test_a_widened_tensor_with_another_reader_stays(net: Net) -> None:
     wide = net.pad(net.x, NONE, NONE, NONE, (0, 4))
     plan = net.plan(net.op("ADD", [net.conv(depth=8), wide]), net.op("TANH", [wide]))
-    assert functions(plan) == ["ADD", "TANH"]
+    assert sorted(functions(plan)) == ["ADD", "TANH"]
     assert shaders(plan).count("conv_2d") == 1
 
 
@@ -430,3 +448,70 @@ def test_a_long_chain_is_cut_into_shaders_that_compile_soon(net: Net, length: in
     assert max(len(dispatch.epilogue) for dispatch in plan.dispatches) == MOST_CALLS
     assert len(plan.dispatches) == 1 + ceil((length - MOST_CALLS) / MOST_CALLS)
     assert functions(plan) == ["TANH", "NEG"] * (length // 2) + ["TANH"] * (length % 2)
+
+
+def test_a_tensor_that_is_written_between_two_reads_is_read_twice() -> None:
+    x, sigmoid, y = (Value(i, (1, 6, 6, 4)) for i in range(3))
+    limits = Limits()
+
+    def made(output: Value, *reads: Value, function: str = "", calls: str = "") -> Dispatch:
+        return combination(0, limits, reads, output, function, (Call(calls),) if calls else ())
+
+    pieces = [
+        made(sigmoid, x, calls="LOGISTIC"),
+        made(x, x, calls="NEG"),
+        made(y, x, sigmoid, function="MUL"),
+    ]
+    scope = Scope({x, y}, (), limits)
+    assert contract(pieces, scope) == pieces
+    assert len(contract([pieces[0], pieces[2]], scope)) == 1
+
+
+def test_bytes_that_only_move_are_neither_rounded_nor_copied(net: Net) -> None:
+    kind = {"quantization": quantization(1 / 256, -128)}
+    x = net.input((1, 8, 8, 4), np.int8, quantization=quantization(0.05, 3))
+    halves = []
+    for _ in range(2):
+        halves.append(net.tensor((1, 8, 8, 4), np.int8, **kind))
+        net.op("LOGISTIC", [x], [halves[-1]])
+    both = net.tensor((1, 8, 8, 8), np.int8, **kind)
+    net.op("CONCATENATION", halves, [both], axis=3)
+    plan = net.plan(both)
+    assert len(plan.inside) == 2
+    assert functions(plan).count("QUANTIZED") == 2
+
+
+ONE = (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("pads", "shader"),
+    [
+        ((NONE, ONE, ONE, NONE), "conv_2d"),
+        ((NONE, (0, 1), (2, 0), NONE), "conv_2d"),
+        ((NONE, ONE, ONE, (0, 4)), "view"),
+        ((ONE, ONE, ONE, NONE), "view"),
+    ],
+)
+def test_padding_joins_the_window(net: Net, pads: tuple[tuple[int, int], ...], shader: str) -> None:
+    wide = net.pad(net.x, *pads)
+    plan = net.plan(net.conv(wide, size=3, of=4 + sum(pads[3]), padding="VALID"))
+    assert shaders(plan)[0] == shader
+    if shader == "conv_2d":
+        (conv,) = plan.dispatches
+        assert isinstance(conv, Convolution)
+        assert conv.window is not None
+        assert (conv.window.pad_h, conv.window.pad_w) == (pads[1][0], pads[2][0])
+        assert conv.fused == (0,)
+
+
+def test_padding_that_is_reshaped_stays(net: Net) -> None:
+    turned = net.reshape(net.pad(net.x, NONE, (2, 2), NONE, NONE), 1, 6, 10, 4)
+    plan = net.plan(net.conv(turned, size=3, of=4, padding="VALID"))
+    assert shaders(plan) == ["view", "conv_2d"]
+
+
+def test_padding_that_is_read_elsewhere_stays_for_its_reader(net: Net) -> None:
+    wide = net.pad(net.x, NONE, ONE, ONE, NONE)
+    plan = net.plan(net.conv(wide, size=3, padding="VALID"), net.op("TANH", [wide]))
+    assert sorted(shaders(plan)) == ["conv_2d", "view"]

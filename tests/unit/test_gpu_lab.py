@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from gles_delegate.bench import roofline
+
 LAB = Path(__file__).parents[2] / "tools" / "gpu-lab"
 lab: Any = SimpleNamespace(**runpy.run_path(str(LAB / "measure")))
 
@@ -23,12 +25,12 @@ MIDGARD = (
 )
 BIFROST = (
     "MESA_SHADER_COMPUTE shader: 620 inst, 476 tuples, 71 clauses, 22.000000 cycles, "
-    "18.916666 arith, 0.000000 texture, 0.000000 vary, 22.000000 ldst, 383 quadwords, 1 threads, "
+    "18.916666 arith, 3.000000 texture, 0.000000 vary, 22.000000 ldst, 383 quadwords, 1 threads, "
     "0 preloads, 1 loops, 0:0 spills:fills"
 )
 VALHALL = (
     "MESA_SHADER_COMPUTE shader: 486 inst, 25.500000 cycles, 1.906250 fma, 4.421875 cvt, "
-    "3.500000 sfu, 0.000000 v, 0.000000 t, 25.500000 ls, 248 quadwords, 1 threads, 1 loops, "
+    "3.500000 sfu, 0.000000 v, 2.000000 t, 25.500000 ls, 248 quadwords, 1 threads, 1 loops, "
     "0:0 spills:fills"
 )
 ADRENO = (
@@ -53,49 +55,76 @@ NOISE = [
 ]
 
 
+QPU = [
+    "add rf42, rf41, rf27          ; nop                         ; thrsw",
+    "min.pushc -, 3, rf44          ; add.ifa tmuau, rf0, rf43 (0xfffffffc / -nan)",
+    "nop                           ; nop                         ; ldtmu.rf45",
+    "nop                           ; mov rf50, rf46              ; ldtmu.rf47",
+    *["nop                           ; nop                         ; thrsw"] * 3,
+]
+ALU = {"fma": 1.90625, "cvt": 4.421875, "sfu": 3.5}
+
+
+def of_v3d(**counts: int) -> dict[str, float]:
+    return {unit: count / 16 for unit, count in counts.items()}
+
+
+def printed(messages: list[str], *code: str) -> dict[str, list[str]]:
+    """A program as `compile` describes it."""
+    return {"messages": messages, "code": [*code]}
+
+
 @pytest.mark.parametrize(
     ("message", "expected"),
     [
-        (V3D, (356, 2, 3, 9, (360 / 16,))),
-        (MIDGARD, (324, 1, 14, 39, (166,))),
-        (BIFROST, (620, 1, 0, 0, (18.916666, 0, 0, 22))),
-        (VALHALL, (486, 1, 0, 0, (1.90625, 4.421875, 3.5, 0, 0, 25.5))),
-        (ADRENO, (832, 4, 7, 5, (13,))),
-        (INTEL, (468, 8, 0, 0, (468 / 8,))),
-        (AMD, (701, 4, 5, 0, (701 / 64,))),
-        (NVIDIA, (463, 32, 2, 0, (463 / 32,))),
+        (V3D, (356, 2, 3, 9, {**of_v3d(loads=1, words=2, waits=4 - 3), "issue": 360 / 16})),
+        (MIDGARD, (324, 1, 14, 39, {"issue": 166, "loads": len(QPU)})),
+        (BIFROST, (620, 1, 0, 0, {"arith": 18.916666, "vary": 0, "ldst": 22, "texture": 6})),
+        (VALHALL, (486, 1, 0, 0, {**ALU, "v": 0, "ls": 25.5, "t": 4})),
+        (ADRENO, (832, 4, 7, 5, {"issue": 13, "loads": 22 / 64})),
+        (INTEL, (468, 8, 0, 0, {"issue": 468 / 8, "loads": 19 / 8})),
+        (AMD, (701, 4, 5, 0, {"issue": 701 / 64, "loads": len(QPU) / 64})),
+        (NVIDIA, (463, 32, 2, 0, {"issue": 463 / 32})),
     ],
 )
 def test_the_statistics_of_each_driver_are_read(message: str, expected: tuple[Any, ...]) -> None:
     after = ["Flushing everything due to: Launch grid post-barrier"]
-    assert lab.statistics([*NOISE, message, *after]) == lab.Statistics(*expected)
+    compiled = {"messages": [*NOISE, message, *after], "code": QPU}
+    assert lab.statistics(compiled) == lab.Statistics(*expected)
 
 
 def test_of_several_widths_the_last_counts() -> None:
-    wider = INTEL.replace("SIMD8", "SIMD16")
-    assert lab.statistics([INTEL, wider]).threads == 16
+    """An instruction of 16 lanes takes two clocks of an execution unit with 8, but for Xe2."""
+    wider = {"messages": [INTEL, INTEL.replace("SIMD8", "SIMD16")], "code": []}
+    assert lab.statistics(wider).threads == 16
+    assert lab.statistics(wider).units["issue"] == 468 / 8
+    assert lab.statistics(wider, "intel-lnl").units["issue"] == 468 / 16
 
 
 def test_graphics_programs_do_not_count() -> None:
     others = [ADRENO.replace("CL", "VERT"), ADRENO.replace("CL", "FRAG"), INTEL.replace("CS", "FS")]
     others += [AMD.replace("CS", "PS"), NVIDIA.replace("type: 5", "type: 4")]
-    assert lab.statistics([VALHALL, *others]).instructions == 486
+    assert lab.statistics(printed([VALHALL, *others])).instructions == 486
 
 
 def test_a_driver_that_says_nothing_is_an_error() -> None:
     with pytest.raises(ValueError, match="expected the driver's statistics"):
-        lab.statistics(NOISE)
+        lab.statistics(printed(NOISE))
 
 
 @pytest.mark.parametrize(("twice", "body"), [(30, 8), (60, 12)])
 def test_a_loop_counts_as_often_as_it_runs(twice: int, body: int) -> None:
+    versions = [printed([BIFROST.replace("22.0", f"{cycles}.0")]) for cycles in (10, twice)]
     program = {
-        "messages": [BIFROST],
-        "loops": [[[BIFROST.replace("22.0", "10.0")], [BIFROST.replace("22.0", f"{twice}.0")]]],
-        "code": [],
-        "runs": [(1000, [4]), (3000, [0])],
+        "whole": printed([BIFROST]),
+        "loops": [versions],
+        "runs": [(1000, [4], 7, 500), (3000, [0], 8, 300)],
     }
-    assert lab.figures(program).cost == pytest.approx((1000 * (22 + 4 * body) + 3000 * 22) / 1e6)
+    figures = lab.figures(program, "mali-g52")
+    assert figures.loads == pytest.approx((1000 * (22 + 4 * body) + 3000 * 22) / 1e6)
+    assert figures.issue == pytest.approx(4000 * 18.916666 / 1e6)
+    assert figures.words == pytest.approx(4000 * 6 / 1e6)
+    assert (figures.work, figures.bytes) == pytest.approx((15e-6, 800e-6))
 
 
 CODE = [
@@ -110,22 +139,23 @@ CODE = [
 
 
 def test_loops_of_v3d_are_counted_in_its_code() -> None:
-    assert lab.loops_in(CODE) == [10, 5]
-    without = V3D.replace("360 inst", "200 inst")
-    loop = [[without], [V3D.replace("360 inst", "900 inst")]]
-    dropped = [[V3D], [V3D]]
-    program = {
-        "messages": [V3D],
-        "loops": [loop, dropped, loop],
-        "code": CODE,
-        "runs": [(1000, [4, 9, 7])],
-    }
     first, second = lab.loops_in(CODE)
-    expected = 1000 * (360 + 4 * first + 7 * second) / 16 / 1e6
-    assert lab.figures(program).cost == pytest.approx(expected)
+    assert [len(first), len(second)] == [10, 5]
+    without = V3D.replace("360 inst", "200 inst")
+    loop = [printed([without]), printed([V3D.replace("360 inst", "900 inst")])]
+    dropped = [printed([V3D]), printed([V3D])]
+    program = {
+        "whole": printed([V3D], *CODE),
+        "loops": [loop, dropped, loop],
+        "runs": [(1000, [4, 9, 7], 1, 1)],
+    }
+    figures = lab.figures(program, "v3d-7.1")
+    assert figures.issue == pytest.approx(1000 * (360 + 4 * 10 + 7 * 5) / 16 / 1e6)
+    assert figures.words == pytest.approx(1000 * (1 + 4 * 1 + 7 * 1) / 16 / 1e6)
 
 
-ROW = lab.Figures(programs=2, spilling=1, instructions=900, threads=2, spills=3, fills=9, cost=10.0)
+COSTS = {"issue": 10.0, "loads": 5.0, "words": 0.0, "waits": 0.0, "bytes": 9.0, "work": 7.0}
+ROW = lab.Figures(2, spilling=1, instructions=900, threads=2, spills=3, fills=9, **COSTS)
 POINTWISE, POOL = ("v3d-7.1", "m", "conv_2d pointwise"), ("v3d-7.1", "m", "pool_2d")
 TABLE = {POINTWISE: ROW, POOL: ROW}
 
@@ -136,12 +166,14 @@ TABLE = {POINTWISE: ROW, POOL: ROW}
         ({}, [], []),
         ({"fills": 10}, ["spills and fills 25, in the table 24"], []),
         ({"fills": 8}, [], ["spills and fills 23, in the table 24"]),
-        ({"cost": 10.9}, [], []),  # the sum counts: 20.9 for 20
-        ({"cost": 11.1}, ["cost 21.1, in the table 20"], []),
-        ({"cost": 9.0}, [], ["cost 19, in the table 20"]),
+        ({"issue": 10.9}, [], []),  # the sum counts: 20.9 for 20
+        ({"issue": 11.1}, ["issue 21.1, in the table 20"], []),
+        ({"issue": 9.0}, [], ["issue 19, in the table 20"]),
+        ({"loads": 6.0}, ["loads 11, in the table 10"], []),
+        ({"bytes": 11.0}, ["bytes 20, in the table 18"], []),
     ],
 )
-def test_what_spills_more_or_costs_5_percent_more_is_worse(
+def test_more_spills_or_5_percent_more_costs_are_worse(
     changes: dict[str, float], worse: list[str], better: list[str]
 ) -> None:
     actual = lab.compare(TABLE, {**TABLE, POOL: replace(ROW, **changes)})
@@ -156,4 +188,14 @@ def test_a_model_that_is_not_in_the_table_is_an_error() -> None:
 
 
 def test_the_page_shows_the_table() -> None:
-    assert lab.page(lab.read()) == lab.PAGE.read_text("utf-8"), "make docs"
+    table = lab.read()
+    assert lab.page(table) == lab.PAGE.read_text("utf-8"), "make docs"
+
+
+def test_the_package_has_the_costs_of_kernels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipped = roofline.TABLE.read_text("utf-8")
+    monkeypatch.setattr(roofline, "TABLE", tmp_path / "kernels.csv")
+    lab.write_kernels(lab.read())
+    assert roofline.TABLE.read_text("utf-8") == shipped, "make docs"

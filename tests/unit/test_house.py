@@ -23,6 +23,8 @@ TREES = {
 MOST_COMPLEX = 15
 
 SHARED_NAMES = {
+    "Delegate": "MediaPipe's name of the place where a task runs",
+    "Detection": "MediaPipe's name of a task's result",
     "Predictor": "batch/ and ray/ offer the same class, on one device and on a cluster",
 }
 
@@ -33,6 +35,9 @@ NAMING_OPS = {
     "litert/native.py": "DELEGATE is LiteRT's name of a delegate's node, not an op of models",
     "model/reader.py": "CUSTOM stands for a custom op without a name",
     "model/schema.py": "the schema",
+    "planning/cells.py": "recognizes the cells of recurrent layers",
+    "planning/patterns.py": "recognizes index arithmetic of converters",
+    "planning/recurrence.py": "recognizes recurrent layers in the nodes of a loop",
 }
 """Files outside ops/ in which names of ops are strings, with the reason."""
 

@@ -107,6 +107,66 @@ def test_letterbox_and_crop() -> None:
     np.testing.assert_allclose(pixels(PICTURE, (30, 30), fit="crop"), PICTURE[:, 7:37], atol=1e-3)
 
 
+def by_opencv(picture: NDArray[Any], matrix: NDArray[Any], size: tuple[int, int]) -> Any:
+    """cv::warpPerspective's bilinear way, with integers: remap's tables have 32 x 32 weights that
+    sum up to 32768, and black is around the picture."""
+    rows, columns = picture.shape[:2]
+    around = np.zeros((rows + 2, columns + 2, 3), np.int64)
+    around[1:-1, 1:-1] = picture
+    result = np.zeros((*size, 3), np.int64)
+    for y, x in np.ndindex(size):
+        at_x, at_y = (int(np.rint(32 * at)) for at in matrix @ (x, y, 1))
+        if not (-32 <= at_x < 32 * columns and -32 <= at_y < 32 * rows):
+            continue
+        i, j, v, u = at_y // 32 + 1, at_x // 32 + 1, at_y % 32, at_x % 32
+        top = around[i, j] * (32 - u) + around[i, j + 1] * u
+        bottom = around[i + 1, j] * (32 - u) + around[i + 1, j + 1] * u
+        result[y, x] = ((top * (32 - v) + bottom * v) * 32 + 16384) >> 15
+    return result
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"fit": "letterbox"},
+        {"roi": (-5.25, 7.5, 30, 22), "rotation": 29.0},
+        {"roi": (3, 3, 8, 8), "rotation": 90.0},
+    ],
+)
+def test_opencv_samples_as_its_integers_do(options: dict[str, Any]) -> None:
+    transform = ImageTransform(antialias=False, opencv=True, **options)
+    size = (19, 23)
+    expected = by_opencv(PICTURE, transform.affine(PICTURE.shape[:2], size), size)
+    actual = pixels(PICTURE, size, antialias=False, opencv=True, **options)
+    np.testing.assert_allclose(actual, expected, atol=1e-3)
+
+
+def test_opencv_sees_a_flipped_picture_as_the_picture() -> None:
+    options: dict[str, Any] = {"antialias": False, "opencv": True, "rotation": 20.0}
+    upright = pixels(PICTURE, (19, 23), **options)
+    for axis, flip in ((0, "flip_y"), (1, "flip_x")):
+        actual = pixels(np.flip(PICTURE, axis), (19, 23), **options, **{flip: True})
+        np.testing.assert_array_equal(actual, upright)
+
+
+def test_opencv_has_no_antialiasing() -> None:
+    with pytest.raises(ValueError, match="set antialias=False"):
+        ImageTransform(opencv=True)
+
+
+def test_a_letterbox_and_a_crop_at_the_corner() -> None:
+    corner: dict[str, Any] = {"align": "corner", "padding": 7}
+    boxed = pixels(PICTURE, (44, 44), fit="letterbox", **corner)
+    np.testing.assert_allclose(boxed[:30], PICTURE, atol=1e-3)
+    assert (boxed[30:] == 7).all()
+    cropped = pixels(PICTURE, (30, 30), fit="crop", **corner)
+    np.testing.assert_allclose(cropped, PICTURE[:, :30], atol=1e-3)
+    turned = pixels(PICTURE, (44, 44), fit="letterbox", rotation=90, **corner)
+    np.testing.assert_allclose(turned[:, :30], np.rot90(PICTURE), atol=1e-3)
+    assert (turned[:, 30:] == 7).all()
+
+
 @pytest.mark.parametrize("antialias", [False, True])
 def test_a_replicated_border_is_that_of_a_padded_picture(antialias: bool) -> None:
     """As np.pad makes it, in a box, turned, and in planes of video."""
@@ -230,6 +290,8 @@ def test_chroma_stands_in_the_middle_of_its_pixels() -> None:
         ({"roi": (0, 0, 5)}, "positive size"),
         ({"matrix": ((1, 0), (0, 1))}, "two rows of three"),
         ({"matrix": ((1, 0, 0), (0, 1, 0)), "rotation": 3}, "leave them out"),
+        ({"matrix": ((1, 0, 0), (0, 1, 0)), "align": "corner"}, "fit and align: leave them out"),
+        ({"align": "left"}, "align must be one of"),
         ({"rotation": float("nan")}, "rotation must be finite"),
         ({"padding": float("inf")}, "padding must be finite"),
     ],

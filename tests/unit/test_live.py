@@ -195,7 +195,7 @@ def test_without_glfw(picture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setitem(sys.modules, "glfw", None)
     monkeypatch.delitem(sys.modules, "gles_delegate.live.glfw_window", raising=False)
-    with pytest.raises(ContextError, match=r"pip install glfw moderngl, or .*--headless"):
+    with pytest.raises(ContextError, match=r"pip install glfw, or .*--headless"):
         show(lambda app: nothing, Picture(picture), ShowOptions())
 
 
@@ -207,7 +207,5 @@ def test_without_moderngl(
     monkeypatch.setitem(sys.modules, "moderngl", None)
     output = picture.with_name("output.png")
     app = show(lambda app: nothing, Picture(picture), ShowOptions(headless=True, output=output))
-    assert not app.on_gpu
-    assert "networks run on LiteRT's CPU" in caplog.text
-    assert "pip install moderngl" in caplog.text
+    assert (app.on_gpu, caplog.text) == (True, "")
     assert output.exists()

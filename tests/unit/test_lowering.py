@@ -9,16 +9,22 @@ from typing import Any
 import numpy as np
 import pytest
 from flatbuffers import flexbuffers
+from numpy.typing import NDArray
 
 from gles_delegate.dispatch import Step
 from gles_delegate.errors import ModelError
 from gles_delegate.limits import Limits
 from gles_delegate.model.reader import read_model
 from gles_delegate.ops import NodeView, Options, op
+from gles_delegate.ops.conv import weights_3d
 from gles_delegate.ops.lib import registry
+from gles_delegate.ops.lib.packing import conv_weight_bytes
 from gles_delegate.planning.lowering import Lowerings, lower_graph
 from gles_delegate.profiles import SOFTWARE
+from tests.op_table import OPS
+from tests.op_table.recurrent import integer_lstm
 from tests.support.schema import pack_model
+from tests.support.sketch import Sketch
 from tests.support.tflite_builder import ModelBuilder, quantization
 
 CONVOLUTIONS = ("Conv2DOptions", "Conv3DOptions", "DepthwiseConv2DOptions")
@@ -222,6 +228,19 @@ def test_a_padding_that_no_enumerator_names(name: str) -> None:
     assert reason(b.build([y])) == "padding 7; expected 0 (SAME) or 1 (VALID)"
 
 
+def test_strides_beyond_the_result_of_a_transposed_convolution() -> None:
+    def work_of(stride: int) -> object:
+        b = ModelBuilder()
+        size = b.constant(np.array([1, 3, 3, 5], np.int32))
+        inputs = [size, b.constant(np.ones((5, 1, 1, 5), np.float32)), b.input((1, 1, 1, 5))]
+        y = b.tensor((1, 3, 3, 5))
+        b.op("TRANSPOSE_CONV", inputs, [y], stride_h=3, stride_w=stride, padding="VALID")
+        (step,) = lower_graph(read_model(b.build([y])), Limits()).steps[0]
+        return step.grid, step.defines
+
+    assert work_of(1 << 28) == work_of(3)
+
+
 @pytest.mark.parametrize(
     ("name", "dtype", "declared", "expected"),
     [
@@ -313,6 +332,16 @@ def test_an_input_that_is_a_variable() -> None:
     assert not lower_graph(graph, Limits()).reasons
 
 
+def test_a_variable_that_is_an_output() -> None:
+    """LiteRT would return the array of the output, which the GPU does not write."""
+    b = ModelBuilder()
+    x = b.input((1, 2))
+    constants = [b.constant(np.ones(shape, np.float32)) for shape in ((2, 2), (2, 2), (2,))]
+    state = b.variable((1, 2))
+    b.op("RNN", [x, *constants, state], [(1, 2)])
+    assert "its variable, tensor 4, is an output of the model" in reason(b.build([state]))
+
+
 @pytest.mark.parametrize("mask", ["end_mask", "ellipsis_mask", "new_axis_mask"])
 def test_a_slice_whose_ends_are_offsets(mask: str) -> None:
     """With these masks LiteRT reads beyond the input."""
@@ -329,6 +358,142 @@ def test_a_slice_with_masks_beyond_its_entries(mask: str) -> None:
     inputs = [b.input((2, 2)), *(b.constant(np.array(v, np.int32)) for v in ([0], [2], [1]))]
     content = b.build([b.op("STRIDED_SLICE", inputs, [(2, 2)], **{mask: 2})])
     assert reason(content) == "a new axis or an ellipsis beyond the 1 entries"
+
+
+@pytest.mark.parametrize(
+    ("name", "axis", "others"), [("CONV_2D", 0, (1, 2, 3)), ("DEPTHWISE_CONV_2D", 3, (1, 2))]
+)
+def test_weights_with_scales_along_another_axis(
+    name: str, axis: int, others: tuple[int, ...]
+) -> None:
+    """LiteRT takes them for scales of the output channels."""
+    for other in (axis, *others):
+        b = ModelBuilder()
+        x = b.input((1, 2, 2, 2), np.int8, quantization=QUANTIZED)
+        scales = quantization(np.array([0.25, 0.5]), 0, other)
+        weights = b.constant(np.ones((2, 2, 2, 2), np.int8)[: 2 - axis // 3], quantization=scales)
+        y = b.tensor((1, 2, 2, 2), np.int8, quantization=QUANTIZED)
+        content = b.build([b.op(name, [x, weights], [y], padding="SAME", stride_h=1, stride_w=1)])
+        reasons = lower_graph(read_model(content), Limits()).reasons
+        expected = f"scales along axis {other} of the weights; expected axis {axis}"
+        assert [*reasons.values()] == ([expected] if other != axis else [])
+
+
+def test_a_damaged_node_with_biases_of_another_scale() -> None:
+    """The biases with the products' scale are a new tensor, which the message lists, too."""
+    b = ModelBuilder()
+    x = b.input((), np.int8, quantization=QUANTIZED)
+    size = b.constant(np.array([1, 2, 2, 2], np.int32))
+    weights = b.constant(np.ones((2, 1, 1, 2), np.int8), quantization=quantization([0.25, 0.5], 0))
+    bias = b.constant(np.ones(2, np.int32), quantization=quantization([0.7, 0.7]))
+    y = b.tensor((1, 2, 2, 2), np.int8, quantization=QUANTIZED)
+    inputs = [size, weights, x, bias]
+    content = b.build([b.op("TRANSPOSE_CONV", inputs, [y], padding="SAME", stride_h=1, stride_w=1)])
+    assert "shapes [[4], [2, 1, 1, 2], [], [2]] and 1 outputs" in reason(content)
+
+
+@pytest.mark.parametrize(
+    ("i", "pair", "expected"),
+    [
+        (20, (0.5, 4), "an output of the scale and zero point (0.5, 4)"),
+        (19, (2.0**-11, 1), "a cell state of (0.00048828125, 1)"),
+        (12, (1.0, 0), "biases of the scale 1.0"),
+        (16, (0.004, 1), "input 16 has a zero point"),
+        (17, (0.5, 0), "biases of the scale 0.5"),
+        (17, (0.004 * 0.008, 9), "input 17 has a zero point"),
+    ],
+)
+def test_an_8_bit_lstm_with_a_quantization_that_litert_does_not_read(
+    i: int, pair: tuple[float, int], expected: str
+) -> None:
+    s, name = Sketch(np.random.default_rng(0)), "UNIDIRECTIONAL_SEQUENCE_LSTM"
+    y = integer_lstm(s, name, features=("projection", "projection bias"))
+    tables = s.model([y])
+    (graph,) = tables["subgraphs"]
+    (node,) = graph["operators"]
+    assert not lower_graph(read_model(pack_model(tables)), Limits()).reasons
+    index = [*node["inputs"][:20], y][i]
+    graph["tensors"][index]["quantization"] = quantization(*pair)
+    assert expected in reason(pack_model(tables))
+
+
+def test_16_bit_tensors_of_several_scales_are_not_concatenated() -> None:
+    """LiteRT copies their integers; it rescales 8-bit ones."""
+    for dtype, expected in ((np.int16, ["LiteRT's CONCATENATION ignores that"]), (np.uint8, [])):
+        b = ModelBuilder()
+        x, y = (b.input((1, 2), dtype, quantization=quantization(n)) for n in (0.5, 0.25))
+        z = b.op("CONCATENATION", [x, y], [b.tensor((1, 4), dtype, quantization=quantization(0.5))])
+        reasons = lower_graph(read_model(b.build([z])), Limits()).reasons.values()
+        assert [why.partition("; ")[2] for why in reasons] == expected
+
+
+@pytest.mark.parametrize(("size", "expected"), [(1, ()), (3, (1, 1))])
+def test_the_shape_of_a_selection_of_one_element(size: int, expected: tuple[int, ...]) -> None:
+    """LiteRT keeps the stored shape if all tensors have had one element."""
+    b = ModelBuilder()
+    operands = [b.input((1, 1), np.bool_), b.input((1, size)), b.input((1, 1))]
+    y = b.op("SELECT_V2", operands, [b.tensor(())])
+    lowered = lower_graph(read_model(b.build([y])), Limits(), {1: (1, 1)})
+    assert lowered.shapes[y] == expected
+
+
+@pytest.mark.parametrize("dims", [np.array([[-1]], np.int32), np.array([-1], np.int64)])
+def test_a_shape_that_is_not_a_vector_of_int32(dims: NDArray[Any]) -> None:
+    """LiteRT takes the shape from the options."""
+    b = ModelBuilder()
+    x, shape = b.input((2, 3)), b.constant(dims)
+    y = b.op("RESHAPE", [x, shape], [(6,)], new_shape=[3, 2])
+    assert lower_graph(read_model(b.build([y])), Limits()).shapes[y] == (3, 2)
+
+
+@pytest.mark.parametrize("shape", [(2,), (1, 2), (2, 1)])
+def test_biases_are_packed_whatever_their_shape(shape: tuple[int, ...]) -> None:
+    """LiteRT only counts them."""
+    bias = np.float32([3, 4]).reshape(shape)
+    kernel = np.ones((1, 1, 1, 1, 2), np.float32)
+    np.testing.assert_array_equal(weights_3d(kernel, bias, 0)[:4], [3, 4, 0, 0])
+    rows = conv_weight_bytes(np.ones((2, 1, 1, 1), np.float32), bias, (1, 1), 1, 1, (0.5, 2.0))
+    np.testing.assert_array_equal(rows.view(np.float32)[:4], [6, 2, 0, 0])
+
+
+def test_alpha_of_another_type_than_litert_reads() -> None:
+    for dtype, of_alpha, expected in (
+        (np.int16, np.int16, "alpha is int16, which LiteRT reads as int8"),
+        (np.int16, np.int8, ""),
+        (np.int8, np.uint8, "alpha is uint8, which LiteRT reads as int8"),
+    ):
+        b = ModelBuilder()
+        x = b.input((1, 2), dtype, quantization=quantization(0.5))
+        alpha = b.constant(np.ones((1, 2), of_alpha), quantization=quantization(0.25))
+        y = b.op("PRELU", [x, alpha], [b.tensor((1, 2), dtype, quantization=quantization(0.5))])
+        reasons = lower_graph(read_model(b.build([y])), Limits()).reasons
+        assert reasons.get(0, "") == expected
+
+
+def test_a_handle_that_is_not_of_a_resource() -> None:
+    b = ModelBuilder()
+    b.input((2, 2))
+    y = b.op("VAR_HANDLE", [], [b.tensor((2, 2), np.bool_)], shared_name="x")
+    assert "output 0 is bool; expected resource" in reason(b.build([y]))
+
+
+@pytest.mark.parametrize(
+    ("i", "pair", "expected"),
+    [(2, (6e-5, 1), "input 2 has a zero"), (3, (1.0, 0), "biases of the scale 1.0")],
+)
+def test_an_8_bit_svdf_with_a_quantization_that_litert_does_not_read(
+    i: int, pair: tuple[float, int], expected: str
+) -> None:
+    s = Sketch(np.random.default_rng(0))
+    *_, y = OPS["SVDF (8-bit)"].model(s, "SVDF", units=2, memory=2, rank=1)
+    tables = s.model([y])
+    (graph,) = tables["subgraphs"]
+    assert not lower_graph(read_model(pack_model(tables)), Limits()).reasons
+    for node in graph["operators"]:
+        graph["tensors"][node["inputs"][i]]["quantization"] = quantization(*pair)
+    reasons = lower_graph(read_model(pack_model(tables)), Limits()).reasons.values()
+    assert all(expected in why for why in reasons)
+    assert reasons
 
 
 def test_a_uint8_softmax_with_a_zero_point() -> None:

@@ -13,7 +13,14 @@ from gles_delegate.dispatch import Value
 from gles_delegate.limits import Limits
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
-from gles_delegate.planning.memory import ALIGNMENT, Allocation, LiveRanges, allocate, live_bytes
+from gles_delegate.planning.memory import (
+    ALIGNMENT,
+    Allocation,
+    Extents,
+    LiveRanges,
+    allocate,
+    live_bytes,
+)
 from gles_delegate.planning.partition import choose_partitions
 from gles_delegate.planning.plan import make_plan
 from tests.support.models import OTHER_MODELS, REAL_MODELS
@@ -27,6 +34,11 @@ def lives_of(*rows: tuple[int, int, int]) -> dict[Value, tuple[int, int]]:
     return {Value(i, (texels, 4)): (begin, end) for i, (texels, begin, end) in enumerate(rows)}
 
 
+def overlap(one: Allocation, other: Allocation) -> bool:
+    same = one.buffer == other.buffer
+    return same and one.offset < other.end and other.offset < one.end
+
+
 def check(lives: LiveRanges) -> int:
     """Bytes taken, after a look at every allocation."""
     buffers, allocations = allocate(lives)
@@ -38,7 +50,7 @@ def check(lives: LiveRanges) -> int:
     for value, other in combinations(lives, 2):
         (first, last), (begin, end) = lives[value], lives[other]
         if first <= end and begin <= last:
-            assert not allocations[value].overlaps(allocations[other])
+            assert not overlap(allocations[value], allocations[other])
     return sum(buffers)
 
 
@@ -76,14 +88,17 @@ def test_random_lifetimes(seed: int) -> None:
     assert check(lives) >= max(live_bytes(lives))
 
 
-def test_ranges_of_one_buffer_overlap_where_they_share_a_byte() -> None:
-    allocation = Allocation(1, 256, 64)
-    assert allocation.overlaps(Allocation(1, 319, 1))
-    assert allocation.overlaps(Allocation(1, 0, 257))
-    assert not allocation.overlaps(Allocation(1, 320, 64))
-    assert not allocation.overlaps(Allocation(1, 0, 256))
-    assert not allocation.overlaps(Allocation(0, 256, 64))
-    assert not allocation.overlaps(None)
+@pytest.mark.parametrize("seed", range(20))
+def test_extents_overlap_what_an_allocation_in_them_does(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    extents, added = Extents(), list[Allocation]()
+    for _ in range(60):
+        buffer, offset, size = map(int, rng.integers((0, 0, 1), (2, 400, 20)))
+        one = Allocation(buffer, offset, size)
+        assert extents.overlap(one) == any(overlap(one, other) for other in added)
+        if rng.random() < 0.5:
+            extents.add(one)
+            added.append(one)
 
 
 def check_model(content: bytes, limits: Limits) -> None:

@@ -47,7 +47,7 @@ def small_model() -> bytes:
 
 
 @contextmanager
-def time_limit(seconds: float = 1.0) -> Iterator[None]:
+def time_limit(seconds: float = 5.0) -> Iterator[None]:
     """Raise TimeoutError after so much processor time: a busy machine does not count."""
 
     def give_up(*_: object) -> None:

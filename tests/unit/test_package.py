@@ -21,6 +21,7 @@ SHADERS = sorted(
     for path in (ROOT / "glsl").rglob("*")
     if path.suffix in (".glsl", ".frag", ".vert")
 )
+NETWORKS = sorted((ROOT / "examples" / "models").glob("*.tflite"))
 WITHOUT_EDITABLE_INSTALLS = (
     "import sys\nsys.meta_path = [f for f in sys.meta_path if 'editable' not in repr(f).lower()]\n"
 )
@@ -55,7 +56,10 @@ def test_the_wheel_has_every_module_and_shader(wheel: Path) -> None:
     modules = [str(path.relative_to(ROOT)) for path in (ROOT / "gles_delegate").rglob("*.py")]
     assert SHADERS
     assert {f"gles_delegate/{shader}" for shader in SHADERS} <= names
-    assert {*modules, "gles_delegate/py.typed"} <= names
+    networks = {f"gles_delegate/bench/networks/{path.name}" for path in NETWORKS}
+    cases = "gles_delegate/verification/cases.bin"
+    assert networks
+    assert {*modules, *networks, cases, "gles_delegate/py.typed"} <= names
     assert not [name for name in names if name.startswith(("tests", "examples", "glsl"))]
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from math import prod
 
 import numpy as np
 import pytest
 
-from gles_delegate.dispatch import Dispatch, Value
+from gles_delegate.dispatch import Dispatch, Grid, Value
 from gles_delegate.errors import ModelError
 from gles_delegate.image.output import ImageOutput
 from gles_delegate.image.transform import ImageTransform
@@ -92,7 +92,9 @@ def check_buffers(plan: Plan) -> None:
         for value in dispatch.operands:
             if isinstance(value, Value):
                 assert (texels(value, memory) == writers[value]).all(), f"{dispatch} reads others"
-                apart = not plan.allocations[value].overlaps(plan.allocations[dispatch.output])
+                one, other = plan.allocations[value], plan.allocations[dispatch.output]
+                apart = one.end <= other.offset or other.end <= one.offset
+                apart |= one.buffer != other.buffer
                 assert apart or dispatch.output in around(plan, value), f"{dispatch} overwrites"
         write(dispatch.output)
     for value in (*plan.inputs.values(), *plan.outputs.values()):
@@ -201,7 +203,10 @@ def test_limits_default_to_what_es_3_1_guarantees() -> None:
         "profile": UNKNOWN,
         "simd_lanes": 8,
         "store_loops": False,
+        "chain_blocks": 0,
+        "chain_images": 0,
         "loop_passes": (1 << 31) - 1,
+        "wrong_ops": (),
     }
 
 
@@ -312,6 +317,28 @@ def test_a_tensor_too_large_for_the_device_is_no_gpu_work() -> None:
     assert str(16 << 24) in reason
     assert str(1 << 27) in reason
     assert "work groups" in unsupported(content, Limits(groups=(2, 2, 2)), {x: (1 << 16, 4)})
+
+
+def test_a_weight_too_large_is_named_by_its_shape() -> None:
+    b = ModelBuilder()
+    x, weights = b.input((1, 6000)), b.constant(np.zeros((6000, 6000), np.float32))
+    content = b.build([b.op("FULLY_CONNECTED", [x, weights], [(1, 6000)])])
+    reason = unsupported(content, FLOOR, {})
+    assert "a constant of shape [6000, 6000], as the GPU reads it, needs 144" in reason
+    assert not lower_graph(read_model(content), replace(FLOOR, block_bytes=1 << 28)).reasons
+
+
+@pytest.mark.parametrize("slices_in_x", [False, True])
+def test_a_grid_beyond_the_limits_has_rows(slices_in_x: bool) -> None:
+    limits = (7, 5, 9)
+    for pixels, slices in ((24, 3), (3, 25), (2, 7), (40, 2)):
+        grid = Grid(2 * pixels, 4 * slices, 2, 4, slices_in_x).within(limits)
+        along = grid.groups[slices_in_x], grid.groups[not slices_in_x]
+        assert all(n <= most for n, most in zip(grid.groups, limits, strict=True)), grid
+        divided = along[grid.slices_in_rows] * grid.rows
+        rest = along[not grid.slices_in_rows]
+        assert divided >= (pixels, slices)[grid.slices_in_rows]
+        assert rest == (slices, pixels)[grid.slices_in_rows]
 
 
 def test_a_plan_prints_as_a_program() -> None:

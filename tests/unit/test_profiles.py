@@ -59,7 +59,7 @@ def test_every_list_of_tiles_begins_with_a_default() -> None:
     for profile in profiles.NAMED.values():
         assert all(profile.tiles)
         assert profile.weight_textures
-        others = profile.weight_pairs, profile.constant_sizes, profile.searches
+        others = profile.weight_pairs, profile.constant_sizes, profile.searches, profile.blocks
         lists = (*profile.tiles, profile.weight_textures, *others)
         assert profile.choices == max(map(len, lists))
     assert (profiles.LLVMPIPE.choices, profiles.V3D.choices, profiles.MALI_G.choices) == (4, 3, 4)

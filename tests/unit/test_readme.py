@@ -18,8 +18,9 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
 
 
-def test_the_tables_of_ops_are_those_of_today() -> None:
-    run = [sys.executable, str(ROOT / "tools" / "op-table"), "--check"]
+@pytest.mark.parametrize("tool", ["op-table", "device-page"])
+def test_the_tables_are_those_of_today(tool: str) -> None:
+    run = [sys.executable, str(ROOT / "tools" / tool), "--check"]
     assert subprocess.run(run, capture_output=True, text=True, check=False).stderr == ""
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gles_delegate.dispatch import Dispatch
+from gles_delegate.dispatch import Call, Dispatch
 from gles_delegate.limits import Limits
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
@@ -17,6 +17,7 @@ from gles_delegate.shaders.files import read_body
 from tests.unit.test_fusion import Net
 
 LIMITS = Limits()
+SHARED = LIMITS.profile.shared_texels
 
 
 def plan_for(height: int, width: int) -> Plan:
@@ -34,21 +35,21 @@ def texts(plan: Plan) -> list[str]:
 def test_the_first_plan_stays_as_it_is() -> None:
     plan, resizing = plan_for(60, 80), Resizing()
     for _ in range(2):
-        assert resizing.generalized(plan) == plan
+        assert resizing.generalized(plan, SHARED) == plan
 
 
 def test_later_sizes_share_programs() -> None:
     resizing, plans = Resizing(), [plan_for(60, 80), plan_for(70, 88), plan_for(61, 64)]
-    first, *others = (texts(resizing.generalized(plan)) for plan in plans)
+    first, *others = (texts(resizing.generalized(plan, SHARED)) for plan in plans)
     assert others[0] == others[1]
     assert all(text != other for text, other in zip(first, others[0], strict=True))
-    assert texts(resizing.generalized(plans[0])) == others[0]
+    assert texts(resizing.generalized(plans[0], SHARED)) == others[0]
 
 
 def test_what_does_not_change_stays_a_constant() -> None:
     resizing = Resizing()
-    resizing.generalized(plan_for(60, 80))
-    dispatch = resizing.generalized(plan_for(70, 80)).dispatches[0]
+    resizing.generalized(plan_for(60, 80), SHARED)
+    dispatch = resizing.generalized(plan_for(70, 80), SHARED).dispatches[0]
     assert dispatch.defines["SIZES"] == (70, 2, 80, 2, 1)
     assert ("SIZES", 0) in dispatch.uniforms
     assert not dispatch.uniforms & {("SIZES", i) for i in range(1, 5)}
@@ -78,15 +79,49 @@ def test_shaders_of_an_app_keep_their_constants() -> None:
     assert not numbers_of(replace(dispatch, shader="/an/app's/shader"))
 
 
-def test_dispatches_are_told_apart() -> None:
-    """Two that write parts of one tensor differ in their sizes, and keep constants."""
-    plan, resizing = plan_for(60, 80), Resizing()
+def with_parts(plan: Plan, *starts: int, **defines: int) -> Plan:
+    """Dispatches that write parts of one tensor."""
 
-    def twice(plan: Plan) -> Plan:
-        def part(dispatch: Dispatch, start: int) -> Dispatch:
-            return replace(dispatch, defines={**dispatch.defines, "OUT_PIXEL": start}, partial=True)
+    def part(dispatch: Dispatch, start: int) -> Dispatch:
+        own = {**dispatch.defines, **defines, "OUT_PIXEL": start}
+        return replace(dispatch, defines=own, partial=True)
 
-        parts = tuple(part(plan.dispatches[0], start) for start in (0, 5))
-        return replace(plan, dispatches=parts)
+    return replace(plan, dispatches=tuple(part(plan.dispatches[0], start) for start in starts))
 
-    assert resizing.generalized(twice(plan)) == twice(plan)
+
+def test_dispatches_of_a_plan_share_a_program() -> None:
+    parts = Resizing().generalized(with_parts(plan_for(20, 30), 0, 5, 9), SHARED)
+    assert len(set(texts(parts))) == 1
+    assert {d.uniforms for d in parts.dispatches} == {frozenset({("OUT_PIXEL", 0)})}
+
+
+def test_equal_dispatches_keep_constants() -> None:
+    plan = with_parts(plan_for(20, 30), 5, 5)
+    assert Resizing().generalized(plan, SHARED) == plan
+
+
+def test_dispatches_on_large_tensors_keep_constants() -> None:
+    plan = with_parts(plan_for(60, 80), 0, 5)
+    assert Resizing().generalized(plan, SHARED) == plan
+
+
+def test_numbers_of_an_epilogue_are_shared() -> None:
+    plan = with_parts(plan_for(20, 30), 0, 0)
+    one, other = (
+        replace(d, epilogue=(Call("QUANTIZED", (scale, -128.0, 127.0)),))
+        for d, scale in zip(plan.dispatches, (0.5, 0.25), strict=True)
+    )
+    shared = Resizing().generalized(replace(plan, dispatches=(one, other)), SHARED)
+    assert len(set(texts(shared))) == 1
+    assert (
+        assemble(shared.dispatches[0], LIMITS).sizes != assemble(shared.dispatches[1], LIMITS).sizes
+    )
+
+
+def test_later_plans_share_the_same_programs() -> None:
+    """The numbers of one dispatch that differ from the first plan are uniforms in all."""
+    resizing = Resizing()
+    resizing.generalized(with_parts(plan_for(20, 30), 0, 5), SHARED)
+    later = resizing.generalized(with_parts(plan_for(24, 30), 0, 7), SHARED)
+    assert len(set(texts(later))) == 1
+    assert texts(resizing.generalized(with_parts(plan_for(22, 30), 3, 9), SHARED)) == texts(later)

@@ -70,6 +70,18 @@ def test_work_groups_have_few_idle_lanes(slices: int, lanes: tuple[int, int]) ->
     assert (tile.pixel_lanes, tile.slice_lanes) == lanes
 
 
+def test_work_groups_of_whole_waves_have_fewer_idle_lanes() -> None:
+    """49 tiles along the pixels: 7 x 16 invocations are 7 waves of 16, without an idle lane."""
+    for name, lanes in {"V3D 4.2": (7, 16), "FD630": (8, 8)}.items():
+        profile = GPUS[name].profile
+        pixels = 49 * profile.pointwise[0][0]
+        tile = Tile.choose(pixels, 32 * profile.pointwise[0][1], 8, GPUS[name])
+        assert (tile.pixel_lanes, tile.slice_lanes) == lanes
+    for wave in range(1, 200):
+        tile = Tile.choose(wave, 64, 8, GPUS["V3D 4.2"])
+        assert tile.slices_in_x or tile.pixel_lanes * tile.slice_lanes % 16 == 0
+
+
 def test_lanes_lie_along_the_slices_where_pixels_would_leave_some_idle() -> None:
     assert Tile.choose(7 * 7, 256, 256, LLVMPIPE).slices_in_x
     assert not Tile.choose(112 * 112, 16, 8, LLVMPIPE).slices_in_x

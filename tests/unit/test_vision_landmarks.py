@@ -18,14 +18,15 @@ RNG = np.random.default_rng(0)
 
 
 def test_the_region_of_a_palm() -> None:
-    """A hand that points to the right; MediaPipe's numbers."""
+    """A hand that points to the right; MediaPipe's numbers, 90 radians among them."""
     points = ((0.25, 0.5), (0.0, 0.0), (0.5, 0.5), *[(0.0, 0.0)] * 4)
     palm = vision.Detection((0.25, 0.375, 0.5, 0.625), 0.9, key_points=points)
     region = vision.HAND.detected.of_detection(palm, PICTURE)
-    assert region.rotation == pytest.approx(90)
+    turn = 90.0 % (2 * np.pi)
+    assert region.rotation == pytest.approx(np.degrees(turn))
     assert (region.width, region.height) == pytest.approx((2.6 * 150, 2.6 * 150))
-    # Half of the box' height, of 100 pixels, towards the fingers.
-    assert region.center == pytest.approx((225 + 50, 200))
+    # Half of the box' height, of 100 pixels, towards where the fingers should be.
+    assert region.center == pytest.approx((225 + 50 * np.sin(turn), 200 - 50 * np.cos(turn)))
 
 
 def test_the_next_region_of_a_hand() -> None:
@@ -106,7 +107,7 @@ def numbers(*sizes: int) -> list[Floats]:
 def test_hands() -> None:
     outputs = numbers(63, 1, 1, 63)
     hand = vision.read_hand(outputs)
-    np.testing.assert_array_equal(hand.points[1], outputs[0][0, 3:6])
+    np.testing.assert_allclose(hand.points[1], outputs[0][0, 3:6] / (1, 1, 0.4))
     assert (hand.presence, hand.right_hand) == (outputs[1][0, 0], outputs[2][0, 0])
     assert hand.world is not None
     np.testing.assert_array_equal(hand.world[20], outputs[3][0, 60:])

@@ -16,7 +16,7 @@ from gles_delegate.vision import (
     region_of_landmarks,
     rotation_between,
 )
-from gles_delegate.vision.tracking import STEADY
+from gles_delegate.vision.tracking import Smoothing
 
 PICTURE = (400, 600)
 
@@ -118,7 +118,7 @@ def test_a_turning_face_keeps_its_shape(rate: int) -> None:
     face = rng.standard_normal((468, 3))
     face *= (127, 160, 90) / np.linalg.norm(face, axis=1, keepdims=True)
     known = np.column_stack([face, np.ones(468)])
-    state, worst, moved = STEADY, 0.0, 0.0
+    state, worst, moved = Smoothing().points, 0.0, 0.0
     for i in range(4 * rate):
         time = i / rate
         yaw, roll = 0.9 * math.sin(5 * time), 0.6 * math.sin(3 * time + 1)
@@ -142,6 +142,15 @@ def test_depth_makes_no_speed() -> None:
     assert state.points is not None
     assert other.points is not None
     np.testing.assert_array_equal(state.points, other.points[:, :2])
+
+
+def test_each_coordinate_by_itself_as_mediapipe() -> None:
+    """One step by hand, of a fast coordinate and of one that rests."""
+    state = OneEuro(min_cutoff=0.05, beta=80, rigid=False).filtered(np.array([[0.0, 1.0]]), 1)
+    state = state.filtered(np.array([[8.0, 1.0]]), 0.1, size=4)
+    alpha = 1 / (1 + 10 / (2 * math.pi))
+    ratio = 2 * math.pi * (0.05 + 80 * alpha * 8 / 4 * 10) * 0.1
+    assert state.points == pytest.approx(np.array([[8 * ratio / (ratio + 1), 1.0]]))
 
 
 def test_speeds_are_those_of_what_was_seen() -> None:

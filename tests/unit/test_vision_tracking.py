@@ -39,7 +39,7 @@ def test_the_detector_runs_only_for_objects_that_are_wanted() -> None:
     again = [detected(105, 200), detected(300, 200), detected(500, 200)]
     two = one.with_detections(again, PICTURE)
     assert numbers(two) == [0, 1]
-    assert two.objects[1].region.center == pytest.approx((300, 200))
+    assert [track.region.center[0] for track in two.objects] == pytest.approx([105, 300])
     assert not two.needs_detector
     assert numbers(start) == []
 
@@ -59,7 +59,58 @@ def test_two_tracks_of_the_same_object_become_one() -> None:
     tracker = vision.Tracker(vision.FACE, most=2)
     tracker = tracker.with_detections([detected(100, 200), detected(200, 200)], PICTURE)
     tracker = tracker.with_landmarks([face_at(150, 200), face_at(152, 200)], 0.03)
+    assert numbers(tracker) == [0, 1]
+    assert not tracker.needs_detector
+    tracker = tracker.with_detections([], PICTURE)
     assert numbers(tracker) == [0]
+    assert tracker.objects[0].region.center == pytest.approx((152, 200))
+    assert tracker.needs_detector
+
+
+def hand_at(x: float, y: float, presence: float = 1.0) -> vision.Landmarks:
+    """21 points in 100 x 80 pixels, with the wrist below."""
+    rng = np.random.default_rng(7)
+    points = np.column_stack([rng.random((21, 2)) * (100, 80), np.zeros(21)])
+    points[[0, 5, 9, 13, 17], :2] = (50, 80), (30, 30), (45, 28), (55, 30), (70, 34)
+    return vision.Landmarks(points + np.array([x, y, 0]), presence)
+
+
+def test_a_hand_that_is_tracked_stays_where_a_detection_overlaps_it() -> None:
+    hands = vision.Tracker(vision.HAND, most=2, overlap=0.1, smoothing=None)
+    points = tuple((0.5, 0.5 - 0.01 * i) for i in range(7))
+    palm = vision.Detection((0.4, 0.4, 0.5, 0.55), 0.9, key_points=points)
+    tracked = hands.with_detections([palm], PICTURE).with_landmarks([hand_at(250, 150)], 0.03)
+    again = tracked.with_detections([palm], PICTURE)
+    assert [track.region for track in again.objects] == [track.region for track in tracked.objects]
+
+
+def test_hands_that_coincide_are_one() -> None:
+    """Ten points close together and boxes that overlap; either alone is not enough."""
+    here = hand_at(100, 100)
+    apart = hand_at(100, 100)
+    apart.points[:12, 0] += 40
+    beside = hand_at(185, 100)
+    assert vision.distinct_hands([here, hand_at(110, 100), apart, beside]) == [0, 2, 3]
+
+
+def test_the_presence_must_exceed_its_limit() -> None:
+    tracker = vision.Tracker(vision.FACE).with_detections([detected(100, 200)], PICTURE)
+    assert tracker.with_landmarks([face_at(100, 200, 0.5)], 0.03).needs_detector
+    assert not tracker.with_landmarks([face_at(100, 200, 0.51)], 0.03).needs_detector
+
+
+def test_visibility_and_world_points_are_smoothed() -> None:
+    state = vision.Smoothing()
+    for visible in (0.0, 1.0):
+        body = vision.Landmarks(
+            np.zeros((33, 3)), visibility=np.full(33, visible), world=np.full((33, 3), visible)
+        )
+        smooth, state = state.filtered(body, 0.1, 100)
+    np.testing.assert_allclose(smooth.visibility, 0.1)
+    assert smooth.world is not None
+    assert 0 < smooth.world[0, 0] < 1
+    rigid, each = (s.filtered(body, 0.1, 100)[0] for s in (state, vision.Smoothing.by_coordinate()))
+    assert rigid.points.shape == each.points.shape
 
 
 def test_landmarks_that_are_not_finite_are_lost() -> None:

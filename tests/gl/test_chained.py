@@ -1,0 +1,148 @@
+"""Dispatches that one work group computes in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gles_delegate as gd
+from gles_delegate.planning import plan as plans
+from tests.op_table.graphs import GRAPHS
+from tests.support.convolutions import background_threads, network
+from tests.support.oracle import in_litert, in_ours, run
+from tests.support.sketch import Sketch
+from tests.support.tflite_builder import ModelBuilder
+
+pytestmark = [pytest.mark.usefixtures("gl"), pytest.mark.mesa]
+
+
+@pytest.fixture
+def apart(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """From its call on, every dispatch is for itself."""
+    return lambda: monkeypatch.setattr(plans, "find_chains", lambda *_: ())
+
+
+def groups(delegate: gd.GpuDelegate) -> list[int]:
+    bound = delegate.bound
+    prepared = [segment for each in bound.subgraphs.values() for segment in each.prepared]
+    return [len(group) for segment in prepared for group in segment.session.plan.groups]
+
+
+def results(content: bytes, feeds: list[Any]) -> tuple[list[Any], list[int]]:
+    with gd.GpuDelegate() as delegate:
+        return run(in_ours(delegate, content), feeds), groups(delegate)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_the_results_are_the_same(name: str, apart: Callable[[], None]) -> None:
+    sketch = Sketch(np.random.default_rng(0))
+    outputs = GRAPHS[name](sketch)
+    content = sketch.build([outputs] if isinstance(outputs, int) else outputs)
+    chained, lengths = results(content, sketch.feeds)
+    apart()
+    expected, ones = results(content, sketch.feeds)
+    assert sum(lengths) == len(ones)
+    for ours, other in zip(chained, expected, strict=True):
+        np.testing.assert_array_equal(ours, other)
+
+
+def tiny(height: int = 4) -> bytes:
+    """-max(x) of each 2x2 pixels, and its rows reversed."""
+    b = ModelBuilder()
+    x = b.input((1, height, 4, 4))
+    pooled = b.op(
+        "MAX_POOL_2D", [x], [(1, height - 1, 3, 4)],
+        filter_width=2, filter_height=2, stride_w=1, stride_h=1, padding="VALID",
+    )  # fmt: skip
+    axis = b.constant(np.array([1], np.int32))
+    return b.build([b.op("REVERSE_V2", [pooled, axis], [(1, height - 1, 3, 4)])])
+
+
+def pooled(x: Any) -> Any:
+    rows = np.maximum(x[:, :-1], x[:, 1:])
+    return np.maximum(rows[:, :, :-1], rows[:, :, 1:])[:, ::-1]
+
+
+@pytest.mark.parametrize("host", [in_ours, in_litert])
+def test_later_shapes_have_none(host: Callable[..., Any]) -> None:
+    """They share the programs of the first."""
+    rng = np.random.default_rng(0)
+    content = tiny()
+    model = content if host is in_litert else None
+    with gd.GpuDelegate(model=model) as delegate:
+        interpreter = host(delegate, content)
+        for height, chained in ((4, True), (7, False), (4, False)):
+            x = rng.random((1, height, 4, 4), np.float32)
+            interpreter.resize_tensor_input(0, x.shape)
+            interpreter.allocate_tensors()
+            (y,) = run(interpreter, [x])
+            np.testing.assert_array_equal(y, pooled(x))
+            assert (max(groups(delegate)) > 1) == chained
+
+
+def test_not_in_an_app_s_context() -> None:
+    with gd.EglContext() as context, gd.GpuDelegate(context=context) as delegate:
+        x = np.random.default_rng(0).random((1, 4, 4, 4), np.float32)
+        (y,) = run(in_ours(delegate, tiny()), [x])
+        np.testing.assert_array_equal(y, pooled(x))
+        assert max(groups(delegate)) == 1
+
+
+def test_a_profile_has_a_row_for_a_chain() -> None:
+    with gd.GpuDelegate() as delegate:
+        run(in_ours(delegate, tiny()), [np.zeros((1, 4, 4, 4), np.float32)])
+        (row,) = delegate.profile()
+        assert row.shader == "chain"
+        assert "MAX_POOL_2D" in row.name
+        assert "REVERSE_V2" in row.name
+
+
+def test_asynchronous_runs() -> None:
+    rng = np.random.default_rng(0)
+    with gd.GpuDelegate() as delegate:
+        interpreter = in_ours(delegate, tiny())
+        (output,) = (d["index"] for d in interpreter.get_output_details())
+        before = None
+        for _ in range(5):
+            x = rng.random((1, 4, 4, 4), np.float32)
+            interpreter.set_tensor(0, x)
+            after = interpreter.invoke_async()
+            if before is not None:
+                np.testing.assert_array_equal(before[0].get_tensor(output), pooled(before[1]))
+            before = after, x
+
+
+@pytest.mark.background
+def test_a_model_that_runs_often_gets_them() -> None:
+    x = np.random.default_rng(0).random((1, 4, 4, 4), np.float32)
+    with gd.GpuDelegate() as delegate:
+        interpreter = in_ours(delegate, tiny())
+        for _ in range(10):
+            run(interpreter, [x])
+        for thread in background_threads():
+            thread.join()
+        assert max(groups(delegate)) == 1
+        end = monotonic() + 60
+        while not delegate.bound.is_final:
+            (y,) = run(interpreter, [x])
+            np.testing.assert_array_equal(y, pooled(x))
+            assert monotonic() < end
+        assert max(groups(delegate)) > 1
+
+
+def test_states_continue(apart: Callable[[], None]) -> None:
+    def runs() -> list[Any]:
+        with gd.GpuDelegate() as delegate:
+            interpreter = in_ours(delegate, network(with_state=True))
+            x = np.random.default_rng(0).random((1, 24, 20, 8), np.float32)
+            return [run(interpreter, [x])[0] for _ in range(3)]
+
+    chained = runs()
+    apart()
+    for ours, other in zip(chained, runs(), strict=True):
+        np.testing.assert_array_equal(ours, other)
+    assert not np.array_equal(chained[0], chained[1])

@@ -1,0 +1,487 @@
+"""Tasks: wrong calls as MediaPipe answers them, running modes, live streams, textures, threads."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import moderngl
+import numpy as np
+import pytest
+
+import gles_delegate as gd
+import gles_delegate.tasks as mp
+from gles_delegate.tasks import vision
+from gles_delegate.tasks.components import containers
+from gles_delegate.tasks.place import _places
+from tests.conftest import Require
+from tests.support.example import EXAMPLES
+from tests.support.mediapipe import FOLDER, Oracle, image
+
+pytestmark = pytest.mark.usefixtures("gl")
+MODES = vision.RunningMode
+ROOT = EXAMPLES.parent
+BALL = EXAMPLES / "models" / "ball_segmenter.tflite"
+RNG = np.random.default_rng(0)
+FRAME = RNG.integers(0, 256, (180, 320, 3), np.uint8)
+
+
+@pytest.fixture(scope="module")
+def oracle(require: Require) -> Oracle:
+    if not FOLDER.is_dir():
+        require("models", f"{FOLDER} is missing; GLES_DELEGATE_MEDIAPIPE names another folder")
+    return Oracle()
+
+
+@pytest.fixture(autouse=True)
+def no_place_left() -> Iterator[None]:
+    yield
+    gc.collect()
+    assert not _places
+
+
+def options(**named: Any) -> vision.ImageSegmenterOptions:
+    base = mp.BaseOptions(BALL, context=named.pop("context", None))
+    return vision.ImageSegmenterOptions(base, **named)
+
+
+def mask_of(result: vision.ImageSegmenterResult) -> Any:
+    (mask,) = result.confidence_masks or ()
+    return mask.numpy_view()
+
+
+@pytest.fixture(scope="module")
+def expected() -> Any:
+    with vision.ImageSegmenter(options()) as segmenter:
+        return mask_of(segmenter.segment(image(FRAME)))
+
+
+def outcome(call: Any) -> tuple[Any, str]:
+    try:
+        return None, str(call())
+    except Exception as error:  # the test compares it
+        return error, str(error)
+
+
+def used(task: Any, use: Any = lambda task: task) -> Any:
+    with task:
+        return use(task)
+
+
+def wrong_calls(oracle: Oracle) -> dict[str, Any]:
+    """The 30 calls whose answers of MediaPipe's are recorded."""
+    picture = image(oracle.pixels("face.jpg"))
+    pixels = picture.numpy_view()
+    rgba = np.dstack([pixels, np.full(pixels.shape[:2], 255, np.uint8)])
+    detector, classifier = (
+        oracle.model("face_detector.tflite"),
+        oracle.model("tf2_mobilenet_v2_1.0_224_ptq.tflite"),
+    )
+
+    def face(**named: Any) -> vision.FaceDetector:
+        options = vision.FaceDetectorOptions(mp.BaseOptions(detector), **named)
+        return vision.FaceDetector.create_from_options(options)
+
+    def classes(use: Any = lambda task: task, **named: Any) -> Any:
+        options = vision.ImageClassifierOptions(mp.BaseOptions(classifier), **named)
+        return used(vision.ImageClassifier.create_from_options(options), use)
+
+    def twice(first: int, second: int) -> Any:
+        with face(running_mode=MODES.VIDEO) as task:
+            task.detect_for_video(picture, first)
+            return task.detect_for_video(picture, second)
+
+    def closed(then: Any) -> Any:
+        task = face()
+        task.close()
+        return then(task)
+
+    def detected(format_: mp.ImageFormat, array: Any) -> Any:
+        return used(face(), lambda task: len(task.detect(mp.Image(format_, array)).detections))
+
+    def hands(**named: Any) -> Any:
+        base = mp.BaseOptions(oracle.model("hand_landmarker.task"))
+        return used(vision.HandLandmarker(vision.HandLandmarkerOptions(base, **named)))
+
+    segmenter = mp.BaseOptions(oracle.model("selfie_segmenter.tflite"))
+    nothing = {"output_confidence_masks": False, "output_category_mask": False}
+    from_path = vision.FaceLandmarker.create_from_model_path
+    return {
+        "no_such_file": lambda: vision.FaceDetector.create_from_model_path("/nowhere.tflite"),
+        "no_asset": lambda: vision.FaceDetector(vision.FaceDetectorOptions(mp.BaseOptions())),
+        "bytes_not_a_model": lambda: vision.FaceDetector(
+            vision.FaceDetectorOptions(mp.BaseOptions(model_asset_buffer=b"abcdefgh" * 40))
+        ),
+        "video_call_in_image_mode": lambda: used(face(), lambda t: t.detect_for_video(picture, 0)),
+        "image_call_in_video_mode": lambda: used(
+            face(running_mode=MODES.VIDEO), lambda t: t.detect(picture)
+        ),
+        "async_call_in_image_mode": lambda: used(face(), lambda t: t.detect_async(picture, 0)),
+        "live_without_callback": lambda: face(running_mode=MODES.LIVE_STREAM),
+        "image_with_callback": lambda: face(result_callback=lambda *_: None),
+        "timestamp_repeats": lambda: twice(5, 5),
+        "timestamp_decreases": lambda: twice(5, 4),
+        "after_close": lambda: closed(lambda task: task.detect(picture)),
+        "close_twice": lambda: closed(lambda task: task.close()),
+        "min_detection_confidence_2.0": lambda: used(face(min_detection_confidence=2.0)),
+        "min_suppression_threshold_-1.0": lambda: used(face(min_suppression_threshold=-1.0)),
+        "num_hands_0": lambda: hands(num_hands=0),
+        "allow_and_deny": lambda: classes(category_allowlist=["a"], category_denylist=["b"]),
+        "max_results_0": lambda: classes(max_results=0),
+        "allow_unknown": lambda: classes(
+            lambda t: t.classify(picture).classifications[0].categories,
+            category_allowlist=["nonsense"],
+        ),
+        "segment_nothing": lambda: vision.ImageSegmenter(
+            vision.ImageSegmenterOptions(segmenter, **nothing)
+        ),
+        "bundle_is_tflite": lambda: from_path(detector),
+        "wrong_bundle": lambda: from_path(oracle.model("hand_landmarker.task")),
+        "no_metadata": lambda: vision.ImageClassifier.create_from_model_path(
+            oracle.model("deeplabv3_257_mv_gpu.tflite")
+        ),
+        "srgba_image": lambda: detected(mp.ImageFormat.SRGBA, rgba),
+        "gray_image": lambda: detected(mp.ImageFormat.GRAY8, rgba[..., 0]),
+        "float_data_for_srgb": lambda: mp.Image(
+            mp.ImageFormat.SRGB, rgba[..., :3].astype(np.float32)
+        ),
+        "noncontiguous_data": lambda: image(rgba[:, ::-1, :3]).numpy_view().shape,
+        "two_channels": lambda: image(np.zeros((8, 8, 2), np.uint8)),
+        "write_numpy_view": lambda: picture.numpy_view().__setitem__((0, 0, 0), 1),
+        "numpy_array_as_image": lambda: used(face(), lambda task: task.detect(rgba)),
+    }
+
+
+TEXTS_OF_GRAPHS = {"num_hands_0", "gray_image", "numpy_array_as_image"}
+"""Wrong calls whose recorded text names MediaPipe's internals; the exception's type is the same."""
+SCORES = {"allow_unknown", "min_detection_confidence_2.0", "min_suppression_threshold_-1.0"}
+"""Calls that return, whose text has an address or the scores of 8-bit kernels."""
+
+
+def test_wrong_calls_end_as_in_mediapipe(oracle: Oracle) -> None:
+    """But for one: a closed task raises, where MediaPipe returns an empty result."""
+    recorded, calls = oracle.results("errors")["errors"], wrong_calls(oracle)
+    assert recorded.keys() == calls.keys()
+    for name, (kind, text) in recorded.items():
+        error, mine = outcome(calls[name])
+        if name == "after_close":
+            assert isinstance(error, ValueError)
+        elif kind == "returned":
+            assert error is None, name
+            assert mine == text or name in SCORES, name
+        else:
+            assert kind in [each.__name__ for each in type(error).__mro__], (name, error)
+            assert mine.startswith(text) or name in TEXTS_OF_GRAPHS, name
+
+
+def test_a_network_of_another_kind_is_refused_in_a_sentence(oracle: Oracle) -> None:
+    members = {
+        "face_detector.tflite": oracle.model("face_detector.tflite"),
+        "face_landmarks_detector.tflite": oracle.model("selfie_segmenter.tflite"),
+    }
+    with pytest.raises(gd.ModelError, match="468 or 478 points of a face"):
+        vision.FaceLandmarker.create_from_model_path(members)
+    members["face_landmarks_detector.tflite"] = oracle.model("face_landmark.tflite")
+    base = mp.BaseOptions(members)
+    with pytest.raises(FileNotFoundError, match=r"No file with name: face_blendshapes\.tflite"):
+        vision.FaceLandmarker(vision.FaceLandmarkerOptions(base, output_face_blendshapes=True))
+    members["face_blendshapes.tflite"] = oracle.model("face_blendshapes.tflite")
+    with pytest.raises(gd.ModelError, match="146 of 478 points"):
+        vision.FaceLandmarker(vision.FaceLandmarkerOptions(base, output_face_blendshapes=True))
+    with vision.FaceLandmarker.create_from_model_path(members) as landmarker:
+        result = landmarker.detect(image(oracle.pixels("face.jpg")))
+    assert [len(face) for face in result.face_landmarks] == [468]
+    with pytest.raises(gd.ModelError, match=r"expected model to be a detector .* 6 key points"):
+        vision.FaceDetector.create_from_model_path(BALL)
+
+
+def test_a_single_model_is_no_bundle() -> None:
+    options = vision.HandLandmarkerOptions(mp.BaseOptions(BALL))
+    with pytest.raises(FileNotFoundError, match="is a single model; expected a bundle"):
+        vision.HandLandmarker.create_from_options(options)
+
+
+def test_tasks_share_one_context_and_say_where_they_run(expected: Any) -> None:
+    with vision.ImageSegmenter(options()) as first, vision.ImageSegmenter(options()) as second:
+        assert first._place is second._place
+        np.testing.assert_array_equal(mask_of(first.segment(image(FRAME))), expected)
+        np.testing.assert_array_equal(mask_of(second.segment(image(FRAME))), expected)
+        assert first.report.networks["model"] is not None
+        assert "nodes run on the GPU" in str(first.report)
+    assert not _places
+
+
+def test_a_video_and_its_times(expected: Any) -> None:
+    with vision.ImageSegmenter(options(running_mode=MODES.VIDEO)) as segmenter:
+        for time in (0, 1, 40):
+            mask = mask_of(segmenter.segment_for_video(image(FRAME), time))
+            np.testing.assert_array_equal(mask, expected)
+        with pytest.raises(ValueError, match="monotonically increasing"):
+            segmenter.segment_for_video(image(FRAME), 40)
+        # A call that is refused does not count.
+        with pytest.raises(TypeError, match="expected an Image, found ndarray"):
+            segmenter.segment_for_video(FRAME, 50)  # type: ignore[arg-type]
+        segmenter.segment_for_video(image(FRAME), 45)
+
+
+def test_a_live_stream_answers_in_order_on_another_thread(expected: Any) -> None:
+    """The newest frame wins: those that wait while one runs are dropped, but for the last."""
+    answers: list[tuple[int, bool]] = []
+    busy, running = threading.Event(), threading.Event()
+
+    def answer(result: vision.ImageSegmenterResult, picture: mp.Image, time: int) -> None:
+        assert threading.current_thread() is not threading.main_thread()
+        assert isinstance(picture, mp.Image)
+        answers.append((time, bool((mask_of(result) == expected).all())))
+        running.set()
+        assert busy.wait(30)
+
+    live = options(running_mode=MODES.LIVE_STREAM, result_callback=answer)
+    with vision.ImageSegmenter(live) as segmenter:
+        segmenter.segment_async(image(FRAME), 0)
+        assert running.wait(30)
+        for time in range(33, 330, 33):
+            segmenter.segment_async(image(FRAME), time)
+        with pytest.raises(ValueError, match="monotonically increasing"):
+            segmenter.segment_async(image(FRAME), 33)
+        busy.set()
+    assert answers == [(0, True), (297, True)]
+    with pytest.raises(ValueError, match="not running"):
+        segmenter.segment_async(image(FRAME), 999)
+
+
+class Stop(BaseException):
+    pass
+
+
+def test_errors_in_a_live_stream_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    times = []
+
+    def answer(result: Any, picture: mp.Image, time: int) -> None:
+        times.append(time)
+        done.set()
+        if time < 2:
+            raise [ValueError, Stop][time]
+
+    live = options(running_mode=MODES.LIVE_STREAM, result_callback=answer)
+    with caplog.at_level(logging.ERROR), vision.ImageSegmenter(live) as segmenter:
+        for time in range(3):
+            done = threading.Event()
+            segmenter.segment_async(image(FRAME), time)
+            assert done.wait(30)
+    assert times == [0, 1, 2]
+    assert [r.message for r in caplog.records] == ["result_callback failed"] * 2
+
+
+def test_a_callback_may_close_its_task() -> None:
+    closed = threading.Event()
+
+    def answer(*_: Any) -> None:
+        segmenter.close()
+        closed.set()
+
+    live = options(running_mode=MODES.LIVE_STREAM, result_callback=answer)
+    segmenter = vision.ImageSegmenter(live)
+    segmenter.segment_async(image(FRAME), 0)
+    assert closed.wait(30)
+    segmenter.close()
+
+
+def test_threads_share_a_task(expected: Any) -> None:
+    faults: list[object] = []
+    with vision.ImageSegmenter(options()) as segmenter:
+
+        def work(seed: int) -> None:
+            mine = np.random.default_rng(seed).integers(0, 256, FRAME.shape, np.uint8)
+            first = mask_of(segmenter.segment(image(mine)))
+            for _ in range(5):
+                if not (mask_of(segmenter.segment(image(mine))) == first).all():
+                    faults.append(seed)
+                if not (mask_of(segmenter.segment(image(FRAME))) == expected).all():
+                    faults.append(seed)
+
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert not faults
+
+
+def test_a_task_that_is_closed_while_others_wait() -> None:
+    """Calls that come too late raise; none hangs."""
+    segmenter, ends = vision.ImageSegmenter(options()), []
+    started = threading.Barrier(5)
+
+    def work() -> None:
+        started.wait()
+        for _ in range(20):
+            error, _text = outcome(lambda: segmenter.segment(image(FRAME)))
+            ends.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    started.wait()
+    segmenter.close()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert {type(error) for error in ends} <= {type(None), ValueError}
+    assert any(error is not None for error in ends)
+
+
+FORK = """
+import os, sys
+import numpy as np
+import gles_delegate as gd, gles_delegate.tasks as mp
+picture = mp.Image(mp.ImageFormat.SRGB, np.zeros((9, 9, 3), np.uint8))
+with mp.vision.ImageSegmenter.create_from_model_path(sys.argv[1]) as segmenter:
+    segmenter.segment(picture)
+    child = os.fork()
+    if not child:
+        try:
+            segmenter.segment(picture)
+        except gd.ContextError as error:
+            os._exit("fork" in str(error))
+        os._exit(2)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    segmenter.segment(picture)
+sys.exit(code)
+"""
+
+
+def test_a_fork_is_refused() -> None:
+    """A child has neither the thread nor the context."""
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORK, str(BALL)]
+    result = subprocess.run(command, cwd=ROOT, timeout=60, check=False)
+    assert result.returncode == 1
+
+
+@pytest.fixture
+def app() -> Iterator[moderngl.Context]:
+    with gd.EglContext() as egl:
+        yield moderngl.create_context(context=egl, require=310)
+    egl.release()
+
+
+def texture_of(app: moderngl.Context, pixels: Any) -> moderngl.Texture:
+    data = np.ascontiguousarray(pixels).tobytes()
+    return app.texture(pixels.shape[1::-1], pixels.shape[2], data, alignment=1)
+
+
+def test_textures_of_the_apps_context(expected: Any, app: moderngl.Context) -> None:
+    texture, flipped = texture_of(app, FRAME), texture_of(app, FRAME[::-1])
+    pictures = [
+        mp.Image.create_from_texture(texture),
+        mp.Image.create_from_texture(texture.glo),
+        mp.Image.create_from_texture(flipped, flip_y=True),
+        image(FRAME),
+    ]
+    for context in (app, "current"):
+        with vision.ImageSegmenter(options(context=context)) as segmenter:
+            for picture in pictures:
+                assert picture.uses_gpu() == (picture is not pictures[-1])
+                mask = mask_of(segmenter.segment(picture))
+                np.testing.assert_allclose(mask, expected, atol=1e-4)
+                assert picture.size == FRAME.shape[:2]
+    with pytest.raises(ValueError, match="found a texture"):
+        pictures[0].numpy_view()
+    with pytest.raises(ValueError, match="found a GL name"):
+        _ = mp.Image.create_from_texture(texture.glo).size
+
+
+def test_the_apps_context_stays_on_its_thread(app: moderngl.Context) -> None:
+    with vision.ImageSegmenter(options(context=app)) as segmenter:
+        errors: list[Any] = []
+        thread = threading.Thread(
+            target=lambda: errors.append(outcome(lambda: segmenter.segment(image(FRAME)))[0])
+        )
+        thread.start()
+        thread.join()
+        assert isinstance(errors[0], gd.WrongThreadError)
+    with pytest.raises(ValueError, match="for a live stream, found the app's"):
+        vision.ImageSegmenter(
+            options(context=app, running_mode=MODES.LIVE_STREAM, result_callback=print)
+        )
+
+
+def test_textures_of_a_context_that_shares(expected: Any, app: moderngl.Context) -> None:
+    """Any thread may call, as the tasks' thread has the context; a fence orders the work."""
+    texture = texture_of(app, FRAME)
+    shared = gd.EglContext(share="current")
+    with vision.ImageSegmenter(options(context=shared)) as segmenter:
+        fence = gd.Fence.of_current_context()
+        picture = mp.Image.create_from_texture(texture, fence=fence)
+        np.testing.assert_array_equal(mask_of(segmenter.segment(picture)), expected)
+        masks: list[Any] = []
+        thread = threading.Thread(target=lambda: masks.append(segmenter.segment(picture)))
+        thread.start()
+        thread.join()
+        np.testing.assert_array_equal(mask_of(masks[0]), expected)
+    shared.release()
+
+
+def test_masks_that_stay_on_the_gpu(
+    expected: Any, app: moderngl.Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the picture nor the mask is read back."""
+    texture = texture_of(app, FRAME)
+    on_gpu = options(context=app, output_confidence_masks=False, output_texture=gd.ImageOutput())
+    with vision.ImageSegmenter(on_gpu) as segmenter:
+        with monkeypatch.context() as patch:
+            patch.setattr(gd.Interpreter, "get_tensor", lambda *_: pytest.fail("read back"))
+            patch.setattr(gd.GpuDelegate, "read_tensor", lambda *_: pytest.fail("read back"))
+            result = segmenter.segment(mp.Image.create_from_texture(texture))
+        assert result.confidence_masks is None
+        mask = app.external_texture(result.texture.glo, result.texture.size, 4, 0, "f1")
+        target = app.framebuffer([mask])
+        pixels = np.frombuffer(target.read(components=4), np.uint8)
+        red = pixels.reshape(*result.texture.size[::-1], 4)[..., 0] / 255
+    both = options(output_texture=gd.ImageOutput())
+    with vision.ImageSegmenter(both) as segmenter:
+        result = segmenter.segment(image(FRAME))
+        np.testing.assert_array_equal(mask_of(result), expected)
+    assert red.mean() == pytest.approx(expected.mean(), abs=0.01)
+
+
+def test_planes_of_video() -> None:
+    gray = np.full((180, 320, 3), 100, np.uint8)
+    planes = [np.full((180, 320), 100, np.uint8), np.full((90, 160, 2), 128, np.uint8)]
+    with vision.ImageSegmenter(options()) as segmenter:
+        video = mp.Image.create_from_planes(planes, full_range=True)
+        np.testing.assert_allclose(
+            mask_of(segmenter.segment(video)), mask_of(segmenter.segment(image(gray))), atol=1e-4
+        )
+    with pytest.raises(ValueError, match="all arrays or all textures"):
+        mp.Image.create_from_planes([planes[0], 3])
+
+
+def test_regions_of_interest(expected: Any) -> None:
+    whole = vision.ImageProcessingOptions(containers.RectF(0.0, 0.0, 1.0, 1.0))
+    part = vision.ImageProcessingOptions(containers.RectF(left=0.25, top=0, right=1, bottom=0.5))
+    with vision.ImageSegmenter(options()) as segmenter:
+        np.testing.assert_array_equal(mask_of(segmenter.segment(image(FRAME), whole)), expected)
+        cropped = mask_of(segmenter.segment(image(FRAME[:90, 80:]), None))
+        mask = mask_of(segmenter.segment(image(FRAME), part))
+        assert mask.shape == (180, 320, 1)
+        assert mask.mean() == pytest.approx(cropped.mean(), abs=1e-2)
+        for region, text in (
+            (containers.RectF(left=0.5, top=0, right=0.5, bottom=1), "left < right"),
+            (containers.RectF(left=-0.1, top=0, right=0.5, bottom=1), "in \\[0,1\\]"),
+        ):
+            with pytest.raises(ValueError, match=text):
+                segmenter.segment(image(FRAME), vision.ImageProcessingOptions(region))
+
+
+def test_what_is_not_there_is_named() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'GestureRecognizer'"):
+        _ = vision.GestureRecognizer
+    with pytest.raises(AttributeError, match="no attribute 'genai'"):
+        _ = mp.genai
+    assert mp.tasks.vision is vision

@@ -1,0 +1,339 @@
+"""Programs that are compiled in the background, and taken over between two runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from time import monotonic, sleep
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gles_delegate as gd
+from gles_delegate.errors import OutOfGpuMemoryError
+from gles_delegate.gl.program import Program
+from gles_delegate.runtime import upgrade
+from gles_delegate.runtime.segment import Segment
+from gles_delegate.runtime.session import Session
+from tests.support.convolutions import INPUT, background_threads, is_background, network, slowed
+
+pytestmark = [pytest.mark.usefixtures("gl"), pytest.mark.background]
+
+SECONDS = 120
+"""Longer than a thread of low priority waits for a processor."""
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> list[Session]:
+    """The final sessions that took over."""
+    sessions: list[Session] = []
+    adopt = Segment._adopt
+
+    def recorded(self: Segment, session: Session) -> None:
+        adopt(self, session)
+        sessions.append(session)
+
+    monkeypatch.setattr(Segment, "_adopt", recorded)
+    return sessions
+
+
+@pytest.fixture
+def interpreter() -> Iterator[gd.Interpreter]:
+    with gd.GpuDelegate() as delegate:
+        yield prepared(delegate)
+
+
+def prepared(delegate: gd.GpuDelegate, model: bytes | None = None) -> gd.Interpreter:
+    content = model or network()
+    interpreter = gd.Interpreter(model_content=content, experimental_delegates=[delegate])
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(0, INPUT)
+    return interpreter
+
+
+def result(interpreter: gd.Interpreter) -> Any:
+    interpreter.invoke()
+    return interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+
+
+def run_until(interpreter: gd.Interpreter, taken: list[Session]) -> Any:
+    """Run until a session has taken over; return the last result."""
+    end = monotonic() + SECONDS
+    while not taken:
+        last = result(interpreter)
+        assert monotonic() < end, "the final programs did not take over"
+        sleep(0.002)
+    return last
+
+
+def test_the_results_are_the_same(interpreter: gd.Interpreter, taken: list[Session]) -> None:
+    first = result(interpreter)
+    np.testing.assert_array_equal(run_until(interpreter, taken), first)
+    np.testing.assert_array_equal(result(interpreter), first)
+    assert len(taken) == 1
+
+
+def test_states_continue(taken: list[Session]) -> None:
+    results: list[Any] = []
+    with gd.GpuDelegate() as delegate:
+        interpreter = prepared(delegate, network(with_state=True))
+        while len(taken) < 1 or len(results) < 5:
+            results.append(result(interpreter))
+            sleep(0.002)
+        results += [result(interpreter) for _ in range(3)]
+    options = gd.GpuDelegateOptions(background_compilation=False)
+    with gd.GpuDelegate(options) as delegate:
+        interpreter = prepared(delegate, network(with_state=True))
+        for each in results:
+            np.testing.assert_array_equal(result(interpreter), each)
+    assert not np.array_equal(results[0], results[1])
+
+
+def test_two_models_at_once(taken: list[Session]) -> None:
+    with gd.GpuDelegate() as one, gd.GpuDelegate() as other:
+        interpreters = [prepared(one), prepared(other)]
+        first, end = result(interpreters[0]), monotonic() + SECONDS
+        while len(taken) < 2:
+            for interpreter in interpreters:
+                np.testing.assert_array_equal(result(interpreter), first)
+            assert monotonic() < end
+            sleep(0.002)
+
+
+def test_with_a_folder(taken: list[Session], tmp_path: Any) -> None:
+    """The next start compiles neither the first nor the final programs."""
+    options = gd.GpuDelegateOptions(serialization_dir=tmp_path)
+    for start in range(2):
+        with gd.GpuDelegate(options) as delegate:
+            interpreter = prepared(delegate)
+            first = result(interpreter)
+            np.testing.assert_array_equal(run_until(interpreter, taken), first)
+            programs = taken.pop()._shared.programs._shared.values()
+            assert {each.program.is_from_binary for each in programs} == {start > 0}
+
+
+def test_the_programs_differ(interpreter: gd.Interpreter, taken: list[Session]) -> None:
+    run_until(interpreter, taken)
+    tiles = [d.defines.get("PIXELS") for d in taken[0].plan.dispatches]
+    assert any(isinstance(tile, int) and tile >= 4 for tile in tiles)
+
+
+def test_one_run_compiles_nothing_more(
+    interpreter: gd.Interpreter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[object] = []
+    monkeypatch.setattr(upgrade.Upgrades, "start", lambda self, build: started.append(build))
+    result(interpreter)
+    assert not started
+
+
+def test_progress_tells_of_both(taken: list[Session]) -> None:
+    calls: list[tuple[int, int]] = []
+    here = threading.get_ident()
+
+    def progress(done: int, total: int) -> None:
+        assert threading.get_ident() == here
+        calls.append((done, total))
+
+    with gd.GpuDelegate(progress=progress) as delegate:
+        interpreter = prepared(delegate)
+        first = len(calls)
+        assert calls[-1][0] == calls[-1][1]
+        run_until(interpreter, taken)
+        assert calls[first:][-1][0] == calls[first:][-1][1]
+
+
+def test_it_can_be_switched_off(taken: list[Session]) -> None:
+    options = gd.GpuDelegateOptions(background_compilation=False)
+    with gd.GpuDelegate(options) as delegate:
+        interpreter = prepared(delegate)
+        threads = threading.active_count()
+        for _ in range(5):
+            result(interpreter)
+        assert threading.active_count() == threads
+    assert not taken
+
+
+def test_not_in_an_app_s_context(taken: list[Session]) -> None:
+    with gd.EglContext() as context, gd.GpuDelegate(context=context) as delegate:
+        interpreter = prepared(delegate)
+        for _ in range(5):
+            result(interpreter)
+        assert not background_threads()
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Set when the background compiles a program, which takes a while."""
+    begun = threading.Event()
+    finish = slowed(Program.finish, 0.2)
+
+    def waiting(self: Program) -> None:
+        if is_background():
+            begun.set()
+        finish(self)
+
+    monkeypatch.setattr(Program, "finish", waiting)
+    return begun
+
+
+def begin(interpreter: gd.Interpreter, begun: threading.Event) -> Any:
+    """Run until the background compiles."""
+    for _ in range(3):
+        last = result(interpreter)
+    assert begun.wait(SECONDS)
+    return last
+
+
+def test_closed_in_the_middle(slow: threading.Event) -> None:
+    with gd.GpuDelegate() as delegate:
+        begin(prepared(delegate), slow)
+    assert not background_threads()
+
+
+def test_lost_in_the_middle(slow: threading.Event) -> None:
+    """A context that was reset cannot be entered to close, but its threads end."""
+    delegate = gd.GpuDelegate()
+    begin(prepared(delegate), slow)
+    delegate._thread.gpu.gl.lost = "a test"  # type: ignore[union-attr]
+    with pytest.raises(gd.ContextLostError):
+        delegate.close()
+    assert not background_threads()
+
+
+def test_resized_in_the_middle(
+    interpreter: gd.Interpreter, slow: threading.Event, taken: list[Session]
+) -> None:
+    begin(interpreter, slow)
+    interpreter.resize_tensor_input(0, (1, 12, 9, 8))
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(0, INPUT[:, :12, :9])
+    small = result(interpreter)
+    np.testing.assert_array_equal(run_until(interpreter, taken), small)
+    interpreter.resize_tensor_input(0, INPUT.shape)
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(0, INPUT)
+    whole = result(interpreter)
+    np.testing.assert_allclose(whole[:, :9, :6], small[:, :9, :6], rtol=1e-4, atol=1e-5)
+    assert len(taken) == 1
+
+
+def test_sessions_that_were_not_taken_over_are_gone(
+    taken: list[Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[upgrade.Upgrade] = []
+    start = upgrade.Upgrades.start
+
+    def recorded(self: upgrade.Upgrades, build: upgrade.Build) -> upgrade.Upgrade:
+        started.append(start(self, build))
+        return started[-1]
+
+    monkeypatch.setattr(upgrade.Upgrades, "start", recorded)
+    with gd.GpuDelegate() as delegate:
+        interpreter = prepared(delegate)
+        for number, size in enumerate((12, 24, 12), 1):
+            while len(started) < number:  # another run would take over
+                result(interpreter)
+            for thread in background_threads():
+                thread.join(SECONDS)
+            interpreter.resize_tensor_input(0, (1, size, 20, 8))
+            interpreter.allocate_tensors()
+            interpreter.set_tensor(0, INPUT[:, :size])
+        assert not taken
+        held = delegate._thread._held.objects  # type: ignore[union-attr]
+        assert sum(isinstance(each, Session) for each in held) == 1
+
+
+def test_a_lost_delegate_frees_both(slow: threading.Event) -> None:
+    """Without close(), the thread ends, and the garbage collector frees the sessions."""
+    delegate = gd.GpuDelegate()
+    begin(prepared(delegate), slow)
+    end = monotonic() + SECONDS
+    while background_threads():
+        assert monotonic() < end
+        sleep(0.01)
+    with pytest.warns(ResourceWarning, match="not closed"):
+        del delegate
+
+
+def test_asynchronous_results_of_the_earlier_programs_stay(
+    interpreter: gd.Interpreter, taken: list[Session]
+) -> None:
+    output = interpreter.get_output_details()[0]["index"]
+    expected = result(interpreter)
+    end = monotonic() + SECONDS
+    runs = [interpreter.invoke_async()]
+    while len(taken) < 1:
+        interpreter.set_tensor(0, INPUT)
+        runs.append(interpreter.invoke_async())
+        sleep(0.002)
+        assert monotonic() < end
+        np.testing.assert_array_equal(runs[-2].get_tensor(output), expected)
+    np.testing.assert_array_equal(runs[-1].get_tensor(output), expected)
+    for _ in range(3):
+        interpreter.invoke_async().wait()
+
+
+@pytest.mark.parametrize(
+    "error", [OutOfGpuMemoryError("full"), gd.ShaderError("no"), MemoryError()]
+)
+def test_an_error_leaves_the_first_programs(
+    interpreter: gd.Interpreter, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    first = result(interpreter)
+
+    def fail(self: Program) -> None:
+        raise error
+
+    monkeypatch.setattr(Program, "finish", fail)
+    monkeypatch.setattr(Program, "start", fail)
+    for _ in range(40):
+        np.testing.assert_array_equal(result(interpreter), first)
+        sleep(0.01)
+
+
+def test_any_thread_of_its_own(taken: list[Session]) -> None:
+    options = gd.GpuDelegateOptions(own_thread=True)
+    with gd.GpuDelegate(options) as delegate:
+        interpreter = prepared(delegate)
+        expected, wrong, end = result(interpreter), [], monotonic() + SECONDS
+
+        def run() -> None:
+            while not taken and monotonic() < end:
+                interpreter.invoke()
+                sleep(0.001)
+
+        threads = [threading.Thread(target=run) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        np.testing.assert_array_equal(result(interpreter), expected)
+        assert taken
+        assert not wrong
+
+
+ENDS = """
+import sys, numpy as np, gles_delegate as gd
+delegate = gd.GpuDelegate()
+interpreter = gd.Interpreter(model_path=sys.argv[1], experimental_delegates=[delegate])
+interpreter.allocate_tensors()
+for _ in range(int(sys.argv[2])):
+    interpreter.invoke()
+"""
+
+
+@pytest.mark.parametrize("runs", [1, 2, 5, 60])
+def test_a_process_that_ends_meanwhile(tmp_path: Any, runs: int) -> None:
+    model = tmp_path / "model.tflite"
+    model.write_bytes(network())
+    environment = {"MESA_SHADER_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, "-c", ENDS, str(model), str(runs)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, **environment}, timeout=SECONDS
+    )
+    assert done.returncode == 0, done.stderr

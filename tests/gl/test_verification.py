@@ -1,0 +1,283 @@
+"""A device is compared with LiteRT's stored results, and its wrong ops run on the CPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gles_delegate as gd
+from gles_delegate import profiles
+from gles_delegate.cli import report
+from gles_delegate.gl.context import GpuContext
+from gles_delegate.gl.functions import Functions
+from gles_delegate.verification import verdict
+from gles_delegate.verification.cases import load_cases
+from gles_delegate.verification.check import every_form, verified
+from tests.gl.test_delegate import desktop_app, es_app, stir
+from tests.support.command import call, call_json
+from tests.support.force import force_profile
+from tests.support.lies import WRONG_RSQRT, lying_driver
+from tests.support.sampling import choose
+from tests.support.state import State
+from tests.support.tflite_builder import ModelBuilder
+
+pytestmark = pytest.mark.usefixtures("gl")
+
+X = np.linspace(0.5, 9, 12, dtype=np.float32).reshape(1, 2, 2, 3)
+Y = np.tanh(1 / np.sqrt(X + 1))
+CASES = load_cases()
+NAMES = choose("verified", [case.name for case in CASES], [case.name for case in CASES[::12]])
+
+
+@pytest.fixture(autouse=True)
+def unknown_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verdict, "_found", {})
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The storage of each verification that runs."""
+    storages: list[str] = []
+
+    def counted(gpu: GpuContext, cases: Any, forms: Any) -> Iterator[Any]:
+        storages.extend({form.storage for form in forms})
+        return verified(gpu, [case for case in cases if case.op in ("RSQRT", "ADD")], forms)
+
+    monkeypatch.setattr(verdict, "verified", counted)
+    return storages
+
+
+def model() -> bytes:
+    """tanh(rsqrt(x + 1))."""
+    b = ModelBuilder()
+    x = b.op("ADD", [b.input(X.shape), b.constant(np.float32(1))], [X.shape])
+    y = b.op("RSQRT", [x], [X.shape])
+    return b.build([b.op("TANH", [y], [X.shape])])
+
+
+def start(folder: Path | None, **options: Any) -> tuple[gd.DelegationReport, Any]:
+    chosen = gd.GpuDelegateOptions(
+        serialization_dir=folder, max_delegated_partitions=2, verify=True, **options
+    )
+    with gd.GpuDelegate(chosen) as delegate:
+        interpreter = gd.Interpreter(model_content=model(), experimental_delegates=[delegate])
+        (result,) = interpreter.run({0: X}).values()
+        return delegate.report, result
+
+
+@pytest.mark.parametrize(("number", "name"), [*enumerate(["", *profiles.NAMED])])
+def test_every_form_of_every_profile_is_right(
+    number: int, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A quarter of the cases in each, as compiling takes a minute for all."""
+    if name:
+        force_profile(monkeypatch, profiles.NAMED[name])
+    gpu = GpuContext()
+    try:
+        with gpu.guard():
+            chosen = [case for case in CASES if case.name in NAMES][number % 4 :: 4]
+            results = [*verified(gpu, chosen, every_form(gpu.limits))]
+    finally:
+        gpu.release()
+    assert len(results) >= len(chosen)
+    assert [result for result in results if not result.is_right] == []
+
+
+def test_the_command_finds_nothing_wrong_here() -> None:
+    state = call_json("verify", "--quick")
+    assert state["wrong"] == []
+    assert state["runs"] >= state["cases"] > 150
+    assert {row["op"] for row in state["ops"]} >= {"CONV_2D", "RSQRT", "TransformLandmarks"}
+    assert all(row["right"] == row["runs"] for row in state["ops"])
+
+
+def test_the_command_needs_no_litert() -> None:
+    code = (
+        "import sys\n"
+        "sys.modules['ai_edge_litert'] = None\n"
+        "sys.argv[1:] = ['verify', '--quick', '--json']\n"
+        "from gles_delegate.cli import main\n"
+        "main()\n"
+    )
+    root = Path(gd.__file__).parents[1]
+    subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, check=True)
+
+
+def test_the_command_names_what_a_driver_computes_wrong() -> None:
+    with lying_driver(*WRONG_RSQRT):
+        output = call("verify", "--quick", status=1, errors_at="stdout")
+        assert "WRONG: RSQRT" in output
+        assert "(float32, choice 0): off by " in output
+        lines = [line for line in output.splitlines() if line.startswith("WRONG: ")]
+        assert all(line.startswith("WRONG: RSQRT") for line in lines)
+
+
+def test_a_wrong_op_runs_on_the_cpu(
+    tmp_path: Path, runs: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with lying_driver(*WRONG_RSQRT):
+        for ending in ("RSQRT wrong by 3e-02", "RSQRT wrong by 3e-02"):
+            caplog.clear()
+            delegation, result = start(tmp_path)
+            ((_, op, reason),) = delegation.not_delegated
+            assert (op, reason) == ("RSQRT", f"the driver computes {ending}")
+            assert reason in caplog.text
+            np.testing.assert_allclose(result, Y, rtol=1e-5)
+            verdict._found.clear()
+    assert runs == ["float32"]  # the second start has the first one's verdict
+
+
+def test_the_lie_is_believed_without_verification() -> None:
+    with lying_driver(*WRONG_RSQRT), gd.GpuDelegate() as delegate:
+        interpreter = gd.Interpreter(model_content=model(), experimental_delegates=[delegate])
+        (result,) = interpreter.run({0: X}).values()
+    assert np.abs(result - Y).max() > 1e-3
+
+
+def test_a_wrong_op_inside_litert(runs: list[str]) -> None:
+    from tests.support.oracle import delegated_interpreter, run
+
+    options = gd.GpuDelegateOptions(verify=True)
+    with (
+        lying_driver(*WRONG_RSQRT),
+        delegated_interpreter(model(), options=options) as interpreter,
+    ):
+        (result,) = run(interpreter, [X])
+    np.testing.assert_allclose(result, Y, rtol=1e-5)
+
+
+def test_an_honest_driver_runs_everything(tmp_path: Path, runs: list[str]) -> None:
+    for _ in range(2):
+        delegation, result = start(tmp_path)
+        assert delegation.fully_delegated
+        np.testing.assert_allclose(result, Y, rtol=1e-5)
+    assert runs == ["float32"]
+    assert len([*tmp_path.glob("verdict-*.gles")]) == 1
+
+
+def test_a_process_verifies_once_without_a_folder(runs: list[str]) -> None:
+    start(None)
+    start(None)
+    assert runs == ["float32"]
+
+
+def test_what_the_driver_cannot_compile_runs_on_the_cpu(runs: list[str]) -> None:
+    with lying_driver("vec4 RSQRT(vec4 x) { return inversesqrt(x); }", ""):
+        delegation, result = start(None)
+    ((_, op, reason),) = delegation.not_delegated
+    assert op == "RSQRT"
+    assert reason.startswith("the driver fails to run RSQRT: ")
+    np.testing.assert_allclose(result, Y, rtol=1e-5)
+
+
+def test_float16_has_another_verdict(
+    tmp_path: Path, runs: list[str], monkeypatch: pytest.MonkeyPatch, floor: None
+) -> None:
+    force_profile(monkeypatch, profiles.UNKNOWN)
+    with lying_driver(*WRONG_RSQRT, having=" uvec2\n"):
+        delegation, _ = start(tmp_path)
+        assert delegation.fully_delegated
+        delegation, result = start(tmp_path, precision_loss_allowed=True)
+    ((_, op, reason),) = delegation.not_delegated
+    assert (op, reason.endswith(" with float16 storage")) == ("RSQRT", True)
+    np.testing.assert_allclose(result, Y, rtol=2e-2)
+    assert runs == ["float32", "float16"]
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"RSQRT": 1}', b"1", b"[" * 100_000])
+def test_a_forged_verdict_is_not_used(
+    data: bytes, tmp_path: Path, runs: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    start(tmp_path)
+    (path,) = tmp_path.glob("verdict-*.gles")
+    name = path.stem.removeprefix("verdict-")
+    store = verdict.Store(tmp_path, path.stem, name)
+    store.add("float32", data)
+    store.save()
+    verdict._found.clear()
+    delegation, _ = start(tmp_path)
+    assert delegation.fully_delegated
+    assert runs == ["float32", "float32"]
+    assert "is not used: it contradicts itself" in caplog.text
+    verdict._found.clear()
+    caplog.clear()
+    start(tmp_path)
+    assert len(runs) == 2
+    assert "is not used" not in caplog.text
+
+
+def test_a_report_has_no_path_and_no_name(tmp_path: Path) -> None:
+    home = tmp_path / "home of jo"
+    here = home / "secret project"
+    here.mkdir(parents=True)
+    environment = {
+        **os.environ,
+        "HOME": str(home),
+        "LOGNAME": "jo_doe",
+        "USER": "jo_doe",
+        "PYTHONPATH": str(Path(gd.__file__).parents[1]),
+    }
+    command = [sys.executable, "-m", "gles_delegate", "report", "--quick"]
+    run = subprocess.run(
+        command, cwd=here, env=environment, capture_output=True, text=True, check=True
+    )
+    for name in (str(tmp_path), str(home), "jo_doe", "secret", sys.prefix, str(Path.home())):
+        assert name not in run.stdout
+    state = json.loads(run.stdout)
+    assert state["verify"]["wrong"] == []
+    assert state["device"]["renderer"]
+    assert set(state["networks"]) == {"ball_segmenter.tflite", "super_resolution_x2.tflite"}
+    assert all(speed["runs"]["p50"] > 0 for speed in state["networks"].values())
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Mesa/X.org", "Mesa/X.org"),
+        ("cannot load /usr/lib/x y/libEGL.so.1", "cannot load libEGL.so.1"),
+        ("tried: device (/dev/dri/renderD128: no); GBM", "tried: device (renderD128: no); GBM"),
+        ("'/a b/c d/e.so'", "'e.so'"),
+        ("/home/jo_doe/x of jo_doe", "x of user"),
+    ],
+)
+def test_paths_and_names_are_left_out(
+    text: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOGNAME", "jo_doe")
+    assert report._without_names({"a": [text]}) == {"a": [expected]}
+
+
+@pytest.mark.mesa
+@pytest.mark.parametrize("make_app", [es_app, desktop_app])
+def test_the_app_s_state_is_untouched(make_app: Any) -> None:
+    glcontext, ctx = make_app()
+    with glcontext:
+        state = State(glcontext.load)
+        alive = stir(ctx, Functions(glcontext.load))
+        before, objects = state.read(), state.objects()
+        with gd.GpuDelegate(gd.GpuDelegateOptions(verify=True), context=ctx) as delegate:
+            gd.Interpreter(model_content=model(), experimental_delegates=[delegate])
+            assert delegate.report.fully_delegated
+            assert (state.read(), state.objects()) == (before, objects)
+        assert alive
+    ctx.release()
+
+
+def test_a_lost_context_is_no_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(*_: Any) -> Iterator[Any]:
+        raise gd.ContextLostError("the driver reset the context")
+        yield
+
+    with monkeypatch.context() as patch:
+        patch.setattr(verdict, "verified", lost)
+        with pytest.raises(gd.ContextLostError):
+            start(tmp_path)
+    assert not [*tmp_path.glob("*.gles")]

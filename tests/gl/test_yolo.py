@@ -1,0 +1,241 @@
+"""YOLO networks in live apps and on the command line: outputs of known objects."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+from gles_delegate.live import App, Canvas, classify, detect, find_task, seer_for
+from gles_delegate.vision.drawing import Rectangle, Strokes, Text
+from tests.gl.test_tasks import stub
+from tests.support.command import call, call_json
+from tests.support.example import pixels
+from tests.support.live import frame_of, live_app, mean_model, one_color
+from tests.support.tflite_builder import ModelBuilder
+from tests.support.yolo import BOX, SIZE, found_in, yolo_model
+
+pytestmark = pytest.mark.usefixtures("gl")
+
+Array = NDArray[Any]
+SHOWN = (96, 128)
+"""The frame, which is shrunk to half of its size, from row 24 on."""
+IN_FRAME = (20, 12, 100, 72)
+"""The object's box."""
+NAMES = ["cat", "dog"]
+
+
+@pytest.fixture
+def app() -> Iterator[App]:
+    with live_app() as app:
+        yield app
+
+
+def drawn(app: App, path: Path, **options: Any) -> Canvas:
+    frame = frame_of(app, one_color((90, 90, 90), *SHOWN))
+    canvas = Canvas(frame, None, frame.size)
+    detect(app.network(path), **options)(frame, canvas)
+    assert canvas.counts == {"object": 1}
+    return canvas
+
+
+def texts(canvas: Canvas) -> list[str]:
+    return [item.text for item in canvas.drawing.items if isinstance(item, Text)]
+
+
+def strokes(canvas: Canvas) -> list[Array]:
+    return [item.ends for item in canvas.drawing.items if isinstance(item, Strokes)]
+
+
+@pytest.mark.parametrize("labels", [None, ["a", "b"]])
+@pytest.mark.parametrize("shape", [(1, *SIZE, 3), (1, 3, *SIZE)])
+@pytest.mark.parametrize("on_gpu", [True, False])
+def test_a_box_with_its_name(
+    labels: Any, shape: tuple[int, ...], on_gpu: bool, app: App, tmp_path: Path
+) -> None:
+    app.on_gpu = on_gpu
+    path = yolo_model(tmp_path / "m.tflite", found_in(), task="detect", names=NAMES, shape=shape)
+    assert find_task(app.network(path)) == "detect"
+    canvas = drawn(app, path, labels=labels)
+    assert texts(canvas) == ["dog 80%" if labels is None else "b 80%"]
+    (box,) = strokes(canvas)
+    assert np.sort(box[:, 0]).tolist() == pytest.approx([20, 20, 100, 100])
+    assert np.sort(box[:, 1]).tolist() == pytest.approx([12, 12, 72, 72])
+    (panel,) = [item for item in canvas.drawing.items if isinstance(item, Rectangle)]
+    assert panel.box[0] == 20
+
+
+def test_without_names_a_class_has_its_number(app: App, tmp_path: Path) -> None:
+    path = yolo_model(tmp_path / "m.tflite", found_in())
+    with pytest.raises(ValueError, match=r"yolov8 of 2 classes, yolov8-obb of 1 classes; name the"):
+        find_task(app.network(path))
+    assert texts(drawn(app, path, kind="yolov8")) == ["class 1 80%"]
+    assert texts(drawn(app, path, labels=["x", "y"])) == ["y 80%"]
+    with pytest.raises(ValueError, match="3 labels"):
+        drawn(app, path, labels=["x", "y", "z"])
+
+
+@pytest.mark.parametrize("on_gpu", [True, False])
+def test_a_mask_colors_its_object(on_gpu: bool, app: App, tmp_path: Path) -> None:
+    app.on_gpu = on_gpu
+    prototypes = np.full((1, 24, 16, 2), -1, np.float32)
+    prototypes[0, 9:12, 4:10] = 1  # rows 36 to 48, columns 16 to 40 of the input
+    path = yolo_model(
+        tmp_path / "m.tflite", prototypes, found_in((9, 9)),
+        task="segment", names=NAMES,
+    )  # fmt: skip
+    canvas = drawn(app, path)
+    changed = np.abs(canvas.pixels().astype(int) - 90).max(2) > 20
+    rows, columns = np.nonzero(changed)
+    np.testing.assert_allclose((rows.min(), rows.max()), (24, 47), atol=3)
+    np.testing.assert_allclose((columns.min(), columns.max()), (32, 79), atol=3)
+    assert changed[30:42, 38:74].all()
+
+
+def test_a_skeleton_leaves_out_points_of_low_scores(app: App, tmp_path: Path) -> None:
+    points = np.full((17, 3), 0.9)
+    points[:, :2] = np.random.default_rng(0).uniform((10, 30), (50, 60), (17, 2))
+    points[[3, 4], 2] = 0.1
+    path = yolo_model(tmp_path / "m.tflite", found_in(points.ravel()), task="pose", names=NAMES)
+    _, edges, discs = strokes(drawn(app, path))
+    assert len(edges) == 16 - 2  # the ears' lines are left out
+    seen = np.delete(points[:, :2], [3, 4], 0)
+    np.testing.assert_allclose(discs[:, :2], 2 * (seen - [0, 24]), atol=1e-3)
+
+
+def test_an_oriented_box(app: App, tmp_path: Path) -> None:
+    path = yolo_model(tmp_path / "m.tflite", found_in([math.pi / 2]), task="obb", names=NAMES)
+    (lines,) = strokes(drawn(app, path))
+    x, y = (20 + 100) / 2, (12 + 72) / 2
+    np.testing.assert_allclose(np.unique(lines[:, 0].round(3)), (x - 30, x + 30))
+    np.testing.assert_allclose(np.unique(lines[:, 1].round(3)), (y - 40, y + 40))
+
+
+def test_a_classifier_sees_the_middle_of_a_frame(app: App, tmp_path: Path) -> None:
+    """Ultralytics' classifiers are trained on crops."""
+    content = mean_model(tmp_path / "plain.tflite").read_bytes()
+    file = io.BytesIO(content)
+    with zipfile.ZipFile(file, "a") as bundle:
+        bundle.writestr("metadata.json", json.dumps({"task": "classify", "names": ["r", "g", "b"]}))
+    path = tmp_path / "m.tflite"
+    path.write_bytes(file.getvalue())
+    network = app.network(path)
+    assert find_task(network) == "classify"
+    picture = one_color((0, 0, 255), 40, 180)
+    picture[:, 60:120] = (255, 0, 0)
+    frame = frame_of(app, picture)
+    canvas = Canvas(frame, None, frame.size)
+    classify(network)(frame, canvas)
+    assert texts(canvas)[0] == "100% r"
+
+
+@pytest.mark.parametrize(
+    ("shapes", "expected"),
+    [([[1, 300, 6]], "detect"), ([[1, 378, 85]], "detect"), ([[16, 7]], "detect")],
+)
+def test_the_task_of_a_network(shapes: Any, expected: str) -> None:
+    assert find_task(stub(*shapes, inputs=([1, *SIZE, 3],))) == expected
+
+
+def test_a_kind_is_a_detector_s() -> None:
+    with pytest.raises(ValueError, match="expected the task 'detect' for the kind 'yolov8', found"):
+        seer_for(stub([1, 6, 84], inputs=([1, 64, 64, 3],)), None, "pose", kind="yolov8")
+
+
+@pytest.fixture
+def picture(tmp_path: Path) -> Path:
+    path = tmp_path / "picture.png"
+    Image.fromarray(one_color((90, 90, 90), *SHOWN)).save(path)
+    return path
+
+
+def test_run_lists_detections(picture: Path, tmp_path: Path) -> None:
+    path = yolo_model(tmp_path / "m.tflite", found_in(), task="detect", names=NAMES)
+    text = call("run", path, "--input", picture)
+    assert "1 detection\n" in text
+    assert text.rstrip().endswith("dog    0.8    [20.0, 12.0, 100.0, 72.0]")
+    (found,) = call_json("run", path, "--input", picture)["detections"]
+    assert (found["label"], found["class"], found["box"]) == ("dog", 1, [*IN_FRAME])
+    assert found["score"] == pytest.approx(0.8)
+    labels = tmp_path / "labels.txt"
+    labels.write_text("a\nb\n")
+    (found,) = call_json("run", path, "--input", picture, "--labels", labels)["detections"]
+    assert found["label"] == "b"
+    np.save(tmp_path / "array.npy", np.zeros((1, *SIZE, 3), np.float32))
+    (found,) = call_json("run", path, "--input", tmp_path / "array.npy")["detections"]
+    assert found["box"] == [*BOX]
+    gray = call_json("run", path, "--input", picture, "--mean", 1, "--std", 2)
+    assert gray["detections"][0]["box"] == [*IN_FRAME]
+
+
+def test_run_on_pictures_with_channels_first(picture: Path, tmp_path: Path) -> None:
+    """Ultralytics' exporter makes such inputs since it converts by litert-torch."""
+    options: dict[str, Any] = {"task": "detect", "names": NAMES, "shape": (1, 3, *SIZE)}
+    path = yolo_model(tmp_path / "m.tflite", found_in(), **options)
+    (found,) = call_json("run", path, "--input", picture)["detections"]
+    assert (found["label"], found["box"]) == ("dog", [*IN_FRAME])
+    builder = ModelBuilder()
+    axes = builder.constant(np.array([2, 3], np.int32))
+    mean = builder.op("MEAN", [builder.input((1, 3, 8, 12)), axes], [(1, 3)])
+    path, output = tmp_path / "mean.tflite", tmp_path / "mean.npy"
+    path.write_bytes(builder.build(outputs=[mean]))
+    Image.fromarray(one_color((51, 102, 204), 16, 24)).save(tmp_path / "color.png")
+    call("run", path, "--input", tmp_path / "color.png", "--output", output)
+    np.testing.assert_allclose(np.load(output), [[0.2, 0.4, 0.8]], atol=1e-3)
+
+
+def test_run_lists_points_and_rotations(picture: Path, tmp_path: Path) -> None:
+    pose = yolo_model(
+        tmp_path / "p.tflite", found_in([30, 44, 0.7]), task="pose", names=NAMES,
+        kpt_shape=[1, 3],
+    )  # fmt: skip
+    (found,) = call_json("run", pose, "--input", picture)["detections"]
+    assert found["key_points"] == [[60, 40]]
+    assert found["key_point_scores"] == [pytest.approx(0.7)]
+    obb = yolo_model(tmp_path / "o.tflite", found_in([0.5]), task="obb", names=NAMES)
+    (found,) = call_json("run", obb, "--input", picture)["detections"]
+    assert found["rotation"] == pytest.approx(math.degrees(0.5), abs=0.1)
+    assert np.mean(found["corners"], 0).tolist() == pytest.approx([60, 42], abs=0.1)
+    assert "28.6" in call("run", obb, "--input", picture)
+
+
+def test_run_of_what_is_no_detector_or_several(
+    picture: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = yolo_model(tmp_path / "m.tflite", found_in())
+    assert "detections" not in call_json("run", path, "--input", picture)
+    assert "detections are not listed: expected outputs of one kind of YOLO" in caplog.text
+    (found,) = call_json("run", path, "--input", picture, "--kind", "yolov8")["detections"]
+    assert found["label"] == "class 1"
+    wrong = call("run", path, "--input", picture, "--kind", "yolov5", status=1)
+    assert "of the kind yolov5" in wrong
+    logits = yolo_model(tmp_path / "l.tflite", found_in() + 9, task="detect")
+    caplog.clear()
+    assert call_json("run", logits, "--input", picture)["detections"] == []
+    assert "detections are not listed: expected scores of 0 to 1" in caplog.text
+    named = ("--input", picture, "--kind", "yolov8")
+    assert "expected scores of 0 to 1" in call("run", logits, *named, status=1)
+    other = mean_model(tmp_path / "mean.tflite")
+    assert "detections" not in call_json("run", other, "--input", picture)
+    assert "no kind" in call("run", other, *named, status=1)
+
+
+def test_watch_a_picture(picture: Path, tmp_path: Path) -> None:
+    path = yolo_model(tmp_path / "m.tflite", found_in())
+    output = tmp_path / "o.png"
+    options = ("--picture", picture, "--headless", "--output", output)
+    assert "--kind yolov8" in call("watch", path, *options, status=1)
+    assert call("watch", path, *options, "--kind", "yolov8").startswith("1 object\ndetect on")
+    assert (pixels(output)[40, 20] != 90).any()
+    assert (pixels(output)[40, 50] == 90).all()
+    task = ("--kind", "yolov8", "--task", "segment")
+    assert "expected the task 'detect'" in call("watch", path, *options, *task, status=1)

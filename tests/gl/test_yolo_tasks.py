@@ -1,0 +1,160 @@
+"""YOLO networks in tasks: outputs of known objects, on the GPU and on the CPU."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gles_delegate.tasks as mp
+from gles_delegate.errors import ModelError
+from gles_delegate.model.metadata import Metadata, ScoreCalibration, TensorMetadata
+from gles_delegate.tasks import vision
+from gles_delegate.tasks.components.containers import BoundingBox, Detection, DetectionResult
+from gles_delegate.vision.drawing import Drawing, Text
+from tests.support.app import App
+from tests.support.live import mean_model, one_color
+from tests.support.yolo import SIZE, found_in, yolo_model
+
+pytestmark = pytest.mark.usefixtures("gl")
+
+NAMES = ["cat", "dog"]
+FRAME = one_color((90, 90, 90), 96, 128)
+"""It is shrunk to half of its size, from row 24 on."""
+PICTURE = mp.Image(mp.ImageFormat.SRGB, FRAME)
+PLACES = [*mp.BaseOptions.Delegate]
+
+
+def options(path: Path, place: Any = None, **more: Any) -> vision.ObjectDetectorOptions:
+    return vision.ObjectDetectorOptions(mp.BaseOptions(str(path), delegate=place), **more)
+
+
+def detected(path: Path, place: Any = None, picture: Any = PICTURE, **more: Any) -> DetectionResult:
+    with vision.ObjectDetector.create_from_options(options(path, place, **more)) as detector:
+        return detector.detect(picture)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("shape", [(1, *SIZE, 3), (1, 3, *SIZE)])
+def test_a_named_object(shape: Any, place: Any, tmp_path: Path) -> None:
+    path = yolo_model(
+        tmp_path / "m.tflite", found_in(), task="detect", names=NAMES, shape=shape
+    )  # fmt: skip
+    (found,) = detected(path, place).detections
+    assert found.bounding_box == BoundingBox(20, 12, 80, 60)
+    (category,) = found.categories
+    assert (category.category_name, category.index) == ("dog", None)
+    assert category.score == pytest.approx(0.8)
+    assert len(detected(path, place, score_threshold=0.15).detections) == 1  # the same box
+    assert not detected(path, place, score_threshold=0.9).detections
+    assert not detected(path, place, category_denylist=["dog"]).detections
+    drawing = Drawing(PICTURE.size)
+    detected(path, place).draw(drawing)
+    assert [item.text for item in drawing.items if isinstance(item, Text)] == ["dog 80%"]
+
+
+def test_a_texture(tmp_path: Path) -> None:
+    """For both orders of dimensions."""
+    app = App()
+    texture = mp.Image.create_from_texture(app.texture(FRAME))
+    for number, shape in enumerate([(1, *SIZE, 3), (1, 3, *SIZE)]):
+        path = yolo_model(
+            tmp_path / f"{number}.tflite", found_in(), task="detect", names=NAMES, shape=shape
+        )  # fmt: skip
+        base = mp.BaseOptions(str(path), context=app.egl)
+        task_options = vision.ObjectDetectorOptions(base)
+        with vision.ObjectDetector.create_from_options(task_options) as detector:
+            (found,) = detector.detect(texture).detections
+        assert found.bounding_box == BoundingBox(20, 12, 80, 60)
+    app.close()
+
+
+def test_masks_points_and_corners(tmp_path: Path) -> None:
+    prototypes = np.full((1, 24, 16, 2), -1, np.float32)
+    prototypes[0, 9:12, 4:10] = 1
+    path = yolo_model(
+        tmp_path / "s.tflite", prototypes, found_in((9, 9)), task="segment", names=NAMES
+    )  # fmt: skip
+    (found,) = detected(path).detections
+    assert found.found is not None
+    assert found.found.mask is not None
+    assert found.found.mask.max() > 0.9
+    pose = yolo_model(
+        tmp_path / "p.tflite", found_in([30, 44, 0.7]), task="pose", names=NAMES, kpt_shape=[1, 3]
+    )  # fmt: skip
+    (found,) = detected(pose).detections
+    (point,) = found.keypoints or ()
+    assert (point.x, point.y, point.score) == pytest.approx((60 / 128, 40 / 96, 0.7))
+    obb = yolo_model(tmp_path / "o.tflite", found_in([math.pi / 2]), task="obb", names=NAMES)
+    (found,) = detected(obb).detections
+    assert found.found is not None
+    assert len(found.found.corners) == 4
+
+
+def test_kinds_and_labels_of_models_that_do_not_say(tmp_path: Path) -> None:
+    path = yolo_model(tmp_path / "m.tflite", found_in())
+    with pytest.raises(ModelError, match="yolov8 of 2 classes, yolov8-obb of 1 classes"):
+        detected(path)
+    (found,) = detected(path, kind="yolov8").detections
+    assert (found.categories[0].index, found.categories[0].category_name) == (1, None)
+    (found,) = detected(path, labels=["a", "b"]).detections
+    assert found.categories[0].category_name == "b"
+    with pytest.raises(ModelError, match="3 labels"):
+        detected(path, labels=["a", "b", "c"])
+    with pytest.raises(ModelError, match="expected a kind"):
+        detected(path, kind="yolo")
+
+
+def test_scores_that_are_calibrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three objects of TFLite_Detection_PostProcess; the score of the last is below the limit."""
+    boxes = np.array([[[0, 0, 0.5, 0.5], [0.5, 0.5, 1, 1], [0, 0.5, 0.5, 1]]])
+    outputs = (boxes, np.array([[1, 0, 1.0]]), np.array([[0.8, 0.7, 0.1]]), np.array([3.0]))
+    path = yolo_model(tmp_path / "m.tflite", *outputs)
+    calibration = ScoreCalibration("identity", 0.25, (None, (1.0, 2.0, -1.0, 0.3)))
+    known = Metadata(
+        inputs=(TensorMetadata(mean=(0.0,), std=(255.0,)),),
+        outputs=(
+            *[TensorMetadata()] * 2,
+            TensorMetadata(calibration=calibration),
+            TensorMetadata(),
+        ),
+    )
+    monkeypatch.setattr("gles_delegate.tasks.network.read_metadata", lambda graph: known)
+    found = detected(path, score_threshold=0.2).detections
+    expected = [1 / (1 + math.exp(-0.6)), 0.25, 0.25]
+    assert [each.categories[0].score for each in found] == pytest.approx(expected)
+    assert len(detected(path, score_threshold=0.3).detections) == 1
+
+
+def test_a_detection_made_by_hand_is_not_drawn() -> None:
+    result = DetectionResult([Detection(BoundingBox(0, 0, 1, 1), [])])
+    with pytest.raises(ValueError, match="made by hand"):
+        result.draw(Drawing((8, 8)))
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_classifier_sees_the_middle(place: Any, tmp_path: Path) -> None:
+    file = io.BytesIO(mean_model(tmp_path / "plain.tflite").read_bytes())
+    with zipfile.ZipFile(file, "a") as bundle:
+        bundle.writestr("metadata.json", json.dumps({"task": "classify", "names": ["r", "g", "b"]}))
+    path = tmp_path / "m.tflite"
+    path.write_bytes(file.getvalue())
+    pixels = one_color((0, 0, 255), 40, 180)
+    pixels[:, 60:120] = (255, 0, 0)
+    base = mp.BaseOptions(str(path), delegate=place)
+    with vision.ImageClassifier(vision.ImageClassifierOptions(base)) as classifier:
+        result = classifier.classify(mp.Image(mp.ImageFormat.SRGB, pixels))
+    best = result.classifications[0].categories[0]
+    assert best.category_name == "r"
+    assert best.score == pytest.approx(1, abs=0.01)
+    drawing = Drawing((180, 40))
+    result.draw(drawing, count=2)
+    words = [item.text for item in drawing.items if isinstance(item, Text)]
+    assert "100% r" in words
+    assert len(words) == 2

@@ -1,0 +1,74 @@
+"""Networks with the shapes of MediaPipe's, whose outputs depend on the mean color alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from tests.support.bundles import aligned_bundle
+from tests.support.tflite_builder import ModelBuilder
+
+Shapes = Sequence[tuple[int, ...]]
+Floats = NDArray[np.float32]
+NETWORKS: dict[str, tuple[int, Shapes]] = {
+    "face_detector.tflite": (128, [(1, 896, 16), (1, 896, 1)]),
+    "face_landmarks_detector.tflite": (192, [(1, 1434), (1, 1)]),
+    "hand_detector.tflite": (192, [(1, 2016, 18), (1, 2016, 1)]),
+    "hand_landmarks_detector.tflite": (224, [(1, 63), (1, 1), (1, 1), (1, 63)]),
+    "pose_detector.tflite": (224, [(1, 2254, 12), (1, 2254, 1)]),
+    "pose_landmarks_detector.tflite": (
+        256, [(1, 195), (1, 1), (1, 256, 256, 1), (1, 64, 64, 39), (1, 117)],
+    ),
+}  # fmt: skip
+"""Sizes of the input and shapes of the outputs."""
+BUNDLES = {
+    kind: (f"{kind}_detector.tflite", f"{kind}_landmarks_detector.tflite")
+    for kind in ("face", "hand", "pose")
+}
+
+
+def fake_network(size: int, outputs: Sequence[Floats]) -> bytes:
+    """A network of pictures [1, size, size, 3] with these outputs, a little brighter in bright
+    pictures: array + 0.01 * mean color.
+    """
+    b = ModelBuilder()
+    x = b.input((1, size, size, 3))
+    mean = b.op("MEAN", [x, b.constant(np.int32([1, 2, 3]))], [(1,)])
+    little = b.op("MUL", [mean, b.constant(np.float32([0.01]))], [(1,)])
+    results = [b.op("ADD", [b.constant(array), little], [array.shape]) for array in outputs]
+    return b.build(results)
+
+
+def plausible(name: str, rng: Generator) -> list[Floats]:
+    """Outputs of a network: two objects, or an object's landmarks in the middle."""
+    size, shapes = NETWORKS[name]
+    arrays = [np.zeros(shape, np.float32) for shape in shapes]
+    if name.endswith("landmarks_detector.tflite"):
+        points = rng.normal(size / 2, size / 6, arrays[0].shape)
+        arrays[0][:] = points
+        arrays[1][:] = 0.9 if "hand" in name or "pose" in name else 5.0
+        if "hand" in name:
+            arrays[2][:] = rng.random()
+        for array in arrays[3:]:
+            array[:] = rng.normal(0, 0.1, array.shape)
+        return arrays
+    boxes, scores = arrays
+    scores[:] = -9
+    for i in rng.choice(scores.shape[1], 2, replace=False):
+        scores[0, i] = 3
+        boxes[0, i] = rng.normal(0, size / 8, boxes.shape[2])
+        boxes[0, i, 2:4] = size / 4
+    return arrays
+
+
+def fake_bundle(kind: str, rng: Generator, **changed: Any) -> bytes:
+    """A bundle of a "face", "hand" or "pose" landmarker; `changed` are outputs by network."""
+    files = {}
+    for name in BUNDLES[kind]:
+        outputs = changed.get(name, plausible(name, rng))
+        files[name] = fake_network(NETWORKS[name][0], outputs)
+    return aligned_bundle(**files)

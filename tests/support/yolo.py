@@ -1,0 +1,52 @@
+"""Small YOLO networks that find the same objects in any picture."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tests.support.tflite_builder import ModelBuilder
+
+Array = NDArray[Any]
+SIZE = (96, 64)
+"""Height and width of the input."""
+BOX = (10, 30, 50, 60)
+"""The object, in the input."""
+
+
+def yolo_model(
+    path: Path, *outputs: Array, shape: tuple[int, ...] = (1, *SIZE, 3), **values: Any
+) -> Path:
+    """A network with these outputs for any picture, and the exporter's metadata."""
+    builder = ModelBuilder()
+    axes = builder.constant(np.array([0, 1, 2, 3], np.int32))
+    total = builder.op("MEAN", [builder.input(shape), axes], [(1,) * 4], keep_dims=True)
+    zero = builder.op("MUL", [total, builder.constant(np.zeros((1,), np.float32))], [(1,) * 4])
+    made = []
+    for array in outputs:
+        same = builder.constant(np.ones(array.ndim, np.int32))
+        start = builder.op("RESHAPE", [zero, same], [(1,) * array.ndim])
+        made.append(builder.op("ADD", [start, builder.constant(np.float32(array))], [array.shape]))
+    file = io.BytesIO(builder.build(outputs=made))
+    if values:
+        with zipfile.ZipFile(file, "a") as bundle:
+            bundle.writestr("metadata.json", json.dumps(values))
+    path.write_bytes(file.getvalue())
+    return path
+
+
+def found_in(extra: Any = ()) -> Array:
+    """Two objects, the second one of a low score, as columns of YOLOv8's output of 2 classes."""
+    left, top, right, bottom = BOX
+    centered = [(left + right) / 2, (top + bottom) / 2, right - left, bottom - top]
+    columns = np.zeros((6 + len(extra), 126), np.float32)
+    columns[:4] = np.transpose([[32, 48, 20, 20]])
+    columns[:, 0] = [*centered, 0.05, 0.8, *extra]
+    columns[:, 1] = [*centered, 0.2, 0.1, *extra]
+    return columns[np.newaxis]

@@ -1,0 +1,88 @@
+"""The cases that the package verifies devices with, without GL."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gles_delegate.model.reader import read_model
+from gles_delegate.ops import supported_ops
+from gles_delegate.verification.cases import content, load_cases, pack, unpack
+from gles_delegate.verification.check import CaseResult
+
+CASES = load_cases()
+
+WITHOUT_CASES = {
+    *("ASSIGN_VARIABLE", "CALL_ONCE", "READ_VARIABLE", "VAR_HANDLE"),  # they move nothing
+    "Convolution2DTransposeBias",  # runs TRANSPOSE_CONV's kernel
+    "LiteRtMaxUnpooling2D",
+}
+
+
+def test_the_file_is_small() -> None:
+    assert len(content()) < 1_000_000
+
+
+def test_cases_are_packed_and_unpacked() -> None:
+    some = CASES[::50]
+    for before, after in zip(some, unpack(pack(some)), strict=True):
+        arrays = zip(before.inputs + before.outputs, after.inputs + after.outputs, strict=True)
+        for expected, actual in arrays:
+            np.testing.assert_array_equal(actual, expected, strict=True)
+        plain = {"inputs": (), "outputs": ()}
+        assert replace(after, **plain) == replace(before, **plain)
+
+
+def test_every_op_has_a_quick_case() -> None:
+    assert set(supported_ops()) - {case.op for case in CASES if case.quick} <= WITHOUT_CASES
+
+
+def test_every_element_type_and_batches() -> None:
+    arrays = [array for case in CASES for array in case.inputs]
+    types = {"float32", "int32", "int64", "int16", "int8", "uint8", "bool"}
+    assert types <= {array.dtype.name for array in arrays}
+    assert any(array.ndim == 4 and array.shape[0] > 1 for array in arrays)
+    assert any(array.ndim and array.shape[-1] % 4 for array in arrays)
+
+
+def test_models_take_the_inputs() -> None:
+    for case in CASES:
+        graph = read_model(case.model)
+        assert len(graph.inputs) == len(case.inputs)
+        for index, array in zip(graph.inputs, case.inputs, strict=True):
+            assert graph.tensors[index].dtype == array.dtype.name, case.name
+
+
+@pytest.mark.parametrize(
+    ("dtype", "off", "half", "right"),
+    [
+        ("float32", 0.9e-5, False, True),
+        ("float32", 1.1e-5, False, False),
+        ("float32", 0.9e-2, True, True),
+        ("float32", 1.1e-2, True, False),
+        ("float32", np.nan, True, False),
+        ("float32", np.inf, True, False),
+        ("int8", 1, False, True),
+        ("int8", 2, False, False),
+        ("int8", 3, True, True),
+        ("int32", 1, True, False),
+        ("bool", True, True, False),
+    ],
+)
+def test_allowed_errors(dtype: str, off: float, half: bool, right: bool) -> None:
+    expected = np.zeros((2, 3), dtype)
+    case = replace(CASES[0], steps=1, outputs=(expected,))
+    result = expected.copy()
+    assert case.deviation([result], half)[0] == 0
+    result[1, 1] = off
+    error, allowed = case.deviation([result], half)
+    assert CaseResult("", "", "", 0, error, allowed).is_right == right
+
+
+def test_errors_are_relative_to_the_largest_number() -> None:
+    case = replace(CASES[0], outputs=(np.float32([0, -200, np.inf, np.nan]),))
+    error, _ = case.deviation([np.float32([1, -200, np.inf, np.nan])], half=False)
+    assert error == pytest.approx(1 / 200)
+    assert case.deviation([np.zeros(3, np.float32)], half=False)[0] == np.inf
