@@ -110,7 +110,7 @@ _SIGNATURES: dict[tuple[Any, ...], str] = {  # the result's type, then the argum
     (None, *[_Int] * 4): "glViewport",
     (None, _Uint, _Int, _Int, _Int): "glDrawArraysInstanced",
     (None, _Uint, _Int, _Uint, _Bool, _Int, _Address): "glVertexAttribPointer",
-    (None, _Int, _Int, _Address): "glUniform1fv glUniform2fv glUniform3fv",
+    (None, _Int, _Int, _Address): "glUniform1fv glUniform2fv glUniform3fv glUniform4fv",
     (None, _Int, _Int, _Bool, _Address): "glUniformMatrix3x2fv",
     (None, _Uint, _Uint, _Uint): "glBindBufferBase glDispatchCompute",
     (None, _Uint, _Int): "glPixelStorei",

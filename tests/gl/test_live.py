@@ -153,6 +153,7 @@ def test_layers_are_the_same_on_gpu_and_cpu(
     data = (MASK * 255 + 0.5).astype(np.uint8)
     texture = new_texture(data)
     canvas.layer(Layer(texture if is_texture else MASK, **style))
+    canvas.finish()
     expected = Layer(data / np.float32(255), **style).over(picture)
     actual = difference(canvas.pixels(), expected)
     assert actual.mean() < 0.8
@@ -288,6 +289,7 @@ def test_a_network_sees_the_region_it_is_shown_and_its_layer_lies_there(
             canvas = Canvas(frame, painter, size)
             (mask,) = network(frame, transform)
             canvas.layer(network.layer(mask, transform, frame))
+            canvas.finish()
             green = (canvas.pixels() == (0, 255, 0)).all(-1)
             rows, columns = np.nonzero(green)
             assert green.sum() == scale**2 * 12 * 8
