@@ -68,14 +68,11 @@ def run(
         cache=arguments.cache,
         scale=scale,
     )
-    if source is None:
-        source = open_source(
-            arguments.picture,
-            arguments.video,
-            arguments.camera,
-            arguments.gstreamer,
-            repeat=not arguments.headless,
-        )
+    if source is None and arguments.gstreamer:
+        source = open_source(pipeline=arguments.gstreamer)
+    elif source is None:
+        picture, video, camera = arguments.picture, arguments.video, arguments.camera
+        source = open_source(picture, video, camera, repeat=not arguments.headless)
     app = show(make, source, options)
     if app.findings.most:
         print(app.findings)

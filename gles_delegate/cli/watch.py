@@ -77,8 +77,11 @@ def watch(
             return seer_for(network, names, task, kind=kind)
 
         options = ShowOptions(title=f"gles-delegate watch {model.name}", **show_options)
-        source = open_source(*sources, repeat=not options.headless)
-        app = show(make, source, options)
+        if gstreamer is not None:
+            app = show(make, open_source(pipeline=gstreamer), options)
+        else:
+            source = open_source(picture, video, camera, repeat=not options.headless)
+            app = show(make, source, options)
     except ImportError as error:
         raise DelegateError(
             f"watch needs the extra windows ({error}): pip install '.[windows]'"

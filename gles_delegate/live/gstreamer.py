@@ -143,14 +143,16 @@ class GStreamer(Closing):
         gst.gst_context_set_gl_display(display, self._display)
         gst.gst_element_set_context(self._pipeline, display)
         gst.gst_mini_object_unref(display)
-        state = gst.gst_element_set_state(self._pipeline, gst_names.PLAYING)
+        state = gst.gst_element_set_state(self._pipeline, gst_names.PAUSED)
+        self.is_live = state == gst_names.NO_PREROLL
+        if self.is_live:
+            gst.gst_app_sink_set_max_buffers(self._sink, 1)
+            gst.gst_app_sink_set_drop(self._sink, 1)
+        if state != gst_names.FAILURE:
+            state = gst.gst_element_set_state(self._pipeline, gst_names.PLAYING)
         if state == gst_names.FAILURE:
             self._raise_error()
             raise OSError(f"{self._title} does not start")
-        if state == gst_names.NO_PREROLL:  # it is live
-            self.is_live = True
-            gst.gst_app_sink_set_max_buffers(self._sink, 1)
-            gst.gst_app_sink_set_drop(self._sink, 1)
 
     def read(self) -> GpuFrame | None:
         """The next frame; None after the last one.

@@ -15,7 +15,7 @@ DEBIAN_PACKAGES = (
     "gstreamer1.0-gl gstreamer1.0-plugins-base gstreamer1.0-plugins-good gstreamer1.0-libav"
 )
 SECOND = 1_000_000_000
-NULL, PLAYING = 1, 4  # GstState
+NULL, PAUSED, PLAYING = 1, 3, 4  # GstState
 FAILURE, NO_PREROLL = 0, 3  # GstStateChangeReturn
 ERROR = 1 << 1  # GstMessageType
 READ, WRITE, GL = 1, 2, 1 << 17  # GstMapFlags

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, overload
 
 import av
 import numpy as np
@@ -234,12 +234,26 @@ class Camera:
         self._thread.join(FAREWELL)
 
 
+@overload
 def open_source(
     picture: Path | None = None,
     video: Path | None = None,
     camera: str | None = None,
-    pipeline: str | None = None,
     *,
+    repeat: bool = False,
+) -> Source: ...
+
+
+@overload
+def open_source(*, pipeline: str) -> Callable[[], GpuSource]: ...
+
+
+def open_source(
+    picture: Path | None = None,
+    video: Path | None = None,
+    camera: str | None = None,
+    *,
+    pipeline: str | None = None,
     repeat: bool = False,
 ) -> Source | Callable[[], GpuSource]:
     """The source for the arguments of a command line, for `show`.
@@ -248,7 +262,7 @@ def open_source(
         picture: See `Picture`.
         video: See `Video`.
         camera: See `Camera`.
-        pipeline: See `GStreamer`, which `show` makes where its context is current.
+        pipeline: See `GStreamer`; `show` calls the result where its context is current.
         repeat: See `Video`.
 
     Raises:
