@@ -5,7 +5,7 @@ Needs the packages of the extra ``windows``: av, glfw, Pillow, tqdm.
 
 from gles_delegate.live.app import App, Canvas, Findings, Frame, Network, Timings
 from gles_delegate.live.frames import GpuFrame
-from gles_delegate.live.gstreamer import GStreamer
+from gles_delegate.live.gstreamer import GStreamer, GStreamerSink
 from gles_delegate.live.layers import Layer
 from gles_delegate.live.show import Seer, ShowOptions, show
 from gles_delegate.live.sources import (
@@ -36,6 +36,7 @@ __all__ = [
     "Findings",
     "Frame",
     "GStreamer",
+    "GStreamerSink",
     "GpuFrame",
     "GpuSource",
     "Layer",

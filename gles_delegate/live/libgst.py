@@ -17,7 +17,8 @@ DEBIAN_PACKAGES = (
 SECOND = 1_000_000_000
 NULL, PAUSED, PLAYING = 1, 3, 4  # GstState
 FAILURE, NO_PREROLL = 0, 3  # GstStateChangeReturn
-ERROR = 1 << 1  # GstMessageType
+OK = 0  # GstFlowReturn
+END, ERROR = 1 << 0, 1 << 1  # GstMessageType
 READ, WRITE, GL = 1, 2, 1 << 17  # GstMapFlags
 EGL, GLES2 = 1 << 0, 1 << 16  # GstGLPlatform; GstGLAPI, which also is OpenGL ES 3
 DISPLAY_TYPE = b"gst.gl.GLDisplay"
@@ -44,6 +45,37 @@ class MapInfo(Structure):
         ("maxsize", c_size_t),
         ("user_data", c_void_p * 4),
         ("reserved", c_void_p * 4),
+    ]
+
+
+class MiniObject(Structure):
+    """A GstMiniObject."""
+
+    _fields_ = [
+        ("type", c_size_t),
+        ("counts", c_int * 2),
+        ("flags", c_uint),
+        ("functions", c_void_p * 3),
+        ("private", c_uint),
+        ("private_pointer", c_void_p),
+    ]
+
+
+class Message(Structure):
+    """The first fields of a GstMessage."""
+
+    _fields_ = [("object", MiniObject), ("kind", c_int)]
+
+
+class Buffer(Structure):
+    """The public fields of a GstBuffer."""
+
+    _fields_ = [
+        ("object", MiniObject),
+        ("pool", c_void_p),
+        ("pts", ctypes.c_uint64),
+        ("dts", ctypes.c_uint64),
+        ("duration", ctypes.c_uint64),
     ]
 
 
@@ -85,6 +117,12 @@ _PROTOTYPES: dict[str, dict[str, tuple[Any, ...]]] = {  # library: {name: (resul
         "gst_bin_get_by_name": (_Handle, _Handle, c_char_p),
         "gst_element_set_state": (c_int, _Handle, c_int),
         "gst_element_set_context": (None, _Handle, _Handle),
+        "gst_caps_from_string": (_Handle, c_char_p),
+        "gst_buffer_pool_acquire_buffer": (c_int, _Handle, POINTER(POINTER(Buffer)), c_void_p),
+        "gst_buffer_pool_config_set_params": (None, _Handle, _Handle, c_uint, c_uint, c_uint),
+        "gst_buffer_pool_get_config": (_Handle, _Handle),
+        "gst_buffer_pool_set_active": (c_int, _Handle, c_int),
+        "gst_buffer_pool_set_config": (c_int, _Handle, _Handle),
         "gst_element_get_bus": (_Handle, _Handle),
         "gst_bus_timed_pop_filtered": (_Handle, _Handle, _Clock, c_int),
         "gst_message_parse_error": (None, _Handle, _Errors, POINTER(c_void_p)),
@@ -103,6 +141,9 @@ _PROTOTYPES: dict[str, dict[str, tuple[Any, ...]]] = {  # library: {name: (resul
         "gst_app_sink_is_eos": (c_int, _Handle),
         "gst_app_sink_set_drop": (None, _Handle, c_int),
         "gst_app_sink_set_max_buffers": (None, _Handle, c_uint),
+        "gst_app_src_set_caps": (None, _Handle, _Handle),
+        "gst_app_src_push_buffer": (c_int, _Handle, POINTER(Buffer)),
+        "gst_app_src_end_of_stream": (c_int, _Handle),
     },
     "gstvideo-1.0": {
         "gst_video_info_from_caps": (c_int, POINTER(VideoInfo), _Handle),
@@ -114,6 +155,7 @@ _PROTOTYPES: dict[str, dict[str, tuple[Any, ...]]] = {  # library: {name: (resul
         "gst_gl_display_egl_new_with_egl_display": (_Handle, _Handle),
         "gst_gl_display_filter_gl_api": (None, _Handle, c_int),
         "gst_gl_display_add_context": (c_int, _Handle, _Handle),
+        "gst_gl_buffer_pool_new": (_Handle, _Handle),
         "gst_gl_context_new": (_Handle, _Handle),
         "gst_gl_context_new_wrapped": (_Handle, _Handle, _Handle, c_int, c_int),
         "gst_gl_context_create": (c_int, _Handle, _Handle, _Errors),

@@ -15,7 +15,17 @@ from numpy.typing import NDArray
 
 import gles_delegate as gd
 from gles_delegate import tasks
-from gles_delegate.live import App, Canvas, Frame, GStreamer, Seer, ShowOptions, open_source, show
+from gles_delegate.live import (
+    App,
+    Canvas,
+    Frame,
+    GStreamer,
+    GStreamerSink,
+    Seer,
+    ShowOptions,
+    open_source,
+    show,
+)
 from gles_delegate.live import gstreamer as gstreamer_module
 from gles_delegate.live.libgst import libgst
 from gles_delegate.live.painter import Painter
@@ -210,13 +220,9 @@ def test_a_pipeline_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_pipeline_that_fails_in_the_middle() -> None:
-    count = 0
-    with GStreamer(COLORS.format(9, "NV12") + " ! identity error-after=5") as source:
-        with pytest.raises(OSError, match=r"the pipeline .* failed"):
-            for frame in source:
-                frame.close()
-                count += 1
-    assert 0 < count < 5
+    pipeline = COLORS.format(9, "NV12") + " ! identity error-after=5"
+    with GStreamer(pipeline) as source, pytest.raises(OSError, match=r"the pipeline .* failed"):
+        [frame.close() for frame in source]
 
 
 def test_without_gstreamer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -312,3 +318,59 @@ def test_show_without_egl(monkeypatch: pytest.MonkeyPatch) -> None:
     source = open_source(pipeline=COLORS.format(2, "NV12"))
     with pytest.raises(gd.ContextError, match="this source needs OpenGL ES"):
         show(see, source, ShowOptions(headless=True))
+
+
+def test_pictures_into_a_pipeline(tmp_path: Path) -> None:
+    raw, count = tmp_path / "raw", 7
+    transform = gd.ImageTransform(antialias=False)
+    output = gd.ImageOutput(scale=-1)
+    expected = []
+    with GStreamer("videotestsrc num-buffers=7 pattern=ball ! video/x-raw,format=RGBA") as source:
+        delegate = gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=True), context=source.context)
+        network = gd.Interpreter(
+            model_content=negated((1, 20, 32, 3)), experimental_delegates=[delegate]
+        )
+        pipeline = f"video/x-raw,format=RGBA ! filesink location={raw}"
+        with GStreamerSink(pipeline, source, (20, 32)) as sink:
+            for frame in source:
+                picture = sink.picture()
+                delegate.bind_texture_to_tensor(0, frame.textures, transform=transform)
+                delegate.bind_texture_to_tensor(1, picture.texture, transform=output)
+                network.allocate_tensors()
+                run = network.invoke_async(wait_for=frame.ready)
+                expected.append(transform.apply(frame.pixels[..., :3], (20, 32))[0])
+                frame.close(after=run)
+                picture.push(run)
+            sink.finish()
+        delegate.close()
+    actual = np.frombuffer(raw.read_bytes(), np.uint8).reshape(count, 20, 32, 4)
+    assert np.abs(actual[..., :3] - 255 * np.array(expected)).max() <= 1
+    assert np.ptp(actual.astype(int), axis=0).max() > 50  # the ball moves
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "message"),
+    [
+        ("nonsense ! fakesink", 'no element "nonsense"'),
+        ("filesink location=/none/x", "failed .*/none/x"),
+        ("filesink location=/dev/full", "No space left"),
+    ],
+)
+def test_sinks_that_do_not_work(pipeline: str, message: str) -> None:
+    def play() -> None:
+        with GStreamerSink(pipeline, source, (64, 64), rate=25) as sink:
+            for _ in range(9):
+                sink.picture().push(Late())
+            sink.finish()
+
+    with GStreamer(COLORS.format(2, "RGBA")) as source, pytest.raises(OSError, match=message):
+        play()
+
+
+def test_a_sink_that_is_left_in_the_middle() -> None:
+    with GStreamer(COLORS.format(2, "RGBA")) as source:
+        sink = GStreamerSink("fakesink", source, (64, 64))
+        sink.picture()
+        sink.picture().push(Late())
+        sink.close()
+        sink.close()
