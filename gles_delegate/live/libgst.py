@@ -11,9 +11,7 @@ from ctypes import CFUNCTYPE, POINTER, Structure, byref, c_char_p, c_int, c_size
 from functools import cache
 from typing import Any
 
-DEBIAN_PACKAGES = (
-    "gstreamer1.0-gl gstreamer1.0-plugins-base gstreamer1.0-plugins-good gstreamer1.0-libav"
-)
+DEBIAN_PACKAGES = "gstreamer1.0-gl gstreamer1.0-plugins-good gstreamer1.0-libav"
 SECOND = 1_000_000_000
 NULL, PAUSED, PLAYING = 1, 3, 4  # GstState
 FAILURE, NO_PREROLL = 0, 3  # GstStateChangeReturn
