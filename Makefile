@@ -6,6 +6,9 @@ bin := .venv/bin
 windows := xauth xvfb libdbus-1-3 libfontconfig1 libharfbuzz0b libxcb-cursor0 libxcb-icccm4 \
 	libxcb-keysyms1 libxcb-shape0 libxkbcommon-x11-0
 
+# For the tests with GStreamer.
+gstreamer := gstreamer1.0-gl gstreamer1.0-libav gstreamer1.0-plugins-good
+
 .PHONY: demo gallery test test-all test-unit fuzz attack mutants test-drivers test-gpus test-litert test-systems benchmark lint \
 	docs wheel clean debian
 
@@ -23,12 +26,12 @@ pytest := $(bin)/pytest -n auto --dist worksteal
 
 # A sample, to which the latest changes come first; its last line says of what.
 test: .venv/.with-test
-	tools/setup-debian "$(PYTHON)" $(windows)
+	tools/setup-debian "$(PYTHON)" $(windows) $(gstreamer)
 	$(pytest)
 
 # Everything, Ray too.
 test-all: .venv/.with-test .venv/.with-ray
-	tools/setup-debian "$(PYTHON)" $(windows)
+	tools/setup-debian "$(PYTHON)" $(windows) $(gstreamer)
 	$(pytest) --all
 	$(bin)/pytest tests/ray  # a cluster takes every processor
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from imaging import ending_in_a_sentence, positive
 
-from gles_delegate.live import App, Seer, ShowOptions, Source, open_source, show
+from gles_delegate.live import App, GpuSource, Seer, ShowOptions, Source, open_source, show
 
 
 def parser(text: str, *, frames: bool = True, **models: str) -> argparse.ArgumentParser:
@@ -35,6 +35,11 @@ def parser(text: str, *, frames: bool = True, **models: str) -> argparse.Argumen
             metavar="N",
             help="/dev/videoN, or FORMAT:NAME of FFmpeg's devices, such as x11grab::0",
         )
+        group.add_argument(
+            "--gstreamer",
+            metavar="PIPELINE",
+            help="GStreamer's elements up to raw video, such as 'v4l2src ! decodebin'",
+        )
     results = result.add_argument_group("results")
     results.add_argument("--headless", action="store_true", help="no window")
     results.add_argument("--output", type=Path, help="a video, or a picture of the last frame")
@@ -49,7 +54,7 @@ def parser(text: str, *, frames: bool = True, **models: str) -> argparse.Argumen
 def run(
     arguments: argparse.Namespace,
     make: Callable[[App], Seer],
-    source: Source | None = None,
+    source: Source | Callable[[], GpuSource] | None = None,
     scale: int = 1,
 ) -> None:
     """Show the frames as `make` draws them, enlarged by `scale`, and print the timings."""
@@ -63,7 +68,9 @@ def run(
         cache=arguments.cache,
         scale=scale,
     )
-    if source is None:
+    if source is None and arguments.gstreamer:
+        source = open_source(pipeline=arguments.gstreamer)
+    elif source is None:
         picture, video, camera = arguments.picture, arguments.video, arguments.camera
         source = open_source(picture, video, camera, repeat=not arguments.headless)
     app = show(make, source, options)

@@ -2,8 +2,8 @@
 #extension GL_GOOGLE_include_directive : require
 
 // The pixels of textures -> a tensor [1, height, OUT_W, 1 to 4 channels], or [1, channels, OUT_H,
-// columns] if PLANAR, as ImageTransform describes it: from one texture of colours, or from two (NV12)
-// or three (I420) planes.
+// columns] if PLANAR, as ImageTransform describes it: from one texture of colours, from two (NV12)
+// or three (I420) planes, or from one texture of pairs of pixels.
 //
 // TRANSFORM holds the rows of the matrix from positions in the tensor to positions in the picture,
 // the first with the padding as its fourth number; then the gains and biases of the channels. The
@@ -26,6 +26,11 @@
 #define BLACK 16.0  // Y' of black, in 255ths
 #define LUMA_RANGE 219.0  // from there to white
 #define CHROMA_RANGE 224.0  // the range of U and V
+#define SITING 0.25  // how far chroma samples lie to the left of their pixels' center
+#undef BYTE_Y0  // of a pair of pixels, in one texel: the channels of both Y, of U and of V
+#undef BYTE_Y1
+#undef BYTE_U
+#undef BYTE_V
 #define LUMA_RED 0.299  // red's share of Y'
 #define LUMA_BLUE 0.114  // blue's share of Y'
 #undef LOWEST  // the range of an 8-bit tensor's integers
@@ -44,10 +49,21 @@ layout(binding = 1) uniform highp sampler2D PLANE1;
 layout(binding = 2) uniform highp sampler2D PLANE2;
 #endif
 
-// Between the four nearest texels; a chroma plane has one texel for 2x2 of the picture.
+#ifdef BYTE_Y0
+#define IN_YUV 1
+#define PICTURE_SIZE (textureSize(PLANE0, 0) * ivec2(2, 1))
+#else
+#define IN_YUV (PLANES > 1)
+#define PICTURE_SIZE textureSize(PLANE0, 0)
+#endif
+
+// Between the four nearest texels; a chroma plane has one texel for 2x2 or 2x1 of the picture.
 vec4 bilinear(highp sampler2D plane, vec2 at) {
-  ivec2 size = textureSize(plane, 0);
-  at = at / vec2((textureSize(PLANE0, 0) + size - 1) / size) - 0.5;
+  ivec2 size = textureSize(plane, 0), step = (PICTURE_SIZE + size - 1) / size;
+  at = at / vec2(step) - 0.5;
+#if IN_YUV
+  if (step.x > 1) at.x += SITING;
+#endif
   ivec2 corner = ivec2(floor(at)), last = size - 1;
   vec2 weight = at - floor(at);
   ivec2 low = clamp(corner, ivec2(0), last), high = clamp(corner + 1, ivec2(0), last);
@@ -57,11 +73,32 @@ vec4 bilinear(highp sampler2D plane, vec2 at) {
   return mix(top, bottom, weight.y);
 }
 
+#ifdef BYTE_Y0
+float luma_at(int x, int y) {
+  vec4 pair = texelFetch(PLANE0, ivec2(x >> 1, y), 0);
+  return (x & 1) == 0 ? pair[BYTE_Y0] : pair[BYTE_Y1];
+}
+
+float luma(vec2 at) {
+  at -= 0.5;
+  ivec2 corner = ivec2(floor(at)), last = PICTURE_SIZE - 1;
+  vec2 weight = at - floor(at);
+  ivec2 low = clamp(corner, ivec2(0), last), high = clamp(corner + 1, ivec2(0), last);
+  float top = mix(luma_at(low.x, low.y), luma_at(high.x, low.y), weight.x);
+  float bottom = mix(luma_at(low.x, high.y), luma_at(high.x, high.y), weight.x);
+  return mix(top, bottom, weight.y);
+}
+#endif
+
 // Red, green, blue and alpha.
 vec4 colours(vec2 at) {
   vec4 c = bilinear(PLANE0, at);
-#if PLANES > 1
+#if IN_YUV
+#ifdef BYTE_Y0
+  vec3 yuv = vec3(luma(at), c[BYTE_U], c[BYTE_V]);
+#else
   vec3 yuv = vec3(c.x, bilinear(PLANE1, at).xy);
+#endif
 #if PLANES > 2
   yuv.z = bilinear(PLANE2, at).x;
 #endif
@@ -82,7 +119,7 @@ vec4 colours(vec2 at) {
 // The colour's channels at a position in the tensor.
 vec4 channels(vec2 position, vec4 row0, vec4 row1) {
   vec2 at = vec2(dot(row0.xyz, vec3(position, 1.0)), dot(row1.xyz, vec3(position, 1.0)));
-  vec2 size = vec2(textureSize(PLANE0, 0));
+  vec2 size = vec2(PICTURE_SIZE);
 #if OPENCV
   at = roundEven(at * 32.0) / 32.0;
 #endif

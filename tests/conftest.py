@@ -1,8 +1,8 @@
 """Fixtures of every tier, and what happens where a tier cannot run.
 
 ``unit`` needs numpy and flatbuffers, ``cli`` the extra of that name, ``gl`` a GL context,
-``litert`` LiteRT, ``fuzz`` hypothesis, ``ray`` Ray; the tests of ``gl`` and ``fuzz`` may need the
-others' too.
+``litert`` LiteRT, ``fuzz`` hypothesis, ``ray`` Ray, ``gstreamer`` GStreamer; the tests of ``gl``
+and ``fuzz`` may need the others' too.
 """
 
 from __future__ import annotations

@@ -25,6 +25,11 @@ TASKS = ("classify", "detect", "pose", "repaint", "segment")
     metavar="N",
     help="/dev/videoN, or FORMAT:NAME for an FFmpeg device, such as x11grab::0.",
 )
+@click.option(
+    "--gstreamer",
+    metavar="PIPELINE",
+    help="GStreamer's elements up to raw video, such as 'v4l2src ! decodebin'.",
+)
 @click.option("--video", type=common.PATH, metavar="FILE")
 @click.option("--picture", type=common.PATH, metavar="FILE")
 @click.option("--task", type=click.Choice(TASKS), help="Default: by the metadata or outputs.")
@@ -43,6 +48,7 @@ TASKS = ("classify", "detect", "pose", "repaint", "segment")
 def watch(
     model: Path,
     camera: str | None,
+    gstreamer: str | None,
     video: Path | None,
     picture: Path | None,
     task: str | None,
@@ -57,8 +63,9 @@ def watch(
 
     Keys in the window: Q quits, G switches between GPU and CPU, T shows the timings.
     """
-    if sum(option is not None for option in (camera, video, picture)) != 1:
-        raise common.wrong_usage("expected one of --camera, --video and --picture")
+    sources = (picture, video, camera, gstreamer)
+    if sum(option is not None for option in sources) != 1:
+        raise common.wrong_usage("expected one of --camera, --gstreamer, --video and --picture")
     names = None if labels is None else read_labels(labels)
     try:
         from gles_delegate.live import ShowOptions, find_task, open_source, seer_for, show
@@ -70,8 +77,11 @@ def watch(
             return seer_for(network, names, task, kind=kind)
 
         options = ShowOptions(title=f"gles-delegate watch {model.name}", **show_options)
-        source = open_source(picture, video, camera, repeat=not options.headless)
-        app = show(make, source, options)
+        if gstreamer is not None:
+            app = show(make, open_source(pipeline=gstreamer), options)
+        else:
+            source = open_source(picture, video, camera, repeat=not options.headless)
+            app = show(make, source, options)
     except ImportError as error:
         raise DelegateError(
             f"watch needs the extra windows ({error}): pip install '.[windows]'"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeGuard
@@ -55,13 +56,20 @@ def current_functions() -> Functions:
     handle = current_handle()
     if not handle:
         raise ContextError("expected a current EGL or GLX context, found none")
-    if handle not in _functions:
-        _functions.clear()  # the other context may no longer exist
-        _functions[handle] = Functions(current_loader())
-    return _functions[handle]
+    if _of_thread.handle != handle:  # the other context may no longer exist
+        _of_thread.functions = Functions(current_loader())
+        _of_thread.handle = handle
+    return _of_thread.functions
 
 
-_functions: dict[int, Functions] = {}
+class _OfThread(threading.local):
+    """The functions of the context that was current last."""
+
+    handle = 0
+    functions: Functions
+
+
+_of_thread = _OfThread()
 
 
 def is_current(context: moderngl.Context) -> bool:

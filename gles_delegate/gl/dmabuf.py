@@ -119,17 +119,22 @@ def import_dmabuf(
 
 @dataclass(frozen=True)
 class _Plane:
-    """A plane: its DRM format, bytes of a pixel, and by how much it is smaller than the picture."""
+    """A plane: its DRM format, and a pixel's bytes, width and height in the picture."""
 
     fourcc: str
     size: int = 4
-    smaller: int = 1
+    across: int = 1
+    down: int = 1
 
 
-_NV12 = (_Plane("R8  ", 1), _Plane("GR88", 2, 2))
-_I420 = (_Plane("R8  ", 1), _Plane("R8  ", 1, 2), _Plane("R8  ", 1, 2))
+_NV12 = (_Plane("R8  ", 1), _Plane("GR88", 2, 2, 2))
+_NV16 = (_Plane("R8  ", 1), _Plane("GR88", 2, 2))
+_I420 = (_Plane("R8  ", 1), _Plane("R8  ", 1, 2, 2), _Plane("R8  ", 1, 2, 2))
+_PAIRS = (_Plane("AB24", 4, 2),)
 _LAYOUTS: Mapping[str, tuple[_Plane, ...]] = {
     "NV12": _NV12,
+    "NV16": _NV16,
+    **dict.fromkeys(("YUYV", "YUY2", "UYVY"), _PAIRS),
     **dict.fromkeys(("I420", "YU12", "YUV420"), _I420),
     **dict.fromkeys(("XR24", "XRGB8888"), (_Plane("XR24"),)),
     **dict.fromkeys(("AR24", "ARGB8888"), (_Plane("AR24"),)),
@@ -154,8 +159,9 @@ def import_picture(
         fd: See `import_dmabuf`.
         width: In pixels.
         height: In pixels.
-        format: "NV12", "I420" ("YU12", "YUV420"), or 32-bit pixels: "XRGB8888", "ARGB8888",
-            "XBGR8888" or "ABGR8888" ("XR24", "AR24", "XB24", "AB24").
+        format: "NV12", "NV16", "I420" ("YU12", "YUV420"), or 32-bit pixels: "XRGB8888", "ARGB8888",
+            "XBGR8888" or "ABGR8888" ("XR24", "AR24", "XB24", "AB24"). "YUYV" ("YUY2") and "UYVY"
+            are a texture of half the width, for `ImageTransform.packed`.
         stride: Bytes from one row of the first plane to the next; of I420's chroma planes half.
         modifier: See `import_dmabuf`.
         offsets: Bytes to the first row of each plane. By default each plane follows the one before.
@@ -176,8 +182,8 @@ def import_picture(
     start = 0
     with on_error(lambda: in_any_case(plane.close for plane in planes)):
         for i, plane in enumerate(layout):
-            columns, rows = -(-width // plane.smaller), -(-height // plane.smaller)
-            pitch = stride * plane.size // (layout[0].size * plane.smaller)
+            columns, rows = -(-width // plane.across), -(-height // plane.down)
+            pitch = stride * plane.size * layout[0].across // (layout[0].size * plane.across)
             at = offsets[i] if offsets else start
             planes.append(import_dmabuf(fd, columns, rows, plane.fourcc, pitch, at, modifier))
             start += pitch * rows

@@ -44,6 +44,7 @@ TEXTURE0, ACTIVE_TEXTURE, TEXTURE_2D, TEXTURE_BINDING_2D = 0x84C0, 0x84E0, 0x0DE
 SAMPLER_BINDING, TEXTURE_MIN_FILTER, TEXTURE_MAG_FILTER, NEAREST = 0x8919, 0x2801, 0x2800, 0x2600
 TEXTURE_WIDTH, TEXTURE_HEIGHT, TEXTURE_INTERNAL_FORMAT = 0x1000, 0x1001, 0x1003
 TEXTURE_RED_TYPE, TEXTURE_GREEN_SIZE, TEXTURE_BLUE_SIZE = 0x8C10, 0x805D, 0x805E
+TEXTURE_ALPHA_SIZE = 0x805F
 SIGNED_NORMALIZED, UNSIGNED_NORMALIZED = 0x8F9C, 0x8C17
 PIXEL_UNPACK_BUFFER, PIXEL_UNPACK_BUFFER_BINDING = 0x88EC, 0x88EF
 PIXEL_PACK_BUFFER, PIXEL_PACK_BUFFER_BINDING, UNPACK_ALIGNMENT = 0x88EB, 0x88ED, 0x0CF5
@@ -109,7 +110,7 @@ _SIGNATURES: dict[tuple[Any, ...], str] = {  # the result's type, then the argum
     (None, *[_Int] * 4): "glViewport",
     (None, _Uint, _Int, _Int, _Int): "glDrawArraysInstanced",
     (None, _Uint, _Int, _Uint, _Bool, _Int, _Address): "glVertexAttribPointer",
-    (None, _Int, _Int, _Address): "glUniform1fv glUniform2fv glUniform3fv",
+    (None, _Int, _Int, _Address): "glUniform1fv glUniform2fv glUniform3fv glUniform4fv",
     (None, _Int, _Int, _Bool, _Address): "glUniformMatrix3x2fv",
     (None, _Uint, _Uint, _Uint): "glBindBufferBase glDispatchCompute",
     (None, _Uint, _Int): "glPixelStorei",

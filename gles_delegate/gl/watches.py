@@ -23,7 +23,7 @@ class TextureLevel:
 
     Attributes:
         format: The GL enum of the internal format.
-        components: The number of its channels among red, green and blue.
+        components: The number of its channels.
         sampled: Whether shaders sample floats from it, not integers or depths.
     """
 
@@ -161,13 +161,17 @@ def texture_level(gpu: GpuContext, texture: Any) -> TextureLevel:
         gl.unchecked("glBindTexture")(gl_names.TEXTURE_2D, name)
         if _is_of_another_kind(gl):
             raise ValueError(f"expected a 2D texture, found the name {name} of another kind")
-        has_green, has_blue = get(gl_names.TEXTURE_GREEN_SIZE), get(gl_names.TEXTURE_BLUE_SIZE)
+        others = (
+            gl_names.TEXTURE_GREEN_SIZE,
+            gl_names.TEXTURE_BLUE_SIZE,
+            gl_names.TEXTURE_ALPHA_SIZE,
+        )
         level = TextureLevel(
             name,
             get(gl_names.TEXTURE_WIDTH),
             get(gl_names.TEXTURE_HEIGHT),
             get(gl_names.TEXTURE_INTERNAL_FORMAT),
-            1 + bool(has_green) + bool(has_blue),
+            1 + sum(get(size) > 0 for size in others),
             get(gl_names.TEXTURE_RED_TYPE) in _SAMPLED,
         )
     if not level.width:

@@ -15,7 +15,9 @@ from gles_delegate.model.metadata import Metadata, TensorMetadata
 
 Fit: TypeAlias = Literal["stretch", "letterbox", "crop"]
 Channels: TypeAlias = Literal["rgb", "bgr", "gray", "rgba"]
-Yuv: TypeAlias = Literal["bt601", "bt709"]
+Yuv: TypeAlias = Literal["bt601", "bt709", "bt2020"]
+Packed: TypeAlias = Literal["yuyv", "uyvy"]
+Siting: TypeAlias = Literal["center", "left"]
 Border: TypeAlias = Literal["padding", "replicate"]
 Align: TypeAlias = Literal["center", "corner"]
 Size: TypeAlias = tuple[int, int]  # height and width
@@ -24,8 +26,16 @@ CHANNELS: dict[str, int] = {"rgb": 3, "bgr": 3, "gray": 1, "rgba": 4}
 LUMA: dict[str, tuple[float, float, float]] = {
     "bt601": (0.299, 0.587, 0.114),
     "bt709": (0.2126, 0.7152, 0.0722),
+    "bt2020": (0.2627, 0.678, 0.0593),
 }
-"""Shares of red, green and blue in Y': ITU-R BT.601-7, 2.5.1, and BT.709-6, 3.2."""
+"""Shares of red, green and blue in Y': ITU-R BT.601-7, 2.5.1, BT.709-6, 3.2, BT.2020-2, table 4."""
+
+BYTES = {"yuyv": (0, 2, 1, 3), "uyvy": (1, 3, 0, 2)}
+"""The bytes of both Y, of U and of V in a packed pair of pixels, by `ImageTransform.packed`."""
+
+SITING = {"center": 0.0, "left": 0.25}
+"""Distance of chroma samples to the left of their pixels' center, in samples, by
+`ImageTransform.siting`."""
 
 RANGES = {False: (16, 219, 224), True: (0, 255, 255)}
 """Y' of black, and the ranges of Y' and of U and V, in 8-bit steps, by `ImageTransform.full_range`:
@@ -56,7 +66,7 @@ class ImageTransform:
     picture shrinks, each tensor pixel gets the mean over its area.
 
     A picture is one texture or array of colors, or the planes of 4:2:0 video: two (Y, then
-    interleaved UV: NV12) or three (Y, U, V: I420). Chroma samples are centered in their 2x2 pixels.
+    interleaved UV: NV12) or three (Y, U, V: I420). Chroma planes of 4:2:2 and 4:4:4 are larger.
 
     Attributes:
         roi: The region to show: left, top, width and height in pixels. None: the whole picture.
@@ -80,6 +90,10 @@ class ImageTransform:
             pixels away from it.
         yuv: The standard of the conversion from planes to RGB.
         full_range: Y, U and V range from 0 to 255 (JPEG), not from 16 to 235 and 240 (video).
+        siting: Where a chroma sample lies: in the "center" of its pixels (JPEG), or at the "left"
+            one's center, halfway down (H.264, most video).
+        packed: The picture has the bytes of 4:2:2, "yuyv" (YUY2) or "uyvy", as webcams send them:
+            a texture of half the width with four channels, or an array [height, width, 2].
         antialias: Where the picture shrinks, average over the area of each tensor pixel: up to
             16 x 16 interpolated colors, at most a pixel apart. False: one color at its center, as
             GPU samplers do, which skips pixels and is faster.
@@ -110,16 +124,22 @@ class ImageTransform:
     border: Border = "padding"
     opencv: bool = False
     align: Align = "center"
+    siting: Siting = "center"
+    packed: Packed | None = None
 
     def __post_init__(self) -> None:
         choices_of = {
-            "fit": Fit, "channels": Channels, "yuv": Yuv, "border": Border, "align": Align,
-        }  # fmt: skip
+            "fit": get_args(Fit),
+            "channels": get_args(Channels),
+            "yuv": get_args(Yuv),
+            "border": get_args(Border),
+            "align": get_args(Align),
+            "siting": get_args(Siting),
+            "packed": (None, *get_args(Packed)),
+        }
         for name, choices in choices_of.items():
-            if getattr(self, name) not in get_args(choices):
-                raise ValueError(
-                    f"{name} must be one of {get_args(choices)}, not {getattr(self, name)!r}"
-                )
+            if getattr(self, name) not in choices:
+                raise ValueError(f"{name} must be one of {choices}, not {getattr(self, name)!r}")
         if self.opencv and self.antialias:
             raise ValueError("opencv takes one color for each tensor pixel: set antialias=False")
         self._check_scaling()
@@ -276,8 +296,8 @@ class ImageTransform:
         At the border of a rotated picture, rounding may also make a sample count as outside.
 
         Args:
-            picture: Colors [height, width], [height, width, 1, 3 or 4], or a sequence of planes;
-                uint8, or floats from 0 to 1, as in textures.
+            picture: Colors [height, width], [height, width, 1, 3 or 4], a sequence of planes, or
+                `packed` bytes; uint8, or floats from 0 to 1, as in textures.
             size: Height and width of the tensor.
             dtype: Type of the tensor, as in `get_input_details`.
             quantization: Scale and zero point of the tensor, as in `get_input_details`.
@@ -289,6 +309,8 @@ class ImageTransform:
             ValueError: The picture has other dimensions, another type, or colors above 1.
         """
         planes = [_plane(p) for p in (picture if isinstance(picture, list | tuple) else [picture])]
+        if self.packed is not None:
+            planes = _unpacked(planes, self.packed)
         if [plane.shape[2] for plane in planes[1:]] not in ([], [2], [1, 1]):
             raise ValueError(
                 "expected one picture, planes Y and UV, or planes Y, U and V; found "
@@ -322,7 +344,8 @@ class ImageTransform:
         limits = np.array([[columns], [rows]])
         inside = np.all((at >= -reach) & (at <= limits + reach), 0)
         at = np.where(inside, at, 0)
-        colors = self._channels([_bilinear(p, at, (rows, columns)) for p in planes])
+        samples = [_bilinear(plane, at, (rows, columns), SITING[self.siting]) for plane in planes]
+        colors = self._channels(samples)
         share = inside * 1.0
         if self.opencv and self.border == "padding":
             share *= np.minimum(at + 0.5, limits + 0.5 - at).clip(0, 1).prod(0)
@@ -376,11 +399,8 @@ class ImageTransform:
         """Sampled planes [n, channels] of 0 to 1 -> colors [n, 4] of 0 to 255."""
         samples = np.concatenate(planes, 1)
         if len(planes) > 1:
-            red, green, blue = LUMA[self.yuv]
-            black, luma, chroma = RANGES[self.full_range]
-            y, u, v = (samples * 255 - [black, 128, 128]).T / [[luma], [chroma], [chroma]]
-            r, b = y + 2 * (1 - red) * v, y + 2 * (1 - blue) * u
-            samples = np.stack([r, (y - red * r - blue * b) / green, b], 1).clip(0, 1)
+            rows = yuv_to_rgb(self.yuv, self.full_range)
+            samples = (samples @ rows[:, :3].T + rows[:, 3]).clip(0, 1)
         elif samples.shape[1] == 1:
             samples = samples.repeat(3, 1)
         rgba = np.tile([0.0, 0.0, 0.0, 1.0], (len(samples), 1))
@@ -394,6 +414,21 @@ class Described(Protocol):
     @property
     def metadata(self) -> Metadata: ...
     def get_input_details(self) -> list[dict[str, Any]]: ...
+
+
+def yuv_to_rgb(yuv: Yuv, full_range: bool) -> Array:
+    """The shares of Y, U, V and 1 in red, green and blue, all from 0 to 1: [3, 4].
+
+    ITU-R BT.601-7, 2.5.1 and 2.5.3, solved for the colors.
+    """
+    red, green, blue = LUMA[yuv]
+    black, luma, chroma = RANGES[full_range]
+    of_red, of_blue = 2 * (1 - red), 2 * (1 - blue)
+    colors = np.array(
+        [[1, 0, of_red], [1, -blue / green * of_blue, -red / green * of_red], [1, of_blue, 0]]
+    )
+    colors *= np.array([255 / luma, 255 / chroma, 255 / chroma])
+    return np.column_stack([colors, colors @ -np.array([black, 128, 128]) / 255])
 
 
 def picture_transform(
@@ -486,12 +521,28 @@ def _weights(at: Array, length: int, reach: float) -> Array:
     return weights
 
 
-def _bilinear(plane: Array, at: Array, picture: Size) -> Array:
-    """Samples [n, channels] of a plane at positions [2, n] in the picture."""
+def _unpacked(planes: list[Array], packed: Packed) -> list[Array]:
+    """The planes Y and UV of packed bytes [height, width, 2] or [height, width / 2, 4]."""
+    rows, columns, depth = planes[0].shape
+    if len(planes) > 1 or depth not in (2, 4) or columns * depth % 4:
+        raise ValueError(
+            f"expected {packed} bytes [height, an even width, 2] or [height, width / 2, 4], found "
+            f"{[list(plane.shape) for plane in planes]}"
+        )
+    pairs = planes[0].reshape(rows, -1, 4)[..., BYTES[packed]]
+    return [pairs[..., :2].reshape(rows, -1, 1), pairs[..., 2:]]
+
+
+def _bilinear(plane: Array, at: Array, picture: Size, siting: float) -> Array:
+    """Samples [n, channels] of a plane at positions [2, n] in the picture.
+
+    `siting` is one of `SITING`, for planes of less width than the picture.
+    """
     rows, columns = plane.shape[:2]
     step = [[-(-picture[1] // columns)], [-(-picture[0] // rows)]]
-    corner = np.floor(at / step - 0.5)
-    wx, wy = (at / step - 0.5 - corner)[..., np.newaxis]
+    at = at / step + [[siting * (step[0][0] > 1)], [0]]
+    corner = np.floor(at - 0.5)
+    wx, wy = (at - 0.5 - corner)[..., np.newaxis]
     x, y = corner.astype(np.intp)
     left, right = x.clip(0, columns - 1), (x + 1).clip(0, columns - 1)
     upper, lower = y.clip(0, rows - 1), (y + 1).clip(0, rows - 1)

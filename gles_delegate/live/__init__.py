@@ -4,9 +4,19 @@ Needs the packages of the extra ``windows``: av, glfw, Pillow, tqdm.
 """
 
 from gles_delegate.live.app import App, Canvas, Findings, Frame, Network, Timings
+from gles_delegate.live.frames import GpuFrame
+from gles_delegate.live.gstreamer import GStreamer, GStreamerSink
 from gles_delegate.live.layers import Layer
 from gles_delegate.live.show import Seer, ShowOptions, show
-from gles_delegate.live.sources import Camera, Picture, Recording, Source, Video, open_source
+from gles_delegate.live.sources import (
+    Camera,
+    GpuSource,
+    Picture,
+    Recording,
+    Source,
+    Video,
+    open_source,
+)
 from gles_delegate.live.tasks import (
     TASKS,
     classify,
@@ -25,6 +35,10 @@ __all__ = [
     "Canvas",
     "Findings",
     "Frame",
+    "GStreamer",
+    "GStreamerSink",
+    "GpuFrame",
+    "GpuSource",
     "Layer",
     "Network",
     "Picture",

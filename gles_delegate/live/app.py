@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
@@ -20,6 +20,7 @@ from gles_delegate.gl.drawing import Texture
 from gles_delegate.gl.upload import PixelTexture
 from gles_delegate.image.output import ImageOutput
 from gles_delegate.image.transform import ImageTransform, Size, picture_transform
+from gles_delegate.live.frames import GpuFrame
 from gles_delegate.live.layers import Layer
 from gles_delegate.live.painter import Painter, read_texture
 from gles_delegate.model.graph import Array
@@ -110,31 +111,47 @@ class Findings:
         return "\n".join(lines)
 
 
-@dataclass(frozen=True)
 class Frame:
     """A picture for networks.
 
-    Attributes:
-        pixels: Uint8 [height, width, 4], RGBA.
-        texture: The same pixels on the GPU; None without one.
+    Args:
+        pixels: Uint8 [height, width, 4], RGBA. None: `texture` has them.
+        texture: The same pixels on the GPU, or a frame that a source lends; None without a GPU.
         seconds: Time since the app started.
+
+    Attributes:
+        texture: The argument.
+        seconds: Likewise.
     """
 
-    pixels: Array
-    texture: Texture | None
-    seconds: float
+    def __init__(
+        self, pixels: Array | None, texture: Texture | GpuFrame | None, seconds: float
+    ) -> None:
+        self._pixels, self.texture, self.seconds = pixels, texture, seconds
 
     @property
     def size(self) -> Size:
         """Height and width."""
+        if isinstance(self.texture, GpuFrame):
+            return self.texture.size
         height, width = self.pixels.shape[:2]
         return height, width
 
+    @property
+    def pixels(self) -> Array:
+        """Uint8 [height, width, 4], RGBA; reads a lent frame back."""
+        if isinstance(self.texture, GpuFrame):
+            return self.texture.pixels
+        assert self._pixels is not None
+        return self._pixels
+
     def image(self, on_gpu: bool) -> tasks.Image:
         """The frame for a task on the GPU or on the CPU."""
-        if on_gpu:
-            return tasks.Image.create_from_texture(self.texture)
-        return tasks.Image(tasks.ImageFormat.SRGBA, self.pixels)
+        if not on_gpu:
+            return tasks.Image(tasks.ImageFormat.SRGBA, self.pixels)
+        if isinstance(self.texture, GpuFrame):
+            return self.texture.image()
+        return tasks.Image.create_from_texture(self.texture)
 
 
 class App:
@@ -397,45 +414,77 @@ class Network:
 class Canvas:
     """A frame with layers, and a drawing on top.
 
+    Networks may see a frame on another thread than the one that draws: `layer` only collects, and
+    `finish` draws.
+
+    Args:
+        frame: The frame.
+        painter: Draws on the GPU; None: on the CPU.
+        size: Height and width of the picture.
+        keep: Copies a texture, which its network writes again before it is drawn.
+
     Attributes:
         drawing: Shapes and text.
         counts: Counts of detected objects by kind.
     """
 
-    def __init__(self, frame: Frame, painter: Painter | None, size: Size) -> None:
+    def __init__(
+        self,
+        frame: Frame,
+        painter: Painter | None,
+        size: Size,
+        keep: Callable[[Texture], Texture] | None = None,
+    ) -> None:
         self.drawing = Drawing(size)
         self.counts: dict[str, int] = {}
-        self._painter = painter
+        self._frame, self._painter, self._size, self._keep = frame, painter, size, keep
         self._scale = (size[1] / frame.size[1], size[0] / frame.size[0])
-        if painter is not None and frame.texture is not None:
-            painter.begin(frame.texture)
-        elif size == frame.size:
-            self._pixels = frame.pixels[..., :3]
-        else:
-            picture = Image.fromarray(frame.pixels).convert("RGB")
-            self._pixels = np.asarray(picture.resize(size[::-1]))
+        self._layers: list[Layer] = []
+        self._pixels: Array | None = None
 
     def layer(self, layer: Layer) -> None:
         """Put a layer over the frame and earlier layers."""
         if layer.matrix is not None and self._scale != (1, 1):
             layer = replace(layer, matrix=layer.matrix * np.array(self._scale)[:, np.newaxis])
-        if self._painter is not None:
-            self._painter.layer(layer)
-        else:
-            self._pixels = layer.over(self._pixels)
+        if self._keep is not None and not isinstance(layer.picture, np.ndarray):
+            layer = replace(layer, picture=self._keep(layer.picture))
+        self._layers.append(layer)
 
     def count(self, kind: str, number: int) -> None:
         """Set the number of detected objects of a kind, such as "hand"; 0 counts too."""
         self.counts[kind] = number
 
-    def finish(self) -> None:
-        """Draw `drawing`."""
-        if self._painter is not None:
-            self._painter.draw(self.drawing)
-        else:
-            picture = self.drawing.on_picture(Image.fromarray(self._pixels))
-            self._pixels = np.asarray(picture)
+    def finish(self, frame: Frame | None = None, above: Drawing | None = None) -> None:
+        """Draw the layers and `drawing` over the frame.
+
+        Args:
+            frame: A later frame of the same size.
+            above: Another drawing on top.
+        """
+        frame = frame or self._frame
+        drawings = [self.drawing] if above is None else [self.drawing, above]
+        painter = self._painter
+        if painter is not None and frame.texture is not None:
+            painter.begin(frame.texture)
+            for layer in self._layers:
+                painter.layer(layer)
+            for drawing in drawings:
+                painter.draw(drawing)
+            return
+        pixels = frame.pixels[..., :3]
+        if self._size != frame.size:
+            pixels = np.asarray(Image.fromarray(pixels).resize(self._size[::-1]))
+        for layer in self._layers:
+            pixels = layer.over(pixels)
+        picture = Image.fromarray(pixels)
+        for drawing in drawings:
+            picture = drawing.on_picture(picture)
+        self._pixels = np.asarray(picture)
 
     def pixels(self) -> Array:
-        """Uint8 [height, width, 3]."""
-        return self._painter.pixels() if self._painter is not None else self._pixels
+        """The finished picture, uint8 [height, width, 3]."""
+        if self._painter is not None:
+            return self._painter.pixels()
+        if self._pixels is None:
+            raise ValueError("expected a finished canvas: call finish first")
+        return self._pixels

@@ -15,17 +15,16 @@ LARGEST = (720, 1280)
 
 
 class GlfwWindow:
-    """A window whose context is current on this thread.
+    """A hidden window, whose context is current on this thread.
 
     Args:
         title: The window's title.
-        size: Height and width of the content; the window opens no larger than `LARGEST`.
 
     Raises:
         ContextError: There is no display, or no OpenGL ES 3.1.
     """
 
-    def __init__(self, title: str, size: Size) -> None:
+    def __init__(self, title: str) -> None:
         if not os.environ.get("DISPLAY") and not os.environ.get("WAYLAND_DISPLAY"):
             raise ContextError(
                 "a window needs a display: start the app in a desktop session or with xvfb-run, or "
@@ -38,10 +37,10 @@ class GlfwWindow:
             (glfw.CONTEXT_CREATION_API, glfw.EGL_CONTEXT_API),
             (glfw.CONTEXT_VERSION_MAJOR, 3),
             (glfw.CONTEXT_VERSION_MINOR, 1),
+            (glfw.VISIBLE, glfw.FALSE),
         ):
             glfw.window_hint(hint, value)
-        scale = min(1.0, *(most / length for most, length in zip(LARGEST, size, strict=True)))
-        width, height = round(size[1] * scale), round(size[0] * scale)
+        height, width = LARGEST
         self._window = glfw.create_window(width, height, title, None, None)
         if not self._window:
             glfw.terminate()
@@ -53,6 +52,12 @@ class GlfwWindow:
         glfw.swap_interval(0)
         self._pressed: set[str] = set()
         glfw.set_key_callback(self._window, self._on_key)
+
+    def open(self, size: Size) -> None:
+        """Show the window for a content of this height and width, no larger than `LARGEST`."""
+        scale = min(1.0, *(most / length for most, length in zip(LARGEST, size, strict=True)))
+        glfw.set_window_size(self._window, round(size[1] * scale), round(size[0] * scale))
+        glfw.show_window(self._window)
 
     def _on_key(self, window: Any, key: int, scancode: int, action: int, mods: int) -> None:
         if action == glfw.PRESS and 0 < key < 128:

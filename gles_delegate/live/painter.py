@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,7 +26,8 @@ from gles_delegate.gl.drawing import (
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.texture import Sampler
 from gles_delegate.gl.upload import Pixels, PixelTexture
-from gles_delegate.image.transform import LUMA, Size
+from gles_delegate.image.transform import LUMA, SITING, Size, yuv_to_rgb
+from gles_delegate.live.frames import GpuFrame
 from gles_delegate.live.layers import Layer
 from gles_delegate.model.graph import Array
 from gles_delegate.shaders.files import read_body
@@ -104,7 +105,7 @@ class Painter:
     def __init__(self, size: Size) -> None:
         self.size = size
         self._gl = gl = current_functions()
-        self._layers: dict[str, DrawProgram] = {}
+        self._variants: dict[str, DrawProgram] = {}
         self._uploads: dict[int, tuple[Array, PixelTexture]] = {}
         with drawing_restored(gl):
             # A layer reads the picture below it, so two textures alternate.
@@ -122,8 +123,14 @@ class Painter:
         """The drawn picture, first row first."""
         return self._textures[0]
 
-    def begin(self, picture: Texture) -> None:
-        """Start with a picture, RGBA8, first row first."""
+    def begin(self, picture: Texture | GpuFrame) -> None:
+        """Start with a picture, RGBA8, first row first, or a frame."""
+        if isinstance(picture, GpuFrame):
+            picture.ready.wait_on_gpu()
+            if len(picture.textures) > 1:
+                self._begin_with_planes(picture)
+                return
+            (picture,) = picture.textures
         with self._drawing() as gl:
             if picture.size == self.texture.size:
                 self._framebuffer.bind(picture)
@@ -132,6 +139,16 @@ class Painter:
             else:
                 self._framebuffer.bind(self.texture)
                 self._fill(self._copy, [picture], {"flipped": False})
+
+    def _begin_with_planes(self, frame: GpuFrame) -> None:
+        rows = yuv_to_rgb(frame.yuv, frame.full_range).tolist()
+        uniforms: dict[str, Uniform] = dict(zip(("red", "green", "blue"), rows, strict=True))
+        uniforms["siting"] = (SITING[frame.siting] / frame.textures[1].size[0], 0.0)
+        uniforms |= {"picture": 0, "plane1": 1, "plane2": 2}
+        with self._drawing():
+            self._framebuffer.bind(self.texture)
+            defines = {"PLANES": len(frame.textures)}
+            self._fill(self._variant("planes.frag", defines), frame.textures, uniforms)
 
     def layer(self, layer: Layer) -> None:
         """Draw a layer over the picture."""
@@ -149,7 +166,14 @@ class Painter:
             uniforms["edges"] = layer.edges or (0.0, 0.0)
             uniforms |= {"opacity": float(layer.opacity), "inverted": layer.inverse}
             self._framebuffer.bind(self._textures[1])
-            self._fill(self._variant(layer), textures, uniforms)
+            defines = {
+                "SMOOTH": int(layer.smooth),
+                "TINT": int(layer.tint),
+                "MASK": int(layer.fill is not None),
+                "BACKDROP": int(isinstance(layer.fill, np.ndarray)),
+                "LUMA": f"vec3{LUMA['bt601']}",
+            }
+            self._fill(self._variant("layer.frag", defines), textures, uniforms)
             self._textures.reverse()
 
     def draw(self, drawing: Drawing) -> None:
@@ -193,7 +217,7 @@ class Painter:
 
     def release(self) -> None:
         """Delete its textures and programs."""
-        programs = (self._copy, self._shape, *self._layers.values())
+        programs = (self._copy, self._shape, *self._variants.values())
         textures = (*self._textures, *(texture for _, texture in self._uploads.values()))
         others = (self._framebuffer, self._triangle, self._smooth, self._shapes)
         release_all((*programs, *textures, self._letters.texture, *others))
@@ -218,20 +242,13 @@ class Painter:
         program.use(uniforms)
         self._triangle.draw()
 
-    def _variant(self, layer: Layer) -> DrawProgram:
-        """The program for such layers, without branches, as llvmpipe would execute both sides."""
-        defines = {
-            "SMOOTH": int(layer.smooth),
-            "TINT": int(layer.tint),
-            "MASK": int(layer.fill is not None),
-            "BACKDROP": int(isinstance(layer.fill, np.ndarray)),
-            "LUMA": f"vec3{LUMA['bt601']}",
-        }
-        lines = "".join(f"#define {name} {value}\n" for name, value in defines.items())
-        if lines not in self._layers:
-            text = lines + _shader("layer.frag")
-            self._layers[lines] = DrawProgram(self._gl, _shader("fill.vert"), text)
-        return self._layers[lines]
+    def _variant(self, shader: str, defines: Mapping[str, object]) -> DrawProgram:
+        """A program without branches, as llvmpipe would execute both sides."""
+        text = "".join(f"#define {name} {value}\n" for name, value in defines.items())
+        text += _shader(shader)
+        if text not in self._variants:
+            self._variants[text] = DrawProgram(self._gl, _shader("fill.vert"), text)
+        return self._variants[text]
 
     def _as_texture(self, picture: Any, size: Size | None = None) -> Texture:
         """A texture itself, or a cached texture of an array, scaled to `size`."""

@@ -6,27 +6,38 @@ import itertools
 import logging
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-import numpy as np
 from tqdm import tqdm
 
+from gles_delegate.closing import in_any_case, release_all
 from gles_delegate.errors import ContextError, LiteRtError
+from gles_delegate.gl import functions as gl_names
+from gles_delegate.gl.current import current_functions
+from gles_delegate.gl.drawing import Framebuffer, Texture, drawing_restored
 from gles_delegate.gl.egl import EglContext
+from gles_delegate.gl.libegl import release_thread
+from gles_delegate.gl.sync import Fence
+from gles_delegate.gl.upload import PixelTexture
 from gles_delegate.image.transform import Size
 from gles_delegate.live.app import App, Canvas, Frame
+from gles_delegate.live.frames import GpuFrame
 from gles_delegate.live.painter import Painter, new_texture, write_texture
-from gles_delegate.live.sources import Recording, Source
-from gles_delegate.vision.drawing import text_extent
+from gles_delegate.live.sources import GpuSource, Recording, Source
+from gles_delegate.model.graph import Array
+from gles_delegate.vision.drawing import Drawing, text_extent
 
 if TYPE_CHECKING:
     from gles_delegate.live.glfw_window import GlfwWindow
 
 logger = logging.getLogger("gles_delegate")
+T = TypeVar("T")
 
 Seer: TypeAlias = Callable[[Frame, Canvas], None]
 """Runs networks on a frame, and draws their results on the canvas."""
@@ -57,137 +68,328 @@ class ShowOptions:
     scale: int = 1
 
 
-def show(make: Callable[[App], Seer], source: Source, options: ShowOptions) -> App:
+def show(
+    make: Callable[[App], Seer],
+    source: Source | Callable[[], GpuSource],
+    options: ShowOptions,
+) -> App:
     """Run an app until its source ends or its user quits. Without EGL it runs on the CPU and warns.
+
+    A thread with a context of its own runs the networks, while this one reads, draws and shows
+    frames. A window shows every frame, with the newest results from the second frame on; a file
+    gets each frame with its own results.
 
     Keys: Q quits, G switches between GPU and CPU, T shows or hides the timings. Ctrl-C quits, too,
     and completes the output file.
 
     Args:
-        make: Makes the `Seer`; called once, with the context current.
-        source: Frames; closed at the end.
+        make: Makes the `Seer`; called once, in the networks' thread, with its context current.
+        source: Frames; closed at the end. A function is called where the context of the window is
+            current, for a source that shares with it.
         options: See `ShowOptions`.
 
     Returns:
         The closed app, with its timings.
 
     Raises:
-        ContextError: A window needs a display and glfw, and one of them is missing.
+        ContextError: A window needs a display and glfw, and one of them is missing; or there is no
+            EGL for a source that shares.
         OSError: A file cannot be read or written.
         DelegateError: A network cannot run.
     """
     with ExitStack() as stack:
-        stack.callback(source.close)
+        opened: Source | GpuSource | None = None
+        if not callable(source):
+            opened = source
+            stack.callback(opened.close)
         window, painter = None, None
-        size = (options.scale * source.size[0], options.scale * source.size[1])
         if not options.headless:
-            try:
-                from gles_delegate.live.glfw_window import GlfwWindow
-            except ImportError as error:
-                raise ContextError(
-                    f"a window needs glfw ({error}): pip install glfw, or write a file with "
-                    "--headless --output FILE"
-                ) from error
-            window = GlfwWindow(options.title, size)
+            window = _open_window(options.title)
             stack.callback(window.close)
-        if window is not None or _enter_offscreen(stack):
+        is_on_gpu = window is not None or _enter_offscreen(stack, plain=opened is None)
+        if callable(source):
+            if not is_on_gpu:
+                raise ContextError("this source needs OpenGL ES: there is none")
+            opened = source()
+            stack.callback(opened.close)
+        assert opened is not None
+        size = (options.scale * opened.size[0], options.scale * opened.size[1])
+        if window is not None:
+            window.open(size)
+        if is_on_gpu:
             painter = Painter(size)
             stack.callback(painter.release)
-        app = App("current" if painter is not None else None, cache=options.cache)
-        stack.callback(app.close)
-        app.on_gpu = painter is not None and not options.cpu
-        loop = _Loop(app, source, size, window, painter, options)
-        app.progress = loop.compiling
-        seer = make(app)
+        networks = stack.enter_context(_Networks(is_on_gpu, size, painter, options))
+        loop = _Loop(networks, opened, window, painter, options)
+        loop.prepare(make)
         if options.output is not None:
-            rate = source.rate or 30
+            rate = opened.rate or 30
             loop.recording = stack.enter_context(Recording(options.output, size, rate))
-        loop.run(seer)
-        return app
+        loop.run()
+        return networks.app
 
 
-def _enter_offscreen(stack: ExitStack) -> bool:
-    """Make a context without a window current; false if there is no EGL."""
+def _open_window(title: str) -> GlfwWindow:
     try:
-        stack.enter_context(EglContext())
+        from gles_delegate.live.glfw_window import GlfwWindow
+    except ImportError as error:
+        raise ContextError(
+            f"a window needs glfw ({error}): pip install glfw, or write a file with "
+            "--headless --output FILE"
+        ) from error
+    return GlfwWindow(title)
+
+
+def _enter_offscreen(stack: ExitStack, *, plain: bool) -> bool:
+    """Make a context without a window current; false if there is no EGL.
+
+    `plain`: one that a source's context can share with.
+    """
+    try:
+        stack.enter_context(EglContext(robust=not plain))
     except ContextError as error:
         logger.warning("no OpenGL ES, so networks run on LiteRT's CPU: %s", error)
         return False
     return True
 
 
-@dataclass
+class _Networks:
+    """The thread in which an app's networks run, in a context that shares with the current one.
+
+    Attributes:
+        app: The app, closed at the end of the ``with`` block.
+    """
+
+    def __init__(
+        self, is_on_gpu: bool, size: Size, painter: Painter | None, options: ShowOptions
+    ) -> None:
+        self._size, self._painter, self._options = size, painter, options
+        self._thread = ThreadPoolExecutor(1, "networks")
+        self._context = EglContext(share="current") if is_on_gpu else None
+        self._kept = _KeptTextures()
+        self.app = App("current" if is_on_gpu else None, cache=options.cache)
+        self.app.on_gpu = is_on_gpu and not options.cpu
+
+    def __enter__(self) -> _Networks:
+        if self._context is not None:
+            self._call(self._context.__enter__)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        ends: list[Callable[[], object]] = [self.app.close]
+        if self._context is not None:
+            leave = partial(self._context.__exit__, None, None, None)
+            ends += [self._kept.release, leave, self._context.release, release_thread]
+        with self._thread:
+            in_any_case(partial(self._call, end) for end in ends)
+
+    def _call(self, function: Callable[[], T]) -> T:
+        return self._thread.submit(function).result()
+
+    def start(self, make: Callable[[App], Seer]) -> Future[Seer]:
+        """Make a seer in the thread."""
+        return self._thread.submit(make, self.app)
+
+    def see(self, seer: Seer, frame: Frame) -> Future[Canvas]:
+        """Run a seer on a frame in the thread, after what was submitted here before."""
+        fence = Fence.of_current_context() if self._context is not None else None
+        return self._thread.submit(self._see, seer, frame, fence)
+
+    def _see(self, seer: Seer, frame: Frame, fence: Fence | None) -> Canvas:
+        if fence is not None:
+            fence.wait_on_gpu()
+            fence.close()
+        canvas = self._seen(seer, frame)
+        if self._context is not None:
+            current_functions().glFinish()  # the thread that draws must not wait for the GPU
+        return canvas
+
+    def _seen(self, seer: Seer, frame: Frame) -> Canvas:
+        """The canvas after a seer; the app returns to the GPU if LiteRT fails."""
+        keep = self._kept.next() if self._context is not None else None
+        canvas = Canvas(frame, self._painter, self._size, keep)
+        app = self.app
+        try:
+            seer(frame, canvas)
+        except LiteRtError as error:
+            if self._painter is None or app.on_gpu or self._options.cpu:
+                raise
+            logger.warning("networks stay on the GPU: %s", error)
+            app.on_gpu = True
+            return self._seen(seer, frame)
+        return canvas
+
+
+class _KeptTextures:
+    """Copies of networks' textures, in turns: for the results drawn, waiting, and under way."""
+
+    def __init__(self) -> None:
+        self._turns: list[list[PixelTexture]] = [[], [], []]
+
+    def next(self) -> Callable[[Texture], Texture]:
+        """The function that copies a texture for the next results."""
+        self._turns.append(self._turns.pop(0))
+        free, used = iter([*self._turns[-1]]), self._turns[-1]
+        used.clear()
+
+        def keep(texture: Texture) -> Texture:
+            gl = current_functions()
+            copy = next(free, None)
+            with drawing_restored(gl):
+                if copy is not None and copy.size != texture.size:
+                    copy.release()
+                    copy = None
+                if copy is None:
+                    width, height = texture.size
+                    copy = PixelTexture(gl, (height, width, 4))
+                used.append(copy)
+                framebuffer = Framebuffer(gl)
+                framebuffer.bind(texture)
+                gl.glBindTexture(gl_names.TEXTURE_2D, copy.glo)
+                gl.glCopyTexSubImage2D(gl_names.TEXTURE_2D, 0, 0, 0, 0, 0, *texture.size)
+                framebuffer.release()
+            return copy
+
+        return keep
+
+    def release(self) -> None:
+        release_all(copy for copies in self._turns for copy in copies)
+
+
 class _Loop:
-    _app: App
-    _source: Source
-    _size: Size
-    _window: GlfwWindow | None
-    _painter: Painter | None
-    _options: ShowOptions
+    """Reads, draws, shows and writes frames, while `networks` see others."""
+
     recording: Recording | None = None
 
-    def __post_init__(self) -> None:
-        self._texture = None
-        if self._painter is not None:
-            self._texture = new_texture(np.zeros((*self._source.size, 4), np.uint8))
-        self._start = time.perf_counter()
-        self._overlay = self._options.overlay
+    def __init__(
+        self,
+        networks: _Networks,
+        source: Source | GpuSource,
+        window: GlfwWindow | None,
+        painter: Painter | None,
+        options: ShowOptions,
+    ) -> None:
+        self._networks, self._app, self._source = networks, networks.app, source
+        self._window, self._painter, self._options = window, painter, options
+        self._uploads: list[PixelTexture] = []
+        self._compiling = ""
+        self._overlay = options.overlay
+        self._start = self._last = self._shown = time.perf_counter()
+        self._app.progress = self._note_progress
 
-    def compiling(self, name: str, compiled: int, total: int) -> None:
-        """Show a network's compilation progress on the terminal and in the window's title."""
+    def prepare(self, make: Callable[[App], Seer]) -> None:
+        """Make the seer, and show the compilation's progress meanwhile."""
+        self._seer = self._waited_for(self._networks.start(make))
+
+    def _note_progress(self, name: str, compiled: int, total: int) -> None:
         text = f"compiling {name}: {compiled} of {total}"
+        self._compiling = text if compiled < total else ""
         if sys.stderr.isatty():
-            print(f"\r\033[K{text if compiled < total else ''}", end="", file=sys.stderr)
-        if self._window is not None:
-            self._window.retitle(f"{self._options.title}: {text}")
+            print(f"\r\033[K{self._compiling}", end="", file=sys.stderr)
 
-    def run(self, seer: Seer) -> None:
-        timings = self._app.timings
-        timings.is_exact = self._overlay or self._window is None
+    def _waited_for(self, result: Future[T]) -> T:
+        """A result of the networks' thread; the window answers meanwhile."""
+        while self._window is not None and not result.done():
+            wait([result], 0.05)
+            if self._compiling:
+                self._window.retitle(f"{self._options.title}: {self._compiling}")
+        return result.result()
+
+    def run(self) -> None:
+        """Show frames until they end, or their user quits."""
+        self._app.timings.is_exact = self._overlay or self._window is None
         # A picture stays in the window until it is closed.
-        frames = self._options.frames or (None if self._window else self._source.count)
-        bar = tqdm(total=frames, unit="frame", disable=True if self._window else None)
+        count = self._options.frames or (None if self._window else self._source.count)
+        bar = tqdm(total=count, unit="frame", disable=True if self._window else None)
+        is_live = self._window is not None and self.recording is None
         with bar, suppress(KeyboardInterrupt):
-            for _ in itertools.count() if frames is None else range(frames):
-                if not self._step(seer):
+            frames = itertools.islice(self._frames(), count)
+            for frame, canvas in (self._newest if is_live else self._matched)(frames):
+                if not self._show(frame, canvas):
                     return
                 bar.update()
 
-    def _step(self, seer: Seer) -> bool:
-        """Process one frame; whether to continue."""
-        timings, start = self._app.timings, time.perf_counter()
-        with timings.measure("read"):
-            pixels = self._source.read()
-            if pixels is None:
-                return False
-            if self._texture is not None:
-                write_texture(self._texture, pixels)
-        frame = Frame(pixels, self._texture, time.perf_counter() - self._start)
-        canvas = self._canvas(seer, frame)
+    def _frames(self) -> Iterator[Frame]:
+        while True:
+            with self._app.timings.measure("read"):
+                picture = self._source.read()
+            if picture is None:
+                return
+            seconds = time.perf_counter() - self._start
+            if isinstance(picture, GpuFrame):
+                yield Frame(None, picture, seconds)
+            else:
+                with self._app.timings.measure("upload"):
+                    texture = self._uploaded(picture)
+                yield Frame(picture, texture, seconds)
+
+    def _uploaded(self, pixels: Array) -> PixelTexture | None:
+        """A texture of the pixels; two earlier ones may be in use."""
+        if self._painter is None:
+            return None
+        if len(self._uploads) < 3:
+            self._uploads.append(new_texture(pixels))
+        else:
+            self._uploads.append(self._uploads.pop(0))
+            write_texture(self._uploads[-1], pixels)
+        return self._uploads[-1]
+
+    def _matched(self, frames: Iterator[Frame]) -> Iterator[tuple[Frame, Canvas]]:
+        """Each frame with its own results, while the networks see the next one."""
+        before: tuple[Frame, Future[Canvas]] | None = None
+        for frame in itertools.chain(frames, (None,)):
+            under_way = None
+            if frame is not None:
+                under_way = (frame, self._networks.see(self._seer, frame))
+            if before is not None:
+                with self._app.timings.measure("wait"):
+                    canvas = self._waited_for(before[1])
+                self._note(canvas)
+                yield before[0], canvas
+                _give_back(before[0])
+            before = under_way
+
+    def _newest(self, frames: Iterator[Frame]) -> Iterator[tuple[Frame, Canvas]]:
+        """Each frame with the newest results, in the source's own time; the first with its own."""
+        canvas: Canvas | None = None
+        under_way: tuple[Frame, Future[Canvas]] | None = None
+        for frame in frames:
+            if under_way is None:
+                under_way = (frame, self._networks.see(self._seer, frame))
+            if canvas is None or under_way[1].done():
+                canvas = self._waited_for(under_way[1])
+                self._note(canvas)
+                seen, under_way = under_way[0], (frame, self._networks.see(self._seer, frame))
+                if seen is not frame:
+                    _give_back(seen)
+            self._keep_pace()
+            yield frame, canvas
+            if frame is not under_way[0]:
+                _give_back(frame)
+
+    def _keep_pace(self) -> None:
+        """Wait until a frame of a file is due."""
+        rate = self._source.rate
+        if rate and not getattr(self._source, "is_live", False):
+            due = self._last + 1 / rate
+            time.sleep(max(due - time.perf_counter(), 0))
+            self._last = max(due, time.perf_counter() - 1 / rate)
+
+    def _note(self, canvas: Canvas) -> None:
         self._app.findings.add(canvas.counts)
-        if self._overlay:
-            self._draw_timings(canvas)
+
+    def _show(self, frame: Frame, canvas: Canvas) -> bool:
+        """Draw a frame, write it and show it; whether to continue."""
+        timings, start = self._app.timings, self._shown
         with timings.measure("draw"):
-            canvas.finish()
+            canvas.finish(frame, self._timings() if self._overlay else None)
         if self.recording is not None:
             with timings.measure("write"):
                 self.recording.write(canvas.pixels())
         continues = self._present()
-        timings.add("frame", 1000 * (time.perf_counter() - start))
+        self._shown = time.perf_counter()
+        timings.add("frame", 1000 * (self._shown - start))
         return continues
-
-    def _canvas(self, seer: Seer, frame: Frame) -> Canvas:
-        """The canvas after a seer; the app returns to the GPU if LiteRT fails."""
-        canvas = Canvas(frame, self._painter, self._size)
-        try:
-            seer(frame, canvas)
-        except LiteRtError as error:
-            if self._painter is None or self._app.on_gpu or self._options.cpu:
-                raise
-            logger.warning("networks stay on the GPU: %s", error)
-            self._app.on_gpu = True
-            return self._canvas(seer, frame)
-        return canvas
 
     def _present(self) -> bool:
         """Show the frame; whether to continue."""
@@ -208,14 +410,22 @@ class _Loop:
         """Frames per second."""
         return 1000 / self._app.timings.milliseconds.get("frame", 1000)
 
-    def _draw_timings(self, canvas: Canvas) -> None:
+    def _timings(self) -> Drawing:
         where = "GPU" if self._app.on_gpu else "LiteRT's CPU"
-        stages = self._app.timings.milliseconds.items()
+        stages = [*self._app.timings.milliseconds.items()]
         lines = [f"{where}, {self._rate:.1f} frames per second"]
         lines += [f"{stage} {milliseconds:.1f} ms" for stage, milliseconds in stages]
-        drawing = canvas.drawing
+        rows, columns = self._source.size
+        drawing = Drawing((self._options.scale * rows, self._options.scale * columns))
         step = 1.3 * drawing.font_size
         width = max(text_extent(line, drawing.font_size)[0] for line in lines)
         drawing.rectangle((0, 0, width + 16, step * len(lines) + 8), (0, 0, 0, 140))
         for row, line in enumerate(lines):
             drawing.text((8, 4 + row * step), line)
+        return drawing
+
+
+def _give_back(frame: Frame) -> None:
+    """Close a frame that its source lends."""
+    if isinstance(frame.texture, GpuFrame):
+        frame.texture.close()

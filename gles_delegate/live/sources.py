@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, overload
 
 import av
 import numpy as np
@@ -17,6 +19,8 @@ from gles_delegate.closing import Closing
 from gles_delegate.errors import reason_of
 from gles_delegate.image.pictures import converted
 from gles_delegate.image.transform import Size
+from gles_delegate.live.frames import GpuFrame
+from gles_delegate.live.gstreamer import GStreamer
 from gles_delegate.model.graph import Array
 
 PATIENCE = 10.0
@@ -58,6 +62,24 @@ class Source(Protocol):
     def close(self) -> None: ...
 
 
+class GpuSource(Protocol):
+    """A sequence of frames that are on the GPU; see `Source`."""
+
+    size: Size
+    rate: float | None
+    count: int | None
+
+    def read(self) -> GpuFrame | None:
+        """The next frame, to be closed by the caller; None after the last one.
+
+        Raises:
+            OSError: As `Source.read`.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
 class Picture:
     """A picture file, repeated endlessly.
 
@@ -84,7 +106,7 @@ class Picture:
 
 
 class Video:
-    """The frames of a video file.
+    """The frames of a video file. A thread decodes the next one meanwhile.
 
     Args:
         path: Any format that FFmpeg reads.
@@ -102,6 +124,8 @@ class Video:
         self.rate: float | None = float(stream.average_rate or 30)
         self.count: int | None = None if repeat else stream.frames or None
         self._frames = self._decoded(repeat)
+        self._thread = ThreadPoolExecutor(1, "video")
+        self._next = self._thread.submit(next, self._frames, None)
 
     def _decoded(self, repeat: bool) -> Iterator[Array]:
         while True:
@@ -119,9 +143,13 @@ class Video:
 
     def read(self) -> Array | None:
         with _failing_to(f"decode the video {self._path}"):
-            return next(self._frames, None)
+            frame = self._next.result()
+        if frame is not None:
+            self._next = self._thread.submit(next, self._frames, None)
+        return frame
 
     def close(self) -> None:
+        self._thread.shutdown()
         self._container.close()
 
 
@@ -139,6 +167,7 @@ class Camera:
     """
 
     count: int | None = None
+    is_live = True
 
     def __init__(self, name: str, size: Size | None = None) -> None:
         self._name = name
@@ -205,27 +234,45 @@ class Camera:
         self._thread.join(FAREWELL)
 
 
+@overload
 def open_source(
     picture: Path | None = None,
     video: Path | None = None,
     camera: str | None = None,
     *,
     repeat: bool = False,
-) -> Source:
-    """The source for the arguments of a command line.
+) -> Source: ...
+
+
+@overload
+def open_source(*, pipeline: str) -> Callable[[], GpuSource]: ...
+
+
+def open_source(
+    picture: Path | None = None,
+    video: Path | None = None,
+    camera: str | None = None,
+    *,
+    pipeline: str | None = None,
+    repeat: bool = False,
+) -> Source | Callable[[], GpuSource]:
+    """The source for the arguments of a command line, for `show`.
 
     Args:
         picture: See `Picture`.
         video: See `Video`.
         camera: See `Camera`.
+        pipeline: See `GStreamer`; `show` calls the result where its context is current.
         repeat: See `Video`.
 
     Raises:
-        ValueError: Not exactly one of the three is set.
+        ValueError: Not exactly one of the four is set.
         OSError: The source cannot be read.
     """
-    if sum(source is not None for source in (picture, video, camera)) != 1:
-        raise ValueError("expected one of a picture, a video and a camera")
+    if sum(source is not None for source in (picture, video, camera, pipeline)) != 1:
+        raise ValueError("expected one of a picture, a video, a camera and a pipeline")
+    if pipeline is not None:
+        return partial(GStreamer, pipeline, share="current")
     if picture is not None:
         return Picture(picture)
     return Video(video, repeat=repeat) if video is not None else Camera(str(camera))

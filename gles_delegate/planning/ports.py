@@ -10,7 +10,15 @@ import numpy as np
 
 from gles_delegate.dispatch import Alias, Define, Dispatch, Kind, Shape, Step, Value
 from gles_delegate.image.output import ImageOutput
-from gles_delegate.image.transform import EDGE, LUMA, MOST_SAMPLES, RANGES, ImageTransform
+from gles_delegate.image.transform import (
+    BYTES,
+    EDGE,
+    LUMA,
+    MOST_SAMPLES,
+    RANGES,
+    SITING,
+    ImageTransform,
+)
 from gles_delegate.limits import Limits
 from gles_delegate.model.dtypes import BYTE_LIMITS
 from gles_delegate.model.graph import Array, Tensor
@@ -208,7 +216,9 @@ class SampledPicture:
     @classmethod
     def of(cls, transform: ImageTransform, planes: int, monochrome: bool) -> SampledPicture:
         """The port of a transform."""
-        names = ("channels", "yuv", "full_range", "antialias", "border", "opencv")
+        names = ["channels", "antialias", "border", "opencv"]
+        if planes > 1 or transform.packed is not None:
+            names += ["yuv", "full_range", "siting", "packed"]
         options = ImageTransform(**{name: getattr(transform, name) for name in names})
         return cls(options, planes, monochrome)
 
@@ -234,6 +244,7 @@ class SampledPicture:
             "BLACK": float(black),
             "LUMA_RANGE": float(luma),
             "CHROMA_RANGE": float(chroma),
+            "SITING": SITING[options.siting],
             "LUMA_RED": red,
             "LUMA_BLUE": blue,
             "ANTIALIAS": int(options.antialias),
@@ -242,6 +253,9 @@ class SampledPicture:
             "FADING": int(options.border == "padding"),
             **edge.quantization(),
         }
+        if options.packed is not None:
+            names = ("BYTE_Y0", "BYTE_Y1", "BYTE_U", "BYTE_V")
+            defines |= dict(zip(names, BYTES[options.packed], strict=True))
         if edge.tensor.dtype in BYTE_LIMITS:
             defines["LOWEST"], defines["HIGHEST"] = BYTE_LIMITS[edge.tensor.dtype]
         grid = make_grid(value.pixels, value.slices, edge.limits)

@@ -190,14 +190,22 @@ class TextureBinding:
                 f"{transform.channels!r}) of float32, uint8 or int8, found {_described(edge)}"
             )
         levels = [texture_level(gpu, texture) for texture in self.textures]
-        picture = (levels[0].height, levels[0].width)
-        half = tuple((size + 1) // 2 for size in picture)
+        if transform.packed is not None and [level.components for level in levels] != [4]:
+            raise ValueError(
+                f"expected one texture of four channels for {transform.packed}, found "
+                + ", ".join(f"{level} with {level.components}" for level in levels)
+            )
+        pairs = 1 if transform.packed is None else 2
+        picture = (levels[0].height, levels[0].width * pairs)
+        halves = [(size + 1) // 2 for size in picture]
         for level in levels:
-            size = (level.height, level.width)
-            if not level.sampled or (level is not levels[0] and size not in (picture, half)):
+            fits = level is levels[0] or (
+                level.height in (picture[0], halves[0]) and level.width in (picture[1], halves[1])
+            )
+            if not (level.sampled and fits):
                 raise ValueError(
                     "expected textures of float or normalized formats, with chroma planes of "
-                    f"{half[1]}x{half[0]}, found {level}"
+                    f"{halves[1]}x{halves[0]}, found {level}"
                 )
         scales, zeros = tensor.quantization.scales, tensor.quantization.zero_points
         quantization = ((*scales, 0.0)[0], (*zeros, 0)[0])

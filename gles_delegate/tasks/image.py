@@ -11,7 +11,7 @@ import numpy as np
 
 from gles_delegate.errors import sentence_of
 from gles_delegate.gl.sync import Fence
-from gles_delegate.image.transform import Size, Yuv
+from gles_delegate.image.transform import Packed, Siting, Size, Yuv
 from gles_delegate.model.graph import Array
 
 
@@ -76,16 +76,17 @@ class Image:
             raise ValueError(
                 f"expected {depth} channels for {self._format.name}, found {pixels.shape[2]}"
             )
-        self._set((pixels.copy(),), None, None)
+        self._set((pixels.copy(),), None, {})
 
-    def _set(self, planes: tuple[Array, ...], textures: Any, size: Size | None) -> None:
+    def _set(self, planes: tuple[Array, ...], textures: Any, options: dict[str, Any]) -> None:
         for plane in planes:
             plane.flags.writeable = False
         self._planes = planes
         self._textures: tuple[Any, ...] | None = textures
-        self._size = size or (planes[0].shape[:2] if planes else None)
-        self._yuv: Yuv = "bt601"
-        self._full_range = self._flip_y = False
+        self._options = options  # fields of ImageTransform
+        self._size: Size | None = None
+        if planes:
+            self._note_size(*planes[0].shape[:2])
         self._fence: Fence | int | None = None
 
     @classmethod
@@ -130,15 +131,19 @@ class Image:
         *,
         yuv: Yuv = "bt601",
         full_range: bool = False,
+        siting: Siting = "center",
+        packed: Packed | None = None,
         flip_y: bool = False,
         fence: Fence | int | None = None,
     ) -> Image:
-        """A picture of video: planes of NV12 (Y, UV) or I420 (Y, U, V).
+        """A picture of video: planes of NV12 (Y, UV) or I420 (Y, U, V), or one of packed bytes.
 
         Args:
             planes: Arrays of uint8 [height, width] and [height, width, channels], or textures.
             yuv: See `ImageTransform`.
             full_range: Likewise.
+            siting: Likewise.
+            packed: Likewise.
             flip_y: See `create_from_texture`.
             fence: Likewise.
         """
@@ -148,8 +153,16 @@ class Image:
         if arrays and len(arrays) != len(planes):
             raise ValueError("expected planes that are all arrays or all textures, found both")
         copies = tuple(np.array(a).reshape(*a.shape[:2], -1) for a in arrays)
-        image._set(copies, None if arrays else tuple(planes), None)
-        image._yuv, image._full_range, image._flip_y = yuv, full_range, flip_y
+        if packed is not None and len(copies) == 1 and copies[0].shape[1] % 2 == 0:
+            copies = (copies[0].reshape(len(copies[0]), -1, 4),)
+        options = {
+            "yuv": yuv,
+            "full_range": full_range,
+            "siting": siting,
+            "packed": packed,
+            "flip_y": flip_y,
+        }
+        image._set(copies, None if arrays else tuple(planes), options)
         image._fence = fence
         return image
 
@@ -205,7 +218,12 @@ class Image:
                     "expected a texture that knows its size, found a GL name: give it to a task, "
                     "or use an object with `size` and `glo`"
                 )
-            self._size = (int(size[1]), int(size[0]))
+            return self._note_size(int(size[1]), int(size[0]))
+        return self._size
+
+    def _note_size(self, height: int, width: int) -> Size:
+        """Set the size by that of its first plane."""
+        self._size = (height, width if self._options.get("packed") is None else 2 * width)
         return self._size
 
     @property

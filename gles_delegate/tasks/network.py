@@ -126,9 +126,9 @@ class PictureNetwork(Closing):
                 f"expected a picture of {names} for {self.name}, found {image.image_format.name}"
             )
         details = self.inputs[self.picture]
-        index, own = details["index"], (image._yuv, image._full_range, image._flip_y)
-        if own != (transform.yuv, transform.full_range, transform.flip_y):
-            transform = replace(transform, yuv=own[0], full_range=own[1], flip_y=own[2])
+        index, own = details["index"], image._options
+        if any(getattr(transform, name) != value for name, value in own.items()):
+            transform = replace(transform, **own)
         if self._delegate is not None:
             textures = self._place.textures(image)
             self._delegate.bind_texture_to_tensor(index, textures, transform=transform)

@@ -76,7 +76,7 @@ class Place(NotPickled):
                 wait_on_gpu(gpu.gl, image._fence)
             if image._size is None and not hasattr(image._textures[0], "size"):
                 level = texture_level(gpu, image._textures[0])
-                image._size = (level.height, level.width)
+                image._note_size(level.height, level.width)
             return tuple(image._textures)
         if self._uploaded is None or self._uploaded() is not image:
             self._uploaded = None

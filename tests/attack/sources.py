@@ -91,6 +91,38 @@ def opened(rng: Generator, path: Path) -> Source:
     return open_source(camera=f"{formats.get(path.suffix, 'image2')}:{path}")
 
 
+def attack_pipeline(rng: Generator, folder: Path) -> None:
+    """A file in a pipeline of GStreamer, whose frames are closed in turn or after their source."""
+    from gles_delegate.live import GStreamer
+
+    path = folder / f"x{KINDS[rng.integers(len(KINDS))]}"
+    path.write_bytes(damaged(rng, path.suffix) if rng.integers(4) else intact(path.suffix))
+    try:
+        source = GStreamer(f"filesrc location={path} ! decodebin", planes=bool(rng.integers(2)))
+        kept = []
+        try:
+            for _ in range(int(rng.choice([0, 1, 3, MOST]))):
+                frame = source.read()
+                if frame is None:
+                    break
+                if not rng.integers(3):
+                    assert frame.pixels.shape == (*frame.size, 4)
+                kept.append(frame)
+                if len(kept) == 2:
+                    for each in kept:
+                        each.close()
+                    kept.clear()
+        finally:
+            source.close()
+            for frame in kept:
+                frame.close()
+            source.close()
+    except OSError as error:
+        text = str(error)
+        assert str(path) in text, text
+        assert len(text.splitlines()) == 1, text
+
+
 def read(source: Source, most: int) -> None:
     """At most `most` frames, each of the source's size."""
     height, width = source.size
@@ -162,6 +194,17 @@ def attack_silence(rng: Generator, folder: Path) -> None:
     assert time.monotonic() - start < 15
 
 
+@cache
+def has_gstreamer() -> bool:
+    from gles_delegate.live import GStreamer
+
+    try:
+        with GStreamer("videotestsrc num-buffers=1"):
+            return True
+    except OSError:
+        return False
+
+
 def left_behind(before: tuple[int, int]) -> str:
     """Resources that stay open after all threads had time to end."""
     for _ in range(50):
@@ -179,13 +222,16 @@ def open_things() -> tuple[int, int]:
 
 
 def run_source(_: bytes, seed: int) -> Outcome:
-    """A file, or each eighth time a camera that stops."""
-    from gles_delegate.live import sources
+    """A file, or each eighth time a camera that stops, or a pipeline."""
+    from gles_delegate.live import gstreamer, sources
 
     rng = np.random.default_rng(seed)
     attack: Any = attack_file if seed % 8 else attack_silence
+    if seed % 8 == 1 and has_gstreamer():
+        attack = attack_pipeline
     patience = sources.PATIENCE, sources.FAREWELL
     sources.PATIENCE, sources.FAREWELL = 1.0, 0.5
+    gstreamer.PATIENCE = 1.0
     before = open_things()
     try:
         with TemporaryDirectory() as folder, warnings.catch_warnings():
@@ -195,5 +241,6 @@ def run_source(_: bytes, seed: int) -> Outcome:
         return Outcome("finding", text=f"{attack.__name__}: {error!r:.500}")
     finally:
         sources.PATIENCE, sources.FAREWELL = patience
+        gstreamer.PATIENCE = sources.PATIENCE
     wrong = left_behind(before)
     return Outcome("finding", text=f"{attack.__name__}: {wrong}") if wrong else Outcome("result")

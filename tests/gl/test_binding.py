@@ -190,13 +190,14 @@ def test_the_textures_own_filter_does_not_matter(app: App) -> None:
     np.testing.assert_allclose(-interpreter.get_tensor(1), expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("layout", ["NV12", "I420"])
+@pytest.mark.parametrize("layout", ["NV12", "NV16", "I420"])
 @pytest.mark.parametrize(
     "options",
     [
         {},
         {"yuv": "bt709", "mean": 127.5, "std": 127.5, "rotation": 12, "padding": 9},
         {"full_range": True, "channels": "gray"},
+        {"yuv": "bt2020", "siting": "left"},
         {"roi": (-9, 5, 50, 30), "border": "replicate"},
         {"roi": (-9.3, 5.1, 50, 31), "opencv": True, "antialias": False, "padding": 77},
     ],
@@ -206,8 +207,9 @@ def test_planes_of_video(
     layout: str, options: dict[str, Any], size: tuple[int, int], app: App
 ) -> None:
     luma = RNG.integers(0, 256, size, np.uint8)
-    chroma = RNG.integers(0, 256, ((size[0] + 1) // 2, (size[1] + 1) // 2, 2), np.uint8)
-    planes = [luma, chroma] if layout == "NV12" else [luma, chroma[..., 0], chroma[..., 1]]
+    height = size[0] if layout == "NV16" else (size[0] + 1) // 2
+    chroma = RNG.integers(0, 256, (height, (size[1] + 1) // 2, 2), np.uint8)
+    planes = [luma, chroma[..., 0], chroma[..., 1]] if layout == "I420" else [luma, chroma]
     transform = gd.ImageTransform(**options)
     interpreter = app.interpreter(negated((1, 16, 16, transform.depth)))
     x, y = ends(interpreter)
@@ -216,6 +218,37 @@ def test_planes_of_video(
     interpreter.invoke()
     expected = transform.apply(planes, (16, 16))
     np.testing.assert_allclose(-interpreter.get_tensor(y), expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("packed", ["yuyv", "uyvy"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"yuv": "bt709", "siting": "left", "rotation": 12, "padding": 9, "flip_x": True},
+        {"antialias": False, "channels": "gray", "roi": (-9, 5, 50, 30), "border": "replicate"},
+        {"roi": (-9.3, 5.1, 50, 31), "opencv": True, "antialias": False, "padding": 77},
+    ],
+)
+def test_packed_pixels_of_webcams(packed: Any, options: dict[str, Any], app: App) -> None:
+    frame = RNG.integers(0, 256, (21, 30, 2), np.uint8)
+    transform = gd.ImageTransform(packed=packed, **options)
+    interpreter = app.interpreter(negated((1, 16, 16, transform.depth)))
+    x, y = ends(interpreter)
+    texture = app.texture(frame.reshape(21, 15, 4))
+    app.delegate.bind_texture_to_tensor(x, texture, transform=transform)
+    interpreter.invoke()
+    expected = transform.apply(frame, (16, 16))
+    np.testing.assert_allclose(-interpreter.get_tensor(y), expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("channels", [2, 3])
+def test_packed_pixels_have_four_channels(channels: int, app: App) -> None:
+    interpreter = app.interpreter(negated((1, 4, 4, 3)))
+    x, _ = ends(interpreter)
+    texture = app.texture(np.zeros((8, 8, channels), np.uint8))
+    with pytest.raises(ValueError, match=f"four channels for yuyv, found 8x8.* with {channels}"):
+        app.delegate.bind_texture_to_tensor(x, texture, transform=gd.ImageTransform(packed="yuyv"))
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])

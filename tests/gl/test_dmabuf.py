@@ -185,6 +185,9 @@ def dmabufs(app: App, monkeypatch: pytest.MonkeyPatch) -> Dmabufs:
     return Dmabufs(app, monkeypatch)
 
 
+PACKED: dict[str, Any] = {"YUYV": "yuyv", "UYVY": "uyvy"}
+
+
 def file_of(planes: list[NDArray[np.uint8]], stride: int) -> tuple[IO[bytes], list[int]]:
     """A file with the planes [height, width, channels] in rows of a stride, and their offsets.
 
@@ -208,6 +211,10 @@ def planes_of(name: str, height: int, width: int) -> list[NDArray[np.uint8]]:
         shapes = [(height, width, 1), (*half, 2)]
     elif name in ("I420", "YUV420"):
         shapes = [(height, width, 1), (*half, 1), (*half, 1)]
+    elif name == "NV16":
+        shapes = [(height, width, 1), (height, half[1], 2)]
+    elif name in PACKED:
+        shapes = [(height, half[1], 4)]
     else:
         shapes = [(height, width, 4)]
     return [rng.integers(0, 256, shape, np.uint8) for shape in shapes]
@@ -216,19 +223,21 @@ def planes_of(name: str, height: int, width: int) -> list[NDArray[np.uint8]]:
 @pytest.mark.mesa
 @pytest.mark.parametrize("given", [False, True])
 @pytest.mark.parametrize("size", [(30, 44), (15, 21)])
-@pytest.mark.parametrize("name", ["NV12", "I420", "YUV420", "XRGB8888", "ABGR8888"])
+@pytest.mark.parametrize(
+    "name", ["NV12", "NV16", "I420", "YUV420", "YUYV", "UYVY", "XRGB8888", "ABGR8888"]
+)
 def test_a_picture_is_what_numpy_makes_of_its_planes(
     name: str, size: tuple[int, int], given: bool, app: App, dmabufs: Dmabufs
 ) -> None:
     height, width = size
     planes = planes_of(name, height, width)
-    stride = 64 if name in ("NV12", "I420", "YUV420") else 192
+    stride = 64 if name in ("NV12", "NV16", "I420", "YUV420") else 192
     file, offsets = file_of(planes, stride)
     interpreter = app.interpreter(negated((1, 20, 24, 3)))
     with file, app.egl:
         where = {"offsets": offsets} if given else {}
         textures = gd.import_picture(file.fileno(), width, height, name, stride, **where)
-    transform = gd.ImageTransform()
+    transform = gd.ImageTransform(packed=PACKED.get(name))
     app.delegate.bind_texture_to_tensor(0, textures, transform=transform)
     interpreter.invoke()
     if name == "XRGB8888":
@@ -281,7 +290,7 @@ def test_a_picture_is_imported_whole_or_not(app: App, dmabufs: Dmabufs) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"format": "P010"}, "expected a format of NV12, I420, .*, found 'P010'"),
+        ({"format": "P010"}, "expected a format of NV12, .*, found 'P010'"),
         ({"offsets": [0]}, r"expected 2 offsets for NV12, found \[0\]"),
         ({"width": 0}, "positive width"),
         ({"stride": 0}, "positive width, height and stride"),

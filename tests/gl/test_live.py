@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -34,7 +37,14 @@ from gles_delegate.live.painter import ATLAS, Painter, new_texture, read_texture
 from gles_delegate.vision.drawing import Drawing, load_glyph
 from tests.gl.test_delegate import desktop_app, es_app, stir
 from tests.support.example import pixels, read_video, write_video
-from tests.support.live import color_model, frame_of, live_app, mean_model, one_color
+from tests.support.live import (
+    color_model,
+    frame_of,
+    live_app,
+    mean_model,
+    negative_model,
+    one_color,
+)
 from tests.support.state import State
 from tests.support.tflite_builder import ModelBuilder, quantization
 
@@ -153,6 +163,7 @@ def test_layers_are_the_same_on_gpu_and_cpu(
     data = (MASK * 255 + 0.5).astype(np.uint8)
     texture = new_texture(data)
     canvas.layer(Layer(texture if is_texture else MASK, **style))
+    canvas.finish()
     expected = Layer(data / np.float32(255), **style).over(picture)
     actual = difference(canvas.pixels(), expected)
     assert actual.mean() < 0.8
@@ -288,6 +299,7 @@ def test_a_network_sees_the_region_it_is_shown_and_its_layer_lies_there(
             canvas = Canvas(frame, painter, size)
             (mask,) = network(frame, transform)
             canvas.layer(network.layer(mask, transform, frame))
+            canvas.finish()
             green = (canvas.pixels() == (0, 255, 0)).all(-1)
             rows, columns = np.nonzero(green)
             assert green.sum() == scale**2 * 12 * 8
@@ -440,6 +452,70 @@ def test_show_closes_what_it_has_opened(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no"):
         show(make, source, ShowOptions(headless=True))
     assert source.closed
+
+
+@pytest.mark.mesa
+@pytest.mark.usefixtures("display")
+def test_a_window_shows_every_frame_while_a_network_runs(tmp_path: Path) -> None:
+    video = Video(write_video(tmp_path / "v.mp4", one_color((0, 90, 0), 48, 64)), repeat=True)
+    texts: list[str] = []
+
+    def make(app: App) -> Any:
+        def see(frame: Frame, canvas: Canvas) -> None:
+            texts.append(threading.current_thread().name)
+            time.sleep(0.3)
+
+        return see
+
+    start = time.perf_counter()
+    app = show(make, video, ShowOptions(frames=24))
+    assert time.perf_counter() - start > 0.3 + 22 / 24  # the video's own time
+    assert 2 <= app.findings.seen <= 12
+    assert {name.rpartition("_")[0] for name in texts} == {"networks"}
+
+
+@pytest.mark.parametrize("fails_at", [0, 1, 3])
+def test_a_network_that_fails_ends_the_app(fails_at: int, tmp_path: Path) -> None:
+    video = Video(write_video(tmp_path / "v.mp4", one_color((0, 90, 0), 48, 64)), repeat=True)
+    count = itertools.count()
+
+    def make(app: App) -> Any:
+        def see(frame: Frame, canvas: Canvas) -> None:
+            if next(count) == fails_at:
+                raise ValueError("no more")
+
+        return see
+
+    with pytest.raises(ValueError, match="no more"):
+        show(make, video, ShowOptions(headless=True, frames=9))
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("networks")]
+
+
+def test_each_frame_of_a_file_has_its_own_results(app: App, tmp_path: Path) -> None:
+    """A network's texture, which is written again while the frame before is drawn."""
+    path = tmp_path / "v.mp4"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("h264", 24)
+        stream.height, stream.width = 48, 64
+        for i in range(24):
+            picture = one_color((i * 10, 0, 0), 48, 64)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture)))
+        container.mux(stream.encode())
+    negative_model(tmp_path / "n.tflite")
+
+    def make(app: App) -> Any:
+        network = app.network(tmp_path / "n.tflite")
+        network.pictures[0] = gd.ImageOutput()
+
+        def see(frame: Frame, canvas: Canvas) -> None:
+            (picture,) = network(frame)
+            canvas.layer(network.layer(picture, network.transform, frame))
+
+        return see
+
+    show(make, Video(path), ShowOptions(headless=True, output=tmp_path / "o.mp4"))
+    results = [frame[20, 30, 0] for frame in read_video(tmp_path / "o.mp4")]
+    assert np.abs(np.array(results) - (255 - 10 * np.arange(24))).max() <= 6
 
 
 @pytest.mark.mesa

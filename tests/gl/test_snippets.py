@@ -32,5 +32,7 @@ def test_python(page: str, section: str, tmp_path: Path, require: Require) -> No
     missing = re.search(r"^ModuleNotFoundError: No module named '(\w+)'", result.stderr, re.M)
     if missing:
         require(TIERS.get(missing[1], "windows"), f"{missing[1]} is not installed")
+    if "GStreamer is not installed" in result.stderr:
+        require("gstreamer", "GStreamer is not installed")
     assert result.returncode == 0, result.stderr
     assert "Traceback" not in result.stderr, result.stderr

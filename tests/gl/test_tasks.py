@@ -57,6 +57,7 @@ def seen(app: App, seer: Any, picture: NDArray[np.uint8]) -> Canvas:
     frame = frame_of(app, picture)
     canvas = Canvas(frame, None, frame.size)
     seer(frame, canvas)
+    canvas.finish()
     return canvas
 
 

@@ -94,6 +94,8 @@ def test_a_mask_colors_its_object(on_gpu: bool, app: App, tmp_path: Path) -> Non
         task="segment", names=NAMES,
     )  # fmt: skip
     canvas = drawn(app, path)
+    canvas.drawing.items.clear()
+    canvas.finish()
     changed = np.abs(canvas.pixels().astype(int) - 90).max(2) > 20
     rows, columns = np.nonzero(changed)
     np.testing.assert_allclose((rows.min(), rows.max()), (24, 47), atol=3)

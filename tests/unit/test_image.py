@@ -256,6 +256,7 @@ RED, GREEN, WHITE = (255, 0, 0), (0, 255, 0), (255, 255, 255)
         ((235, 128, 128), {}, WHITE),
         ((63, 102, 240), {"yuv": "bt709"}, RED),
         ((173, 42, 26), {"yuv": "bt709"}, GREEN),
+        ((74, 97, 240), {"yuv": "bt2020"}, RED),
         ((76, 85, 255), {"full_range": True}, RED),
     ],
 )
@@ -276,12 +277,37 @@ def test_chroma_stands_in_the_middle_of_its_pixels() -> None:
     np.testing.assert_allclose(blue, expected, atol=1e-3)
 
 
+def test_chroma_stands_left_in_most_video() -> None:
+    y, v = np.full((2, 8), 128, np.uint8), np.full((1, 4), 128, np.uint8)
+    u = np.array([[88, 108, 128, 148]], np.uint8)
+    blue = pixels([y, u, v], (2, 8), full_range=True, siting="left")[0, :, 2]
+    expected = 128 + 1.772 * np.array([-40, -30, -20, -10, 0, 10, 20, 20])
+    np.testing.assert_allclose(blue, expected, atol=1e-3)
+
+
+@pytest.mark.parametrize(("packed", "order"), [("yuyv", [0, 1, 2, 3]), ("uyvy", [1, 0, 3, 2])])
+def test_packed_pixels_are_planes(packed: Any, order: list[int]) -> None:
+    y, u, v = (RNG.integers(0, 256, (6, width), np.uint8) for width in (8, 4, 4))
+    pairs = np.stack([y[:, ::2], u, y[:, 1::2], v], -1)[..., order]
+    expected = pixels([y, u, v], (6, 8))
+    for frame in (pairs, pairs.reshape(6, 8, 2)):
+        np.testing.assert_array_equal(pixels(frame, (6, 8), packed=packed), expected)
+
+
+@pytest.mark.parametrize("shape", [(6, 7, 2), (6, 8), (6, 8, 3)])
+def test_packed_pixels_come_in_pairs(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=r"expected yuyv bytes .height, an even width, 2"):
+        ImageTransform(packed="yuyv").apply(np.zeros(shape, np.uint8), (4, 4))
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"fit": "zoom"}, "fit must be one of"),
         ({"channels": "hsv"}, "channels must be one of"),
-        ({"yuv": "bt2020"}, "yuv must be one of"),
+        ({"yuv": "bt2100"}, "yuv must be one of"),
+        ({"siting": "top"}, "siting must be one of"),
+        ({"packed": "nv12"}, "packed must be one of"),
         ({"mean": 1}, "give both or neither"),
         ({"mean": (1, 2), "std": 1}, "mean must be a number or 3 numbers"),
         ({"mean": (1, 2, 3), "std": 1, "channels": "gray"}, "mean must be a number or 1 numbers"),
