@@ -17,7 +17,7 @@ from gles_delegate.live.app import Canvas, Frame, Network
 from gles_delegate.live.show import Seer
 from gles_delegate.model.graph import Array
 from gles_delegate.vision.classes import class_name, class_names
-from gles_delegate.vision.detectors import has_postprocessing
+from gles_delegate.vision.detectors import has_postprocessing, preprocessing
 from gles_delegate.vision.yolo import find_yolo
 
 Labels: TypeAlias = Sequence[str] | None
@@ -83,8 +83,7 @@ def detect(
     detector = vision.find_detector(shape, _shapes(network), metadata, kind=kind)
     names = network.labels if labels is None else labels
     are_named = bool(names) or not isinstance(detector, vision.Detector)
-    if detector is not None:
-        network.transform = detector.transform
+    network.transform = preprocessing(detector) or network.transform
 
     def see(frame: Frame, canvas: Canvas) -> None:
         detections = vision.read_detections(network(frame), detector, threshold=threshold)
@@ -319,7 +318,8 @@ def _task_of(network: Network, shapes: list[list[int]]) -> str | None:
             return "pose" if any("heatmap" in d["name"] for d in network.outputs) else None
         case [_, _]:
             with suppress(ValueError):
-                vision.find_detector(network.inputs[0]["shape"].tolist(), shapes)
+                outputs = network.metadata.outputs
+                vision.find_detector(network.inputs[0]["shape"].tolist(), shapes, outputs)
                 return "detect"
         case [[1, 1, 17, 3] | [1, _, 56]]:
             return "pose"

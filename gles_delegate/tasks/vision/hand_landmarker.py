@@ -12,7 +12,13 @@ from gles_delegate.tasks.image import Image
 from gles_delegate.tasks.options import BaseOptions, VisionTaskRunningMode
 from gles_delegate.tasks.vision.drawing_utils import draw_points
 from gles_delegate.tasks.vision.face_landmarker import at_least_one
-from gles_delegate.tasks.vision.finding import Finder, Landmarker, has_outputs, in_meters, normalized
+from gles_delegate.tasks.vision.finding import (
+    Finder,
+    Landmarker,
+    has_outputs,
+    in_meters,
+    normalized,
+)
 from gles_delegate.vision.detection import PALM_DETECTOR
 from gles_delegate.vision.drawing import Drawing
 from gles_delegate.vision.landmarks import HAND

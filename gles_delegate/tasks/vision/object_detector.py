@@ -17,8 +17,8 @@ from gles_delegate.tasks.options import BaseOptions, VisionTaskRunningMode
 from gles_delegate.tasks.vision.detections import detection_result
 from gles_delegate.tasks.vision.finding import require_normalization
 from gles_delegate.tasks.vision.methods import Detects
-from gles_delegate.vision.detection import Detection
-from gles_delegate.vision.detectors import find_detector, read_detections
+from gles_delegate.vision.detection import Detection, Detector
+from gles_delegate.vision.detectors import find_detector, preprocessing, read_detections
 from gles_delegate.vision.regions import Region
 from gles_delegate.vision.yolo import YoloDetector
 
@@ -31,7 +31,7 @@ class ObjectDetectorOptions:
         base_options: The model.
         running_mode: Single pictures, a video or a live stream.
         max_results: The most objects; below 0: all.
-        score_threshold: The least score; 0 or None: the model's metadata or its decoder decides.
+        score_threshold: The least score; 0 or None: the model's metadata or its preset decides.
         result_callback: Called in a live stream with the result, the picture and its time in ms.
         labels: Class names; None: those in the metadata. Not MediaPipe's.
         kind: The kind of a YOLO network; see `vision.find_detector`. Not MediaPipe's.
@@ -76,14 +76,18 @@ class ObjectDetector(Detects[DetectionResult]):
             raise ModelError(str(error)) from error
         limits = [each.threshold for each in outputs if each.threshold is not None]
         self._threshold = options.score_threshold or (limits[0] if limits else 0.0)
-        if self._preset is None:
+        like = preprocessing(self._preset)
+        if like is None:
             require_normalization(network)
-            self._like = network.transform
+        self._like = like or network.transform
+        if self._preset is None:
             self._calibration = next((o.calibration for o in outputs if o.calibration), None)
-        else:
-            self._like = self._preset.transform
-            if self._threshold:
-                self._preset = replace(self._preset, threshold=self._threshold)
+        elif self._threshold or like is None:
+            self._preset = replace(self._preset, threshold=self._threshold)
+        if isinstance(self._preset, Detector):
+            count = max(shape[-1] for shape in network.shapes)
+            classes = tuple(i for i in range(count) if i in self._choice)
+            self._preset = replace(self._preset, classes=classes)
 
     def _process(self, image: Image, region: Region, timestamp_ms: int | None) -> DetectionResult:
         network = self._detector

@@ -6,15 +6,19 @@ import enum
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from gles_delegate.errors import ModelError
 from gles_delegate.tasks.components.containers import Landmark, NormalizedLandmark
 from gles_delegate.tasks.image import Image, ImageFormat
 from gles_delegate.tasks.options import BaseOptions, VisionTaskRunningMode
 from gles_delegate.tasks.vision.drawing_utils import positions
 from gles_delegate.tasks.vision.face_landmarker import at_least_one
-from gles_delegate.tasks.vision.finding import Finder, Landmarker, has_outputs, in_meters, normalized
+from gles_delegate.tasks.vision.finding import (
+    Finder,
+    Landmarker,
+    has_outputs,
+    in_meters,
+    normalized,
+)
 from gles_delegate.vision.detection import POSE_DETECTOR, POSE_DETECTOR_128
 from gles_delegate.vision.drawing import Drawing, palette
 from gles_delegate.vision.landmarks import POSE, mask_in_picture
