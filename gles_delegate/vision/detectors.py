@@ -103,27 +103,20 @@ def _recorded(
     What is not recorded follows MediaPipe's detection_postprocessing_graph.cc: positions are
     (y, x), and suppression compares boxes of all classes, without averages.
     """
-    root = FlatTable.root(next(each.detector for each in metadata if each.detector))
-    grid, options = root.table(1), root.table(2)
-    listed = None if grid is None else grid.table(0)
-    if listed is None or options is None:
-        raise ModelError("damaged metadata of a detector: expected anchors and decoding options")
+    anchors, options = _anchors_and_options(
+        next(each.detector for each in metadata if each.detector)
+    )
     classes, count, numbers, offset, points, each_point = (
         options.scalar(slot, "int32") for slot in range(6)
     )
     x, y, width, height = (options.scalar(slot, "float32") for slot in range(6, 10))
-    anchors = np.array(
-        [[anchor.scalar(slot, "float32") for slot in range(4)] for anchor in listed.tables(0)]
-    ).reshape(-1, 4)
-    scales = (x, y, width, height)
-    if not np.isfinite(anchors).all() or not all(map(math.isfinite, scales)) or 0 in scales:
+    if not 0 < abs(x * y * width * height) < math.inf:
         raise ModelError(
-            "damaged metadata of a detector: expected finite anchors and scales other than 0, "
-            f"found the scales {scales}"
+            "damaged metadata of a detector: expected finite scales other than 0, found "
+            f"{(x, y, width, height)}"
         )
-    if (len(anchors), numbers) != (count, 4 + 2 * points) or (
-        points and (offset, each_point) != (4, 2)
-    ):
+    placed = (offset, each_point) if points else (4, 2)
+    if (len(anchors), numbers, *placed) != (count, 4 + 2 * points, 4, 2):
         raise ModelError(
             f"expected a detector's metadata with {count} anchors and boxes of 4 numbers, and then "
             f"2 for each of {points} key points; found {len(anchors)} anchors, and boxes of "
@@ -136,20 +129,36 @@ def _recorded(
             f"expected outputs {list(boxes)} and {list(scores)} by the detector's metadata, found "
             f"{[list(shape) for shape in shapes]}"
         )
-    # Outputs of the same shape are told apart by names, or else boxes come first.
-    names = [each.name for each in metadata]
-    named = names.index("location") if "location" in names else 0
+    location = shapes.index(boxes)
+    if boxes == scores:  # names tell them apart, or else boxes come first
+        location = max(range(2), key=lambda i: metadata[i].name == "location")
     return Detector(
-        FixedAnchors((int(input_shape[1]), int(input_shape[2])), anchors.astype(np.float32)),
+        FixedAnchors((int(input_shape[1]), int(input_shape[2])), anchors),
         points,
-        scales=scales,
+        scales=(x, y, width, height),
         exponential=options.scalar(10, "bool"),
         y_first=True,
         fit="stretch",
         logits=options.scalar(11, "bool"),
         weighted=False,
-        location=named if boxes == scores else shapes.index(boxes),
+        location=location,
     )
+
+
+def _anchors_and_options(data: bytes) -> tuple[Array, FlatTable]:
+    """The anchors, float32 [anchors, 4], and the table of decoding options."""
+    root = FlatTable.root(data)
+    grid, options = root.table(1), root.table(2)
+    listed = None if grid is None else grid.table(0)
+    if listed is None or options is None:
+        raise ModelError("damaged metadata of a detector: expected anchors and decoding options")
+    anchors = np.array(
+        [[anchor.scalar(slot, "float32") for slot in range(4)] for anchor in listed.tables(0)],
+        np.float32,
+    )
+    if not np.isfinite(anchors).all():
+        raise ModelError("damaged metadata of a detector: expected finite anchors")
+    return anchors.reshape(-1, 4), options
 
 
 def preprocessing(detector: Detector | YoloDetector | None) -> ImageTransform | None:

@@ -215,7 +215,7 @@ def test_damaged_metadata_of_a_detector_is_a_model_error() -> None:
         ({"options": {1: 7}}, "found 6 anchors"),
         ({"options": {0: 5}}, r"expected outputs \[1, 6, 4\] and \[1, 6, 5\] by the detector's"),
         ({"options": {4: 1}}, "2 for each of 1 key points"),
-        ({"scales": (0.0, 1.0, 1.0, 1.0)}, "scales other than 0"),
+        ({"scales": (0.0, 1.0, 1.0, 1.0)}, "finite scales other than 0"),
         ({"anchors": np.full((6, 4), np.nan, np.float32)}, "expected finite anchors"),
     ],
 )

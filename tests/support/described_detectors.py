@@ -28,7 +28,7 @@ class DescribedDetector:
         anchors: [anchors, 4]: x, y, width, height.
         scales: Of x, y, width, height.
         names: Of the outputs in their order: "location" has the boxes, any other the scores.
-        options: Decoding options that replace those of `boxes` and `scores`, by their slot.
+        options: Decoding options by slot, instead of the numbers that fit `boxes` and `scores`.
     """
 
     boxes: Floats

@@ -9,7 +9,7 @@ from gles_delegate.tasks.components.containers import EmbeddingResult as ImageEm
 from gles_delegate.tasks.missing import missing
 from gles_delegate.tasks.options import ImageProcessingOptions
 from gles_delegate.tasks.options import VisionTaskRunningMode as RunningMode
-from gles_delegate.tasks.vision import drawing_utils
+from gles_delegate.tasks.vision import drawing_styles, drawing_utils
 from gles_delegate.tasks.vision.connections import (
     FaceLandmarksConnections,
     HandLandmarksConnections,
@@ -76,6 +76,7 @@ __all__ = [
     "PoseLandmarkerResult",
     "PoseLandmarksConnections",
     "RunningMode",
+    "drawing_styles",
     "drawing_utils",
 ]
 

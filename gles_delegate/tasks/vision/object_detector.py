@@ -71,23 +71,27 @@ class ObjectDetector(Detects[DetectionResult]):
         self._choice = Choice(options, self._labels)
         shape = network.inputs[network.picture]["shape"].tolist()
         try:
-            self._preset = find_detector(shape, network.shapes, outputs, kind=options.kind)
+            preset = find_detector(shape, network.shapes, outputs, kind=options.kind)
         except ValueError as error:
             raise ModelError(str(error)) from error
         limits = [each.threshold for each in outputs if each.threshold is not None]
         self._threshold = options.score_threshold or (limits[0] if limits else 0.0)
-        like = preprocessing(self._preset)
+        if preset is None:
+            self._calibration = next((o.calibration for o in outputs if o.calibration), None)
+        like = preprocessing(preset)
         if like is None:
             require_normalization(network)
         self._like = like or network.transform
-        if self._preset is None:
-            self._calibration = next((o.calibration for o in outputs if o.calibration), None)
-        elif self._threshold or like is None:
-            self._preset = replace(self._preset, threshold=self._threshold)
-        if isinstance(self._preset, Detector):
-            count = max(shape[-1] for shape in network.shapes)
-            classes = tuple(i for i in range(count) if i in self._choice)
-            self._preset = replace(self._preset, classes=classes)
+        self._preset = self._limited(preset)
+
+    def _limited(self, preset: Detector | YoloDetector | None) -> Detector | YoloDetector | None:
+        """A preset with the threshold and the classes of the options."""
+        if preset is not None and (self._threshold or preprocessing(preset) is None):
+            preset = replace(preset, threshold=self._threshold)
+        if isinstance(preset, Detector):
+            most = max(shape[-1] for shape in self._detector.shapes)
+            preset = replace(preset, classes=tuple(i for i in range(most) if i in self._choice))
+        return preset
 
     def _process(self, image: Image, region: Region, timestamp_ms: int | None) -> DetectionResult:
         network = self._detector
