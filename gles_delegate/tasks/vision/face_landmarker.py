@@ -16,6 +16,9 @@ from gles_delegate.tasks.components.containers import Category, NormalizedLandma
 from gles_delegate.tasks.image import Image
 from gles_delegate.tasks.network import PictureNetwork
 from gles_delegate.tasks.options import BaseOptions, VisionTaskRunningMode
+from gles_delegate.tasks.vision.connections import (
+    FaceLandmarksConnections as FaceLandmarksConnections,
+)
 from gles_delegate.tasks.vision.drawing_utils import draw_points
 from gles_delegate.tasks.vision.finding import Finder, Landmarker, has_outputs, normalized
 from gles_delegate.vision.detection import FACE_DETECTOR, FACE_DETECTOR_FULL_RANGE

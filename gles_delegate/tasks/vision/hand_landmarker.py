@@ -10,6 +10,9 @@ from gles_delegate.errors import ModelError
 from gles_delegate.tasks.components.containers import Category, Landmark, NormalizedLandmark
 from gles_delegate.tasks.image import Image
 from gles_delegate.tasks.options import BaseOptions, VisionTaskRunningMode
+from gles_delegate.tasks.vision.connections import (
+    HandLandmarksConnections as HandLandmarksConnections,
+)
 from gles_delegate.tasks.vision.drawing_utils import draw_points
 from gles_delegate.tasks.vision.face_landmarker import at_least_one
 from gles_delegate.tasks.vision.finding import (

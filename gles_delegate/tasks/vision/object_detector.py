@@ -22,6 +22,8 @@ from gles_delegate.vision.detectors import find_detector, preprocessing, read_de
 from gles_delegate.vision.regions import Region
 from gles_delegate.vision.yolo import YoloDetector
 
+ObjectDetectorResult = DetectionResult
+
 
 @dataclass
 class ObjectDetectorOptions:
