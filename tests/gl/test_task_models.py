@@ -65,6 +65,37 @@ def test_face_networks_third_output_is_ignored(presence: float, count: int) -> N
         assert (face[0].x, face[0].y) == pytest.approx([0.5 - region / 4] * 2, abs=1e-3)
 
 
+def test_bundles_on_the_command_line(tmp_path: Path) -> None:
+    """`run` lists the points and draws them; `watch` does so frame by frame."""
+    bundle, picture = tmp_path / "face.task", tmp_path / "black.png"
+    bundle.write_bytes(face_bundle(5.0, 0.0))
+    Pictures.new("RGB", (200, 200)).save(picture)
+
+    def called(*arguments: object) -> Any:
+        result = CliRunner().invoke(gles_delegate, [*map(str, arguments), "--json"])
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
+
+    drawn, frame = tmp_path / "drawn.png", tmp_path / "frame.png"
+    found = called("run", bundle, "--input", picture, "--output", drawn)
+    assert found["kind"] == "face"
+    (face,) = found["objects"]
+    assert face["points"][0] == pytest.approx([62.5, 62.5, 15], abs=0.2)
+    watched = called("watch", bundle, "--picture", picture, "--headless", "--output", frame)
+    assert watched["task"] == "face"
+    assert watched["found"] == {"face": {"most": 1, "frames": 1}}
+    for path in (drawn, frame):
+        painted = np.argwhere(np.asarray(Pictures.open(path)).any(2))
+        assert painted.min(0) == pytest.approx([62, 62], abs=3), path.name
+        assert painted.max(0) == pytest.approx([137, 137], abs=3), path.name
+    for command in (["run", "--input", picture], ["watch", "--headless", "--picture", picture]):
+        name, *others = map(str, command)
+        arguments = [name, str(bundle), *others, "--kind", "yolov8"]
+        result = CliRunner().invoke(gles_delegate, arguments)
+        assert result.exit_code != 0
+        assert "for a bundle" in result.output
+
+
 def test_face_networks_of_other_points_are_refused() -> None:
     outputs = (floats((1, 1, 1, 1440)), floats((1, 1, 1, 1)), floats((1, 1)))
     files = {
