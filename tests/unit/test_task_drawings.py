@@ -9,10 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+import gles_delegate.tasks as mp
+from gles_delegate.image.output import ImageOutput
 from gles_delegate.tasks import vision
 from gles_delegate.tasks.components.containers import NormalizedLandmark
 from gles_delegate.tasks.vision import drawing_styles, drawing_utils
 from gles_delegate.tasks.vision.drawing_utils import DrawingSpec
+from gles_delegate.tasks.vision.image_segmenter import require_colors
+from gles_delegate.vision.drawing import Drawing, Text
 from gles_delegate.vision.triangles import face_triangles
 
 FACE, HAND = vision.FaceLandmarksConnections, vision.HandLandmarksConnections
@@ -122,3 +126,30 @@ def test_points_are_plotted_in_space(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="expected points 0 to 2"):
         drawing_utils.plot_landmarks(points, [(0, 3)])
     plt.close("all")
+
+
+def legend(mask: Any, labels: Any = ()) -> list[str]:
+    result = vision.ImageSegmenterResult(category_mask=mp.Image(mp.ImageFormat.GRAY8, mask))
+    drawing = Drawing((90, 120))
+    result.draw(drawing, *([labels] if labels else []))
+    return [item.text for item in drawing.items if isinstance(item, Text)]
+
+
+def test_legends_of_masks() -> None:
+    """Without labels they have numbers; the only class of a network is 0."""
+    many = np.array([[0, 2], [7, 2]], np.uint8)
+    assert legend(many) == ["class 2", "class 7"]
+    assert legend(many, ["background", "a", "b"]) == ["b", "class 7"]
+    assert legend(np.array([[0, 255]], np.uint8), ["person"]) == ["person"]
+    assert legend(np.full((2, 2), 255, np.uint8), ["person"]) == []
+    with pytest.raises(ValueError, match="set output_category_mask"):
+        vision.ImageSegmenterResult().draw(Drawing((9, 9)))
+
+
+def test_textures_of_many_classes_need_a_palette() -> None:
+    require_colors(4, ImageOutput())
+    require_colors(21, ImageOutput(palette=[(i, 0, 0, 255) for i in range(21)]))
+    for count in (0, 4):
+        colors = [(i, 0, 0, 255) for i in range(count)]
+        with pytest.raises(ValueError, match=f"5 or more colors, .* found {count} colors"):
+            require_colors(5, ImageOutput(palette=colors or None))
