@@ -63,8 +63,11 @@ class DescribedDetector:
         inputs = vector(b, [table(b, None, None, None, None, Ref(vector(b, [unit])))])
         labels = table(b, Ref(b.CreateString("labels.txt")), None, np.int8(2))
         files = [None, None, None, None, None, Ref(vector(b, [labels]))]
+        boundaries = table(b, np.uint8(3), Ref(table(b, None, np.int8(1))))
         outputs = [
-            table(b, Ref(b.CreateString(name)), *(files if name != "location" else []))
+            table(b, Ref(b.CreateString(name)), None, None, Ref(boundaries))
+            if name == "location"
+            else table(b, Ref(b.CreateString(name)), *files)
             for name in self.names
         ]
         data = Ref(b.CreateByteVector(decoding))
