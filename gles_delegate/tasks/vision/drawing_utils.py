@@ -14,7 +14,8 @@ from gles_delegate.vision.drawing import Color, Drawing
 
 VISIBLE = 0.5
 """The least visibility and presence of a point that is drawn."""
-RED, GREEN, BLUE = (0, 0, 255), (0, 128, 0), (255, 0, 0)
+WHITE_COLOR, BLACK_COLOR = (224, 224, 224), (0, 0, 0)
+RED_COLOR, GREEN_COLOR, BLUE_COLOR = (0, 0, 255), (0, 128, 0), (255, 0, 0)
 """MediaPipe's colors, whose channels are in the order of OpenCV; arrays get them as they are."""
 TIP = 0.1
 """The length of an arrow's tip, as a share of the arrow (OpenCV's arrowedLine)."""
@@ -34,7 +35,7 @@ class Connection:
 class DrawingSpec:
     """How to draw points and lines; widths and radii are in pixels."""
 
-    color: tuple[int, int, int] = (224, 224, 224)
+    color: tuple[int, int, int] = WHITE_COLOR
     thickness: int = 2
     circle_radius: int = 2
 
@@ -72,7 +73,7 @@ def draw_landmarks(
     image: Array,
     landmark_list: Sequence[NormalizedLandmark],
     connections: Sequence[Connection] | None = None,
-    landmark_drawing_spec: DrawingSpec | Mapping[int, DrawingSpec] | None = DrawingSpec(RED),  # noqa: B008 -- MediaPipe's
+    landmark_drawing_spec: DrawingSpec | Mapping[int, DrawingSpec] | None = DrawingSpec(RED_COLOR),  # noqa: B008 -- MediaPipe's
     connection_drawing_spec: DrawingSpec | Mapping[tuple[int, int], DrawingSpec] = DrawingSpec(),  # noqa: B008
     is_drawing_landmarks: bool = True,
 ) -> None:
@@ -108,7 +109,7 @@ def draw_landmarks(
 def draw_detection(
     image: Array,
     detection: Detection,
-    keypoint_drawing_spec: DrawingSpec = DrawingSpec(RED),  # noqa: B008
+    keypoint_drawing_spec: DrawingSpec = DrawingSpec(RED_COLOR),  # noqa: B008
     bbox_drawing_spec: DrawingSpec = DrawingSpec(),  # noqa: B008
 ) -> None:
     """Draw a box and its points into an array, uint8 [height, width, 3].
@@ -157,7 +158,7 @@ def draw_axis(
     x, y, z = (ends @ np.asarray(rotation).T + translation).T
     shares = np.column_stack([-x, -y]) / (z + NEAR)[:, None] * focal_length + principal_point
     at = (1 + shares.clip(-1, 1) * (1, -1)) / 2 * drawing.size[::-1]
-    for end, color in zip(at[1:], (RED, GREEN, BLUE), strict=True):
+    for end, color in zip(at[1:], (RED_COLOR, GREEN_COLOR, BLUE_COLOR), strict=True):
         back = TIP * (at[0] - end)
         side = back[::-1] * (1, -1)
         drawing.lines(
@@ -172,8 +173,8 @@ def draw_axis(
 def plot_landmarks(
     landmark_list: Sequence[NormalizedLandmark],
     connections: Sequence[tuple[int, int]] | None = None,
-    landmark_drawing_spec: DrawingSpec = DrawingSpec(RED, 5),  # noqa: B008
-    connection_drawing_spec: DrawingSpec = DrawingSpec((0, 0, 0), 5),  # noqa: B008
+    landmark_drawing_spec: DrawingSpec = DrawingSpec(RED_COLOR, 5),  # noqa: B008
+    connection_drawing_spec: DrawingSpec = DrawingSpec(BLACK_COLOR, 5),  # noqa: B008
     elevation: int = 10,
     azimuth: int = 10,
 ) -> None:
