@@ -202,23 +202,14 @@ def resized(picture: Array, size: Size, *, corners: bool = False) -> Array:
         corners: Corner pixels stay in the corners; otherwise the pictures' edges coincide, as in
             OpenCV's resize with INTER_LINEAR.
     """
-    rows, columns = (
-        _mixing(old, new, corners) for old, new in zip(picture.shape[:2], size, strict=True)
-    )
-    mixed = np.tensordot(rows, np.asarray(picture, np.float32), (1, 0))
-    result: Array = np.einsum("xc,rcn->rxn", columns, mixed, optimize=True)
+    result = np.asarray(picture, np.float32)
+    for axis, (old, new) in enumerate(zip(picture.shape[:2], size, strict=True)):
+        if corners:
+            at = np.arange(new) * ((old - 1) / max(new - 1, 1))
+        else:
+            at = ((np.arange(new) + 0.5) * (old / new) - 0.5).clip(0, old - 1)
+        low = np.minimum(np.floor(at).astype(int), old - 1)
+        share = (at - low).astype(np.float32).reshape((-1, 1, 1) if axis == 0 else (-1, 1))
+        high = np.minimum(low + 1, old - 1)
+        result = result.take(low, axis) * (1 - share) + result.take(high, axis) * share
     return result
-
-
-def _mixing(old: int, new: int, corners: bool) -> Array:
-    """Weights [new, old] of pixels."""
-    if corners:
-        at = np.arange(new) * ((old - 1) / max(new - 1, 1))
-    else:
-        at = ((np.arange(new) + 0.5) * (old / new) - 0.5).clip(0, old - 1)
-    low = np.minimum(np.floor(at).astype(int), old - 1)
-    share = at - low
-    weights = np.zeros((new, old), np.float32)
-    weights[np.arange(new), low] = 1 - share
-    weights[np.arange(new), np.minimum(low + 1, old - 1)] += share
-    return weights
