@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,12 @@ from gles_delegate.model.graph import Array, Graph
 from gles_delegate.planning.outputs import read_metadata
 from gles_delegate.vision.classes import class_name
 from gles_delegate.vision.detection import Detection, Detector
-from gles_delegate.vision.detectors import find_detector, has_postprocessing, read_detections
+from gles_delegate.vision.detectors import (
+    find_detector,
+    has_postprocessing,
+    preprocessing,
+    read_detections,
+)
 from gles_delegate.vision.regions import region_of_detection
 from gles_delegate.vision.yolo import YoloDetector, find_yolo
 
@@ -44,7 +49,7 @@ class ObjectFinder:
     @property
     def transform(self) -> ImageTransform | None:
         """Preprocessing; None: as for other networks, the stretched picture."""
-        return None if self.detector is None else self.detector.transform
+        return preprocessing(self.detector)
 
     def rows(self, graph: Graph, outputs: Mapping[int, Array], file: Path) -> list[dict[str, Any]]:
         """Names, scores and positions in pixels of a picture, or of the input for an array."""
@@ -104,7 +109,8 @@ def find(graph: Graph, labels: Sequence[str] | None, kind: str | None) -> Object
     with _warning(kind is not None):
         detector = find_yolo(picture, shapes, metadata, kind)
         if detector is None:
-            with suppress(ValueError):
+            is_recorded = any(each.detector for each in metadata)
+            with nullcontext() if is_recorded else suppress(ValueError):
                 detector = find_detector(picture, shapes, metadata)
     if detector is None:
         return None

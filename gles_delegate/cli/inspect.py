@@ -18,7 +18,7 @@ from gles_delegate.cli.estimates import Estimated, limits_of, read_device
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Graph
-from gles_delegate.model.metadata import TensorMetadata
+from gles_delegate.model.metadata import Metadata, TensorMetadata
 from gles_delegate.model.reader import read_models
 from gles_delegate.planning.lowering import Lowered, Lowerings
 from gles_delegate.planning.outputs import read_metadata
@@ -165,7 +165,7 @@ class _Inspected:
 
         advised = [text for entry in self._entries for text in advise(*entry)] if advice else []
         return {
-            "metadata": dataclasses.asdict(self._metadata),
+            "metadata": _printable(self._metadata),
             "inputs": tensors(self._graph.inputs),
             "outputs": tensors(self._graph.outputs),
             "signatures": [dataclasses.asdict(s) for s in self._graph.signatures],
@@ -242,3 +242,13 @@ class _Inspected:
             scale, zero = tensor.quantization.pair
             steps = f", (x - {zero}) * {scale:.6g}"
         return f"{index} {tensor.name!r} {tensor.dtype} [{', '.join(map(str, shape))}]{steps}"
+
+
+def _printable(metadata: Metadata) -> dict[str, Any]:
+    """Metadata as JSON, with the number of bytes of custom metadata."""
+
+    def fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        return {key: value for key, value in pairs if not isinstance(value, bytes)}
+
+    known = dataclasses.asdict(dataclasses.replace(metadata, custom={}), dict_factory=fields)
+    return {**known, "custom": {name: len(data) for name, data in metadata.custom.items()}}

@@ -11,13 +11,14 @@ import click
 import numpy as np
 
 from gles_delegate.bench.comparison import prepare
-from gles_delegate.cli import common, detections, tensor_files
+from gles_delegate.cli import common, detections, landmarks, tensor_files
 from gles_delegate.delegate import GpuDelegate
 from gles_delegate.interpreter import Interpreter
 from gles_delegate.model.graph import Array, Graph, Tensor
 from gles_delegate.model.reader import read_file
 from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.planning.outputs import read_metadata
+from gles_delegate.tasks.vision.bundles import landmarker_kind
 from gles_delegate.vision.classes import class_name, top_indices
 
 
@@ -54,7 +55,17 @@ def run(
     device: int | None,
     as_json: bool,
 ) -> None:
-    """Run MODEL once on arrays or pictures."""
+    """Run MODEL once on arrays or pictures.
+
+    For a bundle of a face, hand or pose landmarker, list the objects in a picture, and draw them
+    into the picture of --output.
+    """
+    options = GpuDelegateOptions(device_index=device, serialization_dir=cache)
+    bundled = landmarker_kind(model)
+    if bundled is not None:
+        landmarks.require_none(output_dir, labels, kind, top, mean, std)
+        landmarks.run_bundle(model, bundled, inputs, outputs, options, as_json)
+        return
     file = read_file(model)
     graph = file.graph()
     given = None if labels is None else tensor_files.read_labels(labels)
@@ -63,8 +74,6 @@ def run(
     feeds = tensor_files.load_inputs(graph, inputs, mean, std, transform)
     files = _output_files(graph, outputs, output_dir)
     names = _class_names(graph, None if finder else labels)
-    results: list[dict[str, Any]] = []
-    options = GpuDelegateOptions(device_index=device, serialization_dir=cache)
     with (
         common.progress_bar(quiet=as_json) as bar,
         GpuDelegate(options, progress=common.compilation(bar)) as delegate,
@@ -74,11 +83,10 @@ def run(
             prepare(interpreter, feeds)
         interpreter.invoke()
         arrays = {index: interpreter.get_tensor(index) for index in graph.outputs}
-    for index, array in arrays.items():
-        tensor, path = graph.tensors[index], files.get(index)
-        if path is not None:
-            tensor_files.save_output(path, array, tensor, names[index])
-        results.append(_result(array, tensor, names[index], path, top))
+    results = [
+        _result(array, graph.tensors[index], names[index], files.get(index), top)
+        for index, array in arrays.items()
+    ]
     if top and not any(result["top"] for result in results):
         raise ValueError(
             "--top needs an output with a score for each class, [1, classes], found "
@@ -89,16 +97,14 @@ def run(
         (picture,) = tensor_files.files_by_tensor(graph, graph.inputs, inputs, "input").values()
         found = finder.rows(graph, arrays, picture)
     if as_json:
-        listed = {} if found is None else {"detections": found}
-        common.print_json({"outputs": results, **listed})
-    else:
-        _print_results(results)
+        common.print_json({"outputs": results, **({} if found is None else {"detections": found})})
+        return
+    _print_results(results)
+    if found is not None:
         _print_detections(found)
 
 
-def _print_detections(rows: Sequence[dict[str, Any]] | None) -> None:
-    if rows is None:
-        return
+def _print_detections(rows: Sequence[dict[str, Any]]) -> None:
     print(f"\n{len(rows)} detection{'s' * (len(rows) != 1)}")
     shown = ("label", "score", "box", "rotation")
     if rows:
@@ -137,6 +143,9 @@ def _class_names(graph: Graph, path: Path | None) -> dict[int, Sequence[str]]:
 def _result(
     array: Array, tensor: Tensor, labels: Sequence[str], path: Path | None, top: int | None
 ) -> dict[str, Any]:
+    """Save an output, and describe it."""
+    if path is not None:
+        tensor_files.save_output(path, array, tensor, labels)
     best = _best(array, tensor, labels, top)
     has_classes = bool(labels) or (path is not None and path.suffix != ".npy")
     return {

@@ -10,6 +10,7 @@ import click
 from gles_delegate.cli import common
 from gles_delegate.cli.tensor_files import read_labels
 from gles_delegate.errors import DelegateError
+from gles_delegate.tasks.vision.bundles import landmarker_kind
 
 if TYPE_CHECKING:
     from gles_delegate.live import App, Seer
@@ -61,6 +62,8 @@ def watch(
 ) -> None:
     """Show the results of MODEL for the frames of a camera, a video or a picture.
 
+    MODEL may be a bundle of a face, hand or pose landmarker.
+
     Keys in the window: Q quits, G switches between GPU and CPU, T shows the timings.
     """
     sources = (picture, video, camera, gstreamer)
@@ -68,10 +71,23 @@ def watch(
         raise common.wrong_usage("expected one of --camera, --gstreamer, --video and --picture")
     names = None if labels is None else read_labels(labels)
     try:
-        from gles_delegate.live import ShowOptions, find_task, open_source, seer_for, show
+        from gles_delegate.live import (
+            ShowOptions,
+            find_task,
+            landmarks,
+            open_source,
+            seer_for,
+            show,
+        )
 
         def make(app: App) -> Seer:
             nonlocal task
+            bundled = landmarker_kind(model)
+            if bundled is not None:
+                if (task, kind, names, mean, std) != (None,) * 5:
+                    raise ValueError("expected no --task, --kind, --labels or --mean for a bundle")
+                task = bundled
+                return landmarks(app, model)
             network = app.network(model, mean=mean, std=std)
             task = task or ("detect" if kind else find_task(network))
             return seer_for(network, names, task, kind=kind)

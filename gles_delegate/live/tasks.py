@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TypeAlias
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 from PIL import Image
 
 from gles_delegate import vision
+from gles_delegate.errors import ModelError
 from gles_delegate.image.output import ImageOutput
 from gles_delegate.image.transform import Size
-from gles_delegate.live.app import Canvas, Frame, Network
+from gles_delegate.live.app import App, Canvas, Frame, Network
 from gles_delegate.live.show import Seer
 from gles_delegate.model.graph import Array
+from gles_delegate.tasks.options import BaseOptions, VisionTaskRunningMode
+from gles_delegate.tasks.vision.bundles import landmarker_kind, make_landmarker, points_of
+from gles_delegate.tasks.vision.finding import Landmarker
 from gles_delegate.vision.classes import class_name, class_names
-from gles_delegate.vision.detectors import has_postprocessing
+from gles_delegate.vision.detectors import has_postprocessing, preprocessing
 from gles_delegate.vision.yolo import find_yolo
 
 Labels: TypeAlias = Sequence[str] | None
@@ -83,8 +88,7 @@ def detect(
     detector = vision.find_detector(shape, _shapes(network), metadata, kind=kind)
     names = network.labels if labels is None else labels
     are_named = bool(names) or not isinstance(detector, vision.Detector)
-    if detector is not None:
-        network.transform = detector.transform
+    network.transform = preprocessing(detector) or network.transform
 
     def see(frame: Frame, canvas: Canvas) -> None:
         detections = vision.read_detections(network(frame), detector, threshold=threshold)
@@ -123,6 +127,34 @@ def _masks(detections: Sequence[vision.Detection], size: Size) -> Array | None:
         color = COLORS[detection.class_index % len(COLORS)]
         colors[y:to_y, x:to_x][np.asarray(resized) > 0.5] = (*np.divide(color, 255), 1)
     return colors if seen else None
+
+
+def landmarks(app: App, model: Path | Mapping[str, Path], *, most: int | None = None) -> Seer:
+    """A seer that draws the points of faces, hands or bodies, found by a task.
+
+    Args:
+        app: The networks' app.
+        model: MediaPipe's bundle of a face, hand or pose landmarker, or its files by name.
+        most: The most objects; default: 4 faces, 2 hands or one body.
+
+    Raises:
+        ModelError: It is another bundle.
+    """
+    kind = landmarker_kind(model)
+    if kind is None:
+        raise ModelError(f"expected a bundle of a face, hand or pose landmarker, found {model}")
+
+    def make(base: BaseOptions) -> Landmarker[Any]:
+        return make_landmarker(kind, base, VisionTaskRunningMode.VIDEO, most)
+
+    task = app.task(make, model, f"{kind}s")
+
+    def see(frame: Frame, canvas: Canvas) -> None:
+        result = task(frame)
+        canvas.count(kind, len(points_of(kind, result)))
+        result.draw(canvas.drawing)
+
+    return see
 
 
 def pose(network: Network, *, threshold: float = 0.3) -> Seer:
@@ -319,7 +351,8 @@ def _task_of(network: Network, shapes: list[list[int]]) -> str | None:
             return "pose" if any("heatmap" in d["name"] for d in network.outputs) else None
         case [_, _]:
             with suppress(ValueError):
-                vision.find_detector(network.inputs[0]["shape"].tolist(), shapes)
+                outputs = network.metadata.outputs
+                vision.find_detector(network.inputs[0]["shape"].tolist(), shapes, outputs)
                 return "detect"
         case [[1, 1, 17, 3] | [1, _, 56]]:
             return "pose"

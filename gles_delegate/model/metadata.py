@@ -66,6 +66,8 @@ class TensorMetadata:
         task: What an output of Ultralytics' exporter is for: "detect", "segment", "pose", "obb" or
             "classify"; "" if unknown.
         points: Likewise, the number of a pose's key points and of each point's numbers.
+        detector: Anchors and decoding options of an SSD's outputs, in the FlatBuffers schema
+            mediapipe/tasks/metadata/object_detector_metadata_schema.fbs; empty if unknown.
         dimensions: Names of the axes.
         sample_rate: Sample rate of audio in Hz; 0 if unknown.
         channels: Channels of audio.
@@ -85,6 +87,7 @@ class TensorMetadata:
     is_share: bool | None = None
     task: str = ""
     points: tuple[int, int] | None = None
+    detector: bytes = field(default=b"", repr=False)
     dimensions: tuple[str, ...] = ()
     sample_rate: int = 0
     channels: int = 0
@@ -149,7 +152,14 @@ def parse_metadata(graph: Graph) -> Metadata:
     def text(slot: int, name: str = "") -> str:
         return (model.string(slot) if model else "") or export.texts.get(name, "")
 
-    outputs = tensors(3, len(graph.outputs))
+    custom = {
+        table.string(0): table.array(1, "uint8").tobytes()
+        for table in (subgraphs[0].tables(9) if subgraphs else [])
+    }
+    outputs = tuple(
+        replace(each, detector=custom.get("DETECTOR_METADATA", b""))
+        for each in tensors(3, len(graph.outputs))
+    )
     return Metadata(
         text(0),
         text(1, "description") or graph.description,
@@ -162,10 +172,7 @@ def parse_metadata(graph: Graph) -> Metadata:
             for output, index in zip(outputs, graph.outputs, strict=True)
         ),
         tuple(files),
-        {
-            table.string(0): table.array(1, "uint8").tobytes()
-            for table in (subgraphs[0].tables(9) if subgraphs else [])
-        },
+        custom,
         export.stride,
         export.size,
     )

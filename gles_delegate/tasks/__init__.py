@@ -13,6 +13,7 @@ from gles_delegate.tasks import audio, components, vision
 from gles_delegate.tasks.image import Image, ImageFormat
 from gles_delegate.tasks.missing import missing
 from gles_delegate.tasks.options import BaseOptions
+from gles_delegate.tasks.paths import register_paths
 from gles_delegate.tasks.task import TaskReport
 
 tasks = sys.modules[__name__]
@@ -28,6 +29,9 @@ __all__ = [
     "tasks",
     "vision",
 ]
+
+
+register_paths()
 
 
 def __getattr__(name: str) -> NoReturn:

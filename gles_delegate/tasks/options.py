@@ -61,6 +61,23 @@ class VisionTaskRunningMode(enum.Enum):
     LIVE_STREAM = "LIVE_STREAM"
 
 
+def validate_running_mode(
+    running_mode: VisionTaskRunningMode, packet_callback: Callable[..., object] | None = None
+) -> None:
+    """Raise ValueError unless there is a callback in a live stream, and only there."""
+    is_stream = running_mode == VisionTaskRunningMode.LIVE_STREAM
+    if is_stream and packet_callback is None:
+        raise ValueError(
+            "The vision task is in live stream mode, a user-defined result callback must be "
+            "provided."
+        )
+    if not is_stream and packet_callback is not None:
+        raise ValueError(
+            "The vision task is in image or video mode, a user-defined result callback should "
+            "not be provided."
+        )
+
+
 @dataclass
 class ImageProcessingOptions:
     """The part of a picture that a task sees.

@@ -13,7 +13,12 @@ from gles_delegate.report import DelegationReport
 from gles_delegate.tasks.assets import Assets
 from gles_delegate.tasks.image import Image
 from gles_delegate.tasks.network import PictureNetwork
-from gles_delegate.tasks.options import BaseOptions, ImageProcessingOptions, VisionTaskRunningMode
+from gles_delegate.tasks.options import (
+    BaseOptions,
+    ImageProcessingOptions,
+    VisionTaskRunningMode,
+    validate_running_mode,
+)
 from gles_delegate.tasks.place import enter_place, leave_place
 from gles_delegate.tasks.stream import Stream
 from gles_delegate.vision.regions import Region
@@ -158,20 +163,10 @@ class VisionTask(Task[R]):
     """Whether `ImageProcessingOptions.region_of_interest` is supported."""
 
     def __init__(self, options: Any) -> None:
-        mode, callback = options.running_mode, options.result_callback
-        if mode == VisionTaskRunningMode.LIVE_STREAM and callback is None:
-            raise ValueError(
-                "The vision task is in live stream mode, a user-defined result callback must be "
-                "provided."
-            )
-        if mode != VisionTaskRunningMode.LIVE_STREAM and callback is not None:
-            raise ValueError(
-                "The vision task is in image or video mode, a user-defined result callback should "
-                "not be provided."
-            )
+        validate_running_mode(options.running_mode, options.result_callback)
         self._stream: Stream[Frame] | None = None
         super().__init__(options)
-        if mode == VisionTaskRunningMode.LIVE_STREAM:
+        if options.running_mode == VisionTaskRunningMode.LIVE_STREAM:
             with on_error(self.close):
                 if self._place.is_apps:
                     raise ValueError(

@@ -22,6 +22,8 @@ Box: TypeAlias = tuple[float, float, float, float]
 """Left, top, right and bottom."""
 Point: TypeAlias = tuple[float, float]
 
+NOT_WANTED = -1.0
+"""A score below all thresholds."""
 ROUNDING = 0.01
 """Tolerance for rounding: scores this far outside 0 to 1 still count as probabilities."""
 
@@ -95,12 +97,30 @@ class PyramidAnchorOptions:
             raise ValueError(f"expected rising levels, and sizes and ratios above 0, found {self}")
 
 
-def ssd_anchors(options: AnchorOptions | PyramidAnchorOptions) -> Array:
+@dataclass(frozen=True, eq=False)
+class FixedAnchors:
+    """Anchors that are listed, for example in a model's metadata.
+
+    Attributes:
+        size: Height and width of the network's input, in pixels.
+        boxes: See `ssd_anchors`.
+    """
+
+    size: Size
+    boxes: Array
+
+
+Anchors: TypeAlias = AnchorOptions | PyramidAnchorOptions | FixedAnchors
+
+
+def ssd_anchors(options: Anchors) -> Array:
     """Anchors in the order of an SSD's outputs: by layer, row, column, and shape.
 
     Returns:
         Float32 [anchors, 4]: x and y of the center, width and height, as shares of the input.
     """
+    if isinstance(options, FixedAnchors):
+        return np.asarray(options.boxes, np.float32)
     if isinstance(options, PyramidAnchorOptions):
         levels = range(options.levels[0], options.levels[1] + 1)
         return np.concatenate([_pyramid_level(options, level) for level in levels])
@@ -173,9 +193,11 @@ class Detector:
             than half of them are outside 0 to 1. So make one `Detector` for each network.
         background: The first score is the background's; classes count from the second.
         weighted: Boxes of the same object are averaged; see `suppress`.
+        classes: The classes to find; None: all.
+        location: The position of the boxes among the outputs; None: it is recognized by its shape.
     """
 
-    anchors: AnchorOptions | PyramidAnchorOptions
+    anchors: Anchors
     key_points: int = 0
     mean: float = 127.5
     std: float = 127.5
@@ -188,6 +210,8 @@ class Detector:
     logits: bool | None = True
     background: bool = False
     weighted: bool = True
+    classes: tuple[int, ...] | None = None
+    location: int | None = None
 
     @property
     def transform(self) -> ImageTransform:
@@ -464,6 +488,9 @@ def detect(boxes: Array, scores: Array, detector: Detector) -> list[Detection]:
     )
     shares = detector.shares(np.asarray(scores[0]))
     shares = shares[:, 1:] if detector.background else shares
+    if detector.classes is not None:
+        wanted = np.isin(np.arange(shares.shape[1]), detector.classes)
+        shares = np.where(wanted, shares, NOT_WANTED)
     candidates = select_detections(decoded, shares, points, threshold=detector.threshold)
     return suppress(candidates, overlap=detector.overlap, weighted=detector.weighted)
 

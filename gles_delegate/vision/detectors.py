@@ -8,7 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from gles_delegate.image.transform import Size
+from gles_delegate.errors import ModelError
+from gles_delegate.image.transform import ImageTransform, Size
+from gles_delegate.model.flatbuffer import FlatTable
 from gles_delegate.model.graph import Array
 from gles_delegate.model.metadata import TensorMetadata
 from gles_delegate.vision.detection import (
@@ -20,6 +22,7 @@ from gles_delegate.vision.detection import (
     ROUNDING,
     Detection,
     Detector,
+    FixedAnchors,
     detect,
     ssd_mobilenet,
     ssd_mobilenet_fpn,
@@ -39,9 +42,10 @@ def find_detector(
     Args:
         input_shape: [1, height, width, 3]; a YOLO network's may be [1, 3, height, width].
         output_shapes: Shapes of all outputs, in any order.
-        metadata: `Interpreter.metadata` of the outputs, in the same order. It shows whether an
-            SSD's scores are logits; without it, its first scores decide; see `Detector.logits`. It
-            has the class names, task and key points of a YOLO network.
+        metadata: `Interpreter.metadata` of the outputs, in the same order. It has the anchors and
+            options of detectors that MediaPipe Model Maker exports. It shows whether an SSD's
+            scores are logits; without it, its first scores decide; see `Detector.logits`. It has
+            the class names, task and key points of a YOLO network.
         kind: One of `YOLO_KINDS`, where shapes and metadata suit several.
 
     Returns:
@@ -50,11 +54,14 @@ def find_detector(
 
     Raises:
         ValueError: No preset has such outputs, or several kinds of YOLO networks have.
+        ModelError: The metadata is damaged, or does not fit the outputs (also a ValueError).
     """
     if kind is not None:
         return find_yolo(input_shape, output_shapes, metadata, kind)
     if len(output_shapes) == 4:
         return None
+    if any(each.detector for each in metadata):
+        return _recorded(input_shape, output_shapes, metadata)
     found = _find_ssd(input_shape, output_shapes, metadata)
     found = found or find_yolo(input_shape, output_shapes, metadata)
     if found is not None:
@@ -84,6 +91,83 @@ def _find_ssd(
                 return replace(detector, logits=not is_share)
             return detector
     return None
+
+
+def _recorded(
+    input_shape: Sequence[int],
+    output_shapes: Sequence[Sequence[int]],
+    metadata: Sequence[TensorMetadata],
+) -> Detector:
+    """The detector that metadata describes; see `TensorMetadata.detector`.
+
+    What is not recorded follows MediaPipe's detection_postprocessing_graph.cc: positions are
+    (y, x), and suppression compares boxes of all classes, without averages.
+    """
+    anchors, options = _anchors_and_options(
+        next(each.detector for each in metadata if each.detector)
+    )
+    classes, count, numbers, offset, points, each_point = (
+        options.scalar(slot, "int32") for slot in range(6)
+    )
+    x, y, width, height = (options.scalar(slot, "float32") for slot in range(6, 10))
+    if not 0 < abs(x * y * width * height) < math.inf:
+        raise ModelError(
+            "damaged metadata of a detector: expected finite scales other than 0, found "
+            f"{(x, y, width, height)}"
+        )
+    placed = (offset, each_point) if points else (4, 2)
+    if (len(anchors), numbers, *placed) != (count, 4 + 2 * points, 4, 2):
+        raise ModelError(
+            f"expected a detector's metadata with {count} anchors and boxes of 4 numbers, and then "
+            f"2 for each of {points} key points; found {len(anchors)} anchors, and boxes of "
+            f"{numbers} numbers with {each_point} for each point from {offset} on"
+        )
+    shapes = [tuple(shape) for shape in output_shapes]
+    boxes, scores = (1, count, numbers), (1, count, classes)
+    if sorted(shapes) != sorted((boxes, scores)) or len(input_shape) != 4:
+        raise ModelError(
+            f"expected outputs {list(boxes)} and {list(scores)} by the detector's metadata, found "
+            f"{[list(shape) for shape in shapes]}"
+        )
+    location = shapes.index(boxes)
+    if boxes == scores:  # names tell them apart, or else boxes come first
+        location = max(range(2), key=lambda i: metadata[i].name == "location")
+    return Detector(
+        FixedAnchors((int(input_shape[1]), int(input_shape[2])), anchors),
+        points,
+        scales=(x, y, width, height),
+        exponential=options.scalar(10, "bool"),
+        y_first=True,
+        fit="stretch",
+        logits=options.scalar(11, "bool"),
+        weighted=False,
+        location=location,
+    )
+
+
+def _anchors_and_options(data: bytes) -> tuple[Array, FlatTable]:
+    """The anchors, float32 [anchors, 4], and the table of decoding options."""
+    root = FlatTable.root(data)
+    grid, options = root.table(1), root.table(2)
+    listed = None if grid is None else grid.table(0)
+    if listed is None or options is None:
+        raise ModelError("damaged metadata of a detector: expected anchors and decoding options")
+    anchors = np.array(
+        [[anchor.scalar(slot, "float32") for slot in range(4)] for anchor in listed.tables(0)],
+        np.float32,
+    )
+    if not np.isfinite(anchors).all():
+        raise ModelError("damaged metadata of a detector: expected finite anchors")
+    return anchors.reshape(-1, 4), options
+
+
+def preprocessing(detector: Detector | YoloDetector | None) -> ImageTransform | None:
+    """How a detector of `find_detector` sees a picture; None: stretched, with the mean and the
+    standard deviation in the metadata of the model's input.
+    """
+    if isinstance(detector, Detector) and isinstance(detector.anchors, FixedAnchors):
+        return None
+    return None if detector is None else detector.transform
 
 
 def has_postprocessing(output_shapes: Sequence[Sequence[int]]) -> bool:
@@ -129,6 +213,8 @@ def read_detections(
     count, numbers = len(detector._anchors), 4 + 2 * detector.key_points
     arrays = [np.reshape(a, (1, count, -1)) for a in outputs if np.size(a) % count == 0]
     fitting = [i for i, array in enumerate(arrays) if array.shape[2] == numbers]
+    if detector.location in fitting:
+        fitting = [detector.location]
     if len(outputs) != 2 or len(arrays) != 2 or len(fitting) != 1:
         raise ValueError(
             f"expected boxes [1, {count}, {numbers}] and scores [1, {count}, classes], found "

@@ -191,7 +191,10 @@ class TrackedNetwork(LandmarkNetwork):
 
 
 def _flat(outputs: Sequence[Array], sizes: Sequence[int], network: str) -> list[Array]:
-    arrays = [np.asarray(output, np.float64).ravel() for output in outputs]
+    """The first outputs in one dimension. MediaPipe reads outputs by position and ignores further
+    ones (ConfigureSplitTensorVectorCalculator in its graphs).
+    """
+    arrays = [np.asarray(output, np.float64).ravel() for output in outputs[: len(sizes)]]
     if [array.size for array in arrays] != list(sizes):
         raise ValueError(
             f"expected the outputs of {network}, with {list(sizes)} numbers in this order, found "
@@ -261,12 +264,10 @@ def read_face(outputs: Sequence[Array]) -> Landmarks:
     Lips and eyes of the attention network replace the mesh's. Its irises come last, with their
     eye's mean depth.
     """
-    if len(outputs) == 2 and np.size(outputs[0]) == 1434:
-        points, presence = _flat(outputs, (1434, 1), "a face network")
-        return Landmarks(points.reshape(478, 3), float(sigmoid(presence)[0]))
-    if len(outputs) == 2:
-        mesh, presence = _flat(outputs, (1404, 1), "a face network")
-        return Landmarks(mesh.reshape(468, 3), float(sigmoid(presence)[0]))
+    if len(outputs) < 7:
+        count = 478 if outputs and np.size(outputs[0]) == 1434 else 468
+        points, presence = _flat(outputs, (3 * count, 1), "a face network")
+        return Landmarks(points.reshape(count, 3), float(sigmoid(presence)[0]))
     sizes = (1404, 160, 142, 142, 10, 10, 1)
     *arrays, presence = _flat(outputs, sizes, "a face network with attention")
     mesh, lips, *eyes = (array.reshape(468, 3) if array.size == 1404 else array for array in arrays)

@@ -39,10 +39,10 @@ POSE_LANDMARKS = (
 """The 33 points of MediaPipe's pose."""
 
 POSE_EDGES = _chains(
-    (8, 6, 5, 4, 0, 1, 2, 3, 7), (9, 10),
-    (16, 14, 12, 11, 13, 15), (12, 24, 23, 11),
-    (15, 21), (15, 17, 19, 15), (16, 22), (16, 18, 20, 16),
-    (23, 25, 27, 29, 31, 27), (24, 26, 28, 30, 32, 28),
+    (0, 1, 2, 3, 7), (0, 4, 5, 6, 8), (9, 10),
+    (11, 12, 24), (11, 23, 24), (11, 13, 15, 17, 19), (12, 14, 16, 18, 20),
+    (15, 19), (15, 21), (16, 20), (16, 22),
+    (23, 25, 27, 29, 31), (24, 26, 28, 30, 32), (27, 31), (28, 32),
 )  # fmt: skip
 
 HAND_LANDMARKS = (
@@ -56,10 +56,10 @@ HAND_LANDMARKS = (
 )
 """The 21 points of MediaPipe's hand."""
 
-HAND_EDGES = _chains(
-    (0, 1, 2, 3, 4), (0, 5, 6, 7, 8), (5, 9, 10, 11, 12), (9, 13, 14, 15, 16),
-    (13, 17, 18, 19, 20), (17, 0),
-)  # fmt: skip
+PALM = _chains((0, 1), (0, 5, 9, 13, 17), (0, 17))
+FINGERS = tuple(_chains(tuple(range(first, first + 4))) for first in (1, 5, 9, 13, 17))
+"""Lines of the thumb, the index, middle, ring and little finger, from the knuckle on."""
+HAND_EDGES = PALM + sum(FINGERS, ())
 
 LIPS = _chains(
     (61, 146, 91, 181, 84, 17, 314, 405, 321, 375, 291),
@@ -75,12 +75,16 @@ LEFT_EYE = _chains(
 )  # fmt: skip
 RIGHT_BROW = _chains((46, 53, 52, 65, 55), (70, 63, 105, 66, 107))
 LEFT_BROW = _chains((276, 283, 282, 295, 285), (300, 293, 334, 296, 336))
+NOSE = _chains(
+    (168, 6, 197, 195, 5, 4, 1, 19, 94, 2), (98, 97, 2, 326, 327, 294, 278, 344, 440, 275, 4),
+    (4, 45, 220, 115, 48, 64, 98),
+)  # fmt: skip
 FACE_OVAL = _chains(
     (10, 338, 297, 332, 284, 251, 389, 356, 454, 323, 361, 288, 397, 365, 379, 378, 400, 377,
      152, 148, 176, 149, 150, 136, 172, 58, 132, 93, 234, 127, 162, 21, 54, 103, 67, 109, 10),
 )  # fmt: skip
 
-FACE_EDGES = LIPS + RIGHT_EYE + LEFT_EYE + RIGHT_BROW + LEFT_BROW + FACE_OVAL
+FACE_EDGES = LIPS + LEFT_EYE + LEFT_BROW + RIGHT_EYE + RIGHT_BROW + FACE_OVAL
 """Contours of the 468 points of MediaPipe's face mesh: lips, eyes, brows and oval."""
 
 RIGHT_IRIS = _chains((469, 470, 471, 472, 469))

@@ -20,6 +20,7 @@ from gles_delegate.model.dtypes import SCHEMA_NUMBERS
 from gles_delegate.model.graph import Array, Graph, Quantization, Tensor
 from gles_delegate.vision import palette
 from tests.support.command import call, call_json, picture_model, saved
+from tests.support.described_detectors import DescribedDetector
 from tests.support.example import EXAMPLES
 from tests.support.keras import KerasLayer, keras_model
 from tests.support.small import small_model, with_a_detour
@@ -98,6 +99,13 @@ def test_inspect_lists_what_a_model_has(tmp_path: Path) -> None:
     assert [s["key"] for s in data["signatures"]] == ["main", "other"]
     assert data["inputs"] == [{"index": 0, "name": "x", "dtype": "int8", "shape": [1, 4]}]
     assert data["causes"][0]["nodes"] == [1, 2]
+
+
+def test_inspect_counts_the_bytes_of_custom_metadata(tmp_path: Path) -> None:
+    zeros = np.zeros((1, 2, 4), np.float32)
+    detector = DescribedDetector(zeros, zeros, zeros[0])
+    data = call_json("inspect", saved(tmp_path / "m.tflite", detector.build()))
+    assert data["metadata"]["custom"] == {"DETECTOR_METADATA": len(detector.decoding())}
 
 
 def test_inspect_shows_metadata() -> None:

@@ -14,11 +14,21 @@ from gles_delegate.tasks import audio, place, vision
 from gles_delegate.tasks.components import containers
 from tests.conftest import Require
 from tests.support.example import EXAMPLES
-from tests.support.mediapipe import FOLDER, Oracle, image
+from tests.support.mediapipe import (
+    CLASSIFIERS,
+    EMBEDDERS,
+    FOLDER,
+    STEP,
+    Oracle,
+    assert_classes,
+    assert_embedding,
+    assert_objects,
+    clips,
+    image,
+)
 
 CPU = mp.BaseOptions.Delegate.CPU
 BALL = EXAMPLES / "models" / "ball_segmenter.tflite"
-STEP = 1 / 256
 FRAME = np.random.default_rng(0).integers(0, 256, (180, 320, 3), np.uint8)
 
 
@@ -33,12 +43,7 @@ def base(oracle: Oracle, model: str) -> mp.BaseOptions:
     return mp.BaseOptions(oracle.model(model), delegate=CPU)
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        "mobilenet_v1_0.25_128_quant", "mobilenet_v2_1.0_224_quant", "tf2_mobilenet_v2_1.0_224_ptq",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("model", CLASSIFIERS)
 def test_classifiers(model: str, oracle: Oracle) -> None:
     """Within a step; classes of equal scores have no order. Where a picture's height is such that
     positions lie between two 32nds of a pixel, as the parrot's, OpenCV's rounding decides.
@@ -47,13 +52,7 @@ def test_classifiers(model: str, oracle: Oracle) -> None:
     with vision.ImageClassifier(options) as classifier:
         for name, picture, expected in oracle.pictures(f"classifier_{model}"):
             (head,), (theirs,) = classifier.classify(picture).classifications, expected["heads"]
-            assert head.head_name == theirs["name"]
-            scores = {c.index: (c.score, c.category_name) for c in head.categories}
-            for known in theirs["categories"]:
-                score, label = scores[known["index"]]
-                limit = 12.01 * STEP if name == "parrot.jpg" else 1.01 * STEP
-                assert score == pytest.approx(known["score"], abs=limit), name
-                assert label == known["name"]
+            assert_classes(head, theirs, (12.01 if name == "parrot.jpg" else 1.01) * STEP, name)
 
 
 def test_regions_and_turns(oracle: Oracle) -> None:
@@ -82,62 +81,35 @@ def test_object_detector(name: str, oracle: Oracle) -> None:
     options = vision.ObjectDetectorOptions(base(oracle, "ssd_320.tflite"), **limits)
     compared = 0
     with vision.ObjectDetector(options) as detector:
-        for picture_name, picture, expected in oracle.pictures(name):
+        for _, picture, expected in oracle.pictures(name):
             found = detector.detect(picture).detections
-            assert len(found) == len(expected["detections"]), picture_name
-            for mine, theirs in zip(found, expected["detections"], strict=True):
-                (known,) = theirs["categories"]
-                if known["score"] > 0.4:
-                    (category,) = mine.categories
-                    assert category.score == pytest.approx(known["score"], abs=1.01 * STEP)
-                    assert category.category_name == known["name"]
-                    box = mine.bounding_box
-                    sides = (box.origin_x, box.origin_y, box.width, box.height)
-                    assert np.abs(np.subtract(sides, theirs["box"])).max() <= 1, picture_name
-                    compared += 1
+            compared += assert_objects(found, expected["detections"], 0.4, 1.01, 1)
     assert compared > 4
 
 
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("embedder", {}),
-        ("embedder_l2", {"l2_normalize": True}),
-        ("embedder_quantized", {"quantize": True, "l2_normalize": True}),
-    ],
-)
-def test_embedder(name: str, options: dict[str, bool], oracle: Oracle) -> None:
+@pytest.mark.parametrize("name", EMBEDDERS)
+def test_embedder(name: str, oracle: Oracle) -> None:
     model = base(oracle, "mobilenet_v2_1.0_224_quant.tflite")
-    with vision.ImageEmbedder(vision.ImageEmbedderOptions(model, **options)) as embedder:
-        for picture_name, picture, expected in oracle.pictures(name):
-            (embedding,), (known,) = embedder.embed(picture).embeddings, expected["embeddings"]
-            vector = embedding.embedding.astype(float)
-            assert np.abs(vector[:16] - known["first"]).max() <= 1.01 * STEP, picture_name
-            assert np.linalg.norm(vector) == pytest.approx(known["norm"], rel=0.01), picture_name
+    options = vision.ImageEmbedderOptions(model, **EMBEDDERS[name])
+    with vision.ImageEmbedder(options) as embedder:
+        for picture_name, picture, _ in oracle.pictures(name):
+            (embedding,) = embedder.embed(picture).embeddings
+            assert_embedding(oracle, name, picture_name, embedding, 1.01)
 
 
 def test_audio_classifier(oracle: Oracle) -> None:
     """At the network's rate as MediaPipe; resampled, scores are a step of its sigmoid's input
     apart.
     """
-    time = np.arange(32000) / 16000
-    clips = {
-        "sine440": 0.5 * np.sin(2 * np.pi * 440 * time),
-        "silence": 0 * time,
-        "chirp": 0.5 * np.sin(2 * np.pi * (200 + 900 * time) * time),
-        "noise": np.random.RandomState(0).uniform(-0.5, 0.5, len(time)),
-    }
+    sounds = clips()
     options = audio.AudioClassifierOptions(base(oracle, "yamnet.tflite"))
     with audio.AudioClassifier(options) as classifier:
         for name, expected in oracle.results("audio_classifier")["clips"].items():
             clip, rate = name.split("@")
-            data = containers.AudioData.create_from_array(clips[clip], int(rate))
+            data = containers.AudioData.create_from_array(sounds[clip], int(rate))
             for result, known in zip(classifier.classify(data), expected, strict=True):
-                scores = {c.index: c.score for c in result.classifications[0].categories}
-                for theirs in known["heads"][0]["categories"]:
-                    limit = 1.01 * STEP if rate == "16000" else 0.1
-                    mine = scores[theirs["index"]]
-                    assert mine == pytest.approx(theirs["score"], abs=limit), (name, theirs)
+                (head,), (theirs,) = result.classifications, known["heads"]
+                assert_classes(head, theirs, 1.01 * STEP if rate == "16000" else 0.09, name)
 
 
 def test_without_a_gpu_the_default_is_the_cpu(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 import gles_delegate.tasks as mp
@@ -96,3 +97,76 @@ def distances(mine: Any, theirs: Any, picture: mp.Image) -> NDArray[Any]:
     ours = np.array([(p.x, p.y) for p in mine])
     both = (ours - np.array([p[:2] for p in theirs])) * (picture.width, picture.height)
     return np.hypot(*both.T)
+
+
+STEP = 1 / 256
+"""A step of the scores of 8-bit classifiers."""
+CLASSIFIERS = (
+    "mobilenet_v1_0.25_128_quant", "mobilenet_v2_1.0_224_quant", "tf2_mobilenet_v2_1.0_224_ptq",
+)  # fmt: skip
+EMBEDDERS: dict[str, dict[str, bool]] = {
+    "embedder": {},
+    "embedder_l2": {"l2_normalize": True},
+    "embedder_quantized": {"quantize": True, "l2_normalize": True},
+}
+"""Options by the name of the results."""
+
+
+def clips() -> dict[str, NDArray[Any]]:
+    """Sounds of two seconds at 16 kHz."""
+    time = np.arange(32000) / 16000
+    return {
+        "sine440": 0.5 * np.sin(2 * np.pi * 440 * time),
+        "silence": 0 * time,
+        "chirp": 0.5 * np.sin(2 * np.pi * (200 + 900 * time) * time),
+        "noise": np.random.RandomState(0).uniform(-0.5, 0.5, len(time)),
+    }
+
+
+def assert_classes(mine: Any, theirs: Any, limit: float, name: object) -> None:
+    """Compare the classes of an output: the scores of the recorded ones, and their best is ours,
+    but for the limit.
+    """
+    assert mine.head_name == theirs["name"]
+    scores = {c.index: c.score for c in mine.categories}
+    names = {c.index: c.category_name for c in mine.categories}
+    for known in theirs["categories"]:
+        assert names[known["index"]] == known["name"]
+        assert scores[known["index"]] == pytest.approx(known["score"], abs=limit), (name, known)
+    assert scores[theirs["categories"][0]["index"]] >= mine.categories[0].score - limit, name
+
+
+def assert_objects(found: Any, theirs: Any, least: float, steps: float, pixels: int) -> int:
+    """Compare the objects above a score; their number."""
+    assert len(found) == len(theirs)
+    known = [each for each in theirs if each["categories"][0]["score"] > least]
+    for mine, other in zip(found, known, strict=False):
+        (category,), (expected,) = mine.categories, other["categories"]
+        assert category.score == pytest.approx(expected["score"], abs=steps * STEP)
+        assert category.category_name == expected["name"]
+        box = mine.bounding_box
+        sides = (box.origin_x, box.origin_y, box.width, box.height)
+        assert np.abs(np.subtract(sides, other["box"])).max() <= pixels
+    return len(known)
+
+
+def assert_embedding(oracle: Oracle, results: str, picture: str, mine: Any, steps: float) -> None:
+    """Compare a vector, whose numbers are the scores of a classifier, before its length becomes 1:
+    at the classes that are recorded for this classifier.
+    """
+    (known,) = oracle.results(results)["images"][picture]["embeddings"]
+    vector = mine.embedding
+    assert (str(vector.dtype), len(vector)) == (known["dtype"], known["size"])
+    assert [mine.head_index, mine.head_name] == known["head"]
+    assert np.linalg.norm(vector.astype(float)) == pytest.approx(known["norm"], rel=0.03)
+    options = EMBEDDERS[results]
+    (raw,) = oracle.results("embedder")["images"][picture]["embeddings"]
+    scale = (1 / raw["norm"] if options.get("l2_normalize") else 1) * (
+        128 if options.get("quantize") else 1
+    )
+    classes = oracle.results("classifier_mobilenet_v2_1.0_224_quant")["images"][picture]
+    for each in classes["heads"][0]["categories"]:
+        expected = min(each["score"] * scale, 127)
+        rounding = 0.51 if options.get("quantize") else 0
+        limit = steps * STEP * scale + rounding
+        assert vector[each["index"]] == pytest.approx(expected, abs=limit), (picture, each)

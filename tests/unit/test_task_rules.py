@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
-import json
 import struct
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +13,7 @@ import pytest
 import gles_delegate.tasks as mp
 from gles_delegate.model.metadata import ScoreCalibration
 from gles_delegate.model.protobuf import Message, ProtobufError
-from gles_delegate.tasks import audio, vision
+from gles_delegate.tasks import vision
 from gles_delegate.tasks.audio.audio_classifier import resampled
 from gles_delegate.tasks.classes import Choice, calibrated
 from gles_delegate.tasks.components import containers, processors
@@ -26,65 +24,8 @@ from gles_delegate.tasks.vision.image_segmenter import activated, categories, re
 from gles_delegate.tasks.vision.object_detector import merged
 from gles_delegate.vision import Drawing, Region
 from gles_delegate.vision.geometry import FaceModel, face_pose, fit_similarity
-from tests.conftest import Require
-from tests.support.mediapipe import FOLDER
 
 RNG = np.random.default_rng(0)
-OURS: dict[str, Any] = {
-    "vision": vision,
-    "audio": audio,
-    "components.containers": containers,
-    "components.processors": processors,
-}
-EXTRA = {
-    *("context", "gpu_options", "antialias", "progress", "rigid_smoothing", "output_texture"),
-    *("kind", "labels", "found"),
-}
-"""Options and fields that MediaPipe does not have."""
-LATER = {"_result_callback_c", "multiclass_nms"}
-
-
-def members(module: dict[str, Any], api: dict[str, Any], name: str) -> Any:
-    """A class of MediaPipe's, behind its alias."""
-    entry = module[name]
-    while "alias_of" in entry:
-        *path, name = entry["alias_of"].removeprefix("mediapipe.tasks.python.").split(".")
-        entry = api[".".join(path)][name]
-    return entry
-
-
-def test_classes_have_mediapipes_fields_and_methods(require: Require) -> None:
-    if not FOLDER.is_dir():
-        require("models", f"{FOLDER} is missing; GLES_DELEGATE_MEDIAPIPE names another folder")
-    api = json.loads((FOLDER / "api.json").read_text("utf-8"))["modules"]
-    compared = 0
-    for path, ours in OURS.items():
-        for name in api[path]:
-            mine = getattr(ours, name, None)
-            if name.startswith("Mp") or mine is None:
-                continue
-            theirs = members(api[path], api, name)
-            wanted = {f["name"]: f for f in theirs.get("fields") or []}
-            if dataclasses.is_dataclass(mine):
-                fields = {f.name: f for f in dataclasses.fields(mine)}
-                assert wanted.keys() - fields.keys() - LATER == set(), name
-                assert fields.keys() - wanted.keys() - EXTRA - {"texture"} == set(), name
-                for key in wanted.keys() - LATER:
-                    theirs_default = wanted[key]["default"]
-                    default = fields[key].default
-                    if theirs_default is None or theirs_default.startswith("factory"):
-                        continue
-                    if not isinstance(default, bool | int | float | None):
-                        continue
-                    assert str(default) == theirs_default, (name, key)
-            methods = {m for m in theirs.get("methods") or {} if not m.startswith("_")}
-            methods -= {"from_ctypes", "to_ctypes", "ctype", "create_audio_record"}
-            assert {m for m in methods if not hasattr(mine, m)} - {"labels"} == set(), name
-            enum = theirs.get("enum")
-            if enum:
-                assert set(enum) == set(mine.__members__), name
-            compared += 1
-    assert compared > 45
 
 
 def test_signatures_take_mediapipes_keywords() -> None:

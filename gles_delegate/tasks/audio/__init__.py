@@ -5,9 +5,9 @@ from typing import NoReturn
 from gles_delegate.tasks.audio.audio_classifier import (
     AudioClassifier,
     AudioClassifierOptions,
+    AudioClassifierResult,
 )
 from gles_delegate.tasks.audio.audio_classifier import AudioTaskRunningMode as RunningMode
-from gles_delegate.tasks.components.containers import ClassificationResult as AudioClassifierResult
 from gles_delegate.tasks.missing import missing
 
 __all__ = ["AudioClassifier", "AudioClassifierOptions", "AudioClassifierResult", "RunningMode"]

@@ -18,6 +18,8 @@ from gles_delegate.tasks.options import BaseOptions
 from gles_delegate.tasks.stream import Stream
 from gles_delegate.tasks.task import NOT_RUNNING, Task
 
+AudioClassifierResult = ClassificationResult
+
 
 class AudioTaskRunningMode(enum.Enum):
     """Clips by themselves, or parts of a stream."""

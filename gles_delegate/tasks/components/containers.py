@@ -78,7 +78,7 @@ class Detection:
 
     bounding_box: BoundingBox
     categories: list[Category]
-    keypoints: list[NormalizedKeypoint] | None = field(default_factory=list)
+    keypoints: list[NormalizedKeypoint] | None = None
     found: vision.Detection | None = field(default=None, compare=False, repr=False)
 
 

@@ -2,45 +2,55 @@
 
 from typing import NoReturn
 
-from gles_delegate.tasks.components.containers import ClassificationResult as ImageClassifierResult
-from gles_delegate.tasks.components.containers import DetectionResult as FaceDetectorResult
-from gles_delegate.tasks.components.containers import DetectionResult as ObjectDetectorResult
-from gles_delegate.tasks.components.containers import EmbeddingResult as ImageEmbedderResult
 from gles_delegate.tasks.missing import missing
 from gles_delegate.tasks.options import ImageProcessingOptions
 from gles_delegate.tasks.options import VisionTaskRunningMode as RunningMode
-from gles_delegate.tasks.vision import drawing_utils
-from gles_delegate.tasks.vision.connections import (
-    FaceLandmarksConnections,
-    HandLandmarksConnections,
-    PoseLandmarksConnections,
+from gles_delegate.tasks.vision import drawing_styles, drawing_utils
+from gles_delegate.tasks.vision.face_detector import (
+    FaceDetector,
+    FaceDetectorOptions,
+    FaceDetectorResult,
 )
-from gles_delegate.tasks.vision.face_detector import FaceDetector, FaceDetectorOptions
 from gles_delegate.tasks.vision.face_landmarker import (
     Blendshapes,
     FaceLandmarker,
     FaceLandmarkerOptions,
     FaceLandmarkerResult,
+    FaceLandmarksConnections,
 )
 from gles_delegate.tasks.vision.hand_landmarker import (
     HandLandmark,
     HandLandmarker,
     HandLandmarkerOptions,
     HandLandmarkerResult,
+    HandLandmarksConnections,
 )
-from gles_delegate.tasks.vision.image_classifier import ImageClassifier, ImageClassifierOptions
-from gles_delegate.tasks.vision.image_embedder import ImageEmbedder, ImageEmbedderOptions
+from gles_delegate.tasks.vision.image_classifier import (
+    ImageClassifier,
+    ImageClassifierOptions,
+    ImageClassifierResult,
+)
+from gles_delegate.tasks.vision.image_embedder import (
+    ImageEmbedder,
+    ImageEmbedderOptions,
+    ImageEmbedderResult,
+)
 from gles_delegate.tasks.vision.image_segmenter import (
     ImageSegmenter,
     ImageSegmenterOptions,
     ImageSegmenterResult,
 )
-from gles_delegate.tasks.vision.object_detector import ObjectDetector, ObjectDetectorOptions
+from gles_delegate.tasks.vision.object_detector import (
+    ObjectDetector,
+    ObjectDetectorOptions,
+    ObjectDetectorResult,
+)
 from gles_delegate.tasks.vision.pose_landmarker import (
     PoseLandmark,
     PoseLandmarker,
     PoseLandmarkerOptions,
     PoseLandmarkerResult,
+    PoseLandmarksConnections,
 )
 
 __all__ = [
@@ -76,6 +86,7 @@ __all__ = [
     "PoseLandmarkerResult",
     "PoseLandmarksConnections",
     "RunningMode",
+    "drawing_styles",
     "drawing_utils",
 ]
 

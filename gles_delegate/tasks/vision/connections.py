@@ -5,6 +5,7 @@ from __future__ import annotations
 from gles_delegate.tasks.vision.drawing_utils import Connection
 from gles_delegate.vision import skeletons
 from gles_delegate.vision.skeletons import Edges
+from gles_delegate.vision.triangles import face_triangles
 
 
 def _lines(edges: Edges) -> list[Connection]:
@@ -23,13 +24,25 @@ class FaceLandmarksConnections:
     FACE_LANDMARKS_RIGHT_EYEBROW = _lines(skeletons.RIGHT_BROW)
     FACE_LANDMARKS_RIGHT_IRIS = _lines(skeletons.RIGHT_IRIS)
     FACE_LANDMARKS_FACE_OVAL = _lines(skeletons.FACE_OVAL)
+    FACE_LANDMARKS_NOSE = _lines(skeletons.NOSE)
     FACE_LANDMARKS_CONTOURS = _lines(skeletons.FACE_EDGES)
+    FACE_LANDMARKS_TESSELATION = _lines(
+        tuple(edge for a, b, c in face_triangles().tolist() for edge in ((a, b), (b, c), (c, a)))
+    )
 
 
 class HandLandmarksConnections:
     """Lines between the points of a hand."""
 
     Connection = Connection
+    HAND_PALM_CONNECTIONS = _lines(skeletons.PALM)
+    (
+        HAND_THUMB_CONNECTIONS,
+        HAND_INDEX_FINGER_CONNECTIONS,
+        HAND_MIDDLE_FINGER_CONNECTIONS,
+        HAND_RING_FINGER_CONNECTIONS,
+        HAND_PINKY_FINGER_CONNECTIONS,
+    ) = map(_lines, skeletons.FINGERS)
     HAND_CONNECTIONS = _lines(skeletons.HAND_EDGES)
 
 

@@ -14,6 +14,8 @@ from gles_delegate.tasks.vision.methods import Detects
 from gles_delegate.vision.detection import FACE_DETECTOR, FACE_DETECTOR_FULL_RANGE
 from gles_delegate.vision.regions import Region
 
+FaceDetectorResult = DetectionResult
+
 
 @dataclass
 class FaceDetectorOptions:

@@ -16,8 +16,11 @@ from gles_delegate.tasks.components.containers import Category, NormalizedLandma
 from gles_delegate.tasks.image import Image
 from gles_delegate.tasks.network import PictureNetwork
 from gles_delegate.tasks.options import BaseOptions, VisionTaskRunningMode
+from gles_delegate.tasks.vision.connections import (
+    FaceLandmarksConnections as FaceLandmarksConnections,
+)
 from gles_delegate.tasks.vision.drawing_utils import draw_points
-from gles_delegate.tasks.vision.finding import Finder, Landmarker, normalized
+from gles_delegate.tasks.vision.finding import Finder, Landmarker, has_outputs, normalized
 from gles_delegate.vision.detection import FACE_DETECTOR, FACE_DETECTOR_FULL_RANGE
 from gles_delegate.vision.drawing import Drawing
 from gles_delegate.vision.geometry import FaceModel, face_pose
@@ -185,8 +188,7 @@ class FaceLandmarker(Landmarker[FaceLandmarkerResult]):
             0.3,
         )
         mesh = self._network("face_landmarks_detector.tflite")
-        sizes = sorted(int(np.prod(shape)) for shape in mesh.shapes)
-        if sizes not in FACE_OUTPUTS:
+        if not has_outputs(mesh, *FACE_OUTPUTS):
             raise ModelError(
                 f"expected {mesh.name} to be a network of 468 or 478 points of a face, found "
                 f"outputs {mesh.shapes}"
@@ -202,7 +204,7 @@ class FaceLandmarker(Landmarker[FaceLandmarkerResult]):
         if options.output_face_blendshapes:
             self._blendshapes = self._network("face_blendshapes.tflite")
             shape = self._blendshapes.inputs[0]["shape"].tolist()
-            if shape != [1, len(BLENDSHAPE_POINTS), 2] or sizes == [1, 1404]:
+            if shape != [1, len(BLENDSHAPE_POINTS), 2] or has_outputs(mesh, FACE_OUTPUTS[0]):
                 raise ModelError(
                     f"expected blendshapes of {len(BLENDSHAPE_POINTS)} of 478 points, found an "
                     f"input {shape} and a face network with outputs {mesh.shapes}"
@@ -244,8 +246,9 @@ class FaceLandmarker(Landmarker[FaceLandmarkerResult]):
         return None if matrix is None else matrix.astype(np.float32)
 
 
-FACE_OUTPUTS = ([1, 1404], [1, 1434], [1, 10, 10, 142, 142, 160, 1404])
-"""Numbers in the outputs of face networks, sorted."""
+FACE_OUTPUTS = ((1404, 1), (1434, 1), (1404, 160, 142, 142, 10, 10, 1))
+"""Numbers in the outputs of face networks without irises, with them, and with attention. The one in
+Google's face_landmarker.task has a third output, which MediaPipe ignores."""
 
 
 def at_least_one(name: str, number: int) -> int:

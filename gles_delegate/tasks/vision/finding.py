@@ -72,6 +72,12 @@ class Finder:
         ]
 
 
+def has_outputs(network: PictureNetwork, *choices: Sequence[int]) -> bool:
+    """Whether the first outputs have the numbers of elements in one of the choices."""
+    sizes = [int(np.prod(shape)) for shape in network.shapes]
+    return any(sizes[: len(choice)] == list(choice) for choice in choices)
+
+
 def require_normalization(network: PictureNetwork) -> None:
     """Raise MissingFileError if a network of floats does not say how colors become numbers."""
     details, metadata = network.inputs[network.picture], network.metadata.inputs[network.picture]
@@ -184,4 +190,12 @@ def _probabilities(landmarks: Landmarks) -> list[tuple[float | None, float | Non
     return list(zip(*pairs, strict=True))
 
 
-__all__ = ["Finder", "Landmarker", "VisionTask", "in_meters", "normalization", "normalized"]
+__all__ = [
+    "Finder",
+    "Landmarker",
+    "VisionTask",
+    "has_outputs",
+    "in_meters",
+    "normalization",
+    "normalized",
+]

@@ -10,9 +10,18 @@ from gles_delegate.errors import ModelError
 from gles_delegate.tasks.components.containers import Category, Landmark, NormalizedLandmark
 from gles_delegate.tasks.image import Image
 from gles_delegate.tasks.options import BaseOptions, VisionTaskRunningMode
+from gles_delegate.tasks.vision.connections import (
+    HandLandmarksConnections as HandLandmarksConnections,
+)
 from gles_delegate.tasks.vision.drawing_utils import draw_points
 from gles_delegate.tasks.vision.face_landmarker import at_least_one
-from gles_delegate.tasks.vision.finding import Finder, Landmarker, in_meters, normalized
+from gles_delegate.tasks.vision.finding import (
+    Finder,
+    Landmarker,
+    has_outputs,
+    in_meters,
+    normalized,
+)
 from gles_delegate.vision.detection import PALM_DETECTOR
 from gles_delegate.vision.drawing import Drawing
 from gles_delegate.vision.landmarks import HAND
@@ -116,7 +125,7 @@ class HandLandmarker(Landmarker[HandLandmarkerResult]):
             0.3,
         )
         hand = self._network("hand_landmarks_detector.tflite")
-        if [shape[-1] for shape in hand.shapes] != [63, 1, 1, 63]:
+        if not has_outputs(hand, (63, 1, 1, 63)):
             raise ModelError(
                 f"expected {hand.name} to be a network of 21 points of a hand, found outputs "
                 f"{hand.shapes}"

@@ -14,6 +14,8 @@ from gles_delegate.tasks.vision.finding import require_normalization
 from gles_delegate.tasks.vision.methods import Classifies
 from gles_delegate.vision.regions import Region
 
+ImageClassifierResult = ClassificationResult
+
 
 @dataclass
 class ImageClassifierOptions:

@@ -15,6 +15,28 @@ from gles_delegate.tasks.vision.finding import require_normalization
 from gles_delegate.tasks.vision.methods import Embeds
 from gles_delegate.vision.regions import Region
 
+ImageEmbedderResult = EmbeddingResult
+
+
+def cosine_similarity(u: Embedding, v: Embedding) -> float:
+    """The cosine of the angle between two vectors, -1 to 1.
+
+    Raises:
+        ValueError: Lengths or types differ, or a vector is 0.
+    """
+    first, second = u.embedding, v.embedding
+    if len(first) != len(second) or first.dtype != second.dtype:
+        raise ValueError(
+            f"expected vectors of the same length and type, found {len(first)} of "
+            f"{first.dtype} and {len(second)} of {second.dtype}"
+        )
+    pair = [a.view(np.int8) if a.dtype == np.uint8 else a for a in (first, second)]
+    a, b = (vector.astype(np.float64) for vector in pair)
+    lengths = float(np.linalg.norm(a) * np.linalg.norm(b))
+    if not lengths > 0:
+        raise ValueError("expected vectors with a length above 0")
+    return float(a @ b) / lengths
+
 
 @dataclass
 class ImageEmbedderOptions:
@@ -68,22 +90,4 @@ class ImageEmbedder(Embeds[EmbeddingResult]):
             return scaled.clip(-128, 127).astype(np.int8).view(np.uint8)
         return vector
 
-    @staticmethod
-    def cosine_similarity(u: Embedding, v: Embedding) -> float:
-        """The cosine of the angle between two vectors, -1 to 1.
-
-        Raises:
-            ValueError: Lengths or types differ, or a vector is 0.
-        """
-        first, second = u.embedding, v.embedding
-        if len(first) != len(second) or first.dtype != second.dtype:
-            raise ValueError(
-                f"expected vectors of the same length and type, found {len(first)} of "
-                f"{first.dtype} and {len(second)} of {second.dtype}"
-            )
-        pair = [a.view(np.int8) if a.dtype == np.uint8 else a for a in (first, second)]
-        a, b = (vector.astype(np.float64) for vector in pair)
-        lengths = float(np.linalg.norm(a) * np.linalg.norm(b))
-        if not lengths > 0:
-            raise ValueError("expected vectors with a length above 0")
-        return float(a @ b) / lengths
+    cosine_similarity = staticmethod(cosine_similarity)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from gles_delegate.tasks.image import Image, ImageFormat
 from gles_delegate.tasks.options import BaseOptions, VisionTaskRunningMode
 from gles_delegate.tasks.vision.finding import require_normalization
 from gles_delegate.tasks.vision.methods import Segments
+from gles_delegate.vision.classes import class_name
 from gles_delegate.vision.detection import sigmoid
 from gles_delegate.vision.drawing import Drawing, palette
 from gles_delegate.vision.regions import Region
@@ -44,14 +45,24 @@ class ImageSegmenterResult:
     category_mask: Image | None = None
     texture: Any = field(default=None, repr=False)
 
-    def draw(self, drawing: Drawing, labels: list[str]) -> None:
-        """Draw a legend of the classes in the category mask, which must be there."""
+    def draw(self, drawing: Drawing, labels: Sequence[str] = ()) -> None:
+        """Draw a legend of the classes in the category mask, but not the mask.
+
+        Class 0 is the background, unless it is the only class.
+
+        Args:
+            drawing: Gets the legend.
+            labels: `ImageSegmenter.labels`; without them, the legend has numbers.
+
+        Raises:
+            ValueError: There is no category mask.
+        """
         if self.category_mask is None:
             raise ValueError("expected a category mask: set output_category_mask")
-        present = np.unique(self.category_mask.numpy_view()).tolist()
-        shown = [i for i in present if 0 < i < len(labels)]
-        colors = palette(max(len(labels), 2))
-        drawing.legend([labels[i] for i in shown], [colors[i] for i in shown])
+        present = set(np.unique(self.category_mask.numpy_view()).tolist())
+        shown = sorted(present - ({UNLABELED} if UNLABELED in present else {0}))
+        colors = palette(UNLABELED)
+        drawing.legend([class_name(labels, i) for i in shown], [colors[i] for i in shown])
 
 
 @dataclass
@@ -111,6 +122,7 @@ class ImageSegmenter(Segments[ImageSegmenterResult]):
         number = FlatTable.root(custom).scalar(0, "int8") if custom else 0
         self._activation = ACTIVATIONS[number] if 0 <= number < len(ACTIVATIONS) else "none"
         if options.output_texture is not None:
+            require_colors(shape[-1], options.output_texture)
             self._texture = self._place.new_texture((*shape[1:3], 4))
             network.write_to(len(network.outputs) - 1, self._texture, options.output_texture)
         self._like, self._opencv = network.transform, True
@@ -138,6 +150,16 @@ class ImageSegmenter(Segments[ImageSegmenterResult]):
             classes = categories(resized(scores[0], image.size, corners=True), self._activation)
             category = Image(ImageFormat.GRAY8, classes)
         return ImageSegmenterResult(confidence, category, self._texture)
+
+
+def require_colors(classes: int, output: ImageOutput) -> None:
+    """Raise ValueError if a texture cannot show all classes."""
+    colors = len(output.palette or ())
+    if classes > (colors or 4):
+        raise ValueError(
+            f"expected an ImageOutput with a palette of {classes} or more colors, one for each "
+            f"class, found {colors} colors; without a palette, a texture has up to 4 classes"
+        )
 
 
 def without_alpha(transform: ImageTransform) -> ImageTransform:
@@ -180,23 +202,14 @@ def resized(picture: Array, size: Size, *, corners: bool = False) -> Array:
         corners: Corner pixels stay in the corners; otherwise the pictures' edges coincide, as in
             OpenCV's resize with INTER_LINEAR.
     """
-    rows, columns = (
-        _mixing(old, new, corners) for old, new in zip(picture.shape[:2], size, strict=True)
-    )
-    mixed = np.tensordot(rows, np.asarray(picture, np.float32), (1, 0))
-    result: Array = np.einsum("xc,rcn->rxn", columns, mixed, optimize=True)
+    result = np.asarray(picture, np.float32)
+    for axis, (old, new) in enumerate(zip(picture.shape[:2], size, strict=True)):
+        if corners:
+            at = np.arange(new) * ((old - 1) / max(new - 1, 1))
+        else:
+            at = ((np.arange(new) + 0.5) * (old / new) - 0.5).clip(0, old - 1)
+        low = np.minimum(np.floor(at).astype(int), old - 1)
+        share = (at - low).astype(np.float32).reshape((-1, 1, 1) if axis == 0 else (-1, 1))
+        high = np.minimum(low + 1, old - 1)
+        result = result.take(low, axis) * (1 - share) + result.take(high, axis) * share
     return result
-
-
-def _mixing(old: int, new: int, corners: bool) -> Array:
-    """Weights [new, old] of pixels."""
-    if corners:
-        at = np.arange(new) * ((old - 1) / max(new - 1, 1))
-    else:
-        at = ((np.arange(new) + 0.5) * (old / new) - 0.5).clip(0, old - 1)
-    low = np.minimum(np.floor(at).astype(int), old - 1)
-    share = at - low
-    weights = np.zeros((new, old), np.float32)
-    weights[np.arange(new), low] = 1 - share
-    weights[np.arange(new), np.minimum(low + 1, old - 1)] += share
-    return weights

@@ -17,10 +17,12 @@ from gles_delegate.tasks.options import BaseOptions, VisionTaskRunningMode
 from gles_delegate.tasks.vision.detections import detection_result
 from gles_delegate.tasks.vision.finding import require_normalization
 from gles_delegate.tasks.vision.methods import Detects
-from gles_delegate.vision.detection import Detection
-from gles_delegate.vision.detectors import find_detector, read_detections
+from gles_delegate.vision.detection import Detection, Detector
+from gles_delegate.vision.detectors import find_detector, preprocessing, read_detections
 from gles_delegate.vision.regions import Region
 from gles_delegate.vision.yolo import YoloDetector
+
+ObjectDetectorResult = DetectionResult
 
 
 @dataclass
@@ -31,7 +33,7 @@ class ObjectDetectorOptions:
         base_options: The model.
         running_mode: Single pictures, a video or a live stream.
         max_results: The most objects; below 0: all.
-        score_threshold: The least score; 0 or None: the model's metadata or its decoder decides.
+        score_threshold: The least score; 0 or None: the model's metadata or its preset decides.
         result_callback: Called in a live stream with the result, the picture and its time in ms.
         labels: Class names; None: those in the metadata. Not MediaPipe's.
         kind: The kind of a YOLO network; see `vision.find_detector`. Not MediaPipe's.
@@ -71,19 +73,27 @@ class ObjectDetector(Detects[DetectionResult]):
         self._choice = Choice(options, self._labels)
         shape = network.inputs[network.picture]["shape"].tolist()
         try:
-            self._preset = find_detector(shape, network.shapes, outputs, kind=options.kind)
+            preset = find_detector(shape, network.shapes, outputs, kind=options.kind)
         except ValueError as error:
             raise ModelError(str(error)) from error
         limits = [each.threshold for each in outputs if each.threshold is not None]
         self._threshold = options.score_threshold or (limits[0] if limits else 0.0)
-        if self._preset is None:
-            require_normalization(network)
-            self._like = network.transform
+        if preset is None:
             self._calibration = next((o.calibration for o in outputs if o.calibration), None)
-        else:
-            self._like = self._preset.transform
-            if self._threshold:
-                self._preset = replace(self._preset, threshold=self._threshold)
+        like = preprocessing(preset)
+        if like is None:
+            require_normalization(network)
+        self._like = like or network.transform
+        self._preset = self._limited(preset)
+
+    def _limited(self, preset: Detector | YoloDetector | None) -> Detector | YoloDetector | None:
+        """A preset with the threshold and the classes of the options."""
+        if preset is not None and (self._threshold or preprocessing(preset) is None):
+            preset = replace(preset, threshold=self._threshold)
+        if isinstance(preset, Detector):
+            most = max(shape[-1] for shape in self._detector.shapes)
+            preset = replace(preset, classes=tuple(i for i in range(most) if i in self._choice))
+        return preset
 
     def _process(self, image: Image, region: Region, timestamp_ms: int | None) -> DetectionResult:
         network = self._detector

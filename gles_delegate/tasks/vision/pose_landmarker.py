@@ -6,15 +6,22 @@ import enum
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from gles_delegate.errors import ModelError
 from gles_delegate.tasks.components.containers import Landmark, NormalizedLandmark
 from gles_delegate.tasks.image import Image, ImageFormat
 from gles_delegate.tasks.options import BaseOptions, VisionTaskRunningMode
+from gles_delegate.tasks.vision.connections import (
+    PoseLandmarksConnections as PoseLandmarksConnections,
+)
 from gles_delegate.tasks.vision.drawing_utils import positions
 from gles_delegate.tasks.vision.face_landmarker import at_least_one
-from gles_delegate.tasks.vision.finding import Finder, Landmarker, in_meters, normalized
+from gles_delegate.tasks.vision.finding import (
+    Finder,
+    Landmarker,
+    has_outputs,
+    in_meters,
+    normalized,
+)
 from gles_delegate.vision.detection import POSE_DETECTOR, POSE_DETECTOR_128
 from gles_delegate.vision.drawing import Drawing, palette
 from gles_delegate.vision.landmarks import POSE, mask_in_picture
@@ -23,7 +30,7 @@ from gles_delegate.vision.skeletons import POSE_EDGES
 from gles_delegate.vision.tracking import Tracker
 
 COLORS = palette(20)
-OUTPUTS = [195, 1, 256 * 256, 64 * 64 * 39, 117]
+OUTPUTS = (195, 1, 256 * 256, 64 * 64 * 39, 117)
 """Numbers in the outputs of pose_landmark_lite, _full and _heavy."""
 
 
@@ -131,7 +138,7 @@ class PoseLandmarker(Landmarker[PoseLandmarkerResult]):
             0.3,
         )
         body = self._network("pose_landmarks_detector.tflite")
-        if [int(np.prod(shape)) for shape in body.shapes] != OUTPUTS:
+        if not has_outputs(body, OUTPUTS):
             raise ModelError(
                 f"expected {body.name} to be a network of 33 points of a body, found outputs "
                 f"{body.shapes}"

@@ -1,0 +1,256 @@
+"""Tasks with networks in the forms of Google's models, whose outputs are chosen here."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from PIL import Image as Pictures
+
+import gles_delegate.tasks as mp
+from gles_delegate.cli.group import gles_delegate
+from gles_delegate.errors import ModelError
+from gles_delegate.model.metadata import TensorMetadata
+from gles_delegate.tasks import vision
+from gles_delegate.vision import find_detector
+from tests.support.bundles import aligned_bundle
+from tests.support.described_detectors import DescribedDetector
+from tests.support.fake_networks import fake_network
+from tests.support.mediapipe import image
+
+pytestmark = pytest.mark.usefixtures("gl")
+BLACK = image(np.zeros((200, 200, 3), np.uint8))
+
+
+def floats(shape: tuple[int, ...], value: float = 0) -> Any:
+    return np.full(shape, value, np.float32)
+
+
+def face_bundle(presence: float, unused: float) -> bytes:
+    """A face in a box of half the picture; its points are on a diagonal, and 25.6 pixels deep."""
+    boxes, scores = floats((1, 896, 16)), floats((1, 896, 1), -9)
+    center = 8 * 16 * 2 + 8 * 2  # the first layer's row and column of cells of 8 pixels
+    boxes[0, center] = (-4, -4, 64, 64, -14, -4, 6, -4, *[0] * 8)
+    scores[0, center] = 3
+    points = floats((1, 1, 1, 478 * 3), 25.6)
+    points[..., 0::3] = points[..., 1::3] = np.linspace(64, 192, 478)
+    outputs = (points, floats((1, 1, 1, 1), presence), floats((1, 1), unused))
+    return aligned_bundle(
+        **{
+            "face_detector.tflite": fake_network(128, (boxes, scores)),
+            "face_landmarks_detector.tflite": fake_network(256, outputs),
+        }
+    )
+
+
+@pytest.mark.parametrize(("presence", "count"), [(5.0, 1), (-5.0, 0)])
+def test_face_networks_third_output_is_ignored(presence: float, count: int) -> None:
+    """Google's face_landmarks_detector.tflite has points, presence and an output without use. Its
+    input has 256 pixels, and depths are on the scale of x.
+    """
+    base = mp.BaseOptions(model_asset_buffer=face_bundle(presence, -presence))
+    with vision.FaceLandmarker(vision.FaceLandmarkerOptions(base)) as landmarker:
+        found = landmarker.detect(BLACK).face_landmarks
+    assert len(found) == count
+    for face in found:
+        assert len(face) == 478
+        region = 1.5 * 100 / 200  # of the picture
+        assert face[0].z == pytest.approx(25.6 / 256 * region, rel=1e-3)
+        assert (face[0].x, face[0].y) == pytest.approx([0.5 - region / 4] * 2, abs=1e-3)
+
+
+def test_bundles_on_the_command_line(tmp_path: Path) -> None:
+    """`run` lists the points and draws them; `watch` does so frame by frame."""
+    bundle, picture = tmp_path / "face.task", tmp_path / "black.png"
+    bundle.write_bytes(face_bundle(5.0, 0.0))
+    Pictures.new("RGB", (200, 200)).save(picture)
+
+    def called(*arguments: object) -> Any:
+        result = CliRunner().invoke(gles_delegate, [*map(str, arguments), "--json"])
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
+
+    drawn, frame = tmp_path / "drawn.png", tmp_path / "frame.png"
+    found = called("run", bundle, "--input", picture, "--output", drawn)
+    assert found["kind"] == "face"
+    (face,) = found["objects"]
+    assert face["points"][0] == pytest.approx([62.5, 62.5, 15], abs=0.2)
+    watched = called("watch", bundle, "--picture", picture, "--headless", "--output", frame)
+    assert watched["task"] == "face"
+    assert watched["found"] == {"face": {"most": 1, "frames": 1}}
+    for path in (drawn, frame):
+        painted = np.argwhere(np.asarray(Pictures.open(path)).any(2))
+        assert painted.min(0) == pytest.approx([62, 62], abs=3), path.name
+        assert painted.max(0) == pytest.approx([137, 137], abs=3), path.name
+    for command in (["run", "--input", picture], ["watch", "--headless", "--picture", picture]):
+        name, *others = map(str, command)
+        arguments = [name, str(bundle), *others, "--kind", "yolov8"]
+        result = CliRunner().invoke(gles_delegate, arguments)
+        assert result.exit_code != 0
+        assert "for a bundle" in result.output
+
+
+def test_face_networks_of_other_points_are_refused() -> None:
+    outputs = (floats((1, 1, 1, 1440)), floats((1, 1, 1, 1)), floats((1, 1)))
+    files = {
+        "face_detector.tflite": fake_network(128, (floats((1, 896, 16)), floats((1, 896, 1)))),
+        "face_landmarks_detector.tflite": fake_network(256, outputs),
+    }
+    base = mp.BaseOptions(model_asset_buffer=aligned_bundle(**files))
+    with pytest.raises(ModelError, match="a network of 468 or 478 points of a face"):
+        vision.FaceLandmarker(vision.FaceLandmarkerOptions(base))
+
+
+def described(classes: int = 3, **changed: Any) -> DescribedDetector:
+    """Three groups of anchors, whose first two show the same object."""
+    rng = np.random.default_rng(5)
+    centers = np.repeat([[0.3, 0.4], [0.7, 0.6], [0.5, 0.2]], 2, 0)
+    anchors = np.column_stack([centers, np.full((6, 2), 0.25)]) + rng.normal(0, 0.004, (6, 4))
+    scores = rng.normal(-1, 0.5, (1, 6, classes))
+    scores[0, range(6), rng.integers(0, classes, 6)] = 2 + np.arange(6) / 4
+    fields: dict[str, Any] = {
+        "boxes": rng.normal(0, 0.3, (1, 6, 4)).astype(np.float32),
+        "scores": scores.astype(np.float32),
+        "anchors": anchors.astype(np.float32),
+        "scales": (10.0, 8.0, 5.0, 4.0),
+        "exponential": True,
+        "labels": [f"object {i}" for i in range(classes)],
+    }
+    return DescribedDetector(**fields | changed)
+
+
+def decoded(network: DescribedDetector, least: float) -> list[tuple[int, float, list[float]]]:
+    """Class, score and box (left, top, right, bottom), number by number; the best box of each
+    group that overlaps by more than 0.3.
+    """
+    found = []
+    for raw, logits, anchor in zip(
+        network.boxes[0].tolist(), network.scores[0].tolist(), network.anchors.tolist(), strict=True
+    ):
+        scores = [1 / (1 + math.exp(-x)) if network.logits else x for x in logits]
+        best = scores.index(max(scores))
+        x = raw[1] / network.scales[0] * anchor[2] + anchor[0]
+        y = raw[0] / network.scales[1] * anchor[3] + anchor[1]
+        width, height = raw[3] / network.scales[2], raw[2] / network.scales[3]
+        if network.exponential:
+            width, height = math.exp(width), math.exp(height)
+        width, height = width * anchor[2], height * anchor[3]
+        box = [x - width / 2, y - height / 2, x + width / 2, y + height / 2]
+        if scores[best] >= least and width >= 0 and height >= 0:
+            found.append((best, scores[best], box))
+    kept: list[tuple[int, float, list[float]]] = []
+    for each in sorted(found, key=lambda item: -item[1]):
+        if all(shared_area(each[2], other[2]) <= 0.3 for other in kept):
+            kept.append(each)
+    return kept
+
+
+def shared_area(a: list[float], b: list[float]) -> float:
+    sides = [min(a[i + 2], b[i + 2]) - max(a[i], b[i]) for i in (0, 1)]
+    common = max(sides[0], 0) * max(sides[1], 0)
+    return common / (sum((c[2] - c[0]) * (c[3] - c[1]) for c in (a, b)) - common)
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        described(),
+        described(names=("score", "location")),
+        described(4, names=("score", "location")),  # both outputs have one shape
+        described(4),
+        described(exponential=False, boxes=np.full((1, 6, 4), 4, np.float32)),
+        described(logits=False, scores=np.random.default_rng(1).random((1, 6, 3), np.float32)),
+    ],
+)  # fmt: skip
+def test_detectors_with_their_anchors_in_the_metadata(network: DescribedDetector) -> None:
+    """MediaPipe's efficientdet_lite0 is such a network."""
+    picture = image(np.zeros((300, 500, 3), np.uint8))
+    for least in (0.0, 0.5):
+        options = vision.ObjectDetectorOptions(
+            mp.BaseOptions(model_asset_buffer=network.build()), score_threshold=least
+        )
+        with vision.ObjectDetector(options) as detector:
+            found = [d.found for d in detector.detect(picture).detections]
+        expected = decoded(network, least)
+        assert len(expected) > 1
+        assert [d.class_index for d in found] == [number for number, _, _ in expected]
+        for detection, (_, score, box) in zip(found, expected, strict=True):
+            assert detection.score == pytest.approx(score, abs=1e-5)
+            assert detection.box == pytest.approx(box, abs=1e-5)
+
+
+def test_classes_of_such_a_detector() -> None:
+    """A box has the best class of those that are allowed."""
+    network = described()
+    first, *_ = decoded(network, 0.0)
+    base = mp.BaseOptions(model_asset_buffer=network.build())
+    denied = vision.ObjectDetectorOptions(base, category_denylist=[f"object {first[0]}"])
+    with vision.ObjectDetector(denied) as detector:
+        found = detector.detect(BLACK).detections
+    names = {category.category_name for each in found for category in each.categories}
+    assert f"object {first[0]}" not in names
+    scores = network.scores.copy()
+    scores[..., first[0]] = -100
+    expected = decoded(described(scores=scores), 0.0)
+    assert [each.found.score for each in found] == pytest.approx([s for _, s, _ in expected])
+
+
+def test_such_a_detector_by_the_command_line(tmp_path: Path) -> None:
+    network = described()
+    (tmp_path / "m.tflite").write_bytes(network.build())
+    Pictures.new("RGB", (500, 300)).save(tmp_path / "p.png")
+    command = ["run", str(tmp_path / "m.tflite"), "--input", str(tmp_path / "p.png"), "--json"]
+    result = CliRunner().invoke(gles_delegate, command)
+    assert result.exit_code == 0, result.output
+    rows = json.loads(result.stdout)["detections"]
+    expected = decoded(network, 0.5)
+    assert [row["label"] for row in rows] == [f"object {number}" for number, _, _ in expected]
+    boxes = [np.multiply(box, (500, 300) * 2) for _, _, box in expected]
+    np.testing.assert_allclose([row["box"] for row in rows], boxes, atol=0.06)
+
+
+def damages(network: DescribedDetector) -> Iterator[bytes]:
+    """Its metadata, cut off or with three wrong bytes."""
+    whole = network.decoding()
+    yield from (whole[:size] for size in range(1, len(whole), 7))
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        hit = np.frombuffer(whole, np.uint8).copy()
+        hit[rng.integers(0, len(hit), 3)] = rng.integers(0, 256, 3)
+        yield hit.tobytes()
+
+
+def test_damaged_metadata_of_a_detector_is_a_model_error() -> None:
+    """Numbers that still fit are read as they are."""
+    network, refused = described(), []
+    shapes = [network.boxes.shape, network.scores.shape]
+    for data in damages(network):
+        known = [TensorMetadata(detector=data)] * 2
+        try:
+            find_detector((1, 32, 32, 3), shapes, known)
+        except ModelError as error:
+            refused.append(str(error))
+    assert len(refused) > 100
+    assert all("expected" in text or "damaged" in text for text in refused)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"options": {1: 7}}, "found 6 anchors"),
+        ({"options": {0: 5}}, r"expected outputs \[1, 6, 4\] and \[1, 6, 5\] by the detector's"),
+        ({"options": {4: 1}}, "2 for each of 1 key points"),
+        ({"scales": (0.0, 1.0, 1.0, 1.0)}, "finite scales other than 0"),
+        ({"anchors": np.full((6, 4), np.nan, np.float32)}, "expected finite anchors"),
+    ],
+)
+def test_metadata_of_another_detector_is_refused(change: Any, message: str) -> None:
+    base = mp.BaseOptions(model_asset_buffer=described(**change).build())
+    with pytest.raises(ModelError, match=message):
+        vision.ObjectDetector(vision.ObjectDetectorOptions(base))
