@@ -1,4 +1,4 @@
-"""Frames that a source lends: textures of its own, given back when the GPU has read them."""
+"""Frames that a source lends: its own textures, given back when the GPU has read them."""
 
 from __future__ import annotations
 
@@ -94,8 +94,8 @@ class GpuFrame(Closing):
     def pixels(self) -> Array:
         """The frame on the CPU, uint8 [height, width, 4] in RGBA; waits for the GPU.
 
-        The source's context, or one that shares with it, must be current unless the source has its
-        own.
+        The source's context, or one that shares with it, must be current, unless the source has a
+        `context`.
         """
         with self._context or nullcontext():
             self.ready.wait_on_gpu()

@@ -77,8 +77,8 @@ class _Pipeline(Closing):
         message = gst.gst_bus_timed_pop_filtered(self._bus, timeout, kinds)
         if not message:
             return False
-        error, details = POINTER(gst_names.Error)(), c_void_p()
-        is_error = gst_names.Message.from_address(message).kind == gst_names.ERROR
+        error, details = POINTER(gst_names.GError)(), c_void_p()
+        is_error = gst_names.GstMessage.from_address(message).kind == gst_names.ERROR
         if is_error:
             gst.gst_message_parse_error(message, byref(error), byref(details))
         gst.gst_mini_object_unref(message)
@@ -109,8 +109,7 @@ class GStreamer(_Pipeline):
         pipeline: The elements up to raw video, such as "v4l2src ! decodebin", in the syntax of
             gst-launch-1.0. The rest, which brings frames into textures, is added.
         share: "current": GStreamer's context shares with the current EGL context, which must not be
-            robust (see `EglContext`) and may be a window's. None: the source has a context of its
-            own, `context`.
+            robust (see `EglContext`) and may be a window's. None: the source makes `context`.
         planes: Lend the planes of YUV video, which costs least; False: convert to RGBA first.
 
     Attributes:
@@ -383,7 +382,7 @@ class GStreamerSink(_Pipeline):
             OSError: The pipeline failed.
         """
         self._raise_error()
-        gst, buffer = self._gst, POINTER(gst_names.Buffer)()
+        gst, buffer = self._gst, POINTER(gst_names.GstBuffer)()
         if gst.gst_buffer_pool_acquire_buffer(self._pool, byref(buffer), None) != gst_names.OK:
             raise OSError(f"{self._title} takes no pictures")
         memory, mapped = gst.gst_buffer_peek_memory(ctypes.addressof(buffer.contents), 0), MapInfo()
@@ -395,7 +394,7 @@ class GStreamerSink(_Pipeline):
         return SinkPicture(plane, partial(self._push, buffer, mapped))
 
     def _push(
-        self, buffer: ctypes._Pointer[gst_names.Buffer], mapped: MapInfo, after: Submitted
+        self, buffer: ctypes._Pointer[gst_names.GstBuffer], mapped: MapInfo, after: Submitted
     ) -> None:
         gst = self._gst
         after.wait()

@@ -26,8 +26,8 @@ Task = CFUNCTYPE(None, _Handle, _Handle)
 """A GstGLContextThreadFunc: the context, and data."""
 
 
-class Error(Structure):
-    """A GError."""
+class GError(Structure):
+    """An error of GLib's."""
 
     _fields_ = [("domain", c_uint), ("code", c_int), ("message", c_char_p)]
 
@@ -59,14 +59,14 @@ class MiniObject(Structure):
     ]
 
 
-class Message(Structure):
-    """The first fields of a GstMessage."""
+class GstMessage(Structure):
+    """The first fields of a message of the bus."""
 
     _fields_ = [("object", MiniObject), ("kind", c_int)]
 
 
-class Buffer(Structure):
-    """The public fields of a GstBuffer."""
+class GstBuffer(Structure):
+    """The public fields of a buffer."""
 
     _fields_ = [
         ("object", MiniObject),
@@ -101,12 +101,12 @@ class VideoInfo(Structure):
     ]
 
 
-_Errors, _Info = POINTER(POINTER(Error)), POINTER(MapInfo)
+_Errors, _Info = POINTER(POINTER(GError)), POINTER(MapInfo)
 _PROTOTYPES: dict[str, dict[str, tuple[Any, ...]]] = {  # library: {name: (result, *arguments)}
     "glib-2.0": {
-        "g_error_free": (None, POINTER(Error)),
+        "g_error_free": (None, POINTER(GError)),
         "g_free": (None, c_void_p),
-        "g_propagate_error": (None, _Errors, POINTER(Error)),
+        "g_propagate_error": (None, _Errors, POINTER(GError)),
     },
     "gobject-2.0": {"g_object_set_property": (None, _Handle, c_char_p, c_void_p)},
     "gstreamer-1.0": {
@@ -116,7 +116,7 @@ _PROTOTYPES: dict[str, dict[str, tuple[Any, ...]]] = {  # library: {name: (resul
         "gst_element_set_state": (c_int, _Handle, c_int),
         "gst_element_set_context": (None, _Handle, _Handle),
         "gst_caps_from_string": (_Handle, c_char_p),
-        "gst_buffer_pool_acquire_buffer": (c_int, _Handle, POINTER(POINTER(Buffer)), c_void_p),
+        "gst_buffer_pool_acquire_buffer": (c_int, _Handle, POINTER(POINTER(GstBuffer)), c_void_p),
         "gst_buffer_pool_config_set_params": (None, _Handle, _Handle, c_uint, c_uint, c_uint),
         "gst_buffer_pool_get_config": (_Handle, _Handle),
         "gst_buffer_pool_set_active": (c_int, _Handle, c_int),
@@ -140,7 +140,7 @@ _PROTOTYPES: dict[str, dict[str, tuple[Any, ...]]] = {  # library: {name: (resul
         "gst_app_sink_set_drop": (None, _Handle, c_int),
         "gst_app_sink_set_max_buffers": (None, _Handle, c_uint),
         "gst_app_src_set_caps": (None, _Handle, _Handle),
-        "gst_app_src_push_buffer": (c_int, _Handle, POINTER(Buffer)),
+        "gst_app_src_push_buffer": (c_int, _Handle, POINTER(GstBuffer)),
         "gst_app_src_end_of_stream": (c_int, _Handle),
     },
     "gstvideo-1.0": {
@@ -198,7 +198,7 @@ class Raising:
 
     def __init__(self, gst: LibGst, action: str) -> None:
         self._gst, self._action = gst, action
-        self._error = POINTER(Error)()
+        self._error = POINTER(GError)()
 
     def __enter__(self) -> Any:
         return byref(self._error)

@@ -75,7 +75,7 @@ def show(
 ) -> App:
     """Run an app until its source ends or its user quits. Without EGL it runs on the CPU and warns.
 
-    A thread with a context of its own runs the networks, while this one reads, draws and shows
+    Another thread, with its own context, runs the networks, while this one reads, draws and shows
     frames. A window shows every frame, with the newest results from the second frame on; a file
     gets each frame with its own results.
 

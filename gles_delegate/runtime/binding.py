@@ -19,7 +19,7 @@ from gles_delegate.gl.watches import (
     texture_level,
 )
 from gles_delegate.image.output import ImageOutput
-from gles_delegate.image.transform import ImageTransform
+from gles_delegate.image.transform import ImageTransform, Packed, Size
 from gles_delegate.model.dtypes import BYTE_LIMITS
 from gles_delegate.model.graph import Array
 from gles_delegate.planning.ports import Edge, Elements, Pixels, Port, SampledPicture
@@ -190,23 +190,7 @@ class TextureBinding:
                 f"{transform.channels!r}) of float32, uint8 or int8, found {_described(edge)}"
             )
         levels = [texture_level(gpu, texture) for texture in self.textures]
-        if transform.packed is not None and [level.components for level in levels] != [4]:
-            raise ValueError(
-                f"expected one texture of four channels for {transform.packed}, found "
-                + ", ".join(f"{level} with {level.components}" for level in levels)
-            )
-        pairs = 1 if transform.packed is None else 2
-        picture = (levels[0].height, levels[0].width * pairs)
-        halves = [(size + 1) // 2 for size in picture]
-        for level in levels:
-            fits = level is levels[0] or (
-                level.height in (picture[0], halves[0]) and level.width in (picture[1], halves[1])
-            )
-            if not (level.sampled and fits):
-                raise ValueError(
-                    "expected textures of float or normalized formats, with chroma planes of "
-                    f"{halves[1]}x{halves[0]}, found {level}"
-                )
+        picture = _size_of(levels, transform.packed)
         scales, zeros = tensor.quantization.scales, tensor.quantization.zero_points
         quantization = ((*scales, 0.0)[0], (*zeros, 0)[0])
 
@@ -275,6 +259,25 @@ class TextureBinding:
 
 
 Binding: TypeAlias = BufferBinding | TextureBinding
+
+
+def _size_of(levels: Sequence[TextureLevel], packed: Packed | None) -> Size:
+    """Height and width of a picture in textures; raises ValueError if they are none."""
+    if packed is not None and [level.components for level in levels] != [4]:
+        raise ValueError(
+            f"expected one texture of four channels for {packed}, found "
+            + ", ".join(f"{level} with {level.components}" for level in levels)
+        )
+    height, width = levels[0].height, levels[0].width * (1 if packed is None else 2)
+    heights, widths = ((size, (size + 1) // 2) for size in (height, width))
+    for level in levels:
+        fits = level is levels[0] or (level.height in heights and level.width in widths)
+        if not (level.sampled and fits):
+            raise ValueError(
+                "expected textures of float or normalized formats, with chroma planes of "
+                f"{widths[1]}x{heights[1]}, found {level}"
+            )
+    return height, width
 
 
 def _bound(
