@@ -318,6 +318,13 @@ class Dispatch:
         node = self.node if self.node >= 0 else min(nodes, default=-1)
         return replace(self, node=node, fused=tuple(sorted(nodes - {node})))
 
+    def reading(self: DispatchT, change: Callable[[Operand], Operand]) -> DispatchT:
+        """Return a copy whose operands are changed."""
+        reads = tuple(map(change, self.reads))
+        return replace(
+            self, reads=reads, epilogue=tuple(call.reading(change) for call in self.epilogue)
+        )
+
     def sized(self: DispatchT, *names: str) -> DispatchT:
         """Return a copy with these of `defines` moved to `sizes`."""
         sizes = {name: int(str(self.defines[name])) for name in names}

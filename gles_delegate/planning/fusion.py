@@ -16,10 +16,10 @@ from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Tensor
 from gles_delegate.ops.depthwise import Depthwise, depthwise_product
 from gles_delegate.ops.images import Pooling
-from gles_delegate.ops.lib.elementwise import Elementwise
+from gles_delegate.ops.lib.elementwise import DIV, MUL, Elementwise
 from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.product import Convolution
-from gles_delegate.ops.lib.views import Copy, Target, View, view
+from gles_delegate.ops.lib.views import Copy, Target, View, same_texels, view
 from gles_delegate.ops.lib.window import Window
 from gles_delegate.planning.memory import ALIGNMENT
 
@@ -46,6 +46,9 @@ class Scope:
     limits: Limits
     half: bool = False
 
+
+_IDENTITIES = (Call(MUL, number=1), Call(MUL, number=1, operand_first=True), Call(DIV, number=1))
+"""Calls that return their argument; adding 0 is none, as it changes the sign of -0."""
 
 Rewrite: TypeAlias = Callable[[list[Dispatch], Scope], list[Dispatch]]
 
@@ -170,7 +173,8 @@ def operand_call(
         return None
     number = number_of(other, tensors)
     if number is not None:
-        return (Call(dispatch.function, number=number, operand_first=first != source),)
+        call = Call(dispatch.function, number=number, operand_first=first != source)
+        return () if call in _IDENTITIES else (call,)
     pool = pools.get(other)
     if pool is None or not same_pixels:
         return (Call(dispatch.function, operand=other, operand_first=first != source),)
@@ -197,8 +201,15 @@ def propagate_copies(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]
     writers: defaultdict[Operand, list[Dispatch]] = defaultdict(list)
     readers: Counter[Operand] = Counter(operand for d in dispatches for operand in d.operands)
     unchanged = scope.kept - {dispatch.output for dispatch in dispatches}
+    same: dict[Operand, Operand] = {}
     result: list[Dispatch] = []
     for dispatch in dispatches:
+        if same:
+            dispatch = dispatch.reading(lambda operand: same.get(operand, operand))
+        if isinstance(dispatch, Copy):
+            dispatch = _through(dispatch, writers, scope, readers)
+            if _is_same(dispatch, scope):
+                same[dispatch.output] = dispatch.reads[0]
         copies: list[Dispatch] = [dispatch]
         if isinstance(dispatch, Copy):
             is_last = readers[dispatch.reads[0]] == 1
@@ -207,6 +218,40 @@ def propagate_copies(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]
         writers[dispatch.output] += copies
         result += copies
     return result
+
+
+def _through(
+    copy: Copy,
+    writers: Mapping[Operand, list[Dispatch]],
+    scope: Scope,
+    readers: Mapping[Operand, int],
+) -> Copy:
+    """One copy instead of two in a row, such as two transpositions, or the same copy."""
+    old, *fill = copy.reads
+    before = writers[old][0] if len(writers[old]) == readers[old] == 1 else None
+    if not isinstance(before, Copy) or before.target or len(before.reads) > 1:
+        return copy
+    source = before.reads[0]
+    if old in scope.kept or source in scope.kept or call_operands(before.epilogue):
+        return copy
+    layout = copy.layout.through(before.layout)
+    if layout is None:
+        return copy
+    calls = (*before.epilogue, *copy.epilogue)
+    made = view(source, copy.output, layout, scope.limits, copy.node, copy.target, calls, *fill)
+    return made.joined(copy, before)
+
+
+def _is_same(copy: Copy, scope: Scope) -> bool:
+    """Whether its readers can read its source instead."""
+    source, output = copy.reads[0], copy.output
+    return (
+        copy.span == (0, output.elements)
+        and same_texels(source, output)
+        and isinstance(source, Value)
+        and source.kind == output.kind
+        and not {source, output} & scope.kept
+    )
 
 
 def _shortcuts(

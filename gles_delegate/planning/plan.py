@@ -197,12 +197,7 @@ def store_in_half(dispatches: list[Dispatch], scope: fusion.Scope) -> list[Dispa
     if not scope.half:
         return dispatches
     return [
-        replace(
-            dispatch,
-            reads=tuple(map(stored_in_half, dispatch.reads)),
-            output=stored_in_half(dispatch.output),
-            epilogue=tuple(call.reading(stored_in_half) for call in dispatch.epilogue),
-        )
+        replace(dispatch.reading(stored_in_half), output=stored_in_half(dispatch.output))
         for dispatch in dispatches
     ]
 

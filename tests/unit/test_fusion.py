@@ -297,12 +297,40 @@ def test_not_where_joined_parts_lie_side_by_side(
     assert plan.dispatches[-1].reads == (plan.dispatches[-2].output,)
 
 
-def test_not_from_what_was_reordered(net: Net) -> None:
-    turned = net.op(
-        "TRANSPOSE", [net.conv(depth=6), net.constant(np.array([0, 2, 1, 3], np.int32))]
-    )
+def transpose(net: Net, x: int, *order: int) -> int:
+    return net.op("TRANSPOSE", [x, net.constant(np.array(order, np.int32))])
+
+
+def test_copies_in_a_row_are_one(net: Net) -> None:
+    turned = transpose(net, net.conv(depth=6), 0, 2, 1, 3)
     plan = net.plan(net.reshape(turned, 1, -1))
-    assert shaders(plan) == ["conv_2d", "view", "view"]
+    assert shaders(plan) == ["conv_2d", "view"]
+    between = net.op("RELU", [transpose(net, net.conv(depth=6), 0, 2, 1, 3)])
+    plan = net.plan(net.op("RELU6", [transpose(net, between, 0, 3, 1, 2)]))
+    assert shaders(plan) == ["conv_2d", "view"]
+    assert functions(plan) == ["RELU", "RELU6"]
+
+
+def test_transpositions_that_undo_each_other_are_none(net: Net) -> None:
+    there = transpose(net, net.conv(), 0, 3, 1, 2)
+    plan = net.plan(net.conv(transpose(net, there, 0, 2, 3, 1)))
+    assert shaders(plan) == ["conv_2d", "conv_2d"]
+
+
+def test_copies_that_others_read_stay(net: Net) -> None:
+    there = transpose(net, net.conv(), 0, 3, 1, 2)
+    back = net.conv(transpose(net, there, 0, 2, 3, 1))
+    assert shaders(net.plan(back, there))[:4] == ["conv_2d", "view", "view", "conv_2d"]
+    added = net.op("ADD", [transpose(net, net.conv(), 0, 2, 1, 3), net.x])
+    assert shaders(net.plan(transpose(net, added, 0, 2, 1, 3))).count("view") == 2
+
+
+def test_factors_of_1_are_none(net: Net) -> None:
+    one = net.constant(np.array(1, np.float32))
+    y = net.op("MUL", [one, net.op("DIV", [net.op("MUL", [net.conv(), one]), one])])
+    plan = net.plan(net.op("ADD", [y, net.constant(np.array(0, np.float32))]))
+    assert functions(plan) == ["ADD"]
+    assert functions(net.plan(net.op("DIV", [one, net.conv()]))) == ["DIV"]
 
 
 def test_a_pointwise_convolution_computes_the_depthwise_one_before_it(net: Net) -> None:

@@ -49,6 +49,26 @@ class View:
         in_order = merged(self.sizes, self.strides) == ((source.elements,), (1,))
         return in_order and not (self.offset or self.has_bounds)
 
+    def through(self, inner: View) -> View | None:
+        """The view of the source of `inner`, by which `inner` shows the elements in order.
+
+        None if a dimension runs across those of `inner`, or if one has bounds or runs backwards.
+        """
+        if self.has_bounds or inner.has_bounds or min((self.offset, *self.strides)) < 0:
+            return None
+        rows = _Rows(inner)
+        offset = inner.offset + rows.start(self.offset)
+        pieces: list[tuple[int, int]] = []
+        for size, stride in zip(reversed(self.sizes), reversed(self.strides), strict=True):
+            split = rows.split(size, stride)
+            if split is None:
+                return None
+            pieces += split
+        if not rows.hold_all:
+            return None
+        sizes, strides = ([piece[i] for piece in reversed(pieces)] for i in (0, 1))
+        return View(tuple(sizes), tuple(strides), offset)
+
     def simplified(self) -> View:
         """The same elements with at least one dimension; without bounds, as few as possible."""
         if not self.sizes:
@@ -57,6 +77,41 @@ class View:
             return self
         sizes, strides = merged(self.sizes[:-1], self.strides[:-1])
         return View((*sizes, self.sizes[-1]), (*strides, self.strides[-1]), self.offset)
+
+
+class _Rows:
+    """The dimensions of a view, and how far another view of its elements reaches in each."""
+
+    def __init__(self, inner: View) -> None:
+        self._rows = [*zip(row_major(inner.sizes), inner.sizes, inner.strides, strict=True)]
+        self._last = [0] * len(self._rows)
+
+    def start(self, element: int) -> int:
+        """Start at an element; return the distance of its source element from the first one."""
+        self._last = [element // unit % size for unit, size, _ in self._rows]
+        return sum(i * step for i, (_, _, step) in zip(self._last, self._rows, strict=True))
+
+    def split(self, size: int, stride: int) -> list[tuple[int, int]] | None:
+        """Sizes and strides in the source for a dimension, the last one first, or None."""
+        pieces: list[tuple[int, int]] = []
+        while size > 1 and stride:
+            at = [i for i, (unit, n, _) in enumerate(self._rows) if unit <= stride < unit * n]
+            if not at or stride % self._rows[at[0]][0]:
+                return None
+            unit, count, step = self._rows[at[0]]
+            jump = stride // unit
+            steps = min(size, -(-count // jump))
+            if steps < size and (size % steps or count % jump):
+                return None
+            self._last[at[0]] += jump * (steps - 1)
+            pieces.append((steps, jump * step))
+            size, stride = size // steps, unit * count
+        return pieces if size == 1 else [*pieces, (size, 0)]
+
+    @property
+    def hold_all(self) -> bool:
+        """Whether all elements are within the dimensions."""
+        return all(i < n for i, (_, n, _) in zip(self._last, self._rows, strict=True))
 
 
 @dataclass(frozen=True)
