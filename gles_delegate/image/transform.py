@@ -334,22 +334,25 @@ class ImageTransform:
 
     def _sampled(self, planes: list[Array], matrix: Array, size: Size, point: Array) -> Array:
         """Colors [pixels, channels] from 0 to 255 at one point (x, y) in each tensor pixel."""
-        rows, columns = planes[0].shape[:2]
-        if self.opencv:
-            point = np.zeros(2)
-        y, x = np.indices(size).reshape(2, -1) + point[::-1, np.newaxis]
-        at, reach = matrix @ np.stack([x, y, np.ones_like(x)]), self.reach
-        if self.opencv:
-            at = np.rint(at * SUBPIXELS) / SUBPIXELS
-        limits = np.array([[columns], [rows]])
-        inside = np.all((at >= -reach) & (at <= limits + reach), 0)
-        at = np.where(inside, at, 0)
-        samples = [_bilinear(plane, at, (rows, columns), SITING[self.siting]) for plane in planes]
-        colors = self._channels(samples)
-        share = inside * 1.0
-        if self.opencv and self.border == "padding":
-            share *= np.minimum(at + 0.5, limits + 0.5 - at).clip(0, 1).prod(0)
-        mixed: Array = self.padding + (colors - self.padding) * share[:, np.newaxis]
+        picture, (height, width) = planes[0].shape[:2], size
+        left, top = (0, 0) if self.opencv else point
+        x, y = np.arange(width) + left, np.arange(height)[:, np.newaxis] + top
+        # A position depends on the column or the row alone, unless the picture is rotated.
+        at = [sum(a * b for a, b in ((row[0], x), (row[1], y)) if a) + row[2] for row in matrix]
+        share: Array = np.ones(size)
+        for i, limit in enumerate(reversed(picture)):
+            if self.opencv:
+                at[i] = np.rint(at[i] * SUBPIXELS) / SUBPIXELS
+            inside = (at[i] >= -self.reach) & (at[i] <= limit + self.reach)
+            at[i] = np.where(inside, at[i], 0)
+            share = share * inside
+            if self.opencv and self.border == "padding":
+                share = share * np.minimum(at[i] + 0.5, limit + 0.5 - at[i]).clip(0, 1)
+        siting = SITING[self.siting]
+        samples = [_bilinear(each, at, picture, siting) for each in planes]
+        whole = [np.broadcast_to(each, (*size, each.shape[-1])) for each in samples]
+        colors = self._channels([each.reshape(-1, each.shape[2]) for each in whole])
+        mixed: Array = self.padding + (colors - self.padding) * share.reshape(-1, 1)
         return np.floor(mixed + 0.5 + TIE) if self.opencv else mixed
 
     def _mean_of_area(
@@ -364,7 +367,7 @@ class ImageTransform:
                 (y_scale * _points(size[0], down) + matrix[1, 2], plane.shape[0]),
             )
         ]
-        rows = np.tensordot(weights[1], plane, (1, 0))
+        rows = np.tensordot(weights[1], _real(plane), (1, 0))
         sums = np.einsum("xc,rcn->rxn", weights[0], rows, optimize=True)
         share = np.multiply.outer(weights[1].sum(1), weights[0].sum(1)).reshape(-1, 1)
         # Samples outside count as padding.
@@ -480,7 +483,7 @@ def _single(values: Sequence[float]) -> float | Sequence[float]:
 
 
 def _plane(array: Any) -> Array:
-    """An array [height, width, channels] of colors from 0 to 1."""
+    """An array [height, width, channels] of uint8, or of floats from 0 to 1."""
     plane = np.asarray(array)
     plane = plane[..., np.newaxis] if plane.ndim == 2 else plane
     if plane.ndim != 3 or not plane.size or plane.shape[2] > 4:
@@ -488,7 +491,7 @@ def _plane(array: Any) -> Array:
             f"expected a picture [height, width, 1 to 4 channels], found {list(plane.shape)}"
         )
     if plane.dtype == np.uint8:
-        return plane / 255.0
+        return plane
     if plane.dtype.kind not in "fb":
         raise ValueError(
             f"expected a picture of uint8, or of floats from 0 to 1, found {plane.dtype}; "
@@ -533,20 +536,24 @@ def _unpacked(planes: list[Array], packed: Packed) -> list[Array]:
     return [pairs[..., :2].reshape(rows, -1, 1), pairs[..., 2:]]
 
 
-def _bilinear(plane: Array, at: Array, picture: Size, siting: float) -> Array:
-    """Samples [n, channels] of a plane at positions [2, n] in the picture.
+def _bilinear(plane: Array, at: Sequence[Array], picture: Size, siting: float) -> Array:
+    """Samples [height, width, channels] of a plane at columns and rows of the picture.
 
     `siting` is one of `SITING`, for planes of less width than the picture.
     """
     rows, columns = plane.shape[:2]
-    step = [[-(-picture[1] // columns)], [-(-picture[0] // rows)]]
-    at = at / step + [[siting * (step[0][0] > 1)], [0]]
-    corner = np.floor(at - 0.5)
-    wx, wy = (at - 0.5 - corner)[..., np.newaxis]
-    x, y = corner.astype(np.intp)
-    left, right = x.clip(0, columns - 1), (x + 1).clip(0, columns - 1)
-    upper, lower = y.clip(0, rows - 1), (y + 1).clip(0, rows - 1)
-    top = plane[upper, left] * (1 - wx) + plane[upper, right] * wx
-    bottom = plane[lower, left] * (1 - wx) + plane[lower, right] * wx
+    across, down = -(-picture[1] // columns), -(-picture[0] // rows)
+    x, y = at[0] / across + siting * (across > 1) - 0.5, at[1] / down - 0.5
+    left, upper = np.floor(x).astype(np.intp), np.floor(y).astype(np.intp)
+    wx, wy = (x - left)[..., np.newaxis], (y - upper)[..., np.newaxis]
+    left, right = left.clip(0, columns - 1), (left + 1).clip(0, columns - 1)
+    upper, lower = upper.clip(0, rows - 1), (upper + 1).clip(0, rows - 1)
+    top = _real(plane[upper, left]) * (1 - wx) + _real(plane[upper, right]) * wx
+    bottom = _real(plane[lower, left]) * (1 - wx) + _real(plane[lower, right]) * wx
     samples: Array = top * (1 - wy) + bottom * wy
     return samples
+
+
+def _real(colors: Array) -> Array:
+    """Colors of 0 to 1."""
+    return colors / 255.0 if colors.dtype == np.uint8 else colors

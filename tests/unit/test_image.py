@@ -207,6 +207,16 @@ def test_a_matrix_is_taken_as_it_is() -> None:
     )
 
 
+def test_a_matrix_may_repeat_a_row_or_a_column() -> None:
+    picture = RNG.integers(0, 256, (8, 8, 3), np.uint8)
+    actual = pixels(picture, (3, 8), matrix=((1, 0, 0), (0, 0, 2.5)), antialias=False)
+    np.testing.assert_allclose(actual, picture[[2, 2, 2]])
+    actual = pixels(picture, (8, 3), matrix=((0, 0, 2.5), (0, 1, 0)), antialias=False)
+    np.testing.assert_allclose(actual, picture[:, [2, 2, 2]])
+    actual = pixels(picture, (3, 8), matrix=((1, 0, 0), (1, 0, 0)), antialias=False)
+    np.testing.assert_allclose(actual[1], picture[range(8), range(8)])
+
+
 def test_affine_leads_back_to_the_picture() -> None:
     transform = ImageTransform(rotation=90, fit="letterbox")
     x, y = transform.affine((30, 44), (44, 44)) @ [44 / 2, 44 / 2, 1]

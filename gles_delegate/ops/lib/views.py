@@ -52,7 +52,7 @@ class View:
     def through(self, inner: View) -> View | None:
         """The view of the source of `inner`, by which `inner` shows the elements in order.
 
-        None if a dimension runs across those of `inner`, or if one has bounds or runs backwards.
+        None if a dimension runs across dimensions of `inner`, has bounds, or runs backwards.
         """
         if self.has_bounds or inner.has_bounds or min((self.offset, *self.strides)) < 0:
             return None
