@@ -96,7 +96,7 @@ def compile_by(
     has_cache = gl.integer(gl_names.NUM_PROGRAM_BINARY_FORMATS) > 0
     threads = min(len(os.sched_getaffinity(0)), _MOST_THREADS, len(uses)) - 1
     gl.glFlush()  # makes the programs visible to other threads
-    # Python joins threads that are no daemons before `atexit` functions can stop them.
+    # Daemons: Python joins other threads before `atexit` functions can stop them.
     helpers = [
         Thread(target=help_out, name="gles_delegate compiler", daemon=True)
         for _ in range(threads if context and has_cache else 0)

@@ -22,6 +22,7 @@ from gles_delegate.runtime.shared import Shared
 from gles_delegate.verification.cases import VerificationCase, ratio
 
 _LANES = 8
+"""Invocations in a work group of a conversion."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ def _checked(case: VerificationCase, shared: Shared, forms: Iterable[Form]) -> I
 
 
 def _with_uniforms(plan: Plan, limits: Limits) -> Plan:
-    """The plan with uniforms for the numbers of what models have many of, as where they do.
+    """The plan with uniforms for the numbers of conversions and `SHARED` shaders, as models have.
 
     The cases then share programs: compiling takes most of the time. Conversions that do no more
     have one work group's size.

@@ -23,8 +23,8 @@ _UNROLLED = re.compile(r"#pragma unroll.*\n.*")
 
 @contextmanager
 def lying_driver(old: str, new: str, having: str = "", name: str = "") -> Iterator[None]:
-    """The driver compiles `new` for `old` in each shader with `having`, or in those of a name; no
-    verdict is known."""
+    """The driver compiles `new` for `old` in each shader with `having`, and of this name if one is
+    given; no verdict is known."""
 
     def changed(gl: Any, source: ShaderSource, binary: bytes) -> Program:
         is_meant = having in source.text and name in ("", source.name)
@@ -37,7 +37,7 @@ def lying_driver(old: str, new: str, having: str = "", name: str = "") -> Iterat
 
 @contextmanager
 def watched_driver() -> Iterator[list[ShaderSource]]:
-    """What an honest driver compiles."""
+    """An honest driver; the list has the shaders that it compiles."""
     sources: list[ShaderSource] = []
 
     def watched(gl: Any, source: ShaderSource, binary: bytes) -> Program:

@@ -69,7 +69,7 @@ def cover(candidates: Sequence[T], features: Callable[[T], Features]) -> list[T]
 
 
 def chosen() -> list[VerificationCase]:
-    """Those of the op table that show every kernel and its forms, element types, odd sizes, batches
+    """The op table's cases that show every kernel and its forms, element types, odd sizes, batches
     and faults."""
     rows: defaultdict[str, list[Case]] = defaultdict(list)
     for case in sorted(CASES, key=lambda case: case.hash):
