@@ -131,10 +131,19 @@ SLOWER = 4
 """How much longer than its issue bound ncnn's MobileNet takes on a Raspberry Pi 5: about 170 ms
 (github.com/Taot-chen/raspberrypi_dl, Vulkan, float16 storage) for 43 ms."""
 
+HALF = " half"
+"""End of the name of a kernel that reads or writes float16."""
+
 
 def kernel_of(dispatch: Dispatch) -> str:
-    """The row of a dispatch in the table of kernels."""
+    """The kind of a dispatch's kernel."""
     return dispatch.shader + " pointwise" * bool(dispatch.defines.get("POINTWISE"))
+
+
+def row_of(dispatch: Dispatch) -> str:
+    """The row of a dispatch in the table of kernels."""
+    kinds = {operand.kind for operand in (*dispatch.operands, dispatch.output)}
+    return kernel_of(dispatch) + HALF * ("half" in kinds)
 
 
 def invocations_of(dispatch: Dispatch) -> int:
@@ -186,14 +195,14 @@ class Estimate:
 
 def costs_of(dispatch: Dispatch, device: str) -> Costs | None:
     """The costs of a dispatch; None if its kernel is not in the table."""
-    unit = kernel_costs().get((device, kernel_of(dispatch)))
+    unit = kernel_costs().get((device, row_of(dispatch)))
     return unit and unit.times(work_of(dispatch))
 
 
 def estimates(dispatches: Iterable[Dispatch], board: Board) -> list[Estimate]:
     """Estimates for the dispatches whose kernels are in the table."""
     return [
-        Estimate(dispatch, kernel_of(dispatch), *longest(costs, traffic_of(dispatch), board))
+        Estimate(dispatch, row_of(dispatch), *longest(costs, traffic_of(dispatch), board))
         for dispatch in dispatches
         if (costs := costs_of(dispatch, board.device)) is not None
     ]

@@ -16,7 +16,8 @@ from gles_delegate.bench.roofline import (
     Costs,
     costs_of,
     estimates,
-    kernel_of,
+    kernel_costs,
+    row_of,
     traffic_of,
 )
 from gles_delegate.cli import common
@@ -48,6 +49,7 @@ class Estimated:
 
     device: str
     board: str | None
+    half: bool
     dispatches: Sequence[Dispatch]
 
     @property
@@ -58,16 +60,28 @@ class Estimated:
         return Costs(*sums) if known else Costs(0, 0, 0)
 
     @property
+    def counted(self) -> set[str]:
+        """The costs that the table has for this device."""
+        rows = [asdict(c) for (device, _), c in kernel_costs().items() if device == self.device]
+        return {name for row in rows for name, cost in row.items() if cost}
+
+    @property
     def unknown(self) -> list[str]:
         """The kernels that are not in the table."""
         missing = (d for d in self.dispatches if costs_of(d, self.device) is None)
-        return sorted({kernel_of(d) for d in missing})
+        return sorted({row_of(d) for d in missing})
 
     def data(self) -> dict[str, Any]:
-        """As JSON shows it; costs in millions, sizes in bytes, times in milliseconds."""
+        """As JSON shows it; costs in millions, sizes in bytes, times in milliseconds.
+
+        Costs that were not counted are None.
+        """
         data: dict[str, Any] = {
             "device": self.device,
-            "millions": {name: cost / 1e6 for name, cost in asdict(self.costs).items()},
+            "millions": {
+                name: cost / 1e6 if name in self.counted else None
+                for name, cost in asdict(self.costs).items()
+            },
             "bytes": sum(map(traffic_of, self.dispatches)),
             "unknown_kernels": self.unknown,
         }
@@ -92,8 +106,12 @@ class Estimated:
 
     def print_text(self) -> None:
         data = self.data()
-        millions = ", ".join(f"{cost:.3g} M {name}" for name, cost in data["millions"].items())
-        print(f"on {self.device} in float32: {millions}, {common.megabytes(data['bytes'])}")
+        millions = ", ".join(
+            f"{name} not counted" if cost is None else f"{cost:.3g} M {name}"
+            for name, cost in data["millions"].items()
+        )
+        storage = "float16" if self.half else "float32"
+        print(f"on {self.device} in {storage}: {millions}, {common.megabytes(data['bytes'])}")
         if unknown := ", ".join(data["unknown_kernels"]):
             print(f"  without {unknown}, of which the table of kernels has no costs")
         if not self.board:

@@ -37,6 +37,7 @@ from gles_delegate.report import DelegationReport
     "not there, by a name of docs/gpus.md, such as v3d-7.1.",
 )
 @click.option("--board", type=click.Choice(list(BOARDS)), help="Estimate the time on a board.")
+@click.option("--half", is_flag=True, help="Plan tensors stored as float16.")
 @click.option("--partitions", type=click.IntRange(1), default=1, help="Most segments on the GPU.")
 @click.option("--dispatches", is_flag=True, help="List the GPU's dispatches, one per line.")
 @click.option("--advice", is_flag=True, help="Suggest changes to the model.")
@@ -51,6 +52,7 @@ def inspect(
     model: Path,
     device: int | str | None,
     board: str | None,
+    half: bool,
     partitions: int,
     dispatches: bool,
     advice: bool,
@@ -63,6 +65,7 @@ def inspect(
     shows every model of a bundle.
     """
     target = _Target.of(device, board)
+    target = target._replace(half=half and target.limits.profile.half_storage)
     models = {
         name: _Inspected(file.graph(), target, partitions)
         for name, file in read_models(model).items()
@@ -93,12 +96,14 @@ class _Target(NamedTuple):
     Attributes:
         estimated: Its name in the table of kernels, from which costs are estimated.
         board: The board whose time is estimated.
+        half: Whether tensors are stored as float16.
     """
 
     name: str
     limits: Limits
     estimated: str | None = None
     board: str | None = None
+    half: bool = False
 
     @classmethod
     def of(cls, device: int | str | None, board: str | None) -> _Target:
@@ -122,10 +127,11 @@ class _Entry(NamedTuple):
     lowered: Lowered
     partition: Partition
     plans: list[Plan]
+    half: bool
 
     @property
     def report(self) -> DelegationReport:
-        return self.partition.report(self.graph)
+        return self.partition.report(self.graph, "float16" if self.half else "float32")
 
 
 class _Inspected:
@@ -140,13 +146,15 @@ class _Inspected:
         partitions = choose_partitions(lowered, most)
         self._entries = []
         for subgraph, low, partition in zip(graphs, lowered, partitions, strict=True):
-            plans = [make_plan(low, segment, limits) for segment in partition.segments]
-            self._entries.append(_Entry(subgraph, low, partition, plans))
+            plans = [make_plan(low, segment, limits, target.half) for segment in partition.segments]
+            self._entries.append(_Entry(subgraph, low, partition, plans, target.half))
         self._report = sum((entry.report for entry in self._entries), DelegationReport())
         every = chain.from_iterable(entry.plans for entry in self._entries)
         dispatches = [dispatch for plan in every for dispatch in plan.dispatches]
         device = target.estimated
-        self.estimated = Estimated(device, target.board, dispatches) if device else None
+        self.estimated = (
+            Estimated(device, target.board, target.half, dispatches) if device else None
+        )
 
     def drawn(self, name: str) -> list[tuple[str, tuple[Graph, DelegationReport]]]:
         """The items of the argument of `draw_graphs`."""
@@ -163,7 +171,7 @@ class _Inspected:
                 for t in listed
             ]
 
-        advised = [text for entry in self._entries for text in advise(*entry)] if advice else []
+        advised = [text for entry in self._entries for text in advise(*entry[:4])] if advice else []
         return {
             "metadata": _printable(self._metadata),
             "inputs": tensors(self._graph.inputs),

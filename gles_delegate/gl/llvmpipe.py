@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from itertools import groupby, pairwise
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 
 from gles_delegate.errors import ContextError
 from gles_delegate.gl import functions as gl_names
@@ -64,10 +63,11 @@ def compile_by(
     llvmpipe compiles a program when a context first dispatches it, unless Mesa's shader cache has
     the code. If that cache is enabled, other threads therefore use some programs first, each in a
     context that shares with `context`, the current one. `progress` gets the number of ready
-    programs, first 0.
+    programs, first 0. An error of a use or of `progress` ends it after the programs that compile.
     """
     todo = deque(uses)
     ready: list[Callable[[], object]] = []
+    failures: list[BaseException] = []
     done = Event()
 
     def take() -> Iterator[Callable[[], object]]:
@@ -80,32 +80,45 @@ def compile_by(
     def help_out() -> None:
         if done.wait(_PATIENCE):
             return
-        with suppress(ContextError), ExitStack() as stack:
-            stack.callback(release_thread)
-            own_context = EglContext(share=context)
-            stack.callback(own_context.release)
-            with own_context:
-                for use in take():
-                    use()
-                Functions(own_context.load).glFinish()
+        try:
+            with suppress(ContextError), ExitStack() as stack:
+                stack.callback(release_thread)
+                own_context = EglContext(share=context)
+                stack.callback(own_context.release)
+                with own_context:
+                    for use in take():
+                        use()
+                    Functions(own_context.load).glFinish()
+        except BaseException as error:
+            failures.append(error)
 
     # Without the cache there are no formats.
     has_cache = gl.integer(gl_names.NUM_PROGRAM_BINARY_FORMATS) > 0
     threads = min(len(os.sched_getaffinity(0)), _MOST_THREADS, len(uses)) - 1
     gl.glFlush()  # makes the programs visible to other threads
-    with ThreadPoolExecutor(_MOST_THREADS, "gles_delegate compiler") as pool:
-        helpers = [pool.submit(help_out) for _ in range(threads if context and has_cache else 0)]
-        try:
-            progress(0)
-            for use in take():
-                use()
-                if todo:
-                    progress(len(ready) + 1)
-        finally:
-            todo.clear()
-            done.set()
-    for helper in helpers:
-        helper.result()
+    # Daemons: Python joins other threads before `atexit` functions can stop them.
+    helpers = [
+        Thread(target=help_out, name="gles_delegate compiler", daemon=True)
+        for _ in range(threads if context and has_cache else 0)
+    ]
+    started: list[Thread] = []
+    try:
+        with suppress(RuntimeError):  # the process ends, or has too many threads
+            for helper in helpers:
+                helper.start()
+                started.append(helper)
+        progress(0)
+        for use in take():
+            use()
+            if todo:
+                progress(len(ready) + 1)
+    finally:
+        todo.clear()
+        done.set()
+        for helper in started:
+            helper.join()
+    for failure in failures:
+        raise failure
     for use in uses:
         use()
     if uses:

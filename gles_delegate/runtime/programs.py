@@ -90,18 +90,20 @@ class Programs:
         trials: Mapping[int, Sequence[GlCall]],
         store: Store | None,
         progress: Progress | None,
+        check: Callable[[], None],
     ) -> None:
         """Wait until the programs taken for `sources` are compiled; raises ShaderError.
 
         `trials` holds calls that use each program once: some drivers, such as llvmpipe and V3D,
-        generate machine code at its first dispatch. New binaries are added to the store.
+        generate machine code at its first dispatch. New binaries are added to the store. `check` is
+        called before each program, on the thread that compiles it; an error stops compiling.
         """
         taken = {source.text: self._shared[source.text] for source in sources}
         # A long text compiles for a long time: such a program must not be the last.
         longest_first = [taken[text].compiled for text in sorted(taken, key=len, reverse=True)]
         missing = [compiled for compiled in longest_first if not compiled.ready]
         if missing:
-            self._try_out(missing, trials, progress or (lambda done, total: None))
+            self._try_out(missing, trials, progress or (lambda done, total: None), check)
         for text, shared in taken.items():
             if store and not shared.ready:
                 _keep(shared.program, fingerprint(text), store)
@@ -112,10 +114,12 @@ class Programs:
         missing: Sequence[_PooledProgram],
         trials: Mapping[int, Sequence[GlCall]],
         report: Progress,
+        check: Callable[[], None],
     ) -> None:
         total = len(missing)
 
         def try_out(compiled: _PooledProgram) -> None:
+            check()
             compiled.program.finish()
             for function, arguments in trials[compiled.program.name]:
                 function(*arguments)

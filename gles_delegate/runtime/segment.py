@@ -25,7 +25,6 @@ from gles_delegate.planning.ports import Edge, Port
 from gles_delegate.planning.resizing import Resizing
 from gles_delegate.runtime.binding import Binding, Resource, SampledTextures, TextureBinding
 from gles_delegate.runtime.invocation import Invocation, QueuedInvocation
-from gles_delegate.runtime.programs import Progress
 from gles_delegate.runtime.session import Session
 from gles_delegate.runtime.shared import Shared
 from gles_delegate.runtime.tuning import Tuner
@@ -382,13 +381,13 @@ class Segment:
         lowered: Lowered,
         ports: Mapping[int, Port],
         resources: Mapping[int, Resource],
-        progress: Progress,
+        upgrade: Upgrade,
     ) -> Session | None:
         """The session for the final limits, or None if it is the same; on the upgrade's thread."""
         context = self._context
         assert context.final_limits is not None
         lowerings = context.lowerings.with_limits(context.final_limits)
-        progress(0, 1)
+        upgrade.check()
         lowered = lowerings.at(lowered.shapes, self._nodes, lowered.values)
         final = _Final(lowerings, lowered, Resizing())
         plan = self._plan(lowered, ports, context.final_limits, final.resizing)
@@ -398,9 +397,8 @@ class Segment:
             if self._upgrade_at < _OFTEN:
                 self._upgrade_at = _OFTEN
                 return None
-        session = Session(
-            plan, lowered.graph, replace(context.shared, progress=progress), resources
-        )
+        shared = replace(context.shared, progress=upgrade.progress, check=upgrade.check)
+        session = Session(plan, lowered.graph, shared, resources)
         self._thread.own(session)
         self._final = final
         return session

@@ -83,7 +83,9 @@ class Session:
         textures = self._gpu.textures() if self._plan.has_textures else nullcontext()
         shared = self._shared
         with self._trials() as trials, textures:
-            shared.programs.compile(self._sources, trials, shared.store, shared.progress)
+            shared.programs.compile(
+                self._sources, trials, shared.store, shared.progress, shared.check
+            )
 
     def warming(self) -> Generator[None, None, None]:
         """Use each program once, so that the present context has it; one at each step."""

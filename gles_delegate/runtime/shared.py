@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from gles_delegate.gl.context import GpuContext
@@ -10,15 +11,25 @@ from gles_delegate.runtime.programs import Programs, Progress
 from gles_delegate.runtime.store import Store
 
 
+def _go_on() -> None:
+    pass
+
+
 @dataclass(frozen=True)
 class Shared:
-    """The resources that the sessions of a model share; `progress` is called as shaders compile."""
+    """The resources that the sessions of a model share.
+
+    Attributes:
+        progress: Called as shaders compile.
+        check: Called before each program compiles, on any thread; an error stops compiling.
+    """
 
     gpu: GpuContext
     constants: Constants
     programs: Programs
     store: Store | None = None
     progress: Progress | None = None
+    check: Callable[[], None] = _go_on
 
     @staticmethod
     def by_one(gpu: GpuContext, progress: Progress | None = None) -> Shared:

@@ -26,7 +26,7 @@ _BUDGET = 5e-3
 _NICE = 10
 """The priority of the thread: a tenth of a processor that the runs want, too."""
 
-Build: TypeAlias = Callable[[Progress], Session | None]
+Build: TypeAlias = "Callable[[Upgrade], Session | None]"
 
 
 class _Stopped(Exception):
@@ -57,8 +57,8 @@ class Upgrade:
     """A session that a thread of low priority builds in a context that shares objects.
 
     Args:
-        build: Called on that thread; returns None if the present session is the best. It calls its
-            argument between steps, which may raise an error to stop it.
+        build: Called on that thread with the upgrade; returns None if the present session is the
+            best. It calls `check` between steps, which raises an error to stop it.
 
     Attributes:
         built: Its session, once there is one.
@@ -115,6 +115,15 @@ class Upgrade:
         if self._warming is not None:
             self._warming.close()
 
+    def progress(self, done: int, total: int) -> None:
+        """Report the number of ready programs, and the total."""
+        self._compiled = done, total
+
+    def check(self) -> None:
+        """Raise an error if it is to end; on any thread."""
+        if self._is_stopped:
+            raise _Stopped
+
     def _work(self, build: Build, gpu: GpuContext) -> None:
         try:
             with suppress(OSError):
@@ -134,7 +143,7 @@ class Upgrade:
     def _wait(self) -> None:
         """Acquire the lock; raises `_Stopped`."""
         while not self._upgrades.lock.acquire(timeout=0.02):
-            self._check()
+            self.check()
         if self._is_stopped:
             self._upgrades.lock.release()
             raise _Stopped
@@ -143,19 +152,11 @@ class Upgrade:
         context = EglContext(share=gpu.egl)
         try:
             with context:
-                built = build(self._progress)
+                built = build(self)
                 gpu.gl.glFinish()
             self.built = built
         finally:
             context.release()
-
-    def _progress(self, done: int, total: int) -> None:
-        self._compiled = done, total
-        self._check()
-
-    def _check(self) -> None:
-        if self._is_stopped:
-            raise _Stopped
 
 
 _every: WeakSet[Upgrade] = WeakSet()

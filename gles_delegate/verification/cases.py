@@ -24,7 +24,7 @@ FILE = "cases.bin"
 _REAL = "fc"
 """numpy's kinds of real and of complex numbers."""
 _TOLERANCE, _HALF_TOLERANCE = 1e-5, 1e-2
-"""Allowed errors of real numbers, relative to the largest one of a result if that exceeds 1."""
+"""Allowed errors of real numbers, relative to the largest one of a result."""
 _HALF_STEPS = 3
 """Allowed error of 8-bit and 16-bit integers with float16 storage."""
 
@@ -72,15 +72,15 @@ def ratio(error: float, allowed: float) -> float:
 
 
 def _error(actual: Array, expected: Array) -> float:
-    """The largest difference; of real numbers, relative to the largest one above 1."""
+    """The largest difference; of real numbers, relative to the largest expected one."""
     if actual.shape != expected.shape:
         return np.inf
     same = (actual == expected) | ((actual != actual) & (expected != expected))
     wide = np.complex128 if expected.dtype.kind == "c" else np.float64
     off = np.abs(actual[~same].astype(wide) - expected[~same].astype(wide))
     finite = np.abs(expected[np.isfinite(expected)])
-    scale = max(1.0, float(finite.max(initial=0))) if expected.dtype.kind in _REAL else 1.0
-    return float(np.nan_to_num(off / scale, nan=np.inf, posinf=np.inf).max(initial=0))
+    scale = float(finite.max(initial=0)) if expected.dtype.kind in _REAL else 1.0
+    return float(np.nan_to_num(off / (scale or 1.0), nan=np.inf, posinf=np.inf).max(initial=0))
 
 
 @cache

@@ -14,12 +14,15 @@ from gles_delegate.model.graph import Array, Graph
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import Lowered, Lowerings
 from gles_delegate.planning.plan import Plan, make_plan
-from gles_delegate.planning.resizing import numbers_of
+from gles_delegate.planning.resizing import SHARED, numbers_of
 from gles_delegate.runtime.constants import Constants
 from gles_delegate.runtime.programs import Programs, Progress
 from gles_delegate.runtime.session import Session
 from gles_delegate.runtime.shared import Shared
 from gles_delegate.verification.cases import VerificationCase, ratio
+
+_LANES = 8
+"""Invocations in a work group of a conversion."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +56,8 @@ class CaseResult:
     """The result of a case in one form.
 
     Attributes:
-        error: The largest difference to LiteRT: of real numbers, relative to the largest one above
-            1; of quantized numbers, in steps.
+        error: The largest difference to LiteRT: of real numbers, relative to the largest one of the
+            result; of quantized numbers, in steps.
         allowed: The largest difference that is right.
         failure: The reason why it did not run; empty if it did.
     """
@@ -144,16 +147,20 @@ def _checked(case: VerificationCase, shared: Shared, forms: Iterable[Form]) -> I
 
 
 def _with_uniforms(plan: Plan, limits: Limits) -> Plan:
-    """The plan with uniforms for the sizes of conversions and views, as where models have several.
+    """The plan with uniforms for the numbers of conversions and `SHARED` shaders, as models have.
 
-    The cases then share programs: compiling takes most of the time.
+    The cases then share programs: compiling takes most of the time. Conversions that do no more
+    have one work group's size.
     """
     if not limits.size_uniforms:
         return plan
-    dispatches = (
-        replace(d, uniforms=frozenset(numbers_of(d))) if d.node < 0 or d.shader == "view" else d
-        for d in plan.dispatches
-    )
+    dispatches = []
+    for d in plan.dispatches:
+        if d.node < 0 or d.shader in SHARED:
+            d = replace(d, uniforms=frozenset(numbers_of(d)))
+        if d.node < 0 and not d.epilogue:
+            d = replace(d, grid=replace(d.grid, pixel_lanes=_LANES, slice_lanes=1))
+        dispatches.append(d)
     return replace(plan, dispatches=tuple(dispatches))
 
 

@@ -67,6 +67,25 @@ def test_inspect_estimates_costs_on_a_device_and_a_board(model: Path) -> None:
     assert "conv_2d" in text.rpartition("estimated for")[2]
 
 
+def test_inspect_estimates_costs_of_half_storage(model: Path) -> None:
+    half, whole = (
+        call_json("inspect", model, "--device", "v3d-7.1", *option)["estimate"]
+        for option in (["--half"], [])
+    )
+    assert half["bytes"] < whole["bytes"]
+    assert half["millions"] != whole["millions"]
+    assert half["unknown_kernels"] == []
+    text = call("inspect", model, "--board", "pi5", "--half")
+    assert "on v3d-7.1 in float16: " in text
+    assert "conv_2d pointwise half" in text
+
+
+def test_inspect_tells_what_was_not_counted(model: Path) -> None:
+    data = call_json("inspect", model, "--device", "nvidia-gp104")["estimate"]["millions"]
+    assert (data["issue"] > 0, data["loads"]) == (True, None)
+    assert "loads not counted" in call("inspect", model, "--device", "nvidia-gp104")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
@@ -297,24 +299,25 @@ def test_an_error_leaves_the_first_programs(
 
 
 def test_any_thread_of_its_own(taken: list[Session]) -> None:
+    """Two threads run while the final programs take over, and check each result."""
     options = gd.GpuDelegateOptions(own_thread=True)
-    with gd.GpuDelegate(options) as delegate:
+    with gd.GpuDelegate(options) as delegate, ThreadPoolExecutor(2) as pool:
         interpreter = prepared(delegate)
-        expected, wrong, end = result(interpreter), [], monotonic() + SECONDS
+        output = interpreter.get_output_details()[0]["index"]
+        expected, end = result(interpreter), monotonic() + SECONDS
 
         def run() -> None:
-            while not taken and monotonic() < end:
-                interpreter.invoke()
+            is_last = False
+            while not is_last:
+                assert monotonic() < end, "the final programs did not take over"
+                is_last = bool(taken)
+                actual = interpreter.invoke_async().get_tensor(output)
+                np.testing.assert_array_equal(actual, expected)
                 sleep(0.001)
 
-        threads = [threading.Thread(target=run) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        np.testing.assert_array_equal(result(interpreter), expected)
-        assert taken
-        assert not wrong
+        for future in [pool.submit(run) for _ in range(2)]:
+            future.result()
+        assert len(taken) == 1
 
 
 ENDS = """
@@ -325,15 +328,45 @@ interpreter.allocate_tensors()
 for _ in range(int(sys.argv[2])):
     interpreter.invoke()
 """
+COUNTS = """
+import atexit, threading, time
+begun, ended = [], []
+atexit.register(lambda: print(len(begun), sum(begun)))
+from gles_delegate.gl.program import Program
+finish = Program.finish
+def slow(program):
+    if threading.current_thread() is not threading.main_thread():
+        begun.append(bool(ended))
+        time.sleep(0.3)
+    finish(program)
+Program.finish = slow
+"""
+WAITS = """
+while len(begun) < 2:
+    time.sleep(0.01)
+ended.append(True)
+"""
+
+
+def end_early(code: str, folder: Path, runs: int) -> str:
+    """The output of a process that ends after some runs."""
+    model = folder / "model.tflite"
+    model.write_bytes(network())
+    environment = {**os.environ, "MESA_SHADER_CACHE_DIR": str(folder / "cache")}
+    command = [sys.executable, "-c", code, str(model), str(runs)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=environment, timeout=SECONDS, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
 
 
 @pytest.mark.parametrize("runs", [1, 2, 5, 60])
-def test_a_process_that_ends_meanwhile(tmp_path: Any, runs: int) -> None:
-    model = tmp_path / "model.tflite"
-    model.write_bytes(network())
-    environment = {"MESA_SHADER_CACHE_DIR": str(tmp_path / "cache")}
-    command = [sys.executable, "-c", ENDS, str(model), str(runs)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, env={**os.environ, **environment}, timeout=SECONDS
-    )
-    assert done.returncode == 0, done.stderr
+def test_a_process_that_ends_meanwhile(tmp_path: Path, runs: int) -> None:
+    end_early(ENDS, tmp_path, runs)
+
+
+def test_a_process_that_ends_compiles_nothing_more(tmp_path: Path) -> None:
+    begun, after_the_end = map(int, end_early(COUNTS + ENDS + WAITS, tmp_path, 3).split())
+    assert begun >= 2
+    assert after_the_end == 0

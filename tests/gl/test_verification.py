@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +21,19 @@ from gles_delegate.cli import report
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.functions import Functions
 from gles_delegate.verification import verdict
-from gles_delegate.verification.cases import load_cases
-from gles_delegate.verification.check import every_form, verified
+from gles_delegate.verification.cases import VerificationCase, load_cases
+from gles_delegate.verification.check import CaseResult, every_form, forms_of, verified
 from tests.gl.test_delegate import desktop_app, es_app, stir
+from tests.support import sampling
 from tests.support.command import call, call_json
 from tests.support.force import force_profile
-from tests.support.lies import WRONG_RSQRT, lying_driver
+from tests.support.lies import (
+    WRONG_RSQRT,
+    ending_early,
+    loops_of,
+    lying_driver,
+    watched_driver,
+)
 from tests.support.sampling import choose
 from tests.support.state import State
 from tests.support.tflite_builder import ModelBuilder
@@ -35,6 +44,29 @@ X = np.linspace(0.5, 9, 12, dtype=np.float32).reshape(1, 2, 2, 3)
 Y = np.tanh(1 / np.sqrt(X + 1))
 CASES = load_cases()
 NAMES = choose("verified", [case.name for case in CASES], [case.name for case in CASES[::12]])
+QUICK = {
+    op: [case for case in cases if case.quick]
+    for op, cases in groupby(CASES, key=lambda case: case.op)
+    if op != "GRAPH"
+}
+SAMPLED = choose("verified ops", [*QUICK], [*QUICK][::12])
+ONE_PASS = {
+    # An index is one number.
+    **dict.fromkeys(("EMBEDDING_LOOKUP", "GATHER", "SLICE", "TOPK_V2"), "DEPTH"),
+    "STABLEHLO_GATHER": "DEPTH PER_LANE lane",
+    "STRIDED_SLICE": "DEPTH PER_LANE",
+    # Few boxes of one class.
+    **dict.fromkeys(
+        ("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5", "TFLite_Detection_PostProcess"),
+        "CLASSES LARGEST_OF BLOCKS blocks",
+    ),
+    **dict.fromkeys(("REDUCE_ALL", "REDUCE_MIN"), "REDUCED"),  # along channels alone
+    **dict.fromkeys(("RNN", "(gru)", "(lstm)"), "REDUCTION_LANES"),  # a lane for each slice
+    **dict.fromkeys(("GREATER_EQUAL", "ZEROS_LIKE"), "lane"),  # zeros give the same
+}
+"""Words of loops that take one pass in the quick cases of an op, or whose results do not count."""
+CONVERSIONS = "pack_integers.glsl", "unpack_integers.glsl"
+"""Shaders for integers that enter and leave, of which an op runs a part."""
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +85,10 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(verdict, "verified", counted)
     return storages
+
+
+def words(text: str) -> set[str]:
+    return {*re.findall(r"\w+", text)}
 
 
 def model() -> bytes:
@@ -77,18 +113,52 @@ def start(folder: Path | None, **options: Any) -> tuple[gd.DelegationReport, Any
 def test_every_form_of_every_profile_is_right(
     number: int, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A quarter of the cases in each, as compiling takes a minute for all."""
+    """All cases in each, or a quarter of a sample: compiling takes a minute for all."""
     if name:
         force_profile(monkeypatch, profiles.NAMED[name])
     gpu = GpuContext()
     try:
         with gpu.guard():
-            chosen = [case for case in CASES if case.name in NAMES][number % 4 :: 4]
+            chosen = [case for case in CASES if case.name in NAMES]
+            if not sampling.everything:
+                chosen = chosen[number % 4 :: 4]
             results = [*verified(gpu, chosen, every_form(gpu.limits))]
     finally:
         gpu.release()
     assert len(results) >= len(chosen)
     assert [result for result in results if not result.is_right] == []
+
+
+@pytest.mark.parametrize("op", SAMPLED)
+def test_loops_that_end_early_show(op: str) -> None:
+    """The quick cases of each op show whether a loop of a shader ends after its first pass."""
+    gpu = GpuContext()
+    forms = forms_of(gpu.limits, half=False, tuned=False)
+
+    def run(cases: list[VerificationCase]) -> list[CaseResult]:
+        return [*verified(gpu, cases, forms)]
+
+    try:
+        with gpu.guard():
+            with watched_driver() as sources:
+                run(QUICK[op])
+            loops = {
+                (source.name, loop)
+                for source in sources
+                if source.name not in CONVERSIONS
+                for loop in loops_of(source)
+            }
+            hidden = []
+            for name, loop in sorted(loops):
+                with lying_driver(loop, "#error", name=name):  # parts that #if leaves out
+                    cases = [case for case in QUICK[op] if run([case])[0].failure]
+                with lying_driver(loop, ending_early(loop), name=name):
+                    if cases and all(run([case])[0].is_right for case in cases):
+                        hidden.append(loop)
+    finally:
+        gpu.release()
+    shown_by_none = [loop for loop in hidden if not words(ONE_PASS.get(op, "")) & words(loop)]
+    assert not shown_by_none
 
 
 def test_the_command_finds_nothing_wrong_here() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -25,6 +25,7 @@ from tests.litert.test_custom_ops import pooled_and_back, run_xnnpack, unpooled
 from tests.litert.test_landmarks import cropped, matrix_model, moved_landmarks, transform_matrix
 from tests.litert.test_normalization import Net, as_torch
 from tests.op_table import CASES, Case
+from tests.support.faults import shown
 from tests.support.oracle import Arrays, complete, run_litert
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import quantization
@@ -34,7 +35,7 @@ Features = frozenset[Hashable]
 
 MOST_BYTES = 8192
 """Size limit of a model with its inputs, before compression."""
-MOST_OF_A_ROW = 16
+MOST_OF_A_ROW = 24
 """Cases to choose from of each row of the op table, but for GRAPH, of which all are."""
 _MOST_IN_HALF = 0.5
 """Share of the allowed error in float16 that a case may take here, so that others may round
@@ -46,6 +47,8 @@ _TILED = {"conv_2d", "depthwise_conv_2d", "transpose_conv", "batch_matmul", "con
 """Shaders whose forms depend on the profile."""
 _TILES = {"PIXELS", "SLICES", "COLUMNS", "WEIGHT_COLUMNS", "IN_LANES", "BLOCK_DEPTH"}
 """Numbers of which each value is another form."""
+_WINDOWS = ("KERNEL_", "FILTER_", "MEMORY_")
+"""Beginnings of the names of a window's sizes."""
 
 
 def cover(candidates: Sequence[T], features: Callable[[T], Features]) -> list[T]:
@@ -65,13 +68,19 @@ def cover(candidates: Sequence[T], features: Callable[[T], Features]) -> list[T]
     return [candidates[i] for i in sorted(taken)]
 
 
-def chosen() -> list[Case]:
-    """The cases that show every kernel and its forms, element types, odd sizes and batches."""
+def chosen() -> list[VerificationCase]:
+    """The op table's cases that show every kernel and its forms, element types, odd sizes, batches
+    and faults."""
     rows: defaultdict[str, list[Case]] = defaultdict(list)
     for case in sorted(CASES, key=lambda case: case.hash):
         if not case.special and (case.op == "GRAPH" or len(rows[case.op]) < MOST_OF_A_ROW):
             rows[case.op].append(case)
-    known = [(case, _features(case)) for row in rows.values() for case in row]
+    known = []
+    for case in (case for row in rows.values() for case in row):
+        features = _features(case)
+        if features:
+            each = built(case)
+            known.append((each, features | _of_faults(each, str(each.outputs[0].dtype))))
     return [case for case, _ in cover(known, lambda each: each[1])]
 
 
@@ -139,7 +148,7 @@ def _layer(d: Dispatch) -> str:
 
 def made(context: GpuContext) -> list[VerificationCase]:
     """The cases of the package: which are quick, and comparable in float16, is found by running."""
-    cases = [*map(built, chosen()), *others()]
+    cases = [*chosen(), *others()]
     limits = replace(context.limits, buffer_texels=0, chain_blocks=0)
     halves = [
         Form(replace(limits, profile=p), half=True) for p in (profiles.UNKNOWN, profiles.MALI_G)
@@ -150,23 +159,50 @@ def made(context: GpuContext) -> list[VerificationCase]:
         if not result.ratio <= _MOST_IN_HALF
     }
     cases = [replace(case, half=(case.op, case.name) not in inaccurate) for case in cases]
-    cases.sort(key=lambda case: (case.op, case.name))
+    return with_quick(sorted(cases, key=lambda case: (case.op, case.name)))
+
+
+def with_quick(cases: Sequence[VerificationCase]) -> list[VerificationCase]:
+    """The cases, with those marked that the short form includes."""
     # A step of an 8-bit result hides errors of some percent.
-    cases_by_use = sorted(cases, key=lambda case: (_is_coarse(case), len(pack([case]))))
-    quick = {(case.op, case.name) for case in cover(cases_by_use, _quick_features)}
+    by_use = sorted(
+        cases, key=lambda case: (_is_coarse(case), -len(shown(case)), len(pack([case])))
+    )
+    quick = {(case.op, case.name) for case in cover(by_use, _quick_features)}
     return [replace(case, quick=(case.op, case.name) in quick) for case in cases]
 
 
 def _is_coarse(case: VerificationCase) -> bool:
-    return any(array.dtype.itemsize < 4 for array in (*case.inputs, *case.outputs))
+    arrays = *case.inputs, *case.outputs
+    return any(array.dtype.kind in "iu" and array.dtype.itemsize < 4 for array in arrays)
 
 
 def _quick_features(case: VerificationCase) -> Features:
     if case.op == "GRAPH":
         return frozenset()
-    shaders = {d.shader for d in _dispatches(read_model(case.model), _ROOMY, half=False)}
-    weights = [("weights", case.op, _is_coarse(case))] if shaders & _TILED - {"reduce"} else []
-    return frozenset([("op", case.op), *weights, *shaders])
+    dispatches = [*_dispatches(read_model(case.model), _ROOMY, half=False)]
+    shaders = {d.shader for d in dispatches}
+    features = frozenset([("op", case.op), *shaders])
+    if shaders & _TILED - {"reduce"}:
+        features |= {("weights", case.op, _is_coarse(case))}
+    if _is_coarse(case):
+        return features
+    # Calls on integers are other functions than those on real numbers; copies are the same.
+    of_integers = "elementwise" in shaders and case.outputs[0].dtype.kind not in "fc"
+    return features | _of_windows(case.op, dispatches) | _of_faults(case, of_integers)
+
+
+def _of_faults(case: VerificationCase, kind: Hashable) -> Features:
+    return frozenset((case.op, kind, fault) for fault in shown(case))
+
+
+def _of_windows(op: str, dispatches: Iterable[Dispatch]) -> Features:
+    return frozenset(
+        (op, name)
+        for d in dispatches
+        for name, value in d.numbers.items()
+        if name.startswith(_WINDOWS) and value != 1
+    )
 
 
 def _features(case: Case) -> Features:
@@ -178,8 +214,10 @@ def _features(case: Case) -> Features:
     dispatches = every_dispatch(graph)
     if not dispatches:
         return frozenset()
-    own = [("op", case.op.partition(" ")[0], graph.tensors[i].dtype) for i in graph.inputs]
-    return frozenset([*own, *(feature for d in dispatches for feature in _of_dispatch(d))])
+    op = case.op.partition(" ")[0]
+    own = [("op", op, graph.tensors[i].dtype) for i in graph.inputs]
+    of_dispatches = frozenset(feature for d in dispatches for feature in _of_dispatch(d))
+    return of_dispatches.union(own, _of_windows(op, dispatches))
 
 
 def every_dispatch(graph: Graph) -> list[Dispatch]:
