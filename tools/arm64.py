@@ -41,7 +41,8 @@ from importlib.metadata import requires
 from pip._vendor.packaging.requirements import Requirement
 for r in map(Requirement, requires("gles_delegate")):
     if not r.marker or any(r.marker.evaluate({"extra": extra}) for extra in sys.argv[1].split(",")):
-        print(f"{r.name}[{','.join(r.extras)}]{r.specifier}")
+        r.marker = None
+        print(r)
 """
 
 CHECKSUMS = "PYTHONPATH=. python3 tools/checksums ~/models/* > ~/checksums"
