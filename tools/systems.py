@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -103,7 +105,7 @@ def enter(
     log: IO[str] | None = None,
     variables: Mapping[str, str] | None = None,
 ) -> int:
-    """The status of a shell script inside a system."""
+    """The status of a shell script inside a system; nothing that it started outlives this call."""
     environment = {
         "HOME": "/root",
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -114,13 +116,18 @@ def enter(
     passed_on = {
         k: v for k, v in os.environ.items() if k.startswith("PIP_") or k.lower().endswith("_proxy")
     }
-    return subprocess.run(
+    with subprocess.Popen(
         ["unshare", "--mount", "sh", "-euc", ENTER, root, script],
         env={**environment, **passed_on, **(variables or {})},
         stdout=log,
         stderr=log,
-        check=False,
-    ).returncode
+        start_new_session=True,
+    ) as process:
+        try:
+            return process.wait()
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def remove(root: Path) -> None:
