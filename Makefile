@@ -9,8 +9,8 @@ windows := xauth xvfb libdbus-1-3 libfontconfig1 libharfbuzz0b libxcb-cursor0 li
 # For the tests with GStreamer.
 gstreamer := gstreamer1.0-gl gstreamer1.0-libav gstreamer1.0-plugins-good
 
-.PHONY: demo gallery test test-all test-unit fuzz attack mutants test-drivers test-gpus test-litert test-systems benchmark lint \
-	docs wheel clean debian
+.PHONY: demo gallery test test-all test-unit fuzz attack mutants test-drivers test-gpus test-litert test-systems \
+	test-16k-pages benchmark lint docs wheel clean debian
 
 demo: .venv/.with-examples
 	$(bin)/python examples/demo.py
@@ -95,10 +95,16 @@ test-litert: .venv/.with-test
 			|| exit 1; \
 	done
 
-# `make demo` and `make test` on fresh Debian 12, Debian 13 and Ubuntu 24.04; `systems` chooses.
+# `make demo` and `make test` on fresh Debian 12, Debian 13 and Ubuntu 24.04, and a selection on Debian
+# for arm64; `systems` chooses.
 test-systems:
 	tools/setup-debian "$(PYTHON)" debootstrap
 	tools/test-systems .systems $(systems)
+
+# A network on an emulated Cortex-A76 whose kernel has pages of 16 KiB, as on a Raspberry Pi 5.
+test-16k-pages:
+	tools/setup-debian "$(PYTHON)" cpio debootstrap
+	tools/test-16k-pages .systems
 
 # The table of speed in docs/speed.md: make benchmark models="FILE ..."
 benchmark: .venv/.with-test

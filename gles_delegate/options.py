@@ -69,7 +69,8 @@ class GpuDelegateOptions:
             and a later run starts to use them. The results are the same. The process ends
             after the program that is being compiled.
         software_vector_bits: Vector width of that rasterizer, for the whole process: 128, 256 or
-            512. None: Mesa's default, at most 256. Set it before the process first uses EGL.
+            512. None: Mesa's default, at most 256. A warning is logged, and the default stays, if
+            the processor's vectors are shorter. Set it before the process first uses EGL.
 
     Raises:
         TypeError: A value has the wrong type.

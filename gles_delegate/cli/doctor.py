@@ -20,7 +20,7 @@ from gles_delegate.errors import ContextError, DelegateError
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.egl import list_devices
 from gles_delegate.gl.libegl import libegl
-from gles_delegate.litert.check import require_known_layout
+from gles_delegate.litert.check import how_to_install, require_known_layout
 from gles_delegate.version import __version__
 
 _OVERRIDES = {
@@ -114,7 +114,7 @@ def _litert(advice: list[str]) -> str | None:
     except metadata.PackageNotFoundError:
         advice.append(
             "LiteRT is not installed: models with nodes that the GPU does not run need it "
-            "(pip install ai-edge-litert)."
+            f"({how_to_install()})."
         )
         return None
     except DelegateError as error:

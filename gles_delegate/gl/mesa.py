@@ -14,6 +14,9 @@ from pathlib import Path
 
 log = logging.getLogger("gles_delegate")
 
+_VECTORS = {256: ("avx", "AVX"), 512: ("avx512f", "AVX-512")}
+"""Features for llvmpipe's longer vectors: the name in /proc/cpuinfo, and the usual one."""
+
 _KINDS = ("SHADER_CACHE", "GLSL_CACHE")
 _CACHE_SETTINGS = [f"MESA_{kind}_{end}" for kind in _KINDS for end in ("DIR", "DISABLE")]
 _INDEX = Path("mesa_shader_cache", "index")
@@ -55,11 +58,12 @@ def _allocate(path: Path, size: int) -> None:
 def vector_bits(bits: int) -> dict[str, str]:
     """The variable that sets llvmpipe's vector width.
 
-    Empty for 512 bits on a processor without AVX-512: LLVM would use two vectors of 256.
+    Empty if the processor has no vectors of that width: LLVM would use several shorter ones.
     """
-    if bits > 256 and not processor_has("avx512f"):
+    feature, name = _VECTORS.get(bits, ("", ""))
+    if feature and not processor_has(feature):
         log.warning(
-            "software_vector_bits=%d needs a processor with AVX-512, which this one lacks", bits
+            "software_vector_bits=%d needs a processor with %s, which this one lacks", bits, name
         )
         return {}
     return {"LP_NATIVE_VECTOR_WIDTH": str(bits)}

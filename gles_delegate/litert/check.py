@@ -34,7 +34,7 @@ def require_known_layout() -> None:
     try:
         version = metadata.version("ai-edge-litert")
     except metadata.PackageNotFoundError:
-        raise LiteRtError("LiteRT is not installed: pip install ai-edge-litert") from None
+        raise LiteRtError(f"LiteRT is not installed: {how_to_install()}") from None
     low, high, installed = (tuple(map(int, v.split(".")[:2])) for v in (*TESTED, version))
     trial: Callable[[], object] = _try_layout
     if not low <= installed <= high:
@@ -46,6 +46,13 @@ def require_known_layout() -> None:
             f"ai-edge-litert {version} has another binary interface than the versions {TESTED[0]} "
             f"to {TESTED[1]} that gles_delegate was tested with; install one of these"
         ) from error
+
+
+def how_to_install() -> str:
+    """The command that installs LiteRT, or the reason why none does."""
+    if sys.maxsize < 1 << 32:
+        return "it needs a 64-bit system and Python, and this Python has 32 bits"
+    return "pip install ai-edge-litert"
 
 
 def _try_layout() -> None:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from gles_delegate.errors import LiteRtError
+from gles_delegate.litert.check import how_to_install
 from gles_delegate.model.reader import ModelFile
 
 
@@ -33,7 +34,7 @@ def litert_cpu(
     try:
         from ai_edge_litert.interpreter import Interpreter, OpResolverType
     except ImportError:
-        raise LiteRtError("LiteRT is not installed: pip install ai-edge-litert") from None
+        raise LiteRtError(f"LiteRT is not installed: {how_to_install()}") from None
     plain = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     with litert_errors(model), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about the memory of kept tensors

@@ -15,7 +15,7 @@ import numpy as np
 
 from gles_delegate.errors import DelegateError, LiteRtError
 from gles_delegate.gl.sync import Fence, wait_on_gpu
-from gles_delegate.litert.check import require_known_layout
+from gles_delegate.litert.check import how_to_install, require_known_layout
 from gles_delegate.litert.native import NativeDelegate
 from gles_delegate.model.graph import Array
 from gles_delegate.model.reader import ModelFile
@@ -51,8 +51,7 @@ class LiteRt:
             from ai_edge_litert import interpreter
         except ImportError:
             first.require_all(
-                "LiteRT, which would run them on the CPU, is not installed "
-                "(pip install ai-edge-litert)"
+                f"LiteRT, which would run them on the CPU, is not installed ({how_to_install()})"
             )
         require_known_layout()
         resolver = options["experimental_op_resolver_type"]

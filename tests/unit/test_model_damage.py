@@ -21,6 +21,7 @@ from gles_delegate.model.reader import read_model
 from gles_delegate.runtime.standalone import describe
 from tests.support.sampling import choose
 from tests.support.schema import pack, pack_model
+from tests.support.speed import scaled
 from tests.support.tflite_builder import ModelBuilder, quantization
 
 IDENTIFIER = b"TFL3"
@@ -47,11 +48,12 @@ def small_model() -> bytes:
 
 
 @contextmanager
-def time_limit(seconds: float = 5.0) -> Iterator[None]:
-    """Raise TimeoutError after so much processor time: a busy machine does not count."""
+def time_limit(limit: float = 5.0) -> Iterator[None]:
+    """Raise TimeoutError after so much processor time: busy and slow machines do not count."""
+    seconds = scaled(limit)
 
     def give_up(*_: object) -> None:
-        raise TimeoutError(f"not read within {seconds} s of the processor")
+        raise TimeoutError(f"not read within {seconds:.1f} s of the processor")
 
     previous = signal.signal(signal.SIGVTALRM, give_up)
     signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
