@@ -197,7 +197,12 @@ class DmabufPictures(Closing):
     stops or is configured again.
 
     Args:
-        width, height, format, stride, modifier, offsets: See `import_picture`.
+        width: In pixels.
+        height: In pixels.
+        format: See `import_picture`.
+        stride: Likewise.
+        modifier: Likewise.
+        offsets: Likewise.
     """
 
     def __init__(
