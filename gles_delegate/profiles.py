@@ -219,6 +219,7 @@ MALI_G = Profile(
     depthwise=(3, 2, 3),
     wave=16,
     weight_textures=(True, True, True, False),
+    weight_bytes=(8, 8, 8, 8, 1 << 20),
     half_products=True,
 )
 _LARGE = ((4, 2), (4, 4), (8, 2), (2, 2))
@@ -241,12 +242,13 @@ ADRENO_7XX = replace(_ADRENO, row_loops=False)
 ADRENO_6XX = replace(_ADRENO, windows=((4, 2), (4, 1)), columns=10, occupancy=4096)
 # Lanes of one slice read the same weights, which Intel then loads once.
 INTEL = Profile(
-    pointwise=((4, 2), (2, 2)),
+    pointwise=((4, 2), (2, 2), (4, 2)),
     windows=((2, 2),),
     others=((2, 2),),
     depthwise=(4,),
     columns=6,
     lanes=(64, 1),
+    weight_bytes=(8, 8, 1 << 20),
     weight_nibbles=True,
 )
 

@@ -60,9 +60,9 @@ def test_every_list_of_tiles_begins_with_a_default() -> None:
         assert all(profile.tiles)
         assert profile.weight_textures
         others = profile.weight_pairs, profile.constant_sizes, profile.searches, profile.blocks
-        lists = (*profile.tiles, profile.weight_textures, *others)
+        lists = (*profile.tiles, profile.weight_textures, profile.weight_bytes, *others)
         assert profile.choices == max(map(len, lists))
-    assert (profiles.LLVMPIPE.choices, profiles.V3D.choices, profiles.MALI_G.choices) == (4, 3, 4)
+    assert (profiles.LLVMPIPE.choices, profiles.V3D.choices, profiles.MALI_G.choices) == (4, 3, 5)
 
 
 def test_an_unknown_device_has_small_tiles() -> None:
