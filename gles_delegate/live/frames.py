@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
@@ -14,7 +13,6 @@ from gles_delegate import tasks
 from gles_delegate.closing import Closing
 from gles_delegate.gl.current import current_functions
 from gles_delegate.gl.drawing import Framebuffer, drawing_restored
-from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.sync import Fence
 from gles_delegate.image.transform import ImageTransform, Siting, Size, Yuv
 from gles_delegate.model.graph import Array
@@ -61,13 +59,13 @@ class GpuFrame(Closing):
         full_range: bool,
         siting: Siting,
         ready: Fence,
-        context: EglContext | None,
+        run: Callable[[Callable[[], list[Array]]], list[Array]],
         give_back: Callable[[Submitted | None], None],
     ) -> None:
         self.textures = tuple(textures)
         self.yuv, self.full_range, self.siting = yuv, full_range, siting
         self.ready = ready
-        self._context, self._give_back = context, give_back
+        self._run, self._give_back = run, give_back
         self._is_lent = True
 
     @property
@@ -94,24 +92,24 @@ class GpuFrame(Closing):
     def pixels(self) -> Array:
         """The frame on the CPU, uint8 [height, width, 4] in RGBA; waits for the GPU.
 
-        The source's context, or one that shares with it, must be current, unless the source has a
-        `context`.
+        Raises:
+            ValueError: The source is closed.
         """
-        with self._context or nullcontext():
-            self.ready.wait_on_gpu()
-            gl = current_functions()
-            with drawing_restored(gl):
-                framebuffer = Framebuffer(gl)
-                try:
-                    planes = [
-                        framebuffer.read(each)[..., : each.channels] for each in self.textures
-                    ]
-                finally:
-                    framebuffer.release()
+        planes = self._run(self._read)
         transform = self.matched(ImageTransform(channels="rgba", mean=0, std=1, antialias=False))
         picture = planes if len(planes) > 1 else planes[0]
         pixels: Array = np.rint(transform.apply(picture, self.size)[0]).astype(np.uint8)
         return pixels
+
+    def _read(self) -> list[Array]:
+        """The pixels of the textures, in the source's context."""
+        gl = current_functions()
+        framebuffer = Framebuffer(gl)
+        try:
+            with drawing_restored(gl):
+                return [framebuffer.read(each)[..., : each.channels] for each in self.textures]
+        finally:
+            framebuffer.release()
 
     def close(self, after: Submitted | None = None) -> None:
         """Give it back to its source. A second call does nothing.

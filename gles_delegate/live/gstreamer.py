@@ -70,6 +70,10 @@ class _Pipeline(Closing):
             raise OSError(f"{self._title} does not start")
         return result
 
+    def _require_open(self) -> None:
+        if not self._release:
+            raise ValueError(f"{self._title} is closed")
+
     def _raise_error(self, timeout: int = 0, others: int = 0) -> bool:
         """Raise the error that an element has posted; whether there is a message of `others`."""
         gst = self._gst
@@ -194,8 +198,9 @@ class GStreamer(_Pipeline):
 
         Raises:
             OSError: The pipeline failed, or has no frame for `PATIENCE` seconds.
-            ValueError: `MOST_LENT` frames have not been closed.
+            ValueError: `MOST_LENT` frames have not been closed, or the source is.
         """
+        self._require_open()
         self._reclaim()
         if len(self._lent) == MOST_LENT:
             oldest = self._lent[0]
@@ -262,7 +267,7 @@ class GStreamer(_Pipeline):
             full_range=info.range == _FULL_RANGE,
             siting=siting,
             ready=loan.ready,
-            context=self.context,
+            run=self._in_gl_thread,
             give_back=lambda after: self._give_back(loan, after),
         )
 
@@ -304,7 +309,11 @@ class GStreamer(_Pipeline):
             loan.ready.close()
 
     def _in_gl_thread(self, function: Callable[[], T]) -> T:
-        """Call a function in the thread of GStreamer's context, where that is current."""
+        """Call a function in the thread of GStreamer's context, where that is current.
+
+        Raises ValueError if the source is closed.
+        """
+        self._require_open()
         results: list[T] = []
         errors: list[BaseException] = []
 
@@ -380,7 +389,9 @@ class GStreamerSink(_Pipeline):
 
         Raises:
             OSError: The pipeline failed.
+            ValueError: The sink is closed.
         """
+        self._require_open()
         self._raise_error()
         gst, buffer = self._gst, POINTER(gst_names.GstBuffer)()
         if gst.gst_buffer_pool_acquire_buffer(self._pool, byref(buffer), None) != gst_names.OK:
@@ -398,6 +409,7 @@ class GStreamerSink(_Pipeline):
     ) -> None:
         gst = self._gst
         after.wait()
+        self._require_open()
         gst.gst_memory_unmap(mapped.memory, byref(mapped))
         buffer.contents.pts = round(self._count * gst_names.SECOND / self._rate)
         self._count += 1
@@ -411,7 +423,9 @@ class GStreamerSink(_Pipeline):
 
         Raises:
             OSError: The pipeline failed, or does not end within `PATIENCE` seconds.
+            ValueError: The sink is closed.
         """
+        self._require_open()
         self._gst.gst_app_src_end_of_stream(self._end)
         deadline = time.monotonic() + PATIENCE
         while not self._raise_error(_TICK, gst_names.END):

@@ -33,7 +33,7 @@ def test_commands_have_the_options_that_are_named(page: str) -> None:
 
 @pytest.mark.parametrize("page", TEXTS)
 def test_targets_of_make_are_there(page: str) -> None:
-    named = re.findall(r"(?:^\$ |`)make ([a-z-]+)", TEXTS[page], re.MULTILINE)
+    named = re.findall(r"(?:^\$ |`)make ([a-z0-9-]+)", TEXTS[page], re.MULTILINE)
     makefile = (ROOT / "Makefile").read_text("utf-8")
     assert [name for name in named if not re.search(rf"^{name}:", makefile, re.MULTILINE)] == []
 

@@ -156,8 +156,13 @@ def test_closing_in_the_middle_and_twice() -> None:
     assert frame is not None
     source.close()
     source.close()
+    with pytest.raises(ValueError, match=r"the pipeline .* is closed"):
+        frame.pixels  # noqa: B018
+    assert frame.ready.done()
     frame.close()
     frame.close()
+    with pytest.raises(ValueError, match=r"the pipeline .* is closed"):
+        source.read()
 
 
 def test_memory_is_given_back() -> None:
@@ -370,7 +375,10 @@ def test_sinks_that_do_not_work(pipeline: str, message: str) -> None:
 def test_a_sink_that_is_left_in_the_middle() -> None:
     with GStreamer(COLORS.format(2, "RGBA")) as source:
         sink = GStreamerSink("fakesink", source, (64, 64))
-        sink.picture()
+        picture = sink.picture()
         sink.picture().push(Late())
         sink.close()
         sink.close()
+        for call in (sink.picture, sink.finish, lambda: picture.push(Late())):
+            with pytest.raises(ValueError, match="the pipeline 'fakesink' is closed"):
+                call()

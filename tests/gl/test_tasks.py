@@ -248,9 +248,10 @@ def test_watch_a_camera_and_a_video(tmp_path: Path) -> None:
 
 def test_watch_what_is_wrong(picture: Path, tmp_path: Path, monkeypatch: Any) -> None:
     model = negative_model(tmp_path / "n.tflite")
-    assert "one of --camera, --video and --picture" in call("watch", model, status=2)
+    expected = "one of --camera, --gstreamer, --video and --picture"
+    assert expected in call("watch", model, status=2)
     twice = ("--picture", picture, "--camera", "0")
-    assert "one of --camera, --video and --picture" in call("watch", model, *twice, status=2)
+    assert expected in call("watch", model, *twice, status=2)
     no = ("--picture", tmp_path / "no.png", "--headless")
     assert "cannot read the picture" in call("watch", model, *no, status=1)
     monkeypatch.delenv("DISPLAY", raising=False)
