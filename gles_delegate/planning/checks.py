@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import ceil, prod
 
 import numpy as np
 
@@ -95,7 +96,23 @@ def _named(operand: Operand, node: NodeView) -> str:
     return f"{kind} of {of}, as the GPU reads it, needs"
 
 
+def _check_half(node: NodeView) -> None:
+    """Raise `Unsupported` if a float16 tensor, which only storage blocks hold, is too large."""
+    for i in (*node.inputs, *node.outputs):
+        tensor = node.graph.tensors[i] if i >= 0 else None
+        if tensor is None or tensor.is_constant or tensor.dtype != "float16":
+            continue
+        shape = node.shapes.get(i, tensor.shape)
+        nbytes = 8 * ceil(prod(shape) / 4)
+        if node.limits.is_large(nbytes):
+            raise Unsupported(
+                f"a float16 tensor of shape {list(shape)} needs {nbytes} bytes; the device's "
+                f"shaders reach {node.limits.block_bytes} of one"
+            )
+
+
 def _check_limits(steps: list[Step], node: NodeView) -> None:
+    _check_half(node)
     limits = node.limits
     for step in steps:
         if not isinstance(step, Dispatch):

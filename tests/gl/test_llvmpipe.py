@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
+from threading import Thread
 
 import moderngl
 import numpy as np
@@ -56,14 +56,14 @@ def test_every_program_is_used_in_the_own_context(gpu: GpuContext) -> None:
 def test_progress_starts_at_0_where_other_threads_are_faster(
     gpu: GpuContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    submit = ThreadPoolExecutor.submit
+    start = Thread.start
 
-    def finish(pool: ThreadPoolExecutor, function: Callable[[], None]) -> Future[None]:
-        wait([future := submit(pool, function)])
-        return future
+    def finish(thread: Thread) -> None:
+        start(thread)
+        thread.join()
 
     monkeypatch.setattr(gpu.gl, "integer", lambda name: 1)
-    monkeypatch.setattr(ThreadPoolExecutor, "submit", finish)
+    monkeypatch.setattr(Thread, "start", finish)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: range(4))
     assert used(gpu, 5)[1] == [0, 5]
     assert used(gpu, 0)[1] == [0]

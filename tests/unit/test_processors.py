@@ -54,7 +54,8 @@ def python_of_32_bits(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(sys, "maxsize", 2**31 - 1)
     monkeypatch.setattr("platform.machine", lambda: "aarch64")
     monkeypatch.setattr(metadata, "version", missing)
-    monkeypatch.setitem(sys.modules, "ai_edge_litert", None)
+    for module in ("ai_edge_litert", "ai_edge_litert.interpreter"):
+        monkeypatch.setitem(sys.modules, module, None)
     require_known_layout.cache_clear()
     yield
     require_known_layout.cache_clear()
