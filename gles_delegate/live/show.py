@@ -195,6 +195,15 @@ class _Networks:
         fence = Fence.of_current_context() if self._context is not None else None
         return self._thread.submit(self._see, seer, frame, fence)
 
+    def toggle(self) -> None:
+        """Switch between GPU and CPU, between two frames."""
+
+        def switch() -> None:
+            self.app.on_gpu = not self.app.on_gpu
+            self.app.timings.clear()
+
+        self._thread.submit(switch)
+
     def _see(self, seer: Seer, frame: Frame, fence: Fence | None) -> Canvas:
         if fence is not None:
             fence.wait_on_gpu()
@@ -398,8 +407,7 @@ class _Loop:
         self._painter.present(self._window.size)
         pressed = self._window.present(f"{self._options.title}: {self._rate:.0f} frames per second")
         if "G" in pressed:
-            self._app.on_gpu = not self._app.on_gpu
-            self._app.timings.clear()
+            self._networks.toggle()
         if "T" in pressed:
             self._overlay = not self._overlay
         self._app.timings.is_exact = self._overlay
