@@ -83,6 +83,7 @@ def test_colors_of_styles() -> None:
 
 
 def test_points_are_red_in_the_order_of_opencv() -> None:
+    pytest.importorskip("PIL")
     image = np.zeros((40, 40, 3), np.uint8)
     drawing_utils.draw_landmarks(image, [NormalizedLandmark(0.5, 0.5)])
     assert image[20, 20].tolist() == [0, 0, 255]
@@ -90,6 +91,7 @@ def test_points_are_red_in_the_order_of_opencv() -> None:
 
 def test_axes_are_where_a_pinhole_camera_sees_them() -> None:
     """An object at (0.2, 0.1, -2), turned by 90 degrees about z: its x is up, its y is left."""
+    pytest.importorskip("PIL")
     image = np.zeros((200, 300, 3), np.uint8)
     turn = np.array([[0, -1, 0], [1, 0, 0], [0, 0, 1]])
     drawing_utils.draw_axis(image, turn, np.array([0.2, 0.1, -2]), (2.0, 3.0), axis_length=0.4)
@@ -137,6 +139,7 @@ def legend(mask: Any, labels: Any = ()) -> list[str]:
 
 def test_legends_of_masks() -> None:
     """Without labels they have numbers; the only class of a network is 0."""
+    pytest.importorskip("PIL")
     many = np.array([[0, 2], [7, 2]], np.uint8)
     assert legend(many) == ["class 2", "class 7"]
     assert legend(many, ["background", "a", "b"]) == ["b", "class 7"]
