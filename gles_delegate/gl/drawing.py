@@ -142,6 +142,13 @@ class Framebuffer:
         self._gl.glFramebufferTexture2D(gl_names.FRAMEBUFFER, *attachment)
         self._gl.glViewport(0, 0, *texture.size)
 
+    def copy(self, source: Texture, target: Texture) -> None:
+        """Copy all pixels to a texture of the same size."""
+        self.bind(source)
+        self._gl.glActiveTexture(gl_names.TEXTURE0)
+        self._gl.glBindTexture(gl_names.TEXTURE_2D, target.glo)
+        self._gl.glCopyTexSubImage2D(gl_names.TEXTURE_2D, 0, 0, 0, 0, 0, *source.size)
+
     def read(self, texture: Texture) -> Pixels:
         """The pixels of a texture, uint8 [height, width, 4]."""
         width, height = texture.size

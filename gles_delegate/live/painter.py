@@ -131,11 +131,9 @@ class Painter:
                 self._begin_with_planes(picture)
                 return
             (picture,) = picture.textures
-        with self._drawing() as gl:
+        with self._drawing():
             if picture.size == self.texture.size:
-                self._framebuffer.bind(picture)
-                self._sample([self.texture])
-                gl.glCopyTexSubImage2D(gl_names.TEXTURE_2D, 0, 0, 0, 0, 0, *picture.size)
+                self._framebuffer.copy(picture, self.texture)
             else:
                 self._framebuffer.bind(self.texture)
                 self._fill(self._copy, [picture], {"flipped": False})

@@ -18,7 +18,6 @@ from tqdm import tqdm
 
 from gles_delegate.closing import in_any_case, release_all
 from gles_delegate.errors import ContextError, LiteRtError
-from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.current import current_functions
 from gles_delegate.gl.drawing import Framebuffer, Texture, drawing_restored
 from gles_delegate.gl.egl import EglContext
@@ -238,26 +237,20 @@ class _KeptTextures:
     def next(self) -> Callable[[Texture], Texture]:
         """The function that copies a texture for the next results."""
         self._turns.append(self._turns.pop(0))
-        free, used = iter([*self._turns[-1]]), self._turns[-1]
-        used.clear()
+        copies, places = self._turns[-1], itertools.count()
 
         def keep(texture: Texture) -> Texture:
-            gl = current_functions()
-            copy = next(free, None)
+            gl, place, (width, height) = current_functions(), next(places), texture.size
             with drawing_restored(gl):
-                if copy is not None and copy.size != texture.size:
-                    copy.release()
-                    copy = None
-                if copy is None:
-                    width, height = texture.size
-                    copy = PixelTexture(gl, (height, width, 4))
-                used.append(copy)
+                if place == len(copies):
+                    copies.append(PixelTexture(gl, (height, width, 4)))
+                elif copies[place].size != texture.size:
+                    old, copies[place] = copies[place], PixelTexture(gl, (height, width, 4))
+                    old.release()
                 framebuffer = Framebuffer(gl)
-                framebuffer.bind(texture)
-                gl.glBindTexture(gl_names.TEXTURE_2D, copy.glo)
-                gl.glCopyTexSubImage2D(gl_names.TEXTURE_2D, 0, 0, 0, 0, 0, *texture.size)
+                framebuffer.copy(texture, copies[place])
                 framebuffer.release()
-            return copy
+            return copies[place]
 
         return keep
 

@@ -34,6 +34,7 @@ from gles_delegate.live import (
     show,
 )
 from gles_delegate.live.painter import ATLAS, Painter, new_texture, read_texture
+from gles_delegate.live.show import _KeptTextures
 from gles_delegate.vision.drawing import Drawing, load_glyph
 from tests.gl.test_delegate import desktop_app, es_app, stir
 from tests.support.example import pixels, read_video, write_video
@@ -516,6 +517,23 @@ def test_each_frame_of_a_file_has_its_own_results(app: App, tmp_path: Path) -> N
     show(make, Video(path), ShowOptions(headless=True, output=tmp_path / "o.mp4"))
     results = [frame[20, 30, 0] for frame in read_video(tmp_path / "o.mp4")]
     assert np.abs(np.array(results) - (255 - 10 * np.arange(24))).max() <= 6
+
+
+@pytest.mark.usefixtures("app")
+def test_copies_of_textures_are_used_again() -> None:
+    """For three frames at a time, however many layers each has."""
+    pictures = [noise(8, 8), noise(8, 8), noise(6, 8)]
+    rgba = [np.dstack([p, np.full(p.shape[:2], 255, np.uint8)]) for p in pictures]
+    textures, kept = [new_texture(each) for each in rgba], _KeptTextures()
+    names: set[int] = set()
+    for turn in range(30):
+        keep = kept.next()
+        for picture, texture in list(zip(rgba, textures, strict=True))[: 1 + turn % 2 * 2]:
+            copy = keep(texture)
+            names.add(copy.glo)  # type: ignore[attr-defined]
+            assert (read_texture(copy) == picture).all()
+    assert len(names) == 9
+    kept.release()
 
 
 @pytest.mark.mesa
