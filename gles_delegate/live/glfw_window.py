@@ -58,6 +58,10 @@ class GlfwWindow:
         scale = min(1.0, *(most / length for most, length in zip(LARGEST, size, strict=True)))
         glfw.set_window_size(self._window, round(size[1] * scale), round(size[0] * scale))
         glfw.show_window(self._window)
+        # The driver learns the size at a swap, and what it has drawn before is lost.
+        for _ in range(3):
+            glfw.swap_buffers(self._window)
+            glfw.wait_events_timeout(0.05)
 
     def _on_key(self, window: Any, key: int, scancode: int, action: int, mods: int) -> None:
         if action == glfw.PRESS and 0 < key < 128:
