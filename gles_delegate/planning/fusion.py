@@ -21,7 +21,6 @@ from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.product import Convolution
 from gles_delegate.ops.lib.views import Copy, Target, View, same_texels, view
 from gles_delegate.ops.lib.window import Window
-from gles_delegate.planning.memory import ALIGNMENT
 
 MOST_CALLS = 16
 """Most calls of an epilogue: compile time grows faster than a shader's length. Published models
@@ -337,45 +336,6 @@ def fuse_depthwise(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
             both = depthwise_product(first, dispatch, limits)
         result.append(both.joined(first) if first and both else dispatch)
     return result
-
-
-def concatenate_in_place(
-    dispatches: list[Dispatch], kept: Set[Value]
-) -> tuple[list[Dispatch], dict[Value, tuple[Value, int]]]:
-    """In-place concatenation: compute tensors inside the tensor that they are concatenated to.
-
-    Never `kept` tensors, which have their own buffers.
-
-    Returns:
-        The dispatches without the copies; and for each tensor that now lies inside another: the
-        outermost such tensor, and the byte offset in it.
-    """
-    computed = {d.output for d in dispatches} - kept
-    joined = computed - {d.output for d in dispatches if not d.partial}
-    copies: dict[Value, Copy] = {}
-    inside: dict[Value, tuple[Value, int]] = {}
-    result: list[Dispatch] = []
-    for dispatch in dispatches:
-        if (
-            isinstance(dispatch, Copy)
-            and dispatch.output in joined
-            and isinstance(source := dispatch.reads[0], Value)
-            and source in computed - copies.keys()
-            and (offset := dispatch.first_byte) is not None
-            and offset % ALIGNMENT == 0
-        ):
-            copies[source], inside[source] = dispatch, (dispatch.output, offset)
-        else:
-            result.append(dispatch)
-    for value, (outer, offset) in reversed(inside.items()):
-        if outer in inside:
-            outermost, more = inside[outer]
-            inside[value] = outermost, offset + more
-    for i, dispatch in enumerate(result):
-        output = dispatch.output
-        while output in copies:
-            result[i], output = result[i].joined(copies[output]), copies[output].output
-    return result, inside
 
 
 def eliminate_dead_code(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:

@@ -24,6 +24,7 @@ from gles_delegate.planning import fusion
 from gles_delegate.planning.boundary import Boundary, Ends, stored_in_half
 from gles_delegate.planning.chains import find_chains, make_chain
 from gles_delegate.planning.contraction import contract
+from gles_delegate.planning.in_place import drop_copies
 from gles_delegate.planning.lowering import Lowered
 from gles_delegate.planning.memory import Allocation, allocate, live_bytes
 from gles_delegate.planning.normalization import fuse_normalizations
@@ -222,17 +223,33 @@ REWRITES: tuple[fusion.Rewrite, ...] = (
 
 
 def _allocated(dispatches: list[Dispatch], ends: Ends) -> Plan:
-    """The plan with allocations, and with concatenations in place unless that takes more memory."""
-    plan = Plan(ends.inputs, ends.outputs, ends.variables, ends.results, tuple(dispatches))
-    dispatches, inside = fusion.concatenate_in_place(dispatches, ends.values)
-    in_place = replace(plan, dispatches=tuple(dispatches), inside=inside)
-    # A value inside another keeps all of it live.
-    if inside and in_place.peak_bytes <= plan.peak_bytes:
-        plan = in_place
+    """The plan with allocations, without copies unless that takes more memory."""
+    ends_of = (ends.inputs, ends.outputs, ends.variables, ends.results)
+    plan = _in_place(Plan(*ends_of, tuple(dispatches)))
     buffers, allocations = allocate(plan.live_ranges)
     for value, (outer, offset) in plan.inside.items():
         allocations[value] = allocations[outer].slice(offset, value.nbytes)
     return replace(plan, buffers=buffers, allocations=allocations)
+
+
+def _in_place(plan: Plan) -> Plan:
+    """The plan with tensors inside others, as far as it needs no more memory.
+
+    A tensor inside another keeps all of that one live. Where too many bytes are live, none lie
+    inside the tensors that live there.
+    """
+    most = plan.peak_bytes
+    ends = (plan.inputs, plan.variables, plan.results)
+    no_hosts = {value for values in ends for value in values.values()}
+    while True:
+        dispatches, inside = drop_copies(plan.dispatches, plan.values, no_hosts)
+        result = replace(plan, dispatches=tuple(dispatches), inside=inside)
+        if result.peak_bytes <= most:
+            return result
+        lives = result.live_ranges
+        fullest = live_bytes(lives).index(result.peak_bytes) - 1
+        hosts = {outer for outer, _ in inside.values()}
+        no_hosts |= {v for v in hosts if lives[v][0] <= fullest <= lives[v][1]}
 
 
 def _resolve(steps: Sequence[Step]) -> tuple[dict[Operand, Value], list[Dispatch]]:

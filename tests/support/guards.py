@@ -11,7 +11,7 @@ from gles_delegate.dispatch import Value
 from gles_delegate.gl.buffers import TexelBuffer
 from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.functions import Functions
-from gles_delegate.planning import fusion, plan
+from gles_delegate.planning import plan
 from gles_delegate.planning.memory import Allocation, LiveRanges
 from gles_delegate.runtime import buffers
 from tests.support.oracle import Arrays, assert_close, gles_interpreter, run, run_litert
@@ -50,7 +50,7 @@ def guarded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[GuardedBuffer]]:
     with monkeypatch.context() as patch:
         patch.setattr(buffers, "TexelBuffer", make)
         patch.setattr(plan, "allocate", _one_buffer_each)
-        patch.setattr(fusion, "concatenate_in_place", lambda dispatches, kept: (dispatches, {}))
+        patch.setattr(plan, "drop_copies", lambda dispatches, kept, no_hosts: (dispatches, {}))
         yield made
 
 

@@ -24,7 +24,7 @@ DISPATCHES = {
     "chain": 200,
     "residual": 200,
     "tree": 57,
-    "concatenation": 800,
+    "concatenation": 400,
     "outputs": 400,
     "composites": 25,
     "alternating": 200,

@@ -157,17 +157,22 @@ class Copy(Dispatch):
         return begin, begin + source.elements
 
     @property
-    def first_byte(self) -> int | None:
-        """Byte offset of an unchanged copy of the input's bytes in the output; or None."""
-        area, source, output = self.target, self.reads[0], self.output
-        if area is None or not self._is_whole or source.kind != output.kind:
+    def range_of_bytes(self) -> tuple[int, int, int] | None:
+        """Its offset in the input and in the output, and its size, if it copies just one range."""
+        source, output, layout = self.reads[0], self.output, self.layout
+        area = self.target or Target(output.pixels, output.channels, output.pixels, output.pixels)
+        shape = area.pixels, area.channels
+        pixel, channel = divmod(layout.offset, source.channels or 1)
+        is_dense = merged(layout.sizes, layout.strides) == merged(shape, (source.channels, 1))
+        is_unchanged = len(self.reads) == 1 and not self.epilogue and source.kind == output.kind
+        if not is_dense or not is_unchanged or layout.has_bounds or area.pixels > area.row:
             return None
-        begin, end = area.out_channel, area.out_channel + area.channels
-        if area.channels != source.channels or begin % 4 or (end % 4 and end < output.channels):
+        first = _first_texel(source, shape, pixel, channel)
+        second = _first_texel(output, shape, area.out_pixel, area.out_channel)
+        if first is None or second is None:
             return None
-        if area.pixels < output.pixels and (output.slices > 1 or area.pixels > area.row):
-            return None
-        return (begin // 4 * output.pixels + area.out_pixel) * output.texel_bytes
+        size = output.texel_bytes
+        return first * size, second * size, area.pixels * -(-area.channels // 4) * size
 
     @property
     def borders(self) -> tuple[tuple[int, int], tuple[int, int]] | None:
@@ -196,6 +201,16 @@ class Copy(Dispatch):
             and (source.pixels, channels) == (prod(pixels), self.output.channels)
             and layout == View(layout.sizes, row_major(inner), 0, (0,) * len(inner), inner)
         )
+
+
+def _first_texel(tensor: Operand, shape: tuple[int, int], pixel: int, channel: int) -> int | None:
+    """The first texel of pixels and channels from there on, if they are consecutive and whole."""
+    (pixels, channels), end = shape, channel + shape[1]
+    is_whole = channel % 4 == 0 and (end % 4 == 0 or end == tensor.channels)
+    is_inside = 0 <= pixel <= tensor.pixels - pixels and end <= tensor.channels
+    if not is_whole or not is_inside or (channels > 4 and pixels < tensor.pixels):
+        return None
+    return channel // 4 * tensor.pixels + pixel
 
 
 def view(

@@ -1,0 +1,143 @@
+"""Tensors that lie inside others, instead of copies to them or from them."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from gles_delegate.dispatch import Dispatch, Value
+from gles_delegate.ops.lib.views import Copy
+from gles_delegate.planning.memory import ALIGNMENT
+
+Place: TypeAlias = tuple[Value, int]
+"""A tensor that holds another, and the byte offset in it."""
+
+
+def drop_copies(
+    dispatches: Sequence[Dispatch], kept: Set[Value], no_hosts: Set[Value]
+) -> tuple[list[Dispatch], dict[Value, Place]]:
+    """Compute the parts of a concatenation inside it, and read ranges of a tensor inside it.
+
+    Args:
+        kept: Tensors that do not lie inside others, since they have their own buffers.
+        no_hosts: Tensors that no others lie inside.
+
+    Returns:
+        The dispatches without copies that are not needed; and for each tensor that lies inside
+        another: its place in the outermost such tensor.
+    """
+    placement = _Placement(dispatches, kept, no_hosts)
+    dropped = placement.dropped()
+    made_needless: defaultdict[Value, list[Dispatch]] = defaultdict(list)
+    for i in dropped:
+        made_needless[placement.copied[i].source].append(dispatches[i])
+
+    def attributed(dispatch: Dispatch) -> Dispatch:
+        copies = [*made_needless[dispatch.output]]
+        for copy in copies:
+            copies += made_needless[copy.output]
+        return dispatch.joined(*copies) if copies else dispatch
+
+    result = [attributed(d) for i, d in enumerate(dispatches) if i not in dropped]
+    return result, {value: placement.outermost(value) for value in placement.places}
+
+
+@dataclass(frozen=True)
+class _Copied:
+    """Bytes of `source` from `begin` on that go to `output` from `to` on."""
+
+    source: Value
+    begin: int
+    output: Value
+    to: int
+    size: int
+
+
+class _Placement:
+    """Where tensors lie inside others.
+
+    Attributes:
+        copied: The copies, by their positions among the dispatches.
+        places: For each tensor inside another: its place in one that holds it.
+    """
+
+    def __init__(
+        self, dispatches: Sequence[Dispatch], kept: Set[Value], no_hosts: Set[Value]
+    ) -> None:
+        self.copied = {i: c for i, d in enumerate(dispatches) if (c := _copied(d)) is not None}
+        self.places: dict[Value, Place] = {}
+        computed = {d.output for d in dispatches}
+        self._movable, self._hosts = computed - kept, computed - no_hosts
+        self._joined = self._hosts - {d.output for d in dispatches if not d.partial}
+        self._writers = Counter(d.output for d in dispatches)
+        self._last_writers = {d.output: i for i, d in enumerate(dispatches)}
+
+    def outermost(self, value: Value) -> Place:
+        offset = 0
+        while value in self.places:
+            value, more = self.places[value]
+            offset += more
+        return value, offset
+
+    def dropped(self) -> set[int]:
+        """The positions of copies that need not be made."""
+        dropped = {i for i, copied in self.copied.items() if self._reads_inside(i, copied)}
+        rest = {i: copied for i, copied in self.copied.items() if i not in dropped}
+        sizes: Counter[tuple[Value, Place]] = Counter()
+        for copied in rest.values():
+            sizes[copied.output, self._target(copied)] += copied.size
+        computed_inside = {
+            i
+            for i, copied in rest.items()
+            if self._is_there(copied) or self._computes_inside(copied, sizes)
+        }
+        return dropped | computed_inside
+
+    def _reads_inside(self, position: int, copied: _Copied) -> bool:
+        """Put the output inside the source, unless that is written again."""
+        source, output = copied.source, copied.output
+        if (
+            source not in self._hosts
+            or output not in self._movable
+            or (copied.to, copied.size) != (0, output.nbytes)
+            or copied.begin % ALIGNMENT
+            or self._writers[output] > 1
+            or self._last_writers[source] > position
+        ):
+            return False
+        self.places[output] = source, copied.begin
+        return True
+
+    def _is_there(self, copied: _Copied) -> bool:
+        """Whether the bytes are already where they go."""
+        (holder, begin), (target, to) = map(self.outermost, (copied.source, copied.output))
+        return (holder, begin + copied.begin) == (target, to + copied.to)
+
+    def _computes_inside(self, copied: _Copied, sizes: Counter[tuple[Value, Place]]) -> bool:
+        """Put what holds the source inside the output, if all of it goes there."""
+        holder, begin = target = self._target(copied)
+        output = copied.output
+        if (
+            output not in self._joined
+            or holder not in self._movable
+            or sizes[output, target] != holder.nbytes
+            or begin % ALIGNMENT
+            or self.outermost(output)[0] == holder
+        ):
+            return False
+        self.places[holder] = output, begin
+        return True
+
+    def _target(self, copied: _Copied) -> Place:
+        """The holder of the source, and the byte of the output where it would begin."""
+        holder, begin = self.outermost(copied.source)
+        return holder, copied.to - begin - copied.begin
+
+
+def _copied(dispatch: Dispatch) -> _Copied | None:
+    if not isinstance(dispatch, Copy) or not isinstance(source := dispatch.reads[0], Value):
+        return None
+    begin, to, size = dispatch.range_of_bytes or (0, 0, 0)
+    return _Copied(source, begin, dispatch.output, to, size) if size else None
