@@ -23,6 +23,7 @@ class Limits:
             tensors are not supported.
         buffer_texels: Texels of buffer textures that tensors are read through; 0: tensors are read
             through shader storage blocks.
+        offset_alignment: Alignment, in bytes, of the offset of a range that is bound of a buffer.
         texture_size: Texels of a texture along one side.
         size_uniforms: Sizes may be uniforms, so that dispatches share programs.
         profile: The kernels that suit its family of devices.
@@ -44,6 +45,7 @@ class Limits:
     block_bytes: int = 1 << 27
     large_texels: int = 0
     buffer_texels: int = 0
+    offset_alignment: int = 256
     texture_size: int = 2048
     size_uniforms: bool = True
     profile: Profile = UNKNOWN

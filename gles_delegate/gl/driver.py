@@ -33,7 +33,6 @@ class Driver:
         is_es: True for OpenGL ES, False for desktop OpenGL.
         timers: Whether the GPU has usable timer queries.
         debug_groups: Whether the environment asks for a debug group around each dispatch.
-        offset_alignment: Required alignment, in bytes, of a texel range's offset.
     """
 
     identity: tuple[str, str, str]
@@ -41,7 +40,6 @@ class Driver:
     limits: Limits
     timers: bool
     debug_groups: bool
-    offset_alignment: int
 
     @classmethod
     def read(cls, gl: Functions, is_private: bool = False) -> Driver:
@@ -68,9 +66,6 @@ class Driver:
         has_textures = number >= (3, 2) or bool(
             {"GL_EXT_texture_buffer", "GL_OES_texture_buffer"} & extensions
         )
-        alignment = gl.integer(gl_names.SHADER_STORAGE_BUFFER_OFFSET_ALIGNMENT)
-        if has_textures:
-            alignment = max(alignment, gl.integer(gl_names.TEXTURE_BUFFER_OFFSET_ALIGNMENT))
         identity = (vendor, renderer, version)
         return cls(
             identity=identity,
@@ -79,7 +74,6 @@ class Driver:
             # llvmpipe's own timer ignores its worker threads.
             timers=has_timers and "llvmpipe" not in renderer and _counts_time(gl),
             debug_groups=_has_debug_groups(gl, renderer),
-            offset_alignment=alignment,
         )
 
     @property
@@ -101,6 +95,8 @@ def _read_limits(
     sizes = [gl.integer(gl_names.MAX_COMPUTE_WORK_GROUP_SIZE, i) for i in range(3)]
     counts = [gl.integer(gl_names.MAX_COMPUTE_WORK_GROUP_COUNT, i) for i in range(3)]
     texels = gl.integer(gl_names.MAX_TEXTURE_BUFFER_SIZE) if has_textures else 0
+    alignments = [gl_names.SHADER_STORAGE_BUFFER_OFFSET_ALIGNMENT]
+    alignments += [gl_names.TEXTURE_BUFFER_OFFSET_ALIGNMENT] * has_textures
     return Limits(
         storage_blocks=min(gl.integer(gl_names.MAX_COMPUTE_SHADER_STORAGE_BLOCKS), MAX_READS + 1),
         image_units=min(gl.integer(gl_names.MAX_COMPUTE_IMAGE_UNIFORMS), MAX_READS),
@@ -111,6 +107,7 @@ def _read_limits(
         block_bytes=gl.integer64(gl_names.MAX_SHADER_STORAGE_BLOCK_SIZE),
         large_texels=texels,
         buffer_texels=texels if profile.image_reads else 0,
+        offset_alignment=max(map(gl.integer, alignments)),
         texture_size=gl.integer(gl_names.MAX_TEXTURE_SIZE),
         # On a software rasterizer, zink turns uniforms into constants, and may run a program with
         # an earlier dispatch's constants (Mesa 22.3).

@@ -19,7 +19,7 @@ from gles_delegate.ops.lib.options import Int32, Longs, Options, Uint64
 from gles_delegate.ops.lib.packing import integers
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.rows import Rows
-from gles_delegate.ops.lib.views import moved_output, reshape_view
+from gles_delegate.ops.lib.views import View, moved, moved_output, reshape_view
 
 Dim: TypeAlias = tuple[int, int, int]
 """A dimension of an output: its size, and its strides in the source and in the indices."""
@@ -127,10 +127,34 @@ def gather(node: NodeView, options: GatherOptions) -> list[Step]:
             f"indices of shape {list(indices.shape)} with {batch_dims} batch dimensions on axis "
             f"{axis} of {list(x.shape)}"
         )
+    steps = None if batch_dims or not node.is_constant(1) else _steps(node.array(1))
+    if steps and min(steps) >= 0 and max(steps) < x.shape[axis]:
+        return [_evenly_spaced(node, x, axis, indices.shape, steps)]
     source, index = _source_dims(x.shape), _index_dims(indices.shape)
     both = [(n, a, b) for (n, a, _), (_, _, b) in zip(source, index, strict=False)]
     dims = both[:batch_dims] + source[batch_dims:axis] + index[batch_dims:] + source[axis + 1 :]
     return [gathered(node, x, indices, Lookup(dims, (axis,)))]
+
+
+def _steps(indices: Array) -> range | None:
+    """The indices in order, if they are evenly spaced."""
+    numbers: list[int] = indices.reshape(-1).tolist()
+    first, second = (numbers * 2)[:2] or (0, 0)
+    if not numbers or (len(numbers) > 1 and first == second):
+        return None
+    step = second - first or 1
+    steps = range(first, first + step * len(numbers), step)
+    return steps if numbers == [*steps] else None
+
+
+def _evenly_spaced(node: NodeView, x: Operand, axis: int, shape: Shape, steps: range) -> Step:
+    """Elements of `x` along an axis, with indices of that shape."""
+    strides = list(row_major(x.shape))
+    offset = steps.start * strides[axis]
+    strides[axis] *= steps.step
+    before, after = x.shape[:axis], x.shape[axis + 1 :]
+    layout = View((*before, len(steps), *after), tuple(strides), offset)
+    return moved(node, x, (*before, *shape, *after), layout)
 
 
 @op("EMBEDDING_LOOKUP", max_version=5)

@@ -21,6 +21,7 @@ from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.product import Convolution
 from gles_delegate.ops.lib.views import Copy, Target, View, same_texels, view
 from gles_delegate.ops.lib.window import Window
+from gles_delegate.planning.in_place import is_range
 
 MOST_CALLS = 16
 """Most calls of an epilogue: compile time grows faster than a shader's length. Published models
@@ -94,6 +95,8 @@ class _ElementwiseFusion:
         if call is None or producer is None or source in self._scope.kept:
             return False
         before = self._result[producer]
+        if isinstance(before, Copy) and self._is_read_in_place(before):
+            return False
         epilogue = before.epilogue + call + dispatch.epilogue
         most = self._scope.limits.reads_for(dispatch.output.nbytes)
         own = call_operands(dispatch.epilogue)
@@ -108,6 +111,17 @@ class _ElementwiseFusion:
         self._result[producer] = replace(joined, output=dispatch.output, epilogue=epilogue)
         self._producers[dispatch.output] = producer
         return True
+
+    def _is_read_in_place(self, copy: Copy) -> bool:
+        """Whether its readers will read the input itself; see `drop_copies`."""
+        alignment = self._scope.limits.offset_alignment * (2 if self._scope.half else 1)
+        source = copy.reads[0]
+        return (
+            source in self._producers
+            and source not in self._scope.kept
+            and copy.output not in self._scope.kept
+            and is_range(copy, alignment)
+        )
 
     def _ready(self, operand: Operand) -> int:
         """Index of the dispatch that produces the operand, or the input of its pool."""

@@ -9,26 +9,26 @@ from typing import TypeAlias
 
 from gles_delegate.dispatch import Dispatch, Value
 from gles_delegate.ops.lib.views import Copy
-from gles_delegate.planning.memory import ALIGNMENT
 
 Place: TypeAlias = tuple[Value, int]
 """A tensor that holds another, and the byte offset in it."""
 
 
 def drop_copies(
-    dispatches: Sequence[Dispatch], kept: Set[Value], no_hosts: Set[Value]
+    dispatches: Sequence[Dispatch], kept: Set[Value], no_hosts: Set[Value], alignment: int
 ) -> tuple[list[Dispatch], dict[Value, Place]]:
     """Compute the parts of a concatenation inside it, and read ranges of a tensor inside it.
 
     Args:
         kept: Tensors that do not lie inside others, since they have their own buffers.
         no_hosts: Tensors that no others lie inside.
+        alignment: Of the offsets in other tensors, in bytes.
 
     Returns:
         The dispatches without copies that are not needed; and for each tensor that lies inside
         another: its place in the outermost such tensor.
     """
-    placement = _Placement(dispatches, kept, no_hosts)
+    placement = _Placement(dispatches, kept, no_hosts, alignment)
     dropped = placement.dropped()
     made_needless: defaultdict[Value, list[Dispatch]] = defaultdict(list)
     for i in dropped:
@@ -54,6 +54,17 @@ class _Copied:
     to: int
     size: int
 
+    def is_range(self, alignment: int) -> bool:
+        """Whether they are all of the output, and can be bound as a range of the source."""
+        is_all = (self.to, self.size) == (0, self.output.nbytes)
+        return is_all and self.begin % alignment == 0
+
+
+def is_range(dispatch: Dispatch, alignment: int) -> bool:
+    """Whether all that it writes are bytes of one tensor, which can be bound as a range."""
+    copied = _copied(dispatch)
+    return copied is not None and copied.is_range(alignment)
+
 
 class _Placement:
     """Where tensors lie inside others.
@@ -64,8 +75,13 @@ class _Placement:
     """
 
     def __init__(
-        self, dispatches: Sequence[Dispatch], kept: Set[Value], no_hosts: Set[Value]
+        self,
+        dispatches: Sequence[Dispatch],
+        kept: Set[Value],
+        no_hosts: Set[Value],
+        alignment: int,
     ) -> None:
+        self._alignment = alignment
         self.copied = {i: c for i, d in enumerate(dispatches) if (c := _copied(d)) is not None}
         self.places: dict[Value, Place] = {}
         computed = {d.output for d in dispatches}
@@ -101,8 +117,7 @@ class _Placement:
         if (
             source not in self._hosts
             or output not in self._movable
-            or (copied.to, copied.size) != (0, output.nbytes)
-            or copied.begin % ALIGNMENT
+            or not copied.is_range(self._alignment)
             or self._writers[output] > 1
             or self._last_writers[source] > position
         ):
@@ -123,7 +138,7 @@ class _Placement:
             output not in self._joined
             or holder not in self._movable
             or sizes[output, target] != holder.nbytes
-            or begin % ALIGNMENT
+            or begin % self._alignment
             or self.outermost(output)[0] == holder
         ):
             return False

@@ -168,7 +168,7 @@ def make_plan(
         dispatches = rewrite(dispatches, scope)
     if half:
         ends = ends.in_half()
-    return _allocated(dispatches, ends)
+    return _allocated(dispatches, ends, limits.offset_alignment)
 
 
 def small_weights(dispatches: list[Dispatch], scope: fusion.Scope) -> list[Dispatch]:
@@ -222,17 +222,17 @@ REWRITES: tuple[fusion.Rewrite, ...] = (
 """The rewrites of a plan, in order."""
 
 
-def _allocated(dispatches: list[Dispatch], ends: Ends) -> Plan:
+def _allocated(dispatches: list[Dispatch], ends: Ends, alignment: int) -> Plan:
     """The plan with allocations, without copies unless that takes more memory."""
     ends_of = (ends.inputs, ends.outputs, ends.variables, ends.results)
-    plan = _in_place(Plan(*ends_of, tuple(dispatches)))
+    plan = _in_place(Plan(*ends_of, tuple(dispatches)), alignment)
     buffers, allocations = allocate(plan.live_ranges)
     for value, (outer, offset) in plan.inside.items():
         allocations[value] = allocations[outer].slice(offset, value.nbytes)
     return replace(plan, buffers=buffers, allocations=allocations)
 
 
-def _in_place(plan: Plan) -> Plan:
+def _in_place(plan: Plan, alignment: int) -> Plan:
     """The plan with tensors inside others, as far as it needs no more memory.
 
     A tensor inside another keeps all of that one live. Where too many bytes are live, none lie
@@ -242,7 +242,7 @@ def _in_place(plan: Plan) -> Plan:
     ends = (plan.inputs, plan.variables, plan.results)
     no_hosts = {value for values in ends for value in values.values()}
     while True:
-        dispatches, inside = drop_copies(plan.dispatches, plan.values, no_hosts)
+        dispatches, inside = drop_copies(plan.dispatches, plan.values, no_hosts, alignment)
         result = replace(plan, dispatches=tuple(dispatches), inside=inside)
         if result.peak_bytes <= most:
             return result

@@ -158,7 +158,7 @@ class Buffers:
                 isinstance(resource, BoundBuffer)
                 and uses[value] == 1
                 and resource.size == value.nbytes > 0
-                and resource.offset % self._gpu.driver.offset_alignment == 0
+                and resource.offset % self._gpu.limits.offset_alignment == 0
                 # Inputs are read throughout the run, so nothing may overwrite them.
                 and (index in plan.inputs or not any(map(resource.overlaps, inputs)))
             ):

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from ctypes import c_int, c_uint, c_void_p
-from dataclasses import replace
 from typing import Any
 
 import moderngl
@@ -27,7 +26,7 @@ from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.segment import Segment
 from tests.gl.test_delegate import fail_at
 from tests.support.app import App
-from tests.support.force import force_driver, force_limits
+from tests.support.force import force_limits
 from tests.support.state import State, objects_in
 from tests.support.tflite_builder import ModelBuilder, quantization
 from tests.support.trace import traced
@@ -450,7 +449,7 @@ def test_on_devices_that_have_no_more_than_they_must(
     """Tensors are read through storage blocks and, with `half`, stored as float16."""
     force_limits(monkeypatch, profile=Profile(half_storage=half))
     if half:
-        force_driver(monkeypatch, lambda driver: replace(driver, offset_alignment=256))
+        force_limits(monkeypatch, offset_alignment=256)
     options = gd.GpuDelegateOptions(precision_loss_allowed=True)
     step = 1e-3 if half else 1e-6
     for shape in SHAPES:

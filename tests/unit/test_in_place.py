@@ -177,3 +177,25 @@ def test_memory_decides_for_each_tensor(even: Net) -> None:
     plan = joined(even, even.op("ADD", [even.conv(), small]), even.conv())
     assert sum(d.partial for d in plan.dispatches) == 2
     assert {outer for outer, _ in plan.inside.values()} == {*plan.dispatches[-1].reads}
+
+
+def test_functions_read_ranges_in_place(even: Net) -> None:
+    first, second = parts_of(even, even.conv(depth=8), 4, 4)
+    plan = even.plan(even.op("MUL", [even.op("LOGISTIC", [first]), even.op("TANH", [second])]))
+    assert shaders(plan) == ["conv_2d", "elementwise", "elementwise"]
+
+
+@pytest.mark.parametrize(
+    ("indices", "shader"),
+    [
+        (3, "view"),
+        ([2], "view"),
+        ([0, 3, 6], "view"),
+        ([[7, 6], [5, 4]], "view"),
+        ([2, 2], "gather"),
+        ([0, 1, 3], "gather"),
+    ],
+)
+def test_evenly_spaced_elements_are_a_view(even: Net, indices: object, shader: str) -> None:
+    y = even.op("GATHER", [even.x, even.constant(np.array(indices, np.int32))], axis=2)
+    assert shader in shaders(even.plan(y))

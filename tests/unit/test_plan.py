@@ -198,6 +198,7 @@ def test_limits_default_to_what_es_3_1_guarantees() -> None:
         "block_bytes": 134217728,
         "buffer_texels": 0,
         "large_texels": 0,
+        "offset_alignment": 256,
         "texture_size": 2048,
         "size_uniforms": True,
         "profile": UNKNOWN,
