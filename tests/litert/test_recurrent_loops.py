@@ -15,7 +15,7 @@ from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
 from gles_delegate.planning.plan import make_plan
 from tests.support.force import force_profile
-from tests.support.keras import KerasLayer, keras_model, unrolled_model
+from tests.support.keras import KerasLayer, keras_model, stacked_model, unrolled_model
 from tests.support.oracle import (
     assert_close,
     delegated_interpreter,
@@ -49,6 +49,18 @@ def unrolled(content: bytes) -> dict[int, str]:
 @pytest.mark.parametrize("sizes", SIZES)
 def test_as_litert(host: Any, cell: str, sizes: dict[str, Any]) -> None:
     s, content = keras_model(KerasLayer(cell, **sizes))
+    assert not unrolled(content)
+    with host(content) as interpreter:
+        for feeds in (s.feeds, [2 * array for array in s.feeds]):
+            assert_close(run(interpreter, feeds), run_litert(content, feeds))
+
+
+@HOSTS
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("both_directions", [False, True])
+def test_stacked_layers(host: Any, cell: str, batch: int, both_directions: bool) -> None:
+    s, content = stacked_model(cell, batch, both_directions)
     assert not unrolled(content)
     with host(content) as interpreter:
         for feeds in (s.feeds, [2 * array for array in s.feeds]):

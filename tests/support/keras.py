@@ -232,3 +232,29 @@ def keras_model(layer: KerasLayer) -> tuple[Sketch, bytes]:
     outputs = layer.add(s, x, states)
     results = [s.op("ABS", [outputs[2]], [layer.shapes()[0]])]
     return s, s.build([*results, *outputs[:2], *outputs[3 : 3 + layer.states]])
+
+
+def stacked_model(cell: str, batch: int, both_directions: bool) -> tuple[Sketch, bytes]:
+    """A model of two layers whose sequences and results have the batch first, as in Keras.
+
+    With `both_directions`, each layer also reads the reversed sequence, and its results are joined.
+    """
+    s = Sketch(np.random.default_rng(3))
+    steps, units, depth = 6, 8, 4
+    swap, time = s.constant(np.array([1, 0, 2], np.int32)), s.constant(np.array([0], np.int32))
+    x = s.op("TRANSPOSE", [s.feed((batch, steps, depth)), swap], [(steps, batch, depth)])
+
+    def results(x: int, depth: int, seed: int) -> int:
+        rng = np.random.default_rng(seed)
+        layer = KerasLayer(cell, steps, batch, depth, units, rng=rng)
+        zeros = s.constant(np.zeros((batch, units), np.float32))
+        return layer.add(s, x, [zeros] * layer.states)[2]
+
+    for number in range(2):
+        ahead, shape = results(x, depth, number), (steps, batch, units)
+        if both_directions:
+            reverse = s.op("REVERSE_V2", [x, time], [(steps, batch, depth)])
+            back = s.op("REVERSE_V2", [results(reverse, depth, number + 2), time], [shape])
+            ahead = s.op("CONCATENATION", [ahead, back], [(steps, batch, 2 * units)], axis=2)
+        x, depth = ahead, units * (1 + both_directions)
+    return s, s.build([s.op("TRANSPOSE", [x, swap], [(batch, steps, depth)])])
