@@ -327,8 +327,8 @@ class Dispatch:
 
     def sized(self: DispatchT, *names: str) -> DispatchT:
         """Return a copy with these of `defines` moved to `sizes`."""
-        sizes = {name: int(str(self.defines[name])) for name in names}
-        defines = {name: value for name, value in self.defines.items() if name not in sizes}
+        sizes = {**self.sizes, **{name: int(str(self.defines[name])) for name in names}}
+        defines = {name: value for name, value in self.defines.items() if name not in names}
         return replace(self, defines=defines, sizes=sizes)
 
     @property

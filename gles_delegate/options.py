@@ -43,7 +43,9 @@ class GpuDelegateOptions:
         inference_priority1: The top priority. Unless it is MAX_PRECISION, tensors and weights are
             stored as float16 where that is faster, as on GPUs. Results are then accurate to about
             a hundredth of their scale.
-        inference_priority2: The second priority. AUTO: see `priorities`.
+        inference_priority2: The second priority. AUTO: see `priorities`. If MIN_MEMORY_USAGE
+            comes before MIN_LATENCY, weights take no more memory than in the model, where it is
+            int8 or int4; this takes up to 1.5 times as long.
         inference_priority3: The lowest priority. AUTO: the remaining one.
         quantized_models_allowed: Run nodes with quantized tensors on the GPU. They are dequantized,
             computed in float, and each result is requantized.
@@ -156,6 +158,12 @@ class GpuDelegateOptions:
     def half_allowed(self) -> bool:
         """Whether tensors may be stored as float16."""
         return self.priorities[0] != InferencePriority.MAX_PRECISION
+
+    @property
+    def saves_memory(self) -> bool:
+        """Whether memory comes before speed."""
+        least, fast = InferencePriority.MIN_MEMORY_USAGE, InferencePriority.MIN_LATENCY
+        return self.priorities.index(least) < self.priorities.index(fast)
 
 
 _PRIORITIES = ("inference_priority1", "inference_priority2", "inference_priority3")

@@ -156,13 +156,21 @@ def _tiers(thread: GlThread, options: GpuDelegateOptions) -> tuple[Limits, Limit
     current on any thread.
     """
     gpu = thread.gpu
-    limits, first = gpu.limits, gpu.limits.profile.first
+    limits = _limits(gpu.limits, options)
+    first = limits.profile.first
     if first is None or not options.background_compilation or _is_tuned(options):
         return limits, None
     if not (gpu.is_private and gpu.driver.is_llvmpipe):
         return limits, None
     has_cache = thread.run(lambda: gpu.gl.integer(NUM_PROGRAM_BINARY_FORMATS)) > 0
     return (replace(limits, profile=first), limits) if has_cache else (limits, None)
+
+
+def _limits(limits: Limits, options: GpuDelegateOptions) -> Limits:
+    """The limits with kernels that read weights as small as the model has them, if asked to."""
+    if not options.saves_memory:
+        return limits
+    return replace(limits, profile=limits.profile.with_small_weights)
 
 
 def _is_tuned(options: GpuDelegateOptions) -> bool:
@@ -190,5 +198,5 @@ def _store(graph: Graph, thread: GlThread, options: GpuDelegateOptions, half: bo
         return None
     content = fingerprint(graph.content, *graph.weights)
     model = options.model_token or content
-    device = (gpu.driver.identity, gpu.limits)
+    device = (gpu.driver.identity, _limits(gpu.limits, options))
     return Store(folder, fingerprint(model, __version__, *device, half), content)

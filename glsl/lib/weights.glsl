@@ -1,12 +1,13 @@
 // Weights and biases: input 1, or a texture with rows of 1024 texels. LOAD_WEIGHT reads texel `i`
 // behind a place, in the same row; LOAD_COLUMN reads column `i` of a matrix. A texel may have two
-// columns as float16, or four as int8 or eight as int4, which are to be multiplied by scales. Of
-// eight columns, the places of matrices are counted in half texels.
+// columns as float16, or four as int8 or eight as int4, which are to be multiplied by scales;
+// WEIGHT_ZERO is added to int8. Of eight columns, the places of matrices are counted in half texels.
 #ifndef LIB_WEIGHTS
 #define LIB_WEIGHTS
 #ifndef ASSEMBLED
 #define WEIGHT_TEXTURE 0  // 1: read the weights through a texture
 #define WEIGHT_COLUMNS 1  // columns in a texel: 1, 2, 4 or 8
+#define WEIGHT_ZERO 0
 #endif
 #include "lib/tensor.glsl"
 
@@ -43,7 +44,9 @@ vec4 column_of(ivec4 eight, int i) {
   return vec4(ivec4(half_of[i / 2 % 2]) << (ivec4(28, 24, 20, 16) - i % 2 * 16) >> 28);
 }
 #else
-vec4 column_of(ivec4 four, int i) { return vec4(ivec4(four[i]) << ivec4(24, 16, 8, 0) >> 24); }
+vec4 column_of(ivec4 four, int i) {
+  return vec4((ivec4(four[i]) << ivec4(24, 16, 8, 0) >> 24) + WEIGHT_ZERO);
+}
 #endif
 #endif
 #endif

@@ -13,6 +13,8 @@ import pytest
 from numpy.typing import NDArray
 
 import gles_delegate as gd
+from gles_delegate.profiles import NAMED
+from tests.support.force import force_profile
 from tests.support.oracle import (
     assert_close,
     gles_interpreter,
@@ -23,6 +25,7 @@ from tests.support.oracle import (
     run_litert,
 )
 from tests.support.schema import Values
+from tests.support.sketch import Sketch
 from tests.support.tflite_builder import ModelBuilder, blockwise, quantization
 
 pytestmark = pytest.mark.usefixtures("gl")
@@ -122,9 +125,43 @@ def test_weights_with_a_scale_for_each_block(op: str, dtype: str) -> None:
 @pytest.mark.parametrize(("dtype", "bits"), [("int8", 8), ("int4", 4), ("int2", 4)])
 def test_weights_stay_small(dtype: str, bits: int) -> None:
     """On the GPU too, where a few rows are multiplied by them."""
-    steps, scales = np.ones((64, 5), np.int8), np.full(64, 0.1, np.float32)
+    steps, scales = np.ones((512, 5), np.int8), np.full(512, 0.1, np.float32)
     content = model("FULLY_CONNECTED", steps, scales, 0, dtype)
     with gd.GpuDelegate() as delegate:
         in_ours(delegate, content)
         # With the biases and the scales; 5 inputs take two slices.
-        assert delegate.memory().constants == 64 * 8 * bits // 8 + 2 * 64 * 4
+        assert delegate.memory().constants == 512 * 8 * bits // 8 + 2 * 512 * 4
+
+
+@pytest.mark.usefixtures("floor")
+@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize(
+    ("kind", "zero"), [(np.uint8, 0), (np.uint8, 131), (np.uint8, 255), (np.int8, 0)]
+)
+def test_memory_before_speed(
+    name: str, kind: type, zero: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights of large images stay bytes, whatever their zero point."""
+    force_profile(monkeypatch, NAMED[name])
+    rng = np.random.default_rng(0)
+    s = Sketch(rng)
+    how = {"quantization": quantization(0.04, 120 if kind is np.uint8 else -8)}
+    x = s.input((1, 12, 9, 20), kind, **how)
+    limits = np.iinfo(kind)
+    steps = rng.integers(limits.min, limits.max, (24, 3, 3, 20), endpoint=True).astype(kind)
+    weights = s.constant(steps, quantization=quantization(0.002, zero))
+    bias = s.constant(np.arange(24, dtype=np.int32) * 50, quantization=quantization(0.00008))
+    y = s.tensor(dtype=kind, **how)
+    s.op("CONV_2D", [x, weights, bias], [y], stride_w=1, stride_h=1)
+    content = s.build([y])
+    feed = rng.integers(limits.min, limits.max, (1, 12, 9, 20), endpoint=True).astype(kind)
+    options = gd.GpuDelegateOptions(inference_priority2=gd.InferencePriority.MIN_MEMORY_USAGE)
+    context = gd.EglContext()
+    try:
+        with gd.GpuDelegate(options, context=context) as delegate:
+            (ours,) = run(in_ours(delegate, content), [feed])
+            assert delegate.memory().constants < 9 * 24 * 20 + 4 * 24 * 4
+        (expected,) = run_litert(content, [feed])
+        assert np.abs(ours.astype(int) - expected.astype(int)).max() <= 1
+    finally:
+        context.release()

@@ -65,9 +65,15 @@ def conv_weight_pairs(
 
 
 def conv_weight_bytes(
-    weights: Array, bias: Array | None, groups: Groups, slices: int, block: int, scales: Scales
+    weights: Array,
+    bias: Array | None,
+    groups: Groups,
+    slices: int,
+    block: int,
+    scales: Scales,
+    zero: int = 0,
 ) -> Array:
-    """`conv_weights` with int8 columns, four in a texel, as int32.
+    """`conv_weights` with int8 columns less `zero`, four in a texel, as int32.
 
     The biases are divided by the scales, which follow them.
     """
@@ -79,7 +85,8 @@ def conv_weight_bytes(
     count = 4 * bias_texels(slices)
     biases, columns = np.split(packed, [count])
     header = np.concatenate([biases, _pad(each, 0, count)])
-    return np.concatenate([header.view(np.int32), columns.astype(np.int8).view(np.int32)])
+    stored = (columns - np.float32(zero)).astype(np.int8)
+    return np.concatenate([header.view(np.int32), stored.view(np.int32)])
 
 
 def conv_weight_nibbles(

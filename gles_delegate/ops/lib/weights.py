@@ -14,6 +14,7 @@ from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.registry import op_of
 from gles_delegate.ops.lib.tiles import option_of
 from gles_delegate.ops.lib.views import Target, View, view
+from gles_delegate.profiles import Profile
 
 
 def packed_constants(
@@ -37,15 +38,14 @@ def with_small_weights(
     Args:
         half: All weights may be float16, at a loss of precision.
     """
-    profile = limits.profile
-    in_pairs = option_of(profile.weight_pairs, dispatch.choice)
-    as_bytes = dispatch.output.pixels <= option_of(profile.weight_bytes, dispatch.choice)
+    in_pairs = option_of(limits.profile.weight_pairs, dispatch.choice)
 
     def smaller(read: Const) -> tuple[Const, int]:
         """The weights to read instead, and the columns of a matrix in a texel; 0: unchanged."""
         weights = tensors[read.tensors[0]] if read.pack is packing.conv_weights else None
-        if weights and as_bytes and (columns := _small_columns(weights, profile.weight_nibbles)):
-            return _repacked(read, columns, weights.quantization.scales)
+        if weights and (columns := _small_columns(weights, read, dispatch, limits.profile)):
+            zeros = (_zero(weights),) if columns == 4 else ()
+            return _repacked(read, columns, (weights.quantization.scales, *zeros))
         if read.texture:
             are_half = all(half or tensors[t].is_half for t in read.tensors if t >= 0)
             return (replace(read, kind="half") if are_half else read), 0
@@ -58,8 +58,11 @@ def with_small_weights(
         if isinstance(read, Const) and read.kind == "float":
             reads[i], columns = smaller(read)
             if columns:
-                defines = {**defines, "WEIGHT_COLUMNS": columns, "WEIGHT_TEXTURE": 0}
-    return replace(dispatch, reads=tuple(reads), defines=defines)
+                zero = _zero(tensors[read.tensors[0]]) if columns == 4 else 0
+                small = {"WEIGHT_COLUMNS": columns, "WEIGHT_TEXTURE": 0, "WEIGHT_ZERO": zero}
+                defines = {**defines, **small}
+    result = replace(dispatch, reads=tuple(reads), defines=defines)
+    return result.sized("WEIGHT_ZERO") if result.sizes and defines.get("WEIGHT_ZERO") else result
 
 
 _PACKS: dict[int, Callable[..., Array]] = {
@@ -70,35 +73,51 @@ _PACKS: dict[int, Callable[..., Array]] = {
 """How weights are packed, by the columns in a texel."""
 
 
-def _repacked(read: Const, columns: int, scales: tuple[float, ...] = ()) -> tuple[Const, int]:
-    """The weights of a product with `columns` in a texel, after biases and scales."""
+def _repacked(
+    read: Const, columns: int, steps: tuple[Define | packing.Scales, ...] = ()
+) -> tuple[Const, int]:
+    """The weights of a product with `columns` in a texel, after biases and scales.
+
+    Args:
+        steps: The scales of integers, and what is subtracted from them.
+    """
     slices = read.args[1]
     assert isinstance(slices, int)
     first = packing.bias_texels(slices)
-    header = 2 * first if scales else first
+    header = 2 * first if steps else first
     shape = (header + ceil((read.shape[0] - first) / columns), 4)
-    args = (*read.args, scales) if scales else read.args
+    args = (*read.args, *steps)
     pack = _PACKS[columns]
     read = replace(read, pack=pack, args=args, shape=shape, kind="int", texture=False)
     return read, columns
 
 
-def _small_columns(weights: Tensor, nibbles: bool) -> int:
+def _small_columns(weights: Tensor, read: Const, dispatch: Dispatch, profile: Profile) -> int:
     """Columns in a texel: 8 of int4, 4 of int8; 0 unless the weights and their scales fit."""
-    q = weights.quantization
+    most_pixels = option_of(profile.weight_bytes, dispatch.choice)
+    if dispatch.output.pixels > most_pixels or read.texels < profile.weight_texels:
+        return 0
+    q, is_byte = weights.quantization, weights.dtype in ("int8", "uint8")
     fits = (
         weights.is_quantized
-        and weights.dtype in ("int8", "int4", "int2")
-        and not (q.block or any(q.zero_points) or 0.0 in q.scales)
-        and (len(q.scales) == 1 or q.axis == 0)
+        and (is_byte or weights.dtype in ("int4", "int2"))
+        and not (q.block or 0.0 in q.scales)
+        and (len(q.scales) == 1 or (q.axis == 0 and not any(q.zero_points)))
+        and (is_byte or not any(q.zero_points))
     )
-    return (8 if nibbles and weights.dtype != "int8" else 4) if fits else 0
+    return (4 if is_byte or not profile.weight_nibbles else 8) if fits else 0
+
+
+def _zero(weights: Tensor) -> int:
+    """The difference of a weight's steps and the int8 that it is stored as."""
+    zeros = weights.quantization.zero_points
+    return (128 if weights.dtype == "uint8" else 0) - (zeros[0] if zeros else 0)
 
 
 def weight_defines(weights: Operand) -> dict[str, Define]:
     """Defines of glsl/lib/weights.glsl; `with_small_weights` may change them."""
     texture = isinstance(weights, Const) and weights.texture
-    return {"WEIGHT_TEXTURE": int(texture), "WEIGHT_COLUMNS": 1}
+    return {"WEIGHT_TEXTURE": int(texture), "WEIGHT_COLUMNS": 1, "WEIGHT_ZERO": 0}
 
 
 def constant_weights(node: NodeView, inputs: tuple[int, int]) -> tuple[int, int] | None:
