@@ -225,8 +225,8 @@ class GpuDelegate(NotPickled, Closing):
         Args:
             texture: A 2D `moderngl.Texture`, another object with a GL name in ``glo``, or the
                 name. For an input: any float or normalized format (sRGB gives linear light), or a
-                sequence of planes of NV12 or I420. For an output: RGBA8, RGBA16F or R32F, of the
-                tensor's width and height.
+                sequence of planes of NV12 or I420, or an external texture (see `import_picture`).
+                For an output: RGBA8, RGBA16F or R32F, of the tensor's width and height.
             transform: An `ImageTransform` for an input, an `ImageOutput` for an output.
             region: For an input: a buffer of 2 x 3 float32, such as another model's bound output,
                 that replaces the `matrix` of `transform`, which must not have another region. Each

@@ -6,15 +6,17 @@
 // or three (I420) planes, or from one texture of pairs of pixels.
 //
 // TRANSFORM holds the rows of the matrix from positions in the tensor to positions in the picture,
-// the first with the padding as its fourth number; then the gains and biases of the channels. The
-// matrix may be of another network's making, and then anything. Colours are 0 to 1, so that the
-// floats of a texture pass unchanged, or 0 to 255 if OPENCV, which rounds them to integers.
+// the first with the padding as its fourth number; then the gains and biases of the channels, and the
+// picture's width and height. The matrix may be of another network's making, and then anything.
+// Colours are 0 to 1, so that the floats of a texture pass unchanged, or 0 to 255 if OPENCV, which
+// rounds them to integers.
 #ifndef ASSEMBLED
 #define PLANAR 0  // 1: channels are in front of rows and columns
 #define OUT_W 6  // columns of the tensor
 #define OUT_H 10  // rows of the tensor, if PLANAR
 #define PLANES 1  // textures
 #define MONOCHROME 0  // 1: the only texture has one channel
+#define EXTERNAL 0  // 1: the only texture is an external one
 #define GRAY 0  // 1: the tensor's channels are the luma of the colours
 #define ORDER rgba  // otherwise: the order of the colours in them
 #define ANTIALIAS 0  // 1: a tensor pixel is the mean of several colours
@@ -40,8 +42,14 @@
 #endif
 #include "lib/tensor.glsl"
 
+#if EXTERNAL
+#define SAMPLER highp samplerExternalOES
+#else
+#define SAMPLER highp sampler2D
+#endif
+
 INPUT0(TRANSFORM)
-layout(binding = 0) uniform highp sampler2D PLANE0;
+layout(binding = 0) uniform SAMPLER PLANE0;
 #if PLANES > 1
 layout(binding = 1) uniform highp sampler2D PLANE1;
 #endif
@@ -49,17 +57,22 @@ layout(binding = 1) uniform highp sampler2D PLANE1;
 layout(binding = 2) uniform highp sampler2D PLANE2;
 #endif
 
+#if EXTERNAL  // Mesa returns a height of 0
+#define SIZE_OF(plane) ivec2(LOAD(TRANSFORM, 4).xy)
+#else
+#define SIZE_OF(plane) textureSize(plane, 0)
+#endif
 #ifdef BYTE_Y0
 #define IN_YUV 1
-#define PICTURE_SIZE (textureSize(PLANE0, 0) * ivec2(2, 1))
+#define PICTURE_SIZE (SIZE_OF(PLANE0) * ivec2(2, 1))
 #else
 #define IN_YUV (PLANES > 1)
-#define PICTURE_SIZE textureSize(PLANE0, 0)
+#define PICTURE_SIZE SIZE_OF(PLANE0)
 #endif
 
 // Between the four nearest texels; a chroma plane has one texel for 2x2 or 2x1 of the picture.
-vec4 bilinear(highp sampler2D plane, vec2 at) {
-  ivec2 size = textureSize(plane, 0), step = (PICTURE_SIZE + size - 1) / size;
+vec4 bilinear(SAMPLER plane, vec2 at) {
+  ivec2 size = SIZE_OF(plane), step = (PICTURE_SIZE + size - 1) / size;
   at = at / vec2(step) - 0.5;
 #if IN_YUV
   if (step.x > 1) at.x += SITING;

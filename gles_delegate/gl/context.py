@@ -146,9 +146,13 @@ class GpuContext:
         """Use each program once, so llvmpipe compiles it; see `llvmpipe.compile_by`."""
         llvmpipe.compile_by(uses, self.gl, self._egl, progress)
 
-    def textures(self) -> AbstractContextManager[None]:
-        """Inside the guard: save and restore texture and pixel-unpack state."""
-        return nullcontext() if self.is_private else textures_restored(self.gl)
+    def textures(self, external: bool = False) -> AbstractContextManager[None]:
+        """Inside the guard: save and restore texture and pixel-unpack state.
+
+        Args:
+            external: The bindings of external textures, too.
+        """
+        return nullcontext() if self.is_private else textures_restored(self.gl, external)
 
     def refuse_fork(self) -> None:
         """Raise ContextError in a child of the process that made the context."""
@@ -227,17 +231,21 @@ def _restored(gl: Functions) -> Iterator[None]:
 
 
 @contextmanager
-def textures_restored(gl: Functions) -> Iterator[None]:
-    """Save and restore texture and pixel-unpack state."""
+def textures_restored(gl: Functions, external: bool = False) -> Iterator[None]:
+    """Save and restore texture and pixel-unpack state; see `GpuContext.textures`."""
     active = gl.integer(gl_names.ACTIVE_TEXTURE)
     unpack = [(name, gl.integer(name)) for name in gl_names.UNPACK_STATE]
     buffer = gl.integer(gl_names.PIXEL_UNPACK_BUFFER_BINDING)
-    units: list[tuple[int, int, int]] = []
+    targets = {gl_names.TEXTURE_2D: gl_names.TEXTURE_BINDING_2D}
+    if external:
+        targets[gl_names.TEXTURE_EXTERNAL] = gl_names.TEXTURE_BINDING_EXTERNAL
+    units: list[tuple[int, list[int], int]] = []
 
     def restore() -> None:
-        for unit, texture, sampler in units:
+        for unit, textures, sampler in units:
             gl.unchecked("glActiveTexture")(unit)
-            gl.unchecked("glBindTexture")(gl_names.TEXTURE_2D, texture)
+            for target, texture in zip(targets, textures, strict=True):
+                gl.unchecked("glBindTexture")(target, texture)
             gl.unchecked("glBindSampler")(unit - gl_names.TEXTURE0, sampler)
         gl.unchecked("glActiveTexture")(active)
         for name, value in unpack:
@@ -247,8 +255,8 @@ def textures_restored(gl: Functions) -> Iterator[None]:
     with afterwards(gl, restore):
         for unit in range(gl_names.TEXTURE0, gl_names.TEXTURE0 + MAX_TEXTURES):
             gl.glActiveTexture(unit)
-            texture = gl.integer(gl_names.TEXTURE_BINDING_2D)
-            units.append((unit, texture, gl.integer(gl_names.SAMPLER_BINDING)))
+            textures = [gl.integer(binding) for binding in targets.values()]
+            units.append((unit, textures, gl.integer(gl_names.SAMPLER_BINDING)))
         yield
 
 

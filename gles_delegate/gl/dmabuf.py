@@ -7,6 +7,7 @@ import os
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, TypeAlias, get_args
 
 from gles_delegate.closing import Closing, in_any_case, on_error
 from gles_delegate.errors import ContextError
@@ -16,9 +17,18 @@ from gles_delegate.gl.libegl import EXTENSIONS, EglError, attributes, libegl
 
 EXTENSION, WITH_MODIFIERS = "EGL_EXT_image_dma_buf_import", "EGL_EXT_image_dma_buf_import_modifiers"
 
+EXTERNAL = "GL_OES_EGL_image_external_essl3"
+
 _LINUX_DMA_BUF = 0x3270
 _WIDTH, _HEIGHT, _FOURCC = 0x3057, 0x3056, 0x3271
+# The first plane's; the numbers of the next ones follow.
 _FD, _OFFSET, _PITCH, _MODIFIER_LOW, _MODIFIER_HIGH = 0x3272, 0x3273, 0x3274, 0x3443, 0x3444
+_YUV_COLOR_SPACE, _SAMPLE_RANGE, _FULL, _NARROW = 0x327B, 0x327C, 0x3282, 0x3283
+_STANDARDS = {"bt601": 0x327F, "bt709": 0x3280, "bt2020": 0x3281}
+
+
+External: TypeAlias = Literal["bt601", "bt709", "bt2020", "bt601-full", "bt709-full", "bt2020-full"]
+"""How an external texture's YUV is converted to colors."""
 
 
 class ImportedTexture(Closing):
@@ -27,20 +37,25 @@ class ImportedTexture(Closing):
     Attributes:
         glo: Its GL name.
         size: Width and height in pixels.
+        external: Its target is GL_TEXTURE_EXTERNAL_OES, not GL_TEXTURE_2D.
     """
 
-    def __init__(self, gl: Functions, image: int, display: int, size: tuple[int, int]) -> None:
+    def __init__(
+        self, gl: Functions, image: int, display: int, size: tuple[int, int], external: bool
+    ) -> None:
         self._gl, self._image, self._display = gl, image, display
-        self.size = size
+        self.size, self.external = size, external
         self.glo = 0
-        bound = gl.integer(gl_names.TEXTURE_BINDING_2D)
+        target = gl_names.TEXTURE_EXTERNAL if external else gl_names.TEXTURE_2D
+        binding = gl_names.TEXTURE_BINDING_EXTERNAL if external else gl_names.TEXTURE_BINDING_2D
+        bound = gl.integer(binding)
         try:
             with on_error(self.close):
                 self.glo = gl.generate("Textures")
-                gl.glBindTexture(gl_names.TEXTURE_2D, self.glo)
-                gl.glEGLImageTargetTexture2DOES(gl_names.TEXTURE_2D, image)
+                gl.glBindTexture(target, self.glo)
+                gl.glEGLImageTargetTexture2DOES(target, image)
         finally:
-            gl.glBindTexture(gl_names.TEXTURE_2D, bound)
+            gl.glBindTexture(target, bound)
 
     def close(self) -> None:
         """Free the texture; its context must be current. The dma-buf stays the caller's."""
@@ -81,6 +96,20 @@ def import_dmabuf(
         ValueError: A size is invalid, `fd` is not a dma-buf, or EGL refuses the combination.
         ContextError: No EGL context is current, or its driver cannot import dma-bufs.
     """
+    return _imported(fd, (width, height), fourcc, [(offset, stride)], modifier)
+
+
+def _imported(
+    fd: int,
+    size: tuple[int, int],
+    fourcc: str | int,
+    planes: Sequence[tuple[int, int]],
+    modifier: int | None,
+    external: str | None = None,
+) -> ImportedTexture:
+    """A texture on planes, each with its offset and stride; see `import_picture`."""
+    width, height = size
+    offset, stride = (min(numbers) for numbers in zip(*planes, strict=True))
     if min(width, height, stride) <= 0 or min(fd, offset) < 0:
         raise ValueError(
             "expected a positive width, height and stride and no negative fd or offset, found "
@@ -91,30 +120,46 @@ def import_dmabuf(
             raise ValueError(f"fourcc must be four ASCII characters, not {fourcc!r}")
         fourcc = int.from_bytes(fourcc.encode(), "little")
     _check_descriptor(fd)
-    egl = libegl()
-    display = egl.eglGetCurrentDisplay()
-    if not display:
-        raise ContextError("expected a current EGL context to import the dma-buf into, found none")
-    extensions = egl.eglQueryString(display, EXTENSIONS).decode().split()
-    needed = EXTENSION if modifier is None else WITH_MODIFIERS
-    if needed not in extensions:
-        raise ContextError(
-            f"this EGL display cannot import the dma-buf: its driver has no {needed}, which takes "
-            "a GPU's driver; copy the frame into a texture instead"
-        )
-    plane = [_FD, fd, _OFFSET, offset, _PITCH, stride]
-    if modifier is not None:
-        plane += [_MODIFIER_LOW, _signed(modifier), _MODIFIER_HIGH, _signed(modifier >> 32)]
-    wanted = attributes(_WIDTH, width, _HEIGHT, height, _FOURCC, _signed(fourcc), *plane)
+    egl, display = libegl(), _display(EXTENSION if modifier is None else WITH_MODIFIERS)
+    gl = Functions(lambda name: int(egl.eglGetProcAddress(name.encode())))
+    if external is not None and EXTERNAL not in gl.extensions():
+        raise ContextError(f"this context cannot sample external textures: it has no {EXTERNAL}")
+    words = [_WIDTH, width, _HEIGHT, height, _FOURCC, _signed(fourcc)]
+    words += [word for i, plane in enumerate(planes) for word in _words(i, fd, plane, modifier)]
+    if external is not None:
+        standard, _, full = external.partition("-")
+        words += [_YUV_COLOR_SPACE, _STANDARDS[standard], _SAMPLE_RANGE, _FULL if full else _NARROW]
     try:
-        image = egl.eglCreateImageKHR(display, 0, _LINUX_DMA_BUF, 0, wanted)
+        image = egl.eglCreateImageKHR(display, 0, _LINUX_DMA_BUF, 0, attributes(*words))
     except EglError as error:
         raise ValueError(
             f"EGL takes no dma-buf of {width}x{height}, fourcc {fourcc:#x}, stride {stride}, "
             f"offset {offset}, modifier {modifier}: {error}"
         ) from error
-    gl = Functions(lambda name: int(egl.eglGetProcAddress(name.encode())))
-    return ImportedTexture(gl, image, display, (width, height))
+    return ImportedTexture(gl, image, display, size, external is not None)
+
+
+def _display(extension: str) -> int:
+    """The current context's display, which must have an extension."""
+    egl = libegl()
+    display = egl.eglGetCurrentDisplay()
+    if not display:
+        raise ContextError("expected a current EGL context to import the dma-buf into, found none")
+    if extension not in egl.eglQueryString(display, EXTENSIONS).decode().split():
+        raise ContextError(
+            f"this EGL display cannot import the dma-buf: its driver has no {extension}, which "
+            "takes a GPU's driver; copy the frame into a texture instead"
+        )
+    return int(display)
+
+
+def _words(i: int, fd: int, plane: tuple[int, int], modifier: int | None) -> list[int]:
+    """EGL's attributes of plane `i`, with its offset and stride."""
+    words = [_FD + 3 * i, fd, _OFFSET + 3 * i, plane[0], _PITCH + 3 * i, plane[1]]
+    if modifier is None:
+        return words
+    low, high = _MODIFIER_LOW + 2 * i, _MODIFIER_HIGH + 2 * i
+    return [*words, low, _signed(modifier), high, _signed(modifier >> 32)]
 
 
 @dataclass(frozen=True)
@@ -127,6 +172,8 @@ class _Plane:
     down: int = 1
 
 
+_WHOLE = {"YUY2": "YUYV", "I420": "YU12", "YUV420": "YU12"}
+"""The DRM formats of pictures with another name, of those that are no `_Plane`."""
 _NV12 = (_Plane("R8  ", 1), _Plane("GR88", 2, 2, 2))
 _NV16 = (_Plane("R8  ", 1), _Plane("GR88", 2, 2))
 _I420 = (_Plane("R8  ", 1), _Plane("R8  ", 1, 2, 2), _Plane("R8  ", 1, 2, 2))
@@ -152,6 +199,7 @@ def import_picture(
     stride: int,
     modifier: int | None = None,
     offsets: Sequence[int] = (),
+    external: External | None = None,
 ) -> tuple[ImportedTexture, ...]:
     """Import a picture in one dma-buf as textures, one for each plane, without a copy.
 
@@ -165,28 +213,39 @@ def import_picture(
         stride: Bytes from one row of the first plane to the next; of I420's chroma planes half.
         modifier: See `import_dmabuf`.
         offsets: Bytes to the first row of each plane. By default each plane follows the one before.
+        external: Import all planes as one external texture, of colors that the driver makes of YUV
+            by this standard; "-full": its range is 0 to 255. Some drivers take their own tiled
+            formats no other way.
 
     Returns:
         The planes, as `GpuDelegate.bind_texture_to_tensor` takes them.
 
     Raises:
         ValueError: The format is unknown, or one of `import_dmabuf`'s.
-        ContextError: See `import_dmabuf`.
+        ContextError: See `import_dmabuf`; or the context cannot sample external textures.
     """
+    if external not in (None, *get_args(External)):
+        raise ValueError(f"external must be one of {get_args(External)} or None, not {external!r}")
     layout = _LAYOUTS.get(format)
     if layout is None:
         raise ValueError(f"expected a format of {', '.join(_LAYOUTS)}, found {format!r}")
     if len(offsets) not in (0, len(layout)):
         raise ValueError(f"expected {len(layout)} offsets for {format}, found {[*offsets]}")
-    planes: list[ImportedTexture] = []
+    places: list[tuple[int, int]] = []
     start = 0
+    for i, plane in enumerate(layout):
+        pitch = stride * plane.size * layout[0].across // (layout[0].size * plane.across)
+        places.append((offsets[i] if offsets else start, pitch))
+        start += pitch * -(-height // plane.down)
+    if external is not None:
+        is_plane = format.startswith(("X", "A"))
+        fourcc = layout[0].fourcc if is_plane else _WHOLE.get(format, format)
+        return (_imported(fd, (width, height), fourcc, places, modifier, external),)
+    planes: list[ImportedTexture] = []
     with on_error(lambda: in_any_case(plane.close for plane in planes)):
-        for i, plane in enumerate(layout):
-            columns, rows = -(-width // plane.across), -(-height // plane.down)
-            pitch = stride * plane.size * layout[0].across // (layout[0].size * plane.across)
-            at = offsets[i] if offsets else start
-            planes.append(import_dmabuf(fd, columns, rows, plane.fourcc, pitch, at, modifier))
-            start += pitch * rows
+        for plane, place in zip(layout, places, strict=True):
+            size = -(-width // plane.across), -(-height // plane.down)
+            planes.append(_imported(fd, size, plane.fourcc, [place], modifier))
     return tuple(planes)
 
 
@@ -203,6 +262,7 @@ class DmabufPictures(Closing):
         stride: Likewise.
         modifier: Likewise.
         offsets: Likewise.
+        external: Likewise.
     """
 
     def __init__(
@@ -213,8 +273,9 @@ class DmabufPictures(Closing):
         stride: int,
         modifier: int | None = None,
         offsets: Sequence[int] = (),
+        external: External | None = None,
     ) -> None:
-        self._layout = (width, height, format, stride, modifier, offsets)
+        self._layout = (width, height, format, stride, modifier, offsets, external)
         self._known: dict[Hashable, tuple[ImportedTexture, ...]] = {}
 
     def textures(self, key: Hashable, fd: int) -> tuple[ImportedTexture, ...]:

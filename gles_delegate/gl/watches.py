@@ -25,6 +25,7 @@ class TextureLevel:
         format: The GL enum of the internal format.
         components: The number of its channels.
         sampled: Whether shaders sample floats from it, not integers or depths.
+        external: It is an external texture, whose format GL does not return.
     """
 
     name: int
@@ -33,8 +34,11 @@ class TextureLevel:
     format: int
     components: int
     sampled: bool
+    external: bool = False
 
     def __str__(self) -> str:
+        if self.external:
+            return f"{self.width}x{self.height}, external"
         return f"{self.width}x{self.height} of the GL format {self.format:#x}"
 
 
@@ -103,6 +107,10 @@ class TextureWatch(Watch):
         call, value, target = self._gl.unchecked, ctypes.c_int(), gl_names.TEXTURE_2D
         if not call("glIsTexture")(self._name):
             return "that it was released"
+        if self._level.external:
+            size = self._handle.size
+            fits = size == (self._level.width, self._level.height)
+            return "" if fits else f"{size[0]}x{size[1]}"
         call("glActiveTexture")(gl_names.TEXTURE0)
         # If the name belongs to another kind of texture, the empty default texture stays bound.
         call("glBindTexture")(target, 0)
@@ -146,11 +154,17 @@ def buffer_size(gpu: GpuContext, buffer: Any) -> tuple[int, int]:
 def texture_level(gpu: GpuContext, texture: Any) -> TextureLevel:
     """Level 0 of a `moderngl.Texture`, another object with a name in ``glo``, or a name.
 
+    An external texture is an object with its ``size``, whose ``external`` is True.
+
     Raises ValueError if there is no such 2D texture, or it is empty; see also `_name`.
     """
     gl, name = gpu.gl, _name(gpu, texture, "texture")
     if not gl.glIsTexture(name):
         raise ValueError(f"expected a texture of the delegate's context, found the name {name}")
+
+    if getattr(texture, "external", False):
+        width, height = texture.size
+        return TextureLevel(name, width, height, 0, 4, True, external=True)
 
     def get(parameter: int) -> int:
         value = ctypes.c_int()
@@ -160,7 +174,10 @@ def texture_level(gpu: GpuContext, texture: Any) -> TextureLevel:
     with gpu.textures():
         gl.unchecked("glBindTexture")(gl_names.TEXTURE_2D, name)
         if _is_of_another_kind(gl):
-            raise ValueError(f"expected a 2D texture, found the name {name} of another kind")
+            raise ValueError(
+                f"expected a 2D texture, found the name {name} of another kind (an external one "
+                "needs an object with glo, size and external = True)"
+            )
         others = (
             gl_names.TEXTURE_GREEN_SIZE,
             gl_names.TEXTURE_BLUE_SIZE,

@@ -201,29 +201,33 @@ class SampledPicture:
     """The entrance of pixels sampled from textures, to [1, height, width, 1 to 4 channels], or
     with the channels in front of height and width.
 
-    Outside is a buffer of four texels of parameters, which can change without a new plan.
+    Outside is a buffer of five texels of parameters, which can change without a new plan.
 
     Attributes:
         options: The options of the transform that are constants of the plan.
         planes: The number of textures.
         monochrome: There is one texture, of one channel.
+        external: The only texture is an external one.
     """
 
     options: ImageTransform
     planes: int
     monochrome: bool
+    external: bool = False
 
     @classmethod
-    def of(cls, transform: ImageTransform, planes: int, monochrome: bool) -> SampledPicture:
+    def of(
+        cls, transform: ImageTransform, planes: int, monochrome: bool, external: bool = False
+    ) -> SampledPicture:
         """The port of a transform."""
         names = ["channels", "antialias", "border", "opencv"]
         if planes > 1 or transform.packed is not None:
             names += ["yuv", "full_range", "siting", "packed"]
         options = ImageTransform(**{name: getattr(transform, name) for name in names})
-        return cls(options, planes, monochrome)
+        return cls(options, planes, monochrome, external)
 
     def outside(self, edge: Edge) -> Value:
-        return Value(edge.tensor.index, (4, 4), OUTSIDE)
+        return Value(edge.tensor.index, (5, 4), OUTSIDE)
 
     def enter(self, edge: Edge) -> Step:
         value, options = edge.value, self.options
@@ -237,6 +241,7 @@ class SampledPicture:
             "OUT_H": height,
             "PLANES": self.planes,
             "MONOCHROME": int(self.monochrome),
+            "EXTERNAL": int(self.external),
             "GRAY": int(gray),
             "ORDER": "rgba" if gray else (options.channels + "a")[:4],
             "EDGE": EDGE,

@@ -55,13 +55,14 @@ class BoundBuffer:
 
 @dataclass(frozen=True)
 class SampledTextures:
-    """GL names of an app's textures, and the parameters of glsl/image_in.glsl, four texels.
+    """GL names and target of an app's textures, and the five texels that glsl/image_in.glsl reads.
 
     `parameters_of` returns the parameters of another transform of the same port. `region` holds a
     matrix that replaces theirs, two rows of three float32.
     """
 
     names: tuple[int, ...]
+    target: int
     parameters: Array
     watches: tuple[Watch, ...]
     parameters_of: Callable[[ImageTransform], Array]
@@ -190,20 +191,28 @@ class TextureBinding:
                 f"{transform.channels!r}) of float32, uint8 or int8, found {_described(edge)}"
             )
         levels = [texture_level(gpu, texture) for texture in self.textures]
+        if any(level.external for level in levels) and (len(levels) > 1 or transform.packed):
+            raise ValueError(
+                "expected an external texture by itself, without packed: its driver makes colors "
+                f"of it; found {len(levels)} textures and packed={transform.packed!r}"
+            )
         picture = _size_of(levels, transform.packed)
         scales, zeros = tensor.quantization.scales, tensor.quantization.zero_points
         quantization = ((*scales, 0.0)[0], (*zeros, 0)[0])
 
         def parameters_of(transform: ImageTransform) -> Array:
-            parameters = np.zeros((4, 4), np.float32)
+            parameters = np.zeros((5, 4), np.float32)
             parameters[:2, :3] = transform.sampled(picture, transform.size_in(edge.shape))
             white = 1 if transform.opencv else 255  # of the colors that have 1 in the shader
             gain, bias = transform.scaling(tensor.dtype, quantization)
             parameters[0, 3] = transform.padding / white
-            parameters[2:, :channels] = gain * white, bias
+            parameters[2:4, :channels] = gain * white, bias
+            parameters[4, :2] = picture[::-1]
             return parameters
 
-        port = SampledPicture.of(transform, len(levels), len(levels) == levels[0].components == 1)
+        external, is_single = levels[0].external, len(levels) == levels[0].components == 1
+        port = SampledPicture.of(transform, len(levels), is_single, external)
+        target = gl_names.TEXTURE_EXTERNAL if external else gl_names.TEXTURE_2D
         names = tuple(level.name for level in levels)
         region, title = None, f"the region of {_described(edge)}"
         if self.region is not None:
@@ -214,7 +223,7 @@ class TextureBinding:
             region = _bound(gpu, self.region, start, length, title, expected)
         watches = self._watches(levels, edge, gpu) + (region.watches if region else ())
         parameters = parameters_of(transform)
-        return port, SampledTextures(names, parameters, watches, parameters_of, region)
+        return port, SampledTextures(names, target, parameters, watches, parameters_of, region)
 
     def _written(self, edge: Edge, gpu: GpuContext) -> tuple[Port, Resource]:
         if self.region is not None:

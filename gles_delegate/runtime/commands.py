@@ -7,8 +7,8 @@ writes what an earlier one read or wrote (WAR, WAW). A run only goes through the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from ctypes import c_int
 from functools import partial
 from typing import TypeAlias
@@ -41,19 +41,19 @@ _ENTRY_BARRIER = _EXIT_BARRIER | gl_names.TEXTURE_FETCH_BARRIER
 
 
 class CommandList:
-    """The prepared calls of a run; `with_textures` if they change texture or unpack state."""
+    """The prepared calls of a run, which change state that `textures` restores."""
 
     def __init__(
         self,
         gpu: GpuContext,
         calls: Iterable[GlCall],
         watches: Sequence[Watch],
-        with_textures: bool,
+        textures: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self._gpu = gpu
         self._calls = list(calls)
         self._watches = watches
-        self._with_textures = with_textures
+        self._textures = textures
         self._dispatch_compute = gpu.gl.unchecked("glDispatchCompute")
 
     def run(self) -> None:
@@ -92,7 +92,7 @@ class CommandList:
     @contextmanager
     def _checked(self, what: str) -> Iterator[None]:
         """Before the calls inside ``with``, check what is bound; after them, for a GL error."""
-        with self._gpu.textures() if self._with_textures else nullcontext():
+        with self._textures():
             for watch in self._watches:
                 watch.require()
             yield
@@ -145,12 +145,15 @@ class Recorder:
         self._sampler: Sampler | None = None
 
     def record(self, storage: Storage) -> CommandList:
-        with_textures = self._plan.has_textures or any(
-            not isinstance(r, BoundBuffer) for r in storage.resources.values()
-        )
+        bound = [r for r in storage.resources.values() if not isinstance(r, BoundBuffer)]
+        targets = {r.target for r in bound if isinstance(r, SampledTextures)}
+        external = gl_names.TEXTURE_EXTERNAL in targets
+        textures: Callable[[], AbstractContextManager[None]] = nullcontext
+        if bound or self._plan.has_textures:
+            textures = partial(self._gpu.textures, external)
         calls = [*self._copy_in(storage), *self._dispatch(storage), *self._copy_out(storage)]
         watches = [watch for r in storage.resources.values() for watch in r.watches]
-        return CommandList(self._gpu, calls, watches, with_textures)
+        return CommandList(self._gpu, calls, watches, textures)
 
     def trials(self, storage: Storage, no_groups: int) -> dict[int, list[GlCall]]:
         """By program, calls that use it without running it; none for programs that sample textures.
@@ -324,7 +327,7 @@ class Recorder:
             self._sampler = Sampler(self._gl)
         for unit, name in enumerate(resource.names):
             yield self._call("glActiveTexture", gl_names.TEXTURE0 + unit)
-            yield self._call("glBindTexture", gl_names.TEXTURE_2D, name)
+            yield self._call("glBindTexture", resource.target, name)
             yield self._call("glBindSampler", unit, self._sampler.name)
 
     def _write(self, source: TexelView, texture: WrittenTexture) -> Iterator[GlCall]:

@@ -25,6 +25,7 @@ ES_HEADER = """#version 310 es
 precision highp float;
 precision highp int;
 """
+_EXTERNAL = "#extension GL_OES_EGL_image_external_essl3 : require\n"
 
 TYPES: dict[Kind, dict[str, Define]] = {
     "float": {"VEC": "vec4", "ELEMENT": "vec4", "FORMAT": "rgba32f", "IMAGE": "imageBuffer"},
@@ -87,6 +88,8 @@ def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> Sha
     image_reads = _reads_images(dispatch, limits)
     image_writes = limits.is_large(dispatch.output.nbytes)
     numbers: list[int] = []
+    if dispatch.defines.get("EXTERNAL"):
+        header = header.replace("\n", f"\n{_EXTERNAL}", 1)
     top, code, lines = top_and_code(dispatch, limits, numbers, image_reads, image_writes)
     if numbers:
         header += f"layout(location = {SIZES}) uniform int size_uniforms[{len(numbers)}];\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import IO, Any, get_args
 
 import numpy as np
 import pytest
@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 import gles_delegate as gd
 from gles_delegate.gl import dmabuf
+from gles_delegate.gl import functions as gl_names
+from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.libegl import EglError, attributes, libegl
 from tests.gl.test_binding import PICTURE, negated
 from tests.gl.test_delegate import break_function
@@ -251,6 +253,94 @@ def test_a_picture_is_what_numpy_makes_of_its_planes(
 
 
 @pytest.mark.mesa
+@pytest.mark.parametrize("size", [(30, 44), (15, 21)])
+@pytest.mark.parametrize("external", get_args(dmabuf.External))
+def test_an_external_picture_is_what_its_driver_makes_of_the_planes(
+    external: dmabuf.External, size: tuple[int, int], app: App, dmabufs: Dmabufs
+) -> None:
+    planes = planes_of("NV12", *size)
+    file, offsets = file_of(planes, 64)
+    interpreter = app.interpreter(negated((1, 20, 24, 3)))
+    with file, app.egl:
+        picture = file.fileno(), size[1], size[0], "NV12", 64
+        (texture,) = gd.import_picture(*picture, offsets=offsets, external=external)
+    app.delegate.bind_texture_to_tensor(0, texture)
+    interpreter.invoke()
+    standard, _, full = external.partition("-")
+    transform = gd.ImageTransform(yuv=standard, full_range=bool(full))  # type: ignore[arg-type]
+    colors = app.read(dmabufs.textures[0], "u1").reshape(*size, 4)[..., :3]
+    np.testing.assert_allclose(colors / 255, transform.apply(planes, size)[0], atol=0.51 / 255)
+    exact = gd.ImageTransform().apply(colors, (20, 24))
+    np.testing.assert_allclose(-interpreter.get_tensor(1), exact, atol=1e-5)
+    # A texture of the app in its place, and the external one again.
+    app.delegate.bind_texture_to_tensor(0, app.texture(PICTURE))
+    interpreter.invoke()
+    picture_of_app = gd.ImageTransform().apply(PICTURE, (20, 24))
+    np.testing.assert_allclose(-interpreter.get_tensor(1), picture_of_app, atol=1e-5)
+    app.delegate.bind_texture_to_tensor(0, texture)
+    interpreter.invoke()
+    np.testing.assert_allclose(-interpreter.get_tensor(1), exact, atol=1e-5)
+    with app.egl:
+        texture.close()
+    with pytest.raises(ValueError, match="external, found the name 0: bind it again"):
+        interpreter.invoke()
+    assert dmabufs.alive == set()
+
+
+@pytest.fixture
+def external(app: App, dmabufs: Dmabufs) -> Iterator[gd.ImportedTexture]:
+    file, _ = file_of(planes_of("NV12", 8, 12), 16)
+    with file, app.egl:
+        (texture,) = gd.import_picture(file.fileno(), 12, 8, "NV12", 16, external="bt709")
+    yield texture
+    with app.egl:
+        texture.close()
+
+
+@pytest.mark.mesa
+def test_an_external_texture_by_itself(app: App, external: gd.ImportedTexture) -> None:
+    app.interpreter(negated((1, 8, 12, 4)))
+    packed = gd.ImageTransform(channels="rgba", packed="yuyv")
+    for textures, transform in ((external, packed), ([external, external], None)):
+        with pytest.raises(ValueError, match="expected an external texture by itself"):
+            app.delegate.bind_texture_to_tensor(
+                0, textures, transform=transform or gd.ImageTransform(channels="rgba")
+            )
+    with pytest.raises(ValueError, match="external one needs an object with glo"):
+        app.delegate.bind_texture_to_tensor(
+            0, external.glo, transform=gd.ImageTransform(channels="rgba")
+        )
+    with pytest.raises(ValueError, match=r"in one of .* found 12x8, external"):
+        app.delegate.bind_texture_to_tensor(1, external)
+
+
+@pytest.mark.mesa
+def test_bindings_of_external_textures_are_put_back(app: App, external: gd.ImportedTexture) -> None:
+    with app.egl, gd.GpuDelegate(context="current") as delegate:
+        content = negated((1, 8, 12, 3))
+        interpreter = gd.Interpreter(model_content=content, experimental_delegates=[delegate])
+        interpreter.allocate_tensors()
+        gl = Functions(app.egl.load)
+        gl.glBindTexture(gl_names.TEXTURE_EXTERNAL, external.glo)
+        before = State(app.egl.load).read()
+        delegate.bind_texture_to_tensor(0, external)
+        interpreter.invoke()
+        assert State(app.egl.load).read() == before
+        gl.glBindTexture(gl_names.TEXTURE_EXTERNAL, 0)
+
+
+@pytest.mark.mesa
+def test_a_context_without_external_textures(
+    app: App, dmabufs: Dmabufs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Functions, "extensions", lambda self: {"GL_OES_EGL_image"})
+    file, _ = file_of(planes_of("NV12", 8, 12), 16)
+    with file, app.egl, pytest.raises(gd.ContextError, match="has no GL_OES_EGL_image_external"):
+        gd.import_picture(file.fileno(), 12, 8, "NV12", 16, external="bt709")
+    assert dmabufs.imports == 0
+
+
+@pytest.mark.mesa
 def test_each_buffer_of_a_camera_is_imported_once(app: App, dmabufs: Dmabufs) -> None:
     files = [file_of(planes_of("NV12", 8, 12), 16)[0] for _ in range(3)]
     with app.egl:
@@ -295,6 +385,7 @@ def test_a_picture_is_imported_whole_or_not(app: App, dmabufs: Dmabufs) -> None:
         ({"width": 0}, "positive width"),
         ({"stride": 0}, "positive width, height and stride"),
         ({"offsets": [0, -4]}, "no negative fd or offset"),
+        ({"external": "jpeg"}, "external must be one of .*'bt601'.* not 'jpeg'"),
     ],
 )
 def test_what_is_no_picture(

@@ -23,7 +23,10 @@ _INDEXED = {
     names.SHADER_STORAGE_BUFFER_SIZE: names.MAX_COMPUTE_SHADER_STORAGE_BLOCKS,
 }
 _ACTIVE_TEXTURE, _TEXTURE0, _UNITS = 0x84E0, 0x84C0, 4
-_BOUND_TO_UNITS = (names.TEXTURE_BINDING_BUFFER, names.TEXTURE_BINDING_2D, names.SAMPLER_BINDING)
+_BOUND_TO_UNITS = (
+    *(names.TEXTURE_BINDING_BUFFER, names.TEXTURE_BINDING_2D),
+    *(names.TEXTURE_BINDING_EXTERNAL, names.SAMPLER_BINDING),
+)
 
 
 class State:
@@ -69,7 +72,7 @@ class State:
         active = state[hex(_ACTIVE_TEXTURE)][0]
         for unit in range(_UNITS):
             self._active(_TEXTURE0 + unit)
-            for query in _BOUND_TO_UNITS:
+            for query in (query for query in _BOUND_TO_UNITS if hex(query) in state):
                 bound = (c_int * _SIZE)()
                 self._integers(query, ctypes.byref(bound))
                 state["unit", unit, hex(query)] = bound[0]
