@@ -27,6 +27,13 @@ MODELS = (
     *("keras_lstm_mnist_ptq", "mobilenet_v1_0.25_128_quant"),
 )
 """Published models that are tested, too, if the folder GLES_DELEGATE_MODELS has them."""
+NETWORKS = (
+    *("face_detection_front", "face_detection_short_range", "face_landmark"),
+    *("palm_detection_full", "hand_landmark_full", "pose_detection", "pose_landmark_lite"),
+    *("hair_segmentation", "deeplabv3_257_mv_gpu", "mobilenet_v1_0.25_128_quant", "yamnet"),
+    *("style_predict_quantized_256", "style_transfer_f16_384"),
+)
+"""Those of the examples, likewise."""
 
 # The ELF header of an aarch64 program, and the bits in it that count.
 MAGIC = r"\x7fELF\x02\x01\x01" + r"\x00" * 9 + r"\x02\x00\xb7\x00"
@@ -58,14 +65,45 @@ STEPS = {
         small='Image.open("examples/live.jpg").resize((160, 90)).save("/root/small.png")'
         python3 -c "from PIL import Image; $small"
         python3 examples/demo.py ~/small.png --output ~/demo
+        python3 examples/custom_op.py ~/small.png --output ~/x.png
+        python3 examples/thread_pool.py ~/small.png --output ~/demo
+        run() {  # an example without one of its networks is left out
+            example=$1
+            shift
+            for file in "$@"; do
+                case $file in *.tflite) [ -e "$file" ] || return 0 ;; esac
+            done
+            echo "$example"
+            python3 "examples/$example.py" "$@" > ~/log 2>&1 || { cat ~/log; return 1; }
+        }
         on_gpu() {
-            python3 "$@" --picture examples/live.jpg --headless --frames 2 --output ~/x.png > ~/log
-            cat ~/log
+            run "$@" --headless --output ~/x.png
+            tail -n 2 ~/log
             grep -q "networks on the GPU" ~/log
         }
-        on_gpu examples/background.py ~/models/ball_segmenter.tflite
-        detector=~/models/face_detection_front.tflite
-        [ ! -e $detector ] || on_gpu examples/detect.py $detector
+        draws() { on_gpu "$@" --picture examples/live.jpg --frames 2; }
+        cp examples/models/*.tflite examples/*.jpg ~/networks
+        cd ~/networks
+        ln -sf ~/gles_delegate/examples .
+        draws background ball_segmenter.tflite
+        draws upscale
+        draws detect face_detection_front.tflite
+        draws face_mesh face_detection_short_range.tflite face_landmark.tflite
+        draws hair hair_segmentation.tflite
+        draws hands palm_detection_full.tflite hand_landmark_full.tflite
+        draws pose pose_detection.tflite pose_landmark_lite.tflite
+        draws segment deeplabv3_257_mv_gpu.tflite --mean 127.5
+        draws style style_predict_quantized_256.tflite style_transfer_f16_384.tflite demo.jpg
+        for example in classify litert_classify compiled_classify; do
+            run $example mobilenet_v1_0.25_128_quant.tflite live.jpg
+        done
+        python3 -c "if True:
+            import math, struct, wave
+            with wave.open('tone.wav', 'wb') as file:
+                file.setparams((1, 2, 16000, 0, 'NONE', ''))
+                tone = (int(9000 * math.sin(i / 6)) for i in range(48000))
+                file.writeframes(b''.join(struct.pack('<h', level) for level in tone))"
+        on_gpu sound yamnet.tflite --sound tone.wav
         """,
     "tests": "python3 -m pytest -q tests/litert/test_compiled_model.py tests/litert/test_host.py",
 }
@@ -151,14 +189,16 @@ def install(folder: Path, root: Path, architecture: str, extras: str, *others: s
 
 
 def copy_models(root: Path) -> None:
-    """Copy the project's models and the published ones that are there to /root/models."""
-    models = root / "root/models"
+    """Copy the project's models to /root/models, and published ones there and to /root/networks."""
+    models, networks = root / "root/models", root / "root/networks"
     shutil.copytree(root / "root/gles_delegate/examples/models", models)
     (models / "README.md").unlink()
-    for name in MODELS:
-        file = Path(os.environ.get("GLES_DELEGATE_MODELS", ""), f"{name}.tflite")
-        if file.exists():
-            shutil.copy(file, models)
+    networks.mkdir()
+    for folder, names in ((models, MODELS), (networks, NETWORKS)):
+        for name in names:
+            file = Path(os.environ.get("GLES_DELEGATE_MODELS", ""), f"{name}.tflite")
+            if file.exists():
+                shutil.copy(file, folder)
 
 
 def run(root: Path, script: str, processor: str = "max") -> bool:
