@@ -31,7 +31,6 @@ ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in ROOT.glob("docs/*.md")))
 
 NOT_RUN = {
-    ("README.md", "import ray"): "takes every processor; tests/ray runs that of docs/ray.md",
     ("docs/ray.md", "import ray"): "takes every processor; tests/ray runs it",
     ("docs/ray.md", "from ray import serve"): "serves for ever; tests/ray has services that end",
 }
