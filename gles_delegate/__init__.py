@@ -28,6 +28,7 @@ from gles_delegate.gl.sync import Fence
 from gles_delegate.image.output import ImageOutput
 from gles_delegate.image.transform import ImageTransform
 from gles_delegate.interpreter import Interpreter, SignatureRunner
+from gles_delegate.loading import load_delegate
 from gles_delegate.model.metadata import Metadata, TensorMetadata
 from gles_delegate.options import GpuDelegateOptions, InferencePreference, InferencePriority
 from gles_delegate.report import DelegationReport, DispatchTime, MemoryReport, ProfileReport
@@ -71,4 +72,5 @@ __all__ = [
     "import_picture",
     "list_devices",
     "litert_environment",
+    "load_delegate",
 ]

@@ -26,6 +26,7 @@ LEVELS = (
         "delegate",
         "interpreter",
         "environment",
+        "loading",
         "batch",
         "bench",
         "ray",
@@ -135,45 +136,3 @@ def test_every_module_is_imported_without_moderngl(require: Require) -> None:
     run = subprocess.run(command, cwd=PACKAGE.parent, check=True, capture_output=True, text=True)
     for library in sorted({*run.stdout.split()}):
         require(TIERS.get(library, library), f"{library} is not installed")
-
-
-def test_public_names() -> None:
-    assert sorted(gd.__all__) == [
-        "CompatibilityList",
-        "ContextError",
-        "ContextLostError",
-        "DelegateError",
-        "DelegationReport",
-        "Device",
-        "DispatchTime",
-        "DmabufPictures",
-        "EglContext",
-        "Fence",
-        "GLError",
-        "GpuDelegate",
-        "GpuDelegateOptions",
-        "ImageOutput",
-        "ImageTransform",
-        "ImportedTexture",
-        "InferencePreference",
-        "InferencePriority",
-        "Interpreter",
-        "Invocation",
-        "LiteRtError",
-        "MemoryReport",
-        "Metadata",
-        "ModelError",
-        "OutOfGpuMemoryError",
-        "ProfileReport",
-        "ShaderError",
-        "SignatureRunner",
-        "TensorMetadata",
-        "UnsupportedModelError",
-        "WrongContextError",
-        "WrongThreadError",
-        "import_dmabuf",
-        "import_picture",
-        "list_devices",
-        "litert_environment",
-    ]
-    assert all(hasattr(gd, name) for name in gd.__all__)

@@ -63,6 +63,7 @@ PROSE: dict[str, Callable[[str], str]] = {
     "README.md": markdown,
     "CHANGELOG.md": markdown,
     "CONTRIBUTING.md": markdown,
+    "SECURITY.md": markdown,
     "ARCHITECTURE.md": markdown,
     "docs/**/*.md": markdown,
     "examples/**/*.md": markdown,
