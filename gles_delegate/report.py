@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from html import escape
 
 
@@ -69,8 +69,18 @@ class DelegationReport:
         ranked = sorted(groups.values(), key=len, reverse=True)
         return tuple((nodes[0].reason, tuple(nodes)) for nodes in ranked)
 
+    @property
+    def on_the_cpu(self) -> DelegationReport:
+        """The report of the nodes that do not run on the GPU."""
+        return replace(self, nodes=tuple(node for node in self.nodes if not node.delegated))
+
+    @property
+    def table(self) -> str:
+        """A line for each node."""
+        return "\n".join(_table(self._rows))
+
     def __str__(self) -> str:
-        return "\n".join([*_table(self._rows), f"{self.summary}, stored as {self.storage}"])
+        return f"{self.table}\n{self.summary}, stored as {self.storage}"
 
     def _repr_html_(self) -> str:
         return _html(self._rows, f"{self.summary}, stored as {self.storage}")

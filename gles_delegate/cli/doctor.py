@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import metadata
 from math import inf
 from typing import Any
@@ -39,8 +39,9 @@ _OVERRIDES = {
 @common.device_option
 @click.option("--bench", is_flag=True, help="Also measure bandwidth, dispatches, register tiles.")
 @click.option("--seconds", type=click.FloatRange(0), default=45, help="Time limit for --bench.")
+@click.option("-v", "--verbose", is_flag=True, help="Also show the device's limits, every check.")
 @common.json_option
-def doctor(device: int | None, bench: bool, seconds: float, as_json: bool) -> None:
+def doctor(device: int | None, bench: bool, seconds: float, verbose: bool, as_json: bool) -> None:
     """Show usable devices, run a self-test, suggest fixes."""
     advice: list[str] = []
     state = self_test(device)
@@ -63,10 +64,11 @@ def doctor(device: int | None, bench: bool, seconds: float, as_json: bool) -> No
     if as_json:
         common.print_json(state)
     else:
-        common.print_pairs(_rows(state))
+        print("The delegate works here." if state["healthy"] else f"Not usable: {state['reason']}")
         for sentence in advice:
             print(sentence)
-        print("The delegate works here." if state["healthy"] else f"Not usable: {state['reason']}")
+        print()
+        common.print_pairs(_rows(state, verbose))
         if speed:
             _print_speed(speed, state)
     sys.exit(not state["healthy"])
@@ -134,7 +136,7 @@ def _compiled_model(advice: list[str]) -> bool:
     return not reason
 
 
-def _rows(state: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _rows(state: dict[str, Any], verbose: bool) -> Iterator[tuple[str, str]]:
     yield "gles_delegate", state["version"]
     yield "EGL", state["egl"] or "not found"
     for device in state["devices"]:
@@ -142,23 +144,33 @@ def _rows(state: dict[str, Any]) -> Iterator[tuple[str, str]]:
         text = f"{device['renderer']}, {device['version']} ({kind}, EGL {device['platform']})"
         yield f"device {device['index']}", text
     if state["limits"]:
+        yield "in use", state["device"]["renderer"]
+        yield "profile", state["profile"] or "without a name"
+    if state["limits"] and verbose:
         yield from _limit_rows(state)
-    for check in state["checks"]:
-        verdict = "passed" if check["passed"] else "FAILED"
-        detail = check["failure"] or f"off by {check['error']:.0e}, allowed {check['allowed']:.0e}"
-        yield check["name"], f"{verdict}, {detail}"
+    yield from _check_rows(state["checks"], verbose)
     yield "LiteRT", state["litert"] or "not installed"
     if state["litert"]:
         yield "  CompiledModel", "works" if state["compiled_model"] else "does not work"
 
 
+def _check_rows(checks: Sequence[dict[str, Any]], verbose: bool) -> Iterator[tuple[str, str]]:
+    """How many checks passed, and those that failed, or all."""
+    if checks:
+        passed = sum(check["passed"] for check in checks)
+        yield "self-test", f"{passed} of {len(checks)} checks passed"
+    for check in checks:
+        verdict = "passed" if check["passed"] else "FAILED"
+        detail = check["failure"] or f"off by {check['error']:.0e}, allowed {check['allowed']:.0e}"
+        if verbose or not check["passed"]:
+            yield f"  {check['name']}", f"{verdict}, {detail}"
+
+
 def _limit_rows(state: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """The limits of the device in use, and its profile's choices."""
-    yield "in use", state["device"]["renderer"]
     for name, value in state["limits"].items():
         if name not in ("profile", "wrong_ops"):
             yield f"  {name}", _text(value)
-    yield "profile", state["profile"] or "without a name"
     profile = state["limits"]["profile"]
     for name, value in profile.items():
         if name != "searches" and not profile["searches"]:

@@ -39,6 +39,7 @@ from gles_delegate.report import DelegationReport
 @click.option("--board", type=click.Choice(list(BOARDS)), help="Estimate the time on a board.")
 @click.option("--half", is_flag=True, help="Plan tensors stored as float16.")
 @click.option("--partitions", type=click.IntRange(1), default=1, help="Most segments on the GPU.")
+@click.option("--nodes", is_flag=True, help="List every node, also those on the GPU.")
 @click.option("--dispatches", is_flag=True, help="List the GPU's dispatches, one per line.")
 @click.option("--advice", is_flag=True, help="Suggest changes to the model.")
 @click.option(
@@ -54,6 +55,7 @@ def inspect(
     board: str | None,
     half: bool,
     partitions: int,
+    nodes: bool,
     dispatches: bool,
     advice: bool,
     drawing: Path | None,
@@ -85,7 +87,7 @@ def inspect(
     for name, inspected in models.items():
         if name:
             print(f"\n{name}\n{'-' * len(name)}")
-        inspected.print_text(dispatches, advice)
+        inspected.print_text(nodes, dispatches, advice)
         if inspected.estimated:
             inspected.estimated.print_text()
 
@@ -199,7 +201,7 @@ class _Inspected:
             ],
         }
 
-    def print_text(self, dispatches: bool, advice: bool) -> None:
+    def print_text(self, every_node: bool, dispatches: bool, advice: bool) -> None:
         data, about = self.data(advice), self._metadata
         for text in (about.name, about.description, about.version, about.author, about.license):
             if text:
@@ -211,7 +213,7 @@ class _Inspected:
         for s in self._graph.signatures:
             where = f", subgraph {s.subgraph}" if s.subgraph else ""
             print(f"  {s.key}: {', '.join(s.inputs)} -> {', '.join(s.outputs)}{where}")
-        print(f"{self._report}, planned for {self._target.name}")
+        self._print_nodes(every_node)
         for index in data["gives_sizes"]:
             print(f"input {self._described(index)}: its value determines tensor sizes, so each new")
             print("  value needs another plan and compilation; shown is an example")
@@ -230,6 +232,14 @@ class _Inspected:
             print(
                 *(f"advice: {text}" for text in data["advice"] or ["nothing to change"]), sep="\n"
             )
+
+    def _print_nodes(self, every_node: bool) -> None:
+        report = self._report
+        print(f"ops: {count_ops(node.op for node in report.nodes)}")
+        listed = report if every_node else report.on_the_cpu
+        if listed.nodes:
+            print(listed.table)
+        print(f"{report.summary}, stored as {report.storage}, planned for {self._target.name}")
 
     def _print_tensors(
         self, title: str, indices: Sequence[int], tensors: Sequence[TensorMetadata]

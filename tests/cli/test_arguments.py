@@ -112,7 +112,9 @@ def test_inspect_lists_what_a_model_has(tmp_path: Path) -> None:
     text = call("inspect", model)
     assert "inputs:\n  0 'x' int8 [?, 4], (x - 3) * 0.5\n" in text
     assert "signatures:\n  main: a -> b\n  other: c -> d, subgraph 1\n" in text
-    assert "1         0     EXP      1        GPU" in text
+    assert "1         0     EXP" not in text
+    assert "1     Mystery  1        CPU      the op has no GPU implementation" in text
+    assert "1         0     EXP      1        GPU" in call("inspect", model, "--nodes")
     assert "on the CPU: 2 Mystery: the op has no GPU implementation\n" in text
     data = call_json("inspect", model)
     assert [s["key"] for s in data["signatures"]] == ["main", "other"]

@@ -43,7 +43,13 @@ def doctor(*arguments: str, **environment: str) -> tuple[int, str, Any]:
 def test_doctor_on_a_healthy_machine() -> None:
     status, text, data = doctor()
     assert (status, data["healthy"], data["reason"]) == (0, True, "")
-    assert text.endswith("The delegate works here.\n")
+    assert text.startswith("The delegate works here.\n\n")
+    assert "storage_blocks" not in text
+    count = len(data["checks"])
+    assert f"self-test        {count} of {count} checks passed" in text
+    (_, verbose, _) = doctor("--verbose")
+    assert f"  storage_blocks          {data['limits']['storage_blocks']}" in verbose
+    assert verbose.count("passed, off by") == count
     assert data["egl"] in text
     assert data["devices"]
     assert data["device"]["renderer"] in text

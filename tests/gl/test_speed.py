@@ -135,7 +135,7 @@ def test_the_report_of_llvmpipe() -> None:
 @pytest.mark.mesa
 @pytest.mark.usefixtures("gpu_like")
 def test_the_report_of_a_gpu() -> None:
-    text = call("doctor", "--bench")
+    text = call("doctor", "--bench", "--verbose")
     lines = [line.split() for line in text.splitlines()]
     assert ["profile", "UNKNOWN"] in lines
     assert ["pointwise", "2x2"] in lines
