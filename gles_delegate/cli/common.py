@@ -159,10 +159,12 @@ def compilation(bar: Progress) -> Callable[[int, int], None]:
 
 
 def print_table(rows: Sequence[dict[str, Any]]) -> None:
-    """Print rows with the same keys as a table with a header."""
-    table = Table(*(rows[0] if rows else ()), box=None, pad_edge=False)
+    """Print rows with the same keys as a table with a header, without columns that are empty."""
+    filled = [key for key in (rows[0] if rows else ()) if any(row[key] != "" for row in rows)]
+    table = Table(*filled, box=None, pad_edge=False)
     for row in rows:
-        table.add_row(*(f"{v:.3g}" if isinstance(v, float) else str(v) for v in row.values()))
+        cells = [row[key] for key in filled]
+        table.add_row(*(f"{v:.3g}" if isinstance(v, float) else str(v) for v in cells))
     make_console().print(table)
 
 
