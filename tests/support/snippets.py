@@ -31,6 +31,9 @@ ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in ROOT.glob("docs/*.md")))
 
 NOT_RUN = {
+    ("docs/own-network.md", "import tensorflow as tf"): "TensorFlow is not installed for tests",
+    ("docs/own-network.md", "import litert_torch"): "nor is PyTorch",
+    ("docs/own-network.md", "from ai_edge_quantizer"): "nor is the quantizer",
     ("docs/ray.md", "import ray"): "takes every processor; tests/ray runs it",
     ("docs/ray.md", "from ray import serve"): "serves for ever; tests/ray has services that end",
 }
