@@ -130,9 +130,10 @@ docs: .venv/.with-docs
 
 # build/ keeps files that are gone from the checkout, and setuptools would ship them.
 wheel:
-	rm -rf build
+	rm -rf build dist
 	$(PYTHON) -m venv .venv/wheel
-	.venv/wheel/bin/pip wheel --quiet --no-deps --wheel-dir dist .
+	.venv/wheel/bin/pip install --quiet build
+	.venv/wheel/bin/python -m build --outdir dist
 
 clean:
 	rm -rf build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
