@@ -7,7 +7,7 @@
 #ifndef ASSEMBLED
 #define WEIGHT_TEXTURE 0  // 1: read the weights through a texture
 #define WEIGHT_COLUMNS 1  // columns in a texel: 1, 2, 4 or 8
-#define WEIGHT_ZERO 0
+#define WEIGHT_ZERO 0  // of four columns
 #endif
 #include "lib/tensor.glsl"
 

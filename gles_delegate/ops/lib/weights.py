@@ -58,9 +58,9 @@ def with_small_weights(
         if isinstance(read, Const) and read.kind == "float":
             reads[i], columns = smaller(read)
             if columns:
-                zero = _zero(tensors[read.tensors[0]]) if columns == 4 else 0
-                small = {"WEIGHT_COLUMNS": columns, "WEIGHT_TEXTURE": 0, "WEIGHT_ZERO": zero}
-                defines = {**defines, **small}
+                defines = {**defines, "WEIGHT_COLUMNS": columns, "WEIGHT_TEXTURE": 0}
+            if columns == 4:
+                defines = {**defines, "WEIGHT_ZERO": _zero(tensors[read.tensors[0]])}
     result = replace(dispatch, reads=tuple(reads), defines=defines)
     return result.sized("WEIGHT_ZERO") if result.sizes and defines.get("WEIGHT_ZERO") else result
 
@@ -117,7 +117,7 @@ def _zero(weights: Tensor) -> int:
 def weight_defines(weights: Operand) -> dict[str, Define]:
     """Defines of glsl/lib/weights.glsl; `with_small_weights` may change them."""
     texture = isinstance(weights, Const) and weights.texture
-    return {"WEIGHT_TEXTURE": int(texture), "WEIGHT_COLUMNS": 1, "WEIGHT_ZERO": 0}
+    return {"WEIGHT_TEXTURE": int(texture), "WEIGHT_COLUMNS": 1}
 
 
 def constant_weights(node: NodeView, inputs: tuple[int, int]) -> tuple[int, int] | None:
