@@ -45,7 +45,7 @@ class GpuDelegateOptions:
             a hundredth of their scale.
         inference_priority2: The second priority. AUTO: see `priorities`. If MIN_MEMORY_USAGE
             comes before MIN_LATENCY, weights take no more memory than in the model, where it is
-            int8 or int4; this takes up to 1.5 times as long.
+            int8 or int4; this takes up to 1.5 times as long on GPUs.
         inference_priority3: The lowest priority. AUTO: the remaining one.
         quantized_models_allowed: Run nodes with quantized tensors on the GPU. They are dequantized,
             computed in float, and each result is requantized.

@@ -82,7 +82,6 @@ class Profile:
         weight_bytes: Most output pixels for which weights of 8 bits or less are read as int8 from
             storage blocks or buffer textures, four columns at once. With more pixels, they are
             read often, and unpacking takes longer than loading.
-        weight_texels: Least texels of such weights as float: fewer stay in a processor's cache.
         weight_nibbles: Weights of 4 bits or less are read as int4, eight columns at once: half
             the memory and up to twice the instructions, for devices bound by memory.
         stepped: Convolutions keep addresses and add to them for each input slice, instead of
@@ -121,7 +120,6 @@ class Profile:
     weight_textures: tuple[bool, ...] = (False,)
     weight_pairs: tuple[bool, ...] = (False,)
     weight_bytes: tuple[int, ...] = (8,)
-    weight_texels: int = 0
     weight_nibbles: bool = False
     stepped: bool = False
     occupancy: int = 4096
@@ -140,8 +138,7 @@ class Profile:
     @property
     def with_small_weights(self) -> Profile:
         """The profile that reads weights as small as the model has them."""
-        small = replace(self, weight_pairs=(True,), weight_bytes=(1 << 30,), weight_texels=0)
-        return replace(small, weight_nibbles=True)
+        return replace(self, weight_pairs=(True,), weight_bytes=(1 << 30,), weight_nibbles=True)
 
     @property
     def tiles(self) -> tuple[Tiles | tuple[int, ...], ...]:
@@ -188,8 +185,6 @@ LLVMPIPE = Profile(
     image_reads=True,
     # A work group is a loop over SIMD vectors.
     shared_pixels=(0, 512),
-    weight_bytes=(1 << 20,),
-    weight_texels=1024,
     weight_nibbles=True,
     occupancy=0,
     chained=2048,

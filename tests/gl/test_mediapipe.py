@@ -298,7 +298,6 @@ def test_classifiers(model: str, oracle: Oracle) -> None:
 
 @pytest.mark.parametrize("name", ["object_detector", "object_detector_3"])
 def test_object_detector(name: str, oracle: Oracle) -> None:
-    """An 8-bit network: middle scores move by several of the sigmoid's coarse steps."""
     limits: Any = {"score_threshold": 0.3} if name == "object_detector" else {"max_results": 3}
     compared = 0
     with vision.ObjectDetector(
@@ -306,8 +305,8 @@ def test_object_detector(name: str, oracle: Oracle) -> None:
     ) as detector:
         for _, picture, expected in oracle.pictures(name):
             found = detector.detect(picture).detections
-            compared += assert_objects(found, expected["detections"], 0.65, 13.01, 3)
-    assert compared > 2
+            compared += assert_objects(found, expected["detections"], 0.5, 13.01, 3)
+    assert compared > 4
 
 
 @pytest.mark.parametrize("name", EMBEDDERS)

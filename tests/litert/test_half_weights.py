@@ -65,7 +65,7 @@ def test_8_bit_weights_are_exact_and_take_less_memory(
     with gd.GpuDelegate() as delegate:
         expected = run(in_ours(delegate, content), inputs)
         most = delegate.memory().constants
-    force_profile(monkeypatch, replace(profile, weight_bytes=(1 << 20,), weight_texels=0))
+    force_profile(monkeypatch, replace(profile, weight_bytes=(1 << 20,)))
     with gd.GpuDelegate() as delegate:
         assert_close(run(in_ours(delegate, content), inputs), expected)
         assert delegate.memory().constants < 0.35 * most

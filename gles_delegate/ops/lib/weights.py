@@ -43,7 +43,7 @@ def with_small_weights(
     def smaller(read: Const) -> tuple[Const, int]:
         """The weights to read instead, and the columns of a matrix in a texel; 0: unchanged."""
         weights = tensors[read.tensors[0]] if read.pack is packing.conv_weights else None
-        if weights and (columns := _small_columns(weights, read, dispatch, limits.profile)):
+        if weights and (columns := _small_columns(weights, dispatch, limits.profile)):
             zeros = (_zero(weights),) if columns == 4 else ()
             return _repacked(read, columns, (weights.quantization.scales, *zeros))
         if read.texture:
@@ -92,10 +92,10 @@ def _repacked(
     return read, columns
 
 
-def _small_columns(weights: Tensor, read: Const, dispatch: Dispatch, profile: Profile) -> int:
+def _small_columns(weights: Tensor, dispatch: Dispatch, profile: Profile) -> int:
     """Columns in a texel: 8 of int4, 4 of int8; 0 unless the weights and their scales fit."""
     most_pixels = option_of(profile.weight_bytes, dispatch.choice)
-    if dispatch.output.pixels > most_pixels or read.texels < profile.weight_texels:
+    if dispatch.output.pixels > most_pixels:
         return 0
     q, is_byte = weights.quantization, weights.dtype in ("int8", "uint8")
     fits = (
