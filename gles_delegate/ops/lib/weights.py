@@ -98,12 +98,13 @@ def _small_columns(weights: Tensor, dispatch: Dispatch, profile: Profile) -> int
     if dispatch.output.pixels > most_pixels:
         return 0
     q, is_byte = weights.quantization, weights.dtype in ("int8", "uint8")
+    is_symmetric = not any(q.zero_points)
     fits = (
         weights.is_quantized
         and (is_byte or weights.dtype in ("int4", "int2"))
         and not (q.block or 0.0 in q.scales)
-        and (len(q.scales) == 1 or (q.axis == 0 and not any(q.zero_points)))
-        and (is_byte or not any(q.zero_points))
+        and (len(q.scales) == 1 or (q.axis == 0 and is_symmetric))
+        and (is_byte or is_symmetric)
     )
     return (4 if is_byte or not profile.weight_nibbles else 8) if fits else 0
 
