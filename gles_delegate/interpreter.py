@@ -21,6 +21,7 @@ from gles_delegate.model.graph import Array, Graph, Signature
 from gles_delegate.model.metadata import Metadata
 from gles_delegate.model.reader import ModelFile, read_file
 from gles_delegate.planning.outputs import read_metadata
+from gles_delegate.report import html_table
 from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.invocation import Invocation
 from gles_delegate.runtime.litert_host import OP_RESOLVERS, LiteRt, LiteRtEntry, LiteRtHost
@@ -167,12 +168,26 @@ class Interpreter(NotPickled, Closing):
         return self._hosts[index]
 
     def __repr__(self) -> str:
-        name = repr(str(self._file.path)) if self._file.path else "a model from memory"
+        return f"<{self._described(repr(str(self._file.path)))}>"
+
+    def _described(self, path: str) -> str:
+        """The model by `path`, if it is a file's, and where its nodes run."""
+        name = path if self._file.path else "a model from memory"
         state = "without a delegate"
         if self._bound is not None:
             is_closed = self._bound.thread.is_closed
             state = "closed" if is_closed else self._bound.report.summary
-        return f"<Interpreter of {name}, {state}>"
+        return f"Interpreter of {name}, {state}"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the inputs and the outputs."""
+        rows = [("", "index", "name", "dtype", "shape")]
+        sides = {"input": self.get_input_details(), "output": self.get_output_details()}
+        for side, tensors in sides.items():
+            for each in tensors:
+                shape, dtype = each["shape"].tolist(), np.dtype(each["dtype"]).name
+                rows.append((side, str(each["index"]), each["name"], dtype, str(shape)))
+        return html_table(rows, self._described(self._file.path.name if self._file.path else ""))
 
     def close(self) -> None:
         """Close the delegate if the interpreter made it; one that was passed stays open."""

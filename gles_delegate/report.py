@@ -83,7 +83,7 @@ class DelegationReport:
         return f"{self.table}\n{self.summary}, stored as {self.storage}"
 
     def _repr_html_(self) -> str:
-        return _html(self._rows, f"{self.summary}, stored as {self.storage}")
+        return html_table(self._rows, f"{self.summary}, stored as {self.storage}")
 
     @property
     def _rows(self) -> list[tuple[str, ...]]:
@@ -173,7 +173,7 @@ class ProfileReport:
 
     def _repr_html_(self) -> str:
         """For notebooks; bars show the shares."""
-        return _html(self._rows, self._summary, bars=3)
+        return html_table(self._rows, self._summary, bars=3)
 
     @property
     def _summary(self) -> str:
@@ -272,12 +272,13 @@ def _table(rows: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def _html(rows: Sequence[Sequence[str]], summary: str, bars: int | None = None) -> str:
+def html_table(rows: Sequence[Sequence[str]], summary: str, bars: int | None = None) -> str:
     """A table for notebooks; `bars` is a column of percentages to draw."""
 
     def cell(text: str, column: int) -> str:
-        width = text if column == bars else "0%"
-        style = f"text-align:left;background:linear-gradient(90deg,#8cf8 {width},#0000 {width})"
+        style = "text-align:left"
+        if column == bars:
+            style += f";background:linear-gradient(90deg,#8cf8 {text},#0000 {text})"
         return f'<td style="{style}">{escape(text)}</td>'
 
     head = "".join(f'<th style="text-align:left">{escape(name)}</th>' for name in rows[0])

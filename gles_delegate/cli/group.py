@@ -10,6 +10,7 @@ from gles_delegate.cli.common import JsonErrors
 from gles_delegate.cli.compare import compare
 from gles_delegate.cli.doctor import doctor
 from gles_delegate.cli.inspect import inspect
+from gles_delegate.cli.models import models
 from gles_delegate.cli.report import report
 from gles_delegate.cli.run import run
 from gles_delegate.cli.verify import verify
@@ -19,7 +20,7 @@ from gles_delegate.version import __version__
 
 @click.group(
     cls=JsonErrors,
-    commands=[batch, benchmark, compare, doctor, inspect, report, run, verify, watch],
+    commands=[batch, benchmark, compare, doctor, inspect, models, report, run, verify, watch],
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
 )
 @click.version_option(__version__)

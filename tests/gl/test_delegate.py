@@ -664,6 +664,10 @@ def test_what_prints_say(tmp_path: Path) -> None:
         interpreter = gd.Interpreter(path, experimental_delegates=[delegate])
         assert repr(delegate).endswith("nodes run on the GPU>")
         assert repr(interpreter).startswith(f"<Interpreter of {str(path)!r}, ")
+        html = interpreter._repr_html_()
+        assert ">input</td>" in html
+        assert ">output</td>" in html
+        assert "nodes run on the GPU</p>" in html
         other = gd.Interpreter(model_content=content)
         assert "a model from memory" in repr(other)
         other.close()
