@@ -5,8 +5,10 @@ python examples/compiled_classify.py MODEL.tflite PICTURE.jpg --labels labels.tx
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from typing import Any
 
 import numpy as np
@@ -37,7 +39,25 @@ def environment(on_cpu: bool) -> Iterator[Any]:
             yield litert
 
 
+@contextmanager
+def without_native_log() -> Iterator[None]:
+    """Keep LiteRT's forty lines from standard error, unless there is an exception."""
+    terminal = os.dup(2)
+    with tempfile.TemporaryFile() as kept, open(terminal, "w", buffering=1) as errors:
+        os.dup2(kept.fileno(), 2)
+        try:
+            with redirect_stderr(errors):  # Python's own messages
+                yield
+        except Exception:
+            kept.seek(0)
+            os.write(terminal, kept.read())
+            raise
+        finally:
+            os.dup2(terminal, 2)
+
+
 @ending_in_a_sentence()
+@without_native_log()
 def main() -> None:
     parser = image_parser(__doc__.splitlines()[0])
     parser.add_argument("--cpu", action="store_true", help="run on LiteRT's CPU only")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from gles_delegate.dispatch import Dispatch
+from gles_delegate.bench.roofline import traffic_of
+from gles_delegate.dispatch import Const, Dispatch
 from gles_delegate.model.graph import Graph
 from gles_delegate.ops.lib.registry import op_of
 from gles_delegate.planning.lowering import Lowered
@@ -18,6 +19,13 @@ GPU, and the latency of a transfer in seconds."""
 
 WORTH, LEAST_MOVED = 0.02, 1e5
 """Share of a model's work and number of bytes below which there is no advice."""
+
+BALANCE = 5.0
+"""Floating-point operations of a board's GPU in the time in which its memory moves a byte: about
+92 G/s for 17 GB/s on a Raspberry Pi 5."""
+
+WAITING = 0.25
+"""Share of a model's traffic below which there is no advice on memory."""
 
 FEW_DISPATCHES = 8
 """Dispatches of a loop up to which there is no advice."""
@@ -38,6 +46,8 @@ def advise(
     yield from _loops(graph, lowered, dispatches)
     yield from _channels(graph, dispatches)
     yield from _moves(graph, dispatches)
+    yield from _memory(graph, dispatches)
+    yield from _requantized(graph)
     yield from _int64(graph, lowered)
     for tensor in (graph.tensors[index] for index in graph.inputs):
         if len(tensor.shape) == 4 and tensor.shape[0] > 1:
@@ -123,9 +133,47 @@ def _moves(graph: Graph, dispatches: Sequence[Dispatch]) -> Iterator[str]:
     moved = sum(d.output.nbytes for d in moves if d.node in ops)
     if moved > max(WORTH * total, LEAST_MOVED):
         yield (
-            f"{_nodes(graph, nodes)}: they only move elements, {_mega(moved)} MB per run, "
+            f"{_nodes(graph, nodes)}: elements only move, {_mega(moved)} MB per run, "
             f"{moved / total:.0%} of all bytes written; keep channels last, and change the order "
             "of elements once, at the model's end, or not at all"
+        )
+
+
+def _memory(graph: Graph, dispatches: Sequence[Dispatch]) -> Iterator[str]:
+    """On layers whose weights or activations take longer to move than to compute with."""
+    waiting = [d for d in dispatches if 0 < d.flops < BALANCE * traffic_of(d)]
+    by_weights: list[Dispatch] = []
+    by_activations: list[Dispatch] = []
+    for d in waiting:
+        weights = sum(o.nbytes for o in {*d.operands} if isinstance(o, Const))
+        (by_weights if 2 * weights > traffic_of(d) else by_activations).append(d)
+    least = max(WAITING * sum(map(traffic_of, dispatches)), LEAST_MOVED)
+    is_float = any(d.output.kind == "float" for d in by_activations)
+    for layers, remedy in (
+        (by_weights, "8-bit weights are a quarter as many bytes as float32"),
+        (by_activations, "is_precision_loss_allowed stores them as float16, half as many bytes"),
+    ):
+        moved = sum(map(traffic_of, layers))
+        if moved > least and (is_float or layers is by_weights):
+            flops = sum(d.flops for d in layers)
+            yield (
+                f"{_nodes(graph, {d.node for d in layers})}: {_mega(moved)} MB move for "
+                f"{_mega(flops)} MFLOP, so a GPU waits for memory; {remedy}"
+            )
+
+
+def _requantized(graph: Graph) -> Iterator[str]:
+    """On changes of scale between 8-bit layers, which round once more and compute nothing."""
+    bytes_ = {t.index for t in graph.tensors if t.dtype in ("int8", "uint8")}
+    inner = bytes_ - {*graph.inputs, *graph.outputs}
+    same = [node for node in graph.nodes if op_of(node.op).results == "inputs"]
+    widened = {index for node in same for index in node.outputs if bytes_.intersection(node.inputs)}
+    from_bytes = inner | widened
+    nodes = [n.index for n in same if inner & {*n.outputs} and from_bytes & {*n.inputs}]
+    if nodes:
+        yield (
+            f"{_nodes(graph, nodes)}: only the scale of 8-bit numbers changes, which rounds once "
+            "more; let the quantizer give both sides one scale"
         )
 
 

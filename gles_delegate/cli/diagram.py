@@ -28,12 +28,18 @@ class _Item:
     kind: str = ""
     tooltip: str = ""
     x: float = 0.0
+    in_trunk: bool = False
     above: list[_Item] = field(default_factory=list)
     below: list[_Item] = field(default_factory=list)
 
     @property
     def half(self) -> float:
         return (WIDTH + GAP if self.lines else LANE) / 2
+
+    @property
+    def weight(self) -> float:
+        """Its claim to the position that it wants, against its layer's others."""
+        return 1e6 if self.in_trunk else 1.0
 
 
 def draw_graphs(graphs: Mapping[str, tuple[Graph, DelegationReport]]) -> str:
@@ -152,7 +158,8 @@ def _join(above: _Item, below: _Item) -> None:
 def _arrange(layers: Sequence[list[_Item]]) -> None:
     """Order each layer by its neighbors' mean position, which leaves few edges crossed.
 
-    Then move boxes near their neighbors, in this order and without overlap.
+    Then move boxes near their neighbors, in this order and without overlap; boxes of the trunk have
+    the same x.
     Sugiyama, Tagawa, Toda: "Methods for Visual Understanding of Hierarchical System Structures"
     (1981); the layers and bends above are its first steps.
     """
@@ -171,6 +178,7 @@ def _arrange(layers: Sequence[list[_Item]]) -> None:
         for layer in layers if down else reversed(layers):
             layer.sort(key=lambda item: mean(item.above if down else item.below, item.x))
             number(layer)
+    _mark_trunk(layers)
     for layer in layers:
         _spread(layer, [0.0] * len(layer))
     for sweep in range(2 * SWEEPS):
@@ -178,8 +186,18 @@ def _arrange(layers: Sequence[list[_Item]]) -> None:
             _spread(layer, [_wanted(item) for item in layer])
 
 
+def _mark_trunk(layers: Sequence[Sequence[_Item]]) -> None:
+    """Mark a longest path of boxes, from the last layer up; it is drawn straight."""
+    item = next((item for layer in reversed(layers) for item in layer if item.lines), None)
+    while item is not None:
+        item.in_trunk = True
+        item = next((each for each in item.above if each.lines), None)
+
+
 def _wanted(item: _Item) -> float:
     """The neighbors' mean position; the same kind counts most, so that chains are straight."""
+    if item.in_trunk:
+        return 0.0
     weights = [
         (other.x, 16 if bool(other.lines) == bool(item.lines) else 1)
         for other in (*item.above, *item.below)
@@ -189,7 +207,8 @@ def _wanted(item: _Item) -> float:
 
 
 def _spread(layer: Sequence[_Item], wanted: Sequence[float]) -> None:
-    """Move boxes to the positions nearest to `wanted`, by least squares, that avoid overlap.
+    """Move boxes to the positions nearest to `wanted`, by weighted least squares, that avoid
+    overlap.
 
     Minus the widths to the left, positions must not decrease: isotonic regression, by pooling
     adjacent violators.
@@ -198,18 +217,18 @@ def _spread(layer: Sequence[_Item], wanted: Sequence[float]) -> None:
     for item in layer:
         offsets.append(offset + item.half)
         offset += 2 * item.half
-    blocks: list[tuple[float, int]] = []  # sum and count
-    for position, shift in zip(wanted, offsets, strict=True):
-        blocks.append((position - shift, 1))
-        while len(blocks) > 1 and _ratio(blocks[-2]) > _ratio(blocks[-1]):
-            last = blocks.pop()
-            blocks[-1] = (blocks[-1][0] + last[0], blocks[-1][1] + last[1])
-    positions = [_ratio(block) for block in blocks for _ in range(block[1])]
+    blocks: list[tuple[float, float, int]] = []  # weighted sum, weight and count
+    for item, position, shift in zip(layer, wanted, offsets, strict=True):
+        blocks.append((item.weight * (position - shift), item.weight, 1))
+        while len(blocks) > 1 and _mean(blocks[-2]) > _mean(blocks[-1]):
+            last, before = blocks.pop(), blocks.pop()
+            blocks.append((before[0] + last[0], before[1] + last[1], before[2] + last[2]))
+    positions = [_mean(block) for block in blocks for _ in range(block[2])]
     for item, position, shift in zip(layer, positions, offsets, strict=True):
         item.x = position + shift
 
 
-def _ratio(block: tuple[float, int]) -> float:
+def _mean(block: tuple[float, float, int]) -> float:
     return block[0] / block[1]
 
 

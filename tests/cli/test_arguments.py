@@ -183,7 +183,7 @@ def test_advice_on_moves(tmp_path: Path) -> None:
     y = layer(b, b.input((1, 64, 64, 4)), 4, 16)
     y = b.op("EXP", [b.op("TRANSPOSE", [y, order], [(1, 16, 64, 64)])], [(1, 16, 64, 64)])
     (moves,) = advice(tmp_path, b, y)
-    assert moves.startswith("node 1 (TRANSPOSE): they only move elements, ")
+    assert moves.startswith("node 1 (TRANSPOSE): elements only move, ")
 
 
 @pytest.mark.parametrize("damage", ["", "old cell"])
@@ -202,6 +202,39 @@ def test_advice_on_a_seam_and_the_cpu(tmp_path: Path) -> None:
     cpu, seam = advice(tmp_path, b, b.op("Mystery", [y], [(1, 4)]))
     assert cpu.startswith("the CPU runs nodes 1, 2 (2 Mystery): the op has no GPU implementation;")
     assert seam.startswith("node 0 (NEG): the GPU computes 0 MFLOP, but moving ")
+
+
+def test_advice_on_memory(tmp_path: Path) -> None:
+    b = ModelBuilder()
+    weights = b.constant(np.ones((400, 400), np.float32))
+    y = b.op("FULLY_CONNECTED", [b.input((1, 400)), weights], [(1, 400)])
+    assert advice(tmp_path, b, b.op("EXP", [y], [(1, 400)])) == [
+        "node 0 (FULLY_CONNECTED): 0.64 MB move for 0.32 MFLOP, so a GPU waits for memory; "
+        "8-bit weights are a quarter as many bytes as float32"
+    ]
+    b = ModelBuilder()
+    weights = b.constant(np.ones((1, 3, 3, 8), np.float32))
+    options = dict(stride_h=1, stride_w=1, padding="SAME", depth_multiplier=1)
+    x = b.input((1, 64, 64, 8))
+    y = b.op("DEPTHWISE_CONV_2D", [x, weights, -1], [(1, 64, 64, 8)], **options)
+    assert advice(tmp_path, b, b.op("EXP", [y], [(1, 64, 64, 8)])) == [
+        "node 0 (DEPTHWISE_CONV_2D): 0.26 MB move for 0.59 MFLOP, so a GPU waits for memory; "
+        "is_precision_loss_allowed stores them as float16, half as many bytes"
+    ]
+
+
+def test_advice_on_a_scale_that_changes(tmp_path: Path) -> None:
+    b = ModelBuilder()
+    fine, coarse = quantization(0.01), quantization(0.02)
+    x = b.input((1, 4), np.int8, quantization=fine)
+    y = b.op("LOGISTIC", [x], [b.tensor((1, 4), np.int8, quantization=fine)])
+    y = b.op("QUANTIZE", [y], [b.tensor((1, 4), np.int8, quantization=coarse)])
+    y = b.op("TANH", [y], [b.tensor((1, 4), np.int8, quantization=fine)])
+    y = b.op("QUANTIZE", [y], [b.tensor((1, 4), np.uint8, quantization=fine)])
+    assert advice(tmp_path, b, y) == [
+        "node 1 (QUANTIZE): only the scale of 8-bit numbers changes, which rounds once more; let "
+        "the quantizer give both sides one scale"
+    ]
 
 
 def test_advice_on_int64(tmp_path: Path) -> None:
@@ -437,6 +470,17 @@ def test_boxes_of_a_layer_keep_apart(tmp_path: Path) -> None:
     assert all(np.diff(sorted(places)).min(initial=999) > 176 for places in rows.values())
     (left, *_), right = rows[max(rows)], max(max(places) for places in rows.values())
     assert left < right
+
+
+def test_the_longest_path_is_drawn_straight(tmp_path: Path) -> None:
+    model = EXAMPLES / "models" / "super_resolution_x2.tflite"  # with residuals on both sides
+    call("inspect", model, "--graph", tmp_path / "g.svg")
+    root = ElementTree.parse(tmp_path / "g.svg").getroot()
+    rows: dict[str, set[str]] = {}
+    for box in root.iter("{http://www.w3.org/2000/svg}rect"):
+        rows.setdefault(box.attrib["y"], set()).add(box.attrib["x"])
+    assert len(rows) == 22
+    assert len(set.intersection(*rows.values())) == 1
 
 
 def test_arrays_of_another_byte_order(tmp_path: Path) -> None:
