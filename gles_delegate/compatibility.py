@@ -58,6 +58,12 @@ class CompatibilityList:
         limits: The limits of its compute shaders; None if there is no device.
         checks: The results of the programs.
         reason: The reason why the delegate is not supported; empty if it is.
+
+    Example:
+        >>> device = gd.CompatibilityList()
+        >>> device.is_delegate_supported_on_this_device, device.reason
+        (True, '')
+        >>> delegate = gd.GpuDelegate(device.best_options_for_this_device)
     """
 
     def __init__(self, device_index: int | None = None) -> None:

@@ -59,6 +59,14 @@ class GpuDelegate(NotPickled, Closing):
     Raises:
         ValueError: The options and the context exclude each other.
         TypeError: An argument has the wrong type.
+
+    Example:
+        >>> with gd.GpuDelegate() as delegate:
+        ...     interpreter = gd.Interpreter("segmenter.tflite", experimental_delegates=[delegate])
+        ...     interpreter.allocate_tensors()
+        ...     interpreter.invoke()
+        ...     delegate.report.fully_delegated
+        True
     """
 
     def __init__(

@@ -73,6 +73,18 @@ def litert_environment(
     Raises:
         LiteRtError: LiteRT is not installed, is too old or has another binary interface; or a
             delegate's failure ended the with block with LiteRT's RuntimeError.
+
+    Example:
+        >>> from ai_edge_litert.compiled_model import CompiledModel
+        >>> from ai_edge_litert.hardware_accelerator import HardwareAccelerator
+        >>> with gd.litert_environment() as environment:
+        ...     model = CompiledModel.from_file(
+        ...         "segmenter.tflite",
+        ...         hardware_accel=HardwareAccelerator.GPU,
+        ...         environment=environment,
+        ...     )
+        ...     environment.delegates[0].report.fully_delegated
+        True
     """
     if not isinstance(options, GpuDelegateOptions | None):
         raise TypeError(f"options must be a GpuDelegateOptions, not a {type(options).__name__}")

@@ -65,6 +65,12 @@ class Interpreter(NotPickled, Closing):
         UnsupportedModelError: Some nodes do not run on the GPU, and LiteRT is not installed.
         LiteRtError: LiteRT refuses the model or the delegate.
         ContextError: There is no usable OpenGL ES context.
+
+    Example:
+        >>> with gd.Interpreter("segmenter.tflite") as interpreter:
+        ...     results = interpreter.run({"image": np.zeros((1, 144, 256, 3), np.float32)})
+        >>> results["ball"].shape
+        (1, 144, 256, 1)
     """
 
     def __init__(  # noqa: PLR0913 -- LiteRT's arguments
@@ -478,7 +484,15 @@ class Interpreter(NotPickled, Closing):
 
 
 class SignatureRunner:
-    """Calls a model by the names of its signature; from `Interpreter.get_signature_runner`."""
+    """Calls a model by the names of its signature; from `Interpreter.get_signature_runner`.
+
+    Example:
+        >>> with gd.Interpreter("segmenter.tflite") as interpreter:
+        ...     runner = interpreter.get_signature_runner()
+        ...     results = runner(image=np.zeros((1, 144, 256, 3), np.float32))
+        >>> results["ball"].shape
+        (1, 144, 256, 1)
+    """
 
     def __init__(self, interpreter: Interpreter, signature: Signature) -> None:
         self._interpreter = interpreter

@@ -77,6 +77,11 @@ class GpuDelegateOptions:
     Raises:
         TypeError: A value has the wrong type.
         ValueError: A value is out of range, or values contradict each other.
+
+    Example:
+        >>> options = gd.GpuDelegateOptions(serialization_dir="cache", own_thread=True)
+        >>> with gd.GpuDelegate(options) as delegate:
+        ...     interpreter = gd.Interpreter("segmenter.tflite", experimental_delegates=[delegate])
     """
 
     precision_loss_allowed: bool | None = None

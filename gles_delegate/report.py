@@ -36,6 +36,15 @@ class DelegationReport:
     Attributes:
         storage: How the GPU stores real numbers: float32 or float16. Sums are float32.
         segments: The number of graph segments that run on the GPU.
+
+    Example:
+        >>> with gd.GpuDelegate() as delegate:
+        ...     interpreter = gd.Interpreter("segmenter.tflite", experimental_delegates=[delegate])
+        ...     report = delegate.report
+        >>> report.summary
+        '6 of 6 nodes run on the GPU'
+        >>> report.nodes[0].op, report.not_delegated
+        ('CONV_2D', ())
     """
 
     nodes: tuple[NodeReport, ...] = ()
@@ -119,6 +128,15 @@ class DispatchTime:
         text: The dispatch in one line.
         flops: Floating-point operations of convolutions and matrix products; 0 for others.
         name: Its nodes and output tensor, as graphics debuggers show them.
+
+    Example:
+        >>> with gd.GpuDelegate() as delegate:
+        ...     interpreter = gd.Interpreter("segmenter.tflite", experimental_delegates=[delegate])
+        ...     interpreter.allocate_tensors()
+        ...     interpreter.invoke()
+        ...     slowest = max(delegate.profile(), key=lambda time: time.seconds)
+        >>> slowest.seconds > 0 and slowest.gflops >= 0
+        True
     """
 
     node: int
@@ -145,6 +163,15 @@ class ProfileReport:
         device: The driver's name of it.
         by_gpu_timer: True if the GPU's timer measured. Otherwise the CPU's clock did, and each time
             includes submitting the dispatch and waiting for it.
+
+    Example:
+        >>> with gd.GpuDelegate() as delegate:
+        ...     interpreter = gd.Interpreter("segmenter.tflite", experimental_delegates=[delegate])
+        ...     interpreter.allocate_tensors()
+        ...     interpreter.invoke()
+        ...     profile = delegate.profile()
+        >>> len(profile) > 0 and profile.seconds > 0
+        True
     """
 
     device: str
@@ -226,6 +253,14 @@ class MemoryReport:
         readback: Copies of outputs for `Interpreter.invoke_async`.
         programs: Compiled programs, as the size of the driver's binaries; 0 if it has none.
         bound: Description of the app's buffers and textures, by tensor index; not in `total`.
+
+    Example:
+        >>> with gd.GpuDelegate() as delegate:
+        ...     interpreter = gd.Interpreter("segmenter.tflite", experimental_delegates=[delegate])
+        ...     interpreter.allocate_tensors()
+        ...     memory = delegate.memory()
+        >>> memory.total > memory.constants > 0
+        True
     """
 
     arena: int = 0

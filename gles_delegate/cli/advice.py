@@ -151,7 +151,7 @@ def _memory(graph: Graph, dispatches: Sequence[Dispatch]) -> Iterator[str]:
     is_float = any(d.output.kind == "float" for d in by_activations)
     for layers, remedy in (
         (by_weights, "8-bit weights are a quarter as many bytes as float32"),
-        (by_activations, "is_precision_loss_allowed stores them as float16, half as many bytes"),
+        (by_activations, "precision_loss_allowed stores them as float16, half as many bytes"),
     ):
         moved = sum(map(traffic_of, layers))
         if moved > least and (is_float or layers is by_weights):

@@ -38,6 +38,12 @@ class ImportedTexture(Closing):
         glo: Its GL name.
         size: Width and height in pixels.
         external: Its target is GL_TEXTURE_EXTERNAL_OES, not GL_TEXTURE_2D.
+
+    Example:
+        >>> with gd.EglContext():
+        ...     texture = gd.import_dmabuf(fd, 640, 480, "XR24", stride=2560)  # doctest: +SKIP
+        ...     texture.size  # doctest: +SKIP
+        (640, 480)
     """
 
     def __init__(
@@ -95,6 +101,10 @@ def import_dmabuf(
     Raises:
         ValueError: A size is invalid, `fd` is not a dma-buf, or EGL refuses the combination.
         ContextError: No EGL context is current, or its driver cannot import dma-bufs.
+
+    Example:
+        >>> with gd.EglContext():
+        ...     texture = gd.import_dmabuf(fd, 640, 480, "XR24", stride=2560)  # doctest: +SKIP
     """
     return _imported(fd, (width, height), fourcc, [(offset, stride)], modifier)
 
@@ -223,6 +233,10 @@ def import_picture(
     Raises:
         ValueError: The format is unknown, or one of `import_dmabuf`'s.
         ContextError: See `import_dmabuf`; or the context cannot sample external textures.
+
+    Example:
+        >>> with gd.EglContext():
+        ...     y, uv = gd.import_picture(fd, 1920, 1080, "NV12", stride=1920)  # doctest: +SKIP
     """
     if external not in (None, *get_args(External)):
         raise ValueError(f"external must be one of {get_args(External)} or None, not {external!r}")
@@ -263,6 +277,11 @@ class DmabufPictures(Closing):
         modifier: Likewise.
         offsets: Likewise.
         external: Likewise.
+
+    Example:
+        >>> pictures = gd.DmabufPictures(1920, 1080, "NV12", stride=1920)
+        >>> planes = pictures.textures(buffer.index, buffer.fd)  # doctest: +SKIP
+        >>> delegate.bind_texture_to_tensor(0, planes)  # doctest: +SKIP
     """
 
     def __init__(

@@ -32,6 +32,10 @@ def list_devices() -> list[Device]:
 
     Raises:
         ContextError: There is no libEGL, or it was used before this process was forked.
+
+    Example:
+        >>> len(gd.list_devices()) > 0
+        True
     """
     natives = contexts_of_all()
     for native in natives:
@@ -87,6 +91,14 @@ class EglContext:
             EGL context is current to share with, or its driver cannot create another one.
         ValueError: `device_index` is negative, or is given together with `share`.
         TypeError: `share` is not an `EglContext`.
+
+    Example:
+        >>> egl = gd.EglContext()
+        >>> with gd.GpuDelegate(context=egl) as delegate:
+        ...     interpreter = gd.Interpreter("segmenter.tflite", experimental_delegates=[delegate])
+        >>> with egl:  # current in this block
+        ...     fence = gd.Fence.of_current_context()
+        >>> egl.release()
     """
 
     def __init__(

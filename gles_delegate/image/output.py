@@ -29,6 +29,11 @@ class ImageOutput:
 
     Raises:
         ValueError: The palette has fewer than two colors, or is not a list of colors.
+
+    Example:
+        >>> green = gd.ImageOutput(palette=[(0, 0, 0, 0), (0, 200, 80, 160)], threshold=0.5)
+        >>> green.apply(np.array([[[[0.2], [0.7]]]], np.float32)).tolist()
+        [[[0.0, 0.0, 0.0, 0.0], [0.0, 0.78..., 0.31..., 0.62...]]]
     """
 
     scale: float = 1.0
@@ -50,7 +55,16 @@ class ImageOutput:
         object.__setattr__(self, "palette", tuple(map(tuple, colors.tolist())))
 
     def apply(self, tensor: Array) -> Array:
-        """Apply it on the CPU: [1, height, width, channels] -> RGBA [height, width, 4], float32."""
+        """Apply it on the CPU: [1, height, width, channels] -> RGBA [height, width, 4], float32.
+
+        Raises ValueError for other shapes, and for more than 4 channels without a palette.
+        """
+        most = 4 if self.palette is None else np.inf
+        if tensor.ndim != 4 or tensor.shape[0] != 1 or not 0 < tensor.shape[3] <= most:
+            channels = "up to 4 channels" if self.palette is None else "channels"
+            raise ValueError(
+                f"expected a tensor [1, height, width, {channels}], found {list(tensor.shape)}"
+            )
         pixels = tensor[0]
         if self.palette is not None:
             colors = np.asarray(self.palette, np.float32) / np.float32(255)

@@ -106,6 +106,13 @@ class ImageTransform:
 
     Raises:
         ValueError: Options are unknown, contradict each other, or are not finite.
+
+    Example:
+        >>> picture = np.full((480, 640, 3), 255, np.uint8)
+        >>> transform = gd.ImageTransform(fit="letterbox", mean=127.5, std=127.5)
+        >>> tensor = transform.apply(picture, (192, 192))
+        >>> tensor.shape, tensor[0, 96, 96].tolist(), tensor[0, 0, 0].tolist()
+        ((1, 192, 192, 3), [1.0, 1.0, 1.0], [-1.0, -1.0, -1.0])
     """
 
     roi: tuple[float, float, float, float] | None = None

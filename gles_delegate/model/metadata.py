@@ -71,6 +71,12 @@ class TensorMetadata:
         dimensions: Names of the axes.
         sample_rate: Sample rate of audio in Hz; 0 if unknown.
         channels: Channels of audio.
+
+    Example:
+        >>> with gd.Interpreter("segmenter.tflite") as interpreter:
+        ...     image = interpreter.metadata.inputs[0]
+        >>> image.content, image.colors, image.mean, image.std
+        ('image', 'rgb', (127.5,), (127.5,))
     """
 
     name: str = ""
@@ -121,6 +127,12 @@ class Metadata:
         stride: Pixels between the cells of a YOLO network's coarsest grid, as Ultralytics' exporter
             recorded it; 0 if unknown.
         size: Likewise, height and width of the input that the network was exported for.
+
+    Example:
+        >>> with gd.Interpreter("segmenter.tflite") as interpreter:
+        ...     metadata = interpreter.metadata
+        >>> metadata.outputs[0].labels
+        ('ball',)
     """
 
     name: str = ""

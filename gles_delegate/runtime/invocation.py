@@ -21,7 +21,17 @@ _PAUSE = 5e-4  # seconds between a coroutine's queries of a fence
 class Invocation(Fence):
     """A run that `Interpreter.invoke_async` started: a fence, and the run's outputs.
 
-    ``await invocation`` waits for it, and returns it. `read` returns an output of a finished run.
+    ``await invocation`` waits for it, and returns it.
+
+    Example:
+        >>> with gd.Interpreter("segmenter.tflite") as interpreter:
+        ...     interpreter.allocate_tensors()
+        ...     invocation = interpreter.invoke_async()
+        ...     invocation.wait(timeout=60)
+        ...     ball = invocation.get_tensor(interpreter.get_output_details()[0]["index"])
+        True
+        >>> ball.shape
+        (1, 144, 256, 1)
     """
 
     def __init__(

@@ -219,7 +219,7 @@ def test_advice_on_memory(tmp_path: Path) -> None:
     y = b.op("DEPTHWISE_CONV_2D", [x, weights, -1], [(1, 64, 64, 8)], **options)
     assert advice(tmp_path, b, b.op("EXP", [y], [(1, 64, 64, 8)])) == [
         "node 0 (DEPTHWISE_CONV_2D): 0.26 MB move for 0.59 MFLOP, so a GPU waits for memory; "
-        "is_precision_loss_allowed stores them as float16, half as many bytes"
+        "precision_loss_allowed stores them as float16, half as many bytes"
     ]
 
 
