@@ -74,6 +74,11 @@ class Value(_Texels):
         tensor: Index of the TFLite tensor, or of the tensor that it helps to compute.
         name: The name of an intermediate result; "" for the tensor itself.
         kind: The type of its lanes.
+
+    Example:
+        >>> value = ops.Value(tensor=3, shape=(1, 8, 8, 6))
+        >>> value.slices, value.pixels, value.texels
+        (2, 64, 128)
     """
 
     tensor: int
@@ -292,6 +297,13 @@ class Dispatch:
         choice: Index among `Profile.choices` that its register tile was chosen by.
         passes: Upper bound of an invocation's passes through loops. A loop after or inside another
             takes one more, which ends it.
+
+    Example:
+        >>> def lowering(node: ops.NodeView, options: ops.Options) -> list[ops.Dispatch]:
+        ...     x = node.input(0)
+        ...     output = node.output(x.shape)
+        ...     grid = ops.make_grid(output.pixels, output.slices, node.limits)
+        ...     return [node.dispatch("/path/to/shader", (x,), output, grid, {"LEVELS": 4})]
     """
 
     node: int

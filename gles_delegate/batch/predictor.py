@@ -39,10 +39,7 @@ FORMATS = ("BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
 
 
 class Predictor:
-    """Runs a model on batches of rows::
-
-        predictor = Predictor("model.tflite", top=5)
-        results = predictor({"image": pictures, "path": paths})
+    """Runs a model on batches of rows.
 
     A batch has a column for each input, by its name. A model's only input may also be in a
     column "image", or in the batch's only column. Other columns are returned unchanged, with an
@@ -78,6 +75,14 @@ class Predictor:
         ModelError: The model cannot be read.
         UnsupportedModelError, ContextError: See `Interpreter`.
         ValueError: `top` is set and the model is not a classifier.
+
+    Example:
+        >>> pictures = [np.zeros((200, 320, 3), np.uint8)] * 2
+        >>> predictor = batch.Predictor("model.tflite", top=5)
+        >>> results = predictor({"image": pictures, "path": ["a.jpg", "b.jpg"]})
+        >>> predictor.close()
+        >>> sorted(results), results["scores"].shape
+        (['labels', 'path', 'scores'], (2, 5))
     """
 
     def __init__(

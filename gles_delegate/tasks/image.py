@@ -48,6 +48,11 @@ class Image:
 
     Raises:
         ValueError: The format does not suit the array's type, or there are too few channels.
+
+    Example:
+        >>> picture = mp.Image(mp.ImageFormat.SRGB, np.zeros((480, 640, 3), np.uint8))
+        >>> picture.width, picture.height, picture.numpy_view().shape
+        (640, 480, (480, 640, 3))
     """
 
     def __init__(self, image_format: ImageFormat, data: Any) -> None:

@@ -40,6 +40,12 @@ class BaseOptions:
         antialias: Average over the area of each pixel that a network sees, as `ImageTransform`
             does by default. False: sample as MediaPipe does; see ``ImageTransform.opencv``.
         progress: ``progress(file, compiled, total)`` is called as a network's programs compile.
+
+    Example:
+        >>> base = mp.BaseOptions(model_asset_path="hand_landmarker.task", antialias=True)
+        >>> options = mp.tasks.vision.HandLandmarkerOptions(base_options=base, num_hands=2)
+        >>> with mp.tasks.vision.HandLandmarker.create_from_options(options) as landmarker:
+        ...     hands = landmarker.detect(picture).hand_landmarks
     """
 
     model_asset_path: str | os.PathLike[str] | Mapping[str, str | os.PathLike[str]] | None = None
@@ -86,6 +92,12 @@ class ImageProcessingOptions:
         region_of_interest: In shares of the picture; None: the whole picture. Only classifiers,
             embedders and segmenters take one.
         rotation_degrees: How far to turn the region clockwise, a multiple of 90.
+
+    Example:
+        >>> upright = mp.tasks.vision.ImageProcessingOptions(rotation_degrees=90)
+        >>> path = "model.tflite"
+        >>> with mp.tasks.vision.ImageClassifier.create_from_model_path(path) as classifier:
+        ...     result = classifier.classify(picture, upright)
     """
 
     region_of_interest: RectF | None = None

@@ -46,6 +46,13 @@ class TaskReport:
     Attributes:
         device: The GPU's name, or LiteRT's CPU.
         networks: The report of each network, by its file's name; None on the CPU.
+
+    Example:
+        >>> path = "face_detection_short_range.tflite"
+        >>> with mp.tasks.vision.FaceDetector.create_from_model_path(path) as detector:
+        ...     report = detector.report
+        >>> [network.fully_delegated for network in report.networks.values()]
+        [True]
     """
 
     device: str

@@ -14,6 +14,10 @@ def dequantize(array: Array, quantization: tuple[float, int]) -> Array:
 
     Args:
         quantization: Scale and zero point, as in `get_output_details`; scale 0: not quantized.
+
+    Example:
+        >>> vision.dequantize(np.array([0, 128, 255], np.uint8), (0.5, 128)).tolist()
+        [-64.0, 0.0, 63.5]
     """
     scale, zero_point = quantization
     return (array.astype(np.float32) - zero_point) * np.float32(scale) if scale else array
@@ -47,6 +51,10 @@ def top_classes(scores: Array, labels: Sequence[str], count: int = 5) -> list[tu
 
     Raises:
         ValueError: The numbers of labels and scores differ.
+
+    Example:
+        >>> vision.top_classes(np.array([0.1, 0.7, 0.2]), ["cat", "dog", "owl"], count=2)
+        [('dog', 0.7), ('owl', 0.2)]
     """
     array = np.asarray(scores)
     if array.size != len(labels) or array.size != max(array.shape, default=0):

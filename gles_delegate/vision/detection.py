@@ -49,6 +49,11 @@ class AnchorOptions:
 
     Raises:
         ValueError: Sizes, strides or ratios are not positive, or there are no strides.
+
+    Example:
+        >>> options = vision.AnchorOptions((128, 128), strides=(8, 16, 16, 16), fixed_size=True)
+        >>> vision.ssd_anchors(options).shape  # of MediaPipe's face detector
+        (896, 4)
     """
 
     size: Size
@@ -82,6 +87,10 @@ class PyramidAnchorOptions:
 
     Raises:
         ValueError: Sizes or ratios are not positive, or there are no levels or scales.
+
+    Example:
+        >>> vision.ssd_anchors(vision.PyramidAnchorOptions((320, 320))).shape
+        (12804, 4)
     """
 
     size: Size
@@ -104,6 +113,11 @@ class FixedAnchors:
     Attributes:
         size: Height and width of the network's input, in pixels.
         boxes: See `ssd_anchors`.
+
+    Example:
+        >>> anchors = vision.FixedAnchors((64, 64), np.array([[0.5, 0.5, 1, 1]], np.float32))
+        >>> vision.Detector(anchors).threshold
+        0.5
     """
 
     size: Size
@@ -118,6 +132,10 @@ def ssd_anchors(options: Anchors) -> Array:
 
     Returns:
         Float32 [anchors, 4]: x and y of the center, width and height, as shares of the input.
+
+    Example:
+        >>> vision.ssd_anchors(vision.FACE_DETECTOR.anchors)[0].tolist()
+        [0.03125, 0.03125, 1.0, 1.0]
     """
     if isinstance(options, FixedAnchors):
         return np.asarray(options.boxes, np.float32)
@@ -195,6 +213,11 @@ class Detector:
         weighted: Boxes of the same object are averaged; see `suppress`.
         classes: The classes to find; None: all.
         location: The position of the boxes among the outputs; None: it is recognized by its shape.
+
+    Example:
+        >>> faces = dataclasses.replace(vision.FACE_DETECTOR, threshold=0.7)
+        >>> faces.anchors.size, faces.key_points
+        ((128, 128), 6)
     """
 
     anchors: Anchors
@@ -274,6 +297,10 @@ def ssd_mobilenet(size: Size) -> Detector:
 
     Args:
         size: Height and width of the input; 300 by 300 has 1917 anchors.
+
+    Example:
+        >>> vision.ssd_anchors(vision.ssd_mobilenet((300, 300)).anchors).shape
+        (1917, 4)
     """
     strides, ratios = (16, 32, 64, 128, 256, 512), (1.0, 2.0, 0.5, 3.0, 0.3333)
     anchors = AnchorOptions(size, strides, aspect_ratios=ratios, reduced_lowest_layer=True)
@@ -281,7 +308,12 @@ def ssd_mobilenet(size: Size) -> Detector:
 
 
 def ssd_mobilenet_fpn(size: Size) -> Detector:
-    """TensorFlow's SSD on a feature pyramid (FPN, FPNLite); 320 by 320 has 12804 anchors."""
+    """TensorFlow's SSD on a feature pyramid (FPN, FPNLite); 320 by 320 has 12804 anchors.
+
+    Example:
+        >>> vision.ssd_anchors(vision.ssd_mobilenet_fpn((320, 320)).anchors).shape
+        (12804, 4)
+    """
     return _tensorflow(PyramidAnchorOptions(size))
 
 
@@ -300,6 +332,10 @@ class Detection:
             `box` is the smallest upright box that holds them. Empty: there is no oriented box.
         mask: Float32 [rows, columns] of 0 to 1, which covers `box`; None: there is no mask. Two
             detections with different masks are equal if all else is.
+
+    Example:
+        >>> face = vision.Detection((0.25, 0.25, 0.5, 0.5), score=0.9, key_points=((0.3, 0.35),))
+        >>> left, top, right, bottom = face.box
     """
 
     box: Box
@@ -380,7 +416,12 @@ def as_points(pairs: Array) -> tuple[Point, ...]:
 
 
 def sigmoid(x: Array, clip: float = 100.0) -> Array:
-    """1 / (1 + exp(-x)), with x clipped to -clip .. clip, as MediaPipe's score_clipping_thresh."""
+    """1 / (1 + exp(-x)), with x clipped to -clip .. clip, as MediaPipe's score_clipping_thresh.
+
+    Example:
+        >>> vision.sigmoid(np.array([0.0, 200.0])).tolist()
+        [0.5, 1.0]
+    """
     return np.asarray(1 / (1 + np.exp(-np.clip(np.asarray(x, np.float64), -clip, clip))))
 
 
@@ -405,6 +446,13 @@ def decode_boxes(
 
     Raises:
         ValueError: Shapes do not fit.
+
+    Example:
+        >>> anchors = np.array([[0.5, 0.5, 1.0, 1.0]], np.float32)
+        >>> raw = np.array([[0, 0, 64, 64]], np.float32)
+        >>> boxes, points = vision.decode_boxes(raw, anchors, (128, 128, 128, 128))
+        >>> boxes.tolist()
+        [[0.25, 0.25, 0.75, 0.75]]
     """
     raw, anchors = np.asarray(raw, np.float64), np.asarray(anchors, np.float64)
     if raw.ndim != 2 or anchors.shape != (len(raw), 4) or raw.shape[1] < 4 or raw.shape[1] % 2:
@@ -436,6 +484,12 @@ def select_detections(
         scores: [boxes, classes], 0 to 1.
         key_points: [boxes, points, 2] or None.
         threshold: The least score.
+
+    Example:
+        >>> boxes = np.array([[0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]])
+        >>> scores = np.array([[0.1, 0.9], [0.2, 0.3]])
+        >>> [found.class_index for found in vision.select_detections(boxes, scores)]
+        [1]
     """
     boxes, scores = np.asarray(boxes), np.asarray(scores)
     points = np.empty((len(boxes), 0, 2)) if key_points is None else np.asarray(key_points)
@@ -470,6 +524,12 @@ def detect(boxes: Array, scores: Array, detector: Detector) -> list[Detection]:
 
     Raises:
         ValueError: The outputs do not suit the detector.
+
+    Example:
+        >>> boxes = np.zeros((1, 896, 16), np.float32)
+        >>> scores = np.full((1, 896, 1), -100, np.float32)
+        >>> vision.detect(boxes, scores, vision.FACE_DETECTOR)
+        []
     """
     anchors = detector._anchors
     expected = [(1, len(anchors), 4 + 2 * detector.key_points), (1, len(anchors))]
@@ -499,6 +559,11 @@ def box_overlaps(box: Box | Array, boxes: Array) -> Array:
     """Intersection over union of a box and each of boxes [n, 4].
 
     0 where both have no area, or where an area is not finite.
+
+    Example:
+        >>> others = np.array([[0, 0, 2, 2], [1, 0, 3, 2]])
+        >>> vision.box_overlaps((0, 0, 2, 2), others).round(3).tolist()
+        [1.0, 0.333]
     """
     lefts, tops, rights, bottoms = np.asarray(boxes, np.float64).reshape(-1, 4).T
     left, top, right, bottom = np.asarray(box, np.float64)
@@ -539,6 +604,12 @@ def suppress(
 
     Raises:
         ValueError: A score is NaN.
+
+    Example:
+        >>> boxes = (0.1, 0.1, 0.5, 0.5), (0.12, 0.1, 0.5, 0.5), (0.6, 0.6, 0.9, 0.9)
+        >>> found = [vision.Detection(box, score) for box, score in zip(boxes, (0.9, 0.8, 0.7))]
+        >>> [one.score for one in vision.suppress(found)]
+        [0.9, 0.7]
     """
     if any(math.isnan(d.score) for d in detections):
         raise ValueError("expected numeric scores, found NaN")

@@ -55,6 +55,13 @@ def find_detector(
     Raises:
         ValueError: No preset has such outputs, or several kinds of YOLO networks have.
         ModelError: The metadata is damaged, or does not fit the outputs (also a ValueError).
+
+    Example:
+        >>> found = vision.find_detector([1, 128, 128, 3], [[1, 896, 16], [1, 896, 1]])
+        >>> found == vision.FACE_DETECTOR
+        True
+        >>> vision.find_detector([1, 640, 640, 3], [[1, 84, 8400]], kind="yolov8").classes
+        80
     """
     if kind is not None:
         return find_yolo(input_shape, output_shapes, metadata, kind)
@@ -205,6 +212,13 @@ def read_detections(
 
     Raises:
         ValueError: The outputs do not suit the detector. A YOLO network's are quantized.
+
+    Example:
+        >>> boxes = np.array([[[0.2, 0.1, 0.6, 0.5]]], np.float32)
+        >>> classes, scores, count = np.array([[17.0]]), np.array([[0.8]]), np.array([1.0])
+        >>> (cat,) = vision.read_detections([boxes, classes, scores, count], None)
+        >>> cat.class_index, cat.score
+        (17, 0.8)
     """
     if detector is None:
         return _postprocessed([np.asarray(a) for a in outputs], threshold)

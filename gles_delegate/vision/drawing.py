@@ -79,6 +79,12 @@ class Drawing:
     Attributes:
         size: Height and width of the picture.
         items: The first one is lowest.
+
+    Example:
+        >>> drawing = vision.Drawing((200, 320))
+        >>> cat = vision.Detection((0.1, 0.1, 0.5, 0.9), score=0.8)
+        >>> drawing.detection(cat, "cat 0.8", (255, 140, 25))
+        >>> marked = drawing.on_picture(PIL.Image.new("RGBA", (320, 200)))
     """
 
     size: Size
@@ -351,7 +357,12 @@ def text_extent(text: str, size: int) -> tuple[float, float]:
 
 
 def palette(count: int) -> list[tuple[int, int, int]]:
-    """Distinct colors: hues a golden section apart."""
+    """Distinct colors: hues a golden section apart.
+
+    Example:
+        >>> len(set(vision.palette(80)))
+        80
+    """
     hues = ((0.93 + 0.618034 * i) % 1 for i in range(count))
     colors = (hsv_to_rgb(hue, 0.85, 1.0) for hue in hues)
     return [(round(255 * r), round(255 * g), round(255 * b)) for r, g, b in colors]

@@ -38,6 +38,11 @@ class RegionRule:
             about its center; otherwise it is the smallest box with the rotation.
         circle: Instead, use the box of the circle around `start` through the line's end
             (MediaPipe's AlignmentPointsRectsCalculator).
+
+    Example:
+        >>> rule = vision.RegionRule(start=0, ends=(1,), scale=2.0)
+        >>> rule.of_landmarks(np.array([[10.0, 10.0], [30.0, 10.0]]))
+        Region(center=(20.0, 10.0), width=40.0, height=40.0, rotation=...)
     """
 
     start: int
@@ -97,6 +102,12 @@ class Landmarks:
         alignment: Bodies: [2, 3], middle of the hips, and a point on the circle around the body.
         world: Hands and bodies: [n, 3] in meters, rotated like the points.
         mask: Bodies: [height, width] of 0 to 1, in the network's input; see `mask_in_picture`.
+
+    Example:
+        >>> found = vision.Landmarks(np.array([[96.0, 96.0, 0.0]]), presence=0.9)
+        >>> transform = gd.ImageTransform(fit="stretch")
+        >>> found.to_picture(transform, (480, 640), (192, 192)).points.tolist()
+        [[320.0, 240.0, 0.0]]
     """
 
     points: Array
@@ -139,6 +150,10 @@ class LandmarkNetwork:
     Attributes:
         size: Height and width of the input.
         read: Makes `Landmarks`, in pixels of the input, from the outputs in their order.
+
+    Example:
+        >>> transform = vision.HAND.transform(vision.Region((320, 240), 200, 200))
+        >>> tensor = transform.apply(np.zeros((480, 640, 3), np.uint8), vision.HAND.size)
     """
 
     size: Size
@@ -169,6 +184,10 @@ class TrackedNetwork(LandmarkNetwork):
         keeps_tracks: A detection in the region of a tracked object is that object, and is ignored;
             otherwise it replaces the region.
         distinct: Selects the results that show different objects: their indices.
+
+    Example:
+        >>> vision.HAND.size
+        (224, 224)
     """
 
     detected: RegionRule
@@ -207,6 +226,12 @@ def read_hand(outputs: Sequence[Array]) -> Landmarks:
     """21 points from hand_landmark_full or _lite: `HAND_LANDMARKS`.
 
     MediaPipe assumes a mirrored picture; here, left and right are not swapped.
+
+    Example:
+        >>> sizes = (63, 1, 1, 63)  # points, presence, handedness, points in meters
+        >>> hand = vision.read_hand([np.full((1, n), 0.9, np.float32) for n in sizes])
+        >>> hand.points.shape, round(hand.right_hand, 2)
+        ((21, 3), 0.9)
     """
     points, presence, right, world = _flat(outputs, (63, 1, 1, 63), "a hand network")
     return Landmarks(
@@ -216,7 +241,14 @@ def read_hand(outputs: Sequence[Array]) -> Landmarks:
 
 
 def read_pose(outputs: Sequence[Array]) -> Landmarks:
-    """`POSE_LANDMARKS` from pose_landmark_lite, _full or _heavy, refined by its heat maps."""
+    """`POSE_LANDMARKS` from pose_landmark_lite, _full or _heavy, refined by its heat maps.
+
+    Example:
+        >>> shapes = (1, 195), (1, 1), (1, 256, 256, 1), (1, 64, 64, 39), (1, 117)
+        >>> pose = vision.read_pose([np.zeros(shape, np.float32) for shape in shapes])
+        >>> pose.points.shape, pose.mask.shape
+        ((33, 3), (256, 256))
+    """
     side, cells, count = 256, 64, 39
     sizes = (5 * count, 1, side**2, cells**2 * count, 3 * count)
     points, presence, mask, heat, world = _flat(outputs, sizes, "a body network")
@@ -241,6 +273,13 @@ def refine_by_heat(points: Array, heat: Array, tensor: Size, *, kernel: int = 7)
         heat: [rows, columns, n] before the sigmoid.
         tensor: Height and width of the network's input.
         kernel: Rows and columns around a point.
+
+    Example:
+        >>> heat = np.full((64, 64, 1), -9.0)
+        >>> heat[32, 33] = 9
+        >>> point = vision.refine_by_heat(np.array([[130.0, 130.0]]), heat, (256, 256))
+        >>> point.round().tolist()
+        [[132.0, 128.0]]
     """
     scores, refined = sigmoid(heat), np.array(points, np.float64)
     cells = np.array(scores.shape[1::-1]) / tensor[::-1]  # in a pixel
@@ -263,6 +302,12 @@ def read_face(outputs: Sequence[Array]) -> Landmarks:
 
     Lips and eyes of the attention network replace the mesh's. Its irises come last, with their
     eye's mean depth.
+
+    Example:
+        >>> outputs = np.zeros((1, 1, 1, 1404), np.float32), np.full((1, 1, 1, 1), 4, np.float32)
+        >>> face = vision.read_face(outputs)
+        >>> face.points.shape, round(face.presence, 3)
+        ((468, 3), 0.982)
     """
     if len(outputs) < 7:
         count = 478 if outputs and np.size(outputs[0]) == 1434 else 468
@@ -278,7 +323,13 @@ def read_face(outputs: Sequence[Array]) -> Landmarks:
 
 
 def read_eye(outputs: Sequence[Array]) -> Landmarks:
-    """76 points from iris_landmark: 71 around the eye, then five of the iris, its center first."""
+    """76 points from iris_landmark: 71 around the eye, then five of the iris, its center first.
+
+    Example:
+        >>> outputs = np.zeros((1, 213), np.float32), np.zeros((1, 15), np.float32)
+        >>> vision.read_eye(outputs).points.shape
+        (76, 3)
+    """
     contour, iris = _flat(outputs, (213, 15), "an eye network")
     return Landmarks(np.concatenate([contour, iris]).reshape(76, 3))
 
@@ -291,6 +342,11 @@ def with_irises(mesh: Array, right: Array, left: Array) -> Array:
         right: [76, 2 or more] of the person's right eye, in the same pixels; see `read_eye`.
         left: The same for the left eye, from a mirrored input. Its iris's left and right are
             swapped, to match face_landmark_with_attention.
+
+    Example:
+        >>> mesh, eye = np.zeros((468, 3)), np.zeros((76, 3))
+        >>> vision.with_irises(mesh, eye, eye).shape
+        (478, 3)
     """
     return _with_eyes(mesh, right, left[[*range(71), 71, 74, 73, 72, 75]])
 
@@ -320,6 +376,12 @@ def mask_in_picture(
 
     Returns:
         Float32 [height, width].
+
+    Example:
+        >>> transform = gd.ImageTransform(roi=(160, 120, 320, 240))
+        >>> mask = vision.mask_in_picture(np.ones((64, 64), np.float32), transform, (480, 640))
+        >>> float(mask[240, 320]), float(mask[0, 0])
+        (1.0, 0.0)
     """
     height, width = np.shape(mask)
     whole = np.vstack([transform.affine(picture, (height, width)), (0, 0, 1)])
@@ -376,6 +438,11 @@ def distinct_hands(hands: Sequence[Landmarks]) -> list[int]:
     Hands are the same if their boxes' intersection over union is above 0.2, and ten of their
     points are closer than 0.2 of the longest side of the triangle of wrist, index and little
     finger (MediaPipe's HandLandmarksDeduplicationCalculator).
+
+    Example:
+        >>> points = np.random.default_rng(0).uniform(0, 100, (21, 3))
+        >>> vision.distinct_hands([vision.Landmarks(points), vision.Landmarks(points)])
+        [0]
     """
     kept: list[int] = []
     for i, hand in enumerate(hands):

@@ -32,6 +32,11 @@ class Pose:
         points: (x, y) of each, as shares of the picture (0 to 1).
         scores: Each point's score, 0 to 1.
         score: The person's score, 0 to 1.
+
+    Example:
+        >>> poses = vision.read_movenet(np.full((1, 1, 17, 3), 0.5, np.float32))
+        >>> poses[0].points[0], poses[0].score
+        ((0.5, 0.5), 0.5)
     """
 
     points: tuple[Point, ...]
@@ -53,6 +58,12 @@ def read_movenet(output: Array) -> list[Pose]:
 
     Raises:
         ValueError: The output has another shape.
+
+    Example:
+        >>> output = np.zeros((1, 6, 56), np.float32)
+        >>> output[0, 0, 55] = 0.8
+        >>> round(vision.read_movenet(output)[0].score, 2)
+        0.8
     """
     array = np.asarray(output, np.float64)
     if array.shape == (1, 1, 17, 3):
@@ -85,6 +96,11 @@ def posenet_pose(heat: Array, offsets: Array, tensor: Size) -> Pose:
 
     Raises:
         ValueError: Shapes do not fit.
+
+    Example:
+        >>> heat, offsets = np.zeros((1, 9, 9, 17)), np.zeros((1, 9, 9, 34))
+        >>> vision.posenet_pose(heat, offsets, (257, 257)).score
+        0.5
     """
     maps = _Maps.of(heat, offsets, tensor)
     _, columns, count = maps.scores.shape
@@ -129,6 +145,11 @@ def posenet_poses(
 
     Raises:
         ValueError: Shapes do not fit.
+
+    Example:
+        >>> heat, offsets, steps = (np.zeros((1, 9, 9, n)) - 9 for n in (17, 34, 32))
+        >>> vision.posenet_poses(heat, offsets, steps, steps, (257, 257))
+        []
     """
     maps = _Maps.of(heat, offsets, tensor)
     edges = [np.asarray(array, np.float64) for array in (forward, backward)]

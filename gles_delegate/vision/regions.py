@@ -24,6 +24,11 @@ class Region:
         width: In pixels, before the rotation.
         height: In pixels, before the rotation.
         rotation: Degrees clockwise.
+
+    Example:
+        >>> face = vision.Region((320.0, 240.0), 100.0, 120.0, rotation=10.0)
+        >>> face.grown(1.5)
+        Region(center=(320.0, 240.0), width=180.0, height=180.0, rotation=10.0)
     """
 
     center: Point
@@ -69,6 +74,10 @@ def rotation_between(start: Point, end: Point, target: float = 0.0) -> float:
         start: A point (x, y) of the object, in pixels.
         end: Another point. If the object is upright, the line from `start` has the angle `target`.
         target: Degrees counterclockwise from the positive x axis; 90 is up.
+
+    Example:
+        >>> vision.rotation_between((0, 100), (100, 0), target=90)  # leans to the right
+        45.0
     """
     angle = math.degrees(math.atan2(-(end[1] - start[1]), end[0] - start[0]))
     return (target - angle + 180) % 360 - 180
@@ -85,6 +94,11 @@ def region_of_detection(
         points: Indices of the key points for `rotation_between`; None: no rotation, or that of the
             oriented box.
         target: See `rotation_between`.
+
+    Example:
+        >>> face = vision.Detection((0.25, 0.25, 0.5, 0.5), 0.9)
+        >>> vision.region_of_detection(face, (480, 640))
+        Region(center=(240.0, 180.0), width=160.0, height=120.0, rotation=0.0)
     """
     height, width = picture
     left, top, right, bottom = detection.box
@@ -120,6 +134,10 @@ def region_of_landmarks(
 
     Raises:
         ValueError: There are no landmarks, or numbers are not finite.
+
+    Example:
+        >>> vision.region_of_landmarks(np.array([[10.0, 20.0], [50.0, 40.0]]))
+        Region(center=(30.0, 30.0), width=40.0, height=20.0, rotation=...)
     """
     array = np.asarray(landmarks, np.float64)
     if array.ndim != 2 or not len(array) or array.shape[1] < 2 or not np.isfinite(array).all():
@@ -151,6 +169,12 @@ def landmarks_in_picture(
 
     Returns:
         Float64, in the same shape.
+
+    Example:
+        >>> transform = gd.ImageTransform(roi=(100, 50, 200, 200))
+        >>> points = np.array([[96.0, 96.0]])
+        >>> vision.landmarks_in_picture(points, transform, (480, 640), (192, 192)).tolist()
+        [[200.0, 150.0]]
     """
     matrix = transform.affine(picture, tensor)
     mapped = np.array(landmarks, np.float64)

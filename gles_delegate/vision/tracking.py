@@ -34,6 +34,11 @@ class Smoothing:
         points: Filters points; speeds are in object sizes per second.
         world: Filters `Landmarks.world`; speeds are in meters per second.
         visibility: The latest filtered visibility; None before the first.
+
+    Example:
+        >>> smoothing = vision.Smoothing(vision.OneEuro(min_cutoff=0.05, beta=80.0))
+        >>> found = vision.Landmarks(np.array([[96.0, 96.0, 0.0]]))
+        >>> steady, smoothing = smoothing.filtered(found, seconds=1 / 30, size=100.0)
     """
 
     points: OneEuro = field(default_factory=lambda: OneEuro(min_cutoff=0.05, beta=80.0))
@@ -82,6 +87,12 @@ class Track:
         region: Where to look in this picture, or in the next one after `Tracker.with_landmarks`.
         smoothing: State of its filters; None: it is not filtered.
         landmarks: Filtered, in pixels of the picture; None before a network looked at the region.
+
+    Example:
+        >>> palm = vision.Detection((0.4, 0.4, 0.6, 0.6), 0.9, key_points=((0.5, 0.5),) * 7)
+        >>> tracker = vision.Tracker(vision.HAND).with_detections([palm], (480, 640))
+        >>> tracker.objects[0].number
+        0
     """
 
     number: int
@@ -108,6 +119,15 @@ class Tracker:
         smoothing: Initial filters of new objects; None: landmarks are not filtered.
         objects: The tracked objects.
         numbers: How many objects have been numbered.
+
+    Example:
+        >>> tracker = vision.Tracker(vision.FACE, most=2)
+        >>> tracker.needs_detector
+        True
+        >>> face = vision.Detection((0.4, 0.4, 0.6, 0.6), 0.9, key_points=((0.5, 0.5),) * 6)
+        >>> tracker = tracker.with_detections([face], (480, 640))
+        >>> [float(track.region.width) for track in tracker.objects]
+        [192.0]
     """
 
     network: TrackedNetwork

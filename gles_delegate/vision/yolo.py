@@ -82,6 +82,12 @@ class YoloDetector:
 
     Raises:
         ValueError: The kind is unknown, or sizes are not positive.
+
+    Example:
+        >>> detector = vision.YoloDetector("yolov8", (640, 640), classes=80, columns=True)
+        >>> empty = np.zeros((1, 84, 8400), np.float32)
+        >>> vision.read_detections([empty], detector)
+        []
     """
 
     kind: str
@@ -494,6 +500,12 @@ def oriented_overlaps(boxes: Array, others: Array) -> Array:
 
     Returns:
         [n, m]; 0 where a box has no area or is not finite.
+
+    Example:
+        >>> box = np.array([[50.0, 50.0, 40.0, 20.0, 0.0]])
+        >>> turned = np.array([[50.0, 50.0, 20.0, 40.0, np.pi / 2]])  # the same rectangle
+        >>> vision.oriented_overlaps(box, turned).round(2).tolist()
+        [[1.0]]
     """
     pair = [np.asarray(array, np.float64).reshape(-1, 5) for array in (boxes, others)]
     with np.errstate(all="ignore"):

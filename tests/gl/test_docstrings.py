@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 import doctest
-import shutil
 from collections.abc import Iterator
 from enum import Enum
 from importlib import import_module
@@ -12,37 +12,71 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import PIL.Image
 import pytest
 
 import gles_delegate as gd
+from gles_delegate import batch, ops, tasks, vision
+from gles_delegate.ops.lib import registry
+from tests.conftest import MODELS, Require
 from tests.support.example import EXAMPLES
+from tests.support.fake_networks import fake_bundle
+from tests.support.snippets import MODELS as MADE
+from tests.support.snippets import picture
 from tests.unit.test_public_names import LISTED
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-MODULES = ("gles_delegate",)
+MODULES = [name for name in LISTED if name not in ("gles_delegate.live", "gles_delegate.ray")]
+FROM_TASKS = ("Options", "Result")
+"""Endings of classes that the example of their task shows."""
 
 
 def described() -> Iterator[tuple[str, Any]]:
-    """Functions, and classes that users create or get, with their names."""
+    """Functions and classes that users call, with their names."""
     for module in MODULES:
         for name in LISTED[module]:
             thing = getattr(import_module(module), name)
-            is_raised_or_listed = isclass(thing) and issubclass(thing, (Exception, Enum))
-            if (isclass(thing) or isfunction(thing)) and not is_raised_or_listed:
+            is_listed = isclass(thing) and issubclass(thing, (Exception, Enum))
+            is_shown = module.startswith("gles_delegate.tasks.") and name.endswith(FROM_TASKS)
+            if (isclass(thing) or isfunction(thing)) and not is_listed and not is_shown:
                 yield f"{module}.{name}", thing
 
 
 THINGS = dict(described())
 
 
+@pytest.fixture
+def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Modules and pictures that examples name; the current folder has their files."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(registry, "_OPS", dict(registry._OPS))
+    files = {name: make() for name, make in MADE.items()}
+    files["pose_landmarker_lite.task"] = fake_bundle("pose", np.random.default_rng(0))
+    files["segmenter.tflite"] = files["ball_segmenter.tflite"]
+    for name, content in files.items():
+        Path(name).write_bytes(content)
+    pixels = picture(320, 200)[..., :3].copy()
+    PIL.Image.fromarray(pixels).save("face.jpg")
+    shown = tasks.Image(tasks.ImageFormat.SRGB, pixels)
+    modules = {"batch": batch, "gd": gd, "mp": tasks, "np": np, "ops": ops, "vision": vision}
+    return {**modules, "dataclasses": dataclasses, "PIL": PIL, "picture": shown}
+
+
 @pytest.mark.parametrize("name", THINGS)
 def test_the_example_runs(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, names: dict[str, Any], require: Require, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shutil.copy(EXAMPLES / "models" / "ball_segmenter.tflite", tmp_path / "segmenter.tflite")
-    monkeypatch.chdir(tmp_path)
     text = unwrap(THINGS[name]).__doc__ or ""
-    names = {"gd": gd, "np": np, name.rpartition(".")[2]: THINGS[name]}
+    for file in ("yamnet.tflite", "digit_detector.tflite"):
+        if file in text:
+            path = next(
+                (p for p in (Path(MODELS, file), EXAMPLES / "models" / file) if p.exists()), None
+            )
+            if path is None:
+                require("models", f"{file} is missing")
+            else:
+                Path(file).write_bytes(path.read_bytes())
+    names[name.rpartition(".")[2]] = THINGS[name]
     test = doctest.DocTestParser().get_doctest(text, names, name, None, None)
     assert test.examples, "the docstring has no example"
     result = doctest.DocTestRunner(optionflags=FLAGS).run(test)

@@ -18,6 +18,12 @@ def make_grid(pixels: int, slices: int, limits: Limits, per_lane: int = 1) -> Gr
     """The grid for `slices` x `pixels` texels, `per_lane` pixels per invocation.
 
     Lanes lie along the pixels, unless pixels are few and slices many.
+
+    Example:
+        >>> def lowering(node: ops.NodeView, options: ops.Options) -> list[ops.Dispatch]:
+        ...     output = node.output((1, 8, 8, 6))
+        ...     grid = ops.make_grid(output.pixels, output.slices, node.limits)
+        ...     return [node.dispatch("/path/to/shader", (), output, grid)]
     """
     invocations = ceil(pixels / per_lane)
     vector = limits.simd_lanes

@@ -25,7 +25,13 @@ Floats: TypeAlias = Annotated[tuple[float, ...], "floats"]
 
 @dataclass(frozen=True)
 class Options:
-    """Base class of an op's options: the fields of its schema table, in slot order."""
+    """Base class of an op's options: the fields of its schema table, in slot order.
+
+    Example:
+        >>> @dataclasses.dataclass(frozen=True)
+        ... class LeakyReluOptions(ops.Options):
+        ...     alpha: float = 0.0
+    """
 
     @classmethod
     @cache
@@ -60,6 +66,10 @@ def activation(number: int) -> tuple[Call, ...]:
 
     Raises:
         Unsupported: LiteRT's kernels do not apply it to floats.
+
+    Example:
+        >>> [call.function for call in ops.activation(1)]
+        ['RELU']
     """
     name = ACTIVATIONS[number] if 0 <= number < len(ACTIVATIONS) else f"activation {number}"
     if name == "NONE":

@@ -81,6 +81,16 @@ def op(*names: str, **facts: Any) -> Callable[[Lowering], Lowering]:
 
     Args:
         facts: The other attributes of `Op`, such as `max_version` and `options`.
+
+    Example:
+        >>> @ops.op("Posterize", max_version=2)
+        ... def posterize(node, options):
+        ...     x = node.input(0)
+        ...     output = node.output(x.shape)
+        ...     grid = ops.make_grid(output.pixels, output.slices, node.limits)
+        ...     return [node.dispatch("/path/to/posterize", (x,), output, grid, {"LEVELS": 4})]
+        >>> ops.supported_ops()["Posterize"]
+        2
     """
 
     def register(lower: Lowering) -> Lowering:
@@ -102,7 +112,12 @@ def op_of(name: str) -> Op:
 
 
 def supported_ops() -> dict[str, int]:
-    """Every op that has a lowering, with the highest supported version."""
+    """Every op that has a lowering, with the highest supported version.
+
+    Example:
+        >>> "CONV_2D" in ops.supported_ops()
+        True
+    """
     return {
         name: entry.max_version
         for name, entry in sorted(_OPS.items())
@@ -116,6 +131,11 @@ def lower(node: NodeView) -> list[Step]:
     Raises:
         Unsupported: The node cannot run on the GPU; the message is the reason.
         ModelError: The model's bytes are damaged.
+
+    Example:
+        >>> @ops.op("AliasOfRelu")
+        ... def alias(node, options):
+        ...     return ops.lower(dataclasses.replace(node, node=node.node))
     """
     entry, version = op_of(node.op), node.node.version
     if entry.lower is None:

@@ -53,6 +53,13 @@ class AudioClassifier(Task[list[ClassificationResult]]):
 
     Sounds of another sample rate are resampled. Windows follow each other without overlap; the
     last one of a clip is filled up with silence.
+
+    Example:
+        >>> from gles_delegate.tasks.components.containers import AudioData
+        >>> path = "yamnet.tflite"
+        >>> with mp.tasks.audio.AudioClassifier.create_from_model_path(path) as classifier:
+        ...     sound = AudioData.create_from_array(np.zeros(16000, np.float32), 16000)
+        ...     windows = classifier.classify(sound)
     """
 
     def __init__(self, options: AudioClassifierOptions) -> None:

@@ -13,7 +13,13 @@ def _lines(edges: Edges) -> list[Connection]:
 
 
 class FaceLandmarksConnections:
-    """Lines between the points of a face; left and right are the person's."""
+    """Lines between the points of a face; left and right are the person's.
+
+    Example:
+        >>> lines = mp.tasks.vision.FaceLandmarksConnections.FACE_LANDMARKS_LIPS
+        >>> lines[0].start, lines[0].end
+        (61, 146)
+    """
 
     Connection = Connection
     FACE_LANDMARKS_LIPS = _lines(skeletons.LIPS)
@@ -32,7 +38,13 @@ class FaceLandmarksConnections:
 
 
 class HandLandmarksConnections:
-    """Lines between the points of a hand."""
+    """Lines between the points of a hand.
+
+    Example:
+        >>> lines = mp.tasks.vision.HandLandmarksConnections.HAND_CONNECTIONS
+        >>> lines[0].start, lines[0].end
+        (0, 1)
+    """
 
     Connection = Connection
     HAND_PALM_CONNECTIONS = _lines(skeletons.PALM)
@@ -47,7 +59,12 @@ class HandLandmarksConnections:
 
 
 class PoseLandmarksConnections:
-    """Lines between the points of a body."""
+    """Lines between the points of a body.
+
+    Example:
+        >>> len(mp.tasks.vision.PoseLandmarksConnections.POSE_LANDMARKS)
+        35
+    """
 
     Connection = Connection
     POSE_LANDMARKS = _lines(skeletons.POSE_EDGES)

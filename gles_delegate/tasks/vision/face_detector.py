@@ -39,10 +39,10 @@ class FaceDetectorOptions:
 class FaceDetector(Detects[DetectionResult]):
     """Finds faces; points: right eye, left eye, nose, mouth, right ear, left ear.
 
-    Example::
-
-        with FaceDetector.create_from_model_path("face_detection_short_range.tflite") as detector:
-            result = detector.detect(Image.create_from_file("face.jpg"))
+    Example:
+        >>> path = "face_detection_short_range.tflite"
+        >>> with mp.tasks.vision.FaceDetector.create_from_model_path(path) as detector:
+        ...     (face,) = detector.detect(mp.Image.create_from_file("face.jpg")).detections
     """
 
     @classmethod

@@ -107,7 +107,15 @@ class HandLandmarkerOptions:
 
 
 class HandLandmarker(Landmarker[HandLandmarkerResult]):
-    """Finds hands and their points. They are not smoothed, as in MediaPipe."""
+    """Finds hands and their points. They are not smoothed, as in MediaPipe.
+
+    Example:
+        >>> path = "hand_landmarker.task"
+        >>> with mp.tasks.vision.HandLandmarker.create_from_model_path(path) as landmarker:
+        ...     result = landmarker.detect(picture)
+        >>> len(result.hand_landmarks) == len(result.handedness)
+        True
+    """
 
     smooths = False
 

@@ -41,6 +41,14 @@ class ImageClassifier(Classifies[ClassificationResult]):
     """Classifies pictures, or regions of them, by a model with TFLite Metadata or Ultralytics'.
 
     Ultralytics' classifiers see the middle of a picture, other networks all of it.
+
+    Example:
+        >>> path = "model.tflite"
+        >>> with mp.tasks.vision.ImageClassifier.create_from_model_path(path) as classifier:
+        ...     result = classifier.classify(picture)
+        >>> best = result.classifications[0].categories[0]
+        >>> best.category_name, best.score > 0
+        ('class ...', True)
     """
 
     @classmethod

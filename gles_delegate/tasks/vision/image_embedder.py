@@ -58,7 +58,14 @@ class ImageEmbedderOptions:
 
 
 class ImageEmbedder(Embeds[EmbeddingResult]):
-    """Makes a feature vector of each output of a network."""
+    """Makes a feature vector of each output of a network.
+
+    Example:
+        >>> with mp.tasks.vision.ImageEmbedder.create_from_model_path("model.tflite") as embedder:
+        ...     embedding = embedder.embed(picture).embeddings[0]
+        >>> embedding.embedding.shape
+        (1001,)
+    """
 
     @classmethod
     def _default_options(cls, base: BaseOptions) -> ImageEmbedderOptions:

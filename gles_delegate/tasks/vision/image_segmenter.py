@@ -92,6 +92,13 @@ class ImageSegmenter(Segments[ImageSegmenterResult]):
 
     Attributes:
         labels: Names of the classes, in the order of the masks.
+
+    Example:
+        >>> path = "ball_segmenter.tflite"
+        >>> with mp.tasks.vision.ImageSegmenter.create_from_model_path(path) as segmenter:
+        ...     (ball,) = segmenter.segment(picture).confidence_masks
+        >>> ball.numpy_view().shape
+        (200, 320, 1)
     """
 
     @classmethod

@@ -123,7 +123,13 @@ class PoseLandmarkerOptions:
 
 
 class PoseLandmarker(Landmarker[PoseLandmarkerResult]):
-    """Finds bodies and their points."""
+    """Finds bodies and their points.
+
+    Example:
+        >>> path = "pose_landmarker_lite.task"
+        >>> with mp.tasks.vision.PoseLandmarker.create_from_model_path(path) as landmarker:
+        ...     bodies = landmarker.detect(picture).pose_landmarks
+    """
 
     @classmethod
     def _default_options(cls, base: BaseOptions) -> PoseLandmarkerOptions:
