@@ -93,11 +93,12 @@ void main() {
     }
   }
 #endif
+  v = EPILOGUE(v, slice, pixel);
 #if PARTIAL && !WHOLE_TEXELS
   if (channel < 0) {
     OUT_VEC before = BEFORE(slice * OUT_PIXELS + pixel);
     v = choose(v, before, lanes_below(-channel));
   }
 #endif
-  store(slice, pixel, v);
+  write(slice, pixel, v);
 }

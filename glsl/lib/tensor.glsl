@@ -133,9 +133,8 @@ EPILOGUE_INPUTS
 
 bvec4 lanes_below(int count) { return lessThan(ivec4(0, 1, 2, 3), ivec4(count)); }
 
-// Writes one texel of the output: the epilogue of `v`, zero in the lanes past the last channel.
-void store(int slice, int pixel, OUT_VEC v) {
-  v = EPILOGUE(v, slice, pixel);
+// Writes one texel of the output, with zero in the lanes past the last channel.
+void write(int slice, int pixel, OUT_VEC v) {
 #if !OUT_WHOLE
   v = choose(OUT_VEC(0), v, lanes_below(OUT_CHANNELS - 4 * slice));
 #endif
@@ -145,4 +144,7 @@ void store(int slice, int pixel, OUT_VEC v) {
   PUT(slice * OUT_PIXELS + pixel, v);
 #endif
 }
+
+// Writes the epilogue of `v`.
+void store(int slice, int pixel, OUT_VEC v) { write(slice, pixel, EPILOGUE(v, slice, pixel)); }
 #endif

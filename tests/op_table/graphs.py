@@ -232,6 +232,22 @@ def detection_heads(s: Sketch) -> int:
 
 
 @_graph
+def joined_with_functions_of_slices(s: Sketch) -> list[int]:
+    """Texels of the results hold lanes of several parts, each with its own function."""
+    x = s.feed((1, 6, 14))
+
+    def part(first: int, depth: int, function: str = "") -> int:
+        sliced = s.op("SLICE", [x, _ints(s, 0, 0, first), _ints(s, 1, 6, depth)])
+        return s.op(function, [sliced]) if function else sliced
+
+    scaled = s.op("ADD", [part(3, 6, "TANH"), s.feed((1, 6, 6))])
+    return [
+        s.op("CONCATENATION", [part(0, 2), part(2, 2, "EXP"), part(4, 10, "LOGISTIC")], axis=2),
+        s.op("CONCATENATION", [part(8, 3, "ABS"), scaled, part(1, 1)], axis=2),
+    ]
+
+
+@_graph
 def joined_in_rows(s: Sketch) -> list[int]:
     """The first inputs end at whole texels of the result, except for the second output."""
     parts = [
