@@ -59,7 +59,7 @@ class CompatibilityList:
         checks: The results of the programs.
         reason: The reason why the delegate is not supported; empty if it is.
 
-    Example:
+    Examples:
         >>> device = gd.CompatibilityList()
         >>> device.is_delegate_supported_on_this_device, device.reason
         (True, '')

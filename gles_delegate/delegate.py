@@ -60,7 +60,7 @@ class GpuDelegate(NotPickled, Closing):
         ValueError: The options and the context exclude each other.
         TypeError: An argument has the wrong type.
 
-    Example:
+    Examples:
         >>> with gd.GpuDelegate() as delegate:
         ...     interpreter = gd.Interpreter("segmenter.tflite", experimental_delegates=[delegate])
         ...     interpreter.allocate_tensors()

@@ -75,7 +75,7 @@ class Value(_Texels):
         name: The name of an intermediate result; "" for the tensor itself.
         kind: The type of its lanes.
 
-    Example:
+    Examples:
         >>> value = ops.Value(tensor=3, shape=(1, 8, 8, 6))
         >>> value.slices, value.pixels, value.texels
         (2, 64, 128)
@@ -298,7 +298,7 @@ class Dispatch:
         passes: Upper bound of an invocation's passes through loops. A loop after or inside another
             takes one more, which ends it.
 
-    Example:
+    Examples:
         >>> def lowering(node: ops.NodeView, options: ops.Options) -> list[ops.Dispatch]:
         ...     x = node.input(0)
         ...     output = node.output(x.shape)

@@ -74,7 +74,7 @@ def litert_environment(
         LiteRtError: LiteRT is not installed, is too old or has another binary interface; or a
             delegate's failure ended the with block with LiteRT's RuntimeError.
 
-    Example:
+    Examples:
         >>> from ai_edge_litert.compiled_model import CompiledModel
         >>> from ai_edge_litert.hardware_accelerator import HardwareAccelerator
         >>> with gd.litert_environment() as environment:

@@ -66,7 +66,7 @@ class Interpreter(NotPickled, Closing):
         LiteRtError: LiteRT refuses the model or the delegate.
         ContextError: There is no usable OpenGL ES context.
 
-    Example:
+    Examples:
         >>> with gd.Interpreter("segmenter.tflite") as interpreter:
         ...     results = interpreter.run({"image": np.zeros((1, 144, 256, 3), np.float32)})
         >>> results["ball"].shape
@@ -486,7 +486,7 @@ class Interpreter(NotPickled, Closing):
 class SignatureRunner:
     """Calls a model by the names of its signature; from `Interpreter.get_signature_runner`.
 
-    Example:
+    Examples:
         >>> with gd.Interpreter("segmenter.tflite") as interpreter:
         ...     runner = interpreter.get_signature_runner()
         ...     results = runner(image=np.zeros((1, 144, 256, 3), np.float32))

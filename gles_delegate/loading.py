@@ -28,7 +28,7 @@ def load_delegate(
         ValueError: The library is another one; an option is unknown or has an impossible value.
         TypeError: An option has a value of the wrong type.
 
-    Example:
+    Examples:
         >>> delegate = load_delegate("libtensorflowlite_gpu_delegate.so", {"own_thread": "true"})
         >>> delegate.options.own_thread
         True

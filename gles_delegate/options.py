@@ -78,7 +78,7 @@ class GpuDelegateOptions:
         TypeError: A value has the wrong type.
         ValueError: A value is out of range, or values contradict each other.
 
-    Example:
+    Examples:
         >>> options = gd.GpuDelegateOptions(serialization_dir="cache", own_thread=True)
         >>> with gd.GpuDelegate(options) as delegate:
         ...     interpreter = gd.Interpreter("segmenter.tflite", experimental_delegates=[delegate])

@@ -37,7 +37,7 @@ class DelegationReport:
         storage: How the GPU stores real numbers: float32 or float16. Sums are float32.
         segments: The number of graph segments that run on the GPU.
 
-    Example:
+    Examples:
         >>> with gd.GpuDelegate() as delegate:
         ...     interpreter = gd.Interpreter("segmenter.tflite", experimental_delegates=[delegate])
         ...     report = delegate.report
@@ -129,7 +129,7 @@ class DispatchTime:
         flops: Floating-point operations of convolutions and matrix products; 0 for others.
         name: Its nodes and output tensor, as graphics debuggers show them.
 
-    Example:
+    Examples:
         >>> with gd.GpuDelegate() as delegate:
         ...     interpreter = gd.Interpreter("segmenter.tflite", experimental_delegates=[delegate])
         ...     interpreter.allocate_tensors()
@@ -164,7 +164,7 @@ class ProfileReport:
         by_gpu_timer: True if the GPU's timer measured. Otherwise the CPU's clock did, and each time
             includes submitting the dispatch and waiting for it.
 
-    Example:
+    Examples:
         >>> with gd.GpuDelegate() as delegate:
         ...     interpreter = gd.Interpreter("segmenter.tflite", experimental_delegates=[delegate])
         ...     interpreter.allocate_tensors()
@@ -254,7 +254,7 @@ class MemoryReport:
         programs: Compiled programs, as the size of the driver's binaries; 0 if it has none.
         bound: Description of the app's buffers and textures, by tensor index; not in `total`.
 
-    Example:
+    Examples:
         >>> with gd.GpuDelegate() as delegate:
         ...     interpreter = gd.Interpreter("segmenter.tflite", experimental_delegates=[delegate])
         ...     interpreter.allocate_tensors()

@@ -76,7 +76,7 @@ class Predictor:
         UnsupportedModelError, ContextError: See `Interpreter`.
         ValueError: `top` is set and the model is not a classifier.
 
-    Example:
+    Examples:
         >>> pictures = [np.zeros((200, 320, 3), np.uint8)] * 2
         >>> predictor = batch.Predictor("model.tflite", top=5)
         >>> results = predictor({"image": pictures, "path": ["a.jpg", "b.jpg"]})

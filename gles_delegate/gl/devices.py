@@ -52,7 +52,7 @@ class Device:
         version: The driver's GL_VERSION.
         software: True for a software rasterizer (llvmpipe, SwiftShader, ...).
 
-    Example:
+    Examples:
         >>> device = gd.list_devices()[0]
         >>> print(device)  # doctest: +SKIP
         0: llvmpipe (LLVM 15.0.6, 256 bits), OpenGL ES 3.2 Mesa 22.3.6 (software, EGL surfaceless)

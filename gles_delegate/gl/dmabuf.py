@@ -39,7 +39,7 @@ class ImportedTexture(Closing):
         size: Width and height in pixels.
         external: Its target is GL_TEXTURE_EXTERNAL_OES, not GL_TEXTURE_2D.
 
-    Example:
+    Examples:
         >>> with gd.EglContext():
         ...     texture = gd.import_dmabuf(fd, 640, 480, "XR24", stride=2560)  # doctest: +SKIP
         ...     texture.size  # doctest: +SKIP
@@ -102,7 +102,7 @@ def import_dmabuf(
         ValueError: A size is invalid, `fd` is not a dma-buf, or EGL refuses the combination.
         ContextError: No EGL context is current, or its driver cannot import dma-bufs.
 
-    Example:
+    Examples:
         >>> with gd.EglContext():
         ...     texture = gd.import_dmabuf(fd, 640, 480, "XR24", stride=2560)  # doctest: +SKIP
     """
@@ -234,7 +234,7 @@ def import_picture(
         ValueError: The format is unknown, or one of `import_dmabuf`'s.
         ContextError: See `import_dmabuf`; or the context cannot sample external textures.
 
-    Example:
+    Examples:
         >>> with gd.EglContext():
         ...     y, uv = gd.import_picture(fd, 1920, 1080, "NV12", stride=1920)  # doctest: +SKIP
     """
@@ -278,7 +278,7 @@ class DmabufPictures(Closing):
         offsets: Likewise.
         external: Likewise.
 
-    Example:
+    Examples:
         >>> pictures = gd.DmabufPictures(1920, 1080, "NV12", stride=1920)
         >>> planes = pictures.textures(buffer.index, buffer.fd)  # doctest: +SKIP
         >>> delegate.bind_texture_to_tensor(0, planes)  # doctest: +SKIP

@@ -33,7 +33,7 @@ def list_devices() -> list[Device]:
     Raises:
         ContextError: There is no libEGL, or it was used before this process was forked.
 
-    Example:
+    Examples:
         >>> len(gd.list_devices()) > 0
         True
     """
@@ -92,7 +92,7 @@ class EglContext:
         ValueError: `device_index` is negative, or is given together with `share`.
         TypeError: `share` is not an `EglContext`.
 
-    Example:
+    Examples:
         >>> egl = gd.EglContext()
         >>> with gd.GpuDelegate(context=egl) as delegate:
         ...     interpreter = gd.Interpreter("segmenter.tflite", experimental_delegates=[delegate])

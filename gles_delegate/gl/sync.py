@@ -61,7 +61,7 @@ class Fence(Closing):
     Once it is known to be reached it frees itself; `close` frees it before that. Several threads
     may wait for it if `run`, which calls a function where the context is current, allows.
 
-    Example:
+    Examples:
         >>> with gd.EglContext():
         ...     fence = gd.Fence.of_current_context()
         ...     fence.wait(timeout=1)

@@ -30,7 +30,7 @@ class ImageOutput:
     Raises:
         ValueError: The palette has fewer than two colors, or is not a list of colors.
 
-    Example:
+    Examples:
         >>> green = gd.ImageOutput(palette=[(0, 0, 0, 0), (0, 200, 80, 160)], threshold=0.5)
         >>> green.apply(np.array([[[[0.2], [0.7]]]], np.float32)).tolist()
         [[[0.0, 0.0, 0.0, 0.0], [0.0, 0.78..., 0.31..., 0.62...]]]

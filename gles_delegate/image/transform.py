@@ -107,7 +107,7 @@ class ImageTransform:
     Raises:
         ValueError: Options are unknown, contradict each other, or are not finite.
 
-    Example:
+    Examples:
         >>> picture = np.full((480, 640, 3), 255, np.uint8)
         >>> transform = gd.ImageTransform(fit="letterbox", mean=127.5, std=127.5)
         >>> tensor = transform.apply(picture, (192, 192))

@@ -72,7 +72,7 @@ class TensorMetadata:
         sample_rate: Sample rate of audio in Hz; 0 if unknown.
         channels: Channels of audio.
 
-    Example:
+    Examples:
         >>> with gd.Interpreter("segmenter.tflite") as interpreter:
         ...     image = interpreter.metadata.inputs[0]
         >>> image.content, image.colors, image.mean, image.std
@@ -128,7 +128,7 @@ class Metadata:
             recorded it; 0 if unknown.
         size: Likewise, height and width of the input that the network was exported for.
 
-    Example:
+    Examples:
         >>> with gd.Interpreter("segmenter.tflite") as interpreter:
         ...     metadata = interpreter.metadata
         >>> metadata.outputs[0].labels

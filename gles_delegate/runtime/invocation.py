@@ -23,7 +23,7 @@ class Invocation(Fence):
 
     ``await invocation`` waits for it, and returns it.
 
-    Example:
+    Examples:
         >>> with gd.Interpreter("segmenter.tflite") as interpreter:
         ...     interpreter.allocate_tensors()
         ...     invocation = interpreter.invoke_async()

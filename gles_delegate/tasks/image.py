@@ -49,7 +49,7 @@ class Image:
     Raises:
         ValueError: The format does not suit the array's type, or there are too few channels.
 
-    Example:
+    Examples:
         >>> picture = mp.Image(mp.ImageFormat.SRGB, np.zeros((480, 640, 3), np.uint8))
         >>> picture.width, picture.height, picture.numpy_view().shape
         (640, 480, (480, 640, 3))

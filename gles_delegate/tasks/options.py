@@ -41,7 +41,7 @@ class BaseOptions:
             does by default. False: sample as MediaPipe does; see ``ImageTransform.opencv``.
         progress: ``progress(file, compiled, total)`` is called as a network's programs compile.
 
-    Example:
+    Examples:
         >>> base = mp.BaseOptions(model_asset_path="hand_landmarker.task", antialias=True)
         >>> options = mp.tasks.vision.HandLandmarkerOptions(base_options=base, num_hands=2)
         >>> with mp.tasks.vision.HandLandmarker.create_from_options(options) as landmarker:
@@ -93,7 +93,7 @@ class ImageProcessingOptions:
             embedders and segmenters take one.
         rotation_degrees: How far to turn the region clockwise, a multiple of 90.
 
-    Example:
+    Examples:
         >>> upright = mp.tasks.vision.ImageProcessingOptions(rotation_degrees=90)
         >>> path = "model.tflite"
         >>> with mp.tasks.vision.ImageClassifier.create_from_model_path(path) as classifier:

@@ -47,7 +47,7 @@ class TaskReport:
         device: The GPU's name, or LiteRT's CPU.
         networks: The report of each network, by its file's name; None on the CPU.
 
-    Example:
+    Examples:
         >>> path = "face_detection_short_range.tflite"
         >>> with mp.tasks.vision.FaceDetector.create_from_model_path(path) as detector:
         ...     report = detector.report

@@ -15,7 +15,7 @@ def dequantize(array: Array, quantization: tuple[float, int]) -> Array:
     Args:
         quantization: Scale and zero point, as in `get_output_details`; scale 0: not quantized.
 
-    Example:
+    Examples:
         >>> vision.dequantize(np.array([0, 128, 255], np.uint8), (0.5, 128)).tolist()
         [-64.0, 0.0, 63.5]
     """
@@ -52,7 +52,7 @@ def top_classes(scores: Array, labels: Sequence[str], count: int = 5) -> list[tu
     Raises:
         ValueError: The numbers of labels and scores differ.
 
-    Example:
+    Examples:
         >>> vision.top_classes(np.array([0.1, 0.7, 0.2]), ["cat", "dog", "owl"], count=2)
         [('dog', 0.7), ('owl', 0.2)]
     """

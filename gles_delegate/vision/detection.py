@@ -50,7 +50,7 @@ class AnchorOptions:
     Raises:
         ValueError: Sizes, strides or ratios are not positive, or there are no strides.
 
-    Example:
+    Examples:
         >>> options = vision.AnchorOptions((128, 128), strides=(8, 16, 16, 16), fixed_size=True)
         >>> vision.ssd_anchors(options).shape  # of MediaPipe's face detector
         (896, 4)
@@ -88,7 +88,7 @@ class PyramidAnchorOptions:
     Raises:
         ValueError: Sizes or ratios are not positive, or there are no levels or scales.
 
-    Example:
+    Examples:
         >>> vision.ssd_anchors(vision.PyramidAnchorOptions((320, 320))).shape
         (12804, 4)
     """
@@ -114,7 +114,7 @@ class FixedAnchors:
         size: Height and width of the network's input, in pixels.
         boxes: See `ssd_anchors`.
 
-    Example:
+    Examples:
         >>> anchors = vision.FixedAnchors((64, 64), np.array([[0.5, 0.5, 1, 1]], np.float32))
         >>> vision.Detector(anchors).threshold
         0.5
@@ -133,7 +133,7 @@ def ssd_anchors(options: Anchors) -> Array:
     Returns:
         Float32 [anchors, 4]: x and y of the center, width and height, as shares of the input.
 
-    Example:
+    Examples:
         >>> vision.ssd_anchors(vision.FACE_DETECTOR.anchors)[0].tolist()
         [0.03125, 0.03125, 1.0, 1.0]
     """
@@ -214,7 +214,7 @@ class Detector:
         classes: The classes to find; None: all.
         location: The position of the boxes among the outputs; None: it is recognized by its shape.
 
-    Example:
+    Examples:
         >>> faces = dataclasses.replace(vision.FACE_DETECTOR, threshold=0.7)
         >>> faces.anchors.size, faces.key_points
         ((128, 128), 6)
@@ -298,7 +298,7 @@ def ssd_mobilenet(size: Size) -> Detector:
     Args:
         size: Height and width of the input; 300 by 300 has 1917 anchors.
 
-    Example:
+    Examples:
         >>> vision.ssd_anchors(vision.ssd_mobilenet((300, 300)).anchors).shape
         (1917, 4)
     """
@@ -310,7 +310,7 @@ def ssd_mobilenet(size: Size) -> Detector:
 def ssd_mobilenet_fpn(size: Size) -> Detector:
     """TensorFlow's SSD on a feature pyramid (FPN, FPNLite); 320 by 320 has 12804 anchors.
 
-    Example:
+    Examples:
         >>> vision.ssd_anchors(vision.ssd_mobilenet_fpn((320, 320)).anchors).shape
         (12804, 4)
     """
@@ -333,7 +333,7 @@ class Detection:
         mask: Float32 [rows, columns] of 0 to 1, which covers `box`; None: there is no mask. Two
             detections with different masks are equal if all else is.
 
-    Example:
+    Examples:
         >>> face = vision.Detection((0.25, 0.25, 0.5, 0.5), score=0.9, key_points=((0.3, 0.35),))
         >>> left, top, right, bottom = face.box
     """
@@ -418,7 +418,7 @@ def as_points(pairs: Array) -> tuple[Point, ...]:
 def sigmoid(x: Array, clip: float = 100.0) -> Array:
     """1 / (1 + exp(-x)), with x clipped to -clip .. clip, as MediaPipe's score_clipping_thresh.
 
-    Example:
+    Examples:
         >>> vision.sigmoid(np.array([0.0, 200.0])).tolist()
         [0.5, 1.0]
     """
@@ -447,7 +447,7 @@ def decode_boxes(
     Raises:
         ValueError: Shapes do not fit.
 
-    Example:
+    Examples:
         >>> anchors = np.array([[0.5, 0.5, 1.0, 1.0]], np.float32)
         >>> raw = np.array([[0, 0, 64, 64]], np.float32)
         >>> boxes, points = vision.decode_boxes(raw, anchors, (128, 128, 128, 128))
@@ -485,7 +485,7 @@ def select_detections(
         key_points: [boxes, points, 2] or None.
         threshold: The least score.
 
-    Example:
+    Examples:
         >>> boxes = np.array([[0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]])
         >>> scores = np.array([[0.1, 0.9], [0.2, 0.3]])
         >>> [found.class_index for found in vision.select_detections(boxes, scores)]
@@ -525,7 +525,7 @@ def detect(boxes: Array, scores: Array, detector: Detector) -> list[Detection]:
     Raises:
         ValueError: The outputs do not suit the detector.
 
-    Example:
+    Examples:
         >>> boxes = np.zeros((1, 896, 16), np.float32)
         >>> scores = np.full((1, 896, 1), -100, np.float32)
         >>> vision.detect(boxes, scores, vision.FACE_DETECTOR)
@@ -560,7 +560,7 @@ def box_overlaps(box: Box | Array, boxes: Array) -> Array:
 
     0 where both have no area, or where an area is not finite.
 
-    Example:
+    Examples:
         >>> others = np.array([[0, 0, 2, 2], [1, 0, 3, 2]])
         >>> vision.box_overlaps((0, 0, 2, 2), others).round(3).tolist()
         [1.0, 0.333]
@@ -605,7 +605,7 @@ def suppress(
     Raises:
         ValueError: A score is NaN.
 
-    Example:
+    Examples:
         >>> boxes = (0.1, 0.1, 0.5, 0.5), (0.12, 0.1, 0.5, 0.5), (0.6, 0.6, 0.9, 0.9)
         >>> found = [vision.Detection(box, score) for box, score in zip(boxes, (0.9, 0.8, 0.7))]
         >>> [one.score for one in vision.suppress(found)]

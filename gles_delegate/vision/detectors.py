@@ -56,7 +56,7 @@ def find_detector(
         ValueError: No preset has such outputs, or several kinds of YOLO networks have.
         ModelError: The metadata is damaged, or does not fit the outputs (also a ValueError).
 
-    Example:
+    Examples:
         >>> found = vision.find_detector([1, 128, 128, 3], [[1, 896, 16], [1, 896, 1]])
         >>> found == vision.FACE_DETECTOR
         True
@@ -213,7 +213,7 @@ def read_detections(
     Raises:
         ValueError: The outputs do not suit the detector. A YOLO network's are quantized.
 
-    Example:
+    Examples:
         >>> boxes = np.array([[[0.2, 0.1, 0.6, 0.5]]], np.float32)
         >>> classes, scores, count = np.array([[17.0]]), np.array([[0.8]]), np.array([1.0])
         >>> (cat,) = vision.read_detections([boxes, classes, scores, count], None)

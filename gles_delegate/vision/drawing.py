@@ -80,7 +80,7 @@ class Drawing:
         size: Height and width of the picture.
         items: The first one is lowest.
 
-    Example:
+    Examples:
         >>> drawing = vision.Drawing((200, 320))
         >>> cat = vision.Detection((0.1, 0.1, 0.5, 0.9), score=0.8)
         >>> drawing.detection(cat, "cat 0.8", (255, 140, 25))
@@ -359,7 +359,7 @@ def text_extent(text: str, size: int) -> tuple[float, float]:
 def palette(count: int) -> list[tuple[int, int, int]]:
     """Distinct colors: hues a golden section apart.
 
-    Example:
+    Examples:
         >>> len(set(vision.palette(80)))
         80
     """

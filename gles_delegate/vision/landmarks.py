@@ -39,7 +39,7 @@ class RegionRule:
         circle: Instead, use the box of the circle around `start` through the line's end
             (MediaPipe's AlignmentPointsRectsCalculator).
 
-    Example:
+    Examples:
         >>> rule = vision.RegionRule(start=0, ends=(1,), scale=2.0)
         >>> rule.of_landmarks(np.array([[10.0, 10.0], [30.0, 10.0]]))
         Region(center=(20.0, 10.0), width=40.0, height=40.0, rotation=...)
@@ -103,7 +103,7 @@ class Landmarks:
         world: Hands and bodies: [n, 3] in meters, rotated like the points.
         mask: Bodies: [height, width] of 0 to 1, in the network's input; see `mask_in_picture`.
 
-    Example:
+    Examples:
         >>> found = vision.Landmarks(np.array([[96.0, 96.0, 0.0]]), presence=0.9)
         >>> transform = gd.ImageTransform(fit="stretch")
         >>> found.to_picture(transform, (480, 640), (192, 192)).points.tolist()
@@ -151,7 +151,7 @@ class LandmarkNetwork:
         size: Height and width of the input.
         read: Makes `Landmarks`, in pixels of the input, from the outputs in their order.
 
-    Example:
+    Examples:
         >>> transform = vision.HAND.transform(vision.Region((320, 240), 200, 200))
         >>> tensor = transform.apply(np.zeros((480, 640, 3), np.uint8), vision.HAND.size)
     """
@@ -185,7 +185,7 @@ class TrackedNetwork(LandmarkNetwork):
             otherwise it replaces the region.
         distinct: Selects the results that show different objects: their indices.
 
-    Example:
+    Examples:
         >>> vision.HAND.size
         (224, 224)
     """
@@ -227,7 +227,7 @@ def read_hand(outputs: Sequence[Array]) -> Landmarks:
 
     MediaPipe assumes a mirrored picture; here, left and right are not swapped.
 
-    Example:
+    Examples:
         >>> sizes = (63, 1, 1, 63)  # points, presence, handedness, points in meters
         >>> hand = vision.read_hand([np.full((1, n), 0.9, np.float32) for n in sizes])
         >>> hand.points.shape, round(hand.right_hand, 2)
@@ -243,7 +243,7 @@ def read_hand(outputs: Sequence[Array]) -> Landmarks:
 def read_pose(outputs: Sequence[Array]) -> Landmarks:
     """`POSE_LANDMARKS` from pose_landmark_lite, _full or _heavy, refined by its heat maps.
 
-    Example:
+    Examples:
         >>> shapes = (1, 195), (1, 1), (1, 256, 256, 1), (1, 64, 64, 39), (1, 117)
         >>> pose = vision.read_pose([np.zeros(shape, np.float32) for shape in shapes])
         >>> pose.points.shape, pose.mask.shape
@@ -274,7 +274,7 @@ def refine_by_heat(points: Array, heat: Array, tensor: Size, *, kernel: int = 7)
         tensor: Height and width of the network's input.
         kernel: Rows and columns around a point.
 
-    Example:
+    Examples:
         >>> heat = np.full((64, 64, 1), -9.0)
         >>> heat[32, 33] = 9
         >>> point = vision.refine_by_heat(np.array([[130.0, 130.0]]), heat, (256, 256))
@@ -303,7 +303,7 @@ def read_face(outputs: Sequence[Array]) -> Landmarks:
     Lips and eyes of the attention network replace the mesh's. Its irises come last, with their
     eye's mean depth.
 
-    Example:
+    Examples:
         >>> outputs = np.zeros((1, 1, 1, 1404), np.float32), np.full((1, 1, 1, 1), 4, np.float32)
         >>> face = vision.read_face(outputs)
         >>> face.points.shape, round(face.presence, 3)
@@ -325,7 +325,7 @@ def read_face(outputs: Sequence[Array]) -> Landmarks:
 def read_eye(outputs: Sequence[Array]) -> Landmarks:
     """76 points from iris_landmark: 71 around the eye, then five of the iris, its center first.
 
-    Example:
+    Examples:
         >>> outputs = np.zeros((1, 213), np.float32), np.zeros((1, 15), np.float32)
         >>> vision.read_eye(outputs).points.shape
         (76, 3)
@@ -343,7 +343,7 @@ def with_irises(mesh: Array, right: Array, left: Array) -> Array:
         left: The same for the left eye, from a mirrored input. Its iris's left and right are
             swapped, to match face_landmark_with_attention.
 
-    Example:
+    Examples:
         >>> mesh, eye = np.zeros((468, 3)), np.zeros((76, 3))
         >>> vision.with_irises(mesh, eye, eye).shape
         (478, 3)
@@ -377,7 +377,7 @@ def mask_in_picture(
     Returns:
         Float32 [height, width].
 
-    Example:
+    Examples:
         >>> transform = gd.ImageTransform(roi=(160, 120, 320, 240))
         >>> mask = vision.mask_in_picture(np.ones((64, 64), np.float32), transform, (480, 640))
         >>> float(mask[240, 320]), float(mask[0, 0])
@@ -439,7 +439,7 @@ def distinct_hands(hands: Sequence[Landmarks]) -> list[int]:
     points are closer than 0.2 of the longest side of the triangle of wrist, index and little
     finger (MediaPipe's HandLandmarksDeduplicationCalculator).
 
-    Example:
+    Examples:
         >>> points = np.random.default_rng(0).uniform(0, 100, (21, 3))
         >>> vision.distinct_hands([vision.Landmarks(points), vision.Landmarks(points)])
         [0]

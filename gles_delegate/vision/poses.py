@@ -33,7 +33,7 @@ class Pose:
         scores: Each point's score, 0 to 1.
         score: The person's score, 0 to 1.
 
-    Example:
+    Examples:
         >>> poses = vision.read_movenet(np.full((1, 1, 17, 3), 0.5, np.float32))
         >>> poses[0].points[0], poses[0].score
         ((0.5, 0.5), 0.5)
@@ -59,7 +59,7 @@ def read_movenet(output: Array) -> list[Pose]:
     Raises:
         ValueError: The output has another shape.
 
-    Example:
+    Examples:
         >>> output = np.zeros((1, 6, 56), np.float32)
         >>> output[0, 0, 55] = 0.8
         >>> round(vision.read_movenet(output)[0].score, 2)
@@ -97,7 +97,7 @@ def posenet_pose(heat: Array, offsets: Array, tensor: Size) -> Pose:
     Raises:
         ValueError: Shapes do not fit.
 
-    Example:
+    Examples:
         >>> heat, offsets = np.zeros((1, 9, 9, 17)), np.zeros((1, 9, 9, 34))
         >>> vision.posenet_pose(heat, offsets, (257, 257)).score
         0.5
@@ -146,7 +146,7 @@ def posenet_poses(
     Raises:
         ValueError: Shapes do not fit.
 
-    Example:
+    Examples:
         >>> heat, offsets, steps = (np.zeros((1, 9, 9, n)) - 9 for n in (17, 34, 32))
         >>> vision.posenet_poses(heat, offsets, steps, steps, (257, 257))
         []

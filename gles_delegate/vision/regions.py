@@ -25,7 +25,7 @@ class Region:
         height: In pixels, before the rotation.
         rotation: Degrees clockwise.
 
-    Example:
+    Examples:
         >>> face = vision.Region((320.0, 240.0), 100.0, 120.0, rotation=10.0)
         >>> face.grown(1.5)
         Region(center=(320.0, 240.0), width=180.0, height=180.0, rotation=10.0)
@@ -75,7 +75,7 @@ def rotation_between(start: Point, end: Point, target: float = 0.0) -> float:
         end: Another point. If the object is upright, the line from `start` has the angle `target`.
         target: Degrees counterclockwise from the positive x axis; 90 is up.
 
-    Example:
+    Examples:
         >>> vision.rotation_between((0, 100), (100, 0), target=90)  # leans to the right
         45.0
     """
@@ -95,7 +95,7 @@ def region_of_detection(
             oriented box.
         target: See `rotation_between`.
 
-    Example:
+    Examples:
         >>> face = vision.Detection((0.25, 0.25, 0.5, 0.5), 0.9)
         >>> vision.region_of_detection(face, (480, 640))
         Region(center=(240.0, 180.0), width=160.0, height=120.0, rotation=0.0)
@@ -135,7 +135,7 @@ def region_of_landmarks(
     Raises:
         ValueError: There are no landmarks, or numbers are not finite.
 
-    Example:
+    Examples:
         >>> vision.region_of_landmarks(np.array([[10.0, 20.0], [50.0, 40.0]]))
         Region(center=(30.0, 30.0), width=40.0, height=20.0, rotation=...)
     """
@@ -170,7 +170,7 @@ def landmarks_in_picture(
     Returns:
         Float64, in the same shape.
 
-    Example:
+    Examples:
         >>> transform = gd.ImageTransform(roi=(100, 50, 200, 200))
         >>> points = np.array([[96.0, 96.0]])
         >>> vision.landmarks_in_picture(points, transform, (480, 640), (192, 192)).tolist()

@@ -27,7 +27,7 @@ class OneEuro:
         seen: The latest unfiltered points.
         speed: Of each coordinate, in object sizes per second.
 
-    Example:
+    Examples:
         >>> state = vision.OneEuro(min_cutoff=0.5)
         >>> for x in (10.0, 12.0, 10.0):
         ...     state = state.filtered(np.array([[x, 5.0]]), seconds=1 / 30)

@@ -35,7 +35,7 @@ class Smoothing:
         world: Filters `Landmarks.world`; speeds are in meters per second.
         visibility: The latest filtered visibility; None before the first.
 
-    Example:
+    Examples:
         >>> smoothing = vision.Smoothing(vision.OneEuro(min_cutoff=0.05, beta=80.0))
         >>> found = vision.Landmarks(np.array([[96.0, 96.0, 0.0]]))
         >>> steady, smoothing = smoothing.filtered(found, seconds=1 / 30, size=100.0)
@@ -88,7 +88,7 @@ class Track:
         smoothing: State of its filters; None: it is not filtered.
         landmarks: Filtered, in pixels of the picture; None before a network looked at the region.
 
-    Example:
+    Examples:
         >>> palm = vision.Detection((0.4, 0.4, 0.6, 0.6), 0.9, key_points=((0.5, 0.5),) * 7)
         >>> tracker = vision.Tracker(vision.HAND).with_detections([palm], (480, 640))
         >>> tracker.objects[0].number
@@ -120,7 +120,7 @@ class Tracker:
         objects: The tracked objects.
         numbers: How many objects have been numbered.
 
-    Example:
+    Examples:
         >>> tracker = vision.Tracker(vision.FACE, most=2)
         >>> tracker.needs_detector
         True

@@ -83,7 +83,7 @@ class YoloDetector:
     Raises:
         ValueError: The kind is unknown, or sizes are not positive.
 
-    Example:
+    Examples:
         >>> detector = vision.YoloDetector("yolov8", (640, 640), classes=80, columns=True)
         >>> empty = np.zeros((1, 84, 8400), np.float32)
         >>> vision.read_detections([empty], detector)
@@ -501,7 +501,7 @@ def oriented_overlaps(boxes: Array, others: Array) -> Array:
     Returns:
         [n, m]; 0 where a box has no area or is not finite.
 
-    Example:
+    Examples:
         >>> box = np.array([[50.0, 50.0, 40.0, 20.0, 0.0]])
         >>> turned = np.array([[50.0, 50.0, 20.0, 40.0, np.pi / 2]])  # the same rectangle
         >>> vision.oriented_overlaps(box, turned).round(2).tolist()

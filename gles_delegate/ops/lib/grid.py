@@ -19,7 +19,7 @@ def make_grid(pixels: int, slices: int, limits: Limits, per_lane: int = 1) -> Gr
 
     Lanes lie along the pixels, unless pixels are few and slices many.
 
-    Example:
+    Examples:
         >>> def lowering(node: ops.NodeView, options: ops.Options) -> list[ops.Dispatch]:
         ...     output = node.output((1, 8, 8, 6))
         ...     grid = ops.make_grid(output.pixels, output.slices, node.limits)

@@ -49,7 +49,7 @@ class NodeView:
         quantized: Whether 8-bit tensors are supported (`quantized_models_allowed`).
         choice: Which way to choose register tiles; see `ops.lib.tiles`.
 
-    Example:
+    Examples:
         >>> def lowering(node: ops.NodeView, options: ops.Options) -> list[ops.Dispatch]:
         ...     if node.input(0).shape[-1] % 4:
         ...         raise ops.Unsupported("the channels do not fill texels")

@@ -27,7 +27,7 @@ Floats: TypeAlias = Annotated[tuple[float, ...], "floats"]
 class Options:
     """Base class of an op's options: the fields of its schema table, in slot order.
 
-    Example:
+    Examples:
         >>> @dataclasses.dataclass(frozen=True)
         ... class LeakyReluOptions(ops.Options):
         ...     alpha: float = 0.0
@@ -67,7 +67,7 @@ def activation(number: int) -> tuple[Call, ...]:
     Raises:
         Unsupported: LiteRT's kernels do not apply it to floats.
 
-    Example:
+    Examples:
         >>> [call.function for call in ops.activation(1)]
         ['RELU']
     """

@@ -82,7 +82,7 @@ def op(*names: str, **facts: Any) -> Callable[[Lowering], Lowering]:
     Args:
         facts: The other attributes of `Op`, such as `max_version` and `options`.
 
-    Example:
+    Examples:
         >>> @ops.op("Posterize", max_version=2)
         ... def posterize(node, options):
         ...     x = node.input(0)
@@ -114,7 +114,7 @@ def op_of(name: str) -> Op:
 def supported_ops() -> dict[str, int]:
     """Every op that has a lowering, with the highest supported version.
 
-    Example:
+    Examples:
         >>> "CONV_2D" in ops.supported_ops()
         True
     """
@@ -132,7 +132,7 @@ def lower(node: NodeView) -> list[Step]:
         Unsupported: The node cannot run on the GPU; the message is the reason.
         ModelError: The model's bytes are damaged.
 
-    Example:
+    Examples:
         >>> @ops.op("AliasOfRelu")
         ... def alias(node, options):
         ...     return ops.lower(dataclasses.replace(node, node=node.node))

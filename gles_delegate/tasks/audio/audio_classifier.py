@@ -54,7 +54,7 @@ class AudioClassifier(Task[list[ClassificationResult]]):
     Sounds of another sample rate are resampled. Windows follow each other without overlap; the
     last one of a clip is filled up with silence.
 
-    Example:
+    Examples:
         >>> from gles_delegate.tasks.components.containers import AudioData
         >>> path = "yamnet.tflite"
         >>> with mp.tasks.audio.AudioClassifier.create_from_model_path(path) as classifier:

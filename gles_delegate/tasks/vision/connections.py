@@ -15,7 +15,7 @@ def _lines(edges: Edges) -> list[Connection]:
 class FaceLandmarksConnections:
     """Lines between the points of a face; left and right are the person's.
 
-    Example:
+    Examples:
         >>> lines = mp.tasks.vision.FaceLandmarksConnections.FACE_LANDMARKS_LIPS
         >>> lines[0].start, lines[0].end
         (61, 146)
@@ -40,7 +40,7 @@ class FaceLandmarksConnections:
 class HandLandmarksConnections:
     """Lines between the points of a hand.
 
-    Example:
+    Examples:
         >>> lines = mp.tasks.vision.HandLandmarksConnections.HAND_CONNECTIONS
         >>> lines[0].start, lines[0].end
         (0, 1)
@@ -61,7 +61,7 @@ class HandLandmarksConnections:
 class PoseLandmarksConnections:
     """Lines between the points of a body.
 
-    Example:
+    Examples:
         >>> len(mp.tasks.vision.PoseLandmarksConnections.POSE_LANDMARKS)
         35
     """

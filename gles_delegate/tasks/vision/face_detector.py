@@ -39,7 +39,7 @@ class FaceDetectorOptions:
 class FaceDetector(Detects[DetectionResult]):
     """Finds faces; points: right eye, left eye, nose, mouth, right ear, left ear.
 
-    Example:
+    Examples:
         >>> path = "face_detection_short_range.tflite"
         >>> with mp.tasks.vision.FaceDetector.create_from_model_path(path) as detector:
         ...     (face,) = detector.detect(mp.Image.create_from_file("face.jpg")).detections

@@ -109,7 +109,7 @@ class HandLandmarkerOptions:
 class HandLandmarker(Landmarker[HandLandmarkerResult]):
     """Finds hands and their points. They are not smoothed, as in MediaPipe.
 
-    Example:
+    Examples:
         >>> path = "hand_landmarker.task"
         >>> with mp.tasks.vision.HandLandmarker.create_from_model_path(path) as landmarker:
         ...     result = landmarker.detect(picture)

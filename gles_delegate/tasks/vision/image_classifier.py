@@ -42,7 +42,7 @@ class ImageClassifier(Classifies[ClassificationResult]):
 
     Ultralytics' classifiers see the middle of a picture, other networks all of it.
 
-    Example:
+    Examples:
         >>> path = "model.tflite"
         >>> with mp.tasks.vision.ImageClassifier.create_from_model_path(path) as classifier:
         ...     result = classifier.classify(picture)

@@ -60,7 +60,7 @@ class ImageEmbedderOptions:
 class ImageEmbedder(Embeds[EmbeddingResult]):
     """Makes a feature vector of each output of a network.
 
-    Example:
+    Examples:
         >>> with mp.tasks.vision.ImageEmbedder.create_from_model_path("model.tflite") as embedder:
         ...     embedding = embedder.embed(picture).embeddings[0]
         >>> embedding.embedding.shape

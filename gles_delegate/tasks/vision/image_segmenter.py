@@ -93,7 +93,7 @@ class ImageSegmenter(Segments[ImageSegmenterResult]):
     Attributes:
         labels: Names of the classes, in the order of the masks.
 
-    Example:
+    Examples:
         >>> path = "ball_segmenter.tflite"
         >>> with mp.tasks.vision.ImageSegmenter.create_from_model_path(path) as segmenter:
         ...     (ball,) = segmenter.segment(picture).confidence_masks

@@ -57,7 +57,7 @@ class ObjectDetector(Detects[DetectionResult]):
     YOLO networks see pictures as in their training: bilinear, in a gray letterbox. A detection's
     `found` has its mask, its oriented box and the scores of its key points.
 
-    Example:
+    Examples:
         >>> path = "digit_detector.tflite"
         >>> with mp.tasks.vision.ObjectDetector.create_from_model_path(path) as detector:
         ...     for found in detector.detect(picture).detections:

@@ -125,7 +125,7 @@ class PoseLandmarkerOptions:
 class PoseLandmarker(Landmarker[PoseLandmarkerResult]):
     """Finds bodies and their points.
 
-    Example:
+    Examples:
         >>> path = "pose_landmarker_lite.task"
         >>> with mp.tasks.vision.PoseLandmarker.create_from_model_path(path) as landmarker:
         ...     bodies = landmarker.detect(picture).pose_landmarks
