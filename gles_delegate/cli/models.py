@@ -97,11 +97,15 @@ def check(file: Path, known: Sequence[PublishedModel]) -> tuple[bool, str]:
 
     Raises OSError if the file cannot be read.
     """
-    digest = hashlib.sha256()
+    largest = max(model.bytes for model in known)
+    digest, size = hashlib.sha256(), 0
     with file.open("rb") as content:
-        while block := content.read(1 << 20):
+        while size <= largest and (block := content.read(1 << 20)):
             digest.update(block)
-    found, size = digest.hexdigest(), file.stat().st_size
+            size += len(block)
+    if size > largest:
+        return False, f"none of the listed models has more than {largest} bytes"
+    found = digest.hexdigest()
     for model in known:
         if model.sha256 == found:
             return True, f"{model.name}, {model.task}, {model.license}"

@@ -48,6 +48,11 @@ def test_another_file(tmp_path: Path) -> None:
     assert "is a directory" in call("models", "--check", tmp_path, status=2)
 
 
+def test_a_file_without_end() -> None:
+    text = call("models", "--check", "/dev/zero", status=1, errors_at="stdout")
+    assert text.startswith("/dev/zero: none of the listed models has more than ")
+
+
 def test_the_models_at_hand() -> None:
     """Files of the same name are the published ones, whatever their folder."""
     names = {model.name for model in published()}
