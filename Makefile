@@ -15,11 +15,12 @@ gstreamer := gstreamer1.0-gl gstreamer1.0-libav gstreamer1.0-plugins-good
 demo: .venv/.with-examples
 	$(bin)/python examples/demo.py
 
-# The pictures of docs/gallery.md: make gallery MODELS=FOLDER PICTURES=FOLDER
+# The pictures of docs/gallery.md: make gallery MODELS=FOLDER PICTURES=FOLDER BUNDLES=FOLDER
 MODELS = ../shared/models
 PICTURES = ../shared/images
+BUNDLES = ../shared/mediapipe-oracle/bundles
 gallery: .venv/.with-test
-	$(bin)/python tools/gallery $(MODELS) $(PICTURES)
+	$(bin)/python tools/gallery $(MODELS) $(PICTURES) $(BUNDLES)
 
 # One process for each processor, each with tests that follow one another in a module.
 pytest := $(bin)/pytest -n auto --dist worksteal

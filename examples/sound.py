@@ -131,7 +131,9 @@ def listener(networks: App, arguments: Namespace, sound: Sound) -> Seer:
                 right = SIZE[1] - i * COLUMNS
                 box = (right - COLUMNS, top + 2, right, top + line - 2)
                 canvas.drawing.rectangle(box, (*color, round(255 * min(max(score, 0), 1))))
-            canvas.drawing.text((8, top + 8), class_name(names, number))
+            drawing = canvas.drawing
+            middle = top + (line - 1.2 * drawing.font_size) / 2
+            drawing.text((drawing.font_size / 2, middle), class_name(names, number))
 
     return see
 

@@ -29,6 +29,8 @@ class Layer:
         inverse: Invert the mask.
         tint: Keep the brightness of the frame, and replace only the color.
         smooth: Enlarge by a cubic B-spline, without corners; otherwise bilinear, which is sharper.
+        contour: Width, in pixels of the frame, of an opaque line where the mask or alpha is one
+            half; 0: no line.
     """
 
     picture: Any
@@ -39,6 +41,7 @@ class Layer:
     inverse: bool = False
     tint: bool = False
     smooth: bool = True
+    contour: float = 0.0
 
     def to_layer(self, frame: tuple[int, int], layer: tuple[int, int]) -> Array:
         """The map [2, 3] from positions in the frame to those in the picture.
@@ -90,8 +93,22 @@ class Layer:
             ratio = below @ luma / np.maximum(over @ luma, 0.05)
             over = (over * ratio[..., None]).clip(0, 1)
         share = self.opacity * (1 - share if self.inverse else share)
+        if self.contour:
+            # The distance to the line, in pixels, by the slope.
+            away = np.abs(coverage - 0.5) / np.maximum(_slope(coverage), 1e-4)
+            share = np.maximum(share, (self.contour / 2 + 0.5 - away).clip(0, 1))
         mixed: Array = below + (over - below) * share[..., None]
         return (mixed.clip(0, 1) * 255 + 0.5).astype(np.uint8)
+
+
+def _slope(plane: Array) -> Array:
+    """The length of the gradient, for blocks of 2 x 2 pixels as GLSL's dFdx and dFdy."""
+    height, width = plane.shape
+    even = np.pad(plane, ((0, height % 2), (0, width % 2)), "edge")
+    down = np.repeat(even[1::2] - even[::2], 2, 0)
+    across = np.repeat(even[:, 1::2] - even[:, ::2], 2, 1)
+    slope: Array = np.hypot(down, across)[:height, :width]
+    return slope
 
 
 def _spline(picture: Array) -> Array:

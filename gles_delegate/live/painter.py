@@ -163,12 +163,15 @@ class Painter:
             uniforms["size"] = [*map(float, self.size[::-1])]
             uniforms["edges"] = layer.edges or (0.0, 0.0)
             uniforms |= {"opacity": float(layer.opacity), "inverted": layer.inverse}
+            if layer.contour:
+                uniforms["line"] = layer.contour / 2
             self._framebuffer.bind(self._textures[1])
             defines = {
                 "SMOOTH": int(layer.smooth),
                 "TINT": int(layer.tint),
                 "MASK": int(layer.fill is not None),
                 "BACKDROP": int(isinstance(layer.fill, np.ndarray)),
+                "CONTOUR": int(layer.contour > 0),
                 "LUMA": f"vec3{LUMA['bt601']}",
             }
             self._fill(self._variant("layer.frag", defines), textures, uniforms)

@@ -30,7 +30,7 @@ from gles_delegate.live.frames import GpuFrame
 from gles_delegate.live.painter import Painter, new_texture, write_texture
 from gles_delegate.live.sources import GpuSource, Recording, Source
 from gles_delegate.model.graph import Array
-from gles_delegate.vision.drawing import Drawing, text_extent
+from gles_delegate.vision.drawing import PANEL, Drawing, text_extent
 
 if TYPE_CHECKING:
     from gles_delegate.live.glfw_window import GlfwWindow
@@ -420,7 +420,7 @@ class _Loop:
         drawing = Drawing((self._options.scale * rows, self._options.scale * columns))
         step = 1.3 * drawing.font_size
         width = max(text_extent(line, drawing.font_size)[0] for line in lines)
-        drawing.rectangle((0, 0, width + 16, step * len(lines) + 8), (0, 0, 0, 140))
+        drawing.rectangle((0, 0, width + 16, step * len(lines) + 8), PANEL)
         for row, line in enumerate(lines):
             drawing.text((8, 4 + row * step), line)
         return drawing

@@ -95,7 +95,7 @@ def detect(
         canvas.count("object", len(detections))
         masks = _masks(detections, network.size)
         if masks is not None:
-            canvas.layer(network.layer(masks, network.transform, frame, opacity=0.45))
+            canvas.layer(network.layer(masks, network.transform, frame, **_mask_style(canvas)))
         for detection in detections:
             number = detection.class_index
             canvas.drawing.detection(
@@ -105,6 +105,11 @@ def detect(
             )
 
     return see
+
+
+def _mask_style(canvas: Canvas) -> dict[str, Any]:
+    """Style of a layer that colors objects: they shine through, and a line surrounds them."""
+    return {"opacity": 0.45, "edges": (0.3, 0.7), "contour": max(2.0, canvas.drawing.unit)}
 
 
 def _masks(detections: Sequence[vision.Detection], size: Size) -> Array | None:
@@ -266,8 +271,7 @@ def segment(network: Network, labels: Labels = None) -> Seer:
 
     def see(frame: Frame, canvas: Canvas) -> None:
         (mask,) = network(frame)
-        style = {"opacity": 0.55, "edges": (0.3, 0.7)}
-        canvas.layer(network.layer(mask, network.transform, frame, **style))
+        canvas.layer(network.layer(mask, network.transform, frame, **_mask_style(canvas)))
         pixels, counts = np.unique(network.read(mask).view(np.uint32), return_counts=True)
         by_color = dict(zip(pixels.tolist(), counts.tolist(), strict=True))
         areas = [by_color.get(key, 0) for key in keys]

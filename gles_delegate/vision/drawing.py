@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from gles_delegate.image.transform import LUMA, Size
+from gles_delegate.image.transform import Size
 from gles_delegate.model.graph import Array
 from gles_delegate.vision.detection import Box, Detection, Point
 from gles_delegate.vision.skeletons import COCO_EDGES, COCO_KEY_POINTS
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 Color: TypeAlias = tuple[int, int, int] | tuple[int, int, int, int]
 """Red, green, blue, and alpha if it is not 255."""
+PANEL = (0, 0, 0, 160)
+"""The background of legends, bars and other lines of text."""
 VISIBLE = 0.5
 """The least score of a key point that is drawn."""
 FAR = 1e6
@@ -97,8 +99,8 @@ class Drawing:
 
     @property
     def font_size(self) -> int:
-        """A font size that suits the picture: 24 pixels for 720 rows, at least 10."""
-        return max(10, round(min(self.size) / 30))
+        """A font size that suits the picture: 28 pixels for 720 rows, at least 12."""
+        return max(12, round(min(self.size) / 26))
 
     def points(self, points: Array, color: Color, width: float | None = None) -> None:
         """Discs around points [n, 2 or more]; points that are not finite are left out."""
@@ -142,8 +144,7 @@ class Drawing:
         x = min(max(at[0], 0.0), self.size[1] - width - 2 * margin)
         y = min(max(at[1], 0.0), self.size[0] - height - margin)
         self.rectangle((x, y, x + width + 2 * margin, y + height + margin), background)
-        light = np.dot(background[:3], LUMA["bt601"]) > 140
-        self.text((x + margin, y + margin / 2), text, (0, 0, 0) if light else (255, 255, 255), size)
+        self.text((x + margin, y + margin / 2), text, _legible_on(background), size)
 
     def detection(self, detection: Detection, label: str, color: Color) -> None:
         """The box of a detection, its name and score, and its key points.
@@ -154,9 +155,9 @@ class Drawing:
         left, top, right, bottom = np.multiply(detection.box, (width, height) * 2).tolist()
         if detection.corners:
             corners = np.multiply(detection.corners, (width, height))
-            self.lines(corners, ((0, 1), (1, 2), (2, 3), (3, 0)), color, 1.5 * self.unit)
+            self.lines(corners, ((0, 1), (1, 2), (2, 3), (3, 0)), color, 2 * self.unit)
         else:
-            self.box((left, top, right, bottom), color, 1.5 * self.unit)
+            self.box((left, top, right, bottom), color, 2 * self.unit)
         if detection.key_points:
             points = np.multiply(detection.key_points, (width, height))
             if detection.key_point_scores:
@@ -203,7 +204,7 @@ class Drawing:
         top = self.size[0] - line * len(texts) - 2 * pad
         widest = max(text_extent(text, self.font_size)[0] for text in texts)
         width = max(indent + widest + pad, least)
-        self.rectangle((0, top, width, self.size[0]), (0, 0, 0, 140))
+        self.rectangle((0, top, width, self.size[0]), PANEL)
         return width, [top + pad + row * line for row in range(len(texts))]
 
     def on_picture(self, picture: Image) -> Image:
@@ -354,6 +355,16 @@ def load_font(size: int) -> FreeTypeFont:
 def text_extent(text: str, size: int) -> tuple[float, float]:
     """Width and height in pixels of a line of text."""
     return sum(load_glyph(character, size).advance for character in text), 1.2 * size
+
+
+def _legible_on(background: Color) -> Color:
+    """Black or white, which has more contrast by WCAG 2: relative luminance above 0.18 or not."""
+    linear = [
+        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
+        for c in np.divide(background[:3], 255).tolist()
+    ]
+    luminance = np.dot(linear, (0.2126, 0.7152, 0.0722))
+    return (0, 0, 0) if luminance > 0.18 else (255, 255, 255)
 
 
 def palette(count: int) -> list[tuple[int, int, int]]:

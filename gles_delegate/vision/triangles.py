@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import zlib
 from base64 import b85decode
+from functools import lru_cache
 
 import numpy as np
 
 from gles_delegate.model.graph import Array
+from gles_delegate.vision.skeletons import Edges
 
 _PACKED = (
     "c-rNab#xTh9>-_n?zVAv7vf6XL)<s6BpY`pZp1yrHtz23o-71+F9ZnEPzt2G=kz>Er0nZE?di$;{WWv%%v|~0?`LB0pJ~"
@@ -40,6 +42,14 @@ _PACKED = (
     "Ba"
 )
 """For each corner of a triangle, its index in all triangles: the low bytes, then the high bytes."""
+
+
+@lru_cache(maxsize=1)
+def face_mesh_edges() -> Edges:
+    """The sides of `face_triangles`, each once."""
+    triangles = face_triangles()
+    sides = np.concatenate([triangles[:, [i, (i + 1) % 3]] for i in range(3)])
+    return tuple((a, b) for a, b in np.unique(np.sort(sides, 1), axis=0).tolist())
 
 
 def face_triangles() -> Array:

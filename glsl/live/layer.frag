@@ -7,6 +7,7 @@ precision highp float;
 #define TINT 1  // 1: keep the picture's brightness
 #define MASK 1  // 1: the layer's red says where another color goes
 #define BACKDROP 1  // 1: that color is another picture's
+#define CONTOUR 1  // 1: a line around the layer
 #define LUMA vec3(0.2, 0.7, 0.1)  // the shares of red, green and blue in a brightness
 #endif
 uniform sampler2D picture, layer;
@@ -15,6 +16,9 @@ uniform vec2 size;  // of the picture
 uniform vec2 edges;  // of the coverage
 uniform float opacity;
 uniform bool inverted;
+#if CONTOUR
+uniform float line;  // half of its width, in pixels
+#endif
 #if BACKDROP
 uniform sampler2D backdrop;
 #else
@@ -41,7 +45,8 @@ vec4 sampled(vec2 at, vec2 extent) { return texture(layer, at / extent); }
 void main() {
   vec3 below = texelFetch(picture, ivec2(gl_FragCoord.xy), 0).rgb;
   vec2 extent = vec2(textureSize(layer, 0));
-  vec2 at = to_layer * vec3(uv * size, 1.0);
+  // A block of 2 x 2 pixels, which derivatives compare, may reach over the edge.
+  vec2 at = to_layer * vec3(min(uv * size, size - 0.5), 1.0);
   bool inside = all(greaterThanEqual(at, vec2(0.0))) && all(lessThanEqual(at, extent));
   vec4 above = inside ? sampled(at, extent) : vec4(0.0);
 #if MASK
@@ -59,5 +64,11 @@ void main() {
   over = clamp(over * (dot(below, LUMA) / max(dot(over, LUMA), 0.05)), 0.0, 1.0);
 #endif
   float share = edges.y > edges.x ? smoothstep(edges.x, edges.y, coverage) : coverage;
-  color = vec4(mix(below, over, opacity * (inverted ? 1.0 - share : share)), 1.0);
+  share = opacity * (inverted ? 1.0 - share : share);
+#if CONTOUR
+  // The distance to the line, in pixels, by the slope.
+  float slope = length(vec2(dFdx(coverage), dFdy(coverage)));
+  share = max(share, clamp(line + 0.5 - abs(coverage - 0.5) / max(slope, 1e-4), 0.0, 1.0));
+#endif
+  color = vec4(mix(below, over, share), 1.0);
 }

@@ -150,6 +150,9 @@ BACKDROP = noise(50, 40)
         {"tint": True},
         {"tint": True, "fill": (160, 32, 240), "edges": (0.1, 0.9), "opacity": 0.8},
         {"tint": True, "fill": BACKDROP, "inverse": True},
+        {"contour": 2.0},
+        {"contour": 3.0, "opacity": 0.45, "edges": (0.3, 0.7), "matrix": TURNED},
+        {"contour": 2.0, "fill": (255, 30, 80), "inverse": True, "smooth": False},
     ],
     ids=lambda style: "-".join(style) or "plain",
 )
@@ -167,9 +170,11 @@ def test_layers_are_the_same_on_gpu_and_cpu(
     canvas.finish()
     expected = Layer(data / np.float32(255), **style).over(picture)
     actual = difference(canvas.pixels(), expected)
-    assert actual.mean() < 0.8
-    # At the border of the layer, what is inside depends on the last bit.
-    assert np.percentile(actual, 99) <= 8
+    assert actual.mean() < 0.9
+    # At the border of the layer, what is inside depends on the last bit. On the CPU, Pillow's
+    # bicubic filter stands for the spline, and the place of a contour shows the difference.
+    is_exact = "contour" not in style or not style.get("smooth", True)
+    assert np.percentile(actual, 99) <= (8 if is_exact else 25)
     assert difference(expected, picture).max() > 30
 
 
@@ -182,6 +187,22 @@ def test_a_smooth_layer_has_no_corners(app: App) -> None:
         border = (actual[40:280, :, 0] / 255).sum(1)
         straight = np.polyval(np.polyfit(np.arange(240), border, 1), np.arange(240))
         assert np.abs(border - straight).max() < 3.5  # a pixel of the mask is 10
+
+
+@pytest.mark.parametrize("width", [2.0, 5.0])
+def test_a_contour_has_its_width(width: float, app: App) -> None:
+    """A line in full color at the border of what shines through, inside and outside alike."""
+    mask = np.zeros((24, 24, 4), np.float32)
+    mask[8:16, 8:16] = 1
+    layer = Layer(mask, opacity=0.4, edges=(0.3, 0.7), contour=width)
+    for actual in on_both(app, one_color((0, 0, 0), 240, 240), lambda canvas: canvas.layer(layer)):
+        row = actual[120, :, 0].astype(int)
+        assert row[:70].max() == 0
+        assert abs(row[100:140] - 0.4 * 255).max() <= 1
+        line = (row[60:100] > 150).nonzero()[0] + 60
+        assert len(line) == pytest.approx(width, abs=1)
+        assert line.mean() + 0.5 == pytest.approx(80, abs=1)
+        assert row[line].max() > 250
 
 
 def test_a_backdrop_does_not_bleed_over_the_edges(app: App) -> None:

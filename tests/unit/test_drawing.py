@@ -159,7 +159,8 @@ def test_labels_stay_inside(at: tuple[float, float]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("background", "letters"), [((255, 255, 0), (0, 0, 0)), ((0, 0, 90), WHITE)]
+    ("background", "letters"),
+    [((255, 255, 0), (0, 0, 0)), ((0, 0, 90), WHITE), ((255, 38, 129), (0, 0, 0))],
 )
 def test_letters_of_a_label_are_legible(background: Any, letters: Any) -> None:
     drawing = Drawing(SIZE)

@@ -59,12 +59,22 @@ def draw_points(
     *,
     points: Color | None = None,
     lines: Color = (255, 255, 255),
+    width: float = 1.5,
 ) -> None:
-    """Draw an object's points and the lines between them, in widths that suit its size."""
+    """Draw an object's points and the lines between them, in widths that suit its size.
+
+    Args:
+        drawing: Gets them.
+        landmarks: The object's points.
+        edges: Pairs of their indices.
+        points: The color of points; None: no points.
+        lines: The color of lines.
+        width: Of lines, in pixels for an object of 200 pixels.
+    """
     at = positions(landmarks, drawing.size)
     extent = np.ptp(at[np.isfinite(at).all(1)], axis=0).max(initial=0)
     unit = max(0.6, float(extent) / 200)
-    drawing.lines(at, edges, lines, 1.5 * unit)
+    drawing.lines(at, edges, lines, width * unit)
     if points is not None:
         drawing.points(at, points, 2.5 * unit)
 

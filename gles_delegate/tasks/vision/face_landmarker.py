@@ -28,6 +28,7 @@ from gles_delegate.vision.landmarks import FACE, Landmarks
 from gles_delegate.vision.regions import Region
 from gles_delegate.vision.skeletons import FACE_EDGES, IRIS_EDGES
 from gles_delegate.vision.tracking import Tracker
+from gles_delegate.vision.triangles import face_mesh_edges
 
 BLENDSHAPE_POINTS = (
     0, 1, 4, 5, 6, 7, 8, 10, 13, 14, 17, 21, 33, 37, 39, 40, 46, 52, 53, 54, 55, 58, 61, 63, 65,
@@ -127,9 +128,10 @@ class FaceLandmarkerResult:
     facial_transformation_matrixes: list[Array]
 
     def draw(self, drawing: Drawing) -> None:
-        """Draw points, contours and irises."""
+        """Draw a mesh of triangles, contours and irises."""
         for face in self.face_landmarks:
-            draw_points(drawing, face, FACE_EDGES, points=(0, 255, 200))
+            draw_points(drawing, face, face_mesh_edges(), lines=(255, 255, 255, 110), width=0.6)
+            draw_points(drawing, face, FACE_EDGES, lines=(0, 240, 190))
             if len(face) > 468:
                 draw_points(drawing, face, IRIS_EDGES, lines=(255, 220, 0))
 
