@@ -15,12 +15,13 @@ gstreamer := gstreamer1.0-gl gstreamer1.0-libav gstreamer1.0-plugins-good
 demo: .venv/.with-examples
 	$(bin)/python examples/demo.py
 
-# The pictures of docs/gallery.md: make gallery MODELS=FOLDER PICTURES=FOLDER BUNDLES=FOLDER
+# The pictures of docs/gallery.md, and the chart of docs/speed.md: make gallery MODELS=FOLDER PICTURES=FOLDER BUNDLES=FOLDER
 MODELS = ../shared/models
 PICTURES = ../shared/images
 BUNDLES = ../shared/mediapipe-oracle/bundles
 gallery: .venv/.with-test
 	$(bin)/python tools/gallery $(MODELS) $(PICTURES) $(BUNDLES)
+	$(bin)/python tools/speed-chart
 
 # One process for each processor, each with tests that follow one another in a module.
 pytest := $(bin)/pytest -n auto --dist worksteal

@@ -18,7 +18,7 @@ from gles_delegate.tasks import BaseOptions, vision
 
 
 def mesher(networks: App, arguments: Namespace) -> Seer:
-    """Draw the points, contours and irises of each face."""
+    """Draw the mesh, contours and irises of each face."""
 
     def make(base: BaseOptions) -> vision.FaceLandmarker:
         video = vision.RunningMode.VIDEO

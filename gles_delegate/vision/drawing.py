@@ -185,7 +185,7 @@ class Drawing:
             self.text((indent, y), name)
 
     def bars(
-        self, names: Sequence[str], shares: Sequence[float], color: Color = (40, 130, 230)
+        self, names: Sequence[str], shares: Sequence[float], color: Color = (30, 100, 190)
     ) -> None:
         """Names and shares (0 to 1) over bars of proportional length, in the lower left corner."""
         texts = [f"{share:.0%} {name}" for name, share in zip(names, shares, strict=True)]

@@ -16,7 +16,7 @@ from gles_delegate.tasks.components.containers import NormalizedLandmark
 from gles_delegate.tasks.vision import drawing_styles, drawing_utils
 from gles_delegate.tasks.vision.drawing_utils import DrawingSpec
 from gles_delegate.tasks.vision.image_segmenter import require_colors
-from gles_delegate.vision.drawing import Drawing, Text
+from gles_delegate.vision.drawing import Drawing, Strokes, Text
 from gles_delegate.vision.triangles import face_triangles
 
 FACE, HAND = vision.FaceLandmarksConnections, vision.HandLandmarksConnections
@@ -128,6 +128,25 @@ def test_points_are_plotted_in_space(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="expected points 0 to 2"):
         drawing_utils.plot_landmarks(points, [(0, 3)])
     plt.close("all")
+
+
+def test_a_face_has_a_mesh_contours_and_rings_around_the_irises() -> None:
+    points = np.random.default_rng(0).uniform(0.3, 0.7, (478, 2))
+    turn = np.arange(4) * np.pi / 2 + 0.4
+    points[469:473] = [0.4, 0.5] + 0.05 * np.stack([np.cos(turn), -np.sin(turn)], 1)
+    face = [NormalizedLandmark(x, y) for x, y in points.tolist()]
+    drawing = Drawing((500, 500))
+    vision.FaceLandmarkerResult([face], [], []).draw(drawing)
+    mesh, contours, right, _left = (item for item in drawing.items if isinstance(item, Strokes))
+    assert mesh.width < contours.width
+    sides = {frozenset((line.start, line.end)) for line in FACE.FACE_LANDMARKS_TESSELATION}
+    assert len(mesh.ends) == len(sides)
+    at = {tuple(point) for point in (500 * points).astype(np.float32).tolist()}
+    assert all(tuple(end) in at for end in mesh.ends.reshape(-1, 2).tolist())
+    assert len(contours.ends) == len(FACE.FACE_LANDMARKS_CONTOURS)
+    assert np.hypot(*(right.ends[:, :2] - [200, 250]).T) == pytest.approx(25, abs=1e-3)
+    vision.FaceLandmarkerResult([face[:468]], [], []).draw(drawing := Drawing((500, 500)))
+    assert len(drawing.items) == 2
 
 
 def legend(mask: Any, labels: Any = ()) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ RED_COLOR, GREEN_COLOR, BLUE_COLOR = (0, 0, 255), (0, 128, 0), (255, 0, 0)
 """MediaPipe's colors, whose channels are in the order of OpenCV; arrays get them as they are."""
 TIP = 0.1
 """The length of an arrow's tip, as a share of the arrow (OpenCV's arrowedLine)."""
+RING = 24
+"""Lines of an ellipse."""
 NEAR = 1e-5
 """Added to depths, which may be 0."""
 
@@ -72,11 +75,28 @@ def draw_points(
         width: Of lines, in pixels for an object of 200 pixels.
     """
     at = positions(landmarks, drawing.size)
-    extent = np.ptp(at[np.isfinite(at).all(1)], axis=0).max(initial=0)
-    unit = max(0.6, float(extent) / 200)
+    unit = _unit(at)
     drawing.lines(at, edges, lines, width * unit)
     if points is not None:
         drawing.points(at, points, 2.5 * unit)
+
+
+def draw_ring(
+    drawing: Drawing, landmarks: Sequence[NormalizedLandmark], ring: Sequence[int], color: Color
+) -> None:
+    """Draw an ellipse through four of an object's points, given in turn."""
+    at = positions(landmarks, drawing.size)
+    right, top, left, bottom = at[list(ring)]
+    turn = np.linspace(0, 2 * np.pi, RING + 1)[:, np.newaxis]
+    middle = (right + top + left + bottom) / 4
+    points = middle + (np.cos(turn) * (right - left) + np.sin(turn) * (top - bottom)) / 2
+    drawing.lines(points, [*pairwise(range(RING + 1))], color, 1.5 * _unit(at))
+
+
+def _unit(at: Array) -> float:
+    """A line width that suits an object's size: 1 pixel for 200, at least 0.6."""
+    extent = np.ptp(at[np.isfinite(at).all(1)], axis=0).max(initial=0)
+    return max(0.6, float(extent) / 200)
 
 
 def draw_landmarks(

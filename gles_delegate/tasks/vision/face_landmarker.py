@@ -19,14 +19,14 @@ from gles_delegate.tasks.options import BaseOptions, VisionTaskRunningMode
 from gles_delegate.tasks.vision.connections import (
     FaceLandmarksConnections as FaceLandmarksConnections,
 )
-from gles_delegate.tasks.vision.drawing_utils import draw_points
+from gles_delegate.tasks.vision.drawing_utils import draw_points, draw_ring
 from gles_delegate.tasks.vision.finding import Finder, Landmarker, has_outputs, normalized
 from gles_delegate.vision.detection import FACE_DETECTOR, FACE_DETECTOR_FULL_RANGE
 from gles_delegate.vision.drawing import Drawing
 from gles_delegate.vision.geometry import FaceModel, face_pose
 from gles_delegate.vision.landmarks import FACE, Landmarks
 from gles_delegate.vision.regions import Region
-from gles_delegate.vision.skeletons import FACE_EDGES, IRIS_EDGES
+from gles_delegate.vision.skeletons import FACE_EDGES, LEFT_IRIS, RIGHT_IRIS
 from gles_delegate.vision.tracking import Tracker
 from gles_delegate.vision.triangles import face_mesh_edges
 
@@ -133,7 +133,8 @@ class FaceLandmarkerResult:
             draw_points(drawing, face, face_mesh_edges(), lines=(255, 255, 255, 110), width=0.6)
             draw_points(drawing, face, FACE_EDGES, lines=(0, 240, 190))
             if len(face) > 468:
-                draw_points(drawing, face, IRIS_EDGES, lines=(255, 220, 0))
+                for iris in (RIGHT_IRIS, LEFT_IRIS):
+                    draw_ring(drawing, face, [start for start, _ in iris], (255, 220, 0))
 
 
 @dataclass
