@@ -30,7 +30,8 @@ class Layer:
         tint: Keep the brightness of the frame, and replace only the color.
         smooth: Enlarge by a cubic B-spline, without corners; otherwise bilinear, which is sharper.
         contour: Width, in pixels of the frame, of an opaque line where the mask or alpha is one
-            half; 0: no line.
+            half; 0: no line. With it, `smooth` first blurs the picture by a pixel, which rounds
+            the stairs of a mask.
     """
 
     picture: Any
@@ -42,6 +43,11 @@ class Layer:
     tint: bool = False
     smooth: bool = True
     contour: float = 0.0
+
+    @property
+    def is_softened(self) -> bool:
+        """Whether the picture is blurred first."""
+        return self.smooth and self.contour > 0
 
     def to_layer(self, frame: tuple[int, int], layer: tuple[int, int]) -> Array:
         """The map [2, 3] from positions in the frame to those in the picture.
@@ -65,6 +71,7 @@ class Layer:
         mapping = self.to_layer((height, width), self.picture.shape[:2]).ravel().tolist()
         kind = Image.Resampling.BICUBIC if self.smooth else Image.Resampling.BILINEAR
         picture = self.picture if self.fill is None else self.picture[..., :1]
+        picture = _softened(picture) if self.is_softened else picture
         picture = _spline(picture) if self.smooth else picture
         planes = [
             np.asarray(
@@ -99,6 +106,19 @@ class Layer:
             share = np.maximum(share, (self.contour / 2 + 0.5 - away).clip(0, 1))
         mixed: Array = below + (over - below) * share[..., None]
         return (mixed.clip(0, 1) * 255 + 0.5).astype(np.uint8)
+
+
+def _softened(picture: Array) -> Array:
+    """The picture filtered by the weights 1, 4, 6, 4, 1 along both axes."""
+    for axis in (0, 1):
+        ends = [(2, 2) if i == axis else (0, 0) for i in range(3)]
+        padded, size = np.pad(picture, ends, "edge"), picture.shape[axis]
+        parts = (np.take(padded, range(i, i + size), axis) for i in range(5))
+        picture = sum(
+            weight / np.float32(16) * part
+            for weight, part in zip((1, 4, 6, 4, 1), parts, strict=True)
+        )
+    return picture
 
 
 def _slope(plane: Array) -> Array:

@@ -115,6 +115,7 @@ class Painter:
             self._smooth = Sampler(gl, linear=True)
             self._copy = DrawProgram(gl, _shader("fill.vert"), _shader("copy.frag"))
             self._letters = Letters(gl)
+            self._soft = PixelTexture(gl, (1, 1, 4))
             self._shape = DrawProgram(gl, _shader("shape.vert"), _shader("shape.frag"))
             self._shapes = Instances(gl, self._shape, _SHAPE)
 
@@ -152,6 +153,8 @@ class Painter:
         """Draw a layer over the picture."""
         with self._drawing():
             textures: list[Texture] = [self.texture, self._as_texture(layer.picture)]
+            if layer.is_softened:
+                textures[1] = self._softened(textures[1])
             uniforms: dict[str, Uniform] = {"picture": 0, "layer": 1}
             if isinstance(layer.fill, np.ndarray):
                 textures.append(self._as_texture(layer.fill, self.size))
@@ -176,6 +179,15 @@ class Painter:
             }
             self._fill(self._variant("layer.frag", defines), textures, uniforms)
             self._textures.reverse()
+
+    def _softened(self, picture: Texture) -> PixelTexture:
+        """A copy without stairs."""
+        if self._soft.size != picture.size:
+            self._soft.release()
+            self._soft = PixelTexture(self._gl, (*picture.size[::-1], 4))
+        self._framebuffer.bind(self._soft)
+        self._fill(self._variant("soften.frag", {}), [picture], {"picture": 0})
+        return self._soft
 
     def draw(self, drawing: Drawing) -> None:
         """Draw all shapes of a drawing with one instanced draw."""
@@ -221,7 +233,7 @@ class Painter:
         programs = (self._copy, self._shape, *self._variants.values())
         textures = (*self._textures, *(texture for _, texture in self._uploads.values()))
         others = (self._framebuffer, self._triangle, self._smooth, self._shapes)
-        release_all((*programs, *textures, self._letters.texture, *others))
+        release_all((*programs, *textures, self._letters.texture, self._soft, *others))
 
     @contextmanager
     def _drawing(self) -> Iterator[Functions]:
