@@ -47,6 +47,13 @@ class Timings:
         milliseconds: Each stage's mean over the last ten frames or so. The first time, which
             includes compilation, counts only until there is a second.
         is_exact: Wait for the GPU at the end of each stage, which takes a little time.
+
+    Examples:
+        >>> timings = live.Timings(finish=lambda: None)
+        >>> with timings.measure("sort"):
+        ...     numbers = sorted(range(1000))
+        >>> list(timings.milliseconds)
+        ['sort']
     """
 
     def __init__(self, finish: Callable[[], None]) -> None:
@@ -86,6 +93,13 @@ class Findings:
         most: The most objects of a kind in one frame.
         frames: The number of frames with objects of a kind.
         seen: The number of all frames.
+
+    Examples:
+        >>> findings = live.Findings()
+        >>> findings.add({"face": 2})
+        >>> findings.add({"face": 0})
+        >>> findings.most["face"], findings.frames["face"], findings.seen
+        (2, 1, 2)
     """
 
     def __init__(self) -> None:
@@ -122,6 +136,11 @@ class Frame:
     Attributes:
         texture: The argument.
         seconds: Likewise.
+
+    Examples:
+        >>> frame = live.Frame(np.zeros((240, 320, 4), np.uint8), None, seconds=0.5)
+        >>> frame.size
+        (240, 320)
     """
 
     def __init__(
@@ -169,6 +188,15 @@ class App:
         findings: Counts of detected objects; see `Canvas.count`.
         progress: Called while a network is prepared, with its name, the number of compiled
             programs, and their total.
+
+    Examples:
+        >>> def make(app):
+        ...     network = app.network(Path("ball_segmenter.tflite"))
+        ...     return lambda frame, canvas: network(frame)
+        >>> options = live.ShowOptions(headless=True, frames=2)
+        >>> app = live.show(make, live.Picture(Path("face.jpg")), options)
+        >>> app.on_gpu, app.findings.seen
+        (True, 2)
     """
 
     def __init__(
@@ -277,6 +305,16 @@ class Network:
         metadata: The model's metadata.
         pictures: Makes pictures of outputs, by position: textures on the GPU, otherwise
             arrays [height, width, 4] of 0 to 1. To be set before the first frame.
+
+    Examples:
+        >>> def make(app):
+        ...     network = app.network(Path("ball_segmenter.tflite"))
+        ...     def see(frame, canvas):
+        ...         (scores,) = network(frame)
+        ...         canvas.drawing.text((20, 20), f"{scores.mean():.2f}")
+        ...     return see
+        >>> options = live.ShowOptions(headless=True, frames=1)
+        >>> app = live.show(make, live.Picture(Path("face.jpg")), options)
     """
 
     def __init__(
@@ -426,6 +464,15 @@ class Canvas:
     Attributes:
         drawing: Shapes and text.
         counts: Counts of detected objects by kind.
+
+    Examples:
+        >>> def see(frame, canvas):
+        ...     canvas.drawing.text((20, 20), f"{frame.seconds:.1f} s")
+        ...     canvas.count("clock", 1)
+        >>> options = live.ShowOptions(headless=True, frames=1)
+        >>> app = live.show(lambda app: see, live.Picture(Path("face.jpg")), options)
+        >>> print(app.findings)
+        1 clock
     """
 
     def __init__(

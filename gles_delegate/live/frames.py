@@ -49,6 +49,12 @@ class GpuFrame(Closing):
         full_range: Likewise.
         siting: Likewise.
         ready: When the GPU has written the textures; for `Interpreter.invoke_async(wait_for=)`.
+
+    Examples:
+        >>> with live.GStreamer("videotestsrc num-buffers=1 ! video/x-raw,format=NV12") as camera:
+        ...     for frame in camera:
+        ...         y, uv = frame.textures
+        ...         frame.close()
     """
 
     def __init__(

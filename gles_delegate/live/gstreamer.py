@@ -99,13 +99,7 @@ class _Pipeline(Closing):
 
 
 class GStreamer(_Pipeline):
-    """The frames of a GStreamer pipeline, for `show` and for loops of an app::
-
-        with GStreamer("filesrc location=street.mp4 ! decodebin") as camera:
-            delegate = gd.GpuDelegate(context=camera.context)
-            for frame in camera:
-                ...
-                frame.close()
+    """The frames of a GStreamer pipeline, for `show` and for loops of an app.
 
     Live pipelines drop frames that are not read in time; others wait.
 
@@ -126,6 +120,15 @@ class GStreamer(_Pipeline):
     Raises:
         OSError: GStreamer is not installed, or the pipeline does not work.
         ContextError: There is no EGL, or no context that GStreamer's can share with.
+
+    Examples:
+        >>> pipeline = "videotestsrc num-buffers=2 ! video/x-raw,format=NV12,width=320,height=240"
+        >>> with live.GStreamer(pipeline) as camera:
+        ...     with gd.GpuDelegate(context=camera.context) as delegate:
+        ...         for frame in camera:
+        ...             frame.close()
+        >>> camera.size
+        (240, 320)
     """
 
     count: int | None = None
@@ -337,12 +340,7 @@ def _reason(details: c_void_p) -> str:
 
 
 class GStreamerSink(_Pipeline):
-    """A pipeline for a network's pictures, which it gets as textures::
-
-        sink = GStreamerSink("x264enc ! mp4mux ! filesink location=out.mp4", camera, (256, 256))
-        picture = sink.picture()
-        delegate.bind_texture_to_tensor(1, picture.texture, transform=gd.ImageOutput())
-        picture.push(interpreter.invoke_async(wait_for=frame.ready))
+    """A pipeline for a network's pictures, which it gets as textures.
 
     Args:
         pipeline: The elements from raw video on; what brings textures to them is added.
@@ -352,6 +350,22 @@ class GStreamerSink(_Pipeline):
 
     Raises:
         OSError: The pipeline does not work.
+
+    Examples:
+        >>> pipeline = "videotestsrc num-buffers=2 ! video/x-raw,format=NV12,width=256,height=144"
+        >>> camera = live.GStreamer(pipeline)
+        >>> into, onto = gd.ImageTransform(), gd.ImageOutput()
+        >>> with camera, gd.GpuDelegate(context=camera.context) as delegate:
+        ...     interpreter = gd.Interpreter("segmenter.tflite", experimental_delegates=[delegate])
+        ...     ball = interpreter.get_output_details()[0]["index"]
+        ...     with live.GStreamerSink("fakesink", camera, (144, 256)) as sink:
+        ...         for frame in camera:
+        ...             delegate.bind_texture_to_tensor(0, frame.textures, transform=into)
+        ...             picture = sink.picture()
+        ...             delegate.bind_texture_to_tensor(ball, picture.texture, transform=onto)
+        ...             interpreter.allocate_tensors()
+        ...             picture.push(interpreter.invoke_async(wait_for=frame.ready))
+        ...             frame.close()
     """
 
     def __init__(

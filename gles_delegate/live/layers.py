@@ -32,6 +32,17 @@ class Layer:
         contour: Width, in pixels of the frame, of an opaque line where the mask or alpha is one
             half; 0: no line. With it, `smooth` first blurs the picture by a pixel, which rounds
             the stairs of a mask.
+
+    Examples:
+        >>> def make(app):
+        ...     network = app.network(Path("ball_segmenter.tflite"))
+        ...     network.pictures[0] = gd.ImageOutput()  # stays on the GPU, as a texture
+        ...     def see(frame, canvas):
+        ...         (mask,) = network(frame)
+        ...         canvas.layer(live.Layer(mask, fill=(32, 64, 96), inverse=True))
+        ...     return see
+        >>> options = live.ShowOptions(headless=True, frames=1)
+        >>> app = live.show(make, live.Picture(Path("face.jpg")), options)
     """
 
     picture: Any

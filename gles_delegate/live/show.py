@@ -55,6 +55,11 @@ class ShowOptions:
         frames: End after this number; None: at the end of the source.
         cache: A folder for compiled shaders.
         scale: Factor for the size of frames before they are drawn, shown and written.
+
+    Examples:
+        >>> options = live.ShowOptions(headless=True, output=Path("out.png"), frames=1)
+        >>> picture = live.Picture(Path("face.jpg"))
+        >>> app = live.show(lambda app: lambda frame, canvas: None, picture, options)
     """
 
     title: str = "gles_delegate"
@@ -95,6 +100,14 @@ def show(
             EGL for a source that shares.
         OSError: A file cannot be read or written.
         DelegateError: A network cannot run.
+
+    Examples:
+        >>> def make(app):
+        ...     return live.segment(app.network(Path("ball_segmenter.tflite")))
+        >>> options = live.ShowOptions(headless=True, output=Path("out.mp4"))
+        >>> app = live.show(make, live.Video(Path("video.mp4")), options)
+        >>> sorted(app.timings.milliseconds)[:2]
+        ['ball_segmenter', 'draw']
     """
     with ExitStack() as stack:
         opened: Source | GpuSource | None = None

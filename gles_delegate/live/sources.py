@@ -45,6 +45,12 @@ class Source(Protocol):
         size: Height and width of each frame.
         rate: Frames per second; None for a single picture.
         count: The number of frames, or None.
+
+    Examples:
+        >>> def first(source: live.Source) -> tuple[int, ...]:
+        ...     return source.read().shape
+        >>> first(live.Picture(Path("face.jpg")))
+        (200, 320, 4)
     """
 
     size: Size
@@ -63,7 +69,13 @@ class Source(Protocol):
 
 
 class GpuSource(Protocol):
-    """A sequence of frames that are on the GPU; see `Source`."""
+    """A sequence of frames that are on the GPU; see `Source`.
+
+    Examples:
+        >>> source = live.open_source(pipeline="videotestsrc num-buffers=1")  # made by `show`
+        >>> options = live.ShowOptions(headless=True)
+        >>> app = live.show(lambda app: lambda frame, canvas: None, source, options)
+    """
 
     size: Size
     rate: float | None
@@ -88,6 +100,11 @@ class Picture:
 
     Raises:
         OSError: The file cannot be read.
+
+    Examples:
+        >>> picture = live.Picture(Path("face.jpg"))
+        >>> picture.size, picture.rate
+        ((200, 320), None)
     """
 
     rate: float | None = None
@@ -114,6 +131,12 @@ class Video:
 
     Raises:
         OSError: The file cannot be read, or has no pictures.
+
+    Examples:
+        >>> video = live.Video(Path("video.mp4"))
+        >>> video.size, video.rate, video.count
+        ((200, 320), 24.0, 3)
+        >>> video.close()
     """
 
     def __init__(self, path: Path, *, repeat: bool = False) -> None:
@@ -164,6 +187,12 @@ class Camera:
 
     Raises:
         OSError: The camera does not exist, or does not answer within `PATIENCE`.
+
+    Examples:
+        >>> camera = live.Camera("lavfi:testsrc2=size=320x240:rate=30")  # 0, or /dev/video0
+        >>> camera.read().shape
+        (240, 320, 4)
+        >>> camera.close()
     """
 
     count: int | None = None
@@ -268,6 +297,10 @@ def open_source(
     Raises:
         ValueError: Not exactly one of the four is set.
         OSError: The source cannot be read.
+
+    Examples:
+        >>> live.open_source(picture=Path("face.jpg")).size
+        (200, 320)
     """
     if sum(source is not None for source in (picture, video, camera, pipeline)) != 1:
         raise ValueError("expected one of a picture, a video, a camera and a pipeline")
@@ -305,6 +338,11 @@ class Recording(Closing):
 
     Raises:
         OSError: The file cannot be written, or the suffix is unknown.
+
+    Examples:
+        >>> recording = live.Recording(Path("out.mp4"), (240, 320), rate=30)
+        >>> recording.write(np.zeros((240, 320, 3), np.uint8))
+        >>> recording.close()
     """
 
     def __init__(self, path: Path, size: Size, rate: float) -> None:

@@ -44,6 +44,13 @@ def classify(network: Network, labels: Labels = None, *, count: int = 5) -> Seer
 
     Raises:
         ValueError: The network is not a classifier, or has another number of classes.
+
+    Examples:
+        >>> app = live.show(
+        ...     lambda app: live.classify(app.network(Path("model.tflite"))),
+        ...     live.Picture(Path("face.jpg")),
+        ...     live.ShowOptions(headless=True, frames=1),
+        ... )
     """
     shapes = _shapes(network)
     if len(shapes) != 1 or len(shapes[0]) < 2 or np.prod(shapes[0]) != shapes[0][-1]:
@@ -81,6 +88,13 @@ def detect(
 
     Raises:
         ValueError: The network is not such a detector.
+
+    Examples:
+        >>> app = live.show(
+        ...     lambda app: live.detect(app.network(Path("face_detection_front.tflite")), ["face"]),
+        ...     live.Picture(Path("face.jpg")),
+        ...     live.ShowOptions(headless=True, frames=1),
+        ... )
     """
     shape, metadata = network.inputs[0]["shape"].tolist(), network.metadata.outputs
     if labels is not None:
@@ -144,6 +158,13 @@ def landmarks(app: App, model: Path | Mapping[str, Path], *, most: int | None = 
 
     Raises:
         ModelError: It is another bundle.
+
+    Examples:
+        >>> app = live.show(
+        ...     lambda app: live.landmarks(app, Path("face_landmarker.task"), most=1),
+        ...     live.Picture(Path("face.jpg")),
+        ...     live.ShowOptions(headless=True, frames=1),
+        ... )
     """
     kind = landmarker_kind(model)
     if kind is None:
@@ -171,6 +192,14 @@ def pose(network: Network, *, threshold: float = 0.3) -> Seer:
 
     Raises:
         ValueError: The network is neither.
+
+    Examples:
+        >>> path = Path("movenet_single_pose_lightning_ptq.tflite")
+        >>> app = live.show(
+        ...     lambda app: live.pose(app.network(path)),
+        ...     live.Picture(Path("face.jpg")),
+        ...     live.ShowOptions(headless=True, frames=1),
+        ... )
     """
     shapes = _shapes(network)
     if len(shapes) not in (1, 4):
@@ -219,6 +248,13 @@ def repaint(
 
     Raises:
         ValueError: The output is not a picture.
+
+    Examples:
+        >>> app = live.show(
+        ...     lambda app: live.repaint(app.network(Path("super_resolution_x2.tflite"))),
+        ...     live.Picture(Path("face.jpg")),
+        ...     live.ShowOptions(headless=True, frames=1),
+        ... )
     """
     shape, metadata = _shapes(network)[0], network.metadata.outputs[0]
     if len(shape) != 4 or shape[0] != 1 or shape[3] not in (1, 3, 4):
@@ -250,6 +286,13 @@ def segment(network: Network, labels: Labels = None) -> Seer:
 
     Raises:
         ValueError: The network does not segment.
+
+    Examples:
+        >>> app = live.show(
+        ...     lambda app: live.segment(app.network(Path("ball_segmenter.tflite"))),
+        ...     live.Picture(Path("face.jpg")),
+        ...     live.ShowOptions(headless=True, frames=1),
+        ... )
     """
     shapes, are_numbers = _shapes(network), _is_integer(network)
     if len(shapes) != 1 or len(shapes[0]) not in (3, 4) or shapes[0][1] > network.size[0]:
@@ -305,6 +348,13 @@ def seer_for(
 
     Raises:
         ValueError: The task is not one of `TASKS`, or does not suit the network or the kind.
+
+    Examples:
+        >>> app = live.show(
+        ...     lambda app: live.seer_for(app.network(Path("ball_segmenter.tflite"))),
+        ...     live.Picture(Path("face.jpg")),
+        ...     live.ShowOptions(headless=True, frames=1),
+        ... )
     """
     if task not in (None, *TASKS):
         raise ValueError(f"expected a task, one of {', '.join(TASKS)}, found {task!r}")
@@ -326,6 +376,15 @@ def find_task(network: Network) -> str:
 
     Raises:
         ValueError: The outputs suit none of them, or several kinds of YOLO networks.
+
+    Examples:
+        >>> def make(app):
+        ...     network = app.network(Path("ball_segmenter.tflite"))
+        ...     print(live.find_task(network))
+        ...     return live.seer_for(network)
+        >>> options = live.ShowOptions(headless=True, frames=1)
+        >>> app = live.show(make, live.Picture(Path("face.jpg")), options)
+        segment
     """
     shapes = _shapes(network)
     task = NAMED.get(network.metadata.name) or _yolo_task(network, shapes)

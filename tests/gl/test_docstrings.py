@@ -16,17 +16,25 @@ import PIL.Image
 import pytest
 
 import gles_delegate as gd
-from gles_delegate import batch, ops, tasks, vision
+from gles_delegate import batch, live, ops, tasks, vision
+from gles_delegate.live.libgst import libgst
 from gles_delegate.ops.lib import registry
 from tests.conftest import MODELS, Require
-from tests.support.example import EXAMPLES
+from tests.support.example import EXAMPLES, write_video
 from tests.support.fake_networks import fake_bundle
 from tests.support.snippets import MODELS as MADE
 from tests.support.snippets import picture
 from tests.unit.test_public_names import LISTED
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-MODULES = [name for name in LISTED if name not in ("gles_delegate.live", "gles_delegate.ray")]
+MODULES = [name for name in LISTED if name != "gles_delegate.ray"]
+PUBLISHED = (
+    "digit_detector.tflite",
+    "movenet_single_pose_lightning_ptq.tflite",
+    "super_resolution_x2.tflite",
+    "yamnet.tflite",
+)
+"""Files that examples name."""
 FROM_TASKS = ("Options", "Result")
 """Endings of classes that the example of their task shows."""
 
@@ -57,9 +65,11 @@ def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         Path(name).write_bytes(content)
     pixels = picture(320, 200)[..., :3].copy()
     PIL.Image.fromarray(pixels).save("face.jpg")
+    write_video(Path("video.mp4"), pixels)
     shown = tasks.Image(tasks.ImageFormat.SRGB, pixels)
-    modules = {"batch": batch, "gd": gd, "mp": tasks, "np": np, "ops": ops, "vision": vision}
-    return {**modules, "dataclasses": dataclasses, "PIL": PIL, "picture": shown}
+    packages = {"batch": batch, "live": live, "mp": tasks, "ops": ops, "vision": vision}
+    modules = {"dataclasses": dataclasses, "gd": gd, "np": np, "Path": Path, "PIL": PIL}
+    return {**packages, **modules, "picture": shown}
 
 
 @pytest.mark.parametrize("name", THINGS)
@@ -67,15 +77,17 @@ def test_the_example_runs(
     name: str, names: dict[str, Any], require: Require, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = unwrap(THINGS[name]).__doc__ or ""
-    for file in ("yamnet.tflite", "digit_detector.tflite"):
+    for file in PUBLISHED:
         if file in text:
-            path = next(
-                (p for p in (Path(MODELS, file), EXAMPLES / "models" / file) if p.exists()), None
-            )
-            if path is None:
+            found = [p for p in (Path(MODELS, file), EXAMPLES / "models" / file) if p.exists()]
+            if not found:
                 require("models", f"{file} is missing")
-            else:
-                Path(file).write_bytes(path.read_bytes())
+            Path(file).write_bytes(found[0].read_bytes())
+    if "GStreamer" in text or "pipeline=" in text:
+        try:
+            libgst()
+        except OSError as error:
+            require("gstreamer", str(error))
     names[name.rpartition(".")[2]] = THINGS[name]
     test = doctest.DocTestParser().get_doctest(text, names, name, None, None)
     assert test.examples, "the docstring has no example"

@@ -171,11 +171,11 @@ class FaceLandmarkerOptions:
 class FaceLandmarker(Landmarker[FaceLandmarkerResult]):
     """Finds faces and their points.
 
-    Example::
-
-        with FaceLandmarker.create_from_model_path("face_landmarker.task") as landmarker:
-            result = landmarker.detect(Image.create_from_file("face.jpg"))
-            nose = result.face_landmarks[0][1]
+    Examples:
+        >>> path = "face_landmarker.task"
+        >>> with mp.tasks.vision.FaceLandmarker.create_from_model_path(path) as landmarker:
+        ...     result = landmarker.detect(mp.Image.create_from_file("face.jpg"))
+        >>> nose = result.face_landmarks[0][1]
     """
 
     @classmethod
