@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -82,7 +83,7 @@ def snippets(page: str, language: str = "python") -> tuple[Snippet, ...]:
     for number, line in enumerate((ROOT / page).read_text("utf-8").splitlines(), 1):
         if block is None and line.startswith("## "):
             section = line[3:]
-        if block is None and line.strip() == f"```{language}":
+        if block is None and re.match(rf" *```{language}( title=|$)", line):
             block = (number, len(line) - len(line.lstrip()), [""][:0])
         elif block is not None and line.strip() == "```":
             result.append(Snippet(page, section, block[0], "\n".join(block[2])))
@@ -109,6 +110,7 @@ def run(page: str, section: str) -> None:
     names: Names = {"__name__": "__main__"}
     for model, make in MODELS.items():
         Path(model).write_bytes(make())
+    Path("examples").symlink_to(ROOT / "examples")
     for snippet in snippets(page):
         is_wanted = snippet.section in ("", section) if section else not snippet.is_any_of(NOT_RUN)
         if not is_wanted:
@@ -246,9 +248,13 @@ def _(names: Names) -> None:
 
 @before("README.md", "import moderngl")
 @before("docs/camera.md", "import moderngl")
-@before("docs/first-hour.md", "import moderngl")
 def _(names: Names) -> None:
     names["camera"] = [picture(1280, 720).tobytes()] * 2
+    check_mask(names)
+
+
+@before("docs/first-hour.md", "import moderngl")
+def check_mask(names: Names) -> None:
     checks = names.setdefault("checks", [])
     checks.append(lambda: check_drawn(names["ctx"].framebuffer([names["mask"]])))
 
@@ -271,10 +277,7 @@ def _(names: Names) -> None:
 
 @before("docs/first-hour.md", "import numpy")
 def _(names: Names) -> None:
-    from PIL import Image
-
-    Image.fromarray(picture(320, 200)[..., :3]).save("cat.jpg")
-    names["checks"] = [lambda: check_classes(names["result"])]
+    names["checks"] = [lambda: check_classes(names["result"], 10)]
 
 
 @before("docs/ray.md", "import ray")
@@ -367,8 +370,8 @@ def _(names: Names) -> None:
     names["region"] = FACE.detected.of_detection(face, (720, 1280))
 
 
-def check_classes(scores: Any) -> None:
-    assert scores.shape == (1001,)
+def check_classes(scores: Any, classes: int = 1001) -> None:
+    assert scores.shape == (classes,)
     assert abs(scores.sum() - 1) < 1e-3
     assert np.ptp(scores) > 0
 
