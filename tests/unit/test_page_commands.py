@@ -147,3 +147,29 @@ def test_one_shell_until_a_command_fails(
     assert (run.returncode, run.stdout) == (status, output)
     place = "FAILED with status 1: page.md, line 6: false | cat"
     assert (place in run.stderr) == bool(status)
+
+
+def test_each_page_has_a_new_clone_and_passes_its_venv_on(
+    commands: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    def page(*lines: str) -> str:
+        text = "\n".join(f"$ {line}" for line in lines)
+        return f"<!-- run after: a.md, Install -->\n```console\n{text}\n```\n"
+
+    install = "## Install\n```console\n$ mkdir -p .venv && echo >> .venv/runs\n```\n"
+    (tmp_path / "a.md").write_text(install)
+    (tmp_path / "b.md").write_text(page("touch left"))
+    (tmp_path / "c.md").write_text(page("[ ! -e left ]", "[ $(wc -l < .venv/runs) = 2 ]", "false"))
+    (tmp_path / "d.md").write_text(page("true"))
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.com"]
+    for command in ("init", "add .", "commit --message=a"):
+        subprocess.run([*git, *command.split()], cwd=tmp_path, check=True, capture_output=True)
+    monkeypatch.setattr(sys, "argv", ["page-commands", "b.md", "c.md", "d.md"])
+    assert commands.main() == 1
+    out, err = capfd.readouterr()
+    assert err == "page-commands: FAILED with status 1: c.md, line 5: false\n"
+    ends = [re.sub(r"\d+\.\d min", "0.0 min", line) for line in out.splitlines()[-2:]]
+    assert ends == ["b.md: 2 commands, 0.0 min", "c.md: 4 commands, 0.0 min (failed)"]
