@@ -97,11 +97,11 @@ test-litert: .venv/.with-test
 			|| exit 1; \
 	done
 
-# `make demo` and `make test` on fresh Debian 12, Debian 13 and Ubuntu 24.04, and a selection on Debian
-# for arm64; `systems` chooses.
+# The documentation's commands, `make demo`, `make test` and the wheel on fresh Debian 12, Debian 13 and
+# Ubuntu 24.04, and a selection on Debian for arm64; `systems` and `steps` choose.
 test-systems:
 	tools/setup-debian "$(PYTHON)" debootstrap
-	tools/test-systems .systems $(systems)
+	tools/test-systems $(if $(steps),--steps $(steps)) .systems $(systems)
 
 # A network on an emulated Cortex-A76 whose kernel has pages of 16 KiB, as on a Raspberry Pi 5.
 test-16k-pages:

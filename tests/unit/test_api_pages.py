@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import gles_delegate as gd
+
 ROOT = Path(__file__).parents[2]
 LISTED = {
     name
@@ -21,7 +23,8 @@ LISTED = {
 )
 def test_public_names_are_listed(folder: str) -> None:
     package = ".".join(["gles_delegate", *folder.split()])
-    tree = ast.parse((ROOT / package.replace(".", "/") / "__init__.py").read_text("utf-8"))
+    file = Path(gd.__file__).parent.joinpath(*folder.split("."), "__init__.py")
+    tree = ast.parse(file.read_text("utf-8"))
     (names,) = (
         ast.literal_eval(node.value)
         for node in tree.body

@@ -84,6 +84,7 @@ def test_wrong_lines_of_a_shader(changes: Callable[[str, str], Changes]) -> None
     assert changes(GLSL, ".glsl") == wrong | {(10, "return -(c);")}
 
 
+@pytest.mark.source
 def test_a_sample_takes_from_each_room_in_turn() -> None:
     rooms = ["gles_delegate/planning", "gles_delegate/shaders", "glsl"]
     mutants = [*islice(sample(rooms, 3), 12)]
@@ -100,6 +101,7 @@ def test_a_sample_takes_from_each_room_in_turn() -> None:
             ast.parse(mutant.text)
 
 
+@pytest.mark.source
 def test_of_a_line_that_is_named_every_mutant() -> None:
     place = "glsl/lib/recurrence.glsl:44"
     mutants = [*sample([place], 0)]

@@ -35,6 +35,7 @@ def test_a_sample_has_every_row() -> None:
         assert len(some) == most
 
 
+@pytest.mark.source
 def test_the_latest_change_chooses_rows_where_a_sample_has_not_every_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -42,6 +43,7 @@ def test_the_latest_change_chooses_rows_where_a_sample_has_not_every_one(
     assert "CUMSUM" in {case.op for case in sample(CASES, 20)}
 
 
+@pytest.mark.source
 def test_the_latest_change_chooses_first(monkeypatch: pytest.MonkeyPatch) -> None:
     files = ["README.md", "gone.py", "glsl/cumsum.glsl", "tests/op_table/fourier.py"]
     monkeypatch.setattr(sampling, "changed", files)
@@ -53,6 +55,7 @@ def test_the_latest_change_chooses_first(monkeypatch: pytest.MonkeyPatch) -> Non
     assert some["CONV_2D"] == 1
 
 
+@pytest.mark.source
 @pytest.mark.parametrize(
     ("file", "row"),
     [
@@ -71,6 +74,7 @@ def test_a_file_concerns_a_row(file: str, row: str) -> None:
     assert len(rows) < len(OPS) / 2
 
 
+@pytest.mark.source
 def test_files_that_import_each_other() -> None:
     for path in (ROOT / "gles_delegate/ops/lib").glob("*.py"):
         assert rows_of(str(path.relative_to(ROOT)), OPS) <= OPS.keys()

@@ -51,6 +51,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory, require: Require) -> Path:
     return built
 
 
+@pytest.mark.source
 def test_the_wheel_has_every_module_and_shader(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     modules = [str(path.relative_to(ROOT)) for path in (ROOT / "gles_delegate").rglob("*.py")]
@@ -63,6 +64,7 @@ def test_the_wheel_has_every_module_and_shader(wheel: Path) -> None:
     assert not [name for name in names if name.startswith(("tests", "examples", "glsl"))]
 
 
+@pytest.mark.source
 @pytest.mark.parametrize(
     ("machine", "python_version", "has_wheels"),
     [
@@ -102,6 +104,7 @@ def test_this_install_finds_its_shaders(tmp_path: Path, require: Require) -> Non
     assert "elementwise.glsl" in python("-I", "-c", code, cwd=tmp_path)
 
 
+@pytest.mark.source
 def test_the_shaders_are_found_without_the_checkout(wheel: Path, tmp_path: Path) -> None:
     target = tmp_path / "site"
     python("-m", "pip", "install", "--no-deps", "--target", str(target), str(wheel), cwd=tmp_path)
@@ -121,6 +124,7 @@ def test_the_shaders_are_found_without_the_checkout(wheel: Path, tmp_path: Path)
     assert python("-I", "-c", code, cwd=tmp_path) == "found\n"
 
 
+@pytest.mark.source
 def test_a_checkout_runs_uninstalled(tmp_path: Path) -> None:
     for folder in ("gles_delegate", "glsl"):
         shutil.copytree(ROOT / folder, tmp_path / folder, symlinks=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import gles_delegate as gd
 from gles_delegate.dispatch import Dispatch
 from gles_delegate.limits import Limits
 from gles_delegate.model.reader import read_model
@@ -22,7 +23,7 @@ from tests.unit.test_fusion import POOL, Net
 from tests.unit.test_plan import ROOMY, plan_of, sketched
 
 LIMITS = Limits()
-GLSL = Path(__file__).parents[2] / "glsl"
+GLSL = Path(gd.__file__).parent / "glsl"
 
 
 @pytest.fixture
