@@ -121,7 +121,7 @@ lint: .venv/.with-test
 	clang-format --dry-run -Werror glsl/*.glsl glsl/lib/*.glsl glsl/live/*
 	$(bin)/python tools/check-shaders
 	$(bin)/check-jsonschema --quiet --builtin-schema vendor.github-workflows \
-		.github/workflows/ci.yml examples/container/workflow.yml
+		.github/workflows/*.yml examples/container/workflow.yml
 
 docs: export NO_MKDOCS_2_WARNING = 1
 docs: .venv/.with-docs

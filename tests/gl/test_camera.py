@@ -82,17 +82,17 @@ def test_a_texture_gives_what_numpy_gives(
     app.close()
 
 
-README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "camera.md").read_text("utf-8")
 
 
 @pytest.mark.mesa
-def test_the_snippet_of_the_readme(
+def test_the_first_snippet_of_the_page(
     real_model: Callable[[str], bytes],
     real_picture: Callable[[str], Path],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    (code,) = (part for part in README.split("```python\n") if "for pixels in camera" in part)
+    (code,) = (part for part in PAGE.split("```python\n") if "for pixels in camera" in part)
     (tmp_path / "selfie_segmenter.tflite").write_bytes(real_model("selfie_segmenter"))
     monkeypatch.chdir(tmp_path)
     frame = np.asarray(Image.open(real_picture("cat_720p.jpg")).convert("RGBA"))

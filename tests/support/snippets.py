@@ -246,7 +246,6 @@ def _(names: Names) -> None:
     names["pixels"] = np.zeros((1, 224, 224, 3), np.float32)
 
 
-@before("README.md", "import moderngl")
 @before("docs/camera.md", "import moderngl")
 def _(names: Names) -> None:
     names["camera"] = [picture(1280, 720).tobytes()] * 2
@@ -310,13 +309,6 @@ def check_parquet() -> None:
     rows = pq.read_table("results").to_pylist()
     assert sorted(Path(row["path"]).name for row in rows) == ["0.jpg", "1.jpg", "2.jpg"]
     assert all(len(row["labels"]) == len(row["scores"]) == 5 for row in rows)
-
-
-@before("README.md", "import gles_delegate.tasks as mp")
-def _(names: Names) -> None:
-    from PIL import Image
-
-    Image.fromarray(picture(320, 200)[..., :3]).save("face.jpg")
 
 
 @before("docs/tasks.md", "import gles_delegate.tasks as mp\n\npicture")
