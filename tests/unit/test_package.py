@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from gles_delegate import __version__
 from tests.conftest import Require
 
 ROOT = Path(__file__).parents[2]
@@ -136,3 +138,11 @@ def test_a_checkout_runs_uninstalled(tmp_path: Path) -> None:
         "print(gles_delegate.__file__)\n"
     )
     assert python("-c", code, cwd=tmp_path) == f"{tmp_path}/gles_delegate/__init__.py\n"
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
+    changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    newest = re.search(r"^## (\d\S*) - \d{4}-\d\d-\d\d$", changelog, re.MULTILINE)
+    assert newest is not None
+    assert newest[1] == __version__
