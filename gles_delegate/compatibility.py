@@ -53,8 +53,8 @@ class CompatibilityList:
 
     Attributes:
         vendor: The driver's vendor string; empty if there is no device.
-        renderer: The driver's name of the device; likewise.
-        version: The driver's version string; likewise.
+        renderer: The driver's name of the device; empty if there is none.
+        version: The driver's version string; empty if there is no device.
         limits: The limits of its compute shaders; None if there is no device.
         checks: The results of the programs.
         reason: The reason why the delegate is not supported; empty if it is.

@@ -50,8 +50,8 @@ class GpuDelegate(NotPickled, Closing):
             glcontext.
         model: The path or bytes of the model that LiteRT's interpreter runs.
         progress: ``progress(compiled, total)`` is called as programs compile, also by runs while
-            others compile in the background. It may not call the delegate or the interpreter where
-            that needs the GPU: they raise DelegateError.
+            others compile in the background. In it, calls of the delegate or the interpreter that
+            need the GPU raise DelegateError.
 
     Any call raises WrongThreadError on another thread, WrongContextError while the adopted context
     is not current, and ContextLostError after the driver has reset the context.
@@ -226,20 +226,22 @@ class GpuDelegate(NotPickled, Closing):
     ) -> None:
         """Sample an input from a texture, or write an output to one, on the GPU.
 
-        As `bind_buffer_to_tensor`, for a tensor [1, height, width, channels]. Replacing a texture
-        or its region costs nothing if the options are the same. Bind a texture again after its
-        size or format changes.
+        As `bind_buffer_to_tensor`, for a tensor [1, height, width, channels], or an input [1,
+        channels, height, width], of float32, uint8 or int8. Replacing a texture or its region
+        costs almost nothing if the options are the same. Bind a texture again after its size or
+        format changes.
 
         Args:
             texture: A 2D `moderngl.Texture`, another object with a GL name in ``glo``, or the
                 name. For an input: any float or normalized format (sRGB gives linear light), or a
-                sequence of planes of NV12 or I420, or an external texture (see `import_picture`).
-                For an output: RGBA8, RGBA16F or R32F, of the tensor's width and height.
+                sequence of planes of NV12 or I420, or an external texture (see `import_picture`),
+                or bytes of 4:2:2 (see `ImageTransform.packed`). For an output: RGBA8, RGBA16F or
+                R32F, of the tensor's width and height.
             transform: An `ImageTransform` for an input, an `ImageOutput` for an output.
             region: For an input: a buffer of 2 x 3 float32, such as another model's bound output,
-                that replaces the `matrix` of `transform`, which must not have another region. Each
-                run reads it on the GPU, without a read-back. Positions outside the picture, and
-                those that are not numbers, get the padding.
+                that replaces the `matrix` of `transform`. Each run reads it on the GPU, without a
+                read-back. `transform` must have neither roi, rotation, fit, matrix, flip_x, flip_y
+                nor opencv. Positions outside the picture, and NaN, get the padding.
             region_offset: Offset in that buffer in bytes, a multiple of 4.
 
         Raises:

@@ -34,11 +34,11 @@ class ContextError(DelegateError):
 
 
 class WrongThreadError(ContextError):
-    """The call came from another thread than the one the delegate was bound to."""
+    """The call came from a different thread than the one that the delegate is bound to."""
 
 
 class WrongContextError(ContextError):
-    """Another context is current than the one the delegate adopted."""
+    """The context that the delegate adopted is not current, or an object belongs to another one."""
 
 
 class ContextLostError(ContextError):

@@ -55,7 +55,7 @@ class Interpreter(NotPickled, Closing):
 
     The other arguments go to LiteRT's interpreter if it runs nodes on the CPU. They do not affect
     nodes on the GPU. Calls raise the errors that `GpuDelegate` lists, and GLError if the driver
-    refuses.
+    refuses a GL call.
 
     Raises:
         ValueError: Not exactly one of `model_path` and `model_content` is given, or more than one
@@ -214,6 +214,7 @@ class Interpreter(NotPickled, Closing):
             The outputs that are not bound, by name; by index if an output has no unique name.
 
         Raises:
+            TypeError: `inputs` is not a mapping.
             ValueError: Names are missing or unknown, or a dtype is wrong.
             UnsupportedModelError, LiteRtError: See `allocate_tensors` and `invoke`.
         """
@@ -257,8 +258,8 @@ class Interpreter(NotPickled, Closing):
                 interpreter.invoke()
                 result = interpreter.get_tensor(...)
 
-        It is for threads that share an interpreter, with `GpuDelegateOptions(own_thread=True)`. A
-        thread may take it again while it holds it. `run` and signature runners take it themselves.
+        It is for threads that share an interpreter, with `GpuDelegateOptions(own_thread=True)`. The
+        lock is reentrant. `run` and signature runners take it themselves.
         """
         return self._lock
 
@@ -314,8 +315,8 @@ class Interpreter(NotPickled, Closing):
     def invoke(self) -> None:
         """Run the model on its inputs.
 
-        If the value of an input determines sizes, outputs have this run's sizes, and a new value
-        is planned and compiled for first.
+        If an input's value determines sizes, the outputs have this run's sizes. The first run with
+        a new value plans and compiles for it.
 
         Raises:
             RuntimeError: `allocate_tensors` was not called since the start or a resize.
@@ -337,8 +338,8 @@ class Interpreter(NotPickled, Closing):
         run; `get_tensor` waits for the last run. Runs never overlap on the GPU.
 
         Args:
-            wait_for: A fence after the commands that fill the inputs, from another context that
-                shares with the delegate's: a `Fence`, or the address of a GLsync.
+            wait_for: A fence after the commands that fill the inputs: a `Fence`, or the address of
+                a GLsync, of another context that shares objects with the delegate's.
 
         Raises:
             RuntimeError: `allocate_tensors` was not called since the start or a resize.

@@ -20,16 +20,17 @@ def load_delegate(
     """Return a delegate, as LiteRT's function of this name does.
 
     Args:
-        library: "gles_delegate", or the file of TFLite's own GPU delegate, in its place.
-        options: Fields of `GpuDelegateOptions`, as values or texts, such as "true", "2" or
+        library: "gles_delegate", or the file name of TFLite's GPU delegate, which is not loaded:
+            this package takes its place.
+        options: Fields of `GpuDelegateOptions`, as values or as strings, such as "true", "2" or
             "SUSTAINED_SPEED"; and "model", `GpuDelegate`'s argument.
 
     Raises:
-        ValueError: The library is another one; an option is unknown or has an impossible value.
+        ValueError: The library is another one; an option is unknown or has an invalid value.
         TypeError: An option has a value of the wrong type.
 
     Examples:
-        >>> delegate = load_delegate("libtensorflowlite_gpu_delegate.so", {"own_thread": "true"})
+        >>> delegate = gd.load_delegate("libtensorflowlite_gpu_delegate.so", {"own_thread": "true"})
         >>> delegate.options.own_thread
         True
     """

@@ -19,7 +19,7 @@ class InferencePreference(IntEnum):
 
 
 class InferencePriority(IntEnum):
-    """The aim of an optimization (TfLiteGpuInferencePriority)."""
+    """An aim of the optimization (TfLiteGpuInferencePriority)."""
 
     AUTO = 0
     MAX_PRECISION = 1
@@ -37,21 +37,22 @@ class GpuDelegateOptions:
         precision_loss_allowed: A shorthand for the priorities: True puts MIN_LATENCY first, False
             MAX_PRECISION. None: see the priorities.
         inference_preference: FAST_SINGLE_ANSWER and BALANCED give the first answer soonest: layers
-            share few small programs. SUSTAINED_SPEED chooses register tiles by autotuning when a
-            model is prepared, which takes several times as long. `serialization_dir` stores the
-            choice.
+            share few small programs. SUSTAINED_SPEED chooses register tiles by autotuning, so
+            preparing a model takes several times as long. `serialization_dir` stores the choice.
         inference_priority1: The top priority. Unless it is MAX_PRECISION, tensors and weights are
             stored as float16 where that is faster, as on GPUs. Results are then accurate to about
             a hundredth of their scale.
-        inference_priority2: The second priority. AUTO: see `priorities`. If MIN_MEMORY_USAGE
-            comes before MIN_LATENCY, weights take no more memory than in the model, where it is
-            int8 or int4; this takes up to 1.5 times as long on GPUs.
+        inference_priority2: The second priority. AUTO: MIN_LATENCY after MAX_PRECISION,
+            MIN_MEMORY_USAGE after MIN_LATENCY, MAX_PRECISION after MIN_MEMORY_USAGE. If
+            MIN_MEMORY_USAGE comes before MIN_LATENCY, int8 and int4 weights take no more memory
+            than in the model; on GPUs, runs then take up to 1.5 times as long.
         inference_priority3: The lowest priority. AUTO: the remaining one.
         quantized_models_allowed: Run nodes with quantized tensors on the GPU. They are dequantized,
             computed in float, and each result is requantized.
-        max_delegated_partitions: Limit of segments of a split graph on the GPU, largest first.
+        max_delegated_partitions: The most segments of a split graph that run on the GPU, the
+            largest first.
         first_delegate_node_index: Run no node before this one on the GPU. Together with the next
-            option, it helps to find the node that spoils a result.
+            option, it helps to find the node that makes a result wrong.
         last_delegate_node_index: Run no node after this one on the GPU.
         require_full_delegation: Raise an error if any node would run on the CPU.
         verify: Before the first use of a driver, run a case of each op, which takes some seconds.
@@ -60,19 +61,19 @@ class GpuDelegateOptions:
         serialization_dir: Store packed weights and compiled programs in this folder for the next
             start; also Mesa's shader cache, if the context is the delegate's own.
         model_token: The name of the model's file in that folder; None: a hash of the model.
-        own_thread: Start a thread for the GL calls, so any thread may call the interpreter.
+        own_thread: Start a thread for the GL calls, so that any thread may call the interpreter.
             Otherwise only the thread that bound the model may.
         device_index: Create the context on this device of `list_devices`; None: the best.
         pin_software_threads: On Mesa's software rasterizer, pin each of its threads to its own
             processor. This is up to twice as fast, unless other programs use the processors.
         background_compilation: On Mesa's software rasterizer, in the delegate's own context, run
-            with small programs first: the first answer comes in half of the time. From the second
-            run on, a thread of low priority compiles programs that are 1.05 to 1.5 times as fast,
-            and a later run starts to use them. The results are the same. The process ends
-            after the program that is being compiled.
+            small programs first: the first answer comes in half the time. After the second run, a
+            thread of low priority compiles programs that are 1.05 to 1.5 times as fast, and a
+            later run switches to them. The results are the same. At exit, the process waits for
+            the program that is being compiled.
         software_vector_bits: Vector width of that rasterizer, for the whole process: 128, 256 or
-            512. None: Mesa's default, at most 256. A warning is logged, and the default stays, if
-            the processor's vectors are shorter. Set it before the process first uses EGL.
+            512. None: Mesa's default, at most 256. If the processor's vectors are shorter, the
+            default stays and a warning is logged. Set it before the process first uses EGL.
 
     Raises:
         TypeError: A value has the wrong type.

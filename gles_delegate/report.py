@@ -14,7 +14,7 @@ class NodeReport:
     """Where a node runs.
 
     Attributes:
-        delegated: The CPU does not run it.
+        delegated: It runs on the GPU, or is folded.
         reason: Why it runs on the CPU; "" if it does not.
         folded: Its results depend only on constants and shapes, and are computed while planning.
         subgraph: Index of its subgraph.
@@ -35,7 +35,7 @@ class DelegationReport:
 
     Attributes:
         storage: How the GPU stores real numbers: float32 or float16. Sums are float32.
-        segments: The number of graph segments that run on the GPU.
+        segments: The number of segments of the graph that run on the GPU.
 
     Examples:
         >>> with gd.GpuDelegate() as delegate:
@@ -124,7 +124,7 @@ class DispatchTime:
         node: Index of its node; -1 for a layout conversion.
         op: The op of that node; "" for a layout conversion.
         shader: File name in glsl/, without ``.glsl``; "chain" for small dispatches that run as one,
-            whose ops are `op` and others.
+            whose `op` is like "ADD and 3 more".
         text: The dispatch in one line.
         flops: Floating-point operations of convolutions and matrix products; 0 for others.
         name: Its nodes and output tensor, as graphics debuggers show them.

@@ -223,15 +223,15 @@ def import_picture(
         stride: Bytes from one row of the first plane to the next; of I420's chroma planes half.
         modifier: See `import_dmabuf`.
         offsets: Bytes to the first row of each plane. By default each plane follows the one before.
-        external: Import all planes as one external texture, of colors that the driver makes of YUV
-            by this standard; "-full": its range is 0 to 255. Some drivers take their own tiled
-            formats no other way.
+        external: Import all planes as one external texture. The driver converts YUV to colors by
+            this standard; "-full": YUV ranges from 0 to 255. Some drivers accept their own tiled
+            formats only this way.
 
     Returns:
         The planes, as `GpuDelegate.bind_texture_to_tensor` takes them.
 
     Raises:
-        ValueError: The format is unknown, or one of `import_dmabuf`'s.
+        ValueError: The format is unknown; or see `import_dmabuf`.
         ContextError: See `import_dmabuf`; or the context cannot sample external textures.
 
     Examples:
@@ -264,7 +264,7 @@ def import_picture(
 
 
 class DmabufPictures(Closing):
-    """The pictures of a camera or decoder, whose few buffers come again and again.
+    """The pictures of a camera or decoder, which cycles through a few buffers.
 
     Each buffer is imported once. `close` frees the textures, in their context, when the camera
     stops or is configured again.
@@ -273,10 +273,10 @@ class DmabufPictures(Closing):
         width: In pixels.
         height: In pixels.
         format: See `import_picture`.
-        stride: Likewise.
-        modifier: Likewise.
-        offsets: Likewise.
-        external: Likewise.
+        stride: See `import_picture`.
+        modifier: See `import_picture`.
+        offsets: See `import_picture`.
+        external: See `import_picture`.
 
     Examples:
         >>> pictures = gd.DmabufPictures(1920, 1080, "NV12", stride=1920)
@@ -298,11 +298,11 @@ class DmabufPictures(Closing):
         self._known: dict[Hashable, tuple[ImportedTexture, ...]] = {}
 
     def textures(self, key: Hashable, fd: int) -> tuple[ImportedTexture, ...]:
-        """The planes of a buffer; raises errors as `import_picture` when it comes the first time.
+        """The planes of a buffer; for a new buffer, raises the errors of `import_picture`.
 
         Args:
-            key: What identifies the buffer, such as its index. A descriptor does not: the kernel
-                gives its number to another file once it is closed.
+            key: An identifier of the buffer, such as its index. A descriptor is not one: once it is
+                closed, the kernel gives its number to another file.
             fd: The buffer's descriptor.
         """
         if key not in self._known:

@@ -78,9 +78,9 @@ class EglContext:
             "current": the current EGL context, such as that of an app's window, whatever library
             created it. A delegate with this context and `own_thread` computes in parallel to the
             window, which never waits for it.
-        robust: With robust access and notification of resets, if EGL has them. Libraries that are
-            to share with this context may ask for one without them, as GStreamer does, and EGL
-            refuses to share between the two kinds: set False for these.
+        robust: With robust access and notification of resets, if EGL has them. A library that
+            shares with this context may ask EGL for one without them, as GStreamer does, and EGL
+            refuses to share between the two kinds: set False for such a library.
 
     Attributes:
         device: The `Device` it runs on.

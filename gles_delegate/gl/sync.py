@@ -58,8 +58,8 @@ class Stopwatch:
 class Fence(Closing):
     """A point in the GPU's work: when it is reached, everything submitted before is done.
 
-    Once it is known to be reached it frees itself; `close` frees it before that. Several threads
-    may wait for it if `run`, which calls a function where the context is current, allows.
+    A fence frees itself once `wait` or `done` finds it reached; `close` frees it earlier. Several
+    threads may wait for a fence of a delegate that has its own thread.
 
     Examples:
         >>> with gd.EglContext():

@@ -65,8 +65,8 @@ class ImageTransform:
     centers (bilinear, clamped to the picture's edge); `border` sets the color outside. Where the
     picture shrinks, each tensor pixel gets the mean over its area.
 
-    A picture is one texture or array of colors, or the planes of 4:2:0 video: two (Y, then
-    interleaved UV: NV12) or three (Y, U, V: I420). Chroma planes of 4:2:2 and 4:4:4 are larger.
+    A picture is one texture or array of colors, or the planes of video: two (Y, then interleaved
+    UV: NV12) or three (Y, U, V: I420). Chroma planes may have the sizes of 4:2:0, 4:2:2 or 4:4:4.
 
     Attributes:
         roi: The region to show: left, top, width and height in pixels. None: the whole picture.
@@ -90,8 +90,8 @@ class ImageTransform:
             pixels away from it.
         yuv: The standard of the conversion from planes to RGB.
         full_range: Y, U and V range from 0 to 255 (JPEG), not from 16 to 235 and 240 (video).
-        siting: Where a chroma sample lies: in the "center" of its pixels (JPEG), or at the "left"
-            one's center, halfway down (H.264, most video).
+        siting: Where a chroma sample lies. "center": in the middle of its pixels (JPEG). "left":
+            in the middle of its left column of pixels (H.264, most video).
         packed: The picture has the bytes of 4:2:2, "yuyv" (YUY2) or "uyvy", as webcams send them:
             a texture of half the width with four channels, or an array [height, width, 2].
         antialias: Where the picture shrinks, average over the area of each tensor pixel: up to

@@ -45,7 +45,7 @@ class Timings:
 
     Attributes:
         milliseconds: Each stage's mean over the last ten frames or so. The first time, which
-            includes compilation, counts only until there is a second.
+            includes compilation, counts only until there is a second one.
         is_exact: Wait for the GPU at the end of each stage, which takes a little time.
 
     Examples:
@@ -134,8 +134,8 @@ class Frame:
         seconds: Time since the app started.
 
     Attributes:
-        texture: The argument.
-        seconds: Likewise.
+        texture: See the argument.
+        seconds: See the argument.
 
     Examples:
         >>> frame = live.Frame(np.zeros((240, 320, 4), np.uint8), None, seconds=0.5)
@@ -178,7 +178,7 @@ class App:
 
     Args:
         ctx: The context that draws, current at every call: a `moderngl.Context`, or "current" for
-            any. None: there is no GPU, and networks run on LiteRT's CPU kernels.
+            any other. None: there is no GPU, and networks run on LiteRT's CPU kernels.
         cache: A folder for compiled shaders and packed weights.
 
     Attributes:
@@ -242,7 +242,7 @@ class App:
             make: Makes the task, in the video mode, from `base_options`; called once for the GPU
                 and once for the CPU.
             model: See `BaseOptions.model_asset_path`.
-            name: The name of its stage.
+            name: The name of its stage in `timings`.
         """
         task = FrameTask(self, make, model, name)
         self._networks.append(task)
@@ -255,9 +255,9 @@ class App:
 
         Args:
             path: A .tflite file.
-            name: The name of its stage; default: the file's.
-            mean: Its input gets (color - mean) / std, with colors of 0 to 255; default: from the
-                metadata.
+            name: The name of its stage in `timings`; default: the file's.
+            mean: Its input gets (color - mean) / std, with colors of 0 to 255; default: the
+                metadata's.
             std: See `mean`.
         """
         network = Network(self, path, name or path.stem, mean, std)
@@ -304,7 +304,7 @@ class Network:
     Attributes:
         metadata: The model's metadata.
         pictures: Makes pictures of outputs, by position: textures on the GPU, otherwise
-            arrays [height, width, 4] of 0 to 1. To be set before the first frame.
+            arrays [height, width, 4] of 0 to 1. Set it before the first frame.
 
     Examples:
         >>> def make(app):
@@ -393,8 +393,8 @@ class Network:
 
         Args:
             picture: A result of `__call__`.
-            transform: The argument of `__call__`.
-            frame: Likewise.
+            transform: The `transform` of that call.
+            frame: The frame of that call.
             style: Other attributes of the layer.
         """
         height, width = picture.shape[:2] if isinstance(picture, np.ndarray) else picture.size[::-1]
@@ -452,14 +452,14 @@ class Network:
 class Canvas:
     """A frame with layers, and a drawing on top.
 
-    Networks may see a frame on another thread than the one that draws: `layer` only collects, and
-    `finish` draws.
+    Networks may see a frame on a different thread than the one that draws: `layer` only collects,
+    and `finish` draws.
 
     Args:
         frame: The frame.
         painter: Draws on the GPU; None: on the CPU.
         size: Height and width of the picture.
-        keep: Copies a texture, which its network writes again before it is drawn.
+        keep: Copies a texture that its network may overwrite before it is drawn.
 
     Attributes:
         drawing: Shapes and text.

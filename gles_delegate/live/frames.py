@@ -41,14 +41,15 @@ class Plane:
 
 
 class GpuFrame(Closing):
-    """A frame on the GPU, on loan: close it, so that its source can use its textures again.
+    """A frame on the GPU, on loan: close it, so that its source can reuse its textures.
 
     Attributes:
         textures: RGBA, or the planes of NV12 (Y, UV) or I420 (Y, U, V).
         yuv: See `ImageTransform`.
-        full_range: Likewise.
-        siting: Likewise.
-        ready: When the GPU has written the textures; for `Interpreter.invoke_async(wait_for=)`.
+        full_range: See `ImageTransform`.
+        siting: See `ImageTransform`.
+        ready: A fence after the commands that write the textures, for
+            `Interpreter.invoke_async(wait_for=)`.
 
     Examples:
         >>> with live.GStreamer("videotestsrc num-buffers=1 ! video/x-raw,format=NV12") as camera:
@@ -121,8 +122,8 @@ class GpuFrame(Closing):
         """Give it back to its source. A second call does nothing.
 
         Args:
-            after: The last run that reads it. None: what was submitted to the current context, if
-                there is one.
+            after: The last run that reads it. None: everything submitted to the current context,
+                if there is one.
         """
         if self._is_lent:
             self._is_lent = False

@@ -108,14 +108,14 @@ class GStreamer(_Pipeline):
             gst-launch-1.0. The rest, which brings frames into textures, is added.
         share: "current": GStreamer's context shares with the current EGL context, which must not be
             robust (see `EglContext`) and may be a window's. None: the source makes `context`.
-        planes: Lend the planes of YUV video, which costs least; False: convert to RGBA first.
+        planes: Lend the planes of YUV video, which is fastest; False: convert to RGBA first.
 
     Attributes:
         context: A context that shares with GStreamer's, for the delegate; None with `share`.
         size: Height and width of each frame.
         rate: Frames per second.
-        count: None; the number of frames is not known.
-        is_live: Frames come in their own time, as from a camera.
+        count: None, as the number of frames is not known.
+        is_live: Frames arrive in real time, as from a camera.
 
     Raises:
         OSError: GStreamer is not installed, or the pipeline does not work.
@@ -200,8 +200,8 @@ class GStreamer(_Pipeline):
         """The next frame; None after the last one.
 
         Raises:
-            OSError: The pipeline failed, or has no frame for `PATIENCE` seconds.
-            ValueError: `MOST_LENT` frames have not been closed, or the source is.
+            OSError: The pipeline failed, or has no frame for 10 seconds.
+            ValueError: Two frames have not been closed, or the source is closed.
         """
         self._require_open()
         self._reclaim()
@@ -340,11 +340,12 @@ def _reason(details: c_void_p) -> str:
 
 
 class GStreamerSink(_Pipeline):
-    """A pipeline for a network's pictures, which it gets as textures.
+    """A pipeline that takes a network's pictures as textures.
 
     Args:
-        pipeline: The elements from raw video on; what brings textures to them is added.
-        source: The source with whose context the pipeline works; closed after the sink.
+        pipeline: The elements after raw video, such as "x264enc ! mp4mux ! filesink
+            location=masks.mp4". Elements that bring textures to them are added.
+        source: The source whose context the pipeline shares; close it after the sink.
         size: Height and width of the pictures.
         rate: Pictures per second; None: the source's.
 
@@ -436,7 +437,7 @@ class GStreamerSink(_Pipeline):
         """Wait until the pipeline has processed all pictures, such as until a file is complete.
 
         Raises:
-            OSError: The pipeline failed, or does not end within `PATIENCE` seconds.
+            OSError: The pipeline failed, or does not end within 10 seconds.
             ValueError: The sink is closed.
         """
         self._require_open()
@@ -453,8 +454,8 @@ class SinkPicture:
 
     Attributes:
         texture: RGBA, for `GpuDelegate.bind_texture_to_tensor`.
-        push: Call it with the run that writes the texture, which it waits for; raises OSError if
-            the pipeline failed.
+        push: Call it with the run that writes the texture; it waits for the run. It raises OSError
+            if the pipeline failed.
     """
 
     texture: Plane

@@ -52,9 +52,9 @@ class ShowOptions:
         output: A video, or a picture of the last frame; None: nothing is written.
         cpu: Networks run on LiteRT's CPU kernels until the key G is pressed.
         overlay: Show the timings until the key T is pressed.
-        frames: End after this number; None: at the end of the source.
+        frames: End after this number of frames; None: at the end of the source.
         cache: A folder for compiled shaders.
-        scale: Factor for the size of frames before they are drawn, shown and written.
+        scale: The factor by which frames are enlarged before they are drawn, shown and written.
 
     Examples:
         >>> options = live.ShowOptions(headless=True, output=Path("out.png"), frames=1)

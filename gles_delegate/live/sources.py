@@ -123,7 +123,7 @@ class Picture:
 
 
 class Video:
-    """The frames of a video file. A thread decodes the next one meanwhile.
+    """The frames of a video file. A thread decodes the next one in advance.
 
     Args:
         path: Any format that FFmpeg reads.
@@ -186,7 +186,7 @@ class Camera:
         size: Height and width to request; the camera chooses another mode if it lacks this.
 
     Raises:
-        OSError: The camera does not exist, or does not answer within `PATIENCE`.
+        OSError: The camera does not exist, or does not answer within 10 seconds.
 
     Examples:
         >>> camera = live.Camera("lavfi:testsrc2=size=320x240:rate=30")  # 0, or /dev/video0

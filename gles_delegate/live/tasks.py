@@ -40,7 +40,7 @@ def classify(network: Network, labels: Labels = None, *, count: int = 5) -> Seer
         network: Its output has a score for each class, [1, classes]. If scores are outside 0 to
             1, their softmax is shown.
         labels: A name for each class.
-        count: The most classes.
+        count: The number of classes to draw.
 
     Raises:
         ValueError: The network is not a classifier, or has another number of classes.

@@ -57,7 +57,7 @@ class TensorMetadata:
             channel. Empty if unknown.
         std: See `mean`.
         minimum: The smallest value after that; one number or one per channel. Empty if unknown.
-        maximum: The largest; likewise.
+        maximum: The largest value after that; see `minimum`.
         labels: Names of classes, by their index along the last axis, or by their number.
         threshold: The lowest score of results that count; None if unknown.
         calibration: See `ScoreCalibration`; None if there is none.
@@ -65,7 +65,8 @@ class TensorMetadata:
             nor the metadata says so.
         task: What an output of Ultralytics' exporter is for: "detect", "segment", "pose", "obb" or
             "classify"; "" if unknown.
-        points: Likewise, the number of a pose's key points and of each point's numbers.
+        points: The number of a pose's key points, and of the numbers for each point; from the same
+            exporter.
         detector: Anchors and decoding options of an SSD's outputs, in the FlatBuffers schema
             mediapipe/tasks/metadata/object_detector_metadata_schema.fbs; empty if unknown.
         dimensions: Names of the axes.
@@ -121,12 +122,12 @@ class Metadata:
 
     Attributes:
         inputs: Metadata of each input of the first subgraph, in its order.
-        outputs: Likewise.
+        outputs: Metadata of each output of the first subgraph, in its order.
         files: The names of the files in the model, such as lists of labels.
         custom: The bytes of custom metadata, by name.
         stride: Pixels between the cells of a YOLO network's coarsest grid, as Ultralytics' exporter
             recorded it; 0 if unknown.
-        size: Likewise, height and width of the input that the network was exported for.
+        size: Height and width of the input for which the same exporter exported the network.
 
     Examples:
         >>> with gd.Interpreter("segmenter.tflite") as interpreter:
