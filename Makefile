@@ -131,7 +131,7 @@ docs: .venv/.with-docs
 	$(bin)/mkdocs build --strict
 
 # build/ keeps files that are gone from the checkout, and setuptools would ship them.
-wheel:
+wheel: debian
 	rm -rf build dist
 	$(PYTHON) -m venv .venv/wheel
 	.venv/wheel/bin/pip install --quiet build
