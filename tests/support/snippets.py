@@ -278,6 +278,13 @@ def _(names: Names) -> None:
     names["checks"] = [lambda: check_classes(names["result"], 10)]
 
 
+@before("docs/instead-of.md", "import av")
+def _(names: Names) -> None:
+    from tests.support.example import write_video
+
+    write_video(Path("video.mp4"), picture(320, 200)[..., :3])
+
+
 @before("docs/ray.md", "import ray")
 def _(names: Names) -> None:
     save_pictures()
