@@ -17,14 +17,17 @@ from gles_delegate.cli import common
 
 @dataclass(frozen=True)
 class PublishedModel:
-    """A model that somebody else publishes."""
+    """A model that somebody else publishes.
+
+    `url` is the file's, and the same file stays there; without `sha256`, a page about the model.
+    """
 
     name: str
     task: str
     license: str
     bytes: int
     sha256: str
-    """Digest of the file, in hexadecimal."""
+    """Digest of the file, in hexadecimal; "" if it is not known, and `bytes` is 0."""
     url: str
 
 
@@ -63,13 +66,14 @@ def models(names: tuple[str, ...], files: tuple[Path, ...], as_json: bool) -> No
 
 
 def _print_whole(model: PublishedModel) -> None:
-    common.print_pairs([(key, str(value)) for key, value in asdict(model).items()])
-    print(f"\ncurl --location --output {model.name} '{model.url}'")
+    common.print_pairs([(key, str(value)) for key, value in asdict(model).items() if value])
+    if model.sha256:
+        print(f"\ncurl --location --output {model.name} '{model.url}'")
 
 
 def _row(model: PublishedModel) -> dict[str, str]:
     row = {"name": model.name, "task": model.task, "license": model.license}
-    return {**row, "size": common.megabytes(model.bytes)}
+    return {**row, "size": common.megabytes(model.bytes) if model.bytes else ""}
 
 
 def _check_all(files: Sequence[Path], as_json: bool) -> None:
@@ -110,7 +114,7 @@ def check(file: Path, known: Sequence[PublishedModel]) -> tuple[bool, str]:
         if model.sha256 == found:
             return True, f"{model.name}, {model.task}, {model.license}"
     for model in known:
-        if model.name == file.name:
+        if model.sha256 and model.name == file.name:
             return False, (
                 f"expected {model.bytes} bytes with the SHA-256 {model.sha256}, found {size} bytes "
                 f"with {found}; get the file again from {model.url}"
