@@ -17,17 +17,15 @@ from __future__ import annotations
 import argparse
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
-import skimage.data
 import torch
 from ai_edge_litert import schema_py_generated as tfl
 from ai_edge_litert.interpreter import Interpreter
+from photographs import HELD_OUT, TRAINING, Photo
 from PIL import Image
-from sklearn.datasets import load_sample_image
 from tflite_writer import Description, TfliteWriter
 from torch import Tensor, nn
 from tqdm import tqdm
@@ -45,40 +43,6 @@ ABOUT = Description(
     result=("image_x2", "the enlarged image, which may overshoot 0 to 1 a little"),
     mean=0,
     std=255,
-)
-
-
-@dataclass(frozen=True)
-class Photo:
-    """A photograph in a Python package; author and license as the package states them."""
-
-    name: str
-    package: str
-    author: str
-    licence: str
-
-    def load(self) -> Image.Image:
-        """The photograph as an 8-bit RGB image."""
-        if self.package == "scikit-learn":
-            return Image.fromarray(load_sample_image(f"{self.name}.jpg"))
-        return Image.fromarray(getattr(skimage.data, self.name)()).convert("RGB")
-
-
-TRAINING = (
-    Photo("coffee", "scikit-image", "Rachel Michetti, Pikolo Espresso Bar", "CC0"),
-    Photo("camera", "scikit-image", "Lav Varshney", "CC0"),
-    Photo("brick", "scikit-image", "CC0Textures", "CC0"),
-    Photo("grass", "scikit-image", "linolafett (DeviantArt)", "CC0"),
-    Photo("gravel", "scikit-image", "CC0Textures", "CC0"),
-    Photo("retina", "scikit-image", "Mikael Häggström", "CC0"),
-    Photo("rocket", "scikit-image", "SpaceX", "public domain"),
-    Photo("hubble_deep_field", "scikit-image", "NASA", "public domain"),
-    Photo("china", "scikit-learn", "danielbuechele (Flickr)", "CC BY 2.0"),
-    Photo("flower", "scikit-learn", "vultilion (Flickr)", "CC BY 2.0"),
-)
-HELD_OUT = (
-    Photo("astronaut", "scikit-image", "NASA", "public domain"),
-    Photo("chelsea", "scikit-image", "Stefan van der Walt", "CC0"),
 )
 
 
@@ -210,8 +174,7 @@ def to_tflite(network: SuperResolution) -> bytes:
     phases = writer.add("phases", skip, writer.conv("tail", features, network.tail))
     enlarged = writer.activation("image_x2", 3, scale=2)
     writer.operator("DEPTH_TO_SPACE", [phases], enlarged, tfl.DepthToSpaceOptionsT(blockSize=2))
-    photos = (f"{p.name} ({p.package}), by {p.author}: {p.licence}\n" for p in TRAINING)
-    licences = "Trained on these photographs:\n" + "".join(photos)
+    licences = "Trained on these photographs:\n" + "".join(f"{photo}\n" for photo in TRAINING)
     return writer.finish(image, enlarged, ABOUT, licences)
 
 

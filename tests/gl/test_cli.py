@@ -154,7 +154,9 @@ def test_a_reader_that_has_seen_enough() -> None:
         assert b"gles-delegate" not in process.stderr.read()  # drivers may say something
 
 
-@pytest.mark.parametrize("name", ["super_resolution_x2", "ball_segmenter"])
+@pytest.mark.parametrize(
+    "name", ["super_resolution_x2", "ball_segmenter", "digit_classifier", "digit_detector"]
+)
 def test_pictures_are_the_same_for_the_api_and_the_command_line(name: str, tmp_path: Path) -> None:
     path = EXAMPLES / "models" / f"{name}.tflite"
     with gd.Interpreter(path) as interpreter:

@@ -26,6 +26,7 @@ from gles_delegate.verification.check import CaseResult, every_form, forms_of, v
 from tests.gl.test_delegate import desktop_app, es_app, stir
 from tests.support import sampling
 from tests.support.command import call, call_json
+from tests.support.example import EXAMPLES
 from tests.support.force import force_profile
 from tests.support.lies import (
     WRONG_RSQRT,
@@ -304,7 +305,9 @@ def test_a_report_has_no_path_and_no_name(tmp_path: Path) -> None:
     state = json.loads(run.stdout)
     assert state["verify"]["wrong"] == []
     assert state["device"]["renderer"]
-    assert set(state["networks"]) == {"ball_segmenter.tflite", "super_resolution_x2.tflite"}
+    own = {path.name for path in (EXAMPLES / "models").glob("*.tflite")}
+    assert set(state["networks"]) == own
+    assert len(own) == 4
     assert all(speed["runs"]["p50"] > 0 for speed in state["networks"].values())
 
 
