@@ -64,7 +64,7 @@ class Style:
     margin: float = 0.15
 
 
-ONE_DIGIT = Style((64, 64), (24, 58), (1, 1), (1, 1), empty=0, margin=0)
+ONE_DIGIT = Style((64, 64), (30, 58), (1, 1), (1, 1), photos=0.15, empty=0, margin=0)
 
 
 @dataclass(frozen=True)

@@ -454,7 +454,7 @@ def main() -> None:
     torch.manual_seed(0)
     rng, (_, unseen) = np.random.default_rng(0), scans()
     if args.network == "classifier":
-        network = train(Classifier(), classifier_batches(rng, 64), args.steps or 2500)
+        network = train(Classifier(), classifier_batches(rng, 64), args.steps or 4000)
         model = classifier_file(network)
         test = [draw_one(np.random.default_rng([1, i]), unseen) for i in range(2000)]
         result = f"accuracy {accuracy(model, test):.1%} on 2000 pictures"
