@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
+from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -174,11 +175,11 @@ class Interpreter(NotPickled, Closing):
         return self._hosts[index]
 
     def __repr__(self) -> str:
-        return f"<{self._described(repr(str(self._file.path)))}>"
+        return f"<{self._described(lambda path: repr(str(path)))}>"
 
-    def _described(self, path: str) -> str:
-        """The model by `path`, if it is a file's, and where its nodes run."""
-        name = path if self._file.path else "a model from memory"
+    def _described(self, show: Callable[[Path], str]) -> str:
+        """The model, whose path `show` formats, and where its nodes run."""
+        name = show(self._file.path) if self._file.path else "a model from memory"
         state = "without a delegate"
         if self._bound is not None:
             is_closed = self._bound.thread.is_closed
@@ -193,7 +194,7 @@ class Interpreter(NotPickled, Closing):
             for each in tensors:
                 shape, dtype = each["shape"].tolist(), np.dtype(each["dtype"]).name
                 rows.append((side, str(each["index"]), each["name"], dtype, str(shape)))
-        return html_table(rows, self._described(self._file.path.name if self._file.path else ""))
+        return html_table(rows, self._described(lambda path: path.name))
 
     def close(self) -> None:
         """Close the delegate if the interpreter made it; one that was passed stays open."""
