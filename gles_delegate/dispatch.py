@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from math import ceil, prod
 from typing import Literal, TypeAlias, TypeVar
 
+import numpy as np
+
 from gles_delegate.model.graph import Array
 
 Shape: TypeAlias = tuple[int, ...]
@@ -287,6 +289,7 @@ class Dispatch:
         epilogue: Applied to each result before it is stored.
         inner: Applied to the intermediate results of a shader that computes two fused ops.
         partial: It writes some texels of `output`, and keeps the others.
+        pixels: The first pixel and the number of those that it may write; None: all.
         textures: The number of textures that it samples, bound to the tensor of `reads[0]`.
         flops: Floating-point operations, for reports; 0 if not counted.
         fused: The other nodes that it computes.
@@ -315,6 +318,7 @@ class Dispatch:
     epilogue: tuple[Call, ...] = ()
     inner: tuple[Call, ...] = ()
     partial: bool = False
+    pixels: tuple[int, int] | None = None
     textures: int = 0
     flops: int = 0
     fused: tuple[int, ...] = ()
@@ -348,6 +352,19 @@ class Dispatch:
         """`defines` and `sizes`, with the size of the output."""
         size = {"OUT_CHANNELS": self.output.channels, "OUT_PIXELS": self.output.pixels}
         return {**self.defines, **self.sizes, **size}
+
+    @property
+    def written(self) -> Array:
+        """Which lanes of the output it may write, of [slices, pixels, 4]."""
+        first, count = self.pixels or (0, self.output.pixels)
+        written = np.zeros((self.output.slices, self.output.pixels, 4), np.bool_)
+        written[:, first : first + count] = True
+        return written
+
+    @property
+    def writes_all(self) -> bool:
+        """Whether it writes all of `written`; otherwise its operands decide."""
+        return not self.partial
 
     @property
     def most_texels(self) -> int:

@@ -65,9 +65,9 @@ void main() {
   int q = PIXEL_INVOCATION;
   int slice = SLICE_INVOCATION + OUT_CHANNEL / 4;
   int row = DIVIDED(q, ROW), pixel = row * OUT_ROW + q - row * ROW + OUT_PIXEL;
-  if (q >= REGION_PIXELS || slice >= OUT_SLICES) return;
-  OUT_VEC v = OUT_VEC(FILL);
   int channel = 4 * slice - OUT_CHANNEL;
+  if (q >= REGION_PIXELS || channel >= REGION_CHANNELS) return;
+  OUT_VEC v = OUT_VEC(FILL);
 #if WHOLE_TEXELS
   int element = source(q * REGION_CHANNELS + channel);
   if (element >= 0) {

@@ -89,6 +89,7 @@ class Candidates:
         grid = make_grid(self.classes * self.blocks, 1, self.node.limits)
         reads, passes = (self.scores, limits), 4 * (labels + 1)
         keys = self.node.dispatch("candidates", reads, self.state, grid, defines, passes=passes)
+        keys = replace(keys, pixels=(0, self.classes * self.blocks))
         return keys if self.node.limits.profile.short_loops else keys.sized("LARGEST_OF")
 
     def selected(

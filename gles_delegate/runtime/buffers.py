@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -122,6 +122,18 @@ class Buffers:
         if value.texels:
             buffer = self._arena[allocation.buffer].buffer
             buffer.read_into(array, array.nbytes, offset=allocation.offset)
+
+    def contents(self) -> list[Array]:
+        """Wait for the GPU, and return the 16-bit words of each of the plan's buffers."""
+        words = [np.zeros(size // 2, np.uint16) for size in self._plan.buffers]
+        for number, buffer in self._arena.items():
+            buffer.buffer.read_into(words[number], words[number].nbytes)
+        return words
+
+    def restore(self, contents: Sequence[Array]) -> None:
+        """Overwrite the plan's buffers by what `contents` returned."""
+        for number, buffer in self._arena.items():
+            buffer.buffer.write(contents[number])
 
     def texels(self, value: Value) -> Array:
         """Wait for the GPU, and return a value's lanes [slices, pixels, 4]."""

@@ -145,13 +145,24 @@ class Recorder:
         self._sampler: Sampler | None = None
 
     def record(self, storage: Storage) -> CommandList:
+        calls = [*self._copy_in(storage), *self._dispatch(storage), *self._copy_out(storage)]
+        return self._listed(calls, storage)
+
+    def record_each(self, storage: Storage) -> list[CommandList]:
+        """A list for each dispatch or chain, which runs it alone."""
+        barrier = self._call("glMemoryBarrier", _EXIT_BARRIER)
+        return [
+            self._listed([*self._calls_of(i, storage, {}), barrier], storage)
+            for i in range(len(self._prepared))
+        ]
+
+    def _listed(self, calls: Sequence[GlCall], storage: Storage) -> CommandList:
         bound = [r for r in storage.resources.values() if not isinstance(r, BoundBuffer)]
         targets = {r.target for r in bound if isinstance(r, SampledTextures)}
         external = gl_names.TEXTURE_EXTERNAL in targets
         textures: Callable[[], AbstractContextManager[None]] = nullcontext
         if bound or self._plan.has_textures:
             textures = partial(self._gpu.textures, external)
-        calls = [*self._copy_in(storage), *self._dispatch(storage), *self._copy_out(storage)]
         watches = [watch for r in storage.resources.values() for watch in r.watches]
         return CommandList(self._gpu, calls, watches, textures)
 
@@ -211,19 +222,24 @@ class Recorder:
     def _dispatch(self, storage: Storage) -> Iterator[GlCall]:
         cache: StateCache = {}
         hazards = _Hazards(self._plan.allocations)
-        for number, (group, program, source) in enumerate(self._prepared):
+        for number, (group, _, _) in enumerate(self._prepared):
             debug = self._gl.group(self._names[number]) if self._names else ()
             yield from debug[:1]
-            yield from self._use(program, source.sizes, cache)
-            yield from self._bind_all(group, source, storage, cache)
-            if group[0].textures:
-                yield from self._sample(group[0], storage.resources)
-                cache.pop(_WEIGHTS, None)
             if hazards.found(group):
                 yield self._call("glMemoryBarrier", _READ_BARRIER)
-            groups = group[0].grid.groups if len(group) == 1 else (1, 1, 1)
-            yield self._call("glDispatchCompute", *groups)
+            yield from self._calls_of(number, storage, cache)
             yield from debug[1:]
+
+    def _calls_of(self, number: int, storage: Storage, cache: StateCache) -> Iterator[GlCall]:
+        """Bind what a dispatch or a chain uses, and run it."""
+        group, program, source = self._prepared[number]
+        yield from self._use(program, source.sizes, cache)
+        yield from self._bind_all(group, source, storage, cache)
+        if group[0].textures:
+            yield from self._sample(group[0], storage.resources)
+            cache.pop(_WEIGHTS, None)
+        groups = group[0].grid.groups if len(group) == 1 else (1, 1, 1)
+        yield self._call("glDispatchCompute", *groups)
 
     def _copy_out(self, storage: Storage) -> Iterator[GlCall]:
         """Make the results visible, and copy them to bound buffers and textures."""

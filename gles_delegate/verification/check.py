@@ -17,6 +17,7 @@ from gles_delegate.planning.plan import Plan, make_plan
 from gles_delegate.planning.resizing import SHARED, numbers_of
 from gles_delegate.runtime.constants import Constants
 from gles_delegate.runtime.programs import Programs, Progress
+from gles_delegate.runtime.sanitizer import Trespass
 from gles_delegate.runtime.session import Session
 from gles_delegate.runtime.shared import Shared
 from gles_delegate.verification.cases import VerificationCase, ratio
@@ -135,10 +136,11 @@ def _checked(case: VerificationCase, shared: Shared, forms: Iterable[Form]) -> I
         done.append(plan)
         error, allowed, failure = 0.0, 0.0, ""
         try:
-            results = _results(
+            results, trespasses = _results(
                 plan, lowered, inputs, replace(shared, gpu=shared.gpu.with_limits(form.limits))
             )
             error, allowed = case.deviation(results, form.half)
+            failure = str(trespasses[0]) if trespasses else ""
         except OutOfGpuMemoryError:
             raise
         except GLError as refusal:
@@ -172,14 +174,18 @@ def _lowered(graph: Graph, inputs: dict[int, Array], form: Form) -> Lowered:
     )
 
 
-def _results(plan: Plan, lowered: Lowered, inputs: dict[int, Array], shared: Shared) -> list[Array]:
+def _results(
+    plan: Plan, lowered: Lowered, inputs: dict[int, Array], shared: Shared
+) -> tuple[list[Array], list[Trespass]]:
+    """The outputs of a run, and what its dispatches do to bytes that are not theirs."""
     session = Session(plan, lowered.graph, shared)
     try:
         for index in session.variables:
             tensor = lowered.graph.tensors[index]
             zeros = np.full(lowered.shapes[index], tensor.reset_value, tensor.dtype)
             session.write_variable(index, zeros)
-        session.run(inputs)
+        for t in session.sanitize(inputs):
+            print("TRESPASS", t)
         results = []
         for index in lowered.graph.outputs:
             tensor = lowered.graph.tensors[index]
@@ -189,6 +195,6 @@ def _results(plan: Plan, lowered: Lowered, inputs: dict[int, Array], shared: Sha
             else:
                 array = tensor.array()
             results.append(array)
-        return results
+        return results, session.sanitize(inputs)
     finally:
         session.release()

@@ -227,8 +227,9 @@ class History:
             "SHARED_TEXELS": 2 * batch * slices if count > 1 else 0,
         }
         dispatch = Dispatch(
-            node.index, stage.shader, reads, self.value, grid, defines, partial=True, passes=passes
-        )
+            node.index, stage.shader, reads, self.value, grid, defines, partial=True, passes=passes,
+            pixels=((steps.start + 1) * batch, count * batch),
+        )  # fmt: skip
         sizes = {"ROW", "INPUT_PIXEL"}
         if not node.limits.profile.short_loops:
             sizes |= {"STATE_SLICES", "UNIT_SLICES", "STEPS"}

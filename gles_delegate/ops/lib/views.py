@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import prod
+from math import ceil, prod
 from typing import Literal, TypeAlias, get_args
+
+import numpy as np
 
 from gles_delegate.dispatch import Alias, Call, Define, Dispatch, Operand, Shape, Step, Value
 from gles_delegate.limits import Limits
-from gles_delegate.model.graph import Tensor
+from gles_delegate.model.graph import Array, Tensor
 from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.index import merged, row_major
 from gles_delegate.ops.lib.node import NodeView, Unsupported
@@ -136,6 +138,24 @@ class Copy(Dispatch):
 
     layout: View
     target: Target | None
+
+    @property
+    def written(self) -> Array:
+        """The lanes of `target`, to the end of its last slice."""
+        area = self.target
+        if area is None:
+            return super().written
+        pixels = self.output.pixels
+        q = np.arange(area.pixels)
+        rows, columns = np.divmod(q, max(area.row, 1))
+        is_pixel, is_lane = np.zeros(pixels, np.bool_), np.zeros(4 * self.output.slices, np.bool_)
+        is_pixel[rows * area.out_row + columns + area.out_pixel] = True
+        is_lane[area.out_channel : ceil((area.out_channel + area.channels) / 4) * 4] = True
+        return is_lane.reshape(-1, 1, 4) & is_pixel[:, np.newaxis]
+
+    @property
+    def writes_all(self) -> bool:
+        return True
 
     @property
     def _is_whole(self) -> bool:
