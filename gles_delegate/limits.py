@@ -62,6 +62,11 @@ class Limits:
         blocks = self.storage_blocks - 1
         return min(blocks, self.image_units) if self.buffer_texels else blocks
 
+    @property
+    def has_images(self) -> bool:
+        """Whether tensors may be read and written through buffer textures."""
+        return max(self.buffer_texels, self.large_texels) > 0
+
     def reads_for(self, nbytes: int) -> int:
         """`reads` of a shader that writes `nbytes`: a large output takes two image units."""
         return min(self.reads, self.image_units - 2) if self.is_large(nbytes) else self.reads

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -59,7 +59,7 @@ class Buffers:
         self._plan = plan
         self._graph = graph
         self._gpu = gpu
-        self._with_images = max(gpu.limits.buffer_texels, gpu.limits.large_texels) > 0
+        self._with_images = gpu.limits.has_images
         self._arena: dict[int, TexelBuffer] = {}
         self._views: dict[Allocation, TexelView] = {}
         self._shared = shared.constants
@@ -124,16 +124,13 @@ class Buffers:
             buffer.read_into(array, array.nbytes, offset=allocation.offset)
 
     def contents(self) -> list[Array]:
-        """Wait for the GPU, and return the 16-bit words of each of the plan's buffers."""
+        """Wait for the GPU; the 16-bit words of each of the plan's buffers, or of what is bound."""
         words = [np.zeros(size // 2, np.uint16) for size in self._plan.buffers]
-        for number, buffer in self._arena.items():
-            buffer.buffer.read_into(words[number], words[number].nbytes)
+        views: list[tuple[int, TexelView]] = [*self._arena.items()]
+        views += [(allocation.buffer, view) for allocation, view in self.storage.bound.items()]
+        for number, view in views:
+            read_into(self._gpu.gl, view.name, words[number], view.size, view.offset)
         return words
-
-    def restore(self, contents: Sequence[Array]) -> None:
-        """Overwrite the plan's buffers by what `contents` returned."""
-        for number, buffer in self._arena.items():
-            buffer.buffer.write(contents[number])
 
     def texels(self, value: Value) -> Array:
         """Wait for the GPU, and return a value's lanes [slices, pixels, 4]."""

@@ -56,7 +56,7 @@ class Constants:
 
     def __init__(self, gpu: GpuContext) -> None:
         self._gpu = gpu
-        self._with_images = max(gpu.limits.buffer_texels, gpu.limits.large_texels) > 0
+        self._with_images = gpu.limits.has_images
         self._shared: dict[Hashable, _SharedConstant] = {}
         self._keys: dict[int, Hashable] = {}
         self._digests: dict[tuple[int, int], tuple[Array, str]] = {}

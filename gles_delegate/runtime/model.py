@@ -18,6 +18,7 @@ from gles_delegate.runtime.binding import Binding
 from gles_delegate.runtime.constants import Constants
 from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.programs import Programs, Progress
+from gles_delegate.runtime.sanitizer import Trespass
 from gles_delegate.runtime.segment import SegmentContext
 from gles_delegate.runtime.shared import Shared
 from gles_delegate.runtime.store import Store, fingerprint
@@ -127,6 +128,11 @@ class BoundModel:
         times = tuple(time for each in prepared or [self.first] for time in each.times())
         gpu = self.thread.gpu
         return ProfileReport(gpu.driver.renderer, gpu.driver.timers, times)
+
+    def sanitize(self) -> list[Trespass]:
+        """Run every prepared segment once more, each dispatch by itself; see `Session.sanitize`."""
+        prepared = [segment for each in self.subgraphs.values() for segment in each.prepared]
+        return self.thread.run(lambda: [t for each in prepared for t in each.session.sanitize()])
 
     def stop(self) -> None:
         """End the threads that compile in the background."""

@@ -2,7 +2,7 @@
 
 Before a dispatch, buffers hold the bytes that it may read, and a pattern everywhere else.
 Afterwards every byte outside `Dispatch.written` must be as before, and every byte inside must have
-been written. A second run with another pattern tells written bytes from the pattern, and must have
+been written. A second run over another pattern tells written bytes from the pattern, and must have
 the same results: otherwise the dispatch reads more than its operands.
 """
 
@@ -10,27 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 import numpy as np
 
-from gles_delegate.closing import on_error, release_all
+from gles_delegate.closing import in_any_case, on_error, release_all
 from gles_delegate.dispatch import Dispatch, Value
 from gles_delegate.gl.buffers import TexelBuffer, TexelView
 from gles_delegate.gl.context import GpuContext
+from gles_delegate.gl.functions import Functions
 from gles_delegate.model.graph import Array
 from gles_delegate.planning.memory import Allocation
 from gles_delegate.planning.plan import Plan
 from gles_delegate.runtime.buffers import Storage
-from gles_delegate.runtime.commands import CommandList, Recorder
-
-Contents: TypeAlias = Sequence[Array]
-"""The 16-bit words of each of a plan's buffers."""
+from gles_delegate.runtime.commands import Recorder
 
 _PATTERNS = (0x7FC0DEC0, 0x3E4C3E4C)
-"""A NaN, so that numbers which are read but count for nothing show; and a number in any type."""
+"""A NaN, so that numbers which are read but count for nothing show; and a number of any type."""
 _GUARD = 4096
 """Bytes of the pattern behind each buffer."""
+_WORD = 2
+"""Bytes of the smallest lane."""
 
 
 @dataclass(frozen=True)
@@ -58,56 +57,111 @@ class Trespass:
 
 
 class Sanitizer:
-    """The buffers of a plan, twice, for runs of single dispatches."""
+    """The buffers of a plan for each pattern, and the calls that run its dispatches there."""
 
     def __init__(self, plan: Plan, gpu: GpuContext, recorder: Recorder, storage: Storage) -> None:
-        self._plan, self._gpu = plan, gpu
+        self._plan = plan
+        self._grounds: list[_Ground] = []
+        with on_error(self.release):
+            for pattern in _PATTERNS:
+                self._grounds.append(_Ground(plan, gpu, recorder, storage, pattern))
+
+    def release(self) -> None:
+        grounds, self._grounds = self._grounds, []
+        in_any_case([ground.release for ground in grounds])
+
+    def run(self, truth: Sequence[Array]) -> Iterator[Trespass]:
+        """Run every dispatch in order.
+
+        Args:
+            truth: The 16-bit words of each of the plan's buffers before the first dispatch; the
+                dispatches update them.
+        """
+        for number, group in enumerate(self._plan.groups):
+            extents = _extents(self._plan, group)
+            befores = [[e.before(truth, g.words) for e in extents] for g in self._grounds]
+            results = [
+                ground.run(number, extents, before)
+                for ground, before in zip(self._grounds, befores, strict=True)
+            ]
+            found = [beyond for _, beyond in results]
+            deeds = [("writes elsewhere", *each) for each in found[0] or found[1]]
+            for i, extent in enumerate(extents):
+                afters = [after[i] for after, _ in results]
+                deeds += extent.deeds([before[i] for before in befores], afters)
+                extent.take(truth, afters[0])
+            for deed, buffer, words in deeds:
+                nbytes, first = words.size * _WORD, int(words[0]) * _WORD
+                yield Trespass(group, deed, nbytes, buffer, first)
+
+
+class _Ground:
+    """A plan's buffers, which hold a pattern between runs.
+
+    Attributes:
+        words: The pattern.
+    """
+
+    def __init__(
+        self, plan: Plan, gpu: GpuContext, recorder: Recorder, storage: Storage, pattern: int
+    ) -> None:
+        self.words = np.array([pattern], np.uint32).view(np.uint16)
         self._buffers: dict[int, TexelBuffer] = {}
         self._views: dict[Allocation, TexelView] = {}
         with on_error(self.release):
             for number, size in enumerate(plan.buffers):
-                self._buffers[number] = TexelBuffer(gpu.gl, size + _GUARD, False)
+                content = np.resize(self.words, (size + _GUARD) // _WORD)
+                self._buffers[number] = TexelBuffer(gpu.gl, content.data, False)
             for allocation in plan.allocations.values():
-                self._views.setdefault(allocation, self._view(allocation))
+                if allocation not in self._views:
+                    self._views[allocation] = self._view(allocation, gpu)
             own = replace(storage, bound={}, own=self._views, buffers=self._buffers)
             self._steps = recorder.record_each(own)
 
-    def _view(self, allocation: Allocation) -> TexelView:
-        limits, buffer = self._gpu.limits, self._buffers[allocation.buffer]
-        is_image = max(limits.buffer_texels, limits.large_texels) > 0
-        room = min(buffer.size - allocation.offset, limits.block_bytes)
-        exact = TexelView(self._gpu.gl, buffer.name, allocation.offset, allocation.size, is_image)
-        return _OpenView(self._gpu, exact, max(room, allocation.size))
+    def _view(self, allocation: Allocation, gpu: GpuContext) -> TexelView:
+        buffer, is_image = self._buffers[allocation.buffer], gpu.limits.has_images
+        exact = TexelView(gpu.gl, buffer.name, allocation.offset, allocation.size, is_image)
+        room = min(buffer.size - allocation.offset, gpu.limits.block_bytes)
+        return _OpenView(gpu.gl, exact, max(room, allocation.size))
 
     def release(self) -> None:
         views, self._views = self._views, {}
         buffers, self._buffers = self._buffers, {}
         release_all((*views.values(), *buffers.values()))
 
-    def run(self, truth: Contents) -> Iterator[Trespass]:
-        """Run every dispatch; `truth`, the contents at first, becomes those at the end."""
-        for group, step in zip(self._plan.groups, self._steps, strict=True):
-            access = _Access(self._plan, group)
-            befores = [access.before(truth, pattern) for pattern in _PATTERNS]
-            afters = [self._contents_after(step, before) for before in befores]
-            yield from access.trespasses(befores, afters)
-            access.take(truth, afters[0])
+    def run(
+        self, number: int, extents: Sequence[_Extent], before: Sequence[Array]
+    ) -> tuple[list[Array], list[tuple[int, Array]]]:
+        """Run a dispatch, or a chain, over these words of its extents.
 
-    def _contents_after(self, step: CommandList, before: Contents) -> Contents:
-        for buffer, words in zip(self._buffers.values(), before, strict=True):
-            buffer.buffer.write(words)
-        step.run()
-        after = [np.empty_like(words) for words in before]
-        for buffer, words in zip(self._buffers.values(), after, strict=True):
-            buffer.buffer.read_into(words, words.nbytes)
-        return after
+        Returns the words after it; and other words that it changed, by buffer.
+        """
+        for extent, words in zip(extents, before, strict=True):
+            self._buffers[extent.buffer].buffer.write(words, extent.begin)
+        self._steps[number].run()
+        contents = {i: np.empty(b.size // _WORD, np.uint16) for i, b in self._buffers.items()}
+        for i, buffer in self._buffers.items():
+            buffer.buffer.read_into(contents[i], buffer.size)
+        after: list[Array] = []
+        for extent in extents:
+            words = contents[extent.buffer][extent.words]
+            after.append(words.copy())
+            words[:] = np.resize(self.words, words.size)
+            self._buffers[extent.buffer].buffer.write(words, extent.begin)
+        beyond: list[tuple[int, Array]] = []
+        for i, words in contents.items():
+            changed = words.view(np.uint32) != self.words.view(np.uint32)
+            if changed.any():
+                beyond.append((i, changed.nonzero()[0] * 2))
+                self._buffers[i].buffer.write(np.resize(self.words, words.size))
+        return after, beyond
 
 
 class _OpenView(TexelView):
     """A view whose storage block reaches on, so that what is written behind it shows."""
 
-    def __init__(self, gpu: GpuContext, exact: TexelView, size: int) -> None:
-        super().__init__(gpu.gl, exact.name, exact.offset, size, False)
+    def __init__(self, gl: Functions, exact: TexelView, size: int) -> None:
+        super().__init__(gl, exact.name, exact.offset, size, False)
         self._exact = exact
 
     @property
@@ -118,78 +172,85 @@ class _OpenView(TexelView):
         self._exact.release()
 
 
-class _Access:
-    """What a dispatch, or a chain, may read and write, as masks of the buffers' words.
+class _Extent:
+    """Consecutive words of a buffer that a dispatch, or a chain, uses, with masks of them.
 
     Attributes:
-        reads: Operands, but for those that earlier members of the chain compute whole.
-        kept: Outputs of which it writes only a part.
-        written: What it may write.
-        must: What it writes in any case.
+        begin: The offset in bytes.
+        reads: Are read.
+        kept: Belong to an output of which only a part is written.
+        written: May be written.
+        must: Are written in any case.
     """
 
-    def __init__(self, plan: Plan, group: tuple[Dispatch, ...]) -> None:
-        self._group, self._allocations = group, plan.allocations
-        sizes = [(size + _GUARD) // 2 for size in plan.buffers]
-        self.reads, self.kept, self.written, self.must = (
-            [np.zeros(size, np.bool_) for size in sizes] for _ in range(4)
-        )
-        whole: set[Value] = set()
-        for dispatch in group:
-            values = [value for value in dispatch.operands if isinstance(value, Value)]
-            for value in set(values) - whole:
-                self._mark(self.reads, value)
-            output, lanes = dispatch.output, dispatch.written
-            words = lanes.reshape(-1).repeat(output.texel_bytes // 8)
-            self._mark(self.written, output, words)
-            if dispatch.writes_all:
-                self._mark(self.must, output, words)
-            if dispatch.partial and output not in whole:
-                texels = lanes.any(axis=2).reshape(-1).repeat(output.texel_bytes // 2)
-                self._mark(self.kept, output, texels if dispatch.writes_all else None)
-            if not dispatch.partial:
-                whole.add(output)
-        if len(group) > 1:  # a later member may overwrite what earlier ones read
-            for must, reads, kept in zip(self.must, self.reads, self.kept, strict=True):
-                must &= ~(reads | kept)
+    def __init__(self, buffer: int, begin: int, end: int) -> None:
+        self.buffer, self.begin = buffer, begin
+        self.words = slice(begin // _WORD, end // _WORD)
+        shape = 4, (end - begin) // _WORD
+        self.reads, self.kept, self.written, self.must = np.zeros(shape, np.bool_)
 
-    def _mark(self, masks: list[Array], value: Value, words: Array | None = None) -> None:
-        first, count = self._allocations[value].offset // 2, value.nbytes // 2
-        masks[self._allocations[value].buffer][first : first + count] |= (
-            np.True_ if words is None else words
-        )
+    def before(self, truth: Sequence[Array], pattern: Array) -> Array:
+        """The words before a run: what is read or kept, and the pattern elsewhere."""
+        words = np.resize(pattern, self.reads.size)
+        known = self.reads | self.kept & ~self.must
+        np.copyto(words, truth[self.buffer][self.words], where=known)
+        return words
 
-    def before(self, truth: Contents, pattern: int) -> Contents:
-        """The contents before a run: operands and what is kept, and the pattern elsewhere."""
-        contents: list[Array] = []
-        for words, reads, kept, must in zip(truth, self.reads, self.kept, self.must, strict=True):
-            filled = np.resize(np.array([pattern], np.uint32).view(np.uint16), reads.size)
-            known = (reads | kept & ~must)[: words.size]
-            filled[: words.size][known] = words[known]
-            contents.append(filled)
-        return contents
-
-    def trespasses(
-        self, befores: Sequence[Contents], afters: Sequence[Contents]
-    ) -> Iterator[Trespass]:
-        for number, written in enumerate(self.written):
-            (before, other), (after, twin) = (
-                [c[number] for c in both] for both in (befores, afters)
-            )
-            unwritten = self.must[number] & (before == after) & (other == twin)
-            beyond = ~written & ((before != after) | (other != twin))
-            deeds = {
-                "writes elsewhere": beyond,
-                "leaves bytes of its output unwritten": unwritten,
-                "reads more than its operands": written & (after != twin) & ~unwritten,
-            }
-            for deed, words in deeds.items():
-                (found,) = words.nonzero()
-                if found.size:
-                    yield Trespass(self._group, deed, 2 * found.size, number, 2 * int(found[0]))
-
-    def take(self, truth: Contents, after: Contents) -> None:
+    def take(self, truth: Sequence[Array], after: Array) -> None:
         """Update the contents by what was written."""
-        for words, new, written in zip(truth, after, self.written, strict=True):
-            known = written[: words.size]
-            words[known] = new[: words.size][known]
+        np.copyto(truth[self.buffer][self.words], after, where=self.written)
+
+    def deeds(
+        self, befores: Sequence[Array], afters: Sequence[Array]
+    ) -> Iterator[tuple[str, int, Array]]:
+        """What two runs did against the plan: the deed, the buffer, and its words."""
+        (before, other), (after, twin) = befores, afters
+        unwritten = self.must & (before == after) & (other == twin)
+        found = {
+            "writes elsewhere": ~self.written & ((before != after) | (other != twin)),
+            "leaves bytes of its output unwritten": unwritten,
+            "reads more than its operands": self.written & (after != twin) & ~unwritten,
+        }
+        for deed, mask in found.items():
+            if mask.any():
+                yield deed, self.buffer, mask.nonzero()[0] + self.words.start
+
+
+def _extents(plan: Plan, group: tuple[Dispatch, ...]) -> list[_Extent]:
+    """The bytes that a dispatch, or a chain, may read and write by the plan."""
+    values = {v for d in group for v in (*d.operands, d.output) if isinstance(v, Value)}
+    ranges: list[tuple[int, int, int]] = []
+    allocations = {plan.allocations[value] for value in values}
+    for a in sorted(allocations, key=lambda a: (a.buffer, a.offset)):
+        if ranges and ranges[-1][0] == a.buffer and a.offset <= ranges[-1][2]:
+            ranges[-1] = *ranges[-1][:2], max(a.end, ranges[-1][2])
+        else:
+            ranges.append((a.buffer, a.offset, a.end))
+    extents = [_Extent(*each) for each in ranges]
+
+    def part(value: Value) -> tuple[_Extent, slice]:
+        a = plan.allocations[value]
+        extent = next(e for e in reversed(extents) if (e.buffer, e.begin) <= (a.buffer, a.offset))
+        first = (a.offset - extent.begin) // _WORD
+        return extent, slice(first, first + value.nbytes // _WORD)
+
+    whole: set[Value] = set()  # what earlier members of the chain compute
+    for dispatch in group:
+        for value in {v for v in dispatch.operands if isinstance(v, Value)} - whole:
+            extent, words = part(value)
+            extent.reads[words] = True
+        extent, words = part(dispatch.output)
+        lanes = dispatch.written
+        written = lanes.reshape(-1).repeat(dispatch.output.texel_bytes // (4 * _WORD))
+        extent.written[words] |= written
+        if dispatch.writes_all:
+            extent.must[words] |= written
+        if not dispatch.partial:
+            whole.add(dispatch.output)
+        elif dispatch.output not in whole:
+            texels = lanes.any(axis=2).reshape(-1).repeat(dispatch.output.texel_bytes // _WORD)
+            extent.kept[words] |= texels if dispatch.writes_all else True
+    if len(group) > 1:  # a later member may overwrite what earlier ones read
+        for extent in extents:
+            extent.must &= ~(extent.reads | extent.kept)
+    return extents

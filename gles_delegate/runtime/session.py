@@ -176,11 +176,6 @@ class Session:
         ValueError is raised, if something bound was released or resized, or an int64 input has a
         number outside int32. After a GLError or ContextLostError the outputs are invalid.
         """
-        self._upload(inputs)
-        self._commands.run()
-        self._gpu.gl.check_reset("invoke")
-
-    def _upload(self, inputs: Mapping[int, Array]) -> None:
         self._upload_parameters()
         for index in self.inputs:
             _require_32_bits(index, inputs[index])
@@ -188,21 +183,20 @@ class Session:
         for value in self._own_inputs:
             self._buffers.upload(value, value.content(self.runs, self.random_words))
         self.runs += 1
+        self._commands.run()
+        self._gpu.gl.check_reset("invoke")
 
-    def sanitize(self, inputs: Mapping[int, Array]) -> list[Trespass]:
-        """Run each dispatch by itself, twice; what they do to bytes that are not theirs.
+    def sanitize(self) -> list[Trespass]:
+        """Run once more on the present inputs, each dispatch by itself; see `Sanitizer`.
 
-        Arguments and results are as for `run`. Bound buffers are neither read nor written.
+        Returns what dispatches do to bytes that are not theirs. Results stay as they are.
         """
-        self._upload(inputs)
-        sanitizer = Sanitizer(self._plan, self._gpu, self._recorder, self._buffers.storage)
+        storage = self._buffers.storage
+        sanitizer = Sanitizer(self._plan, self._gpu, self._recorder, storage)
         try:
-            contents = self._buffers.contents()
-            trespasses = [*sanitizer.run(contents)]
-            self._buffers.restore(contents)
+            return [*sanitizer.run(self._buffers.contents())]
         finally:
             sanitizer.release()
-        return trespasses
 
     def profile(self) -> list[tuple[Dispatch, float]]:
         """Run once more on the present inputs; return each dispatch and its seconds, by itself."""
