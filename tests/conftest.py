@@ -25,6 +25,7 @@ from gles_delegate.limits import Limits
 from gles_delegate.profiles import Profile
 from tests.support import sampling
 from tests.support.force import force_driver
+from tests.support.soundness import every_plan_checked
 
 Require = Callable[[str, str], NoReturn]
 MODELS = os.environ.get("GLES_DELEGATE_MODELS", Path(__file__).parents[2] / "shared" / "models")
@@ -108,6 +109,12 @@ class TierModule(pytest.Module):
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module:
     module: pytest.Module = TierModule.from_parent(parent, path=module_path)
     return module
+
+
+@pytest.fixture(scope="session", autouse=True)
+def sound_plans() -> Iterator[None]:
+    with every_plan_checked():
+        yield
 
 
 @pytest.fixture(scope="session")

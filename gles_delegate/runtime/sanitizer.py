@@ -181,13 +181,14 @@ class _Extent:
         kept: Belong to an output of which only a part is written.
         written: May be written.
         must: Are written in any case.
+        padding: Are lanes past the last channel.
     """
 
     def __init__(self, buffer: int, begin: int, end: int) -> None:
         self.buffer, self.begin = buffer, begin
         self.words = slice(begin // _WORD, end // _WORD)
-        shape = 4, (end - begin) // _WORD
-        self.reads, self.kept, self.written, self.must = np.zeros(shape, np.bool_)
+        shape = 5, (end - begin) // _WORD
+        self.reads, self.kept, self.written, self.must, self.padding = np.zeros(shape, np.bool_)
 
     def before(self, truth: Sequence[Array], pattern: Array) -> Array:
         """The words before a run: what is read or kept, and the pattern elsewhere."""
@@ -210,6 +211,7 @@ class _Extent:
             "writes elsewhere": ~self.written & ((before != after) | (other != twin)),
             "leaves bytes of its output unwritten": unwritten,
             "reads more than its operands": self.written & (after != twin) & ~unwritten,
+            "fills lanes past the last channel": self.padding & (after != 0) & ~unwritten,
         }
         for deed, mask in found.items():
             if mask.any():
@@ -239,18 +241,28 @@ def _extents(plan: Plan, group: tuple[Dispatch, ...]) -> list[_Extent]:
         for value in {v for v in dispatch.operands if isinstance(v, Value)} - whole:
             extent, words = part(value)
             extent.reads[words] = True
-        extent, words = part(dispatch.output)
-        lanes = dispatch.written
-        written = lanes.reshape(-1).repeat(dispatch.output.texel_bytes // (4 * _WORD))
-        extent.written[words] |= written
-        if dispatch.writes_all:
-            extent.must[words] |= written
+        _mark_output(*part(dispatch.output), dispatch, dispatch.output in whole)
         if not dispatch.partial:
             whole.add(dispatch.output)
-        elif dispatch.output not in whole:
-            texels = lanes.any(axis=2).reshape(-1).repeat(dispatch.output.texel_bytes // _WORD)
-            extent.kept[words] |= texels if dispatch.writes_all else True
-    if len(group) > 1:  # a later member may overwrite what earlier ones read
+    if len(group) > 1:  # a later member may overwrite what earlier ones read or write
         for extent in extents:
             extent.must &= ~(extent.reads | extent.kept)
+            extent.padding[:] = False
     return extents
+
+
+def _mark_output(extent: _Extent, words: slice, dispatch: Dispatch, is_whole: bool) -> None:
+    """Mark what a dispatch writes; `is_whole`: an earlier member computes all of its output."""
+    output, written = dispatch.output, dispatch.written
+    channels = np.arange(4 * output.slices).reshape(-1, 1, 4)
+
+    def in_words(lanes: Array) -> Array:
+        return lanes.reshape(-1).repeat(output.texel_bytes // (4 * _WORD))
+
+    extent.written[words] |= in_words(written)
+    extent.padding[words] |= in_words(written & (channels >= output.channels))
+    if dispatch.writes_all:
+        extent.must[words] |= in_words(written)
+    if dispatch.partial and not is_whole:
+        texels = written.any(axis=2, keepdims=True) if dispatch.writes_all else np.True_
+        extent.kept[words] |= in_words(np.broadcast_to(texels, written.shape))

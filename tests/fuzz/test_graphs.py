@@ -6,11 +6,16 @@ import random
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import note
 
 import gles_delegate as gd
+from gles_delegate import profiles
+from gles_delegate.gl.context import GpuContext
 from gles_delegate.model.reader import read_model
+from gles_delegate.verification.cases import VerificationCase
+from gles_delegate.verification.check import every_form, verified
+from tests.support.force import limits_of
 from tests.support.fuzz import drawn_graph, fuzz
-from tests.support.guards import assert_stays_inside
 from tests.support.oracle import (
     assert_close,
     complete,
@@ -19,6 +24,7 @@ from tests.support.oracle import (
     run_gles,
     run_litert,
 )
+from tests.support.random_copies import random_copies
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -28,6 +34,13 @@ def context(gl: None) -> Iterator[gd.EglContext]:
     context = gd.EglContext()
     yield context
     context.release()
+
+
+@pytest.fixture
+def gpu(gl: None) -> Iterator[GpuContext]:
+    gpu = GpuContext()
+    yield gpu
+    gpu.release()
 
 
 @fuzz(examples=8)
@@ -47,18 +60,21 @@ def test_graphs_at_the_floor(choose: random.Random, context: gd.EglContext) -> N
     assert_close(run_gles(content, sketch.feeds, context), reference)
 
 
-@pytest.mark.parametrize("floor_or_device", ["floor", "device"])
-@fuzz(examples=6)
-def test_nothing_is_written_or_read_past_a_tensor(
-    choose: random.Random,
-    floor_or_device: str,
-    request: pytest.FixtureRequest,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    if floor_or_device == "floor":
-        request.getfixturevalue("floor")
-    sketch, outputs = drawn_graph(choose, 20)
-    assert_stays_inside(sketch.build(outputs), sketch.feeds, monkeypatch)
+@pytest.mark.parametrize("name", ["", *profiles.NAMED])
+@fuzz(examples=12)
+def test_copies(choose: random.Random, name: str, gpu: GpuContext) -> None:
+    """In every form of every profile; each dispatch writes its output, and nothing else."""
+    sketch, outputs = random_copies(choose, choose.randint(1, 12))
+    note(f"{sketch}\noutputs {outputs}")
+    content, feeds = sketch.build(outputs), tuple(sketch.feeds)
+    expected = tuple(run_litert(content, feeds))
+    case = VerificationCase("GRAPH", "copies", True, True, 1, content, feeds, expected)
+    limits = gpu.limits
+    if name:
+        limits = limits_of(limits, profiles.NAMED[name])
+    with gpu.guard():
+        results = [*verified(gpu, [case], every_form(limits))]
+    assert [result for result in results if not result.is_right] == []
 
 
 @fuzz(examples=8)

@@ -8,7 +8,7 @@ import pytest
 import gles_delegate as gd
 from tests.op_table import CASES, Case, sample
 from tests.support.force import force_limits
-from tests.support.oracle import assert_close, in_ours, run, run_gles, run_litert
+from tests.support.oracle import assert_close, assert_sane, in_ours, run, run_gles, run_litert
 from tests.support.sampling import choose
 from tests.support.small import small_model
 from tests.support.tflite_builder import ModelBuilder
@@ -34,6 +34,7 @@ def check(case: Case, context: gd.EglContext) -> bool:
                 raise
             return False
         ours = run(interpreter, inputs)
+        assert_sane(delegate)
     reference = run_litert(content, inputs)
     assert_close(ours, reference, special=case.special, steps=case.steps)
     return True

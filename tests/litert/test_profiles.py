@@ -8,7 +8,7 @@ import gles_delegate as gd
 from gles_delegate import profiles
 from tests.op_table import CASES, Case, sample
 from tests.support.force import force_profile
-from tests.support.oracle import assert_close, in_ours, run, run_litert
+from tests.support.oracle import assert_close, assert_sane, in_ours, run, run_litert
 from tests.support.sampling import choose
 
 pytestmark = pytest.mark.usefixtures("gl", "floor")
@@ -37,4 +37,5 @@ def check(case: Case, context: gd.EglContext) -> None:
     options = gd.GpuDelegateOptions(require_full_delegation=True)
     with gd.GpuDelegate(options, context=context) as delegate:
         actual = run(in_ours(delegate, content), inputs)
+        assert_sane(delegate)
     assert_close(actual, run_litert(content, inputs), special=case.special)

@@ -44,6 +44,48 @@ def conv_then_activation(s: Sketch) -> list[int]:
     return [s.op(activation, [_conv(s, x, 5, 6)]) for activation in activations]
 
 
+def _joined(parts: Callable[[Sketch, int, int], Sequence[int]]) -> None:
+    """Copies beside what is computed in its place, of sizes that work groups do not divide."""
+
+    def build(s: Sketch) -> list[int]:
+        outputs = []
+        for pixels, depth, other in ((1, 8, 4), (1, 12, 32), (4, 36, 8), (16, 20, 32), (2, 68, 4)):
+            x, y = s.feed((1, 1, pixels, depth)), s.feed((1, 1, pixels, other))
+            outputs.append(s.op("CONCATENATION", parts(s, x, s.op("RELU", [y])), axis=3))
+        return outputs
+
+    GRAPHS[f"{parts.__name__.strip('_')}_joined"] = build
+
+
+@_joined
+def _input_and_computed(s: Sketch, x: int, y: int) -> Sequence[int]:
+    return [x, y]
+
+
+@_joined
+def _computed_and_input(s: Sketch, x: int, y: int) -> Sequence[int]:
+    return [y, x]
+
+
+@_joined
+def _constant_and_computed(s: Sketch, x: int, y: int) -> Sequence[int]:
+    shape = s.tensors[x]["shape"]
+    return [s.constant(s.normal(tuple(shape))), y, x]
+
+
+@_joined
+def _twice_and_computed(s: Sketch, x: int, y: int) -> Sequence[int]:
+    z = s.op("ABS", [x])
+    return [z, z, y]
+
+
+@_graph
+def joined_and_read(s: Sketch) -> list[int]:
+    x, y = s.feed((1, 1, 1, 12)), s.feed((1, 1, 1, 32))
+    z = s.op("CONCATENATION", [x, s.op("RELU", [y])], axis=3)
+    return [s.op("NEG", [z]), _conv(s, z, 44, 8, size=1)]
+
+
 @_graph
 def conv_with_two_consumers(s: Sketch) -> int:
     conv = _conv(s, s.feed((1, 7, 6, 5)), 5, 6)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gles_delegate.gl.driver import Driver
+from gles_delegate.limits import Limits
 from gles_delegate.profiles import Profile
 
 
@@ -30,8 +31,13 @@ def force_profile(monkeypatch: pytest.MonkeyPatch, profile: Profile) -> None:
 
     def change(driver: Driver) -> Driver:
         has_textures = not driver.is_es or "OpenGL ES 3.2" in driver.identity[2]
-        texels = 1 << 16 if profile.image_reads and has_textures else 0
-        limits = replace(driver.limits, profile=profile, buffer_texels=texels)
+        limits = limits_of(driver.limits, profile)
+        limits = limits if has_textures else replace(limits, buffer_texels=0)
         return replace(driver, limits=limits)
 
     force_driver(monkeypatch, change)
+
+
+def limits_of(limits: Limits, profile: Profile) -> Limits:
+    """Those of a device with this profile, and buffer textures if it reads them."""
+    return replace(limits, profile=profile, buffer_texels=1 << 16 if profile.image_reads else 0)

@@ -94,8 +94,16 @@ def run_litert(content: bytes, inputs: Arrays) -> list[NDArray[Any]]:
 def run_gles(
     content: bytes, inputs: Arrays, context: gd.EglContext | None = None
 ) -> list[NDArray[Any]]:
-    with gles_interpreter(content, context) as interpreter:
-        return run(interpreter, inputs)
+    """The outputs of a model whose dispatches write what the plan says, and nothing else."""
+    with gd.GpuDelegate(WHOLE, context=context) as delegate:
+        outputs = run(in_ours(delegate, content), inputs)
+        assert_sane(delegate)
+    return outputs
+
+
+def assert_sane(delegate: gd.GpuDelegate) -> None:
+    """Each dispatch of the model that ran last writes and reads what the plan says."""
+    assert [*map(str, delegate.bound.sanitize())] == []
 
 
 def run_delegated(

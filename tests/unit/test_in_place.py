@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from gles_delegate.dispatch import Value
+from gles_delegate.ops.lib.views import Copy
 from gles_delegate.planning.plan import Plan
+from tests.support.soundness import check_buffers
 from tests.unit.test_fusion import Net, shaders
 
 SLICE = 8 * 8 * 16
@@ -199,3 +202,33 @@ def test_functions_read_ranges_in_place(even: Net) -> None:
 def test_evenly_spaced_elements_are_a_view(even: Net, indices: object, shader: str) -> None:
     y = even.op("GATHER", [even.x, even.constant(np.array(indices, np.int32))], axis=2)
     assert shader in shaders(even.plan(y))
+
+
+def copied_and_computed(net: Net) -> Plan:
+    """An input is copied into a tensor, and another part of it is computed there."""
+    y = net.conv(depth=8)
+    return net.plan(net.op("CONCATENATION", [net.x, y], axis=3))
+
+
+def test_plans_are_sound(even: Net) -> None:
+    plan = copied_and_computed(even)
+    assert len(plan.inside) == 1
+    check_buffers(plan)
+
+
+def test_a_copy_over_another_part_is_unsound(even: Net) -> None:
+    plan = copied_and_computed(even)
+    dispatches = [
+        replace(d, target=replace(d.target, channels=8)) if isinstance(d, Copy) and d.target else d
+        for d in plan.dispatches
+    ]
+    with pytest.raises(AssertionError, match="writes to another part"):
+        check_buffers(replace(plan, dispatches=tuple(dispatches)))
+
+
+def test_memory_that_is_shared_too_early_is_unsound(even: Net) -> None:
+    plan = even.plan(even.op("ADD", [even.conv(), even.conv(depth=4)]))
+    first, second = (d.output for d in plan.dispatches if d.shader == "conv_2d")
+    allocations = {**plan.allocations, second: plan.allocations[first]}
+    with pytest.raises(AssertionError, match="overwrites"):
+        check_buffers(replace(plan, allocations=allocations))

@@ -15,7 +15,6 @@ from gles_delegate.errors import ModelError
 from gles_delegate.image.output import ImageOutput
 from gles_delegate.image.transform import ImageTransform
 from gles_delegate.limits import Limits
-from gles_delegate.model.graph import Array
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
 from gles_delegate.planning.plan import Plan, make_plan
@@ -25,6 +24,7 @@ from tests.op_table.graphs import GRAPHS
 from tests.support.models import REAL_MODELS
 from tests.support.random_graphs import random_graph
 from tests.support.sketch import Sketch
+from tests.support.soundness import check_buffers
 from tests.support.tflite_builder import ModelBuilder
 
 FLOOR = Limits()
@@ -60,45 +60,6 @@ def around(plan: Plan, value: Value) -> set[Value]:
         if plan.allocations[v].offset <= allocation.offset
         and allocation.end <= plan.allocations[v].end
     }
-
-
-def check_buffers(plan: Plan) -> None:
-    """Play the plan: whoever reads a value finds it in its place, not another's remains."""
-    assert plan.peak_bytes <= sum(plan.buffers)
-    values = list(plan.allocations)
-    memory = [np.full(size // 16, -1) for size in plan.buffers]
-
-    def texels(value: Value, of: list[Array]) -> Array:
-        allocation = plan.allocations[value]
-        assert allocation.size == max(16 * value.texels, 16)
-        assert allocation.end <= plan.buffers[allocation.buffer]
-        return of[allocation.buffer][allocation.offset // 16 : allocation.end // 16]
-
-    # Who writes each texel of a value: of all computed there, the one that no other lies inside.
-    writers = {v: np.full(max(v.texels, 1), i) for i, v in enumerate(values)}
-    computed = {dispatch.output for dispatch in plan.dispatches}
-    for inner in sorted((v for v in plan.inside if v in computed), key=lambda v: -v.texels):
-        for outer in around(plan, inner):
-            first = (plan.allocations[inner].offset - plan.allocations[outer].offset) // 16
-            writers[outer][first : first + inner.texels] = values.index(inner)
-
-    def write(value: Value) -> None:
-        own = writers[value] == values.index(value)
-        texels(value, memory)[own] = values.index(value)
-
-    for value in plan.inputs.values():
-        write(value)
-    for dispatch in plan.dispatches:
-        for value in dispatch.operands:
-            if isinstance(value, Value):
-                assert (texels(value, memory) == writers[value]).all(), f"{dispatch} reads others"
-                one, other = plan.allocations[value], plan.allocations[dispatch.output]
-                apart = one.end <= other.offset or other.end <= one.offset
-                apart |= one.buffer != other.buffer
-                assert apart or dispatch.output in around(plan, value), f"{dispatch} overwrites"
-        write(dispatch.output)
-    for value in (*plan.inputs.values(), *plan.outputs.values()):
-        assert (texels(value, memory) == writers[value]).all()
 
 
 def check_floor(plan: Plan, limits: Limits) -> None:
