@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import dataclass
 from functools import cached_property
-
-import numpy as np
 
 from gles_delegate.bench.device import half_slowdown
 from gles_delegate.errors import DelegateError
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.thread import GlThread
 from gles_delegate.limits import Limits
-from gles_delegate.model.graph import Array, Graph, Quantization, one_node_graph
 from gles_delegate.options import GpuDelegateOptions
-from gles_delegate.runtime.model import BoundModel
+from gles_delegate.verification.cases import load_cases
+from gles_delegate.verification.check import CaseResult, Form, verified
+
+_OPS = (
+    *("CONCATENATION", "CONV_2D", "DEPTHWISE_CONV_2D", "EXP", "FULLY_CONNECTED", "LOG"),
+    *("LOGISTIC", "LOG_SOFTMAX", "RSQRT", "SQRT", "TANH"),
+)
+_OP_IN_HALF = "FULLY_CONNECTED"
 
 
 @dataclass(frozen=True)
 class Check:
-    """The result of a small program on the device.
+    """The result of a small model on the device.
 
     Attributes:
-        error: The largest difference from numpy's result, relative to max(result, 1).
+        error: The largest difference from LiteRT's result: of real numbers, relative to the largest
+            one of the result; of quantized numbers, in steps.
         allowed: The largest difference that passes.
-        failure: The reason why it did not run; empty if it did.
+        failure: The reason why it did not run, or what it wrote elsewhere; empty if it did.
     """
 
     name: str
@@ -45,8 +50,8 @@ class Check:
 class CompatibilityList:
     """Whether the delegate runs on a device, and the best options for it.
 
-    TFLite's class of this name looks up the device in a list. This one runs a few small programs
-    and compares their results with numpy's.
+    TFLite's class of this name looks up the device in a list. This one runs a few small models of
+    those of ``gles-delegate verify``, and compares their results with LiteRT's.
 
     Args:
         device_index: One of `list_devices`; None for the best.
@@ -56,7 +61,7 @@ class CompatibilityList:
         renderer: The driver's name of the device; empty if there is none.
         version: The driver's version string; empty if there is no device.
         limits: The limits of its compute shaders; None if there is no device.
-        checks: The results of the programs.
+        checks: The results of the models.
         reason: The reason why the delegate is not supported; empty if it is.
 
     Examples:
@@ -80,12 +85,15 @@ class CompatibilityList:
         self.vendor, self.renderer, self.version = thread.gpu.driver.identity
         self.limits = thread.gpu.limits
         try:
-            self.checks = tuple(_run(trial, thread) for trial in _trials())
+            self.checks = _checks(thread, _OPS, half=False)
             failed = "; ".join(str(check) for check in self.checks if not check.passed)
             if thread.gpu.limits.profile.half_storage:
-                half = _run(_matrix_product("matrix product of float16", 1e-2), thread, half=True)
-                self._half = half.passed
-                self.checks += (half,)
+                halves = _checks(thread, (_OP_IN_HALF,), half=True)
+                self._half = all(check.passed for check in halves)
+                self.checks += halves
+        except DelegateError as error:
+            self.reason = str(error)
+            return
         finally:
             thread.close(lambda: None)
         if failed:
@@ -121,68 +129,15 @@ class CompatibilityList:
             return False
 
 
-@dataclass(frozen=True)
-class _Trial:
-    """A graph of one node, its input, and its output."""
-
-    name: str
-    graph: Graph
-    x: Array
-    expected: Array
-    allowed: float
-
-
-def _run(trial: _Trial, thread: GlThread, half: bool = False) -> Check:
-    options = GpuDelegateOptions(precision_loss_allowed=half, background_compilation=False)
-    result = np.zeros_like(trial.expected)
-    try:
-        delegation = BoundModel(trial.graph, thread, options).first
-        segment = delegation.segment([0])
-        segment.prepare({})
-        (x,), (y,) = trial.graph.inputs, trial.graph.outputs
-        segment.invoke({x: trial.x}, {y: result})
-        delegation.drop(segment)
-    except DelegateError as error:
-        return Check(trial.name, np.inf, trial.allowed, str(error).splitlines()[0])
-    with np.errstate(invalid="ignore"):
-        off = np.abs(result.astype(np.float64) - trial.expected)
-        off /= np.maximum(np.abs(trial.expected), 1)
-    off[result == trial.expected] = 0  # infinities
-    return Check(trial.name, float(np.nan_to_num(off, nan=np.inf).max()), trial.allowed)
+def _checks(thread: GlThread, ops: Collection[str], half: bool) -> tuple[Check, ...]:
+    """The quick cases of these ops, in the form of a delegate's first run."""
+    cases = [case for case in load_cases() if case.quick and case.op in ops]
+    form = Form(thread.gpu.limits, half)
+    results = thread.run(lambda: [*verified(thread.gpu, cases, [form])])
+    return tuple(
+        Check(_name(result), result.error, result.allowed, result.failure) for result in results
+    )
 
 
-def _trials() -> Iterator[_Trial]:
-    yield _matrix_product("matrix product", 1e-5)
-    values = np.array([[-90, -3.5, -1e-3, 0, 1e-3, 0.5, 20, 80]], np.float32)
-    logarithms = np.array([[0, 1e-30, 0.25, 1, 7, 1e30]], np.float32)
-    with np.errstate(divide="ignore"):
-        for op, x, expected in (
-            ("EXP", values, np.exp(values)),
-            ("TANH", values, np.tanh(values)),
-            ("LOGISTIC", values, 1 / (1 + np.exp(-values.astype(np.float64)))),
-            ("LOG", logarithms, np.log(logarithms)),
-            ("SQRT", logarithms, np.sqrt(logarithms)),
-            ("RSQRT", logarithms, 1 / np.sqrt(logarithms)),
-        ):
-            yield _unary(op, x, expected.astype(np.float32), 1e-5)
-    x = np.random.default_rng(1).standard_normal((7, 37)).astype(np.float32)
-    shifted = x - x.max(1, keepdims=True)
-    sums = np.log(np.exp(shifted).sum(1, keepdims=True))
-    yield _unary("LOG_SOFTMAX", x, shifted - sums, 1e-5)
-    every_byte = np.arange(256, dtype=np.uint8).reshape(4, 64)
-    yield _unary("RELU", every_byte, np.maximum(every_byte, 100), 0)
-
-
-def _matrix_product(name: str, allowed: float) -> _Trial:
-    rng = np.random.default_rng(0)
-    x, w, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((5, 67), (19, 67), 19))
-    graph = one_node_graph("FULLY_CONNECTED", (x, w, b, x @ w.T))
-    return _Trial(name, graph, x, x @ w.T + b, allowed)
-
-
-def _unary(op: str, x: Array, expected: Array, allowed: float) -> _Trial:
-    graph = one_node_graph(op, (x, expected))
-    if x.dtype == np.uint8:  # 100 stands for 0
-        steps = Quantization((0.5,), (100,))
-        graph = replace(graph, tensors=[replace(t, quantization=steps) for t in graph.tensors])
-    return _Trial(f"{op} of {x.dtype}", graph, x, expected, allowed)
+def _name(result: CaseResult) -> str:
+    return f"{result.op} with float16 storage" if result.storage == "float16" else result.name

@@ -23,6 +23,8 @@ from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.planning.lowering import MOST_DECIDING, Lowerings
 from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.programs import Progress
+from gles_delegate.runtime.sanitizer import Trespass
+from gles_delegate.verification.deviation import largest_error, scale_of
 
 MARGIN = 2
 """A tensor's allowed distance from LiteRT, in distances between LiteRT's two sets of kernels."""
@@ -38,7 +40,7 @@ class Difference:
     Attributes:
         node, op: The node that computes it.
         error: The largest difference; in steps for 8-bit tensors.
-        scale: The largest finite magnitude in LiteRT's tensor, at least 1; 1 for 8-bit tensors.
+        scale: The largest finite magnitude in LiteRT's tensor; 1 for integers, and if all are 0.
         allowed: The largest ``error / scale`` that passes.
         apart: The largest difference between XNNPACK's and LiteRT's own kernels; 0
             if it was not measured because all outputs pass.
@@ -137,7 +139,7 @@ def compare_with(
     except LiteRtError:  # only XNNPACK has some op
         return differences
     return [
-        replace(difference, apart=_largest_error(one, other))
+        replace(difference, apart=largest_error(one, other))
         for difference, one, other in zip(differences, others, theirs, strict=True)
     ]
 
@@ -153,6 +155,21 @@ def _run_signature(interpreter: Any, signature: Signature, graph: Graph) -> list
     named = {name: feeds[index] for name, index in signature.inputs.items()}
     results = interpreter.get_signature_runner(signature.key)(**named)
     return [results[name] for name in signature.outputs]
+
+
+def trespasses(
+    model: ModelFile, feeds: Mapping[int, Array], options: GpuDelegateOptions | None = None
+) -> Iterator[Trespass]:
+    """What dispatches do to bytes that are not theirs, in a delegate's first and final programs.
+
+    Arguments and errors are as for `compare_outputs`.
+    """
+    for background in (True, False):
+        chosen = replace(options or GpuDelegateOptions(), background_compilation=background)
+        with GpuDelegate(chosen) as delegate:
+            ours = GpuInterpreter(**model.arguments, experimental_delegates=[delegate])
+            _run(ours, feeds, ())
+            yield from delegate.bound.sanitize()
 
 
 def compare_nodes(
@@ -263,7 +280,6 @@ def _difference(
             f"{list(theirs.shape)} in LiteRT"
         )
     real = ours.dtype.kind in "fc"
-    scale = np.abs(theirs[np.isfinite(theirs)]).max(initial=1) if real else 1.0
     quantized = tensor.is_quantized and not real
     return Difference(
         tensor.index,
@@ -272,8 +288,8 @@ def _difference(
         ours.shape,
         node.index if node else -1,
         node.op if node else "input",
-        error=_largest_error(ours, theirs),
-        scale=float(scale),
+        error=largest_error(ours, theirs),
+        scale=scale_of(theirs),
         allowed=tolerance if real else steps if quantized else 0,
         same_maximum=bool(ours.size == 0 or np.argmax(ours) == np.argmax(theirs)),
     )
@@ -285,14 +301,6 @@ def _has_dynamic_range(graph: Graph, node: Node) -> bool:
     return any(t.dtype == "float32" and not t.is_constant for t in inputs) and any(
         t.is_constant and t.is_quantized and t.type.bits <= 8 for t in inputs
     )
-
-
-def _largest_error(ours: Array, theirs: Array) -> float:
-    wide = np.complex128 if ours.dtype.kind == "c" else np.float64
-    same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
-    with np.errstate(invalid="ignore"):  # inf - inf
-        error = np.where(same, 0, np.abs(ours.astype(wide) - theirs.astype(wide)))
-    return float(np.nan_to_num(error, nan=np.inf).max(initial=0))
 
 
 def prepare(interpreter: Any, feeds: Mapping[int, Array]) -> None:

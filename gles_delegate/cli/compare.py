@@ -30,6 +30,7 @@ _COLUMNS = (
 @click.option(
     "--tolerance", type=common.Finite(0), help="Of scale; default 1e-4, with --per-op 1e-5."
 )
+@click.option("--writes", is_flag=True, help="Also check the bytes that each dispatch writes.")
 @click.option("--steps", type=click.IntRange(0), default=1, help="Allowed in 8-bit tensors.")
 @common.device_option
 @common.json_option
@@ -41,6 +42,7 @@ def compare(
     seed: int,
     per_op: bool,
     tolerance: float | None,
+    writes: bool,
     steps: int,
     device: int | None,
     as_json: bool,
@@ -51,6 +53,9 @@ def compare(
     may differ up to twice as much as LiteRT's own kernels and XNNPACK do from each other. If an
     output of a quantized network differs more, each node is judged by itself, on LiteRT's tensors,
     because rounding accumulates through the network, in LiteRT's kernels too.
+
+    With --writes, each dispatch also runs by itself, and must write every byte of its output and no
+    other: that finds faults of a driver or a kernel which a comparison may miss.
     """
     file = read_file(model)
     graph = file.graph()
@@ -74,9 +79,15 @@ def compare(
             )
             if comparison.is_quantized(graph) and not all(d.passed for d in differences):
                 nodes = by_node("node by node")
-    passed = all(d.passed for d in nodes or differences)
+    wrong = [*map(str, comparison.trespasses(file, feeds, options))] if writes else []
+    passed = not wrong and all(d.passed for d in nodes or differences)
     if as_json:
-        by_name = {"tensors": _rows(differences), **({"nodes": _rows(nodes)} if nodes else {})}
+        by_name: dict[str, Any] = {
+            "tensors": _rows(differences),
+            **({"nodes": _rows(nodes)} if nodes else {}),
+        }
+        if writes:
+            by_name["writes"] = wrong
         common.print_json({**by_name, "passed": passed})
     else:
         common.print_table([{key: row[key] for key in _COLUMNS} for row in _rows(differences)])
@@ -86,6 +97,8 @@ def compare(
                 "node by node, on LiteRT's tensors,"
             )
         print(_verdict(nodes or differences))
+        if writes:
+            print("\n".join(wrong) or "each dispatch writes its output, and nothing else")
     sys.exit(not passed)
 
 

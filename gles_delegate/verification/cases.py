@@ -19,10 +19,9 @@ import numpy as np
 
 from gles_delegate.model.graph import Array
 from gles_delegate.runtime.store import fingerprint
+from gles_delegate.verification.deviation import relative_error
 
 FILE = "cases.bin"
-_REAL = "fc"
-"""numpy's kinds of real and of complex numbers."""
 _TOLERANCE, _HALF_TOLERANCE = 1e-5, 1e-2
 """Allowed errors of real numbers, relative to the largest one of a result."""
 _HALF_STEPS = 3
@@ -53,11 +52,11 @@ class VerificationCase:
     def deviation(self, results: Sequence[Array], half: bool) -> tuple[float, float]:
         """The error of the worst result, and the allowed one."""
         pairs = zip(results, self.outputs, strict=True)
-        each = [(_error(*pair), self._allowed(pair[1], half)) for pair in pairs]
+        each = [(relative_error(*pair), self._allowed(pair[1], half)) for pair in pairs]
         return max(each, key=lambda pair: ratio(*pair), default=(0.0, 0.0))
 
     def _allowed(self, expected: Array, half: bool) -> float:
-        if expected.dtype.kind in _REAL:
+        if expected.dtype.kind in "fc":
             return _HALF_TOLERANCE if half else _TOLERANCE
         if expected.dtype.itemsize <= 2 and expected.dtype.kind in "iu":
             return max(self.steps, _HALF_STEPS * half)
@@ -69,18 +68,6 @@ def ratio(error: float, allowed: float) -> float:
     if not error:
         return 0.0
     return error / allowed if allowed else np.inf
-
-
-def _error(actual: Array, expected: Array) -> float:
-    """The largest difference; of real numbers, relative to the largest expected one."""
-    if actual.shape != expected.shape:
-        return np.inf
-    same = (actual == expected) | ((actual != actual) & (expected != expected))
-    wide = np.complex128 if expected.dtype.kind == "c" else np.float64
-    off = np.abs(actual[~same].astype(wide) - expected[~same].astype(wide))
-    finite = np.abs(expected[np.isfinite(expected)])
-    scale = float(finite.max(initial=0)) if expected.dtype.kind in _REAL else 1.0
-    return float(np.nan_to_num(off / (scale or 1.0), nan=np.inf, posinf=np.inf).max(initial=0))
 
 
 @cache

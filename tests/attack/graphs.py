@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tests.attack.trial import Trial
+from tests.support.random_copies import random_copies
 from tests.support.random_graphs import KINDS, random_graph
 from tests.support.random_types import random_types
 
@@ -41,3 +42,18 @@ def drawn(seed: int, ops: int | None = None) -> Trial:
     name, content = build(twin=False)
     reference = build(twin=True)[1] if kind == "dynamic range" else None
     return Trial(seed, name, content, smaller, reference, **ALLOWED)
+
+
+def copied(seed: int, ops: int | None = None) -> Trial:
+    """A random graph of ops that move elements; see `drawn`."""
+    choose = random.Random(seed)
+    ops = ops or choose.randint(1, MOST_OPS)
+    sketch, outputs = random_copies(choose, ops)
+
+    def smaller() -> Iterator[Trial]:
+        for fewer in sorted({ops // 2, ops - 1} - {0}):
+            yield copied(seed, fewer)
+
+    shapes = [tensor.get("shape") for tensor in sketch.tensors]
+    name = f"copies\n{sketch}\noutputs {outputs}, shapes {shapes}"
+    return Trial(seed, name, sketch.build(outputs), smaller, **ALLOWED)

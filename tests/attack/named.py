@@ -11,7 +11,7 @@ from gles_delegate.ops.axis import LocalResponseNormalizationOptions
 from gles_delegate.ops.elementwise import LeakyRelu
 from gles_delegate.ops.randomness import RandomOptions
 from gles_delegate.ops.slicing import StridedSliceOptions
-from tests.attack.ways import other_shapes
+from tests.attack.ways import RANDOM, other_shapes
 from tests.op_table.case import Case
 from tests.support.oracle import TOLERANCE, Arrays, assert_close
 
@@ -27,7 +27,6 @@ FARTHEST = 2**16
 WIDEST = 2**47
 """From here on, LiteRT's products of int64 wrap."""
 
-RANDOM = {"RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL"}
 HUGE = 1e30
 """From here on, real numbers are about to exceed the largest float32."""
 

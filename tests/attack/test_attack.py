@@ -34,6 +34,7 @@ ONE, TWO = (Outcome("result", (np.full(3, n, np.float32),)) for n in (1, 2))
 RANGES = {
     "models": range(150),
     "graphs": range(40),
+    "copies": range(80),
     "hard": range(0, len(CASES), 400),
     "cache": range(40),
     "disks": range(4),

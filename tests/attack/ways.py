@@ -7,17 +7,24 @@ import re
 import traceback
 from collections.abc import Callable
 from contextlib import closing, suppress
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
 import gles_delegate as gd
 from gles_delegate.errors import DelegateError
+from gles_delegate.model.reader import read_model
+from gles_delegate.options import InferencePriority
 from tests.attack.workers import Outcome
 from tests.support import oracle
 from tests.support.app import App
 
+Host: TypeAlias = Callable[[gd.GpuDelegate, bytes], Any]
+
+RANDOM = {"RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL"}
+STATEFUL = {"ASSIGN_VARIABLE", "CALL_ONCE", *RANDOM}
+"""Ops by which a run changes the results of the next one."""
 FILL = b"\xa5"
 MARGIN = 256
 """Bytes behind a tensor in a buffer, and the most in front of it."""
@@ -93,24 +100,12 @@ def _run_cpu(make: Callable[[], Any], seed: int) -> Outcome:
 
 
 def run_ours(content: bytes, seed: int) -> Outcome:
-    """In our interpreter or, for odd seeds, in LiteRT's.
-
-    Half of both with bound tensors, and a quarter in the delegate's own context, with chains.
-    """
-    host = oracle.in_litert if seed % 2 else oracle.in_ours
+    """In our interpreter or in LiteRT's, in one of `WAYS`."""
+    choose = random.Random(seed)
+    host = choose.choice((oracle.in_ours, oracle.in_litert))
+    way = WAYS[choose.choice(tuple(WAYS))]
     try:
-        if seed // 2 % 4 == 2:
-            options = gd.GpuDelegateOptions(background_compilation=False)
-            with gd.GpuDelegate(options, model=content) as delegate:
-                interpreter = host(delegate, content)
-                resize(interpreter, seed)
-                return _outcome(delegate, oracle.run(interpreter, feeds(interpreter, seed)))
-        with closing(App(model=content)) as app:
-            interpreter = host(app.delegate, content)
-            resize(interpreter, seed)
-            if seed // 2 % 2:
-                return _outcome(app.delegate, _run_bound(app, interpreter, seed))
-            return _outcome(app.delegate, oracle.run(interpreter, feeds(interpreter, seed)))
+        return way(host, content, seed)
     except (DelegateError, MemoryError) as error:
         return Outcome("refused", text=str(error))
     except (RuntimeError, ValueError, TypeError) as error:
@@ -121,6 +116,112 @@ def run_ours(content: bytes, seed: int) -> Outcome:
         return Outcome(kind, text="".join(traceback.format_exception(error)[-3:]))
     except Exception as error:
         return Outcome("foreign error", text="".join(traceback.format_exception(error)[-3:]))
+
+
+def _in_an_app(host: Host, content: bytes, seed: int) -> Outcome:
+    with closing(App(model=content)) as app:
+        interpreter = host(app.delegate, content)
+        resize(interpreter, seed)
+        return _outcome(app.delegate, oracle.run(interpreter, feeds(interpreter, seed)))
+
+
+def _bound(host: Host, content: bytes, seed: int) -> Outcome:
+    with closing(App(model=content)) as app:
+        interpreter = host(app.delegate, content)
+        resize(interpreter, seed)
+        return _outcome(app.delegate, _run_bound(app, interpreter, seed))
+
+
+def _alone(host: Host, content: bytes, seed: int, runs: int = 1, **options: Any) -> Outcome:
+    """In the delegate's own context, `runs` times with the same result."""
+    with gd.GpuDelegate(gd.GpuDelegateOptions(**options), model=content) as delegate:
+        interpreter = host(delegate, content)
+        resize(interpreter, seed)
+        runs = 1 if _has_states(content) else runs
+        results = [oracle.run(interpreter, feeds(interpreter, seed)) for _ in range(runs)]
+        for result in results:
+            oracle.assert_close(result, results[0], special=True, steps=5, tolerance=1e-4)
+        return _outcome(delegate, results[-1])
+
+
+def _has_states(content: bytes) -> bool:
+    """Whether a run may change the next one's results."""
+    try:
+        graph = read_model(content)
+        graphs = [graph, *graph.subgraphs]
+    except DelegateError:
+        return True
+    return any(
+        any(tensor.is_variable for tensor in each.tensors)
+        or not STATEFUL.isdisjoint(node.op for node in each.nodes)
+        for each in graphs
+    )
+
+
+def _in_final_programs(host: Host, content: bytes, seed: int) -> Outcome:
+    return _alone(host, content, seed, background_compilation=False)
+
+
+def _while_programs_are_exchanged(host: Host, content: bytes, seed: int) -> Outcome:
+    return _alone(host, content, seed, runs=25)
+
+
+def _in_little_memory(host: Host, content: bytes, seed: int) -> Outcome:
+    return _alone(host, content, seed, inference_priority1=InferencePriority.MIN_MEMORY_USAGE)
+
+
+def _in_parts(host: Host, content: bytes, seed: int) -> Outcome:
+    """With nodes at the beginning, at the end, or both left to LiteRT."""
+    nodes = max(len(read_model(content).nodes), 1)
+    first, last = sorted(random.Random(seed).randrange(nodes) for _ in range(2))
+    ends = {"first_delegate_node_index": first, "last_delegate_node_index": last}
+    return _alone(host, content, seed, max_delegated_partitions=nodes, **ends)
+
+
+def _resized_and_back(host: Host, content: bytes, seed: int) -> Outcome:
+    with gd.GpuDelegate(model=content) as delegate:
+        interpreter = host(delegate, content)
+        resize(interpreter, seed)
+        shapes = {d["index"]: (*map(int, d["shape"]),) for d in interpreter.get_input_details()}
+        others = other_shapes(shapes, 16 * seed + 15)
+        with suppress(DelegateError, RuntimeError, ValueError):
+            for index, shape in others.items():
+                interpreter.resize_tensor_input(index, shape)
+            interpreter.allocate_tensors()
+            interpreter.invoke()
+        for index in others:
+            interpreter.resize_tensor_input(index, shapes[index])
+        interpreter.allocate_tensors()
+        interpreter.reset_all_variables()
+        return _outcome(delegate, oracle.run(interpreter, feeds(interpreter, seed)))
+
+
+def _asynchronously(host: Host, content: bytes, seed: int) -> Outcome:
+    """Two runs that overlap, on the delegate's own thread for every second seed."""
+    options = gd.GpuDelegateOptions(own_thread=seed % 2 > 0)
+    with gd.GpuDelegate(options, model=content) as delegate:
+        interpreter = oracle.in_ours(delegate, content)
+        resize(interpreter, seed)
+        for detail, array in zip(
+            interpreter.get_input_details(), feeds(interpreter, seed), strict=True
+        ):
+            interpreter.set_tensor(detail["index"], array)
+        runs = [interpreter.invoke_async() for _ in range(1 if _has_states(content) else 2)]
+        details = interpreter.get_output_details()
+        results = [[run.get_tensor(detail["index"]) for detail in details] for run in runs]
+        return _outcome(delegate, results[-1])
+
+
+WAYS: dict[str, Callable[[Host, bytes, int], Outcome]] = {
+    "in an app's context": _in_an_app,
+    "with bound buffers and textures": _bound,
+    "in final programs, with chains": _in_final_programs,
+    "while programs are exchanged": _while_programs_are_exchanged,
+    "in little memory": _in_little_memory,
+    "in parts": _in_parts,
+    "resized and back": _resized_and_back,
+    "asynchronously": _asynchronously,
+}
 
 
 def _outcome(delegate: gd.GpuDelegate, arrays: list[Any]) -> Outcome:

@@ -11,6 +11,7 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from numpy.typing import NDArray
 
 import gles_delegate as gd
+from gles_delegate.verification.deviation import relative_error
 from tests.support.sketch import Sketch
 
 Arrays = Sequence[NDArray[Any]]
@@ -141,13 +142,10 @@ def assert_close(
             continue
         if special:
             actual, expected = (np.clip(array, -largest, largest) for array in (actual, expected))
-        finite = np.abs(expected[np.isfinite(expected)])
-        scale = 1.0 if special else max(1.0, float(finite.max(initial=0)))
-        with np.errstate(over="ignore"):  # of differences
-            np.testing.assert_allclose(
-                actual,
-                expected,
-                rtol=tolerance if special else 0,
-                atol=tolerance * scale,
-                equal_nan=special,
-            )
+            with np.errstate(over="ignore"):  # of differences
+                np.testing.assert_allclose(
+                    actual, expected, rtol=tolerance, atol=tolerance, equal_nan=True
+                )
+        else:
+            error = relative_error(actual, expected)
+            assert error <= tolerance, f"off by {error:.1e} of the largest number"

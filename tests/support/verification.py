@@ -107,6 +107,12 @@ def others() -> Iterator[VerificationCase]:
     content = s.build(pooled)
     for op in ("MaxPoolingWithArgmax2D", "MaxUnpooling2D"):
         yield _verification(content, s.feeds, run_xnnpack(content, s.feeds), name=op)
+    beside = Sketch(np.random.default_rng(0))
+    x, y = beside.feed((1, 1, 1, 8)), beside.feed((1, 1, 1, 36))
+    z = beside.op("CONCATENATION", [x, beside.op("RELU", [y])], axis=3)
+    content = complete(beside, [z])
+    name = "CONCATENATION of what is copied and what is computed in its place"
+    yield _verification(content, beside.feeds, run_litert(content, beside.feeds), name=name)
     net, long = Net((2, 3, 5, 37)), Sketch(np.random.default_rng(0))
     x = long.feed(values=np.resize(long.normal((13,)), (1, 16391)))
     made = [(net, as_torch(net)), (long, long.op("SOFTMAX", [x], beta=1.0))]
@@ -182,7 +188,8 @@ def _quick_features(case: VerificationCase) -> Features:
         return frozenset()
     dispatches = [*_dispatches(read_model(case.model), _ROOMY, half=False)]
     shaders = {d.shader for d in dispatches}
-    features = frozenset([("op", case.op), *shaders])
+    is_beside = any(d.partial for d in dispatches) and "elementwise" in shaders
+    features = frozenset([("op", case.op), (case.op, "copied and computed", is_beside), *shaders])
     if shaders & _TILED - {"reduce"}:
         features |= {("weights", case.op, _is_coarse(case))}
     if _is_coarse(case):

@@ -1,0 +1,38 @@
+"""How far results are from the right ones: the measure of every comparison with LiteRT."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gles_delegate.model.graph import Array
+
+_REAL = "fc"
+"""numpy's kinds of real and of complex numbers."""
+
+
+def largest_error(actual: Array, expected: Array) -> float:
+    """The largest difference; infinite where only one is NaN, or if the shapes differ."""
+    if actual.shape != expected.shape:
+        return np.inf
+    same = (actual == expected) | ((actual != actual) & (expected != expected))
+    wide = np.complex128 if expected.dtype.kind == "c" else np.float64
+    with np.errstate(invalid="ignore"):  # inf - inf
+        off = np.abs(actual[~same].astype(wide) - expected[~same].astype(wide))
+    return float(np.nan_to_num(off, nan=np.inf, posinf=np.inf).max(initial=0))
+
+
+def scale_of(expected: Array) -> float:
+    """What an error is relative to: the largest finite magnitude of real numbers, 1 for integers.
+
+    It has no lower limit, so that zeros are wrong however small the right results are. If these
+    are all zero, it is 1.
+    """
+    if expected.dtype.kind not in _REAL:
+        return 1.0
+    finite = np.abs(expected[np.isfinite(expected)])
+    return float(finite.max(initial=0)) or 1.0
+
+
+def relative_error(actual: Array, expected: Array) -> float:
+    """`largest_error` as a share of `scale_of`."""
+    return largest_error(actual, expected) / scale_of(expected)
