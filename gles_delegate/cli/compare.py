@@ -82,10 +82,9 @@ def compare(
     wrong = [*map(str, comparison.trespasses(file, feeds, options))] if writes else []
     passed = not wrong and all(d.passed for d in nodes or differences)
     if as_json:
-        by_name: dict[str, Any] = {
-            "tensors": _rows(differences),
-            **({"nodes": _rows(nodes)} if nodes else {}),
-        }
+        by_name: dict[str, Any] = {"tensors": _rows(differences)}
+        if nodes:
+            by_name["nodes"] = _rows(nodes)
         if writes:
             by_name["writes"] = wrong
         common.print_json({**by_name, "passed": passed})

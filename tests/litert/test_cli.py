@@ -20,6 +20,7 @@ from gles_delegate.cli.group import gles_delegate
 from gles_delegate.model.reader import ModelFile, read_model
 from gles_delegate.runtime.session import Session
 from tests.support.command import call, call_json, saved
+from tests.support.lies import lying_driver
 from tests.support.oracle import complete
 from tests.support.sketch import Sketch
 from tests.support.small import INPUT, expected, small_model, with_a_detour
@@ -78,6 +79,15 @@ def test_compare_names_the_first_that_differs(per_op: bool, mixed: Path) -> None
 def test_no_bar_is_drawn_into_a_file(model: Path) -> None:
     result = CliRunner().invoke(gles_delegate, ["compare", str(model), "--per-op"])
     assert (result.exit_code, result.stderr) == (0, "")
+
+
+def test_compare_names_writes_elsewhere(model: Path) -> None:
+    assert "each dispatch writes its output, and nothing else" in call("compare", model, "--writes")
+    assert call_json("compare", model, "--writes")["writes"] == []
+    with lying_driver("if (q >= REGION_PIXELS ||", "if (q >= REGION_PIXELS - 1 ||"):
+        result = CliRunner().invoke(gles_delegate, ["compare", str(model), "--writes"])
+    assert "leaves bytes of its output unwritten" in result.output
+    assert result.exit_code == 1
 
 
 def test_compare_needs_litert(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
