@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import pairwise
 
-from gles_delegate.model.graph import Graph
+from gles_delegate.model.graph import Graph, Node
 from gles_delegate.planning.lowering import Lowered, is_folded
 from gles_delegate.report import DelegationReport, NodeReport
+
+CONTROL = {"CALL_ONCE", "IF", "WHILE"}
+"""Ops that run subgraphs, which may have side effects."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,7 @@ def find_segments(graph: Graph, on_cpu: Set[int]) -> list[tuple[int, ...]]:
     """Group the nodes that are not on the CPU into as few segments as can run one after another.
 
     The same as LiteRT's graph_info.cc (PartitionGraphIntoIndependentNodeSubsets): alternately take
-    all nodes of one side whose inputs are ready.
+    all nodes of one side whose inputs are ready. Nodes with side effects keep their order.
 
     Args:
         on_cpu: Indices of the nodes that the CPU runs.
@@ -123,12 +127,15 @@ def find_segments(graph: Graph, on_cpu: Set[int]) -> list[tuple[int, ...]]:
     missing: list[int] = []
     # By side, the CPU's last: the nodes whose inputs are ready.
     ready: tuple[list[int], list[int]] = [], []
+    effects = [i for i, node in enumerate(nodes) if has_side_effects(graph, node)]
+    followers = dict(pairwise(effects))
+    late = {*followers.values()}
     for position, node in enumerate(nodes):
         reads = computed.intersection(node.inputs)
-        missing.append(len(reads))
+        missing.append(len(reads) + (position in late))
         for tensor in reads:
             readers[tensor].append(position)
-        if not reads:
+        if not missing[position]:
             ready[node.index in on_cpu].append(position)
     segments: list[tuple[int, ...]] = []
     turn = bool(nodes) and nodes[0].index in on_cpu
@@ -136,15 +143,23 @@ def find_segments(graph: Graph, on_cpu: Set[int]) -> list[tuple[int, ...]]:
         taken: list[int] = []
         while ready[turn]:
             taken.append(ready[turn].pop())
-            for tensor in nodes[taken[-1]].outputs:
-                for reader in readers.pop(tensor, ()):
-                    missing[reader] -= 1
-                    if not missing[reader]:
-                        ready[nodes[reader].index in on_cpu].append(reader)
+            waiting = [r for t in nodes[taken[-1]].outputs for r in readers.pop(t, ())]
+            if taken[-1] in followers:
+                waiting.append(followers[taken[-1]])
+            for position in waiting:
+                missing[position] -= 1
+                if not missing[position]:
+                    ready[nodes[position].index in on_cpu].append(position)
         if not turn:
             segments.append(tuple(nodes[position].index for position in sorted(taken)))
         turn = not turn
     return segments
+
+
+def has_side_effects(graph: Graph, node: Node) -> bool:
+    """Whether LiteRT keeps its order among such nodes (subgraph.cc, OpMightHaveSideEffect)."""
+    tensors = (graph.tensors[i] for i in (*node.inputs, *node.outputs) if i >= 0)
+    return node.op in CONTROL or any(tensor.dtype == "resource" for tensor in tensors)
 
 
 def _move_folded_to_cpu(graph: Graph, reasons: dict[int, str]) -> None:

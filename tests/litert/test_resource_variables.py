@@ -231,3 +231,44 @@ def test_a_first_value_that_is_computed_is_refused() -> None:
     s.op("CALL_ONCE", [], [], init_subgraph_index=s.subgraph(build))
     y = s.op("ADD", [read(s), s.feed(SHAPE)], [SHAPE])
     assert "its first value is computed" in refused(s, [y])
+
+
+@both_hosts
+@pytest.mark.parametrize("place", ["before", "between", "after"])
+@pytest.mark.parametrize("options", [{}, {"first_delegate_node_index": 2}])
+def test_a_branch_on_the_cpu_keeps_its_order(
+    host: Host, place: str, options: dict[str, int]
+) -> None:
+    """LiteRT keeps the order of nodes with side effects, and so splits a variable's nodes."""
+    s = sketch()
+    x, decides = s.feed(SHAPE), s.feed(values=True, dtype="bool")
+    s.op("CALL_ONCE", [], [], init_subgraph_index=s.subgraph(first_value()))
+
+    def branch() -> int:
+        def of(op: str) -> Callable[[ModelBuilder], list[int]]:
+            return lambda b: [b.op(op, [b.input(SHAPE)], [SHAPE])]
+
+        indices = {
+            "then_subgraph_index": s.subgraph(of("NEG")),
+            "else_subgraph_index": s.subgraph(of("ABS")),
+        }
+        y = s.tensor(SHAPE)
+        s.op("IF", [decides, s.op("RELU", [x], [SHAPE])], [y], **indices)
+        return y
+
+    outputs = [branch()] if place == "before" else []
+    variable = handle(s)
+    outputs += [branch()] if place == "between" else []
+    y = s.op("READ_VARIABLE", [variable], [s.tensor(SHAPE)])
+    outputs += [branch()] if place == "after" else []
+    y = s.op("ADD", [y, x], [SHAPE])
+    s.op("ASSIGN_VARIABLE", [variable, y], [])
+    content = s.build([s.op("TANH", [y], [SHAPE]), *outputs])
+    theirs = litert_interpreter(content)
+    chosen = gd.GpuDelegateOptions(max_delegated_partitions=9, **options)
+    with gd.GpuDelegate(chosen, model=content) as delegate:
+        ours = host(delegate, content)
+        assert not delegate.report.fully_delegated
+        for decision in (True, False, True):
+            feeds = [s.normal(SHAPE), np.array(decision)]
+            assert_close(run(ours, feeds), run(theirs, feeds))
