@@ -324,8 +324,10 @@ def _open(file: str, **arguments: Any) -> tuple[Any, Any]:
 
 def _pixels(frame: av.VideoFrame, size: Size) -> Array:
     """A frame in RGBA, resized to the first frame's size."""
-    pixels: Array = frame.to_ndarray(format="rgba", height=size[0], width=size[1])
-    return np.ascontiguousarray(pixels)
+    # FFmpeg's conversion from YUV to four channels leaves out the last columns of some widths.
+    rgb = frame.reformat(size[1], size[0], "rgb24")
+    pixels: Array = np.ascontiguousarray(rgb.to_ndarray(format="rgba"))
+    return pixels
 
 
 class Recording(Closing):
