@@ -41,6 +41,10 @@ def _failing_to(action: str, advice: str = "") -> Iterator[None]:
 class Source(Protocol):
     """A sequence of frames.
 
+    Two more attributes are optional: `is_live` says whether frames arrive in real time, as from a
+    camera, or can wait, as in a file; `seconds` is the presentation time of the frame that was read
+    last, see `Frame.seconds`.
+
     Attributes:
         size: Height and width of each frame.
         rate: Frames per second; None for a single picture.
@@ -129,6 +133,10 @@ class Video:
         path: Any format that FFmpeg reads.
         repeat: Start again at the end.
 
+    Attributes:
+        seconds: Presentation time of the frame that was read last, since the first one's; it
+            continues when the video starts again.
+
     Raises:
         OSError: The file cannot be read, or has no pictures.
 
@@ -138,6 +146,9 @@ class Video:
         ((200, 320), 24.0, 3)
         >>> video.close()
     """
+
+    is_live = False
+    seconds = 0.0
 
     def __init__(self, path: Path, *, repeat: bool = False) -> None:
         self._path = path
@@ -150,12 +161,20 @@ class Video:
         self._thread = ThreadPoolExecutor(1, "video")
         self._next = self._thread.submit(next, self._frames, None)
 
-    def _decoded(self, repeat: bool) -> Iterator[Array]:
+    def _decoded(self, repeat: bool) -> Iterator[tuple[Array, float]]:
+        """Frames with their times; each time that the video starts, they go on from the last."""
+        step = 1 / (self.rate or 30)
+        seconds = -step
         while True:
+            origin: float | None = None
             count = 0
             for frame in self._container.decode(video=0):
                 count += 1
-                yield _pixels(frame, self.size)
+                seconds += step
+                if frame.time is not None:
+                    origin = frame.time - seconds if origin is None else origin
+                    seconds = frame.time - origin
+                yield _pixels(frame, self.size), seconds
             if not count:
                 raise ValueError("expected a video with frames, found none")
             if not repeat:
@@ -167,9 +186,11 @@ class Video:
     def read(self) -> Array | None:
         with _failing_to(f"decode the video {self._path}"):
             frame = self._next.result()
-        if frame is not None:
-            self._next = self._thread.submit(next, self._frames, None)
-        return frame
+        if frame is None:
+            return None
+        self._next = self._thread.submit(next, self._frames, None)
+        pixels, self.seconds = frame
+        return pixels
 
     def close(self) -> None:
         self._thread.shutdown()

@@ -95,14 +95,14 @@ def test_what_repeats_starts_again(name: str, tmp_path: Path) -> None:
     video.close()
 
 
-FORMATS = {  # columns and rows of a chroma sample, and the last bit of a sample's 8
-    "yuv420p": (2, 2, 0),
-    "yuv422p": (2, 1, 0),
-    "yuv444p": (1, 1, 0),
-    "yuva420p": (2, 2, 0),
-    "yuv420p10le": (2, 2, 2),
-    "nv12": (2, 2, 0),
-    "gray": (0, 0, 0),
+FORMATS = {  # columns of a chroma sample, and by how much samples are above 8 bits
+    "yuv420p": (2, 0),
+    "yuv422p": (2, 0),
+    "yuv444p": (1, 0),
+    "yuva420p": (2, 0),
+    "yuv420p10le": (2, 2),
+    "nv12": (2, 0),
+    "gray": (0, 0),
 }
 
 
@@ -113,7 +113,7 @@ def test_frames_of_any_width_are_as_in_numpy(kind: str) -> None:
 
     from gles_delegate.live.sources import _pixels
 
-    across, down, shift = FORMATS[kind]
+    across, shift = FORMATS[kind]
     u, v = (150, 90) if across else (128, 128)
     for width in (*range(2, 70), 404, 500, 610, 852, 1366):
         frame = av.VideoFrame(width, 6, kind)
