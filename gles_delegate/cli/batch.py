@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from gles_delegate.batch.predictor import by_name
+from gles_delegate.batch.predictor import by_name, require_classes
 from gles_delegate.batch.results import Results, Row, columns_of, digest, open_results
 from gles_delegate.cli import common
 from gles_delegate.cli.tensor_files import read_labels
@@ -54,13 +54,19 @@ def batch(
     address: str | None,
     as_json: bool,
 ) -> None:
-    """Run MODEL on PICTURES, files or patterns such as 'pictures/*.jpg'."""
+    """Run MODEL on PICTURES, files or patterns such as 'pictures/*.jpg'.
+
+    Pictures that cannot be read have a reason instead of results; then it exits with status 1.
+    """
     file = read_file(model)
     graph = file.graph()
     arguments: dict[str, Any] = {"top": top, "mean": mean, "std": std}
     if labels is not None:
+        if not top:
+            raise common.wrong_usage("--labels need --top, the number of classes in the results")
         arguments["labels"] = read_labels(labels)
     outputs = _check(graph, mean, std)
+    require_classes(outputs, top, arguments.get("labels"))
     paths = sorted({path for pattern in pictures for path in _matching(pattern)})
     results = open_results(output, _name(file, graph, arguments), columns_of(outputs, top))
     try:
@@ -77,14 +83,18 @@ def batch(
         _end_early(results, paths, error)
     finally:
         results.close()
-    failed = sum(1 for path in paths if results.rows[path][1])
-    summary = {"pictures": len(paths), "computed": len(missing), "unreadable": failed}
+    errors = {path: reason for path in paths if (reason := results.rows[path][1])}
     if as_json:
-        common.print_json({**summary, "output": str(output)})
+        summary = {"pictures": len(paths), "computed": len(missing), "unreadable": len(errors)}
+        common.print_json({**summary, "errors": errors, "output": str(output)})
     else:
         print(
-            f"{len(paths)} pictures, {len(missing)} of them computed now; {failed} cannot be read"
+            f"{len(paths)} picture{'s' * (len(paths) != 1)}, {len(missing)} of them computed now; "
+            f"{len(errors)} cannot be read"
         )
+        for path, reason in errors.items():
+            print(f"{path}: {reason}", file=sys.stderr)
+    sys.exit(bool(errors))
 
 
 def _check(graph: Graph, mean: float | None, std: float | None) -> Mapping[str, dict[str, Any]]:

@@ -24,6 +24,7 @@ from gles_delegate.vision.detectors import (
     preprocessing,
     read_detections,
 )
+from gles_delegate.vision.drawing import Drawing, palette
 from gles_delegate.vision.regions import region_of_detection
 from gles_delegate.vision.yolo import YoloDetector, find_yolo
 
@@ -51,23 +52,43 @@ class ObjectFinder:
         """Preprocessing; None: as for other networks, the stretched picture."""
         return preprocessing(self.detector)
 
-    def rows(self, graph: Graph, outputs: Mapping[int, Array], file: Path) -> list[dict[str, Any]]:
-        """Names, scores and positions in pixels of a picture, or of the input for an array."""
+    def find(
+        self, graph: Graph, outputs: Mapping[int, Array], file: Path, *, is_drawn: bool
+    ) -> tuple[list[Detection], Size]:
+        """Detections in a picture, or in the input for an array, and its height and width.
+
+        Raises:
+            ValueError: The outputs are not those of a detector whose kind was named, or whose
+                detections are to be drawn; a warning for others.
+        """
         arrays = [
             tensor_files.real_values(array, graph.tensors[index])
             for index, array in outputs.items()
         ]
-        with _warning(self.is_named):
+        is_array = file.suffix == ".npy"
+        shown = self.size if is_array else tensor_files.picture_size(file)
+        with _warning(self.is_named or is_drawn):
             detections = read_detections(arrays, self.detector)
-            if file.suffix == ".npy":
-                return [self._row(detection, self.size) for detection in detections]
-            shown = tensor_files.picture_size(file)
-            transform = self.transform or ImageTransform()
-            mapped = [each.to_picture(transform, shown, self.size) for each in detections]
-            return [self._row(detection, shown) for detection in mapped]
-        return []
+            if not is_array:
+                transform = self.transform or ImageTransform()
+                detections = [each.to_picture(transform, shown, self.size) for each in detections]
+            return detections, shown
+        return [], shown
 
-    def _row(self, detection: Detection, size: Size) -> dict[str, Any]:
+    def draw(self, detections: Sequence[Detection], source: Path, target: Path) -> None:
+        """Write a picture with boxes, names, scores and key points."""
+        pixels = tensor_files.read_picture(source)
+        drawing = Drawing((pixels.height, pixels.width))
+        are_named = bool(self.labels) or not isinstance(self.detector, Detector)
+        colors = palette(20)
+        for detection in detections:
+            number = detection.class_index
+            name = class_name(self.labels, number) if are_named else ""
+            drawing.detection(detection, name, colors[number % len(colors)])
+        drawing.on_picture(pixels).save(target)
+
+    def row(self, detection: Detection, size: Size) -> dict[str, Any]:
+        """Name, score and positions in pixels."""
         pixels = size[::-1]
         row: dict[str, Any] = {
             "class": detection.class_index,
@@ -84,13 +105,16 @@ class ObjectFinder:
         return row
 
 
-def find(graph: Graph, labels: Sequence[str] | None, kind: str | None) -> ObjectFinder | None:
+def find(
+    graph: Graph, labels: Sequence[str] | None, kind: str | None, *, is_drawn: bool
+) -> ObjectFinder | None:
     """The finder of a model; None if it is not a detection network.
 
     Args:
         graph: The model.
         labels: Class names from the user.
         kind: See `find_detector`.
+        is_drawn: Raise an error, not a warning, for a detection network of an unknown kind.
 
     Raises:
         ValueError: The model is not of that kind.
@@ -106,7 +130,7 @@ def find(graph: Graph, labels: Sequence[str] | None, kind: str | None) -> Object
     if kind is None and has_postprocessing(shapes):
         return ObjectFinder(None, names, (picture[1], picture[2]), is_named=False)
     detector: Detector | YoloDetector | None = None
-    with _warning(kind is not None):
+    with _warning(is_drawn or kind is not None):
         detector = find_yolo(picture, shapes, metadata, kind)
         if detector is None:
             is_recorded = any(each.detector for each in metadata)

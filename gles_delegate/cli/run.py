@@ -31,7 +31,7 @@ from gles_delegate.vision.classes import class_name, top_indices
     multiple=True,
     metavar="[NAME=]FILE",
     help="A file for an output: an array (.npy), or a picture of bytes, numbers of 0 to 1, or "
-    "classes.",
+    "classes. For a detector, a picture gets the boxes.",
 )
 @click.option("--output-dir", type=common.FOLDER, help="For all other outputs, as INDEX_NAME.npy.")
 @common.labels_option
@@ -69,9 +69,14 @@ def run(
     file = read_file(model)
     graph = file.graph()
     given = None if labels is None else tensor_files.read_labels(labels)
-    finder = detections.find(graph, given, kind)
+    is_drawn = any(not argument.endswith(".npy") for argument in outputs)
+    finder = detections.find(graph, given, kind, is_drawn=is_drawn)
     transform = None if finder is None else finder.transform
     feeds = tensor_files.load_inputs(graph, inputs, mean, std, transform)
+    drawn = None
+    if finder is not None:
+        (picture,) = tensor_files.files_by_tensor(graph, graph.inputs, inputs, "input").values()
+        outputs, drawn = _drawn_file(outputs, picture)
     files = _output_files(graph, outputs, output_dir)
     names = _class_names(graph, None if finder else labels)
     with (
@@ -92,16 +97,21 @@ def run(
             "--top needs an output with a score for each class, [1, classes], found "
             + "; ".join(tensor_files.describe(graph.tensors[index]) for index in graph.outputs)
         )
-    found = None
+    shown: dict[str, Any] = {"outputs": results}
     if finder is not None:
-        (picture,) = tensor_files.files_by_tensor(graph, graph.inputs, inputs, "input").values()
-        found = finder.rows(graph, arrays, picture)
+        found, size = finder.find(graph, arrays, picture, is_drawn=is_drawn)
+        shown["detections"] = [finder.row(detection, size) for detection in found]
+        if drawn is not None:
+            finder.draw(found, picture, drawn)
+            shown["file"] = str(drawn)
     if as_json:
-        common.print_json({"outputs": results, **({} if found is None else {"detections": found})})
+        common.print_json(shown)
         return
     _print_results(results)
-    if found is not None:
-        _print_detections(found)
+    if finder is not None:
+        _print_detections(shown["detections"])
+    if drawn is not None:
+        print(drawn)
 
 
 def _print_detections(rows: Sequence[dict[str, Any]]) -> None:
@@ -109,6 +119,25 @@ def _print_detections(rows: Sequence[dict[str, Any]]) -> None:
     shown = ("label", "score", "box", "rotation")
     if rows:
         common.print_table([{key: row[key] for key in shown if key in row} for row in rows])
+
+
+def _drawn_file(named: Sequence[str], picture: Path) -> tuple[list[str], Path | None]:
+    """The arguments of ``--output`` for a detector's arrays, and the picture that gets its boxes.
+
+    Raises `click.UsageError` for pictures of tensors, which show nothing.
+    """
+    arrays = [argument for argument in named if argument.endswith(".npy")]
+    pictures = [argument for argument in named if argument not in arrays]
+    if not pictures:
+        return arrays, None
+    is_named = "=" in pictures[0] and not tensor_files.is_path(Path(pictures[0]))
+    if len(pictures) > 1 or is_named or picture.suffix == ".npy":
+        raise common.wrong_usage(
+            "expected one --output PICTURE without a name, which gets the boxes in the picture of "
+            f"--input, and .npy files for outputs of a detector, found {', '.join(pictures)} for "
+            f"{picture}"
+        )
+    return arrays, Path(pictures[0])
 
 
 def _output_files(graph: Graph, named: Sequence[str], folder: Path | None) -> dict[int, Path]:

@@ -12,7 +12,13 @@ from PIL import Image, ImageOps
 
 from gles_delegate.cli.common import wrong_usage
 from gles_delegate.errors import DelegateError, reason_of
-from gles_delegate.image.pictures import PICTURES, as_tensor, channels_last, picture_mode
+from gles_delegate.image.pictures import (
+    PICTURES,
+    as_tensor,
+    channels_last,
+    converted,
+    picture_mode,
+)
 from gles_delegate.image.transform import ImageTransform, picture_transform
 from gles_delegate.model.graph import Array, Graph, Tensor
 from gles_delegate.planning.outputs import read_metadata
@@ -66,7 +72,7 @@ def files_by_tensor(
         name = max((n for n in names if argument.startswith(f"{n}=")), key=len, default=None)
         if name is not None:
             index, file = names[name], argument[len(name) + 1 :]
-        elif len(tensors) == 1 and ("=" not in argument or _is_path(Path(argument))):
+        elif len(tensors) == 1 and ("=" not in argument or is_path(Path(argument))):
             index, file = tensors[0], argument
         else:
             unknown = f", which names no {kind}" if "=" in argument else ""
@@ -81,7 +87,7 @@ def files_by_tensor(
     return files
 
 
-def _is_path(path: Path) -> bool:
+def is_path(path: Path) -> bool:
     """Whether a name with a "=" is a file's, or could be a new file's."""
     return path.exists() or ("=" in str(path.parent) and path.parent.is_dir())
 
@@ -134,6 +140,12 @@ def picture_size(path: Path) -> tuple[int, int]:
     with _opened(path) as picture:
         width, height = ImageOps.exif_transpose(picture).size
         return height, width
+
+
+def read_picture(path: Path) -> Image.Image:
+    """A picture in RGB, rotated according to its EXIF data."""
+    with _opened(path) as picture:
+        return converted(picture, "RGB")
 
 
 @contextmanager

@@ -28,6 +28,7 @@ def test_one_model() -> None:
     text = call("models", "selfie_segmenter.tflite")
     assert "sha256   191ac952" in text
     assert "curl --location --output selfie_segmenter.tflite 'https://" in text
+    assert call("models", "selfie_segmenter") == text
     exported = call("models", "yolo11n.tflite")
     assert "curl" not in exported
     assert "license  AGPL-3.0" in exported

@@ -61,13 +61,13 @@ def start(*arguments: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(command, text=True, stdout=pipe, stderr=pipe, start_new_session=True)
 
 
-def batch(*arguments: Any, status: int = 0) -> str:
-    """Its standard output; its standard error if it is to fail."""
+def batch(*arguments: Any, status: int = 0, prints: bool = False) -> str:
+    """Its standard output; its standard error if it is to fail, unless it `prints`."""
     with start(*arguments) as process:
         out, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == status, errors
     assert "Traceback" not in errors
-    return errors if status else out
+    return out if prints or not status else errors
 
 
 def read(output: Path) -> dict[str, dict[str, Any]]:
@@ -101,13 +101,17 @@ def test_pictures_are_computed_once_and_again_when_they_change(name: str, folder
     (folder / "3.png").write_bytes(b"no picture")
     text = batch(model, folder / "[01].png", "--output", output)
     assert text == "2 pictures, 2 of them computed now; 0 cannot be read\n"
-    text = batch(model, folder / "*.png", "--output", output, "--json")
+    every = (model, folder / "*.png", "--output", output)
+    text = batch(*every, "--json", status=1, prints=True)
+    reason = "expected a picture, found bytes of another kind"
     assert json.loads(text) == {
-        "pictures": 4, "computed": 2, "unreadable": 1, "output": str(output)
+        "pictures": 4, "computed": 2, "unreadable": 1, "output": str(output),
+        "errors": {str(folder / "3.png"): reason},
     }  # fmt: skip
+    assert batch(*every, status=1) == f"{folder / '3.png'}: {reason}\n"
     rows = read(output)
     assert sorted(rows) == [f"{i}.png" for i in range(4)]
-    assert rows["3.png"]["error"] == "expected a picture, found bytes of another kind"
+    assert rows["3.png"]["error"] == reason
     assert rows["3.png"]["scores"] is None
     pictures = [save(folder / f"{i}.png", i + 9 * (i == 1)) for i in range(4)]
     text = batch(model, folder / "*.png", "--output", output)
@@ -281,7 +285,31 @@ def test_wrong_files_end_before_workers_begin(
     assert not output.exists()
 
 
-def test_workers_that_cannot_begin_say_why_once(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "message", "status"),
+    [
+        (("--labels", "labels.txt", "--top", 3), "a label for each of 5 classes, found 3", 1),
+        (("--labels", "labels.txt"), "--labels need --top", 2),
+        (("--output", "r.xlsx"), "results.csv or a folder for Parquet files", 1),
+        (("--output", "r.json"), "found r.json, a file of another format", 1),
+    ],
+)
+def test_wrong_options_end_before_workers_begin(
+    arguments: tuple[Any, ...],
+    message: str,
+    status: int,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(folder)
+    Path("labels.txt").write_text("a\nb\nc\n", "utf-8")
+    before = sorted(folder.iterdir())
+    text = batch("model.tflite", "0.png", "--output", "r.csv", *arguments, status=status)
+    assert message in text
+    assert sorted(folder.iterdir()) == before
+
+
+def test_top_classes_of_what_is_no_classifier(folder: Path) -> None:
     s = Sketch(np.random.default_rng(0))
     x = s.input((1, 8, 8, 3), name="picture")
     (folder / "model.tflite").write_bytes(s.build([s.op("NEG", [x], [(1, 8, 8, 3)])]))
@@ -291,3 +319,4 @@ def test_workers_that_cannot_begin_say_why_once(folder: Path) -> None:
     )
     assert text.startswith("gles-delegate: top needs a classifier")
     assert text.count("\n") == 1
+    assert not output.exists()
