@@ -17,6 +17,7 @@ from gles_delegate.cli import common
 from gles_delegate.cli.tensor_files import read_labels
 from gles_delegate.errors import DelegateError
 from gles_delegate.image.transform import picture_transform
+from gles_delegate.model.files import read_regular
 from gles_delegate.model.graph import Graph
 from gles_delegate.model.reader import ModelFile, read_file
 from gles_delegate.planning.outputs import read_metadata
@@ -135,7 +136,7 @@ def _outdated(results: Results, paths: Sequence[str]) -> set[str]:
 
     def has_changed(path: str, picture: str) -> bool:
         try:
-            return digest(Path(path).read_bytes()) != picture
+            return digest(read_regular(path)) != picture
         except OSError:
             return True
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from gles_delegate.cli import common
+from gles_delegate.model.files import require_regular
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,7 @@ def check(file: Path, known: Sequence[PublishedModel]) -> tuple[bool, str]:
     """
     largest = max(model.bytes for model in known)
     digest, size = hashlib.sha256(), 0
+    require_regular(file)
     with file.open("rb") as content:
         while size <= largest and (block := content.read(1 << 20)):
             digest.update(block)

@@ -20,6 +20,7 @@ from gles_delegate.image.pictures import (
     picture_mode,
 )
 from gles_delegate.image.transform import ImageTransform, picture_transform
+from gles_delegate.model.files import require_regular
 from gles_delegate.model.graph import Array, Graph, Tensor
 from gles_delegate.planning.outputs import read_metadata
 from gles_delegate.runtime import standalone
@@ -107,6 +108,7 @@ def load_input(
     """An array from a file, checked against its input; see `load_inputs`."""
     tensor = graph.tensors[index]
     if path.suffix == ".npy":
+        require_regular(path)
         with path.open("rb") as file:
             try:
                 array: Array = np.lib.format.read_array(file, allow_pickle=False)
@@ -152,6 +154,7 @@ def read_picture(path: Path) -> Image.Image:
 def _opened(path: Path) -> Iterator[Image.Image]:
     """A picture, whose errors become ValueError."""
     try:
+        require_regular(path)
         with Image.open(path) as picture:
             yield picture
     except (OSError, SyntaxError, Image.DecompressionBombError) as error:
@@ -161,6 +164,7 @@ def _opened(path: Path) -> Iterator[Image.Image]:
 def read_labels(path: Path) -> tuple[str, ...]:
     """Class names, one per line; an empty line ends them."""
     try:
+        require_regular(path)
         text = path.read_text("utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(f"expected names in UTF-8, one per line, in {path}: {error}") from error

@@ -21,6 +21,7 @@ from gles_delegate.image.pictures import converted
 from gles_delegate.image.transform import Size
 from gles_delegate.live.frames import GpuFrame
 from gles_delegate.live.gstreamer import GStreamer
+from gles_delegate.model.files import require_regular
 from gles_delegate.model.graph import Array
 
 PATIENCE = 10.0
@@ -115,8 +116,10 @@ class Picture:
     count: int | None = 1
 
     def __init__(self, path: Path) -> None:
-        with _failing_to(f"read the picture {path}"), Image.open(path) as file:
-            picture = converted(file, "RGBA")
+        with _failing_to(f"read the picture {path}"):
+            require_regular(path)
+            with Image.open(path) as file:
+                picture = converted(file, "RGBA")
         self._pixels = np.asarray(picture)
         self.size: Size = (picture.height, picture.width)
 
@@ -153,6 +156,7 @@ class Video:
     def __init__(self, path: Path, *, repeat: bool = False) -> None:
         self._path = path
         with _failing_to(f"read the video {path}"):
+            require_regular(path)
             self._container, stream = _open(str(path))
         self.size: Size = (stream.height, stream.width)
         self.rate: float | None = float(stream.average_rate or 30)

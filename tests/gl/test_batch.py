@@ -27,6 +27,7 @@ pytestmark = pytest.mark.usefixtures("gl")
 
 PATIENCE = 120
 """Seconds that a process may take."""
+ANY_FILE = str(Path(__file__).parents[1] / "support" / "any_file")
 
 
 def network(seed: int = 0) -> bytes:
@@ -55,10 +56,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def start(*arguments: Any) -> subprocess.Popen[str]:
+def start(*arguments: Any, **environment: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "gles_delegate", "batch", *map(str, arguments)]
     pipe = subprocess.PIPE
-    return subprocess.Popen(command, text=True, stdout=pipe, stderr=pipe, start_new_session=True)
+    options: dict[str, Any] = {"env": os.environ | environment, "start_new_session": True}
+    return subprocess.Popen(command, text=True, stdout=pipe, stderr=pipe, **options)
 
 
 def batch(*arguments: Any, status: int = 0, prints: bool = False) -> str:
@@ -120,6 +122,23 @@ def test_pictures_are_computed_once_and_again_when_they_change(name: str, folder
     for i, expected in enumerate(scores(pictures, network())):
         assert rows[f"{i}.png"]["error"] is None
         np.testing.assert_array_equal(np.float32(rows[f"{i}.png"]["scores"]), expected)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "/dev/zero"])
+def test_what_is_no_regular_file_is_unreadable(kind: str, folder: Path) -> None:
+    model, output, endless = folder / "model.tflite", folder / "r.csv", folder / "3.png"
+    for _ in range(2):
+        endless.unlink(missing_ok=True)
+        if kind == "pipe":
+            os.mkfifo(endless)
+        else:
+            endless.symlink_to(kind)
+        text = batch(model, folder / "*.png", "--output", output, status=1)
+        assert f"{endless}: cannot be read: it is not a regular file, but a pipe" in text
+        assert read(output)["3.png"]["scores"] is None
+        endless.unlink()
+        save(endless, 3)
+        batch(model, folder / "*.png", "--output", output)
 
 
 def test_another_model_and_other_options_are_refused(folder: Path) -> None:
@@ -187,6 +206,7 @@ def waiting(folder: Path) -> Iterator[Waiting]:
     process = start(
         *(folder / "model.tflite", folder / "*.png", "--output", folder / "r.csv"),
         *("--batch-size", 1, "--workers", 1),
+        PYTHONPATH=os.pathsep.join((ANY_FILE, os.environ.get("PYTHONPATH", ""))),
     )
     run = Waiting(process, folder / "2.png", writer)
     with process:
