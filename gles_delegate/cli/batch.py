@@ -94,7 +94,7 @@ def batch(
             f"{len(errors)} cannot be read"
         )
         for path, reason in errors.items():
-            print(f"{path}: {reason}", file=sys.stderr)
+            print(common.printable(f"{path}: {reason}"), file=sys.stderr)
     sys.exit(bool(errors))
 
 
