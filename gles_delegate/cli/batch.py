@@ -63,8 +63,6 @@ def batch(
     graph = file.graph()
     arguments: dict[str, Any] = {"top": top, "mean": mean, "std": std}
     if labels is not None:
-        if not top:
-            raise common.wrong_usage("--labels need --top, the number of classes in the results")
         arguments["labels"] = read_labels(labels)
     outputs = _check(graph, mean, std)
     require_classes(outputs, top, arguments.get("labels"))
@@ -89,13 +87,15 @@ def batch(
         summary = {"pictures": len(paths), "computed": len(missing), "unreadable": len(errors)}
         common.print_json({**summary, "errors": errors, "output": str(output)})
     else:
-        print(
-            f"{len(paths)} picture{'s' * (len(paths) != 1)}, {len(missing)} of them computed now; "
-            f"{len(errors)} cannot be read"
-        )
-        for path, reason in errors.items():
-            print(common.printable(f"{path}: {reason}"), file=sys.stderr)
+        _print_summary(len(paths), len(missing), errors)
     sys.exit(bool(errors))
+
+
+def _print_summary(pictures: int, computed: int, errors: Mapping[str, str]) -> None:
+    number = f"{pictures} picture{'s' * (pictures != 1)}"
+    print(f"{number}, {computed} of them computed now; {len(errors)} cannot be read")
+    for path, reason in errors.items():
+        print(common.printable(f"{path}: {reason}"), file=sys.stderr)
 
 
 def _check(graph: Graph, mean: float | None, std: float | None) -> Mapping[str, dict[str, Any]]:

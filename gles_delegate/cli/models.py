@@ -50,13 +50,12 @@ def models(names: tuple[str, ...], files: tuple[Path, ...], as_json: bool) -> No
     if files:
         _check_all(files, as_json)
         return
-    known = published()
-    listed = {name: model for model in known for name in (Path(model.name).stem, model.name)}
-    if unknown := [name for name in names if name not in listed]:
+    listed = {model.name.removesuffix(".tflite"): model for model in published()}
+    if unknown := [name for name in names if name.removesuffix(".tflite") not in listed]:
         raise common.wrong_usage(
             f"expected a name that `gles-delegate models` lists, found {unknown[0]!r}"
         )
-    chosen = [listed[name] for name in names] or known
+    chosen = [listed[name.removesuffix(".tflite")] for name in names or listed]
     if as_json:
         common.print_json([asdict(model) for model in chosen])
     elif names:

@@ -166,7 +166,7 @@ class Video:
         self._next = self._thread.submit(next, self._frames, None)
 
     def _decoded(self, repeat: bool) -> Iterator[tuple[Array, float]]:
-        """Frames with their times; each time that the video starts, they go on from the last."""
+        """Frames with their times, which continue when the video starts again."""
         step = 1 / (self.rate or 30)
         seconds = -step
         while True:

@@ -29,14 +29,14 @@ _KINDS = (
      "has them to .tflite with litert-torch"),
     (rb"\x08\x01\x12", _SAVED),
     (rb"\x08[\x02-\x40][\x12\x1a\x22\x28\x32\x3a\x42]|.{4}ORTM", _ONNX),
-    (rb"\0*PK\x03\x04", "a zip file that is no bundle of models (.task)"),
+    (rb"\0*PK\x03\x04", "a zip file, but not a bundle of models (.task)"),
     (rb"\x1f\x8b", "compressed: unpack it with gunzip or tar"),
 )  # fmt: skip
 """Patterns of the first bytes, and what the file is."""
 
 
 def require_regular(path: str | os.PathLike[str]) -> None:
-    """Raise OSError for what is no regular file: opening a pipe or reading a device may not end.
+    """Raise OSError unless a file is regular: opening a pipe or reading a device may not end.
 
     A pipe that is open already, such as a shell's ``<(...)``, is in no folder, and is accepted.
     """
@@ -56,7 +56,7 @@ def read_regular(path: str | os.PathLike[str]) -> bytes:
 
 
 def advice_on_folder(folder: Path) -> str:
-    """What a folder is that is given as a model."""
+    """Reason and advice for a folder that is given as a model."""
     if (folder / "saved_model.pb").exists():
         return f"it is {_SAVED}"
     models = sorted(file.name for file in folder.glob("*.tflite"))
@@ -78,7 +78,7 @@ def wrong_format(content: Any) -> ModelError:
 
 
 def require_bundle(names: Collection[str]) -> None:
-    """Raise ModelError if the files of a zip file show that it is no bundle of models."""
+    """Raise ModelError if the files of a zip file show that it has another kind of model."""
     kind = None
     if any(f"/{name}".endswith("/data.pkl") for name in names):
         kind = _TORCH

@@ -70,11 +70,11 @@ class Assets:
 
         Raises:
             MissingFileError: There is none (also a FileNotFoundError).
-            ModelError: It is no bundle and no model.
+            ModelError: It is neither a bundle nor a model.
         """
         if name not in self.files:
             if not self.files:
-                self.model()  # raises an error that says more of what is no model
+                self.model()  # its error says what other files are
             names = ", ".join(sorted(self.files))
             names += "." if names else ". It is a single model; expected a bundle (.task)."
             raise MissingFileError(

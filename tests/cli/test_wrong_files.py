@@ -63,7 +63,7 @@ READERS: dict[str, Callable[[Path], object]] = {
 
 
 def commands(path: Path) -> Iterator[tuple[object, ...]]:
-    """Those that read a model before anything else."""
+    """Commands that read a model before anything else."""
     yield from ((name, path) for name in ("inspect", "run", "compare", "benchmark"))
     yield "batch", path, path, "--output", path.with_name("r.csv")
 
@@ -122,7 +122,7 @@ def alarm() -> Iterator[None]:
 
 @pytest.fixture(params=["pipe", "/dev/zero"])
 def endless(request: pytest.FixtureRequest, tmp_path: Path, alarm: None) -> Path:
-    """What cannot be read to its end: a pipe that nobody writes to, a link to a device."""
+    """A file without an end: a pipe that nobody writes to, or a link to a device."""
     path = tmp_path / "endless"
     if request.param == "pipe":
         os.mkfifo(path)
