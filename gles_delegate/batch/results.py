@@ -257,7 +257,8 @@ class CsvFile(Results):
         if cells > MOST_CELLS:
             raise DelegateError(
                 f"a CSV file has at most {MOST_CELLS} columns, but the model has {cells} output "
-                "numbers: name a folder as the output, for Parquet files, or use --top"
+                "numbers: name a folder as the output, for Parquet files; for a classifier, use "
+                "--top"
             )
         names = [
             f"{name}_{i}" if column.count > 1 else name

@@ -93,7 +93,7 @@ class ObjectFinder:
             number = detection.class_index
             name = class_name(self.labels, number) if are_named else ""
             drawing.detection(detection, name, colors[number % len(colors)])
-        drawing.on_picture(pixels).save(target)
+        tensor_files.save_picture(drawing.on_picture(pixels), target)
 
     def _row(self, detection: Detection, size: Size) -> dict[str, Any]:
         pixels = size[::-1]

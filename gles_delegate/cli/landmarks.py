@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gles_delegate.cli import common
-from gles_delegate.cli.tensor_files import read_picture
+from gles_delegate.cli.tensor_files import read_picture, save_picture
 from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.tasks.image import Image, ImageFormat
 from gles_delegate.tasks.options import BaseOptions, VisionTaskRunningMode
@@ -46,7 +46,7 @@ def run_bundle(
     if outputs:
         drawing = Drawing(picture.size)
         result.draw(drawing)
-        drawing.on_picture(pixels).save(outputs[0])
+        save_picture(drawing.on_picture(pixels), Path(outputs[0]))
     objects = [
         {"points": [[p.x * picture.width, p.y * picture.height, p.z * picture.width] for p in each]}
         for each in points_of(kind, result)

@@ -210,7 +210,7 @@ def save_output(path: Path, array: Array, tensor: Tensor, labels: Sequence[str] 
     if classes is not None and classes.max() < 256:
         picture = Image.fromarray(classes.astype(np.uint8), "P")
         picture.putpalette(np.array([(0, 0, 0), *palette(256)[1:]], np.uint8).tobytes())
-        (picture if path.suffix.lower() == ".png" else picture.convert("RGB")).save(path)
+        save_picture(picture if path.suffix.lower() == ".png" else picture.convert("RGB"), path)
         return
     mode = picture_mode(array.shape)
     is_real = array.dtype.kind in "fb" or tensor.is_quantized
@@ -225,4 +225,15 @@ def save_output(path: Path, array: Array, tensor: Tensor, labels: Sequence[str] 
         array = (np.nan_to_num(real).clip(0, 1) * 255).round().astype(np.uint8)
     height, width = array.shape[1:3]
     sizes = (height, width) if mode == "L" else (height, width, len(mode))
-    Image.fromarray(array.reshape(sizes)).save(path)
+    save_picture(Image.fromarray(array.reshape(sizes)), path)
+
+
+def save_picture(picture: Image.Image, path: Path) -> None:
+    """Write a picture; raises ValueError if its format is unknown or does not suit."""
+    try:
+        picture.save(path)
+    except ValueError as error:
+        raise ValueError(
+            f"cannot write the picture {path}: {error}; expected the suffix of a picture, such as "
+            ".png, or .npy for an array"
+        ) from error

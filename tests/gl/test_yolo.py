@@ -193,6 +193,8 @@ def test_run_draws_detections(picture: Path, tmp_path: Path) -> None:
     index = call_json(*command, array)["outputs"][0]["index"]
     assert text in call(*command, f"{index}={drawn}", status=2)
     assert text in call(*command, drawn, "--output", tmp_path / "b.png", status=2)
+    table = tmp_path / "drawn.xlsx"
+    assert f"cannot write the picture {table}: unknown file" in call(*command, table, status=1)
     np.save(array, np.zeros((1, *SIZE, 3), np.float32))
     assert text in call("run", path, "--input", array, "--output", drawn, status=2)
 
