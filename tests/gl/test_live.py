@@ -32,6 +32,8 @@ from gles_delegate.live import (
     ShowOptions,
     Timings,
     Video,
+    classify,
+    segment,
     show,
 )
 from gles_delegate.live.painter import ATLAS, Painter, new_texture, read_texture
@@ -361,6 +363,17 @@ def test_a_network_that_is_resized_on_either_side(app: App, tmp_path: Path) -> N
     network.resize((5, 7))
     for app.on_gpu in (True, False):
         assert network(frame)[0].shape == (1, 5, 7, 3)
+
+
+@pytest.mark.parametrize(("make", "model"), [(segment, color_model), (classify, mean_model)])
+def test_labels_of_another_number(
+    make: Callable[..., Any], model: Callable[[Path], Path], app: App, tmp_path: Path
+) -> None:
+    network = app.network(model(tmp_path / "m.tflite"))
+    make(network, ["a", "b", "c"])
+    for labels in (["a", "b"], ["a", "b", "c", "d"]):
+        with pytest.raises(ValueError, match=f"each of 3 classes, found {len(labels)}"):
+            make(network, labels)
 
 
 def test_models_that_are_no_networks_for_frames(
