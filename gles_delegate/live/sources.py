@@ -156,7 +156,8 @@ class Video:
     def __init__(self, path: Path, *, repeat: bool = False) -> None:
         self._path = path
         with _failing_to(f"read the video {path}"):
-            require_regular(path)
+            if path.exists():  # FFmpeg also reads patterns, such as x%03d.png
+                require_regular(path)
             self._container, stream = _open(str(path))
         self.size: Size = (stream.height, stream.width)
         self.rate: float | None = float(stream.average_rate or 30)

@@ -136,6 +136,21 @@ def test_frames_of_any_width_are_as_in_numpy(kind: str) -> None:
         assert np.abs(pixels[..., :3] - np.stack(columns, -1)).max() < 4, width
 
 
+def test_pictures_in_sequence(tmp_path: Path) -> None:
+    from gles_delegate.live import Video
+
+    for number in range(3):
+        Image.new("RGB", (20, 8), (0, 0, 90 * number)).save(tmp_path / f"x{number:03}.png")
+    video = Video(tmp_path / "x%03d.png")
+    read = [
+        (int(pixels[0, 0, 2]), video.seconds)
+        for _ in range(3)
+        if (pixels := video.read()) is not None
+    ]
+    video.close()
+    assert read == [(90 * number, pytest.approx(number / 25)) for number in range(3)]
+
+
 @pytest.fixture
 def mute(tmp_path: Path) -> Iterator[Path]:
     """A device that never answers: a pipe that nobody writes to, until the test ends."""
