@@ -9,7 +9,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from gles_delegate.batch.predictor import ModelSource, Predictor
 from gles_delegate.batch.results import Row, column_name, digest
 from gles_delegate.errors import DelegateError, reason_of
 from gles_delegate.gl.egl import list_devices
+from gles_delegate.model.files import read_regular
 from gles_delegate.model.graph import Array
 
 
@@ -124,7 +124,7 @@ def picture_rows(predictor: Predictor, paths: Sequence[str]) -> list[Row]:
         row: Row = {"path": path, "picture": "", "error": None}
         rows.append(row)
         try:
-            content = Path(path).read_bytes()
+            content = read_regular(path)
             row["picture"] = digest(content)
             arrays.append(predictor.prepare({"image": [content]})[name])
             readable.append(row)

@@ -62,7 +62,7 @@ class Predictor:
         model: The path of a model, or its bytes.
         signature: The signature that names inputs and outputs; None: tensors' names.
         top: Replace the only output by columns "labels" and "scores" of the `top` classes.
-        labels: Class names; None: those in the model's metadata.
+        labels: A name for each class; None: those in the model's metadata.
         mean: See `ImageTransform`; it takes precedence over the metadata.
         std: Likewise.
         options: See `GpuDelegateOptions`. Without a `serialization_dir`, programs are kept in a
@@ -75,7 +75,8 @@ class Predictor:
     Raises:
         ModelError: The model cannot be read.
         UnsupportedModelError, ContextError: See `Interpreter`.
-        ValueError: `top` is set and the model is not a classifier.
+        ValueError: `top` is set and the model is not a classifier, or has another number of
+            classes than `labels`; or there are labels without `top`.
 
     Examples:
         >>> pictures = [np.zeros((200, 320, 3), np.uint8)] * 2
@@ -105,7 +106,9 @@ class Predictor:
         with on_error(self._delegate.close):
             self._open(model, signature)
             self.top = top
-            self._labels = self._class_names(labels) if top else ()
+            require_classes(self.outputs, top, labels)
+            known = self._interpreter.metadata.outputs[0].labels if top else ()
+            self._labels: Sequence[str] = known if labels is None else labels
             self._has_states = keeps_states(self._graph)
             self._keeps_resources = keeps_resources(self._graph)
             self._has_run = False
@@ -339,11 +342,22 @@ class Predictor:
         names = np.array(class_names(self._labels, real.shape[1]))
         return {"labels": names[best], "scores": np.take_along_axis(real, best, 1)}
 
-    def _class_names(self, labels: Sequence[str] | None) -> Sequence[str]:
-        shapes = [details["shape"].tolist() for details in self.outputs.values()]
-        if len(shapes) != 1 or int(np.prod(shapes[0][:-1])) != 1 or shapes[0][-1] < 2:
-            raise ValueError(f"top needs a classifier, with one output [1, classes], not {shapes}")
-        return self._interpreter.metadata.outputs[0].labels if labels is None else labels
+
+def require_classes(
+    outputs: Mapping[str, Mapping[str, Any]], top: int | None, labels: Sequence[str] | None
+) -> None:
+    """Raise ValueError if outputs do not suit the arguments of `Predictor`."""
+    shapes = [[*map(int, details["shape"])] for details in outputs.values()]
+    if not top:
+        if labels is not None:
+            raise ValueError("labels need top, the number of classes in the results")
+        return
+    if len(shapes) != 1 or int(np.prod(shapes[0][:-1])) != 1 or shapes[0][-1] < 2:
+        raise ValueError(f"top needs a classifier, with one output [1, classes], not {shapes}")
+    if labels is not None and len(labels) != shapes[0][-1]:
+        raise ValueError(
+            f"expected a label for each of {shapes[0][-1]} classes, found {len(labels)}"
+        )
 
 
 def by_name(details: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -129,10 +129,16 @@ class Results(ABC):
 def open_results(output: Path, model: str, columns: Mapping[str, Column]) -> Results:
     """Open the results in a ``.csv`` file, or else in a folder; `model` includes the options.
 
-    Raises `DelegateError` if they are in use, damaged, not writable or from another model, or if
-    pyarrow is not installed.
+    Raises `DelegateError` if they are in use, damaged, not writable or from another model, if
+    pyarrow is not installed, or if a new folder would have a file's suffix.
     """
-    kind = CsvFile if output.suffix.lower() == ".csv" else ParquetFolder
+    suffix = output.suffix.lower()
+    if suffix[1:2].isalpha() and suffix != ".csv" and not output.is_dir():
+        raise DelegateError(
+            f"expected a file results.csv or a folder for Parquet files as the output, found "
+            f"{output}, a file of another format"
+        )
+    kind = CsvFile if suffix == ".csv" else ParquetFolder
     return kind(output, model, columns)
 
 
@@ -251,7 +257,8 @@ class CsvFile(Results):
         if cells > MOST_CELLS:
             raise DelegateError(
                 f"a CSV file has at most {MOST_CELLS} columns, but the model has {cells} output "
-                "numbers: name a folder as the output, for Parquet files, or use --top"
+                "numbers: name a folder as the output, for Parquet files; for a classifier, use "
+                "--top"
             )
         names = [
             f"{name}_{i}" if column.count > 1 else name

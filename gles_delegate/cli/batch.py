@@ -11,12 +11,13 @@ from typing import Any
 
 import click
 
-from gles_delegate.batch.predictor import by_name
+from gles_delegate.batch.predictor import by_name, require_classes
 from gles_delegate.batch.results import Results, Row, columns_of, digest, open_results
 from gles_delegate.cli import common
 from gles_delegate.cli.tensor_files import read_labels
 from gles_delegate.errors import DelegateError
 from gles_delegate.image.transform import picture_transform
+from gles_delegate.model.files import read_regular
 from gles_delegate.model.graph import Graph
 from gles_delegate.model.reader import ModelFile, read_file
 from gles_delegate.planning.outputs import read_metadata
@@ -54,13 +55,17 @@ def batch(
     address: str | None,
     as_json: bool,
 ) -> None:
-    """Run MODEL on PICTURES, files or patterns such as 'pictures/*.jpg'."""
+    """Run MODEL on PICTURES, files or patterns such as 'pictures/*.jpg'.
+
+    Pictures that cannot be read have a reason instead of results; then it exits with status 1.
+    """
     file = read_file(model)
     graph = file.graph()
     arguments: dict[str, Any] = {"top": top, "mean": mean, "std": std}
     if labels is not None:
         arguments["labels"] = read_labels(labels)
     outputs = _check(graph, mean, std)
+    require_classes(outputs, top, arguments.get("labels"))
     paths = sorted({path for pattern in pictures for path in _matching(pattern)})
     results = open_results(output, _name(file, graph, arguments), columns_of(outputs, top))
     try:
@@ -77,14 +82,20 @@ def batch(
         _end_early(results, paths, error)
     finally:
         results.close()
-    failed = sum(1 for path in paths if results.rows[path][1])
-    summary = {"pictures": len(paths), "computed": len(missing), "unreadable": failed}
+    errors = {path: reason for path in paths if (reason := results.rows[path][1])}
     if as_json:
-        common.print_json({**summary, "output": str(output)})
+        summary = {"pictures": len(paths), "computed": len(missing), "unreadable": len(errors)}
+        common.print_json({**summary, "errors": errors, "output": str(output)})
     else:
-        print(
-            f"{len(paths)} pictures, {len(missing)} of them computed now; {failed} cannot be read"
-        )
+        _print_summary(len(paths), len(missing), errors)
+    sys.exit(bool(errors))
+
+
+def _print_summary(pictures: int, computed: int, errors: Mapping[str, str]) -> None:
+    number = f"{pictures} picture{'s' * (pictures != 1)}"
+    print(f"{number}, {computed} of them computed now; {len(errors)} cannot be read")
+    for path, reason in errors.items():
+        print(common.printable(f"{path}: {reason}"), file=sys.stderr)
 
 
 def _check(graph: Graph, mean: float | None, std: float | None) -> Mapping[str, dict[str, Any]]:
@@ -125,7 +136,7 @@ def _outdated(results: Results, paths: Sequence[str]) -> set[str]:
 
     def has_changed(path: str, picture: str) -> bool:
         try:
-            return digest(Path(path).read_bytes()) != picture
+            return digest(read_regular(path)) != picture
         except OSError:
             return True
 

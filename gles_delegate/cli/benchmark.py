@@ -147,6 +147,11 @@ def _write_csv(path: Path, profile: ProfileReport) -> None:
             writer.writerow((d.node, d.op, d.shader, d.seconds, d.flops, d.text))
 
 
+def _plain(text: str) -> str:
+    """A text for matplotlib, which would read formulas between dollars."""
+    return common.printable(text).replace("$", r"\$")
+
+
 def _draw(path: Path, title: str, profile: ProfileReport) -> None:
     """Draw a bar for each node: the time of its dispatches, in a color for its op."""
     try:
@@ -165,11 +170,11 @@ def _draw(path: Path, title: str, profile: ProfileReport) -> None:
     axes = figure.add_subplot()
     for op in sorted(totals, key=lambda op: -totals[op]):
         rows = [(i, t) for i, ((_, other), t) in enumerate(nodes.items()) if other == op]
-        axes.barh(*zip(*rows, strict=True), label=f"{op}: {totals[op]:.2f} ms")
+        axes.barh(*zip(*rows, strict=True), label=_plain(f"{op}: {totals[op]:.2f} ms"))
     names = [str(node) if node >= 0 else "" for node, _ in nodes]
     axes.set_yticks(range(len(nodes)), names, fontsize=6)
     axes.invert_yaxis()
-    axes.set(xlabel="ms", ylabel="node", title=title)
+    axes.set(xlabel="ms", ylabel="node", title=_plain(title))
     axes.margins(y=0.01)
     figure.legend(loc="outside lower center", ncols=3)
     figure.savefig(path, dpi=120)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import redirect_stdout
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
@@ -19,6 +23,9 @@ from gles_delegate.errors import DelegateError, sentence_of
 from gles_delegate.vision.yolo import YOLO_KINDS
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_CONTROLS = re.compile(r"[\0-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters except line ends and tabs, what turns the direction of text, surrogates."""
 
 PATH = click.Path(path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -101,24 +108,60 @@ class JsonErrors(click.Group):
 
 def wrong_usage(message: str) -> click.UsageError:
     """The error for arguments that do not suit this model; it exits with status 2."""
-    return click.UsageError(message, click.get_current_context(silent=True))
+    return click.UsageError(printable(message), click.get_current_context(silent=True))
+
+
+def printable(text: str) -> str:
+    """A text without characters that control a terminal, which a model's names may have."""
+    return _CONTROLS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+class _Printable:
+    """A stream that prints what is `printable`.
+
+    Attributes:
+        raw: The stream itself.
+    """
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+
+    def write(self, text: str) -> int:
+        self.raw.write(printable(text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.raw, name)
+
+
+def _clean(record: logging.LogRecord) -> bool:
+    record.msg, record.args = printable(record.getMessage()), ()
+    return True
 
 
 def command(function: F) -> F:
-    """Make a command that prints this package's errors as one line, not a traceback."""
+    """Make a command that prints this package's errors as one line, not a traceback.
+
+    What it prints and logs is `printable`.
+    """
 
     @wraps(function)
     def run(*arguments: Any, **options: Any) -> None:
+        logger = logging.getLogger("gles_delegate")
+        logger.addFilter(_clean)
         try:
-            function(*arguments, **options)
+            with redirect_stdout(_Printable(sys.stdout)):
+                function(*arguments, **options)
         except BrokenPipeError:  # click handles a reader that has stopped
             raise
         except (DelegateError, ValueError, OSError) as error:
             if options.get("as_json"):
                 print_json({"error": sentence_of(error)})
             else:
-                print(f"gles-delegate: {sentence_of(error)}", file=sys.stderr)
+                print(printable(f"gles-delegate: {sentence_of(error)}"), file=sys.stderr)
             sys.exit(1)
+        finally:
+            logger.removeFilter(_clean)
 
     return click.command()(run)  # type: ignore[return-value]
 
@@ -144,7 +187,7 @@ def progress_bar(quiet: bool = False) -> Progress:
 
 def counting(bar: Progress, name: str) -> Callable[[int, int], None]:
     """A function that moves a new bar; its arguments are the work done and the total."""
-    task = bar.add_task(name, total=None)
+    task = bar.add_task(escape(printable(name)), total=None)
     return lambda done, total: bar.update(task, completed=done, total=total)
 
 
@@ -164,7 +207,8 @@ def print_table(rows: Sequence[dict[str, Any]]) -> None:
     table = Table(*filled, box=None, pad_edge=False)
     for row in rows:
         cells = [row[key] for key in filled]
-        table.add_row(*(f"{v:.3g}" if isinstance(v, float) else str(v) for v in cells))
+        texts = (f"{v:.3g}" if isinstance(v, float) else str(v) for v in cells)
+        table.add_row(*(printable(text.replace("\n", " ")) for text in texts))
     make_console().print(table)
 
 
@@ -172,14 +216,16 @@ def print_pairs(rows: Iterable[tuple[str, str]]) -> None:
     """Print names and values in two columns."""
     table = Table("", "", show_header=False, box=None, pad_edge=False)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(printable, row))
     make_console().print(table)
 
 
 def make_console() -> Console:
-    """As wide as the terminal; lines in files are not wrapped."""
-    console = Console(highlight=False, markup=False)
-    return console if console.is_terminal else Console(width=300, highlight=False, markup=False)
+    """For `printable` texts, as wide as the terminal; lines in files are not wrapped."""
+    options: dict[str, Any] = {"highlight": False, "markup": False}
+    options["file"] = getattr(sys.stdout, "raw", sys.stdout)
+    console = Console(**options)
+    return console if console.is_terminal else Console(width=300, **options)
 
 
 def megabytes(size: int) -> str:

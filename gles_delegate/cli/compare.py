@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.markup import escape
 
 from gles_delegate.bench import comparison
 from gles_delegate.cli import common
@@ -69,7 +70,7 @@ def compare(
 
         def by_node(title: str) -> list[comparison.Difference]:
             compared = comparison.compare_nodes(file, feeds, options, **limits)
-            return list(bar.track(compared, description=title))
+            return list(bar.track(compared, description=escape(title)))
 
         if per_op:
             differences = by_node(model.name)

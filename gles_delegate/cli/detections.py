@@ -24,6 +24,7 @@ from gles_delegate.vision.detectors import (
     preprocessing,
     read_detections,
 )
+from gles_delegate.vision.drawing import Drawing, palette
 from gles_delegate.vision.regions import region_of_detection
 from gles_delegate.vision.yolo import YoloDetector, find_yolo
 
@@ -38,34 +39,61 @@ class ObjectFinder:
         detector: See `read_detections`.
         labels: Names of its classes; empty if they are unknown.
         size: Height and width of its input.
-        is_named: Whether the user named its kind, so that errors are raised; otherwise warnings.
+        is_required: Whether errors are raised; otherwise warnings.
     """
 
     detector: Detector | YoloDetector | None
     labels: Sequence[str]
     size: Size
-    is_named: bool
+    is_required: bool
 
     @property
     def transform(self) -> ImageTransform | None:
         """Preprocessing; None: as for other networks, the stretched picture."""
         return preprocessing(self.detector)
 
-    def rows(self, graph: Graph, outputs: Mapping[int, Array], file: Path) -> list[dict[str, Any]]:
-        """Names, scores and positions in pixels of a picture, or of the input for an array."""
+    def found(
+        self, graph: Graph, outputs: Mapping[int, Array], source: Path, drawn: Path | None
+    ) -> dict[str, Any]:
+        """Names, scores and positions in pixels of a picture, or of the input for an array.
+
+        Args:
+            graph: The model.
+            outputs: Its outputs by index.
+            source: The picture or the array.
+            drawn: The file for the picture with boxes, names, scores and key points; None: none.
+
+        Raises:
+            ValueError: The outputs do not suit the detector; a warning unless it is required.
+        """
         arrays = [
             tensor_files.real_values(array, graph.tensors[index])
             for index, array in outputs.items()
         ]
-        with _warning(self.is_named):
+        is_array = source.suffix == ".npy"
+        shown = self.size if is_array else tensor_files.picture_size(source)
+        detections: list[Detection] = []
+        with _warning(self.is_required):
             detections = read_detections(arrays, self.detector)
-            if file.suffix == ".npy":
-                return [self._row(detection, self.size) for detection in detections]
-            shown = tensor_files.picture_size(file)
-            transform = self.transform or ImageTransform()
-            mapped = [each.to_picture(transform, shown, self.size) for each in detections]
-            return [self._row(detection, shown) for detection in mapped]
-        return []
+            if not is_array:
+                transform = self.transform or ImageTransform()
+                detections = [each.to_picture(transform, shown, self.size) for each in detections]
+        found: dict[str, Any] = {"detections": [self._row(each, shown) for each in detections]}
+        if drawn is not None:
+            self._draw(detections, source, drawn)
+            found["file"] = str(drawn)
+        return found
+
+    def _draw(self, detections: Sequence[Detection], source: Path, target: Path) -> None:
+        pixels = tensor_files.read_picture(source)
+        drawing = Drawing((pixels.height, pixels.width))
+        are_named = bool(self.labels) or not isinstance(self.detector, Detector)
+        colors = palette(20)
+        for detection in detections:
+            number = detection.class_index
+            name = class_name(self.labels, number) if are_named else ""
+            drawing.detection(detection, name, colors[number % len(colors)])
+        tensor_files.save_picture(drawing.on_picture(pixels), target)
 
     def _row(self, detection: Detection, size: Size) -> dict[str, Any]:
         pixels = size[::-1]
@@ -84,16 +112,19 @@ class ObjectFinder:
         return row
 
 
-def find(graph: Graph, labels: Sequence[str] | None, kind: str | None) -> ObjectFinder | None:
+def find(
+    graph: Graph, labels: Sequence[str] | None, kind: str | None, *, is_required: bool
+) -> ObjectFinder | None:
     """The finder of a model; None if it is not a detection network.
 
     Args:
         graph: The model.
         labels: Class names from the user.
         kind: See `find_detector`.
+        is_required: Raise errors of detection networks, which are warnings otherwise.
 
     Raises:
-        ValueError: The model is not of that kind.
+        ValueError: The model is not of that kind, or of several.
     """
     metadata = read_metadata(graph).outputs
     if labels is not None:
@@ -104,9 +135,9 @@ def find(graph: Graph, labels: Sequence[str] | None, kind: str | None) -> Object
     if len(picture) != 4 and kind is None:
         return None
     if kind is None and has_postprocessing(shapes):
-        return ObjectFinder(None, names, (picture[1], picture[2]), is_named=False)
+        return ObjectFinder(None, names, (picture[1], picture[2]), is_required)
     detector: Detector | YoloDetector | None = None
-    with _warning(kind is not None):
+    with _warning(is_required):
         detector = find_yolo(picture, shapes, metadata, kind)
         if detector is None:
             is_recorded = any(each.detector for each in metadata)
@@ -115,7 +146,7 @@ def find(graph: Graph, labels: Sequence[str] | None, kind: str | None) -> Object
     if detector is None:
         return None
     _, height, width, *_ = channels_last(picture)
-    return ObjectFinder(detector, names, (height, width), kind is not None)
+    return ObjectFinder(detector, names, (height, width), is_required)
 
 
 @contextmanager

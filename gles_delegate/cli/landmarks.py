@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image as Pictures
 
 from gles_delegate.cli import common
-from gles_delegate.image.pictures import converted
+from gles_delegate.cli.tensor_files import read_picture, save_picture
 from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.tasks.image import Image, ImageFormat
 from gles_delegate.tasks.options import BaseOptions, VisionTaskRunningMode
@@ -38,8 +37,7 @@ def run_bundle(
             f"expected --input PICTURE, and at most one --output PICTURE, for a bundle of a {kind} "
             f"landmarker, found {len(inputs)} and {len(outputs)}"
         )
-    with Pictures.open(inputs[0]) as file:
-        pixels = converted(file, "RGB")
+    pixels = read_picture(Path(inputs[0]))
     picture = Image(ImageFormat.SRGB, np.asarray(pixels))
     base = BaseOptions(model, gpu_options=options)
     with make_landmarker(kind, base, VisionTaskRunningMode.IMAGE) as landmarker:
@@ -48,7 +46,7 @@ def run_bundle(
     if outputs:
         drawing = Drawing(picture.size)
         result.draw(drawing)
-        drawing.on_picture(pixels).save(outputs[0])
+        save_picture(drawing.on_picture(pixels), Path(outputs[0]))
     objects = [
         {"points": [[p.x * picture.width, p.y * picture.height, p.z * picture.width] for p in each]}
         for each in points_of(kind, result)

@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from gles_delegate.cli import common
+from gles_delegate.model.files import require_regular
 
 
 @dataclass(frozen=True)
@@ -49,12 +50,12 @@ def models(names: tuple[str, ...], files: tuple[Path, ...], as_json: bool) -> No
     if files:
         _check_all(files, as_json)
         return
-    listed = {model.name: model for model in published()}
-    if unknown := [name for name in names if name not in listed]:
+    listed = {model.name.removesuffix(".tflite"): model for model in published()}
+    if unknown := [name for name in names if name.removesuffix(".tflite") not in listed]:
         raise common.wrong_usage(
             f"expected a name that `gles-delegate models` lists, found {unknown[0]!r}"
         )
-    chosen = [listed[name] for name in names or listed]
+    chosen = [listed[name.removesuffix(".tflite")] for name in names or listed]
     if as_json:
         common.print_json([asdict(model) for model in chosen])
     elif names:
@@ -103,6 +104,7 @@ def check(file: Path, known: Sequence[PublishedModel]) -> tuple[bool, str]:
     """
     largest = max(model.bytes for model in known)
     digest, size = hashlib.sha256(), 0
+    require_regular(file)
     with file.open("rb") as content:
         while size <= largest and (block := content.read(1 << 20)):
             digest.update(block)

@@ -31,7 +31,7 @@ from gles_delegate.vision.classes import class_name, top_indices
     multiple=True,
     metavar="[NAME=]FILE",
     help="A file for an output: an array (.npy), or a picture of bytes, numbers of 0 to 1, or "
-    "classes.",
+    "classes. For a detector, a picture gets the boxes.",
 )
 @click.option("--output-dir", type=common.FOLDER, help="For all other outputs, as INDEX_NAME.npy.")
 @common.labels_option
@@ -69,9 +69,12 @@ def run(
     file = read_file(model)
     graph = file.graph()
     given = None if labels is None else tensor_files.read_labels(labels)
-    finder = detections.find(graph, given, kind)
+    is_drawn = any(not argument.endswith(".npy") for argument in outputs)
+    is_required = is_drawn or kind is not None
+    finder = detections.find(graph, given, kind, is_required=is_required)
     transform = None if finder is None else finder.transform
     feeds = tensor_files.load_inputs(graph, inputs, mean, std, transform)
+    source, drawn, outputs = _pictures(graph, inputs, outputs) if finder else (None, None, outputs)
     files = _output_files(graph, outputs, output_dir)
     names = _class_names(graph, None if finder else labels)
     with (
@@ -87,21 +90,32 @@ def run(
         _result(array, graph.tensors[index], names[index], files.get(index), top)
         for index, array in arrays.items()
     ]
-    if top and not any(result["top"] for result in results):
+    if top:
+        _require_classes(graph, results)
+    shown: dict[str, Any] = {"outputs": results}
+    if finder is not None and source is not None:
+        shown |= finder.found(graph, arrays, source, drawn)
+    if as_json:
+        common.print_json(shown)
+    else:
+        _print(shown)
+
+
+def _require_classes(graph: Graph, results: Sequence[dict[str, Any]]) -> None:
+    """Raise ValueError if no result has top classes."""
+    if not any(result["top"] for result in results):
         raise ValueError(
             "--top needs an output with a score for each class, [1, classes], found "
             + "; ".join(tensor_files.describe(graph.tensors[index]) for index in graph.outputs)
         )
-    found = None
-    if finder is not None:
-        (picture,) = tensor_files.files_by_tensor(graph, graph.inputs, inputs, "input").values()
-        found = finder.rows(graph, arrays, picture)
-    if as_json:
-        common.print_json({"outputs": results, **({} if found is None else {"detections": found})})
-        return
-    _print_results(results)
-    if found is not None:
-        _print_detections(found)
+
+
+def _print(shown: dict[str, Any]) -> None:
+    _print_results(shown["outputs"])
+    if "detections" in shown:
+        _print_detections(shown["detections"])
+    if "file" in shown:
+        print(shown["file"])
 
 
 def _print_detections(rows: Sequence[dict[str, Any]]) -> None:
@@ -109,6 +123,28 @@ def _print_detections(rows: Sequence[dict[str, Any]]) -> None:
     shown = ("label", "score", "box", "rotation")
     if rows:
         common.print_table([{key: row[key] for key in shown if key in row} for row in rows])
+
+
+def _pictures(
+    graph: Graph, inputs: Sequence[str], outputs: Sequence[str]
+) -> tuple[Path, Path | None, list[str]]:
+    """A detector's picture, the file for the picture with boxes, and the arrays of ``--output``.
+
+    Raises `click.UsageError` for pictures of tensors, which show nothing.
+    """
+    (source,) = tensor_files.files_by_tensor(graph, graph.inputs, inputs, "input").values()
+    arrays = [argument for argument in outputs if argument.endswith(".npy")]
+    pictures = [argument for argument in outputs if argument not in arrays]
+    if not pictures:
+        return source, None, arrays
+    is_named = "=" in pictures[0] and not tensor_files.is_path(Path(pictures[0]))
+    if len(pictures) > 1 or is_named or source.suffix == ".npy":
+        raise common.wrong_usage(
+            "expected one --output PICTURE without a name, which gets the boxes in the picture of "
+            f"--input, and .npy files for outputs of a detector, found {', '.join(pictures)} for "
+            f"{source}"
+        )
+    return source, Path(pictures[0]), arrays
 
 
 def _output_files(graph: Graph, named: Sequence[str], folder: Path | None) -> dict[int, Path]:

@@ -12,8 +12,15 @@ from PIL import Image, ImageOps
 
 from gles_delegate.cli.common import wrong_usage
 from gles_delegate.errors import DelegateError, reason_of
-from gles_delegate.image.pictures import PICTURES, as_tensor, channels_last, picture_mode
+from gles_delegate.image.pictures import (
+    PICTURES,
+    as_tensor,
+    channels_last,
+    converted,
+    picture_mode,
+)
 from gles_delegate.image.transform import ImageTransform, picture_transform
+from gles_delegate.model.files import require_regular
 from gles_delegate.model.graph import Array, Graph, Tensor
 from gles_delegate.planning.outputs import read_metadata
 from gles_delegate.runtime import standalone
@@ -66,7 +73,7 @@ def files_by_tensor(
         name = max((n for n in names if argument.startswith(f"{n}=")), key=len, default=None)
         if name is not None:
             index, file = names[name], argument[len(name) + 1 :]
-        elif len(tensors) == 1 and ("=" not in argument or _is_path(Path(argument))):
+        elif len(tensors) == 1 and ("=" not in argument or is_path(Path(argument))):
             index, file = tensors[0], argument
         else:
             unknown = f", which names no {kind}" if "=" in argument else ""
@@ -81,7 +88,7 @@ def files_by_tensor(
     return files
 
 
-def _is_path(path: Path) -> bool:
+def is_path(path: Path) -> bool:
     """Whether a name with a "=" is a file's, or could be a new file's."""
     return path.exists() or ("=" in str(path.parent) and path.parent.is_dir())
 
@@ -101,6 +108,7 @@ def load_input(
     """An array from a file, checked against its input; see `load_inputs`."""
     tensor = graph.tensors[index]
     if path.suffix == ".npy":
+        require_regular(path)
         with path.open("rb") as file:
             try:
                 array: Array = np.lib.format.read_array(file, allow_pickle=False)
@@ -136,10 +144,17 @@ def picture_size(path: Path) -> tuple[int, int]:
         return height, width
 
 
+def read_picture(path: Path) -> Image.Image:
+    """A picture in RGB, rotated according to its EXIF data."""
+    with _opened(path) as picture:
+        return converted(picture, "RGB")
+
+
 @contextmanager
 def _opened(path: Path) -> Iterator[Image.Image]:
     """A picture, whose errors become ValueError."""
     try:
+        require_regular(path)
         with Image.open(path) as picture:
             yield picture
     except (OSError, SyntaxError, Image.DecompressionBombError) as error:
@@ -149,6 +164,7 @@ def _opened(path: Path) -> Iterator[Image.Image]:
 def read_labels(path: Path) -> tuple[str, ...]:
     """Class names, one per line; an empty line ends them."""
     try:
+        require_regular(path)
         text = path.read_text("utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(f"expected names in UTF-8, one per line, in {path}: {error}") from error
@@ -194,7 +210,7 @@ def save_output(path: Path, array: Array, tensor: Tensor, labels: Sequence[str] 
     if classes is not None and classes.max() < 256:
         picture = Image.fromarray(classes.astype(np.uint8), "P")
         picture.putpalette(np.array([(0, 0, 0), *palette(256)[1:]], np.uint8).tobytes())
-        (picture if path.suffix.lower() == ".png" else picture.convert("RGB")).save(path)
+        save_picture(picture if path.suffix.lower() == ".png" else picture.convert("RGB"), path)
         return
     mode = picture_mode(array.shape)
     is_real = array.dtype.kind in "fb" or tensor.is_quantized
@@ -209,4 +225,15 @@ def save_output(path: Path, array: Array, tensor: Tensor, labels: Sequence[str] 
         array = (np.nan_to_num(real).clip(0, 1) * 255).round().astype(np.uint8)
     height, width = array.shape[1:3]
     sizes = (height, width) if mode == "L" else (height, width, len(mode))
-    Image.fromarray(array.reshape(sizes)).save(path)
+    save_picture(Image.fromarray(array.reshape(sizes)), path)
+
+
+def save_picture(picture: Image.Image, path: Path) -> None:
+    """Write a picture; raises ValueError if its format is unknown or does not suit."""
+    try:
+        picture.save(path)
+    except ValueError as error:
+        raise ValueError(
+            f"cannot write the picture {path}: {error}; expected the suffix of a picture, such as "
+            ".png, or .npy for an array"
+        ) from error

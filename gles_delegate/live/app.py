@@ -131,7 +131,8 @@ class Frame:
     Args:
         pixels: Uint8 [height, width, 4], RGBA. None: `texture` has them.
         texture: The same pixels on the GPU, or a frame that a source lends; None without a GPU.
-        seconds: Time since the app started.
+        seconds: The presentation time since the first frame of a file or a pipeline; time since the
+            app started for cameras.
 
     Attributes:
         texture: See the argument.

@@ -50,6 +50,7 @@ class GpuFrame(Closing):
         siting: See `ImageTransform`.
         ready: A fence after the commands that write the textures, for
             `Interpreter.invoke_async(wait_for=)`.
+        seconds: Presentation time, since the source's first frame; None: unknown.
 
     Examples:
         >>> with live.GStreamer("videotestsrc num-buffers=1 ! video/x-raw,format=NV12") as camera:
@@ -68,10 +69,11 @@ class GpuFrame(Closing):
         ready: Fence,
         run: Callable[[Callable[[], list[Array]]], list[Array]],
         give_back: Callable[[Submitted | None], None],
+        seconds: float | None = None,
     ) -> None:
         self.textures = tuple(textures)
         self.yuv, self.full_range, self.siting = yuv, full_range, siting
-        self.ready = ready
+        self.ready, self.seconds = ready, seconds
         self._run, self._give_back = run, give_back
         self._is_lent = True
 

@@ -83,6 +83,10 @@ class GlfwWindow:
     def retitle(self, title: str) -> None:
         """Change the title between frames."""
         glfw.set_window_title(self._window, title)
+        self.poll()
+
+    def poll(self) -> None:
+        """Answer the desktop, and note keys."""
         glfw.poll_events()
 
     def close(self) -> None:

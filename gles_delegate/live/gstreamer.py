@@ -143,6 +143,7 @@ class GStreamer(_Pipeline):
         self.size: Size = (0, 0)
         self.rate: float | None = None
         self.is_live = False
+        self._origin: int | None = None
         with on_error(self.close):
             self._make_contexts(share)
             formats = "{NV12,I420,RGBA}" if planes else "RGBA"
@@ -272,7 +273,16 @@ class GStreamer(_Pipeline):
             ready=loan.ready,
             run=self._in_gl_thread,
             give_back=lambda after: self._give_back(loan, after),
+            seconds=self._seconds(gst_names.GstBuffer.from_address(buffer).pts),
         )
+
+    def _seconds(self, time: int) -> float | None:
+        """The time since the first frame's, from GStreamer's nanoseconds."""
+        if time == gst_names.NO_TIME:
+            return None
+        if self._origin is None:
+            self._origin = time
+        return (time - self._origin) / gst_names.SECOND
 
     def _plane(self, plane: Plane) -> Plane:
         """The equal plane of an earlier frame, which a delegate recognizes, or else this one."""

@@ -13,6 +13,7 @@ from typing import Any
 
 DEBIAN_PACKAGES = "gstreamer1.0-gl gstreamer1.0-plugins-good gstreamer1.0-libav"
 SECOND = 1_000_000_000
+NO_TIME = 2**64 - 1  # GST_CLOCK_TIME_NONE
 NULL, PAUSED, PLAYING = 1, 3, 4  # GstState
 FAILURE, NO_PREROLL = 0, 3  # GstStateChangeReturn
 OK = 0  # GstFlowReturn

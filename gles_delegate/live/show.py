@@ -80,8 +80,9 @@ def show(
     """Run an app until its source ends or its user quits. Without EGL it runs on the CPU and warns.
 
     Another thread, with its own context, runs the networks, while this one reads, draws and shows
-    frames. A window shows every frame, with the newest results from the second frame on; a file
-    gets each frame with its own results.
+    frames. A window shows every frame of a camera, with the newest results from the second frame
+    on. Frames of a video or of a pipeline that can wait, and those that are written, have their own
+    results; a window shows them later if the networks take longer.
 
     Keys: Q quits, G switches between GPU and CPU, T shows or hides the timings. Ctrl-C quits, too,
     and completes the output file.
@@ -308,6 +309,8 @@ class _Loop:
             wait([result], 0.05)
             if self._compiling:
                 self._window.retitle(f"{self._options.title}: {self._compiling}")
+            else:
+                self._window.poll()
         return result.result()
 
     def run(self) -> None:
@@ -316,27 +319,39 @@ class _Loop:
         # A picture stays in the window until it is closed.
         count = self._options.frames or (None if self._window else self._source.count)
         bar = tqdm(total=count, unit="frame", disable=True if self._window else None)
-        is_live = self._window is not None and self.recording is None
+        is_watched = self._window is not None and self.recording is None
+        can_wait = getattr(self._source, "is_live", None) is False
+        pairs = self._newest if is_watched and not can_wait else self._matched
         with bar, suppress(KeyboardInterrupt):
-            frames = itertools.islice(self._frames(), count)
-            for frame, canvas in (self._newest if is_live else self._matched)(frames):
+            for frame, canvas in pairs(itertools.islice(self._frames(), count)):
+                if is_watched:
+                    self._keep_pace()
                 if not self._show(frame, canvas):
                     return
                 bar.update()
 
     def _frames(self) -> Iterator[Frame]:
-        while True:
+        for index in itertools.count():
             with self._app.timings.measure("read"):
                 picture = self._source.read()
             if picture is None:
                 return
-            seconds = time.perf_counter() - self._start
             if isinstance(picture, GpuFrame):
-                yield Frame(None, picture, seconds)
+                yield Frame(None, picture, self._seconds(picture, index))
             else:
+                seconds = self._seconds(self._source, index)
                 with self._app.timings.measure("upload"):
                     texture = self._uploaded(picture)
                 yield Frame(picture, texture, seconds)
+
+    def _seconds(self, timed: object, index: int) -> float:
+        """The presentation time of a frame, or what a clock says where a source has no times."""
+        seconds: float | None = getattr(timed, "seconds", None)
+        if seconds is not None:
+            return seconds
+        if self._window is None and not getattr(self._source, "is_live", False):
+            return index / (self._source.rate or 30)  # as in the output
+        return time.perf_counter() - self._start
 
     def _uploaded(self, pixels: Array) -> PixelTexture | None:
         """A texture of the pixels; two earlier ones may be in use."""
@@ -377,7 +392,6 @@ class _Loop:
                 seen, under_way = under_way[0], (frame, self._networks.see(self._seer, frame))
                 if seen is not frame:
                     _give_back(seen)
-            self._keep_pace()
             yield frame, canvas
             if frame is not under_way[0]:
                 _give_back(frame)

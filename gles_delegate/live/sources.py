@@ -21,6 +21,7 @@ from gles_delegate.image.pictures import converted
 from gles_delegate.image.transform import Size
 from gles_delegate.live.frames import GpuFrame
 from gles_delegate.live.gstreamer import GStreamer
+from gles_delegate.model.files import require_regular
 from gles_delegate.model.graph import Array
 
 PATIENCE = 10.0
@@ -40,6 +41,10 @@ def _failing_to(action: str, advice: str = "") -> Iterator[None]:
 
 class Source(Protocol):
     """A sequence of frames.
+
+    Two more attributes are optional: `is_live` says whether frames arrive in real time, as from a
+    camera, or can wait, as in a file; `seconds` is the presentation time of the frame that was read
+    last, see `Frame.seconds`.
 
     Attributes:
         size: Height and width of each frame.
@@ -111,8 +116,10 @@ class Picture:
     count: int | None = 1
 
     def __init__(self, path: Path) -> None:
-        with _failing_to(f"read the picture {path}"), Image.open(path) as file:
-            picture = converted(file, "RGBA")
+        with _failing_to(f"read the picture {path}"):
+            require_regular(path)
+            with Image.open(path) as file:
+                picture = converted(file, "RGBA")
         self._pixels = np.asarray(picture)
         self.size: Size = (picture.height, picture.width)
 
@@ -129,6 +136,10 @@ class Video:
         path: Any format that FFmpeg reads.
         repeat: Start again at the end.
 
+    Attributes:
+        seconds: Presentation time of the frame that was read last, since the first one's; it
+            continues when the video starts again.
+
     Raises:
         OSError: The file cannot be read, or has no pictures.
 
@@ -139,9 +150,14 @@ class Video:
         >>> video.close()
     """
 
+    is_live = False
+    seconds = 0.0
+
     def __init__(self, path: Path, *, repeat: bool = False) -> None:
         self._path = path
         with _failing_to(f"read the video {path}"):
+            if path.exists():  # FFmpeg also reads patterns, such as x%03d.png
+                require_regular(path)
             self._container, stream = _open(str(path))
         self.size: Size = (stream.height, stream.width)
         self.rate: float | None = float(stream.average_rate or 30)
@@ -150,12 +166,20 @@ class Video:
         self._thread = ThreadPoolExecutor(1, "video")
         self._next = self._thread.submit(next, self._frames, None)
 
-    def _decoded(self, repeat: bool) -> Iterator[Array]:
+    def _decoded(self, repeat: bool) -> Iterator[tuple[Array, float]]:
+        """Frames with their times, which continue when the video starts again."""
+        step = 1 / (self.rate or 30)
+        seconds = -step
         while True:
+            origin: float | None = None
             count = 0
             for frame in self._container.decode(video=0):
                 count += 1
-                yield _pixels(frame, self.size)
+                seconds += step
+                if frame.time is not None:
+                    origin = frame.time - seconds if origin is None else origin
+                    seconds = frame.time - origin
+                yield _pixels(frame, self.size), seconds
             if not count:
                 raise ValueError("expected a video with frames, found none")
             if not repeat:
@@ -167,9 +191,11 @@ class Video:
     def read(self) -> Array | None:
         with _failing_to(f"decode the video {self._path}"):
             frame = self._next.result()
-        if frame is not None:
-            self._next = self._thread.submit(next, self._frames, None)
-        return frame
+        if frame is None:
+            return None
+        self._next = self._thread.submit(next, self._frames, None)
+        pixels, self.seconds = frame
+        return pixels
 
     def close(self) -> None:
         self._thread.shutdown()
@@ -324,8 +350,10 @@ def _open(file: str, **arguments: Any) -> tuple[Any, Any]:
 
 def _pixels(frame: av.VideoFrame, size: Size) -> Array:
     """A frame in RGBA, resized to the first frame's size."""
-    pixels: Array = frame.to_ndarray(format="rgba", height=size[0], width=size[1])
-    return np.ascontiguousarray(pixels)
+    # FFmpeg's conversion from YUV to four channels leaves out the last columns of some widths.
+    rgb = frame.reformat(size[1], size[0], "rgb24")
+    pixels: Array = np.ascontiguousarray(rgb.to_ndarray(format="rgba"))
+    return pixels
 
 
 class Recording(Closing):

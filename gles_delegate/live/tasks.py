@@ -285,7 +285,7 @@ def segment(network: Network, labels: Labels = None) -> Seer:
         labels: Class names.
 
     Raises:
-        ValueError: The network does not segment.
+        ValueError: The network does not segment, or has another number of classes.
 
     Examples:
         >>> app = live.show(
@@ -301,6 +301,8 @@ def segment(network: Network, labels: Labels = None) -> Seer:
             f"larger than its input, found {shapes}"
         )
     scores = shapes[0][3] if len(shapes[0]) == 4 else 1
+    if labels is not None and len(labels) != scores > 1:
+        raise ValueError(f"expected a label for each of {scores} classes, found {len(labels)}")
     label_list = list(network.labels if labels is None else labels)
     if scores == 1 and not are_numbers and len(label_list) == 1:
         label_list = ["", *label_list]

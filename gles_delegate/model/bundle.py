@@ -12,6 +12,7 @@ from typing import Any
 from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo, is_zipfile
 
 from gles_delegate.errors import ModelError
+from gles_delegate.model.files import require_bundle
 from gles_delegate.model.flatbuffer import Content
 from gles_delegate.model.schema import FILE_IDENTIFIER
 
@@ -53,7 +54,9 @@ def models_in(content: Content) -> Mapping[str, Callable[[], Content]]:
         return {"": lambda: content}
     with _intact():
         models = dict(_walk(content, "", [0]))
+        names = ZipFile(BytesFile(content)).namelist()
     if not models:
+        require_bundle(names)
         raise ModelError("expected a bundle of models (.task), found a zip file without a model")
     return models
 
@@ -69,7 +72,8 @@ def files_in(content: Content) -> Mapping[str, Callable[[], Content]]:
         bundle = ZipFile(BytesFile(content))
         infos = bundle.infolist()
         _check_inflated(infos, 0, 0)
-        return {info.filename: partial(_read_intact, bundle, info, content) for info in infos}
+    require_bundle(bundle.namelist())
+    return {info.filename: partial(_read_intact, bundle, info, content) for info in infos}
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from dataclasses import dataclass
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from gles_delegate.errors import ModelError, reason_of
+from gles_delegate.model.files import require_regular
 from gles_delegate.model.flatbuffer import Content, FlatTable
 from gles_delegate.model.graph import Array
 
@@ -66,11 +66,11 @@ def _mapped(name: str, folder: Path | None) -> Content:
             "bytes"
         )
     try:
-        with open(os.open((folder or Path()) / name, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise ValueError("it is not a regular file")
-            return memoryview(mmap(file.fileno(), 0, access=ACCESS_READ)) if status.st_size else b""
+        file = (folder or Path()) / name
+        require_regular(file)
+        with file.open("rb") as opened:
+            is_empty = not os.fstat(opened.fileno()).st_size
+            return b"" if is_empty else memoryview(mmap(opened.fileno(), 0, access=ACCESS_READ))
     except (OSError, ValueError) as error:
         raise ModelError(
             f"cannot read the file {name!r}, which has weights of the model: {reason_of(error)}"

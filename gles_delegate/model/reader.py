@@ -6,9 +6,8 @@ Slot numbers follow the TFLite schema, tensorflow/lite/schema/schema.fbs.
 from __future__ import annotations
 
 import os
-import stat
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
@@ -17,9 +16,10 @@ from typing import Any, Literal, TypeVar, overload
 import numpy as np
 
 from gles_delegate.errors import ModelError, reason_of
-from gles_delegate.model.bundle import model_of, models_in
+from gles_delegate.model.bundle import files_in, model_of, models_in
 from gles_delegate.model.dtypes import ELEMENT_TYPES
 from gles_delegate.model.external import External, read_external
+from gles_delegate.model.files import advice_on_folder, require_regular, wrong_format
 from gles_delegate.model.flatbuffer import Content, FlatTable
 from gles_delegate.model.graph import Array, Graph, Node, Quantization, Signature, Tensor
 from gles_delegate.model.schema import (
@@ -67,7 +67,10 @@ class ModelFile:
         return {"model_content": bytes(self.content)}
 
     def graph(self) -> Graph:
-        return read_model(self.content, self.path.parent if self.path else None)
+        if self.path is None:
+            return read_model(self.content)
+        with naming_file(self.path):
+            return read_model(self.content, self.path.parent)
 
 
 def read_file(path: str | bytes | os.PathLike[str], member: str | None = None) -> ModelFile:
@@ -77,14 +80,16 @@ def read_file(path: str | bytes | os.PathLike[str], member: str | None = None) -
     for a model's bytes.
     """
     content, file, within = _open(path)
-    model = model_of(content, member or within)
+    with naming_file(path):
+        model = model_of(content, member or within)
     return ModelFile(model, file if model is content else None)
 
 
 def read_models(path: str | bytes | os.PathLike[str]) -> dict[str, ModelFile]:
     """Every model of a bundle, by name; any other file or path gives one model, named ""."""
     content, file, within = _open(path)
-    models = models_in(content)
+    with naming_file(path):
+        models = models_in(content)
     if within is not None:
         return {"": ModelFile(model_of(content, within))}
     if [*models] == [""]:
@@ -102,12 +107,19 @@ def _open(path: str | bytes | os.PathLike[str]) -> tuple[Content, Path | None, s
             "expected the path of a .tflite file, found the bytes of one: give them as "
             "model_content"
         )
-    try:
+    with naming_file(path):
         file = Path(os.fsdecode(path))
         bundle = next((parent for parent in file.parents if parent.is_file()), None)
         if bundle is not None:
             return read_content(bundle), bundle, file.relative_to(bundle).as_posix()
-        return read_content(file), file.absolute() if file.is_file() else None, None
+        return read_content(file), file.absolute(), None
+
+
+@contextmanager
+def naming_file(path: str | bytes | os.PathLike[str]) -> Iterator[None]:
+    """Raise errors as ModelError that names the file."""
+    try:
+        yield
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name
         name = repr(os.fspath(path))
         if len(name) > _LONGEST_NAME:
@@ -116,13 +128,23 @@ def _open(path: str | bytes | os.PathLike[str]) -> tuple[Content, Path | None, s
 
 
 def read_content(file: Path) -> Content:
-    """The bytes of a file; raises OSError if it cannot be read."""
+    """The bytes of a file; raises OSError if it cannot be read, or is a folder or a pipe."""
+    try:
+        require_regular(file)
+    except IsADirectoryError as error:
+        raise IsADirectoryError(error.errno, advice_on_folder(file), str(file)) from error
     with file.open("rb") as opened:
-        status = os.fstat(opened.fileno())
-        if stat.S_ISREG(status.st_mode) and status.st_size >= max(MAPPED_FROM, 1):
+        if os.fstat(opened.fileno()).st_size >= max(MAPPED_FROM, 1):
             with suppress(OSError):  # some file systems cannot map files
                 return memoryview(mmap(opened.fileno(), 0, access=ACCESS_READ))
         return opened.read()
+
+
+def read_files(file: Path) -> Mapping[str, Callable[[], Content]]:
+    """The files of a bundle, see `files_in`; raises what `read_content` raises, and ModelError."""
+    content = read_content(file)
+    with naming_file(file):
+        return files_in(content)
 
 
 def read_model(data: bytes | bytearray | memoryview, folder: Path | None = None) -> Graph:
@@ -135,11 +157,7 @@ def read_model(data: bytes | bytearray | memoryview, folder: Path | None = None)
         data = memoryview(data)
         data = data if data.readonly and data.contiguous else data.tobytes()
     if len(data) < 8 or data[4:8] != FILE_IDENTIFIER:
-        identifier = bytes(data[4:8] if len(data) >= 8 else data)
-        raise ModelError(
-            f"not a .tflite model: expected the identifier {FILE_IDENTIFIER!r} at byte 4, "
-            f"found {identifier!r}"
-        )
+        raise wrong_format(data)
     model = FlatTable.root(data)
     version = model.scalar(0, "uint32")
     if version != 3:

@@ -6,12 +6,13 @@ Messages start with MediaPipe's, for programs that look for them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 
 from gles_delegate.errors import ModelError
 from gles_delegate.model.bundle import files_in
 from gles_delegate.model.flatbuffer import Content
-from gles_delegate.model.reader import ModelFile, read_content
+from gles_delegate.model.reader import ModelFile, naming_file, read_content
 from gles_delegate.tasks.options import BaseOptions
 
 
@@ -46,7 +47,8 @@ class Assets:
             self._path = Path(path)
             self._content = _reader(self._path)()
         if self._content is not None:
-            self.files = files_in(self._content)
+            with nullcontext() if self._path is None else naming_file(self._path):
+                self.files = files_in(self._content)
 
     def model(self) -> ModelFile:
         """The single model.
@@ -68,8 +70,11 @@ class Assets:
 
         Raises:
             MissingFileError: There is none (also a FileNotFoundError).
+            ModelError: It is neither a bundle nor a model.
         """
         if name not in self.files:
+            if not self.files:
+                self.model()  # its error says what other files are
             names = ", ".join(sorted(self.files))
             names += "." if names else ". It is a single model; expected a bundle (.task)."
             raise MissingFileError(

@@ -12,6 +12,7 @@ import numpy as np
 from gles_delegate.errors import sentence_of
 from gles_delegate.gl.sync import Fence
 from gles_delegate.image.transform import Packed, Siting, Size, Yuv
+from gles_delegate.model.files import require_regular
 from gles_delegate.model.graph import Array
 
 
@@ -104,6 +105,7 @@ class Image:
         from PIL import Image as Pictures
 
         try:
+            require_regular(file_name)
             with Pictures.open(file_name) as picture:
                 return cls(ImageFormat.SRGB, np.asarray(picture.convert("RGB")))
         except OSError as error:

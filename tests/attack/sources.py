@@ -7,6 +7,7 @@ one sentence that names the file; and leaves neither threads nor open files behi
 from __future__ import annotations
 
 import gc
+import math
 import os
 import threading
 import time
@@ -27,7 +28,8 @@ if TYPE_CHECKING:  # the other attacks need no PyAV
     from gles_delegate.live import Source
 
 KINDS = (".mp4", ".avi", ".mkv", ".png", ".jpg", ".gif", ".webp", ".tiff")
-SIZE = (48, 64)
+SIZE = (48, 68)
+"""FFmpeg's conversions treat the last four columns apart."""
 FRAMES = 12
 MOST = 60
 """Frames that are read of a video that repeats."""
@@ -132,6 +134,9 @@ def read(source: Source, most: int) -> None:
             break
         assert pixels.shape == (height, width, 4), (pixels.shape, source.size)
         assert pixels.dtype == np.uint8
+        is_video = source.rate is not None
+        assert not is_video or (pixels[..., 3] == 255).all(), "columns are left out"
+        assert math.isfinite(getattr(source, "seconds", 0.0))
 
 
 def attack_file(rng: Generator, folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -120,6 +121,37 @@ def test_inspect_lists_what_a_model_has(tmp_path: Path) -> None:
     assert [s["key"] for s in data["signatures"]] == ["main", "other"]
     assert data["inputs"] == [{"index": 0, "name": "x", "dtype": "int8", "shape": [1, 4]}]
     assert data["causes"][0]["nodes"] == [1, 2]
+
+
+EVIL = "\x1b]0;title\a\x1b[31mred\r\x9b2J\u202ex</title>[/b]$"
+"""A name that would set a terminal's title and its colors, clear it, and turn the text around."""
+
+
+def test_names_do_not_control_the_terminal(tmp_path: Path) -> None:
+    b = ModelBuilder()
+    x = b.input((1, 4), name=EVIL)
+    y = b.op(EVIL, [b.op("NEG", [x], [(1, 4)])], [b.tensor((1, 4), name=EVIL)])
+    content = b.build([y], signatures={EVIL: ({EVIL: x}, {EVIL: y}, 0)})
+    model = saved(tmp_path / "m.tflite", content)
+    texts = [
+        call("inspect", model, "--nodes", "--dispatches", "--advice"),
+        call("run", model, status=2),
+        call("inspect", tmp_path / EVIL.replace("/", ""), status=1),
+    ]
+    for text in texts:
+        assert not re.search(r"[\0-\x09\x0b-\x1f\x7f-\x9f\u202e]", text)
+        assert r"\x1b]0;title\x07\x1b[31mred" in text
+    assert call_json("inspect", model)["inputs"][0]["name"] == EVIL
+    call("inspect", model, "--graph", tmp_path / "g.svg")
+    ElementTree.parse(tmp_path / "g.svg")
+
+
+def test_tables_and_pairs_do_not_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    common.print_table([{"name": f"a\n{EVIL}"}])
+    common.print_pairs([("name", EVIL)])
+    text = capsys.readouterr().out
+    assert text.count(r"\x1b]0;title\x07\x1b[31mred\r\x9b2J\u202ex</title>[/b]$") == 2
+    assert text.count("\n") == 3
 
 
 def test_inspect_counts_the_bytes_of_custom_metadata(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.usefixtures("gl")
 
 PATIENCE = 120
 """Seconds that a process may take."""
+ANY_FILE = str(Path(__file__).parents[1] / "support" / "any_file")
 
 
 def network(seed: int = 0) -> bytes:
@@ -55,19 +56,20 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def start(*arguments: Any) -> subprocess.Popen[str]:
+def start(*arguments: Any, **environment: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "gles_delegate", "batch", *map(str, arguments)]
     pipe = subprocess.PIPE
-    return subprocess.Popen(command, text=True, stdout=pipe, stderr=pipe, start_new_session=True)
+    options: dict[str, Any] = {"env": os.environ | environment, "start_new_session": True}
+    return subprocess.Popen(command, text=True, stdout=pipe, stderr=pipe, **options)
 
 
-def batch(*arguments: Any, status: int = 0) -> str:
-    """Its standard output; its standard error if it is to fail."""
+def batch(*arguments: Any, status: int = 0, prints: bool = False) -> str:
+    """Its standard output; its standard error if it is to fail, unless it `prints`."""
     with start(*arguments) as process:
         out, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == status, errors
     assert "Traceback" not in errors
-    return errors if status else out
+    return out if prints or not status else errors
 
 
 def read(output: Path) -> dict[str, dict[str, Any]]:
@@ -101,13 +103,17 @@ def test_pictures_are_computed_once_and_again_when_they_change(name: str, folder
     (folder / "3.png").write_bytes(b"no picture")
     text = batch(model, folder / "[01].png", "--output", output)
     assert text == "2 pictures, 2 of them computed now; 0 cannot be read\n"
-    text = batch(model, folder / "*.png", "--output", output, "--json")
+    every = (model, folder / "*.png", "--output", output)
+    text = batch(*every, "--json", status=1, prints=True)
+    reason = "expected a picture, found bytes of another kind"
     assert json.loads(text) == {
-        "pictures": 4, "computed": 2, "unreadable": 1, "output": str(output)
+        "pictures": 4, "computed": 2, "unreadable": 1, "output": str(output),
+        "errors": {str(folder / "3.png"): reason},
     }  # fmt: skip
+    assert batch(*every, status=1) == f"{folder / '3.png'}: {reason}\n"
     rows = read(output)
     assert sorted(rows) == [f"{i}.png" for i in range(4)]
-    assert rows["3.png"]["error"] == "expected a picture, found bytes of another kind"
+    assert rows["3.png"]["error"] == reason
     assert rows["3.png"]["scores"] is None
     pictures = [save(folder / f"{i}.png", i + 9 * (i == 1)) for i in range(4)]
     text = batch(model, folder / "*.png", "--output", output)
@@ -116,6 +122,23 @@ def test_pictures_are_computed_once_and_again_when_they_change(name: str, folder
     for i, expected in enumerate(scores(pictures, network())):
         assert rows[f"{i}.png"]["error"] is None
         np.testing.assert_array_equal(np.float32(rows[f"{i}.png"]["scores"]), expected)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "/dev/zero"])
+def test_what_is_no_regular_file_is_unreadable(kind: str, folder: Path) -> None:
+    model, output, endless = folder / "model.tflite", folder / "r.csv", folder / "3.png"
+    for _ in range(2):
+        endless.unlink(missing_ok=True)
+        if kind == "pipe":
+            os.mkfifo(endless)
+        else:
+            endless.symlink_to(kind)
+        text = batch(model, folder / "*.png", "--output", output, status=1)
+        assert f"{endless}: cannot be read: it is not a regular file, but a pipe" in text
+        assert read(output)["3.png"]["scores"] is None
+        endless.unlink()
+        save(endless, 3)
+        batch(model, folder / "*.png", "--output", output)
 
 
 def test_another_model_and_other_options_are_refused(folder: Path) -> None:
@@ -183,6 +206,7 @@ def waiting(folder: Path) -> Iterator[Waiting]:
     process = start(
         *(folder / "model.tflite", folder / "*.png", "--output", folder / "r.csv"),
         *("--batch-size", 1, "--workers", 1),
+        PYTHONPATH=os.pathsep.join((ANY_FILE, os.environ.get("PYTHONPATH", ""))),
     )
     run = Waiting(process, folder / "2.png", writer)
     with process:
@@ -281,7 +305,31 @@ def test_wrong_files_end_before_workers_begin(
     assert not output.exists()
 
 
-def test_workers_that_cannot_begin_say_why_once(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "message", "status"),
+    [
+        (("--labels", "labels.txt", "--top", 3), "a label for each of 5 classes, found 3", 1),
+        (("--labels", "labels.txt"), "labels need top", 1),
+        (("--output", "r.xlsx"), "results.csv or a folder for Parquet files", 1),
+        (("--output", "r.json"), "found r.json, a file of another format", 1),
+    ],
+)
+def test_wrong_options_end_before_workers_begin(
+    arguments: tuple[Any, ...],
+    message: str,
+    status: int,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(folder)
+    Path("labels.txt").write_text("a\nb\nc\n", "utf-8")
+    before = sorted(folder.iterdir())
+    text = batch("model.tflite", "0.png", "--output", "r.csv", *arguments, status=status)
+    assert message in text
+    assert sorted(folder.iterdir()) == before
+
+
+def test_top_classes_of_what_is_no_classifier(folder: Path) -> None:
     s = Sketch(np.random.default_rng(0))
     x = s.input((1, 8, 8, 3), name="picture")
     (folder / "model.tflite").write_bytes(s.build([s.op("NEG", [x], [(1, 8, 8, 3)])]))
@@ -291,3 +339,4 @@ def test_workers_that_cannot_begin_say_why_once(folder: Path) -> None:
     )
     assert text.startswith("gles-delegate: top needs a classifier")
     assert text.count("\n") == 1
+    assert not output.exists()

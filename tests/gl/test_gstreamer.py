@@ -315,6 +315,17 @@ def test_show_writes_each_frame(shown: tuple[App, list[NDArray[np.uint8]], int])
         assert frame[5 * scale, 10 * scale].min() < 60 < frame[5 * scale, 10 * scale].max()
 
 
+def test_frames_have_their_presentation_times() -> None:
+    source = open_source(pipeline=COLORS.format(4, "NV12") + ",framerate=10/1")
+    times: list[float] = []
+
+    def make(app: App) -> Seer:
+        return lambda frame, canvas: times.append(frame.seconds)
+
+    show(make, source, ShowOptions(headless=True))
+    assert times == pytest.approx([0, 0.1, 0.2, 0.3])
+
+
 def test_show_without_egl(monkeypatch: pytest.MonkeyPatch) -> None:
     def none(*arguments: object, **options: object) -> None:
         raise gd.ContextError("no EGL")

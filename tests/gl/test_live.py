@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ from gles_delegate.live import (
     ShowOptions,
     Timings,
     Video,
+    classify,
+    segment,
     show,
 )
 from gles_delegate.live.painter import ATLAS, Painter, new_texture, read_texture
@@ -362,6 +365,17 @@ def test_a_network_that_is_resized_on_either_side(app: App, tmp_path: Path) -> N
         assert network(frame)[0].shape == (1, 5, 7, 3)
 
 
+@pytest.mark.parametrize(("make", "model"), [(segment, color_model), (classify, mean_model)])
+def test_labels_of_another_number(
+    make: Callable[..., Any], model: Callable[[Path], Path], app: App, tmp_path: Path
+) -> None:
+    network = app.network(model(tmp_path / "m.tflite"))
+    make(network, ["a", "b", "c"])
+    for labels in (["a", "b"], ["a", "b", "c", "d"]):
+        with pytest.raises(ValueError, match=f"each of 3 classes, found {len(labels)}"):
+            make(network, labels)
+
+
 def test_models_that_are_no_networks_for_frames(
     app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -428,6 +442,78 @@ def test_a_video_once_and_again_and_again(tmp_path: Path) -> None:
     )
     once.close()
     always.close()
+
+
+TIMES = [0.0, 0.04, 0.055, 0.2, 0.24]  # of frames, in seconds
+
+
+def uneven_video(path: Path) -> Path:
+    """Frames at `TIMES` after 0.5 seconds, each brighter than the one before."""
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("mpeg4", 25)
+        stream.height, stream.width, stream.pix_fmt = 48, 64, "yuv420p"
+        stream.codec_context.time_base = Fraction(1, 1000)
+        for number, seconds in enumerate(TIMES):
+            frame = av.VideoFrame.from_ndarray(one_color((40 * number, 0, 0), 48, 64))
+            frame.pts, frame.time_base = round(1000 * (0.5 + seconds)), Fraction(1, 1000)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    return path
+
+
+@pytest.mark.parametrize("container", ["mkv", "mp4"])
+def test_a_frame_of_a_file_has_its_presentation_time(container: str, tmp_path: Path) -> None:
+    video = Video(uneven_video(tmp_path / f"v.{container}"), repeat=True)
+    actual = [video.seconds for _ in range(9) if video.read() is not None]
+    video.close()
+    again = TIMES[-1] + 1 / (video.rate or 0)
+    assert actual == pytest.approx([*TIMES, *(again + seconds for seconds in TIMES[:4])])
+
+
+def stamps(source: Any, delay: float = 0) -> list[tuple[float, int]]:
+    """The times of frames, and those that a task gets, while networks take `delay` seconds."""
+    seen: list[tuple[float, int]] = []
+
+    class Stub:
+        def process_frame(self, image: object, time: int) -> int:
+            return time
+
+        def close(self) -> None: ...
+
+    def make(app: App) -> Any:
+        task: Any = app.task(lambda base: Stub(), None, "stub")  # type: ignore[arg-type,return-value]
+
+        def see(frame: Frame, canvas: Canvas) -> None:
+            time.sleep(delay)
+            seen.append((frame.seconds, task(frame)))
+
+        return see
+
+    show(make, source, ShowOptions(headless=True, frames=4))
+    return seen
+
+
+def test_the_times_of_a_file_do_not_depend_on_the_networks(tmp_path: Path) -> None:
+    path = uneven_video(tmp_path / "v.mkv")
+    expected = [(pytest.approx(seconds), round(1000 * seconds)) for seconds in TIMES[:4]]
+    assert stamps(Video(path)) == stamps(Video(path), delay=0.1) == expected
+
+
+@pytest.mark.parametrize(("rate", "step"), [(None, 1 / 30), (5.0, 0.2)])
+def test_the_times_of_a_source_without_times(
+    rate: float | None, step: float, tmp_path: Path
+) -> None:
+    """As they are in the file that is written."""
+    Image.fromarray(noise(8, 8)).save(tmp_path / "p.png")
+    source = Picture(tmp_path / "p.png")
+    source.rate = rate
+    actual = stamps(source, delay=0.05)
+    assert [seconds for seconds, _ in actual] == pytest.approx([i * step for i in range(4)])
+
+
+def test_the_times_of_a_camera() -> None:
+    actual = stamps(Camera("lavfi:color=size=64x48:rate=50"), delay=0.1)
+    assert actual[3][0] - actual[1][0] > 0.15
 
 
 @pytest.mark.parametrize("size", [(31, 45), (32, 45), (2, 3)])
@@ -499,8 +585,8 @@ def test_show_closes_what_it_has_opened(tmp_path: Path) -> None:
 
 @pytest.mark.mesa
 @pytest.mark.usefixtures("display")
-def test_a_window_shows_every_frame_while_a_network_runs(tmp_path: Path) -> None:
-    video = Video(write_video(tmp_path / "v.mp4", one_color((0, 90, 0), 48, 64)), repeat=True)
+def test_a_window_shows_every_frame_of_a_camera_while_a_network_runs() -> None:
+    camera = Camera("lavfi:color=size=64x48:rate=24,realtime")
     texts: list[str] = []
 
     def make(app: App) -> Any:
@@ -511,10 +597,40 @@ def test_a_window_shows_every_frame_while_a_network_runs(tmp_path: Path) -> None
         return see
 
     start = time.perf_counter()
-    app = show(make, video, ShowOptions(frames=24))
-    assert time.perf_counter() - start > 0.3 + 22 / 24  # the video's own time
+    app = show(make, camera, ShowOptions(frames=24))
+    assert time.perf_counter() - start > 22 / 24  # the camera's own time
     assert 2 <= app.findings.seen <= 12
     assert {name.rpartition("_")[0] for name in texts} == {"networks"}
+
+
+@pytest.mark.mesa
+@pytest.mark.usefixtures("display")
+@pytest.mark.parametrize("delay", [0, 0.1])
+def test_a_window_shows_the_results_of_a_file_s_own_frames(
+    delay: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    video = Video(write_video(tmp_path / "v.mp4", one_color((0, 90, 0), 48, 64)), repeat=True)
+    shown: list[Frame] = []
+    seen: dict[Canvas, Frame] = {}
+    finish = Canvas.finish
+
+    def note(canvas: Canvas, frame: Frame, above: Drawing | None) -> None:
+        assert seen[canvas] is frame
+        shown.append(frame)
+        finish(canvas, frame, above)
+
+    def make(app: App) -> Any:
+        def see(frame: Frame, canvas: Canvas) -> None:
+            time.sleep(delay)
+            seen[canvas] = frame
+
+        return see
+
+    monkeypatch.setattr(Canvas, "finish", note)
+    start = time.perf_counter()
+    show(make, video, ShowOptions(frames=8))
+    assert time.perf_counter() - start > 7 / 24  # no faster than the video
+    assert [frame.seconds for frame in shown] == pytest.approx([i / 24 for i in range(8)])
 
 
 @pytest.mark.parametrize("fails_at", [0, 1, 3])

@@ -180,6 +180,34 @@ def test_run_lists_detections(picture: Path, tmp_path: Path) -> None:
     assert gray["detections"][0]["box"] == [*IN_FRAME]
 
 
+def test_run_draws_detections(picture: Path, tmp_path: Path) -> None:
+    path = yolo_model(tmp_path / "m.tflite", found_in(), task="detect", names=NAMES)
+    drawn, array = tmp_path / "drawn.png", tmp_path / "a.npy"
+    command = ("run", path, "--input", picture, "--output")
+    assert call(*command, drawn).splitlines()[-1] == str(drawn)
+    assert (pixels(drawn)[40, 20] != 90).any()
+    assert (pixels(drawn)[40, 50] == 90).all()
+    assert call_json(*command, drawn, "--output", array)["file"] == str(drawn)
+    np.testing.assert_array_equal(np.load(array), found_in())
+    text = "one --output PICTURE without a name"
+    index = call_json(*command, array)["outputs"][0]["index"]
+    assert text in call(*command, f"{index}={drawn}", status=2)
+    assert text in call(*command, drawn, "--output", tmp_path / "b.png", status=2)
+    table = tmp_path / "drawn.xlsx"
+    assert f"cannot write the picture {table}: unknown file" in call(*command, table, status=1)
+    np.save(array, np.zeros((1, *SIZE, 3), np.float32))
+    assert text in call("run", path, "--input", array, "--output", drawn, status=2)
+
+
+def test_run_draws_nothing_without_detections(picture: Path, tmp_path: Path) -> None:
+    command = ("--input", picture, "--output", tmp_path / "drawn.png")
+    unknown = yolo_model(tmp_path / "m.tflite", found_in())
+    assert "expected outputs of one kind of YOLO" in call("run", unknown, *command, status=1)
+    logits = yolo_model(tmp_path / "l.tflite", found_in() + 9, task="detect")
+    assert "expected scores of 0 to 1" in call("run", logits, *command, status=1)
+    assert not (tmp_path / "drawn.png").exists()
+
+
 def test_run_on_pictures_with_channels_first(picture: Path, tmp_path: Path) -> None:
     """Ultralytics' exporter makes such inputs since it converts by litert-torch."""
     options: dict[str, Any] = {"task": "detect", "names": NAMES, "shape": (1, 3, *SIZE)}

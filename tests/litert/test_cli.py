@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -24,7 +25,7 @@ from tests.support.lies import lying_driver
 from tests.support.oracle import complete
 from tests.support.sketch import Sketch
 from tests.support.small import INPUT, expected, small_model, with_a_detour
-from tests.support.tflite_builder import quantization
+from tests.support.tflite_builder import ModelBuilder, quantization
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -204,6 +205,20 @@ def test_benchmark(model: Path, tmp_path: Path) -> None:
     assert (product["op"], product["shader"]) == ("FULLY_CONNECTED and 1 more", "chain")
     assert product["flops"] == 2 * 3 * 5 * 7
     assert product["gflops"] == pytest.approx(product["flops"] / product["seconds"] / 1e9)
+
+
+def test_names_do_not_control_the_terminal(tmp_path: Path) -> None:
+    name, b = "\x1b[31m$x{$\x9b", ModelBuilder()
+    y = b.op("NEG", [b.input((1, 4), name=name)], [b.tensor((1, 4), name=name)])
+    model, picture = saved(tmp_path / "$x{$.tflite", b.build([y])), tmp_path / "p.png"
+    np.save(tmp_path / "x.npy", np.zeros((1, 4), np.float32))
+    for arguments in (
+        ("run", model, "--input", tmp_path / "x.npy"),
+        ("compare", model),
+        ("benchmark", model, "--runs", 2, "--profile", "--picture", picture),
+    ):
+        assert not re.search(r"[\0-\x09\x0b-\x1f\x7f-\x9f]", call(*arguments))
+    assert picture.exists()
 
 
 def test_benchmark_of_a_mixed_model(mixed: Path) -> None:

@@ -169,12 +169,29 @@ def test_mean_and_std() -> None:
     predictor.close()
 
 
+COLORS = ["red", "green", "blue"]
+
+
 def test_the_likeliest_classes() -> None:
-    predictor = Predictor(means(), top=2, labels=["red", "green"])
-    actual = predictor({"image": np.full((1, 4, 4, 3), (50, 40, 60), np.uint8)})
-    assert actual["labels"].tolist() == [["class 2", "red"]]
-    np.testing.assert_allclose(actual["scores"], [[60 / 255, 50 / 255]], atol=1e-6)
-    predictor.close()
+    for labels, expected in ((None, ["class 2", "class 0"]), (COLORS, ["blue", "red"])):
+        predictor = Predictor(means(), top=2, labels=labels)
+        actual = predictor({"image": np.full((1, 4, 4, 3), (50, 40, 60), np.uint8)})
+        assert actual["labels"].tolist() == [expected]
+        np.testing.assert_allclose(actual["scores"], [[60 / 255, 50 / 255]], atol=1e-6)
+        predictor.close()
+
+
+@pytest.mark.parametrize(
+    ("top", "labels", "message"),
+    [
+        (2, COLORS[:2], "expected a label for each of 3 classes, found 2"),
+        (2, [*COLORS, "x"], "expected a label for each of 3 classes, found 4"),
+        (None, COLORS, "labels need top"),
+    ],
+)
+def test_labels_that_do_not_suit(top: int | None, labels: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Predictor(means(), top=top, labels=labels)
 
 
 def test_signatures_have_names_of_their_own() -> None:

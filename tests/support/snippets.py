@@ -83,7 +83,7 @@ def snippets(page: str, language: str = "python") -> tuple[Snippet, ...]:
     for number, line in enumerate((ROOT / page).read_text("utf-8").splitlines(), 1):
         if block is None and line.startswith("## "):
             section = line[3:]
-        if block is None and re.match(rf" *```{language}( title=|$)", line):
+        if block is None and re.match(rf" *```{language}( title=| exec=|$)", line):
             block = (number, len(line) - len(line.lstrip()), [""][:0])
         elif block is not None and line.strip() == "```":
             result.append(Snippet(page, section, block[0], "\n".join(block[2])))
@@ -566,8 +566,21 @@ def _(names: Names) -> None:
         assert np.ptp(drawn, axis=(0, 1)).min() > 200
         with Image.open("hand.png") as picture:
             assert np.abs(drawn - np.asarray(picture)).mean() < 3
+        shown = np.frombuffer(names["screen"].read(), np.uint8).reshape(480, 640, 3)
+        np.testing.assert_array_equal(shown[::-1], drawn)  # a window's first row is the lowest
 
     names.setdefault("checks", []).append(check)
+
+
+@before("docs/notebook.md", "from PIL import Image")
+def _(names: Names) -> None:
+    names["checks"] = [lambda: check_ball(names["ball"])]
+
+
+def check_ball(mask: Any) -> None:
+    """A small part of the picture is the ball, without doubt."""
+    assert 0.01 < (mask > 0.9).mean() < 0.2
+    assert (mask < 0.1).mean() > 0.8
 
 
 @before("docs/vision.md", "from gles_delegate.vision import find_detector")

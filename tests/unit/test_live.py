@@ -95,6 +95,62 @@ def test_what_repeats_starts_again(name: str, tmp_path: Path) -> None:
     video.close()
 
 
+FORMATS = {  # columns of a chroma sample, and by how much samples are above 8 bits
+    "yuv420p": (2, 0),
+    "yuv422p": (2, 0),
+    "yuv444p": (1, 0),
+    "yuva420p": (2, 0),
+    "yuv420p10le": (2, 2),
+    "nv12": (2, 0),
+    "gray": (0, 0),
+}
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_frames_of_any_width_are_as_in_numpy(kind: str) -> None:
+    """Columns of different brightness in one color, to the last one."""
+    import av
+
+    from gles_delegate.live.sources import _pixels
+
+    across, shift = FORMATS[kind]
+    u, v = (150, 90) if across else (128, 128)
+    for width in (*range(2, 70), 404, 500, 610, 852, 1366):
+        frame = av.VideoFrame(width, 6, kind)
+        luma = np.linspace(80, 180, width).astype(np.uint16)
+        count = -(-width // max(across, 1))
+        rows = [luma, np.full(count, u, np.uint16), np.full(count, v, np.uint16)]
+        if kind == "nv12":
+            rows[1:] = [np.tile(np.array((u, v), np.uint16), count)]
+        for plane, row in zip(frame.planes, [*rows, np.full(width, 99)], strict=False):
+            lines = np.zeros((plane.height, plane.line_size), np.uint8)
+            content = (row << shift).astype(np.uint16 if shift else np.uint8).view(np.uint8)
+            lines[:, : content.size] = content
+            plane.update(lines.tobytes())
+        y = luma.astype(int) if kind == "gray" else 1.164 * (luma.astype(int) - 16)
+        blue, red = u - 128, v - 128
+        columns = (y + 1.596 * red, y - 0.392 * blue - 0.813 * red, y + 2.017 * blue)
+        pixels = _pixels(frame, (6, width))
+        assert pixels.flags.c_contiguous
+        assert (pixels[..., 3] == 255).all()
+        assert np.abs(pixels[..., :3] - np.stack(columns, -1)).max() < 4, width
+
+
+def test_pictures_in_sequence(tmp_path: Path) -> None:
+    from gles_delegate.live import Video
+
+    for number in range(3):
+        Image.new("RGB", (20, 8), (0, 0, 90 * number)).save(tmp_path / f"x{number:03}.png")
+    video = Video(tmp_path / "x%03d.png")
+    read = [
+        (int(pixels[0, 0, 2]), video.seconds)
+        for _ in range(3)
+        if (pixels := video.read()) is not None
+    ]
+    video.close()
+    assert read == [(90 * number, pytest.approx(number / 25)) for number in range(3)]
+
+
 @pytest.fixture
 def mute(tmp_path: Path) -> Iterator[Path]:
     """A device that never answers: a pipe that nobody writes to, until the test ends."""

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gles_delegate.model.bundle import files_in
-from gles_delegate.model.reader import read_content
+from gles_delegate.model.reader import read_files
 from gles_delegate.tasks.options import BaseOptions, VisionTaskRunningMode
 from gles_delegate.tasks.vision.face_landmarker import FaceLandmarker, FaceLandmarkerOptions
 from gles_delegate.tasks.vision.finding import Landmarker
@@ -29,7 +28,7 @@ def landmarker_kind(model: Path | Mapping[str, Path]) -> str | None:
         FileNotFoundError: There is no such file.
         ModelError: The bundle is damaged.
     """
-    files = model if isinstance(model, Mapping) else files_in(read_content(model))
+    files = model if isinstance(model, Mapping) else read_files(model)
     kinds = (kind for kind in LANDMARKERS if f"{kind}_landmarks_detector.tflite" in files)
     return next(kinds, None)
 

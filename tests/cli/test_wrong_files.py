@@ -1,0 +1,162 @@
+"""Files that are given by mistake: named, recognized, and refused at every door."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from io import BytesIO
+from pathlib import Path
+from types import FrameType
+from typing import Any
+from zipfile import ZipFile
+
+import pytest
+from PIL import Image
+
+import gles_delegate as gd
+from gles_delegate import tasks
+from gles_delegate.model.reader import load_model
+from gles_delegate.tasks.assets import Assets
+from tests.support.command import call, saved
+from tests.support.small import small_model
+
+
+def zipped(*names: str) -> bytes:
+    target = BytesIO()
+    with ZipFile(target, "w") as file:
+        for name in names:
+            file.writestr(name, "x")
+    return target.getvalue()
+
+
+WRONG = {
+    "pointer.tflite": (
+        b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n",
+        "it is a Git LFS pointer: .*git lfs pull",
+    ),
+    "page.tflite": (b"\n<!DOCTYPE html>\n<html lang='en'>", "it is a web page: download the file"),
+    "page.task": (b"<!-- x -->\n<html>\n", "it is a web page: download the file"),
+    "m.onnx": (b"\x08\x0a\x12\x07pytorch\x1a\x052.5.1:\x9c\x01", "an ONNX model: .*onnx2tf"),
+    "other.onnx": (b"\x08\x07\x3a\x9c\x01\x0a\x20", "an ONNX model: .*onnx2tf"),
+    "m.ort": (b"\x18\0\0\0ORTM\0\0\0\0", "an ONNX model: .*onnx2tf"),
+    "m.pt": (zipped("m/data.pkl", "m/data/0"), "a PyTorch file: .*litert-torch"),
+    "old.pth": (b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M", "a PyTorch file"),
+    "m.safetensors": (b'\x40\0\0\0\0\0\0\0{"a":{"dtype":"F32"}}', "weights of PyTorch without"),
+    "m.keras": (
+        zipped("metadata.json", "config.json", "model.weights.h5"),
+        "a Keras model: .*from_keras_model",
+    ),
+    "m.h5": (b"\x89HDF\r\n\x1a\n\0\0", "a Keras model: .*from_keras_model"),
+    "saved_model.pb": (b"\x08\x01\x12\xf5\x0b\x0a", "a SavedModel .*from_saved_model"),
+    "saved.zip": (zipped("m/saved_model.pb"), "a SavedModel .*from_saved_model"),
+    "m.tflite.gz": (b"\x1f\x8b\x08\0\0\0\0\0", "it is compressed: unpack it"),
+    "empty.tflite": (b"", "it is empty: download or copy it again"),
+    "other.tflite": (b"some other file", r"expected the identifier b'TFL3' .*found b' oth'"),
+}
+READERS: dict[str, Callable[[Path], object]] = {
+    "Interpreter": gd.Interpreter,
+    "load_model": load_model,
+    "task": lambda path: Assets(tasks.BaseOptions(str(path))).model(),
+    "bundle": lambda path: Assets(tasks.BaseOptions(str(path))).member("face_detector.tflite"),
+}
+
+
+def commands(path: Path) -> Iterator[tuple[object, ...]]:
+    """Commands that read a model before anything else."""
+    yield from ((name, path) for name in ("inspect", "run", "compare", "benchmark"))
+    yield "batch", path, path, "--output", path.with_name("r.csv")
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_files_of_other_formats(name: str, tmp_path: Path) -> None:
+    content, message = WRONG[name]
+    path = saved(tmp_path / name, content)
+    for read in READERS.values():
+        with pytest.raises(gd.ModelError, match=f"'{path}': not a .tflite model: .*{message}"):
+            read(path)
+    with pytest.raises(gd.ModelError, match=f"^not a .tflite model: .*{message}"):
+        gd.Interpreter(model_content=content)
+    for command in commands(path):
+        text = call(*command, status=1)
+        assert f"'{path}': not a .tflite model: " in text
+        assert text.count("\n") == 1
+
+
+def test_models_are_models() -> None:
+    assert load_model(Path("examples/models/digit_classifier.tflite")).nodes
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("saved_model.pb", "SavedModel of TensorFlow: .*from_saved_model"),
+        ("a.tflite", "Is a directory with a.tflite: give the path"),
+        ("README.md", "Is a directory without a .tflite file"),
+    ],
+)
+def test_folders(file: str, message: str, tmp_path: Path) -> None:
+    saved(tmp_path / file, b"")
+    for name, read in READERS.items():
+        kind = OSError if name in ("task", "bundle") else gd.ModelError
+        with pytest.raises(kind, match=message) as caught:
+            read(tmp_path)
+        assert str(tmp_path) in str(caught.value)
+    for command in commands(tmp_path):
+        assert str(tmp_path) in call(*command, status=1)
+
+
+@pytest.fixture
+def alarm() -> Iterator[None]:
+    """Ends a test that would hang."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise TimeoutError("it hangs")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture(params=["pipe", "/dev/zero"])
+def endless(request: pytest.FixtureRequest, tmp_path: Path, alarm: None) -> Path:
+    """A file without an end: a pipe that nobody writes to, or a link to a device."""
+    path = tmp_path / "endless"
+    if request.param == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(request.param)
+    return path
+
+
+def test_what_is_no_regular_file(endless: Path, tmp_path: Path) -> None:
+    Image.new("RGB", (8, 8)).save(tmp_path / "p.png")
+    model = saved(tmp_path / "m.tflite", small_model())
+    array = tmp_path / "x.npy"
+    array.symlink_to(endless)
+    message = "it is not a regular file, but a pipe or a device"
+    for read in READERS.values():
+        with pytest.raises((gd.ModelError, OSError), match=message):
+            read(endless)
+    with pytest.raises(RuntimeError, match=message):
+        tasks.Image.create_from_file(endless)
+    classifier = "examples/models/digit_classifier.tflite"
+    files: tuple[tuple[Any, ...], ...] = (
+        *commands(endless),
+        ("watch", endless, "--picture", tmp_path / "p.png", "--headless"),
+        ("run", model, "--input", array),
+        ("run", classifier, "--input", endless),
+        ("run", classifier, "--input", tmp_path / "p.png", "--labels", endless),
+        ("models", "--check", endless),
+    )
+    for arguments in files:
+        assert message in call(*arguments, status=1), arguments
+
+
+def test_sources_that_are_no_regular_files(endless: Path) -> None:
+    live = pytest.importorskip("gles_delegate.live")
+    for source in (live.Picture, live.Video):
+        with pytest.raises(OSError, match=f"{endless}: it is not a regular file"):
+            source(endless)
