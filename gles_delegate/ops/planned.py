@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, isfinite
 
 import numpy as np
 
 from gles_delegate.model.dtypes import ELEMENT_TYPES
 from gles_delegate.model.graph import Array
-from gles_delegate.ops.lib.node import NodeView, constants
+from gles_delegate.ops.lib.node import NodeView, Unsupported, constants
 from gles_delegate.ops.lib.options import Int8, Options
 from gles_delegate.ops.lib.registry import declare
 
@@ -34,7 +34,13 @@ def _fold_shape(node: NodeView) -> Array | None:
 
 def _fold_range(node: NodeView) -> Array | None:
     start, limit, step = constants(node)
-    count = max(ceil((limit.item() - start.item()) / step.item()), 0)
+    span, each = limit.item() - start.item(), step.item()
+    if not each or not isfinite(span / each) or span / each < 0:
+        raise Unsupported(
+            f"from {start.item()} to {limit.item()} in steps of {each}; expected steps towards the "
+            "end, as LiteRT does"
+        )
+    count = ceil(span / each)
     if count > LONGEST:
         return None
     if start.dtype.kind == "i":

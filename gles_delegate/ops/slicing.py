@@ -20,7 +20,7 @@ from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import Target, View, moved, moved_output, reshape_view, view
 
 
-@op("SLICE", max_version=8, rows=rows.within(0), moves="ranges")
+@op("SLICE", max_version=8, rows=rows.within(0), moves="ranges", sized_by=(1, 2))
 def slice_(node: NodeView, options: Options) -> list[Step]:
     x = node.input(0, None)
     if node.has_input(1) and not node.is_constant(1):

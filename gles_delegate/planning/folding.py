@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from math import prod
 
@@ -49,6 +50,14 @@ def fold(node: NodeView, is_sized: Callable[[int], bool]) -> Sequence[Array] | N
         for array, index in zip(results, node.outputs, strict=True)
     )
     return results if all(fits) else None
+
+
+def require_foldable(node: NodeView) -> None:
+    """Raise `Unsupported` if the constants of a node that planning computes are not possible."""
+    compute = op_of(node.op).fold
+    with suppress(ArithmeticError, LookupError, TypeError, ValueError):
+        if compute is not None:
+            compute(node)
 
 
 def set_constants(tensors: list[Tensor], node: NodeView, results: Sequence[Array]) -> None:

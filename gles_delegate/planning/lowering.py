@@ -22,7 +22,7 @@ from gles_delegate.ops.planned import INLINED, WHILE
 from gles_delegate.ops.variables import CALL_ONCE
 from gles_delegate.planning.cells import Surroundings
 from gles_delegate.planning.checks import checked_steps
-from gles_delegate.planning.folding import fold, folded, set_constants
+from gles_delegate.planning.folding import fold, folded, require_foldable, set_constants
 from gles_delegate.planning.inlining import Inliner, initial_tensors
 from gles_delegate.planning.unrolled import UnrolledLayer, UnrolledLayers, in_order
 from gles_delegate.planning.variables import USERS, UseCounter, Uses
@@ -116,6 +116,7 @@ class _Lowerer:
                 "expected none"
             )
         self._limits, self._quantized = limits, quantized
+        self._examples = {*values}  # and constants that depend on these
         self._only, self._choices, self._values = only, choices, values
         self._own, self._nodes = graph.nodes, list(graph.nodes)
         self._tensors = list(graph.tensors)
@@ -221,6 +222,8 @@ class _Lowerer:
         if results is None:
             return False
         set_constants(self._tensors, view, results)
+        if not self._examples.isdisjoint(node.inputs) and not op_of(node.op).folds_shapes:
+            self._examples.update(node.outputs)
         self._shapes |= {i: self._tensors[i].shape for i in node.outputs}
         self._steps.setdefault(node.index, ())
         return True
@@ -231,8 +234,15 @@ class _Lowerer:
             view = self._with_variable(view)
         if node.op == CALL_ONCE:
             self._counter.check_call(node)
+        sizing = [i for i in op_of(node.op).sized_by if i < len(node.inputs)]
+        if not self._examples.isdisjoint(node.inputs[i] for i in sizing):
+            late = [i for i in sizing if not self._tensors[node.inputs[i]].is_constant]
+            if late:
+                raise ops.RunTimeParameter("its sizes are computed at run time", *late)
         if op_of(node.op).is_planned:
             late = [i for i, t in enumerate(node.inputs) if not self._tensors[t].is_constant]
+            if not late:
+                require_foldable(view)
             raise ops.RunTimeParameter("its numbers are computed at run time", *late)
         steps = checked_steps(_with_scaled_biases(view, self._tensors))
         if self._is_inner(node) and any(step.output.tensor in node.inputs for step in steps):
@@ -270,11 +280,21 @@ class _Lowerer:
             self._sized.difference_update(node.outputs)
 
     def _is_sized_by_data(self, node: Node, error: ops.Unsupported) -> bool:
-        """Whether the output sizes of an unsupported node depend on data."""
-        return isinstance(error, ops.RunTimeParameter) or any(
-            i < len(node.inputs) and not self._tensors[node.inputs[i]].is_constant
-            for i in op_of(node.op).sized_by
+        """Whether the sizes of an unsupported node's outputs are not those in the file.
+
+        They depend on data, or on sizes of its inputs that are not those in the file.
+        """
+        sizing = [node.inputs[i] for i in op_of(node.op).sized_by if i < len(node.inputs)]
+        return (
+            isinstance(error, ops.RunTimeParameter)
+            or not self._examples.isdisjoint(node.inputs)
+            or any(not self._tensors[i].is_constant for i in sizing)
+            or (self._only is None and any(self._is_resized(i) for i in node.inputs if i >= 0))
         )
+
+    def _is_resized(self, index: int) -> bool:
+        """Whether shape inference gave a tensor another shape than the file."""
+        return self._shapes[index] != self._tensors[index].shape
 
 
 class Lowerings:

@@ -183,6 +183,8 @@ class Delegation:
                 f"an output, one of {list(graph.outputs)}"
             )
         users = {n.index for n in graph.nodes if index in (*n.inputs, *n.outputs)}
+        if not users and index not in graph.outputs:
+            return  # nothing reads it
         is_computed = any(index in n.outputs for n in graph.nodes)
         # An output in a bound buffer is not available to other segments.
         groups = [set(nodes) for nodes in segments] if is_computed else [{*sum(segments, ())}]

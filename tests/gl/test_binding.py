@@ -555,6 +555,15 @@ def test_texture_to_texture_makes_no_upload_no_read_back_and_no_wait(
     assert "glBindSampler" in invoked  # Mesa would not need it, other drivers may
 
 
+def test_an_input_that_no_node_reads(app: App) -> None:
+    b = ModelBuilder()
+    x, unread = b.input((1, 4)), b.input((1, 3))
+    interpreter = app.interpreter(b.build([b.op("NEG", [x], [(1, 4)])]))
+    app.delegate.bind_buffer_to_tensor(unread, app.buffer(np.zeros(3, np.float32)))
+    (result,) = interpreter.run({x: np.ones((1, 4), np.float32)}).values()
+    np.testing.assert_array_equal(result, -np.ones((1, 4)))
+
+
 def test_bound_before_the_interpreter_is_made(app: App) -> None:
     target = app.buffer(64)
     app.delegate.bind_buffer_to_tensor(0, app.buffer(ONES))

@@ -256,3 +256,64 @@ def test_the_store_tells_values_apart(tmp_path: Path, preference: gd.InferencePr
                 (actual,) = run(interpreter, [values, ints(*given)])
             expected = np.tile(values * np.float32([rows, 2]) * np.float32(given), given)
             np.testing.assert_allclose(actual, expected, rtol=1e-6)
+
+
+@both_hosts
+def test_a_slice_to_the_end(host: Host) -> None:
+    """Its size -1 needs the values of both inputs."""
+    s = sketch()
+    inputs = [s.input((2, 9, 4)), s.input((3,), np.int32), s.input((3,), np.int32)]
+    content = s.build([s.op("TANH", [s.op("SLICE", inputs, [s.tensor(None)])], [None])])
+    reference = litert_interpreter(content)
+    with gd.GpuDelegate(model=content) as delegate:
+        interpreter = host(delegate, content)
+        assert delegate.report.fully_delegated
+        for begin, size in (
+            ((0, 3, 1), (1, 5, 2)),
+            ((1, 2, 1), (1, -1, -1)),
+            ((0, 0, 3), (-1, 9, 1)),
+        ):
+            feeds = [s.normal((2, 9, 4)), ints(*begin), ints(*size)]
+            (actual,), (expected,) = run(interpreter, feeds), run(reference, feeds)
+            assert actual.shape == expected.shape
+            np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5)
+
+
+@both_hosts
+@pytest.mark.parametrize("values", [(0, -3, 1), (0, 3, -1), (2, 5, 0)])
+def test_a_range_away_from_its_end(values: Sequence[int], host: Host) -> None:
+    """LiteRT refuses it."""
+    s = sketch()
+    numbers = [s.input((), np.int32) for _ in range(3)]
+    content = s.build([s.op("ABS", [s.op("RANGE", numbers, [s.tensor(None, "int32")])], [None])])
+    with pytest.raises(RuntimeError):
+        run(litert_interpreter(content), [np.int32(n) for n in values])
+    with gd.GpuDelegate(model=content) as delegate:
+        interpreter = host(delegate, content)
+        run(interpreter, [np.int32(n) for n in (1, 4, 1)])
+        with pytest.raises((RuntimeError, gd.UnsupportedModelError), match="steps towards the end"):
+            run(interpreter, [np.int32(n) for n in values])
+
+
+def spectrum(s: Sketch) -> int:
+    """A shape that no example suits, and nodes behind it that the file's sizes do not suit."""
+    x, n = s.input((1, 256)), s.input((3,), np.int32)
+    shape = s.op("CONCATENATION", [n, s.constant(ints(1))], [s.tensor((4,), "int32")], axis=0)
+    y = s.op("RESHAPE", [x, shape], [(1, 1, 1, 1)])
+    window = dict(stride_h=4, stride_w=4, filter_height=4, filter_width=4, padding="VALID")
+    y = s.op("MAX_POOL_2D", [y], [(1, 0, 0, 1)], **window)
+    return s.op("MEAN", [y, s.constant(ints(1, 2))], [(1, 1)])
+
+
+@both_hosts
+def test_sizes_that_are_not_known_are_not_taken_from_the_file(host: Host) -> None:
+    s = sketch()
+    content = s.build([spectrum(s)])
+    feeds = [s.normal((1, 256)), ints(1, 16, 16)]
+    with gd.GpuDelegate(model=content) as delegate:
+        interpreter = host(delegate, content)
+        reasons = {n.op: n.reason for n in delegate.report.nodes if not n.delegated}
+        assert "known only at run time" in reasons["MAX_POOL_2D"]
+        assert "known only at run time" in reasons["MEAN"]
+        (actual,), (expected,) = run(interpreter, feeds), run(litert_interpreter(content), feeds)
+        np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5)

@@ -627,3 +627,14 @@ def test_a_version_that_is_left_out() -> None:
     y = b.op("ABS", [b.input((1, 2))], [(1, 2)], version=None)
     (node,) = read_model(b.build([y])).nodes
     assert node.version == 1
+
+
+def test_sizes_behind_a_node_whose_inputs_have_others_than_in_the_file() -> None:
+    """The file has placeholders for sizes that follow from shapes."""
+    b = ModelBuilder()
+    x = b.input((1, 6, 4))
+    y = b.op("REVERSE_V2", [x, b.constant(np.array([1], np.int32))], [(1, 6, 4)])
+    y = b.op("TILE", [y, b.constant(np.array([1, 2, 1], np.int32))], [(1, 1, 1)])
+    y = b.op("Unknown", [y], [(1, 1, 1)])
+    lowered = lower_graph(read_model(b.build([b.op("ABS", [y], [(1, 1, 1)])])), Limits())
+    assert "known only at run time" in lowered.reasons[3]
