@@ -50,8 +50,8 @@ class Check:
 class CompatibilityList:
     """Whether the delegate runs on a device, and the best options for it.
 
-    TFLite's class of this name looks up the device in a list. This one runs a few small models of
-    those of ``gles-delegate verify``, and compares their results with LiteRT's.
+    TFLite's class of this name looks up the device in a list. This one runs a few of the models of
+    ``gles-delegate verify``, and compares their results with LiteRT's.
 
     Args:
         device_index: One of `list_devices`; None for the best.
@@ -140,4 +140,8 @@ def _checks(thread: GlThread, ops: Collection[str], half: bool) -> tuple[Check, 
 
 
 def _name(result: CaseResult) -> str:
-    return f"{result.op} with float16 storage" if result.storage == "float16" else result.name
+    """The op, and the kind of its numbers if they are not float32: "CONV_2D (8-bit)"."""
+    op, *details = result.name.split()
+    kind = f" {details[0]}" if details and details[0].startswith("(") else ""
+    storage = " with float16 storage" if result.storage == "float16" else ""
+    return f"{op}{kind}{storage}"

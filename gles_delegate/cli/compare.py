@@ -80,26 +80,31 @@ def compare(
             )
             if comparison.is_quantized(graph) and not all(d.passed for d in differences):
                 nodes = by_node("node by node")
-    wrong = [*map(str, comparison.trespasses(file, feeds, options))] if writes else []
+    wrong = [*map(str, comparison.trespasses(file, feeds, options))] if writes else None
     passed = not wrong and all(d.passed for d in nodes or differences)
     if as_json:
-        by_name: dict[str, Any] = {"tensors": _rows(differences)}
-        if nodes:
-            by_name["nodes"] = _rows(nodes)
-        if writes:
-            by_name["writes"] = wrong
+        found = {"tensors": _rows(differences), "nodes": _rows(nodes) or None, "writes": wrong}
+        by_name = {key: rows for key, rows in found.items() if rows is not None}
         common.print_json({**by_name, "passed": passed})
     else:
-        common.print_table([{key: row[key] for key in _COLUMNS} for row in _rows(differences)])
-        if nodes:
-            print(
-                "some differ by more than twice what LiteRT's own kernels and XNNPACK are apart; "
-                "node by node, on LiteRT's tensors,"
-            )
-        print(_verdict(nodes or differences))
-        if writes:
-            print("\n".join(wrong) or "each dispatch writes its output, and nothing else")
+        _print(differences, nodes, wrong)
     sys.exit(not passed)
+
+
+def _print(
+    differences: Sequence[comparison.Difference],
+    nodes: Sequence[comparison.Difference],
+    wrong: Sequence[str] | None,
+) -> None:
+    common.print_table([{key: row[key] for key in _COLUMNS} for row in _rows(differences)])
+    if nodes:
+        print(
+            "some differ by more than twice what LiteRT's own kernels and XNNPACK are apart; "
+            "node by node, on LiteRT's tensors,"
+        )
+    print(_verdict(nodes or differences))
+    if wrong is not None:
+        print("\n".join(wrong) or "each dispatch writes its output, and nothing else")
 
 
 def _rows(differences: Sequence[comparison.Difference]) -> list[dict[str, Any]]:

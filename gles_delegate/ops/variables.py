@@ -24,7 +24,7 @@ def handle(node: NodeView, options: Options) -> list[Step]:
     return []
 
 
-@op(CALL_ONCE, has_outputs=False)
+@op(CALL_ONCE, has_outputs=False, runs_subgraphs=True)
 def nothing(node: NodeView, options: Options) -> list[Step]:
     return []
 

@@ -234,16 +234,7 @@ class _Lowerer:
             view = self._with_variable(view)
         if node.op == CALL_ONCE:
             self._counter.check_call(node)
-        sizing = [i for i in op_of(node.op).sized_by if i < len(node.inputs)]
-        if not self._examples.isdisjoint(node.inputs[i] for i in sizing):
-            late = [i for i in sizing if not self._tensors[node.inputs[i]].is_constant]
-            if late:
-                raise ops.RunTimeParameter("its sizes are computed at run time", *late)
-        if op_of(node.op).is_planned:
-            late = [i for i, t in enumerate(node.inputs) if not self._tensors[t].is_constant]
-            if not late:
-                require_foldable(view)
-            raise ops.RunTimeParameter("its numbers are computed at run time", *late)
+        self._require_constants(view)
         steps = checked_steps(_with_scaled_biases(view, self._tensors))
         if self._is_inner(node) and any(step.output.tensor in node.inputs for step in steps):
             raise ops.Unsupported("it assigns to an input; expected a variable")
@@ -251,6 +242,19 @@ class _Lowerer:
         if shown := self._shown.intersection(node.inputs):
             raise ops.Unsupported(f"its variable, tensor {min(shown)}, is an output of the model")
         return steps
+
+    def _require_constants(self, view: ops.NodeView) -> None:
+        """Raise `RunTimeParameter` if inputs must be constant whose lowering does not say so."""
+        op, inputs = op_of(view.op), view.inputs
+        late = [i for i, t in enumerate(inputs) if not self._tensors[t].is_constant]
+        if op.is_planned:
+            if not late:
+                require_foldable(view)
+            raise ops.RunTimeParameter("its numbers are computed at run time", *late)
+        sizing = [i for i in op.sized_by if i < len(inputs)]
+        late = [i for i in late if i in sizing]
+        if late and not self._examples.isdisjoint(inputs[i] for i in sizing):
+            raise ops.RunTimeParameter("its sizes are computed at run time", *late)
 
     def _with_variable(self, view: ops.NodeView) -> ops.NodeView:
         """The node with its variable's tensor as its last input."""

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from gles_delegate.model.graph import Graph, Node
+from gles_delegate.ops.lib.registry import op_of
 from gles_delegate.planning.lowering import Lowered, is_folded
 from gles_delegate.report import DelegationReport, NodeReport
-
-CONTROL = {"CALL_ONCE", "IF", "WHILE"}
-"""Ops that run subgraphs, which may have side effects."""
 
 
 @dataclass(frozen=True)
@@ -122,44 +120,54 @@ def find_segments(graph: Graph, on_cpu: Set[int]) -> list[tuple[int, ...]]:
         on_cpu: Indices of the nodes that the CPU runs.
     """
     nodes = graph.in_order
-    computed = {tensor for node in nodes for tensor in node.outputs}
+    reads, writes = _reads_and_writes(graph, nodes)
     readers: defaultdict[int, list[int]] = defaultdict(list)
-    missing: list[int] = []
     # By side, the CPU's last: the nodes whose inputs are ready.
     ready: tuple[list[int], list[int]] = [], []
-    effects = [i for i, node in enumerate(nodes) if has_side_effects(graph, node)]
-    followers = dict(pairwise(effects))
-    late = {*followers.values()}
     for position, node in enumerate(nodes):
-        reads = computed.intersection(node.inputs)
-        missing.append(len(reads) + (position in late))
-        for tensor in reads:
+        for tensor in reads[position]:
             readers[tensor].append(position)
-        if not missing[position]:
+        if not reads[position]:
             ready[node.index in on_cpu].append(position)
+    missing = [*map(len, reads)]
     segments: list[tuple[int, ...]] = []
     turn = bool(nodes) and nodes[0].index in on_cpu
     while any(ready):
         taken: list[int] = []
         while ready[turn]:
             taken.append(ready[turn].pop())
-            waiting = [r for t in nodes[taken[-1]].outputs for r in readers.pop(t, ())]
-            if taken[-1] in followers:
-                waiting.append(followers[taken[-1]])
-            for position in waiting:
-                missing[position] -= 1
-                if not missing[position]:
-                    ready[nodes[position].index in on_cpu].append(position)
+            for tensor in writes[taken[-1]]:
+                for reader in readers.pop(tensor, ()):
+                    missing[reader] -= 1
+                    if not missing[reader]:
+                        ready[nodes[reader].index in on_cpu].append(reader)
         if not turn:
             segments.append(tuple(nodes[position].index for position in sorted(taken)))
         turn = not turn
     return segments
 
 
-def has_side_effects(graph: Graph, node: Node) -> bool:
+def _reads_and_writes(
+    graph: Graph, nodes: Sequence[Node]
+) -> tuple[list[set[int]], list[list[int]]]:
+    """The computed tensors that each node reads, and those that it writes.
+
+    A node with side effects also writes a tensor below -1, which the next such node reads.
+    """
+    computed = {tensor for node in nodes for tensor in node.outputs}
+    reads = [computed.intersection(node.inputs) for node in nodes]
+    writes = [[*node.outputs] for node in nodes]
+    effects = [i for i, node in enumerate(nodes) if _has_side_effects(graph, node)]
+    for first, second in pairwise(effects):
+        reads[second].add(-2 - first)
+        writes[first].append(-2 - first)
+    return reads, writes
+
+
+def _has_side_effects(graph: Graph, node: Node) -> bool:
     """Whether LiteRT keeps its order among such nodes (subgraph.cc, OpMightHaveSideEffect)."""
     tensors = (graph.tensors[i] for i in (*node.inputs, *node.outputs) if i >= 0)
-    return node.op in CONTROL or any(tensor.dtype == "resource" for tensor in tensors)
+    return op_of(node.op).runs_subgraphs or any(tensor.dtype == "resource" for tensor in tensors)
 
 
 def _move_folded_to_cpu(graph: Graph, reasons: dict[int, str]) -> None:

@@ -2,13 +2,13 @@
 
 Before a dispatch, buffers hold the bytes that it may read, and a pattern everywhere else.
 Afterwards every byte outside `Dispatch.written` must be as before, and every byte inside must have
-been written. A second run over another pattern tells written bytes from the pattern, and must have
-the same results: otherwise the dispatch reads more than its operands.
+been written. A second run over another pattern distinguishes written bytes from the pattern, and
+must have the same results: otherwise the dispatch reads more than its operands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -34,12 +34,12 @@ _WORD = 2
 
 @dataclass(frozen=True)
 class Trespass:
-    """What a dispatch, or a chain, does to bytes against the plan.
+    """An access of a dispatch, or a chain, to bytes that the plan does not give it.
 
     Attributes:
         dispatches: The dispatch, or the members of a chain.
-        deed: What it does to them.
-        nbytes: How many bytes.
+        deed: What it does to them, such as "writes elsewhere".
+        nbytes: Their number.
         buffer, offset: The first of them.
     """
 
@@ -204,7 +204,7 @@ class _Extent:
     def deeds(
         self, befores: Sequence[Array], afters: Sequence[Array]
     ) -> Iterator[tuple[str, int, Array]]:
-        """What two runs did against the plan: the deed, the buffer, and its words."""
+        """The accesses of two runs against the plan: the deed, the buffer, and its words."""
         (before, other), (after, twin) = befores, afters
         unwritten = self.must & (before == after) & (other == twin)
         found = {
@@ -221,14 +221,7 @@ class _Extent:
 def _extents(plan: Plan, group: tuple[Dispatch, ...]) -> list[_Extent]:
     """The bytes that a dispatch, or a chain, may read and write by the plan."""
     values = {v for d in group for v in (*d.operands, d.output) if isinstance(v, Value)}
-    ranges: list[tuple[int, int, int]] = []
-    allocations = {plan.allocations[value] for value in values}
-    for a in sorted(allocations, key=lambda a: (a.buffer, a.offset)):
-        if ranges and ranges[-1][0] == a.buffer and a.offset <= ranges[-1][2]:
-            ranges[-1] = *ranges[-1][:2], max(a.end, ranges[-1][2])
-        else:
-            ranges.append((a.buffer, a.offset, a.end))
-    extents = [_Extent(*each) for each in ranges]
+    extents = _united({plan.allocations[value] for value in values})
 
     def part(value: Value) -> tuple[_Extent, slice]:
         a = plan.allocations[value]
@@ -249,6 +242,17 @@ def _extents(plan: Plan, group: tuple[Dispatch, ...]) -> list[_Extent]:
             extent.must &= ~(extent.reads | extent.kept)
             extent.padding[:] = False
     return extents
+
+
+def _united(allocations: Collection[Allocation]) -> list[_Extent]:
+    """Extents of all these bytes, which do not meet."""
+    ranges: list[tuple[int, int, int]] = []
+    for a in sorted(allocations, key=lambda a: (a.buffer, a.offset)):
+        if ranges and ranges[-1][0] == a.buffer and a.offset <= ranges[-1][2]:
+            ranges[-1] = *ranges[-1][:2], max(a.end, ranges[-1][2])
+        else:
+            ranges.append((a.buffer, a.offset, a.end))
+    return [_Extent(*each) for each in ranges]
 
 
 def _mark_output(extent: _Extent, words: slice, dispatch: Dispatch, is_whole: bool) -> None:

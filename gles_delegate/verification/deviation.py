@@ -22,7 +22,7 @@ def largest_error(actual: Array, expected: Array) -> float:
 
 
 def scale_of(expected: Array) -> float:
-    """What an error is relative to: the largest finite magnitude of real numbers, 1 for integers.
+    """The unit of relative errors: the largest finite magnitude of real numbers, 1 for integers.
 
     It has no lower limit, so that zeros are wrong however small the right results are. If these
     are all zero, it is 1.

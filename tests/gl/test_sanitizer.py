@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("gl")
 
 
 def joined(s: Sketch) -> int:
-    """What is copied beside what is computed in its place."""
+    """An input is copied beside a part that is computed in its place."""
     x, y = s.feed((1, 1, 1, 8)), s.feed((1, 1, 1, 32))
     return s.op("CONCATENATION", [x, s.op("RELU", [y])], axis=3)
 

@@ -39,5 +39,5 @@ def force_profile(monkeypatch: pytest.MonkeyPatch, profile: Profile) -> None:
 
 
 def limits_of(limits: Limits, profile: Profile) -> Limits:
-    """Those of a device with this profile, and buffer textures if it reads them."""
+    """The limits of a device with this profile, and buffer textures if it reads them."""
     return replace(limits, profile=profile, buffer_texels=1 << 16 if profile.image_reads else 0)

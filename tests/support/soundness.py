@@ -83,7 +83,7 @@ def check_apart(plan: Plan, dispatch: Dispatch, value: Value) -> None:
 
 
 def check_parts(plan: Plan) -> None:
-    """What lies inside one tensor, and what is copied to it, has its own bytes."""
+    """Parts of a tensor that are computed inside it, or copied to it, have their own bytes."""
     owners: dict[Value, Array] = {}
     numbers = {value: i for i, value in enumerate(plan.allocations)}
     for dispatch in plan.dispatches:
@@ -106,7 +106,7 @@ def every_plan_checked() -> Iterator[None]:
         plan = allocated(*arguments)
         try:
             check_buffers(plan)
-        except AssertionError as error:  # also for threads that go on without the plan
+        except AssertionError as error:  # also in threads that continue without the plan
             unsound.append(str(error))
             raise
         return plan

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from gles_delegate.dispatch import Value
-from gles_delegate.model.graph import Graph, Node
+from gles_delegate.model.graph import Graph, Node, Tensor
 from gles_delegate.planning.memory import ALIGNMENT, Allocation, LiveRanges, allocate
 from gles_delegate.planning.partition import find_segments
 
@@ -134,6 +134,7 @@ def test_segments_are_as_by_sweeps(seed: int) -> None:
     for i in range(50):
         inputs = rng.integers(max(0, i - 9), i, min(i, 2)) if i else ()
         nodes.append(Node(i, "ADD", 1, tuple(map(int, inputs)), (i,)))
-    graph = Graph((), tuple(nodes), (), ())
+    tensors = tuple(Tensor(i, "", "float32", (1,), ()) for i in range(50))
+    graph = Graph(tensors, tuple(nodes), (), ())
     on_cpu = set(map(int, rng.choice(50, int(rng.integers(0, 50)), replace=False)))
     assert find_segments(graph, on_cpu) == sweeps(graph, on_cpu)

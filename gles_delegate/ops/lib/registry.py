@@ -49,6 +49,7 @@ class Op:
         results: The outputs are "shares" from 0 to 1, "unbounded" sums, or the "inputs" in another
             type; "": anything else.
         ends_networks: Networks end in it, and apps expect the channels of its inputs.
+        runs_subgraphs: Its subgraphs may have side effects: LiteRT keeps the order of such nodes.
         opaque_outputs: Outputs that LiteRT writes in another form; only ops of the same family read
             them.
     """
@@ -69,6 +70,7 @@ class Op:
     moves: Literal["", "elements", "ranges"] = ""
     results: Literal["", "shares", "unbounded", "inputs"] = ""
     ends_networks: bool = False
+    runs_subgraphs: bool = False
     opaque_outputs: tuple[int, ...] = ()
 
 
