@@ -49,7 +49,7 @@ def test_doctor_on_a_healthy_machine() -> None:
     count = len(data["checks"])
     assert f"self-test        {count} of {count} checks passed" in text
     (_, verbose, _) = doctor("--verbose")
-    assert re.search(rf"  storage_blocks +{data['limits']['storage_blocks']}\n", verbose)
+    assert re.search(rf"  storage_blocks +{data['limits']['storage_blocks']} ", verbose)
     assert verbose.count("passed, off by") == count
     assert data["egl"] in text
     assert data["devices"]
