@@ -126,6 +126,17 @@ class GlThread(NotPickled):
 
         return call
 
+    def later(self, function: Callable[[], None]) -> None:
+        """Schedule a call there, outside the guard; the garbage collector may call this.
+
+        On a thread of the app, the next call of a delegate makes it, and repeats it while it raises
+        ContextError.
+        """
+        if self._worker is not None:
+            self._worker.later(function)
+        else:
+            _left.append((self._held.thread, function))
+
     def own(self, resource: Releasable) -> None:
         """Release `resource` if this is never closed, unless it is disowned before."""
         self._held.objects.add(resource)
@@ -220,7 +231,7 @@ class _Held:
         if self.worker is not None:
             self.worker.end_with(self.release)
         else:
-            _left.append(self)
+            _left.append((self.thread, self.release))
         if self.warns:
             warnings.warn(
                 "a GpuDelegate was not closed; expected delegate.close(), or a with block of it "
@@ -234,16 +245,16 @@ class _Held:
             in_any_case((partial(release_all, self.objects), self.gpu.release))
 
 
-_left: list[_Held] = []
-"""Contexts that were never closed; the next call on their thread releases them."""
+_left: list[tuple[int, Callable[[], None]]] = []
+"""Releases of what was never closed; the next call on their thread makes them."""
 
 
 def _release_left() -> None:
     here = threading.get_ident() if _left else 0
-    for held in [held for held in _left if held.thread == here]:
+    for left in [left for left in _left if left[0] == here]:
         with suppress(ContextError):  # an adopted context that is not current, or a fork
-            held.release()
-            _left.remove(held)
+            left[1]()
+            _left.remove(left)
 
 
 class _Worker:
@@ -292,9 +303,13 @@ class _Worker:
 
     def end_with(self, function: Callable[[], None]) -> None:
         """Queue a last call, then end the thread; takes no lock, as the collector may call this."""
-        self._jobs.put((Future(), function))
+        self.later(function)
         self._jobs.put(None)
         self.is_stopped = True
+
+    def later(self, function: Callable[[], None]) -> None:
+        """Queue a call; takes no lock, as the collector may call this."""
+        self._jobs.put((Future(), function))
 
     def stop(self) -> None:
         """End the thread after the queued calls."""
