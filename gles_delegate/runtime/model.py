@@ -64,7 +64,7 @@ class BoundModel:
         self._shared = Shared(
             gpu, Constants(gpu), Programs(gpu), _store(graph, thread, options, halves[0]), progress
         )
-        self._upgrades = Upgrades(gpu, progress) if final else None
+        self._upgrades = Upgrades(self._shared) if final else None
         self.subgraphs: dict[int, Delegation] = {}
         for each, partition, half in zip(lowerings, partitions, halves, strict=True):
             is_first = not self.subgraphs
@@ -129,7 +129,7 @@ class BoundModel:
         return ProfileReport(gpu.driver.renderer, gpu.driver.timers, times)
 
     def stop(self) -> None:
-        """End the threads that compile in the background."""
+        """Stop what compiles in the background."""
         if self._upgrades is not None:
             self._upgrades.stop()
 
