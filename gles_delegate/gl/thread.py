@@ -29,6 +29,17 @@ CLOSED = "the delegate is closed: " + MAKE_ANOTHER
 _Job: TypeAlias = "tuple[Future[Any], Callable[[], Any]] | None"
 
 
+def start(thread: threading.Thread) -> None:
+    """Start a thread that a caller asked for; raises ContextError if there can be no more."""
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise ContextError(
+            f"expected to start the thread {thread.name!r}, found that the system allows no more "
+            f"({error}): raise the limit (ulimit -u, a container's pids limit)"
+        ) from error
+
+
 class NotPickled:
     """Base of what holds a GL context."""
 
@@ -269,7 +280,7 @@ class _Worker:
         self.is_stopped = False
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._work, name="gles_delegate", daemon=True)
-        self._thread.start()
+        start(self._thread)
         _workers.add(self)
 
     @property

@@ -360,6 +360,7 @@ class Segment:
             arguments = self._require_lowered(), self._ports, present.resources
             self._tried_at = self._upgrade_at
             self._upgrade = upgrades.start(partial(self._build_final, *arguments))
+            self._is_settled = self._upgrade is None
         if self._upgrade is None:
             return None
         session = self._upgrade.step()

@@ -18,6 +18,7 @@ from gles_delegate.errors import DelegateError
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.libegl import release_thread
+from gles_delegate.gl.llvmpipe import threads_with_room
 from gles_delegate.runtime.session import Session
 from gles_delegate.runtime.shared import Handover, Shared
 
@@ -25,6 +26,7 @@ log = logging.getLogger("gles_delegate")
 
 _BUDGET = 5e-3
 """Seconds that a run spends on the programs of the next session, or on one of them."""
+_LEFT_OUT = "the faster programs are left out: %s"
 _PATIENCE = 0.3
 """Seconds that others wait for a thread that is stopped; a program may compile for minutes."""
 _NICE = 10
@@ -47,8 +49,13 @@ class Upgrades:
         self._active: WeakSet[Upgrade] = WeakSet()
         self._parted: list[Handover] = []
 
-    def start(self, build: Build) -> Upgrade:
-        upgrade = Upgrade(self, build, self._shared)
+    def start(self, build: Build) -> Upgrade | None:
+        """Start one; None if the process may not have another thread."""
+        try:
+            upgrade = Upgrade(self, build, self._shared)
+        except RuntimeError as error:
+            log.info(_LEFT_OUT, error)
+            return None
         self._active.add(upgrade)
         return upgrade
 
@@ -93,8 +100,8 @@ class Upgrade:
         self._thread = threading.Thread(
             target=self._work, args=(build, shared.gpu), name="gles_delegate upgrade", daemon=True
         )
-        _every.add(self)
         self._thread.start()
+        _every.add(self)
 
     @property
     def is_in_vain(self) -> bool:
@@ -137,6 +144,8 @@ class Upgrade:
         """Raise an error if it is to end; on any thread."""
         if self._is_stopped:
             raise _Stopped
+        if not threads_with_room():
+            raise MemoryError("too little address space is left (ulimit -v)")
 
     def _work(self, build: Build, gpu: GpuContext) -> None:
         try:
@@ -150,7 +159,7 @@ class Upgrade:
         except _Stopped:
             pass
         except (DelegateError, MemoryError, OSError) as error:
-            log.info("the faster programs are left out: %s", error)
+            log.info(_LEFT_OUT, error)
         finally:
             release_thread()
 

@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
+from gles_delegate.gl.thread import start
+
 Answer: TypeAlias = "Callable[[], Callable[[], object]]"
 """Answers an item; returns the call of the app's callback."""
 log = logging.getLogger("gles_delegate")
@@ -27,7 +29,7 @@ class Stream:
         self._waiting: deque[Answer] = deque(maxlen=1 if newest_only else None)
         self._is_closing = False
         self._thread = threading.Thread(target=self._work, name="gles_delegate stream", daemon=True)
-        self._thread.start()
+        start(self._thread)
 
     def send(self, answer: Answer) -> None:
         """Let an item wait."""

@@ -349,6 +349,17 @@ def test_what_is_not_closed_is_freed_by_its_own_thread(egl: gd.EglContext) -> No
     assert objects_in(egl, state) == before
 
 
+def test_no_thread_is_to_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(gd.ContextError, match=r"allows no more \(can't start new thread\)"):
+        allocated(gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=True)))
+    with gd.GpuDelegate() as delegate:
+        allocated(delegate).invoke()
+
+
 @pytest.mark.mesa
 def test_an_adopted_context_is_waited_for() -> None:
     glcontext, ctx = desktop_app()

@@ -233,6 +233,21 @@ def test_resized_in_the_middle(
     assert len(taken) == 1
 
 
+def test_no_thread_is_to_be_had(
+    interpreter: gd.Interpreter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first programs stay."""
+    first = result(interpreter)
+
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    for _ in range(5):
+        np.testing.assert_array_equal(result(interpreter), first)
+    assert interpreter._host.delegation._segments[0].is_final
+
+
 class Stuck:
     """A program that the background compiles until `go` is set."""
 
@@ -358,10 +373,10 @@ def test_a_busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_sessions_that_were_not_taken_over_are_gone(
     taken: list[Session], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started: list[upgrade.Upgrade] = []
+    started: list[upgrade.Upgrade | None] = []
     start = upgrade.Upgrades.start
 
-    def recorded(self: upgrade.Upgrades, build: upgrade.Build) -> upgrade.Upgrade:
+    def recorded(self: upgrade.Upgrades, build: upgrade.Build) -> upgrade.Upgrade | None:
         started.append(start(self, build))
         return started[-1]
 
