@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image as Pictures
 
 from gles_delegate.cli import common
+from gles_delegate.cli.tensor_files import opened
 from gles_delegate.image.pictures import converted
 from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.tasks.image import Image, ImageFormat
@@ -38,7 +38,7 @@ def run_bundle(
             f"expected --input PICTURE, and at most one --output PICTURE, for a bundle of a {kind} "
             f"landmarker, found {len(inputs)} and {len(outputs)}"
         )
-    with Pictures.open(inputs[0]) as file:
+    with opened(Path(inputs[0])) as file:
         pixels = converted(file, "RGB")
     picture = Image(ImageFormat.SRGB, np.asarray(pixels))
     base = BaseOptions(model, gpu_options=options)

@@ -12,7 +12,7 @@ from PIL import Image, ImageOps
 
 from gles_delegate.cli.common import wrong_usage
 from gles_delegate.errors import DelegateError, reason_of
-from gles_delegate.image.pictures import PICTURES, as_tensor, channels_last, picture_mode
+from gles_delegate.image.pictures import PICTURES, as_tensor, channels_last, load, picture_mode
 from gles_delegate.image.transform import ImageTransform, picture_transform
 from gles_delegate.model.graph import Array, Graph, Tensor
 from gles_delegate.planning.outputs import read_metadata
@@ -124,25 +124,24 @@ def load_input(
         own = (transform.mean, transform.std)
         given = [a if b is None else b for a, b in zip(own, (mean, std), strict=True)]
         transform = replace(transform, mean=given[0], std=given[1])
-    with _opened(path) as picture:
+    with opened(path) as picture:
         pixels = as_tensor(picture, standalone.describe(tensor, shape), transform)
     return pixels if shape == tensor.shape else np.moveaxis(pixels, 3, 1)
 
 
 def picture_size(path: Path) -> tuple[int, int]:
     """Height and width of a picture, rotated according to its EXIF data."""
-    with _opened(path) as picture:
+    with opened(path) as picture:
         width, height = ImageOps.exif_transpose(picture).size
         return height, width
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Image.Image]:
+def opened(path: Path) -> Iterator[Image.Image]:
     """A picture, whose errors become ValueError."""
     try:
-        with Image.open(path) as picture:
-            yield picture
-    except (OSError, SyntaxError, Image.DecompressionBombError) as error:
+        yield load(path)
+    except OSError as error:
         raise ValueError(f"cannot read the picture {path}: {reason_of(error)}") from error
 
 

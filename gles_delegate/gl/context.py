@@ -83,7 +83,7 @@ class GpuContext:
 
     @property
     def pool(self) -> ObjectPool:
-        """What the delegates of one `EglContext` share; a new pool for any other context."""
+        """The pool of the delegates of one `EglContext`; a new one for any other context."""
         return self._pool or ObjectPool()
 
     @property

@@ -74,6 +74,12 @@ class Place(NotPickled):
         with self._lock:
             return function() if self._thread is None else self._thread.run(function)
 
+    def fits(self, image: Image) -> bool:
+        """Whether its planes fit into textures; the CPU scales others."""
+        assert self._thread is not None
+        most = self._thread.gpu.limits.texture_size
+        return all(max(plane.shape[:2]) <= most for plane in image._planes)
+
     def textures(self, image: Image) -> tuple[Any, ...]:
         """A picture's planes as textures, inside `run`; arrays are uploaded once."""
         assert self._thread is not None

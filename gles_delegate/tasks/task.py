@@ -27,6 +27,8 @@ from gles_delegate.vision.regions import Region
 R = TypeVar("R")
 Self = TypeVar("Self", bound="Task[Any]")
 
+MOST_MS = 2**63 / 1000
+"""The limit of timestamps: MediaPipe counts microseconds in 64 bits."""
 NOT_RUNNING = "Task runner is currently not running."
 MODES = {
     VisionTaskRunningMode.IMAGE: "image",
@@ -147,6 +149,8 @@ class Task(Closing, Generic[R]):
 
     def _advance(self, timestamp_ms: int) -> None:
         """Accept the time of a frame."""
+        if not abs(timestamp_ms) < MOST_MS:
+            raise ValueError(f"expected a time in ms, a finite number, found {timestamp_ms}")
         if self._last_timestamp is not None and timestamp_ms <= self._last_timestamp:
             raise ValueError("Input timestamp must be monotonically increasing.")
         self._last_timestamp = timestamp_ms
@@ -293,7 +297,7 @@ class VisionTask(Task[R]):
         self._check(image, options)
 
         def process() -> R:
-            if self._place.is_on_gpu:
+            if self._place.is_on_gpu and self._place.fits(image):
                 self._place.textures(image)
             return self._process(image, seen_region(image.size, options), timestamp_ms)
 

@@ -28,7 +28,15 @@ from tests.support.fake_networks import BUNDLES, NETWORKS, fake_bundle, fake_net
 
 BALL = Path(__file__).parents[2] / "examples" / "models" / "ball_segmenter.tflite"
 MODES = vision.RunningMode
-SHAPES = ((180, 320, 3), (1, 1, 3), (3, 700, 3), (500, 2, 4), (64, 64, 4), (77, 33, 3))
+SHAPES = (
+    (180, 320, 3),
+    (1, 1, 3),
+    (3, 700, 3),
+    (500, 2, 4),
+    (64, 64, 4),
+    (77, 33, 3),
+    (1, 17000, 3),
+)
 REFUSALS = (gd.DelegateError, ValueError, TypeError, OSError)
 """Documented errors; RuntimeError only with our sentence."""
 LANDMARKERS: dict[str, tuple[Any, Any, str]] = {

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import moderngl
@@ -337,6 +338,51 @@ def test_a_task_that_is_closed_while_others_wait() -> None:
         assert not thread.is_alive()
     assert {type(error) for error in ends} <= {type(None), ValueError}
     assert any(error is not None for error in ends)
+
+
+@pytest.mark.parametrize("time", [float("nan"), float("inf"), -float("inf"), 10**400])
+def test_a_time_that_is_none(time: Any) -> None:
+    """It is refused, and the task continues."""
+    with vision.ImageSegmenter(options(running_mode=MODES.VIDEO)) as segmenter:
+        segmenter.segment_for_video(image(FRAME), 0)
+        with pytest.raises(ValueError, match="expected a time in ms, a finite number, found"):
+            segmenter.segment_for_video(image(FRAME), time)
+        segmenter.segment_for_video(image(FRAME), 1)
+        with pytest.raises(ValueError, match="monotonically"):
+            segmenter.segment_for_video(image(FRAME), 1)
+
+
+def limit_textures(task: Any, size: int) -> None:
+    gpu = task._place._thread.gpu
+    gpu.driver = replace(gpu.driver, limits=replace(gpu.limits, texture_size=size))
+
+
+def planes_of(pixels: Any) -> mp.Image:
+    chroma = pixels[::2, ::2, 1:]
+    return mp.Image.create_from_planes([pixels[..., 0], chroma])
+
+
+@pytest.mark.parametrize("picture", [image(FRAME), planes_of(FRAME)])
+@pytest.mark.parametrize("antialias", [False, True])
+def test_a_picture_beyond_the_limit_of_textures(picture: mp.Image, antialias: bool) -> None:
+    """The CPU scales it, to the same numbers."""
+    base = mp.BaseOptions(BALL, antialias=antialias)
+    with vision.ImageSegmenter(vision.ImageSegmenterOptions(base)) as segmenter:
+        expected, small = mask_of(segmenter.segment(picture)), image(FRAME[:9, :9])
+        whole = mask_of(segmenter.segment(small))
+        limit_textures(segmenter, 64)
+        for _ in range(2):
+            np.testing.assert_allclose(mask_of(segmenter.segment(picture)), expected, atol=4e-3)
+            np.testing.assert_array_equal(mask_of(segmenter.segment(small)), whole)
+
+
+def test_a_picture_beyond_the_largest_texture() -> None:
+    with vision.ImageSegmenter(options()) as segmenter:
+        most = segmenter._place._thread.gpu.limits.texture_size  # type: ignore[union-attr]
+        wide = np.zeros((2, most + 1, 3), np.uint8)
+        assert mask_of(segmenter.segment(image(wide))).shape == (2, most + 1, 1)
+        with pytest.raises(ValueError, match="expected a picture of at most"):
+            segmenter._place.run(lambda: segmenter._place.new_texture((2, most + 1, 3)))
 
 
 def close_by_threads(segmenter: vision.ImageSegmenter) -> None:
