@@ -45,7 +45,6 @@ class ImageSegmenterResult:
     confidence_masks: list[Image] | None = None
     category_mask: Image | None = None
     texture: Any = field(default=None, repr=False)
-    _lease: Any = field(default=None, repr=False, compare=False)  # keeps the texture
 
     def draw(self, drawing: Drawing, labels: Sequence[str] = ()) -> None:
         """Draw a legend of the classes in the category mask, but not the mask.
@@ -154,9 +153,10 @@ class ImageSegmenter(Segments[ImageSegmenterResult]):
         if self.options.output_category_mask:
             classes = categories(resized(scores[0], image.size, corners=True), self._activation)
             category = Image(ImageFormat.GRAY8, classes)
-        if self._texture is None:
-            return ImageSegmenterResult(confidence, category)
-        return ImageSegmenterResult(confidence, category, self._texture, self._lease)
+        result = ImageSegmenterResult(confidence, category, self._texture)
+        if self._texture is not None:
+            vars(result)["_lease"] = self._lease  # which frees the texture
+        return result
 
 
 def require_colors(classes: int, output: ImageOutput) -> None:
