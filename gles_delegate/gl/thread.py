@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, NoReturn, ParamSpec, TypeAlias, TypeVar
-from weakref import WeakSet, finalize
+from weakref import WeakSet, finalize, ref
 
 from gles_delegate.closing import Releasable, in_any_case, on_error, release_all
 from gles_delegate.errors import ContextError, DelegateError, WrongContextError, WrongThreadError
@@ -62,11 +62,21 @@ class GlThread(NotPickled):
         self._in_callback: int | None = None
         if not own:
             _release_left()
-        with on_error(self._stop):
-            self.gpu = self._call(make)
-        self._held = _Held(self.gpu, self._worker)
-        self._unclosed = finalize(self, self._held.abandon)
-        self._unclosed.atexit = False  # the end of the process frees everything
+        made: list[GpuContext] = []
+        with on_error(partial(self._undo, made)):
+            self._call(lambda: made.append(make()))
+            (self.gpu,) = made
+            self._held = _Held(self.gpu, self._worker)
+            self._unclosed = finalize(self, self._held.abandon)
+            self._unclosed.atexit = False  # the end of the process frees everything
+
+    def _undo(self, made: list[GpuContext]) -> None:
+        """Release what an interrupted call of `make` made, or still makes."""
+        if self._worker is None:
+            release_all(made)
+        else:
+            self._worker.end_with(lambda: release_all(made))
+            self._worker.stop()
 
     @property
     def is_here(self) -> bool:
@@ -269,7 +279,7 @@ def _release_left() -> None:
 
 
 class _Worker:
-    """A thread that calls functions in turn.
+    """A thread that calls functions in turn. It ends when this object is dropped, too.
 
     It is a daemon because Python joins other threads before it calls `atexit` functions, which may
     close a delegate.
@@ -279,7 +289,11 @@ class _Worker:
         self._jobs: SimpleQueue[_Job] = SimpleQueue()
         self.is_stopped = False
         self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._work, name="gles_delegate", daemon=True)
+        arguments = self._jobs, ref(self)
+        self._thread = threading.Thread(
+            target=self._work, args=arguments, name="gles_delegate", daemon=True
+        )
+        finalize(self, self._jobs.put, None).atexit = False
         start(self._thread)
         _workers.add(self)
 
@@ -335,13 +349,16 @@ class _Worker:
         if not self.is_stopped and self._thread.is_alive():  # forks do not copy threads
             self.call(lambda: None)
 
-    def _work(self) -> None:
+    @staticmethod
+    def _work(jobs: SimpleQueue[_Job], worker: ref[_Worker]) -> None:
         try:
-            while (job := self._jobs.get()) is not None:
+            while (job := jobs.get()) is not None:
                 _do(*job)
                 del job  # its objects must not live until the next call
         finally:
-            self._fail_queued()
+            owner = worker()
+            if owner is not None:
+                owner._fail_queued()
             release_thread()
 
     def _fail_queued(self) -> None:

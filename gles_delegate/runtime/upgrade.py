@@ -46,18 +46,16 @@ class Upgrades:
         self._shared = shared
         self.progress = shared.progress
         self.lock = threading.Lock()
-        self._active: WeakSet[Upgrade] = WeakSet()
+        self.active: WeakSet[Upgrade] = WeakSet()
         self._parted: list[Handover] = []
 
     def start(self, build: Build) -> Upgrade | None:
         """Start one; None if the process may not have another thread."""
         try:
-            upgrade = Upgrade(self, build, self._shared)
+            return Upgrade(self, build, self._shared)
         except RuntimeError as error:
             log.info(_LEFT_OUT, error)
             return None
-        self._active.add(upgrade)
-        return upgrade
 
     def stop(self) -> None:
         """Stop those that still compile.
@@ -65,8 +63,8 @@ class Upgrades:
         One that has not ended after `_PATIENCE` ends alone, and keeps the objects that it shares
         with sessions until then; later sessions get others.
         """
-        active = list(self._active)
-        self._active.clear()
+        active = list(self.active)
+        self.active.clear()
         _stop(active)
         parted = self._shared.part()
         if parted is not None:
@@ -100,8 +98,9 @@ class Upgrade:
         self._thread = threading.Thread(
             target=self._work, args=(build, shared.gpu), name="gles_delegate upgrade", daemon=True
         )
-        self._thread.start()
         _every.add(self)
+        upgrades.active.add(self)
+        self._thread.start()
 
     @property
     def is_in_vain(self) -> bool:

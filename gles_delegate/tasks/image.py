@@ -102,7 +102,7 @@ class Image:
 
         Raises:
             RuntimeError: The file cannot be read, or is damaged.
-            TypeError: `file_name` is no path.
+            TypeError: `file_name` is not a path.
         """
         path = os.fspath(file_name)
         try:

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
+from gles_delegate.closing import on_error
 from gles_delegate.gl.thread import start
 
 Answer: TypeAlias = "Callable[[], Callable[[], object]]"
@@ -29,7 +30,8 @@ class Stream:
         self._waiting: deque[Answer] = deque(maxlen=1 if newest_only else None)
         self._is_closing = False
         self._thread = threading.Thread(target=self._work, name="gles_delegate stream", daemon=True)
-        start(self._thread)
+        with on_error(self.end):
+            start(self._thread)
 
     def send(self, answer: Answer) -> None:
         """Let an item wait."""
