@@ -136,6 +136,7 @@ class BoundModel:
     def release(self) -> None:
         """Delete the GL objects; on the delegate's thread, inside the guard."""
         self.thread.disown(self._shared.programs)
+        self.stop()  # which may part from the present programs
         deletions = [each.release for each in reversed(self.subgraphs.values())]
         in_any_case([*deletions, self._variables.release, self._shared.programs.release])
 

@@ -274,14 +274,25 @@ def stuck(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stuck]:
     wait_for_background()
 
 
-def test_close_does_not_wait_for_a_program(stuck: Stuck) -> None:
+def test_close_does_not_wait_for_a_program(stuck: Stuck, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its thread frees the programs."""
+    freed: list[threading.Thread] = []
+    release = Program.release
+
+    def recorded(self: Program) -> None:
+        freed.append(threading.current_thread())
+        release(self)
+
+    monkeypatch.setattr(Program, "release", recorded)
     with gd.GpuDelegate() as delegate:
         begin(prepared(delegate), stuck.begun)
         start = monotonic()
     assert monotonic() - start < 1
-    assert len(background_threads()) == 1
+    (thread,) = background_threads()
+    assert not freed
     stuck.go.set()
     wait_for_background()
+    assert {*freed} == {thread}
     assert delegate._thread.gpu.egl._native is None  # type: ignore[union-attr]
 
 
