@@ -207,7 +207,10 @@ def _stop_all() -> None:
     After a while, the process therefore ends without the C library's exit functions, which free
     what such a thread uses.
     """
-    if _stop(_every):
-        libc = ctypes.CDLL(None)
+    late, libc = _stop(_every), ctypes.CDLL(None)
+    if late and hasattr(libc, "on_exit"):
         for function in (libc._exit, libc.fcloseall):  # called in reverse order, the status first
             libc.on_exit(function, None)
+    else:  # not glibc
+        for each in late:
+            each._thread.join()
