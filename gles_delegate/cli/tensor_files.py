@@ -17,6 +17,7 @@ from gles_delegate.image.pictures import (
     as_tensor,
     channels_last,
     converted,
+    load,
     picture_mode,
 )
 from gles_delegate.image.transform import ImageTransform, picture_transform
@@ -154,10 +155,8 @@ def read_picture(path: Path) -> Image.Image:
 def _opened(path: Path) -> Iterator[Image.Image]:
     """A picture, whose errors become ValueError."""
     try:
-        require_regular(path)
-        with Image.open(path) as picture:
-            yield picture
-    except (OSError, SyntaxError, Image.DecompressionBombError) as error:
+        yield load(path)
+    except OSError as error:
         raise ValueError(f"cannot read the picture {path}: {reason_of(error)}") from error
 
 

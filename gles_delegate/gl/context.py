@@ -46,7 +46,7 @@ class GpuContext:
         gl: The functions of the context.
         driver: The driver, and the limits of its compute shaders.
         is_private: Whether the context is a new one, which shares nothing with others.
-        pool: The programs and constants, which delegates of one `EglContext` share.
+        destroy: Destroys a private context, now or when no thread uses it.
     """
 
     def __init__(
@@ -59,9 +59,10 @@ class GpuContext:
         self._thread = threading.get_ident()
         self._pid = os.getpid()
         self.is_private = context is None
+        self.destroy: Callable[[EglContext], None] = EglContext.release
         self._egl: EglContext | None = None
         self._adopted: int = 0
-        self.pool = ObjectPool.of(context) if isinstance(context, EglContext) else ObjectPool()
+        self._pool = ObjectPool.of(context) if isinstance(context, EglContext) else None
         if isinstance(context, EglContext | None):
             with environment(variables or {}, libegl().is_started):
                 self._egl = context or EglContext(device_index)
@@ -81,13 +82,18 @@ class GpuContext:
         return self._egl
 
     @property
+    def pool(self) -> ObjectPool:
+        """The pool of the delegates of one `EglContext`; a new one for any other context."""
+        return self._pool or ObjectPool()
+
+    @property
     def limits(self) -> Limits:
         return self.driver.limits
 
     def release(self) -> None:
         """Destroy the context if it is private."""
         if self.is_private and self._egl is not None:
-            self._egl.release()
+            self.destroy(self._egl)
 
     def refuse(self, ops: Mapping[str, str]) -> None:
         """Have planning leave these ops to the CPU, each with a reason."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
@@ -18,6 +19,7 @@ from gles_delegate.gl.libegl import release_thread
 
 _MOST_THREADS = 8  # limit of compiling threads; each has its own context and LLVM
 _PATIENCE = 2e-3  # seconds before they start: cached programs are all done by then
+_ROOM = 256 << 20  # bytes of address space for each; LLVM and Mesa end the process without room
 _TASKS = Path("/proc/self/task")
 
 
@@ -50,6 +52,18 @@ def _workers() -> Iterator[int]:
     for (rasterizers, first), (_, second) in pairwise(runs):
         if rasterizers:
             yield from second[: len(first)]
+
+
+def threads_with_room() -> int:
+    """How many threads may compile within the limit of the address space, RLIMIT_AS."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        return _MOST_THREADS
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+    except OSError:
+        return 0
+    return max(limit - pages * resource.getpagesize(), 0) // _ROOM
 
 
 def compile_by(
@@ -94,12 +108,12 @@ def compile_by(
 
     # Without the cache there are no formats.
     has_cache = gl.integer(gl_names.NUM_PROGRAM_BINARY_FORMATS) > 0
-    threads = min(len(os.sched_getaffinity(0)), _MOST_THREADS, len(uses)) - 1
+    most = min(len(os.sched_getaffinity(0)), _MOST_THREADS, len(uses)) - 1
+    threads = min(most, threads_with_room()) if context and has_cache else 0
     gl.glFlush()  # makes the programs visible to other threads
     # Daemons: Python joins other threads before `atexit` functions can stop them.
     helpers = [
-        Thread(target=help_out, name="gles_delegate compiler", daemon=True)
-        for _ in range(threads if context and has_cache else 0)
+        Thread(target=help_out, name="gles_delegate compiler", daemon=True) for _ in range(threads)
     ]
     started: list[Thread] = []
     try:

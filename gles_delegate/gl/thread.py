@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, NoReturn, ParamSpec, TypeAlias, TypeVar
-from weakref import WeakSet, finalize
+from weakref import WeakSet, finalize, ref
 
 from gles_delegate.closing import Releasable, in_any_case, on_error, release_all
 from gles_delegate.errors import ContextError, DelegateError, WrongContextError, WrongThreadError
@@ -27,6 +27,17 @@ log = logging.getLogger("gles_delegate")
 
 CLOSED = "the delegate is closed: " + MAKE_ANOTHER
 _Job: TypeAlias = "tuple[Future[Any], Callable[[], Any]] | None"
+
+
+def start(thread: threading.Thread) -> None:
+    """Start a thread that a caller asked for; raises ContextError if there can be no more."""
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise ContextError(
+            f"expected to start the thread {thread.name!r}, found that the system allows no more "
+            f"({error}): raise the limit (ulimit -u, a container's pids limit)"
+        ) from error
 
 
 class NotPickled:
@@ -51,11 +62,21 @@ class GlThread(NotPickled):
         self._in_callback: int | None = None
         if not own:
             _release_left()
-        with on_error(self._stop):
-            self.gpu = self._call(make)
-        self._held = _Held(self.gpu, self._worker)
-        self._unclosed = finalize(self, self._held.abandon)
-        self._unclosed.atexit = False  # the end of the process frees everything
+        made: list[GpuContext] = []
+        with on_error(partial(self._undo, made)):
+            self._call(lambda: made.append(make()))
+            (self.gpu,) = made
+            self._held = _Held(self.gpu, self._worker)
+            self._unclosed = finalize(self, self._held.abandon)
+            self._unclosed.atexit = False  # the end of the process frees everything
+
+    def _undo(self, made: list[GpuContext]) -> None:
+        """Release what an interrupted call of `make` made, or still makes."""
+        if self._worker is None:
+            release_all(made)
+        else:
+            self._worker.end_with(lambda: release_all(made))
+            self._worker.stop()
 
     @property
     def is_here(self) -> bool:
@@ -125,6 +146,17 @@ class GlThread(NotPickled):
                 self._in_callback = None
 
         return call
+
+    def later(self, function: Callable[[], None]) -> None:
+        """Schedule a call there, outside the guard; the garbage collector may call this.
+
+        On a thread of the app, the next call of a delegate makes it, and repeats it while it raises
+        ContextError.
+        """
+        if self._worker is not None:
+            self._worker.later(function)
+        else:
+            _left.append((self._held.thread, function))
 
     def own(self, resource: Releasable) -> None:
         """Release `resource` if this is never closed, unless it is disowned before."""
@@ -220,7 +252,7 @@ class _Held:
         if self.worker is not None:
             self.worker.end_with(self.release)
         else:
-            _left.append(self)
+            _left.append((self.thread, self.release))
         if self.warns:
             warnings.warn(
                 "a GpuDelegate was not closed; expected delegate.close(), or a with block of it "
@@ -234,20 +266,20 @@ class _Held:
             in_any_case((partial(release_all, self.objects), self.gpu.release))
 
 
-_left: list[_Held] = []
-"""Contexts that were never closed; the next call on their thread releases them."""
+_left: list[tuple[int, Callable[[], None]]] = []
+"""Releases of what was never closed; the next call on their thread makes them."""
 
 
 def _release_left() -> None:
     here = threading.get_ident() if _left else 0
-    for held in [held for held in _left if held.thread == here]:
+    for left in [left for left in _left if left[0] == here]:
         with suppress(ContextError):  # an adopted context that is not current, or a fork
-            held.release()
-            _left.remove(held)
+            left[1]()
+            _left.remove(left)
 
 
 class _Worker:
-    """A thread that calls functions in turn.
+    """A thread that calls functions in turn. It ends when this object is dropped, too.
 
     It is a daemon because Python joins other threads before it calls `atexit` functions, which may
     close a delegate.
@@ -257,8 +289,12 @@ class _Worker:
         self._jobs: SimpleQueue[_Job] = SimpleQueue()
         self.is_stopped = False
         self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._work, name="gles_delegate", daemon=True)
-        self._thread.start()
+        arguments = self._jobs, ref(self)
+        self._thread = threading.Thread(
+            target=self._work, args=arguments, name="gles_delegate", daemon=True
+        )
+        finalize(self, self._jobs.put, None).atexit = False
+        start(self._thread)
         _workers.add(self)
 
     @property
@@ -292,9 +328,13 @@ class _Worker:
 
     def end_with(self, function: Callable[[], None]) -> None:
         """Queue a last call, then end the thread; takes no lock, as the collector may call this."""
-        self._jobs.put((Future(), function))
+        self.later(function)
         self._jobs.put(None)
         self.is_stopped = True
+
+    def later(self, function: Callable[[], None]) -> None:
+        """Queue a call; takes no lock, as the collector may call this."""
+        self._jobs.put((Future(), function))
 
     def stop(self) -> None:
         """End the thread after the queued calls."""
@@ -309,13 +349,16 @@ class _Worker:
         if not self.is_stopped and self._thread.is_alive():  # forks do not copy threads
             self.call(lambda: None)
 
-    def _work(self) -> None:
+    @staticmethod
+    def _work(jobs: SimpleQueue[_Job], worker: ref[_Worker]) -> None:
         try:
-            while (job := self._jobs.get()) is not None:
+            while (job := jobs.get()) is not None:
                 _do(*job)
                 del job  # its objects must not live until the next call
         finally:
-            self._fail_queued()
+            owner = worker()
+            if owner is not None:
+                owner._fail_queued()
             release_thread()
 
     def _fail_queued(self) -> None:

@@ -32,13 +32,23 @@ class PixelTexture:
         glo: Its GL name.
         shape: Height, width and channels.
         size: Width and height, as of a `moderngl.Texture`.
+
+    Raises:
+        ValueError: The device's textures are smaller.
+        OutOfGpuMemoryError: There is no room.
     """
 
     def __init__(self, gl: Functions, shape: tuple[int, ...]) -> None:
         self._gl, self.shape = gl, shape
-        self.glo = gl.generate("Textures")
         height, width, channels = shape
         self.size = (width, height)
+        most = gl.integer(gl_names.MAX_TEXTURE_SIZE)
+        if max(self.size) > most:
+            raise ValueError(
+                f"expected a picture of at most {most}x{most} pixels, the limit of this device's "
+                f"textures, found {width}x{height}: make it smaller"
+            )
+        self.glo = gl.generate("Textures")
         with on_error(self.release), explaining(f"no room for a texture of {width}x{height}: "):
             self._bind()
             internal, _ = FORMATS[channels]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gles_delegate.image.transform import ImageTransform
+from gles_delegate.model.files import require_regular
 from gles_delegate.model.graph import Array
 
 if TYPE_CHECKING:
@@ -29,6 +31,22 @@ def channels_last(shape: Sequence[int]) -> tuple[int, ...]:
     if len(shape) == 4 and shape[1] == 3 and min(shape[2:]) > 4:
         return (shape[0], *shape[2:], 3)
     return tuple(shape)
+
+
+def load(path: str | os.PathLike[str]) -> Image:
+    """The pixels of a picture file. Raises OSError if it cannot be read, or is damaged."""
+    from PIL import Image as Pictures
+
+    require_regular(path)
+    try:
+        with Pictures.open(path) as file:
+            picture: Image = file
+            picture.load()
+            return picture
+    except OSError:
+        raise
+    except Exception as error:  # decoders raise any error
+        raise OSError(str(error) or type(error).__name__) from error
 
 
 def converted(picture: Image, mode: str) -> Image:

@@ -17,7 +17,7 @@ from PIL import Image
 
 from gles_delegate.closing import Closing
 from gles_delegate.errors import reason_of
-from gles_delegate.image.pictures import converted
+from gles_delegate.image.pictures import converted, load
 from gles_delegate.image.transform import Size
 from gles_delegate.live.frames import GpuFrame
 from gles_delegate.live.gstreamer import GStreamer
@@ -117,9 +117,7 @@ class Picture:
 
     def __init__(self, path: Path) -> None:
         with _failing_to(f"read the picture {path}"):
-            require_regular(path)
-            with Image.open(path) as file:
-                picture = converted(file, "RGBA")
+            picture = converted(load(path), "RGBA")
         self._pixels = np.asarray(picture)
         self.size: Size = (picture.height, picture.width)
 

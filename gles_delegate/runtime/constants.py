@@ -55,7 +55,7 @@ class Constants:
     """
 
     def __init__(self, gpu: GpuContext) -> None:
-        self._gpu = gpu
+        self._gpu, self._pool = gpu, gpu.pool
         self._with_images = gpu.limits.has_images
         self._shared: dict[Hashable, _SharedConstant] = {}
         self._keys: dict[int, Hashable] = {}
@@ -69,7 +69,7 @@ class Constants:
         """The constant, from the store if it has it; call `give_back` once for each call."""
         key = self._key(const, graph)
         if key not in self._shared:
-            made = self._gpu.pool.take(key, lambda: self._made(const, graph, store))
+            made = self._pool.take(key, lambda: self._made(const, graph, store))
             self._shared[key] = _SharedConstant(made.packed)
             self._keys[id(made.packed)] = key
         self._shared[key].users += 1
@@ -82,7 +82,7 @@ class Constants:
         if not shared.users:
             key = self._keys.pop(id(packed))
             del self._shared[key]
-            self._gpu.pool.give_back(key)
+            self._pool.give_back(key)
 
     def _made(self, const: Const, graph: Graph, store: Store | None) -> _PooledConstant:
         gl, data = self._gpu.gl, _stored_or_packed(const, graph, store)
@@ -114,7 +114,7 @@ class Constants:
         span = data.ctypes.data, data.nbytes
         if tensor.sparsity is not None:
             return *span, graph.index, tensor.index
-        if tensor.is_derived or not self._gpu.pool.is_shared:
+        if tensor.is_derived or not self._pool.is_shared:
             return span
         if span not in self._digests:
             self._digests[span] = data, fingerprint(data.data)

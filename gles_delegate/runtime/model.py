@@ -65,7 +65,7 @@ class BoundModel:
         self._shared = Shared(
             gpu, Constants(gpu), Programs(gpu), _store(graph, thread, options, halves[0]), progress
         )
-        self._upgrades = Upgrades(gpu, progress) if final else None
+        self._upgrades = Upgrades(self._shared) if final else None
         self.subgraphs: dict[int, Delegation] = {}
         for each, partition, half in zip(lowerings, partitions, halves, strict=True):
             is_first = not self.subgraphs
@@ -135,13 +135,14 @@ class BoundModel:
         return self.thread.run(lambda: [t for each in prepared for t in each.session.sanitize()])
 
     def stop(self) -> None:
-        """End the threads that compile in the background."""
+        """Stop what compiles in the background."""
         if self._upgrades is not None:
             self._upgrades.stop()
 
     def release(self) -> None:
         """Delete the GL objects; on the delegate's thread, inside the guard."""
         self.thread.disown(self._shared.programs)
+        self.stop()  # which may part from the present programs
         deletions = [each.release for each in reversed(self.subgraphs.values())]
         in_any_case([*deletions, self._variables.release, self._shared.programs.release])
 

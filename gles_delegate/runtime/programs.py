@@ -53,7 +53,7 @@ class Programs:
     """
 
     def __init__(self, gpu: GpuContext, unused: int = 256) -> None:
-        self._gpu = gpu
+        self._gpu, self._pool = gpu, gpu.pool
         self._unused = unused
         self._shared: dict[str, _SharedProgram] = {}
 
@@ -76,7 +76,7 @@ class Programs:
             for text, source in distinct.items():
                 if text not in self._shared:
                     make = partial(self._made, source, store)
-                    self._shared[text] = _SharedProgram(self._gpu.pool.take(text, make))
+                    self._shared[text] = _SharedProgram(self._pool.take(text, make))
                 self._shared[text].users += 1
                 taken.append(text)
             if not self._gpu.driver.is_llvmpipe:
@@ -96,7 +96,7 @@ class Programs:
 
         `trials` holds calls that use each program once: some drivers, such as llvmpipe and V3D,
         generate machine code at its first dispatch. New binaries are added to the store. `check` is
-        called before each program, on the thread that compiles it; an error stops compiling.
+        called before each step, on the thread that compiles; an error stops compiling.
         """
         taken = {source.text: self._shared[source.text] for source in sources}
         # A long text compiles for a long time: such a program must not be the last.
@@ -121,6 +121,7 @@ class Programs:
         def try_out(compiled: _PooledProgram) -> None:
             check()
             compiled.program.finish()
+            check()
             for function, arguments in trials[compiled.program.name]:
                 function(*arguments)
             self._gpu.gl.check("compile")
@@ -139,9 +140,14 @@ class Programs:
     def give_back(self, sources: Iterable[ShaderSource]) -> None:
         self._give_back(dict.fromkeys(source.text for source in sources))
 
+    def keep_no_unused(self) -> None:
+        """Free programs without a user, now and later."""
+        self._unused = 0
+        self._give_back(())
+
     def release(self) -> None:
         shared, self._shared = self._shared, {}
-        in_any_case(partial(self._gpu.pool.give_back, text) for text in shared)
+        in_any_case(partial(self._pool.give_back, text) for text in shared)
 
     def _made(self, source: ShaderSource, store: Store | None) -> _PooledProgram:
         binary = store.get(fingerprint(source.text)) if store else None
@@ -158,7 +164,7 @@ class Programs:
         gone = {*unused}.difference(ready[max(len(ready) - self._unused, 0) :])
         for text in gone:
             del self._shared[text]
-        in_any_case(partial(self._gpu.pool.give_back, text) for text in gone)
+        in_any_case(partial(self._pool.give_back, text) for text in gone)
 
 
 def _keep(program: Program, key: str, store: Store) -> None:

@@ -360,6 +360,7 @@ class Segment:
             arguments = self._require_lowered(), self._ports, present.resources
             self._tried_at = self._upgrade_at
             self._upgrade = upgrades.start(partial(self._build_final, *arguments))
+            self._is_settled = self._upgrade is None
         if self._upgrade is None:
             return None
         session = self._upgrade.step()
@@ -391,21 +392,21 @@ class Segment:
         lowered = lowerings.at(lowered.shapes, self._nodes, lowered.values)
         final = _Final(lowerings, lowered, Resizing())
         plan = self._plan(lowered, ports, context.final_limits, final.resizing)
+        upgrade.check()
         if plan.dispatches == self.session.plan.dispatches:
             if not plan.chains:
                 return None
             if self._upgrade_at < _OFTEN:
                 self._upgrade_at = _OFTEN
                 return None
-        shared = replace(context.shared, progress=upgrade.progress, check=upgrade.check)
-        session = Session(plan, lowered.graph, shared, resources)
-        self._thread.own(session)
+        session = Session(plan, lowered.graph, upgrade.shared, resources)
         self._final = final
         return session
 
     def _adopt(self, session: Session) -> None:
         """Continue with the final session, which has just run."""
         assert self._final is not None
+        self._thread.own(session)
         self._retired.append(self.session)
         self._session, self._upgrade, self._is_settled = session, None, True
         self._lowerings, self._lowered, self._resizing = self._final
@@ -418,6 +419,8 @@ class Segment:
         They stay while a thread uses what the delegate's sessions share.
         """
         upgrades = self._context.upgrades
+        if upgrades is not None:
+            upgrades.free_left()
         if not self._retired or upgrades is None or not upgrades.lock.acquire(blocking=False):
             return
         try:
@@ -432,6 +435,7 @@ class Segment:
         """Before this thread uses what the delegate's sessions share."""
         if self._context.upgrades is not None:
             self._context.upgrades.stop()
+            self._context.upgrades.free_left()
 
     def _read_staged(self, number: int, index: int) -> Array:
         if index in self._constants:

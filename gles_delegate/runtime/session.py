@@ -48,7 +48,8 @@ class Session:
         resources: Mapping[int, Resource] | None = None,
     ) -> None:
         self.runs, self.random_words = 0, np.frombuffer(os.urandom(8), np.uint32)
-        gpu, self._shared = shared.gpu, shared
+        gpu = shared.gpu
+        shared = self._shared = replace(shared)  # later sessions may have others
         self._plan = plan
         self._own_inputs = plan.session_inputs
         self._gpu = gpu
@@ -272,6 +273,9 @@ class Session:
             self._buffers.upload(self._plan.variables[index], array)
 
     def release(self) -> None:
+        self._shared.handover.free(self._free)
+
+    def _free(self) -> None:
         sources, self._sources = self._sources, []
         copies, self._copies = self._copies, {}
         give_back = partial(self._shared.programs.give_back, sources)

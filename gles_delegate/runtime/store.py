@@ -62,7 +62,7 @@ class Store:
         """Forget an entry that cannot be right; `save` writes a file without it."""
         if not self._changed:
             log.warning("the serialized file %s is not used: it contradicts itself", self._path)
-        del self._entries[key]
+        self._entries.pop(key, None)
         self._changed = True
 
     def add(self, key: str, data: bytes) -> None:
@@ -110,12 +110,12 @@ class Store:
 
     def _write(self) -> None:
         spans: dict[str, tuple[int, int]] = {}
-        end = 0
-        for key, data in self._entries.items():
+        entries, end = self._entries.copy(), 0  # a thread that ends alone may add others
+        for key, data in entries.items():
             spans[key] = (end, len(data))
             end += len(data)
         header = json.dumps({"content": self._content, "entries": spans}).encode()
-        pieces = (_LENGTH.pack(len(header)), header, *self._entries.values())
+        pieces = (_LENGTH.pack(len(header)), header, *entries.values())
         digest = blake2b(digest_size=_DIGEST_SIZE)
         for piece in pieces:
             digest.update(piece)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import atexit
+import ctypes
 import logging
 import os
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from time import perf_counter
 from typing import TypeAlias
 from weakref import WeakSet
@@ -16,13 +18,17 @@ from gles_delegate.errors import DelegateError
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.libegl import release_thread
-from gles_delegate.runtime.programs import Progress
+from gles_delegate.gl.llvmpipe import threads_with_room
 from gles_delegate.runtime.session import Session
+from gles_delegate.runtime.shared import Handover, Shared
 
 log = logging.getLogger("gles_delegate")
 
 _BUDGET = 5e-3
 """Seconds that a run spends on the programs of the next session, or on one of them."""
+_LEFT_OUT = "the faster programs are left out: %s"
+_PATIENCE = 0.3
+"""Seconds that others wait for a thread that is stopped; a program may compile for minutes."""
 _NICE = 10
 """The priority of the thread: a tenth of a processor that the runs want, too."""
 
@@ -36,21 +42,38 @@ class _Stopped(Exception):
 class Upgrades:
     """The upgrades of a delegate: one at a time compiles, and none while the delegate does."""
 
-    def __init__(self, gpu: GpuContext, progress: Progress | None) -> None:
-        self._gpu = gpu
-        self.progress = progress
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self.progress = shared.progress
         self.lock = threading.Lock()
-        self._active: WeakSet[Upgrade] = WeakSet()
+        self.active: WeakSet[Upgrade] = WeakSet()
+        self._parted: list[Handover] = []
 
-    def start(self, build: Build) -> Upgrade:
-        upgrade = Upgrade(self, build, self._gpu)
-        self._active.add(upgrade)
-        return upgrade
+    def start(self, build: Build) -> Upgrade | None:
+        """Start one; None if the process may not have another thread."""
+        try:
+            return Upgrade(self, build, self._shared)
+        except RuntimeError as error:
+            log.info(_LEFT_OUT, error)
+            return None
 
     def stop(self) -> None:
-        """Stop those that still compile, and wait for the program that they compile."""
-        for upgrade in list(self._active):
-            upgrade.stop()
+        """Stop those that still compile.
+
+        One that has not ended after `_PATIENCE` ends alone, and keeps the objects that it shares
+        with sessions until then; later sessions get others.
+        """
+        active = list(self.active)
+        self.active.clear()
+        _stop(active)
+        parted = self._shared.part()
+        if parted is not None:
+            self._parted.append(parted)
+
+    def free_left(self) -> None:
+        """Free what sessions left to threads that have ended by now; inside the guard."""
+        if self._parted:
+            self._parted = [each for each in self._parted if not each.free_left()]
 
 
 class Upgrade:
@@ -61,19 +84,22 @@ class Upgrade:
             best. It calls `check` between steps, which raises an error to stop it.
 
     Attributes:
+        shared: What its session shares with others.
         built: Its session, once there is one.
     """
 
-    def __init__(self, upgrades: Upgrades, build: Build, gpu: GpuContext) -> None:
+    def __init__(self, upgrades: Upgrades, build: Build, shared: Shared) -> None:
         self._upgrades = upgrades
+        self.shared = replace(shared, progress=self.progress, check=self.check)
         self._is_stopped = False
         self.built: Session | None = None
         self._warming: Generator[None, None, None] | None = None
         self._compiled, self._reported = (0, 0), (0, 0)
         self._thread = threading.Thread(
-            target=self._work, args=(build, gpu), name="gles_delegate upgrade", daemon=True
+            target=self._work, args=(build, shared.gpu), name="gles_delegate upgrade", daemon=True
         )
         _every.add(self)
+        upgrades.active.add(self)
         self._thread.start()
 
     @property
@@ -104,12 +130,6 @@ class Upgrade:
                 return None
         return self.built
 
-    def stop(self) -> None:
-        """End the thread, after the program that it compiles."""
-        if self._thread.is_alive() and self._thread is not threading.current_thread():
-            self._is_stopped = True
-            self._thread.join()
-
     def release(self) -> None:
         """Free all but `built`; on the delegate's thread, inside the guard."""
         if self._warming is not None:
@@ -123,6 +143,8 @@ class Upgrade:
         """Raise an error if it is to end; on any thread."""
         if self._is_stopped:
             raise _Stopped
+        if not threads_with_room():
+            raise MemoryError("too little address space is left (ulimit -v)")
 
     def _work(self, build: Build, gpu: GpuContext) -> None:
         try:
@@ -136,7 +158,7 @@ class Upgrade:
         except _Stopped:
             pass
         except (DelegateError, MemoryError, OSError) as error:
-            log.info("the faster programs are left out: %s", error)
+            log.info(_LEFT_OUT, error)
         finally:
             release_thread()
 
@@ -149,24 +171,46 @@ class Upgrade:
             raise _Stopped
 
     def _build(self, build: Build, gpu: GpuContext) -> None:
-        context = EglContext(share=gpu.egl)
+        handover, built = self.shared.handover, None
+        handover.begin(self.check)
         try:
-            with context:
-                built = build(self)
-                gpu.gl.glFinish()
-            self.built = built
+            context = EglContext(share=gpu.egl)
+            try:
+                with context:
+                    built = build(self)
+                    gpu.gl.glFinish()
+            finally:
+                context.release()
         finally:
-            context.release()
+            if handover.end(built):
+                self.built = built
 
 
 _every: WeakSet[Upgrade] = WeakSet()
 
 
+def _stop(upgrades: Iterable[Upgrade]) -> list[Upgrade]:
+    """Stop upgrades, and wait for their threads; return those that have not ended in time."""
+    running = [each for each in upgrades if each._thread.is_alive()]
+    for each in running:
+        each._is_stopped = True
+    end = perf_counter() + _PATIENCE
+    for each in running:
+        each._thread.join(max(end - perf_counter(), 0))
+    return [each for each in running if each._thread.is_alive()]
+
+
 @atexit.register
 def _stop_all() -> None:
-    """Drivers may crash if the process ends while a thread compiles."""
-    upgrades = list(_every)
-    for upgrade in upgrades:
-        upgrade._is_stopped = True
-    for upgrade in upgrades:
-        upgrade.stop()
+    """Drivers may crash if the process ends while a thread compiles.
+
+    After a while, the process therefore ends without the C library's exit functions, which free
+    what such a thread uses.
+    """
+    late, libc = _stop(_every), ctypes.CDLL(None)
+    if late and hasattr(libc, "on_exit"):
+        for function in (libc._exit, libc.fcloseall):  # called in reverse order, the status first
+            libc.on_exit(function, None)
+    else:  # not glibc
+        for each in late:
+            each._thread.join()

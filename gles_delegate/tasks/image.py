@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,8 @@ import numpy as np
 
 from gles_delegate.errors import sentence_of
 from gles_delegate.gl.sync import Fence
+from gles_delegate.image.pictures import load
 from gles_delegate.image.transform import Packed, Siting, Size, Yuv
-from gles_delegate.model.files import require_regular
 from gles_delegate.model.graph import Array
 
 
@@ -100,15 +101,13 @@ class Image:
         """A picture from a file that Pillow reads, in SRGB; its EXIF orientation is ignored.
 
         Raises:
-            RuntimeError: The file cannot be read.
+            RuntimeError: The file cannot be read, or is damaged.
+            TypeError: `file_name` is not a path.
         """
-        from PIL import Image as Pictures
-
+        path = os.fspath(file_name)
         try:
-            require_regular(file_name)
-            with Pictures.open(file_name) as picture:
-                return cls(ImageFormat.SRGB, np.asarray(picture.convert("RGB")))
-        except OSError as error:
+            return cls(ImageFormat.SRGB, np.asarray(load(path).convert("RGB")))
+        except (OSError, ValueError) as error:
             raise RuntimeError(f"Image decoding failed: {sentence_of(error)}") from error
 
     @classmethod
@@ -194,8 +193,8 @@ class Image:
         return not self._planes
 
     def is_contiguous(self) -> bool:
-        """Whether rows follow each other without gaps: always."""
-        return True
+        """Whether rows follow each other without gaps in MediaPipe: it aligns them to 4 bytes."""
+        return len(self._planes) != 1 or self.step == self._row_bytes
 
     def is_empty(self) -> bool:
         """Whether it has no pixels."""
@@ -207,7 +206,11 @@ class Image:
 
     @property
     def step(self) -> int:
-        """Bytes in a row."""
+        """Bytes from one row to the next in MediaPipe, a multiple of 4; see `is_contiguous`."""
+        return -(-self._row_bytes // 4) * 4
+
+    @property
+    def _row_bytes(self) -> int:
         view = self.numpy_view()
         return int(view.shape[1] * view.shape[2] * view.itemsize)
 

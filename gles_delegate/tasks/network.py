@@ -46,6 +46,7 @@ class PictureNetwork(Closing):
         self.metadata: Metadata = read_metadata(model.graph())
         self._delegate: GpuDelegate | None = None
         self._written: set[int] = set()
+        self._is_bound = False  # the picture is a texture
         if place.is_on_gpu:
             used = options.gpu_options or GpuDelegateOptions()
             used = replace(used, own_thread=False, device_index=None)
@@ -129,8 +130,9 @@ class PictureNetwork(Closing):
         index, own = details["index"], image._options
         if any(getattr(transform, name) != value for name, value in own.items()):
             transform = replace(transform, **own)
-        if self._delegate is not None:
+        if self._delegate is not None and self._place.fits(image):
             textures = self._place.textures(image)
+            self._is_bound = True
             self._delegate.bind_texture_to_tensor(index, textures, transform=transform)
             return
         dtype, planes = np.dtype(details["dtype"]).name, list(image._planes)
@@ -142,6 +144,11 @@ class PictureNetwork(Closing):
         )
         if transform.is_planar(details["shape"]):
             pixels = np.moveaxis(pixels, 3, 1)
+        if self._delegate is not None:
+            if self._is_bound:
+                self._delegate.unbind(index)
+                self._is_bound = False
+            self._interpreter.allocate_tensors()
         self._interpreter.set_tensor(index, pixels)
 
     def run(self, arrays: Mapping[int, Array], read: bool = True) -> list[Array]:

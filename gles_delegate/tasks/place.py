@@ -7,11 +7,18 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, finalize
 
-from gles_delegate.closing import release_all
-from gles_delegate.errors import ContextError
+from gles_delegate.closing import Closing, in_any_case, release_all
+from gles_delegate.errors import (
+    ContextError,
+    DelegateError,
+    WrongContextError,
+    WrongThreadError,
+)
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.sync import wait_on_gpu
@@ -36,7 +43,7 @@ class Place(NotPickled):
     def __init__(self, context: Any, delegate: Delegate) -> None:
         self.context = context
         self.is_apps = not isinstance(context, EglContext | None)
-        self.users = 0
+        self._leases: set[object] = set()
         self._lock = threading.RLock()
         self._thread: GlThread | None = None
         self._uploaded: weakref.ref[Image] | None = None
@@ -66,6 +73,12 @@ class Place(NotPickled):
             return self._thread.run(function)
         with self._lock:
             return function() if self._thread is None else self._thread.run(function)
+
+    def fits(self, image: Image) -> bool:
+        """Whether its planes fit into textures; the CPU scales others."""
+        assert self._thread is not None
+        most = self._thread.gpu.limits.texture_size
+        return all(max(plane.shape[:2]) <= most for plane in image._planes)
 
     def textures(self, image: Image) -> tuple[Any, ...]:
         """A picture's planes as textures, inside `run`; arrays are uploaded once."""
@@ -100,14 +113,107 @@ class Place(NotPickled):
         with self._thread.gpu.textures():
             return PixelTexture(self._thread.gpu.gl, shape)
 
+    def enter(self, lease: object) -> None:
+        """Count a lease, by its identity."""
+        self._leases.add(lease)
+
+    def end(self, lease: object, free: Callable[[], None]) -> None:
+        """Call `free`, which frees what a lease owns, and close the place after the last one.
+
+        Nothing changes if it raises WrongThreadError or WrongContextError.
+        """
+        try:
+            free()
+        except (WrongThreadError, WrongContextError):
+            raise
+        except BaseException:
+            with suppress(DelegateError):
+                self._leave(lease)
+            raise
+        self._leave(lease)
+
+    def abandon(self, lease: object, owned: list[Callable[[], object]]) -> None:
+        """Schedule the end of a lease; the garbage collector may call this on any thread."""
+        if self._thread is None:
+            self._leases.discard(lease)
+            return
+        guard = self._thread.gpu.guard
+
+        def free() -> None:
+            with guard():
+                in_any_case(owned)
+
+        self._thread.later(lambda: self.end(lease, free))
+
+    def _leave(self, lease: object) -> None:
+        with _lock:
+            self._leases.discard(lease)
+            if self._leases:
+                return
+            for key in [key for key, each in _places.items() if each is self]:
+                del _places[key]
+        self.close()
+
     def close(self) -> None:
         """Free its textures, its thread, and its context unless it is the caller's."""
         if self._thread is not None:
             self._thread.close(lambda: release_all(self._textures.values()))
 
 
-def enter_place(options: BaseOptions) -> Place:
-    """The place for a task, which must call `leave_place` once.
+class Lease(NotPickled, Closing):
+    """A task's use of a place, and what it owns there; copies of the task share it.
+
+    The place's thread closes one that is dropped.
+
+    Attributes:
+        place: The place.
+        is_closed: Whether its objects are freed.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.is_closed = False
+        self._closing = threading.RLock()
+        self._key, self._owned = object(), list[Callable[[], object]]()
+        place.enter(self._key)
+        self._dropped = finalize(self, place.abandon, self._key, self._owned)
+        self._dropped.atexit = False  # the end of the process frees everything
+
+    def own(self, free: Callable[[], object]) -> None:
+        """Have `free` called inside `Place.run` at the end."""
+        self._owned.append(free)
+
+    def close(self) -> None:
+        """Free what it owns, and then the place if it was the last. A second call does nothing.
+
+        Raises:
+            WrongThreadError, WrongContextError: See `GpuDelegate`; it stays open.
+            ContextError: In a fork of the process that made it.
+        """
+
+        def free() -> None:
+            self.is_closed = True
+            in_any_case(self._owned)
+
+        with self._closing:
+            if self.is_closed:
+                return
+            try:
+                self.place.end(self._key, partial(self.place.run, free))
+            except (WrongThreadError, WrongContextError):
+                raise
+            except BaseException:
+                self._end()
+                raise
+            self._end()
+
+    def _end(self) -> None:
+        self.is_closed = True
+        self._dropped.detach()
+
+
+def lease_place(options: BaseOptions) -> Lease:
+    """The use of a place for a task.
 
     Raises:
         ContextError: There is no usable context, and the delegate is GPU or a context is given.
@@ -116,7 +222,7 @@ def enter_place(options: BaseOptions) -> Place:
     delegate = Delegate(options.delegate or Delegate.DEFAULT)
     context = None if delegate == Delegate.CPU else options.context
     if not isinstance(context, EglContext | None):
-        return _counted(Place(context, delegate))
+        return Lease(Place(context, delegate))
     key = (os.getpid(), delegate == Delegate.CPU, id(context))
     with _lock:
         place = _places.get(key)
@@ -129,24 +235,7 @@ def enter_place(options: BaseOptions) -> Place:
                 log.warning("tasks run on LiteRT's CPU: %s", error)
                 place = Place(None, Delegate.CPU)
             _places[key] = place
-        return _counted(place)
-
-
-def leave_place(place: Place) -> None:
-    """Free the place of the last task."""
-    with _lock:
-        place.users -= 1
-        is_unused = not place.users
-        if is_unused:
-            for key in [key for key, each in _places.items() if each is place]:
-                del _places[key]
-    if is_unused:
-        place.close()
-
-
-def _counted(place: Place) -> Place:
-    place.users += 1
-    return place
+        return Lease(place)
 
 
 _lock = threading.Lock()

@@ -6,44 +6,51 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import TypeAlias
 
-T = TypeVar("T")
+from gles_delegate.closing import on_error
+from gles_delegate.gl.thread import start
+
+Answer: TypeAlias = "Callable[[], Callable[[], object]]"
+"""Answers an item; returns the call of the app's callback."""
 log = logging.getLogger("gles_delegate")
 
 
-class Stream(Generic[T]):
-    """A thread that answers items.
+class Stream:
+    """A thread that answers items. It refers to their task only while items wait.
+
+    Errors of answers and callbacks are logged, and the stream continues.
 
     Args:
-        answer: Called with an item; returns the call of the app's callback. Errors of both are
-            logged, and the stream continues.
         newest_only: An item that waits is dropped when a newer one comes.
     """
 
-    def __init__(self, answer: Callable[[T], Callable[[], object]], *, newest_only: bool) -> None:
-        self._answer = answer
+    def __init__(self, *, newest_only: bool) -> None:
         self._changed = threading.Condition()
-        self._waiting: deque[T] = deque(maxlen=1 if newest_only else None)
+        self._waiting: deque[Answer] = deque(maxlen=1 if newest_only else None)
         self._is_closing = False
         self._thread = threading.Thread(target=self._work, name="gles_delegate stream", daemon=True)
-        self._thread.start()
+        with on_error(self.end):
+            start(self._thread)
 
-    def send(self, item: T) -> None:
+    def send(self, answer: Answer) -> None:
         """Let an item wait."""
         with self._changed:
-            self._waiting.append(item)
+            self._waiting.append(answer)
+            self._changed.notify()
+
+    def end(self) -> None:
+        """End the thread after the waiting items, without waiting for it."""
+        with self._changed:
+            self._is_closing = True
             self._changed.notify()
 
     def close(self) -> None:
         """End the thread after the waiting items; in a callback, without them."""
-        is_here = self._thread is threading.current_thread()
-        with self._changed:
-            self._is_closing = True
-            if is_here:
-                self._waiting.clear()
-            self._changed.notify()
-        if not is_here:
+        self.end()
+        if self._thread is threading.current_thread():
+            self._waiting.clear()
+        else:
             self._thread.join()
 
     def _work(self) -> None:
@@ -52,14 +59,15 @@ class Stream(Generic[T]):
                 self._changed.wait_for(lambda: self._waiting or self._is_closing)
                 if not self._waiting:
                     return
-                item = self._waiting.popleft()
+                answer = self._waiting.popleft()
+            callback = None
             try:
-                callback = self._answer(item)
+                callback = answer()
             except Exception:
                 log.exception("an item of a stream failed")
-                continue
             try:
-                callback()
+                if callback is not None:
+                    callback()
             except BaseException:  # SystemExit, too, must not end the stream
                 log.exception("result_callback failed")
-            del item, callback
+            del answer, callback  # they refer to the task

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeAlias, TypeVar
+from functools import partial
+from typing import Any, Generic, TypeVar
 
-from gles_delegate.closing import Closing, in_any_case, on_error
+from gles_delegate.closing import Closing, on_error
+from gles_delegate.errors import DelegateError
 from gles_delegate.image.transform import Fit, ImageTransform, Size
 from gles_delegate.report import DelegationReport
 from gles_delegate.tasks.assets import Assets
@@ -19,14 +20,15 @@ from gles_delegate.tasks.options import (
     VisionTaskRunningMode,
     validate_running_mode,
 )
-from gles_delegate.tasks.place import enter_place, leave_place
+from gles_delegate.tasks.place import lease_place
 from gles_delegate.tasks.stream import Stream
 from gles_delegate.vision.regions import Region
 
 R = TypeVar("R")
 Self = TypeVar("Self", bound="Task[Any]")
 
-Frame: TypeAlias = tuple[Image, int, ImageProcessingOptions | None]
+MOST_MS = 2**63 / 1000
+"""The limit of timestamps: MediaPipe counts microseconds in 64 bits."""
 NOT_RUNNING = "Task runner is currently not running."
 MODES = {
     VisionTaskRunningMode.IMAGE: "image",
@@ -67,7 +69,8 @@ class TaskReport:
 class Task(Closing, Generic[R]):
     """Base of tasks: they own networks at a place, and answer pictures or sounds.
 
-    Calls of closed tasks raise ValueError.
+    Calls of closed tasks raise ValueError. Copies of a task share its networks. A task that is
+    dropped is closed.
 
     Attributes:
         options: As given.
@@ -81,9 +84,9 @@ class Task(Closing, Generic[R]):
         self.options = options
         self.assets = Assets(base)
         self._networks: list[PictureNetwork] = []
-        self._is_closed = False
         self._last_timestamp: int | None = None
-        self._place = enter_place(base)
+        self._lease = lease_place(base)
+        self._place = self._lease.place
         with on_error(self.close):
             self._place.run(self._load)
         self.report = TaskReport(
@@ -121,7 +124,12 @@ class Task(Closing, Generic[R]):
         model = self.assets.model() if name is None else self.assets.member(name)
         network = PictureNetwork(model, name or "model", self._place, self.options.base_options)
         self._networks.append(network)
+        self._lease.own(network.close)
         return network
+
+    @property
+    def _is_closed(self) -> bool:
+        return self._lease.is_closed
 
     def _run(self, function: Callable[[], R]) -> R:
         if self._is_closed:
@@ -132,30 +140,28 @@ class Task(Closing, Generic[R]):
                 raise ValueError(NOT_RUNNING)
             return function()
 
-        return self._place.run(run)
+        try:
+            return self._place.run(run)
+        except DelegateError:
+            if self._is_closed:  # with its place, before `run`
+                raise ValueError(NOT_RUNNING) from None
+            raise
 
     def _advance(self, timestamp_ms: int) -> None:
         """Accept the time of a frame."""
+        if not abs(timestamp_ms) < MOST_MS:
+            raise ValueError(f"expected a time in ms, a finite number, found {timestamp_ms}")
         if self._last_timestamp is not None and timestamp_ms <= self._last_timestamp:
             raise ValueError("Input timestamp must be monotonically increasing.")
         self._last_timestamp = timestamp_ms
 
     def close(self) -> None:
-        """Free the networks. A second call does nothing."""
-        if self._is_closed:
-            return
+        """Free the networks. A second call does nothing, on any thread.
 
-        def close() -> None:
-            self._is_closed = True
-            self._release()
-
-        with ExitStack() as stack:
-            stack.callback(leave_place, self._place)
-            self._place.run(close)
-
-    def _release(self) -> None:
-        """Free GL objects, inside `Place.run`."""
-        in_any_case(network.close for network in self._networks)
+        Raises:
+            WrongThreadError, WrongContextError: See `GpuDelegate`; it stays open.
+        """
+        self._lease.close()
 
 
 class VisionTask(Task[R]):
@@ -171,7 +177,7 @@ class VisionTask(Task[R]):
 
     def __init__(self, options: Any) -> None:
         validate_running_mode(options.running_mode, options.result_callback)
-        self._stream: Stream[Frame] | None = None
+        self._stream: Stream | None = None
         super().__init__(options)
         if options.running_mode == VisionTaskRunningMode.LIVE_STREAM:
             with on_error(self.close):
@@ -180,7 +186,8 @@ class VisionTask(Task[R]):
                         "expected BaseOptions.context None or an EglContext for a live stream, "
                         "found the app's context: its thread must make the calls"
                     )
-                self._stream = Stream(self._deliver, newest_only=True)
+                self._stream = Stream(newest_only=True)
+                self._lease.own(self._stream.end)
 
     @property
     def is_stream(self) -> bool:
@@ -244,11 +251,12 @@ class VisionTask(Task[R]):
         self._advance(timestamp_ms)
         if self._stream is None or self._is_closed:
             raise ValueError(NOT_RUNNING)
-        self._stream.send((image, timestamp_ms, options))
+        self._stream.send(partial(self._deliver, image, timestamp_ms, options))
 
-    def _deliver(self, frame: Frame) -> Callable[[], object]:
+    def _deliver(
+        self, image: Image, timestamp_ms: int, options: ImageProcessingOptions | None
+    ) -> Callable[[], object]:
         """Answer a frame; return the call of the callback."""
-        image, timestamp_ms, options = frame
         result = self._answer(image, timestamp_ms, options)
         return lambda: self.options.result_callback(result, image, timestamp_ms)
 
@@ -289,7 +297,7 @@ class VisionTask(Task[R]):
         self._check(image, options)
 
         def process() -> R:
-            if self._place.is_on_gpu:
+            if self._place.is_on_gpu and self._place.fits(image):
                 self._place.textures(image)
             return self._process(image, seen_region(image.size, options), timestamp_ms)
 

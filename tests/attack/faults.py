@@ -130,6 +130,7 @@ class Calls:
 
         def start_and_wait(upgrades: Upgrades, build: Build) -> Upgrade:
             started = start(upgrades, build)
+            assert started is not None
             started._thread.join()
             return started
 

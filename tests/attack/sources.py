@@ -22,6 +22,7 @@ import numpy as np
 from numpy.random import Generator
 from PIL import Image
 
+import gles_delegate.tasks as mp
 from tests.attack.workers import Outcome
 
 if TYPE_CHECKING:  # the other attacks need no PyAV
@@ -147,6 +148,8 @@ def attack_file(rng: Generator, folder: Path) -> None:
         path.mkdir()
     elif fate > 1:
         path.write_bytes(damaged(rng, path.suffix))
+    with suppress(RuntimeError):
+        mp.Image.create_from_file(path)
     try:
         source = opened(rng, path)
         try:

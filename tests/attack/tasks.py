@@ -1,8 +1,9 @@
-"""Tasks: calls from several threads, in streams, closed halfway; bundles that are damaged, of other
-networks, or whose networks return hard values."""
+"""Tasks: calls from several threads, in streams, closed halfway, copied, dropped; bundles that are
+damaged, of other networks, or whose networks return hard values."""
 
 from __future__ import annotations
 
+import copy
 import logging
 import random
 import threading
@@ -27,7 +28,15 @@ from tests.support.fake_networks import BUNDLES, NETWORKS, fake_bundle, fake_net
 
 BALL = Path(__file__).parents[2] / "examples" / "models" / "ball_segmenter.tflite"
 MODES = vision.RunningMode
-SHAPES = ((180, 320, 3), (1, 1, 3), (3, 700, 3), (500, 2, 4), (64, 64, 4), (77, 33, 3))
+SHAPES = (
+    (180, 320, 3),
+    (1, 1, 3),
+    (3, 700, 3),
+    (500, 2, 4),
+    (64, 64, 4),
+    (77, 33, 3),
+    (1, 17000, 3),
+)
 REFUSALS = (gd.DelegateError, ValueError, TypeError, OSError)
 """Documented errors; RuntimeError only with our sentence."""
 LANDMARKERS: dict[str, tuple[Any, Any, str]] = {
@@ -91,6 +100,8 @@ def attack_calls(rng: Generator, faults: list[str]) -> None:
         result_callback=answer if mode == MODES.LIVE_STREAM else None,
     )
     task = vision.ImageSegmenter(options)
+    other = vision.ImageSegmenter.create_from_model_path(BALL)
+    vision.ImageSegmenter.create_from_model_path(BALL)  # dropped
     clock = iter(range(10**6))
 
     def work(choose: random.Random) -> None:
@@ -103,8 +114,9 @@ def attack_calls(rng: Generator, faults: list[str]) -> None:
                 lambda: task.segment(image, _processing(choose)),  # noqa: B023
                 lambda: task.segment(choose.choice([None, 3, np.zeros((4, 4, 3))])),  # type: ignore[arg-type]
                 task.close,
+                copy.copy(task).close,
             ]
-            weights = [8, 8, 8, 2, 1, 0.2]
+            weights = [8, 8, 8, 2, 1, 0.2, 0.1]
             (i,) = choose.choices(range(len(calls)), weights)
             try:
                 result = calls[i]()
@@ -128,6 +140,10 @@ def attack_calls(rng: Generator, faults: list[str]) -> None:
     with suppress(ValueError):
         task.segment(known[0][0])
         faults.append("a closed task takes calls")
+    image, mask = known[0]
+    if not np.array_equal(_mask(other.segment(image)), mask):
+        faults.append("another task's result is wrong")
+    other.close()
     if times != sorted(times):
         faults.append("a stream's results are out of order")
 

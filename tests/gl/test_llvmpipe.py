@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import resource
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from threading import Thread
 
 import moderngl
@@ -16,6 +20,7 @@ from gles_delegate.gl import llvmpipe
 from gles_delegate.gl.context import OUTPUT_BLOCK, GpuContext
 from gles_delegate.gl.egl import current_context
 from gles_delegate.profiles import LLVMPIPE, TileSearch
+from tests.support.convolutions import network
 from tests.support.force import force_profile
 from tests.support.sketch import Sketch
 from tests.support.small import expected, small_model
@@ -87,6 +92,51 @@ def test_compilation_goes_on_where_no_other_context_is_to_be_had(
     monkeypatch.setattr(llvmpipe, "EglContext", refuse)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: range(4))
     assert len(used(gpu, 3)[0]) == 3
+
+
+LIMITED = """
+import os, resource, sys, time
+import gles_delegate as gd
+def limit(megabytes):
+    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (megabytes << 20), -1))
+with gd.Interpreter(sys.argv[1]) as interpreter:
+    interpreter.allocate_tensors()
+    interpreter.invoke()
+    limit(20)
+    for _ in range(10):
+        interpreter.invoke()
+        time.sleep(0.02)
+    assert interpreter._host.delegation.thread.run(lambda: True)
+"""
+
+
+def test_nothing_compiles_where_llvm_would_abort(tmp_path: Path) -> None:
+    """20 MB of address space are too few for the faster programs, which are left out."""
+    model = tmp_path / "model.tflite"
+    model.write_bytes(network())
+    environment = {**os.environ, "MESA_SHADER_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, "-c", LIMITED, str(model)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=environment, timeout=100, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("megabytes", [100, 2000])
+def test_compiling_threads_need_address_space(
+    gpu: GpuContext, monkeypatch: pytest.MonkeyPatch, megabytes: int
+) -> None:
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("there is one processor")
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    most = pages * resource.getpagesize() + (megabytes << 20)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (most, most))
+    started: list[Thread] = []
+    start = Thread.start
+    monkeypatch.setattr(Thread, "start", lambda thread: (started.append(thread), start(thread)))
+    used(gpu, 50)
+    assert bool(started) == (megabytes == 2000)
 
 
 def test_what_fails_in_the_own_context_stops_the_others(gpu: GpuContext) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import logging
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import moderngl
@@ -336,6 +340,131 @@ def test_a_task_that_is_closed_while_others_wait() -> None:
     assert any(error is not None for error in ends)
 
 
+@pytest.mark.parametrize("time", [float("nan"), float("inf"), -float("inf"), 10**400])
+def test_a_time_that_is_none(time: Any) -> None:
+    """It is refused, and the task continues."""
+    with vision.ImageSegmenter(options(running_mode=MODES.VIDEO)) as segmenter:
+        segmenter.segment_for_video(image(FRAME), 0)
+        with pytest.raises(ValueError, match="expected a time in ms, a finite number, found"):
+            segmenter.segment_for_video(image(FRAME), time)
+        segmenter.segment_for_video(image(FRAME), 1)
+        with pytest.raises(ValueError, match="monotonically"):
+            segmenter.segment_for_video(image(FRAME), 1)
+
+
+def limit_textures(task: Any, size: int) -> None:
+    gpu = task._place._thread.gpu
+    gpu.driver = replace(gpu.driver, limits=replace(gpu.limits, texture_size=size))
+
+
+def planes_of(pixels: Any) -> mp.Image:
+    chroma = pixels[::2, ::2, 1:]
+    return mp.Image.create_from_planes([pixels[..., 0], chroma])
+
+
+@pytest.mark.parametrize("picture", [image(FRAME), planes_of(FRAME)])
+@pytest.mark.parametrize("antialias", [False, True])
+def test_a_picture_beyond_the_limit_of_textures(picture: mp.Image, antialias: bool) -> None:
+    """The CPU scales it, to the same numbers."""
+    base = mp.BaseOptions(BALL, antialias=antialias)
+    with vision.ImageSegmenter(vision.ImageSegmenterOptions(base)) as segmenter:
+        expected, small = mask_of(segmenter.segment(picture)), image(FRAME[:9, :9])
+        whole = mask_of(segmenter.segment(small))
+        limit_textures(segmenter, 64)
+        for _ in range(2):
+            np.testing.assert_allclose(mask_of(segmenter.segment(picture)), expected, atol=4e-3)
+            np.testing.assert_array_equal(mask_of(segmenter.segment(small)), whole)
+
+
+def test_a_picture_beyond_the_largest_texture() -> None:
+    with vision.ImageSegmenter(options()) as segmenter:
+        most = segmenter._place._thread.gpu.limits.texture_size  # type: ignore[union-attr]
+        wide = np.zeros((2, most + 1, 3), np.uint8)
+        assert mask_of(segmenter.segment(image(wide))).shape == (2, most + 1, 1)
+        with pytest.raises(ValueError, match="expected a picture of at most"):
+            segmenter._place.run(lambda: segmenter._place.new_texture((2, most + 1, 3)))
+
+
+def close_by_threads(segmenter: vision.ImageSegmenter) -> None:
+    started = threading.Barrier(2)
+    threads = [
+        threading.Thread(target=lambda: (started.wait(), segmenter.close())) for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+
+
+def close_with_a_copy(segmenter: vision.ImageSegmenter) -> None:
+    another = copy.copy(segmenter)
+    segmenter.close()
+    with pytest.raises(ValueError, match="not running"):
+        another.segment(image(FRAME))
+    another.close()
+
+
+@pytest.mark.parametrize("close", [close_by_threads, close_with_a_copy])
+def test_a_task_that_is_closed_twice_ends_no_other(close: Any, expected: Any) -> None:
+    for _ in range(10):
+        segmenter, other = vision.ImageSegmenter(options()), vision.ImageSegmenter(options())
+        close(segmenter)
+        assert (mask_of(other.segment(image(FRAME))) == expected).all()
+        other.close()
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not condition():
+        gc.collect()
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_dropped_tasks_are_closed(expected: Any) -> None:
+    """Beside another task, and then with their place and its thread."""
+    threads = {*threading.enumerate()}
+    with vision.ImageSegmenter(options()) as other:
+        held = len(other._place._leases)
+        for _ in range(3):
+            vision.ImageSegmenter(options()).segment(image(FRAME))
+        wait_until(lambda: len(other._place._leases) == held)
+        assert (mask_of(other.segment(image(FRAME))) == expected).all()
+    vision.ImageSegmenter(options()).segment(image(FRAME))
+    wait_until(lambda: not _places and {*threading.enumerate()} <= threads)
+
+
+def test_a_dropped_task_frees_its_networks() -> None:
+    segmenter = vision.ImageSegmenter(options())
+    (network,) = segmenter._networks
+    delegate = network._delegate
+    assert delegate is not None
+    del segmenter, network
+    wait_until(lambda: delegate._closed)
+
+
+def test_a_dropped_stream_ends_after_its_frames(expected: Any) -> None:
+    threads, results = {*threading.enumerate()}, []
+    stream = options(
+        running_mode=MODES.LIVE_STREAM, result_callback=lambda *answer: results.append(answer[0])
+    )
+    vision.ImageSegmenter(stream).segment_async(image(FRAME), 0)
+    wait_until(lambda: {*threading.enumerate()} <= threads)
+    assert [(mask_of(result) == expected).all() for result in results] == [True]
+
+
+def test_a_texture_outlives_a_dropped_task() -> None:
+    results = [
+        vision.ImageSegmenter(options(output_texture=gd.ImageOutput())).segment(image(FRAME))
+    ]
+    gc.collect()
+    (place,) = _places.values()
+    gl = place._thread.gpu.gl  # type: ignore[union-attr]
+    assert place.run(lambda: gl.glIsTexture(results[0].texture.glo))
+    results.clear()
+    wait_until(lambda: not place._leases)
+
+
 FORK = """
 import os, sys
 import numpy as np
@@ -368,6 +497,23 @@ def app() -> Iterator[moderngl.Context]:
     with gd.EglContext() as egl:
         yield moderngl.create_context(context=egl, require=310)
     egl.release()
+
+
+def test_an_apps_task_is_closed_on_its_thread(app: moderngl.Context, expected: Any) -> None:
+    """Elsewhere it stays open; one that is dropped is closed by the thread's next call."""
+    segmenter = vision.ImageSegmenter(options(context=app))
+    with ThreadPoolExecutor(1) as pool:
+        error, _ = pool.submit(outcome, segmenter.close).result()
+    assert isinstance(error, gd.WrongThreadError)
+    del error
+    assert (mask_of(segmenter.segment(image(FRAME))) == expected).all()
+    delegate = segmenter._networks[0]._delegate
+    assert delegate is not None
+    del segmenter
+    gc.collect()
+    assert not delegate._closed
+    vision.ImageSegmenter(options(context=app)).close()
+    assert delegate._closed
 
 
 def texture_of(app: moderngl.Context, pixels: Any) -> moderngl.Texture:

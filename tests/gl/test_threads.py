@@ -20,6 +20,7 @@ import pytest
 
 import gles_delegate as gd
 from gles_delegate.gl import thread
+from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.egl import current_context
 from tests.gl.test_delegate import desktop_app
 from tests.support.resources import require_flat
@@ -347,6 +348,62 @@ def test_what_is_not_closed_is_freed_by_its_own_thread(egl: gd.EglContext) -> No
             break
         time.sleep(0.05)
     assert objects_in(egl, state) == before
+
+
+def wait_for(threads: set[threading.Thread]) -> None:
+    """Wait until no others are alive."""
+    end = time.monotonic() + 30
+    while not {*threading.enumerate()} <= threads:
+        gc.collect()
+        assert time.monotonic() < end, threading.enumerate()
+        time.sleep(0.01)
+
+
+def test_an_interrupt_as_the_thread_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads, start = {*threading.enumerate()}, threading.Thread.start
+
+    def interrupted(self: threading.Thread) -> None:
+        start(self)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            allocated(gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=True)))
+    wait_for(threads)
+
+
+def test_an_interrupt_as_the_context_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread makes it nevertheless, destroys it and ends."""
+    threads, made = {*threading.enumerate()}, list[GpuContext]()
+
+    def make() -> GpuContext:
+        time.sleep(0.1)
+        made.append(GpuContext())
+        return made[-1]
+
+    def interrupted(self: Any, function: Callable[[], Any]) -> None:
+        self.start(function)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(thread._Worker, "call", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        thread.GlThread(make, own=True)
+    wait_for(threads)
+    (gpu,) = made
+    assert gpu.egl is not None
+    assert gpu.egl._native is None
+
+
+def test_no_thread_is_to_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(gd.ContextError, match=r"allows no more \(can't start new thread\)"):
+        allocated(gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=True)))
+    with gd.GpuDelegate() as delegate:
+        allocated(delegate).invoke()
 
 
 @pytest.mark.mesa

@@ -8,8 +8,9 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import pbkdf2_hmac
 from pathlib import Path
-from time import monotonic, sleep
+from time import monotonic, sleep, thread_time
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,19 @@ import pytest
 
 import gles_delegate as gd
 from gles_delegate.errors import OutOfGpuMemoryError
+from gles_delegate.gl.buffers import Buffer
 from gles_delegate.gl.program import Program
 from gles_delegate.runtime import upgrade
 from gles_delegate.runtime.segment import Segment
 from gles_delegate.runtime.session import Session
-from tests.support.convolutions import INPUT, background_threads, is_background, network, slowed
+from tests.support.convolutions import (
+    INPUT,
+    background_threads,
+    is_background,
+    network,
+    slowed,
+    wait_for_background,
+)
 
 pytestmark = [pytest.mark.usefixtures("gl"), pytest.mark.background]
 
@@ -194,7 +203,7 @@ def begin(interpreter: gd.Interpreter, begun: threading.Event) -> Any:
 def test_closed_in_the_middle(slow: threading.Event) -> None:
     with gd.GpuDelegate() as delegate:
         begin(prepared(delegate), slow)
-    assert not background_threads()
+    wait_for_background()
 
 
 def test_lost_in_the_middle(slow: threading.Event) -> None:
@@ -204,7 +213,7 @@ def test_lost_in_the_middle(slow: threading.Event) -> None:
     delegate._thread.gpu.gl.lost = "a test"  # type: ignore[union-attr]
     with pytest.raises(gd.ContextLostError):
         delegate.close()
-    assert not background_threads()
+    wait_for_background()
 
 
 def test_resized_in_the_middle(
@@ -224,13 +233,161 @@ def test_resized_in_the_middle(
     assert len(taken) == 1
 
 
+def test_no_thread_is_to_be_had(
+    interpreter: gd.Interpreter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first programs stay."""
+    first = result(interpreter)
+
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    for _ in range(5):
+        np.testing.assert_array_equal(result(interpreter), first)
+    assert interpreter._host.delegation._segments[0].is_final
+
+
+class Stuck:
+    """A program that the background compiles until `go` is set."""
+
+    def __init__(self) -> None:
+        self.begun, self.go = threading.Event(), threading.Event()
+
+    def __call__(self) -> None:
+        self.begun.set()
+        assert self.go.wait(SECONDS)
+
+
+@pytest.fixture
+def stuck(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stuck]:
+    stuck, finish = Stuck(), Program.finish
+
+    def waiting(self: Program) -> None:
+        if is_background():
+            stuck()
+        finish(self)
+
+    monkeypatch.setattr(Program, "finish", waiting)
+    yield stuck
+    stuck.go.set()
+    wait_for_background()
+
+
+def test_close_does_not_wait_for_a_program(stuck: Stuck, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its thread frees the programs."""
+    freed: list[threading.Thread] = []
+    release = Program.release
+
+    def recorded(self: Program) -> None:
+        freed.append(threading.current_thread())
+        release(self)
+
+    monkeypatch.setattr(Program, "release", recorded)
+    with gd.GpuDelegate() as delegate:
+        begin(prepared(delegate), stuck.begun)
+        start = monotonic()
+    assert monotonic() - start < 1
+    (thread,) = background_threads()
+    assert not freed
+    stuck.go.set()
+    wait_for_background()
+    assert {*freed} == {thread}
+    assert delegate._thread.gpu.egl._native is None  # type: ignore[union-attr]
+
+
+def test_resizing_does_not_wait_for_a_program(
+    interpreter: gd.Interpreter, stuck: Stuck, taken: list[Session]
+) -> None:
+    """The thread ends alone with its objects; the delegate has others, and an upgrade of them."""
+    delegation = interpreter._host.delegation
+    gl, bound = delegation.thread.gpu.gl, delegation._context.shared
+    whole, first = begin(interpreter, stuck.begun), bound.programs
+    for size in (12, 24):
+        start = monotonic()
+        interpreter.resize_tensor_input(0, (1, size, 20, 8))
+        interpreter.allocate_tensors()
+        interpreter.set_tensor(0, INPUT[:, :size])
+        small = result(interpreter)
+        assert monotonic() - start < 3
+        np.testing.assert_allclose(small[:, :8], whole[:, :8], rtol=1e-4, atol=1e-5)
+    assert bound.programs is not first
+    assert len(first._shared) > 0
+    stuck.go.set()
+    np.testing.assert_array_equal(run_until(interpreter, taken), small)
+    wait_for_background()
+    assert not first._shared
+    names = [each.program.name for each in bound.programs._shared.values()]
+    assert delegation.thread.run(lambda: all(map(gl.glIsProgram, names)))
+
+
+def test_binding_does_not_wait_for_a_program(stuck: Stuck, taken: list[Session]) -> None:
+    with gd.GpuDelegate() as delegate:
+        interpreter = prepared(delegate)
+        whole = begin(interpreter, stuck.begun)
+        output = interpreter.get_output_details()[0]["index"]
+        buffer = delegate.bound.thread.run(lambda: Buffer(delegate.gpu.gl, bytes(whole.nbytes)))
+        start = monotonic()
+        delegate.bind_buffer_to_tensor(output, buffer.name)
+        np.testing.assert_array_equal(result(interpreter), whole)
+        assert monotonic() - start < 3
+        stuck.go.set()
+        np.testing.assert_array_equal(run_until(interpreter, taken), whole)
+
+
+BUSY = """
+import time
+end = time.monotonic() + 100
+while time.monotonic() < end:
+    pass
+"""
+
+
+def test_a_busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program of a second, of low priority beside others, takes many."""
+    begun, finish = threading.Event(), Program.finish
+
+    def long(self: Program) -> None:
+        if is_background():
+            begun.set()
+            end = thread_time() + 1
+            while thread_time() < end:
+                pbkdf2_hmac("sha256", b"", b"", 20000)  # without Python's lock
+        finish(self)
+
+    monkeypatch.setattr(Program, "finish", long)
+    others = [
+        subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(2 * (os.cpu_count() or 1))
+    ]
+    try:
+        seconds = []
+        delegate = gd.GpuDelegate()
+        interpreter = prepared(delegate)
+        begin(interpreter, begun)
+        start = monotonic()
+        interpreter.resize_tensor_input(0, (1, 12, 9, 8))
+        interpreter.allocate_tensors()
+        seconds.append(monotonic() - start)
+        interpreter.set_tensor(0, INPUT[:, :12, :9])
+        begin(interpreter, begun)
+        start = monotonic()
+        delegate.close()
+        seconds.append(monotonic() - start)
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+    assert max(seconds) < 3, seconds
+    wait_for_background()
+
+
 def test_sessions_that_were_not_taken_over_are_gone(
     taken: list[Session], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started: list[upgrade.Upgrade] = []
+    started: list[upgrade.Upgrade | None] = []
     start = upgrade.Upgrades.start
 
-    def recorded(self: upgrade.Upgrades, build: upgrade.Build) -> upgrade.Upgrade:
+    def recorded(self: upgrade.Upgrades, build: upgrade.Build) -> upgrade.Upgrade | None:
         started.append(start(self, build))
         return started[-1]
 
@@ -254,10 +411,7 @@ def test_a_lost_delegate_frees_both(slow: threading.Event) -> None:
     """Without close(), the thread ends, and the garbage collector frees the sessions."""
     delegate = gd.GpuDelegate()
     begin(prepared(delegate), slow)
-    end = monotonic() + SECONDS
-    while background_threads():
-        assert monotonic() < end
-        sleep(0.01)
+    wait_for_background()
     with pytest.warns(ResourceWarning, match="not closed"):
         del delegate
 
@@ -348,7 +502,7 @@ ended.append(True)
 """
 
 
-def end_early(code: str, folder: Path, runs: int) -> str:
+def end_early(code: str, folder: Path, runs: int, status: int = 0) -> str:
     """The output of a process that ends after some runs."""
     model = folder / "model.tflite"
     model.write_bytes(network())
@@ -357,13 +511,40 @@ def end_early(code: str, folder: Path, runs: int) -> str:
     done = subprocess.run(
         command, capture_output=True, text=True, env=environment, timeout=SECONDS, check=False
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (status, "")
     return done.stdout
 
 
 @pytest.mark.parametrize("runs", [1, 2, 5, 60])
 def test_a_process_that_ends_meanwhile(tmp_path: Path, runs: int) -> None:
     end_early(ENDS, tmp_path, runs)
+
+
+STUCK = """
+import threading, time
+from gles_delegate.gl.program import Program
+finish, begun = Program.finish, threading.Event()
+def stuck(program):
+    if "upgrade" in threading.current_thread().name:
+        begun.set()
+        time.sleep(60)
+    finish(program)
+Program.finish = stuck
+"""
+ENDS_STUCK = """
+begun.wait()
+print("the end")
+sys.exit(3)
+"""
+
+
+def test_a_process_ends_beside_a_long_program(tmp_path: Path) -> None:
+    """Within a second, with its status and its output."""
+    start = monotonic()
+    end_early(ENDS, tmp_path, 3)
+    usual, start = monotonic() - start, monotonic()
+    assert end_early(STUCK + ENDS + ENDS_STUCK, tmp_path, 3, status=3) == "the end\n"
+    assert monotonic() - start < usual + 3
 
 
 def test_a_process_that_ends_compiles_nothing_more(tmp_path: Path) -> None:

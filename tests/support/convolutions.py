@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from time import sleep
+from time import monotonic, sleep
 
 import numpy as np
 
@@ -39,6 +39,14 @@ def network(*, with_state: bool = False) -> bytes:
 def background_threads() -> list[threading.Thread]:
     """The threads that compile in the background."""
     return [each for each in threading.enumerate() if "upgrade" in each.name]
+
+
+def wait_for_background() -> None:
+    """Wait until no thread compiles in the background."""
+    end = monotonic() + 120
+    while background_threads():
+        assert monotonic() < end, "a thread compiles without end"
+        sleep(0.01)
 
 
 def is_background() -> bool:

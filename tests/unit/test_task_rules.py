@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import struct
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -182,6 +183,9 @@ def test_pictures_know_their_format() -> None:
     picture = mp.Image(mp.ImageFormat.SRGBA, pixels)
     assert (picture.width, picture.height, picture.channels, picture.step) == (7, 5, 4, 28)
     assert (picture.is_contiguous(), picture.is_empty(), picture.uses_gpu()) == (True, False, False)
+    odd = mp.Image(mp.ImageFormat.SRGB, pixels[..., :3])  # rows of 21 bytes, which MediaPipe pads
+    assert (odd.is_contiguous(), odd.step, odd.is_aligned(8)) == (False, 24, True)
+    assert odd.numpy_view().shape == (5, 7, 3)
     assert picture.is_aligned(4)
     assert not picture.is_aligned(16)
     assert picture[2, 3, 1] == pixels[2, 3, 1]
@@ -199,6 +203,32 @@ def test_pictures_know_their_format() -> None:
     pytest.importorskip("PIL")
     with pytest.raises(RuntimeError, match="Image decoding failed"):
         mp.Image.create_from_file("/nowhere.png")
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("no marker"), SyntaxError(), KeyError("x"), MemoryError(), IndexError("i")]
+)
+def test_a_picture_that_a_decoder_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """Decoders of damaged pictures raise any error."""
+    pictures = pytest.importorskip("PIL.Image")
+
+    def load(self: Any) -> None:
+        raise error
+
+    path = tmp_path / "picture.png"
+    pictures.new("RGB", (4, 4)).save(path)
+    assert mp.Image.create_from_file(path).width == 4
+    monkeypatch.setattr(pictures.Image, "load", load)
+    monkeypatch.setattr("PIL.ImageFile.ImageFile.load", load)
+    with pytest.raises(RuntimeError, match=r"Image decoding failed: ."):
+        mp.Image.create_from_file(path)
+    monkeypatch.setattr(pictures, "MAX_IMAGE_PIXELS", 4)
+    with pytest.raises(RuntimeError, match=r"Image decoding failed: Image size \(16 pixels\)"):
+        mp.Image.create_from_file(str(path))
+    with pytest.raises(TypeError):
+        mp.Image.create_from_file(None)  # type: ignore[arg-type]
 
 
 def test_a_picture_without_pixels() -> None:

@@ -6,6 +6,7 @@ import enum
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -72,7 +73,7 @@ class AudioClassifier(Task[list[ClassificationResult]]):
                 else "The audio task is in audio clips mode, a user-defined result callback "
                 "should not be provided."
             )
-        self._stream: Stream[tuple[Array, int]] | None = None
+        self._stream: Stream | None = None
         self._lock = threading.Lock()
         self._rest: Array = np.empty(0, np.float32)
         self._rest_time = 0
@@ -81,7 +82,8 @@ class AudioClassifier(Task[list[ClassificationResult]]):
             with on_error(self.close):
                 if self._place.is_apps:
                     raise ValueError("expected no app's context for a stream, found one")
-                self._stream = Stream(self._deliver, newest_only=False)
+                self._stream = Stream(newest_only=False)
+                self._lease.own(self._stream.end)
 
     @classmethod
     def _default_options(cls, base: BaseOptions) -> AudioClassifierOptions:
@@ -134,12 +136,11 @@ class AudioClassifier(Task[list[ClassificationResult]]):
             while len(self._rest) >= self._samples:
                 window, self._rest = self._rest[: self._samples], self._rest[self._samples :]
                 assert self._stream is not None
-                self._stream.send((window, self._rest_time))
+                self._stream.send(partial(self._deliver, window, self._rest_time))
                 self._rest_time += round(1000 * self._samples / self._rate)
 
-    def _deliver(self, window: tuple[Array, int]) -> Callable[[], object]:
+    def _deliver(self, samples: Array, timestamp_ms: int) -> Callable[[], object]:
         """Classify a window; return the call of the callback."""
-        samples, timestamp_ms = window
         result = self._run(lambda: [self._window(samples, timestamp_ms)])[0]
         return lambda: self.options.result_callback(result, timestamp_ms)
 

@@ -38,7 +38,8 @@ class ImageSegmenterResult:
         category_mask: Uint8 [height, width, 1], the number of the best class; for a single class,
             0 where its score is above 0.5, otherwise 255. If it is wanted.
         texture: The masks in a texture, of the network's size; see
-            `ImageSegmenterOptions.output_texture`. It changes with the next picture.
+            `ImageSegmenterOptions.output_texture`. It changes with the next picture, and is freed
+            when the task is closed.
     """
 
     confidence_masks: list[Image] | None = None
@@ -131,15 +132,11 @@ class ImageSegmenter(Segments[ImageSegmenterResult]):
         if options.output_texture is not None:
             require_colors(shape[-1], options.output_texture)
             self._texture = self._place.new_texture((*shape[1:3], 4))
+            self._lease.own(self._texture.release)
             network.write_to(len(network.outputs) - 1, self._texture, options.output_texture)
         self._like, self._opencv = network.transform, True
         if network.transform.channels == "rgba":
             self._like, self._opencv = without_alpha(network.transform), False
-
-    def _release(self) -> None:
-        super()._release()
-        if self._texture is not None:
-            self._texture.release()
 
     def _process(
         self, image: Image, region: Region, timestamp_ms: int | None
@@ -156,7 +153,10 @@ class ImageSegmenter(Segments[ImageSegmenterResult]):
         if self.options.output_category_mask:
             classes = categories(resized(scores[0], image.size, corners=True), self._activation)
             category = Image(ImageFormat.GRAY8, classes)
-        return ImageSegmenterResult(confidence, category, self._texture)
+        result = ImageSegmenterResult(confidence, category, self._texture)
+        if self._texture is not None:
+            vars(result)["_lease"] = self._lease  # which frees the texture
+        return result
 
 
 def require_colors(classes: int, output: ImageOutput) -> None:
