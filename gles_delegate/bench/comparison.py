@@ -125,7 +125,7 @@ def compare_with(
                 expected = run(litert_cpu(model, builtin=True))
         theirs += expected
         makers = {index: node for node in subgraph.nodes for index in node.outputs}
-        is_dynamic = any(_has_dynamic_range(subgraph, node) for node in subgraph.nodes)
+        is_dynamic = any(has_dynamic_range(subgraph, node) for node in subgraph.nodes)
         most = max(tolerance, is_dynamic * DYNAMIC_RANGE)
         for index, one, other in zip(outputs, run(ours), expected, strict=True):
             tensor, node = subgraph.tensors[index], makers.get(index)
@@ -213,7 +213,7 @@ def compare_nodes(
         for node in [graph.nodes[n.index] for n in nodes if n.delegated and not n.folded]:
             if opaque.intersection(node.inputs):
                 continue
-            most = DYNAMIC_RANGE if _has_dynamic_range(graph, node) else tolerance
+            most = DYNAMIC_RANGE if has_dynamic_range(graph, node) else tolerance
             for index, result in _run_node(delegation, node, shapes, theirs).items():
                 if index not in opaque:
                     tensor, expected = graph.tensors[index], theirs.get_tensor(index)
@@ -295,7 +295,7 @@ def _difference(
     )
 
 
-def _has_dynamic_range(graph: Graph, node: Node) -> bool:
+def has_dynamic_range(graph: Graph, node: Node) -> bool:
     """Whether LiteRT quantizes a node's real inputs, because its weights are quantized."""
     inputs = [graph.tensors[index] for index in node.inputs if index >= 0]
     return any(t.dtype == "float32" and not t.is_constant for t in inputs) and any(

@@ -13,6 +13,7 @@ import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
 import gles_delegate as gd
+from gles_delegate.bench.comparison import has_dynamic_range
 from gles_delegate.errors import DelegateError
 from gles_delegate.model.reader import read_model
 from gles_delegate.options import InferencePriority
@@ -171,8 +172,14 @@ def _in_little_memory(host: Host, content: bytes, seed: int) -> Outcome:
 
 
 def _in_parts(host: Host, content: bytes, seed: int) -> Outcome:
-    """With nodes at the beginning, at the end, or both left to LiteRT."""
-    nodes = max(len(read_model(content).nodes), 1)
+    """With nodes at the beginning, at the end, or both left to LiteRT.
+
+    Not if LiteRT would quantize their inputs, for whose results it does not stand then.
+    """
+    graph = read_model(content)
+    if any(has_dynamic_range(graph, node) for node in graph.nodes):
+        return _alone(host, content, seed)
+    nodes = max(len(graph.nodes), 1)
     first, last = sorted(random.Random(seed).randrange(nodes) for _ in range(2))
     ends = {"first_delegate_node_index": first, "last_delegate_node_index": last}
     return _alone(host, content, seed, max_delegated_partitions=nodes, **ends)
