@@ -11,14 +11,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from gles_delegate.closing import on_error
-from gles_delegate.errors import ContextError, WrongContextError, WrongThreadError
+from gles_delegate.errors import ContextError, WrongThreadError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl import llvmpipe
-from gles_delegate.gl.current import current_handle, current_loader, is_current
+from gles_delegate.gl.adopted import Adopted
 from gles_delegate.gl.driver import MAX_READS, Driver
 from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.libegl import libegl
+from gles_delegate.gl.mark import Mark
 from gles_delegate.gl.mesa import environment
 from gles_delegate.gl.pool import ObjectPool
 from gles_delegate.limits import Limits
@@ -60,20 +61,22 @@ class GpuContext:
         self._pid = os.getpid()
         self.is_private = context is None
         self._egl: EglContext | None = None
-        self._adopted: int = 0
+        self._adopted: Adopted | None = None
         self.pool = ObjectPool.of(context) if isinstance(context, EglContext) else ObjectPool()
         if isinstance(context, EglContext | None):
             with environment(variables or {}, libegl().is_started):
                 self._egl = context or EglContext(device_index)
             self.gl = Functions(self._egl.load)
         else:
-            self._adopted = _adopt(context)
-            self.gl = Functions(current_loader())
-        with on_error(self.release), self._current():
+            self._adopted = Adopted(context)
+            self.gl = self._adopted.gl
+        with on_error(self.release), on_error(self.leave), self._current():
             self.driver = Driver.read(self.gl, self.is_private)
             self.gl.watch_resets(self.driver.is_es)
             if pin_workers and self.driver.is_llvmpipe and self._egl is not None:
                 llvmpipe.pin_workers()
+            if self._adopted is not None:
+                self._adopted.mark = Mark(self.gl)
 
     @property
     def egl(self) -> EglContext | None:
@@ -83,6 +86,11 @@ class GpuContext:
     @property
     def limits(self) -> Limits:
         return self.driver.limits
+
+    def leave(self) -> None:
+        """Delete what an adopted context, which is current, is recognized by."""
+        if self._adopted is not None and self._adopted.mark is not None:
+            self._adopted.mark.release()
 
     def release(self) -> None:
         """Destroy the context if it is private."""
@@ -109,7 +117,7 @@ class GpuContext:
             WrongThreadError: This is not the thread it was bound to.
             WrongContextError: It is adopted, and another context is current.
             ContextError: This is a forked child.
-            ContextLostError: The driver has reset it.
+            ContextLostError: The driver has reset it, or it was destroyed.
         """
         self.refuse_fork()
         if threading.get_ident() != self._thread:
@@ -118,13 +126,8 @@ class GpuContext:
                 f"ran there) and was called from {threading.get_ident()}; call it from that "
                 "thread, or make it with GpuDelegateOptions(own_thread=True)"
             )
-        if self._adopted:
-            current = current_handle()
-            if current != self._adopted:
-                raise WrongContextError(
-                    f"the adopted context {self._adopted:#x} must be current, found "
-                    f"{current:#x}: make it current before the call"
-                )
+        if self._adopted is not None:
+            self._adopted.require()
         self.gl.refuse_lost()
         return self._current(only_deletes)
 
@@ -167,22 +170,6 @@ class GpuContext:
         guard = _checked if self.is_private or only_deletes else _restored
         with self._egl or nullcontext(), guard(self.gl):
             yield
-
-
-def _adopt(context: moderngl.Context | Literal["current"]) -> int:
-    """The handle of the context, which must be current."""
-    handle = current_handle()
-    if not handle:
-        raise WrongContextError(
-            "expected the context to adopt to be current on this thread, found no current context: "
-            "make it current, and then bind the model on this thread"
-        )
-    if context != "current" and not is_current(context):
-        raise WrongContextError(
-            "expected the moderngl.Context to adopt to be current on this thread, found another "
-            "context: make it current, and then bind the model"
-        )
-    return handle
 
 
 @contextmanager

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import TypeAlias
 
-from ..closing import in_any_case
+from ..closing import in_any_case, on_error
 from ..errors import ContextError, DelegateError, GLError
-from .functions import RENDERER, VENDOR, VERSION
+from .functions import RENDERER, VENDOR, VERSION, Functions
 from .libegl import DEBIAN_PACKAGES, Display, Handle, LibEgl, attributes, libegl
+from .mark import Mark
 
 _PLATFORM_SURFACELESS_MESA, _PLATFORM_DEVICE_EXT, _PLATFORM_GBM = 0x31DD, 0x313F, 0x31D7
 _ANGLE = "EGL_ANGLE_platform_angle"
@@ -75,7 +76,7 @@ class Device:
 
 @dataclass(frozen=True)
 class NativeContext:
-    """An EGL context, and the strings of its driver."""
+    """An EGL context, the strings of its driver, and a mark in it if it is sufficient."""
 
     egl: LibEgl = field(repr=False)
     display: Display
@@ -85,6 +86,7 @@ class NativeContext:
     vendor: str = ""
     renderer: str = ""
     version: str = ""
+    mark: Mark | None = field(default=None, repr=False)
 
     def device(self, index: int) -> Device:
         strings = self.vendor, self.renderer, self.version
@@ -120,9 +122,13 @@ class NativeContext:
             steps.append(partial(egl.eglDestroySurface, display, self.surface))
         in_any_case(steps)
 
+    def load(self, name: str) -> int:
+        """The address of a GL function; 0 if the driver lacks it."""
+        return int(self.egl.eglGetProcAddress(name.encode()))
+
     def described(self) -> NativeContext:
         """A copy with vendor, renderer and version filled in; the context must be current."""
-        address = self.egl.eglGetProcAddress(b"glGetString")
+        address = self.load("glGetString")
         if not address:
             raise GLError("eglGetProcAddress: no glGetString (EGL_KHR_get_all_proc_addresses)")
         get_string = ctypes.CFUNCTYPE(c_char_p, c_uint32)(address)
@@ -179,7 +185,8 @@ def _sufficient_context(egl: LibEgl, display: Display, share: int, robust: bool)
             refusals.append((request.name, str(error)))
             continue
         if native.is_sufficient:
-            return native
+            with on_error(native.destroy):
+                return replace(native, mark=Mark(Functions(native.load)))
         native.destroy()
         refusals.append((request.name, f"got only {native.version!r} on {native.renderer!r}"))
     raise ContextError("; ".join(_by_cause(refusals)))

@@ -42,6 +42,7 @@ MAX_TEXTURE_SIZE = 0x0D33
 TEXTURE_BUFFER_OFFSET_ALIGNMENT = 0x919F
 TEXTURE0, ACTIVE_TEXTURE, TEXTURE_2D, TEXTURE_BINDING_2D = 0x84C0, 0x84E0, 0x0DE1, 0x8069
 TEXTURE_EXTERNAL, TEXTURE_BINDING_EXTERNAL = 0x8D65, 0x8D67
+TEXTURE_MIN_LOD = 0x813A
 SAMPLER_BINDING, TEXTURE_MIN_FILTER, TEXTURE_MAG_FILTER, NEAREST = 0x8919, 0x2801, 0x2800, 0x2600
 TEXTURE_WIDTH, TEXTURE_HEIGHT, TEXTURE_INTERNAL_FORMAT = 0x1000, 0x1001, 0x1003
 TEXTURE_RED_TYPE, TEXTURE_GREEN_SIZE, TEXTURE_BLUE_SIZE = 0x8C10, 0x805D, 0x805E
@@ -131,6 +132,8 @@ _SIGNATURES: dict[tuple[Any, ...], str] = {  # the result's type, then the argum
     (None, _Int, _Int, _Ints): "glUniform1iv",
     (None, _Uint, _Ints): "glGetIntegerv",
     (None, _Uint, POINTER(_Float)): "glGetFloatv",
+    (None, _Uint, _Uint, POINTER(_Float)): "glGetSamplerParameterfv",
+    (None, _Uint, _Uint, _Float): "glSamplerParameterf",
     (None, _Uint, _Uint, _Ints): "glGetIntegeri_v glGetProgramiv glGetQueryiv glGetShaderiv",
     (None, _Uint, _Int, _Uint, _Ints): "glGetTexLevelParameteriv",
     (None, _Uint, POINTER(_Int64)): "glGetInteger64v",
@@ -152,7 +155,7 @@ _SIGNATURES: dict[tuple[Any, ...], str] = {  # the result's type, then the argum
     (_Uint, _Uint): "glCreateShader",
     (_Uint, _Address, _Uint, _Uint64): "glClientWaitSync",
     (_Int, _Uint, _Text): "glGetAttribLocation glGetUniformLocation",
-    (_Bool, _Uint): "glIsBuffer glIsEnabled glIsProgram glIsTexture glUnmapBuffer",
+    (_Bool, _Uint): "glIsBuffer glIsEnabled glIsProgram glIsSampler glIsTexture glUnmapBuffer",
     (_Bool, _Address): "glIsSync",
     (_Text, _Uint): "glGetString",
     (_Text, _Uint, _Uint): "glGetStringi",

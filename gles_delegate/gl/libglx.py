@@ -22,32 +22,39 @@ _PROTOTYPES = {  # the result's type, then the arguments'
     "glXGetCurrentDisplay": (c_void_p,),
     "glXGetCurrentDrawable": (c_ulong,),
     "glXGetCurrentReadDrawable": (c_ulong,),
+    "glXGetContextIDEXT": (c_ulong, c_void_p),
     "glXMakeContextCurrent": (c_int, c_void_p, c_ulong, c_ulong, c_void_p),
 }
 
 
 @dataclass(frozen=True)
 class GlxBinding:
-    """A thread's state that glXMakeContextCurrent sets."""
+    """A thread's state that glXMakeContextCurrent sets.
+
+    `exists` is False if the app has destroyed the context, which lives on while it is current.
+    """
 
     glx: ctypes.CDLL
     display: int
     draw: int
     read: int
     context: int
+    exists: bool
 
     @classmethod
     def of_this_thread(cls) -> GlxBinding | None:
         """None if no GLX context is current."""
         glx = _loaded()
-        if glx is None or not glx.glXGetCurrentContext():
+        context = glx.glXGetCurrentContext() if glx is not None else None
+        if glx is None or not context:
             return None
         return cls(
             glx=glx,
             display=glx.glXGetCurrentDisplay(),
             draw=glx.glXGetCurrentDrawable(),
             read=glx.glXGetCurrentReadDrawable(),
-            context=glx.glXGetCurrentContext(),
+            context=context,
+            exists=glx.glXGetContextIDEXT(context) != 0,
         )
 
     @property
@@ -59,8 +66,13 @@ class GlxBinding:
         self.glx.glXMakeContextCurrent(self.display, 0, 0, None)
 
     def restore(self) -> None:
-        """Make it current on this thread again, where EGL must have none: X ends the program."""
-        if not self.glx.glXMakeContextCurrent(self.display, self.draw, self.read, self.context):
+        """Make it current on this thread again, where EGL must have none: X ends the program.
+
+        X does so for a context that no longer exists, too: none stays current then.
+        """
+        if self.exists and not self.glx.glXMakeContextCurrent(
+            self.display, self.draw, self.read, self.context
+        ):
             raise GLError("glXMakeContextCurrent: the app's GLX context cannot be made current")
 
 

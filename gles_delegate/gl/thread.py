@@ -17,9 +17,15 @@ from typing import Any, NoReturn, ParamSpec, TypeAlias, TypeVar
 from weakref import WeakSet, finalize
 
 from gles_delegate.closing import Releasable, in_any_case, on_error, release_all
-from gles_delegate.errors import ContextError, DelegateError, WrongContextError, WrongThreadError
+from gles_delegate.errors import (
+    ContextError,
+    ContextLostError,
+    DelegateError,
+    WrongContextError,
+    WrongThreadError,
+)
 from gles_delegate.gl.context import GpuContext
-from gles_delegate.gl.libegl import MAKE_ANOTHER, release_thread
+from gles_delegate.gl.libegl import MAKE_ANOTHER, DestroyedError, release_thread
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -150,15 +156,17 @@ class GlThread(NotPickled):
                 return
             try:
                 with self.gpu.guard(only_deletes=True):
-                    release()
+                    in_any_case((release, self.gpu.leave))
             except (WrongThreadError, WrongContextError):
                 raise
-            except BaseException:
+            except BaseException as error:
                 if stop is not None:
                     stop()
                 self._end()
                 with suppress(DelegateError):
                     self.gpu.release()
+                if isinstance(error, DestroyedError):  # with its objects
+                    return
                 raise
             self._end()
             self.gpu.release()
@@ -230,8 +238,13 @@ class _Held:
             )
 
     def release(self) -> None:
-        with self.gpu.guard():
-            in_any_case((partial(release_all, self.objects), self.gpu.release))
+        """Release what is left of it; raises ContextError if it cannot be released now."""
+        try:
+            with self.gpu.guard():
+                in_any_case((partial(release_all, self.objects), self.gpu.leave))
+        except ContextLostError:  # with its objects
+            pass
+        self.gpu.release()
 
 
 _left: list[_Held] = []
@@ -241,9 +254,13 @@ _left: list[_Held] = []
 def _release_left() -> None:
     here = threading.get_ident() if _left else 0
     for held in [held for held in _left if held.thread == here]:
-        with suppress(ContextError):  # an adopted context that is not current, or a fork
+        try:
             held.release()
-            _left.remove(held)
+        except ContextError:  # an adopted context that is not current, or a fork
+            continue
+        except DelegateError as error:
+            log.warning("a delegate that was not closed could not be freed: %s", error)
+        _left.remove(held)
 
 
 class _Worker:

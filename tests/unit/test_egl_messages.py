@@ -7,6 +7,7 @@ import ctypes.util
 import glob
 from contextlib import nullcontext
 from typing import NoReturn
+from unittest.mock import Mock
 
 import pytest
 
@@ -38,7 +39,9 @@ class FakeLibEgl(LibEgl):
 
 
 class FakeNative(devices.NativeContext):
-    """A context that only counts as one, and notes its destruction."""
+    """A context that only counts as one, which is current, and notes its destruction."""
+
+    is_current = True
 
     def destroy(self) -> None:
         destroyed.append(self.renderer)
@@ -49,7 +52,8 @@ destroyed: list[str] = []
 
 def native(renderer: str = LLVMPIPE, version: str = "OpenGL ES 3.2 Mesa 22.3.6") -> FakeNative:
     display = Display("surfaceless", 1, frozenset(), 0)
-    return FakeNative(FakeLibEgl(), display, 1, 0, 0x30A0, "Maker", renderer, version)
+    strings = "Maker", renderer, version
+    return FakeNative(FakeLibEgl(), display, 1, 0, 0x30A0, *strings, mark=Mock())
 
 
 @pytest.fixture
