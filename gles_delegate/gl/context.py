@@ -221,7 +221,7 @@ def _restored(gl: Functions) -> Iterator[None]:
 def textures_restored(gl: Functions, external: bool = False) -> Iterator[None]:
     """Save and restore texture and pixel-unpack state; see `GpuContext.textures`."""
     active = gl.integer(gl_names.ACTIVE_TEXTURE)
-    unpack = [(name, gl.integer(name)) for name in gl_names.UNPACK_STATE]
+    unpack = gl.saved(gl.unpack_state)
     buffer = gl.integer(gl_names.PIXEL_UNPACK_BUFFER_BINDING)
     targets = {gl_names.TEXTURE_2D: gl_names.TEXTURE_BINDING_2D}
     if external:
@@ -235,8 +235,8 @@ def textures_restored(gl: Functions, external: bool = False) -> Iterator[None]:
                 gl.unchecked("glBindTexture")(target, texture)
             gl.unchecked("glBindSampler")(unit - gl_names.TEXTURE0, sampler)
         gl.unchecked("glActiveTexture")(active)
-        for name, value in unpack:
-            gl.unchecked("glPixelStorei")(name, value)
+        for function, parameter, value in unpack:
+            gl.unchecked(function)(parameter, value)
         gl.unchecked("glBindBuffer")(gl_names.PIXEL_UNPACK_BUFFER, buffer)
 
     with afterwards(gl, restore):

@@ -9,7 +9,8 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from contextlib import suppress
-from ctypes import POINTER, c_int, c_int64, c_uint
+from ctypes import POINTER, c_float, c_int, c_int64, c_uint
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from gles_delegate.errors import (
@@ -42,7 +43,7 @@ MAX_TEXTURE_SIZE = 0x0D33
 TEXTURE_BUFFER_OFFSET_ALIGNMENT = 0x919F
 TEXTURE0, ACTIVE_TEXTURE, TEXTURE_2D, TEXTURE_BINDING_2D = 0x84C0, 0x84E0, 0x0DE1, 0x8069
 TEXTURE_EXTERNAL, TEXTURE_BINDING_EXTERNAL = 0x8D65, 0x8D67
-TEXTURE_MIN_LOD = 0x813A
+TEXTURE_MIN_LOD, TEXTURE_BASE_LEVEL, TEXTURE_IMMUTABLE_LEVELS = 0x813A, 0x813C, 0x82DF
 SAMPLER_BINDING, TEXTURE_MIN_FILTER, TEXTURE_MAG_FILTER, NEAREST = 0x8919, 0x2801, 0x2800, 0x2600
 TEXTURE_WIDTH, TEXTURE_HEIGHT, TEXTURE_INTERNAL_FORMAT = 0x1000, 0x1001, 0x1003
 TEXTURE_RED_TYPE, TEXTURE_GREEN_SIZE, TEXTURE_BLUE_SIZE = 0x8C10, 0x805D, 0x805E
@@ -52,6 +53,14 @@ PIXEL_UNPACK_BUFFER, PIXEL_UNPACK_BUFFER_BINDING = 0x88EC, 0x88EF
 PIXEL_PACK_BUFFER, PIXEL_PACK_BUFFER_BINDING, UNPACK_ALIGNMENT = 0x88EB, 0x88ED, 0x0CF5
 UNPACK_STATE = {UNPACK_ALIGNMENT: 4, 0x0CF2: 0, 0x0CF3: 0, 0x0CF4: 0}
 """Alignment, row length, skipped rows and skipped pixels of texture uploads."""
+PACK_STATE = {0x0D05: 4, 0x0D02: 0, 0x0D03: 0, 0x0D04: 0}
+"""The same of reads."""
+_UNPACK_SWAP_BYTES, _PACK_SWAP_BYTES = 0x0CF0, 0x0D00
+_PIXEL_TRANSFER = {0x0D10: 0, **dict.fromkeys((0x0D14, 0x0D18, 0x0D1A, 0x0D1C), 1)} | dict.fromkeys(
+    (0x0D15, 0x0D19, 0x0D1B, 0x0D1D), 0
+)
+"""Whether colors are mapped, their scales and their biases, of uploads and reads."""
+_CONTEXT_PROFILE_MASK, _CORE_PROFILE = 0x9126, 0x1
 RGBA8, RGBA16F, R32F, RED, RGBA = 0x8058, 0x881A, 0x822E, 0x1903, 0x1908
 R8, RG8, RGB8, RG, RGB = 0x8229, 0x822B, 0x8051, 0x8227, 0x1907
 UNSIGNED_BYTE, FLOAT, HALF_FLOAT = 0x1401, 0x1406, 0x140B
@@ -116,6 +125,7 @@ _SIGNATURES: dict[tuple[Any, ...], str] = {  # the result's type, then the argum
     (None, _Int, _Int, _Bool, _Address): "glUniformMatrix3x2fv",
     (None, _Uint, _Uint, _Uint): "glBindBufferBase glDispatchCompute",
     (None, _Uint, _Int): "glPixelStorei",
+    (None, _Uint, _Float): "glPixelTransferf",
     (None, _Uint, _Uint, _Int): "glProgramParameteri glSamplerParameteri glTexParameteri",
     (None, _Uint, _Int, _Uint, _Int, _Int): "glTexStorage2D",
     (None, _Uint, *[_Int] * 7): "glCopyTexSubImage2D",
@@ -134,7 +144,9 @@ _SIGNATURES: dict[tuple[Any, ...], str] = {  # the result's type, then the argum
     (None, _Uint, POINTER(_Float)): "glGetFloatv",
     (None, _Uint, _Uint, POINTER(_Float)): "glGetSamplerParameterfv",
     (None, _Uint, _Uint, _Float): "glSamplerParameterf",
-    (None, _Uint, _Uint, _Ints): "glGetIntegeri_v glGetProgramiv glGetQueryiv glGetShaderiv",
+    (None, _Uint, _Uint, _Ints): (
+        "glGetIntegeri_v glGetProgramiv glGetQueryiv glGetShaderiv glGetTexParameteriv"
+    ),
     (None, _Uint, _Int, _Uint, _Ints): "glGetTexLevelParameteriv",
     (None, _Uint, POINTER(_Int64)): "glGetInteger64v",
     (None, _Uint, _Uint, POINTER(_Int64)): "glGetBufferParameteri64v glGetInteger64i_v",
@@ -167,6 +179,8 @@ _SUFFIXES = ("", "EXT", "OES")
 
 GlCall: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
 """A GL function that checks no error, and its arguments."""
+PixelState: TypeAlias = "tuple[tuple[str, int, int], ...]"
+"""How the driver converts pixels: functions that set it, parameters, and the usual values."""
 
 
 class Functions:
@@ -309,6 +323,39 @@ class Functions:
         else:
             self.glGetInteger64i_v(name, index, value)
         return value.value
+
+    @cached_property
+    def unpack_state(self) -> PixelState:
+        """The state that changes the pixels of uploads; there is more of it in desktop OpenGL."""
+        return self._pixel_state(UNPACK_STATE, _UNPACK_SWAP_BYTES)
+
+    @cached_property
+    def pack_state(self) -> PixelState:
+        """The state that changes the pixels of reads."""
+        return self._pixel_state(PACK_STATE, _PACK_SWAP_BYTES)
+
+    def _pixel_state(self, usual: dict[int, int], swap_bytes: int) -> PixelState:
+        stored, transferred = dict(usual), {}
+        if "OpenGL ES" not in self.string(VERSION):
+            stored[swap_bytes] = 0
+            if not self.integer(_CONTEXT_PROFILE_MASK) & _CORE_PROFILE:
+                transferred = _PIXEL_TRANSFER
+        return (
+            *(("glPixelStorei", *item) for item in stored.items()),
+            *(("glPixelTransferf", *item) for item in transferred.items()),
+        )
+
+    def saved(self, state: PixelState) -> list[tuple[str, int, float]]:
+        """The present values of a `PixelState`."""
+        value = c_float()
+        values: list[tuple[str, int, float]] = []
+        for function, parameter, _ in state:
+            if function == "glPixelStorei":
+                values.append((function, parameter, self.integer(parameter)))
+            else:
+                self.glGetFloatv(parameter, value)
+                values.append((function, parameter, value.value))
+        return values
 
     def extensions(self) -> set[str]:
         count = self.integer(NUM_EXTENSIONS)

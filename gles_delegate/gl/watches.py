@@ -19,9 +19,10 @@ _SAMPLED = {gl_names.UNSIGNED_NORMALIZED, gl_names.SIGNED_NORMALIZED, gl_names.F
 
 @dataclass(frozen=True)
 class TextureLevel:
-    """Level 0 of a 2D texture.
+    """The level of a 2D texture that shaders sample: 0 unless the app has set another base level.
 
     Attributes:
+        level: Its number.
         format: The GL enum of the internal format.
         components: The number of its channels.
         sampled: Whether shaders sample floats from it, not integers or depths.
@@ -29,6 +30,7 @@ class TextureLevel:
     """
 
     name: int
+    level: int
     width: int
     height: int
     format: int
@@ -39,7 +41,8 @@ class TextureLevel:
     def __str__(self) -> str:
         if self.external:
             return f"{self.width}x{self.height}, external"
-        return f"{self.width}x{self.height} of the GL format {self.format:#x}"
+        level = f", level {self.level}" if self.level else ""
+        return f"{self.width}x{self.height} of the GL format {self.format:#x}{level}"
 
 
 class Watch(ABC):
@@ -115,15 +118,27 @@ class TextureWatch(Watch):
         # If the name belongs to another kind of texture, the empty default texture stays bound.
         call("glBindTexture")(target, 0)
         call("glBindTexture")(target, self._name)
-        sizes = []
+        found = [_base_level(self._gl)]
         for parameter in _LEVEL:
-            call("glGetTexLevelParameteriv")(target, 0, parameter, value)
-            sizes.append(value.value)
-        if sizes == [self._level.width, self._level.height, self._level.format]:
+            call("glGetTexLevelParameteriv")(target, found[0], parameter, value)
+            found.append(value.value)
+        bound = self._level
+        if found == [bound.level, bound.width, bound.height, bound.format]:
             return ""
         _is_of_another_kind(self._gl)
-        width, height, internal = sizes
-        return str(replace(self._level, width=width, height=height, format=internal))
+        level, width, height, internal = found
+        return str(replace(bound, level=level, width=width, height=height, format=internal))
+
+
+def _base_level(gl: Functions) -> int:
+    """The level of the 2D texture that is bound from which shaders sample; checks no error."""
+    value = ctypes.c_int()
+    get = gl.unchecked("glGetTexParameteriv")
+    get(gl_names.TEXTURE_2D, gl_names.TEXTURE_BASE_LEVEL, value)
+    base = value.value
+    if base:
+        get(gl_names.TEXTURE_2D, gl_names.TEXTURE_IMMUTABLE_LEVELS, value)
+    return min(base, value.value - 1) if base and value.value else base
 
 
 def _is_of_another_kind(gl: Functions) -> bool:
@@ -152,7 +167,7 @@ def buffer_size(gpu: GpuContext, buffer: Any) -> tuple[int, int]:
 
 
 def texture_level(gpu: GpuContext, texture: Any) -> TextureLevel:
-    """Level 0 of a `moderngl.Texture`, another object with a name in ``glo``, or a name.
+    """The base level of a `moderngl.Texture`, another object with a name in ``glo``, or a name.
 
     An external texture is an object with its ``size``, whose ``external`` is True.
 
@@ -164,11 +179,11 @@ def texture_level(gpu: GpuContext, texture: Any) -> TextureLevel:
 
     if getattr(texture, "external", False):
         width, height = texture.size
-        return TextureLevel(name, width, height, 0, 4, True, external=True)
+        return TextureLevel(name, 0, width, height, 0, 4, True, external=True)
 
     def get(parameter: int) -> int:
         value = ctypes.c_int()
-        gl.glGetTexLevelParameteriv(gl_names.TEXTURE_2D, 0, parameter, value)
+        gl.glGetTexLevelParameteriv(gl_names.TEXTURE_2D, base, parameter, value)
         return value.value
 
     with gpu.textures():
@@ -178,6 +193,7 @@ def texture_level(gpu: GpuContext, texture: Any) -> TextureLevel:
                 f"expected a 2D texture, found the name {name} of another kind (an external one "
                 "needs an object with glo, size and external = True)"
             )
+        base = _base_level(gl)
         others = (
             gl_names.TEXTURE_GREEN_SIZE,
             gl_names.TEXTURE_BLUE_SIZE,
@@ -185,6 +201,7 @@ def texture_level(gpu: GpuContext, texture: Any) -> TextureLevel:
         )
         level = TextureLevel(
             name,
+            base,
             get(gl_names.TEXTURE_WIDTH),
             get(gl_names.TEXTURE_HEIGHT),
             get(gl_names.TEXTURE_INTERNAL_FORMAT),

@@ -71,9 +71,10 @@ class SampledTextures:
 
 @dataclass(frozen=True)
 class WrittenTexture:
-    """GL name and size of an app's texture, and the pixel format for glTexSubImage2D."""
+    """GL name, level and size of an app's texture, and the format for glTexSubImage2D."""
 
     name: int
+    level: int
     width: int
     height: int
     format: int
@@ -251,7 +252,8 @@ class TextureBinding:
                 f"{_described(edge)}, found {len(output.palette)} and {name}"
             )
         watches = self._watches([level], edge, gpu)
-        return Pixels(name, output), WrittenTexture(level.name, width, height, form, kind, watches)
+        place = level.name, level.level, width, height
+        return Pixels(name, output), WrittenTexture(*place, form, kind, watches)
 
     def _watches(
         self, levels: Sequence[TextureLevel], edge: Edge, gpu: GpuContext
