@@ -168,7 +168,11 @@ class GpuContext:
     @contextmanager
     def _current(self, only_deletes: bool = False) -> Iterator[None]:
         guard = _checked if self.is_private or only_deletes else _restored
-        with self._egl or nullcontext(), guard(self.gl):
+        with (
+            self._egl or nullcontext(),
+            nullcontext() if self.is_private else self.gl.errors_kept(),
+            guard(self.gl),
+        ):
             yield
 
 

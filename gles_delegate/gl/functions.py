@@ -7,10 +7,11 @@ Each exists twice: as an attribute, which checks glGetError after every call, an
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from ctypes import POINTER, c_float, c_int, c_int64, c_uint
 from functools import cached_property
+from itertools import islice
 from typing import Any, TypeAlias
 
 from gles_delegate.errors import (
@@ -91,11 +92,12 @@ _RESETS = {
     0x8254: "GL_INNOCENT_CONTEXT_RESET",
     0x8255: "GL_UNKNOWN_CONTEXT_RESET",
 }
+INVALID_ENUM, INVALID_VALUE, INVALID_OPERATION = 0x0500, 0x0501, 0x0502
 OUT_OF_MEMORY, LOST = 0x0505, 0x0507
 _ERRORS = {
-    0x0500: "GL_INVALID_ENUM",
-    0x0501: "GL_INVALID_VALUE",
-    0x0502: "GL_INVALID_OPERATION",
+    INVALID_ENUM: "GL_INVALID_ENUM",
+    INVALID_VALUE: "GL_INVALID_VALUE",
+    INVALID_OPERATION: "GL_INVALID_OPERATION",
     OUT_OF_MEMORY: "GL_OUT_OF_MEMORY",
     0x0506: "GL_INVALID_FRAMEBUFFER_OPERATION",
     LOST: "GL_CONTEXT_LOST",
@@ -151,6 +153,7 @@ _SIGNATURES: dict[tuple[Any, ...], str] = {  # the result's type, then the argum
     (None, _Uint, POINTER(_Int64)): "glGetInteger64v",
     (None, _Uint, _Uint, POINTER(_Int64)): "glGetBufferParameteri64v glGetInteger64i_v",
     (None, _Uint, _Uint, POINTER(_Uint64)): "glGetQueryObjectui64v",
+    (None, _Uint, _Uint, _Uints): "glGetQueryObjectuiv",
     (None, _Uint, _Int, POINTER(_Text), _Address): "glShaderSource",
     (None, _Uint, _Int, _Address, _Text): "glGetProgramInfoLog glGetShaderInfoLog",
     (None, _Uint, _Uint, _Text, _Int): "glProgramBinary",
@@ -271,12 +274,31 @@ class Functions:
         if self.lost:
             raise ContextLostError(f"{self.lost} ({WAS_RESET})")
 
-    def forget_errors(self) -> None:
-        """Clear pending errors of other code's calls."""
+    def forget_errors(self) -> list[int]:
+        """Clear pending errors of other code's calls, and return them."""
         get_error = self.unchecked("glGetError")
-        for _ in range(16):  # a lost context reports its error forever
-            if not get_error():
-                break
+        # A lost context reports its error forever.
+        return list(islice(iter(get_error, 0), 16))
+
+    @contextmanager
+    def errors_kept(self) -> Iterator[None]:
+        """Clear the app's pending errors for ``with``, and make them pending again afterwards.
+
+        Calls that fail in the same way do the latter. There is none for lack of memory, nor for an
+        incomplete framebuffer.
+        """
+        pending = self.forget_errors()
+        try:
+            yield
+        finally:
+            for code in pending:
+                if code == INVALID_ENUM:
+                    self.unchecked("glIsEnabled")(0)
+                elif code == INVALID_VALUE:
+                    index = 0xFFFFFFFF  # of no storage block
+                    self.unchecked("glGetIntegeri_v")(SHADER_STORAGE_BUFFER_BINDING, index, c_int())
+                elif code == INVALID_OPERATION:
+                    self.unchecked("glGetQueryObjectuiv")(0, QUERY_RESULT, c_uint())
 
     def label(self, kind: int, name: int, text: str) -> None:
         """Name an object for graphics debuggers if the driver can; does not check for errors.

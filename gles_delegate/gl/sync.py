@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Callable
 from threading import Lock
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
 from gles_delegate.closing import Closing, on_error
 from gles_delegate.errors import GLError, OutOfGpuMemoryError
@@ -90,8 +90,12 @@ class Fence(Closing):
         from gles_delegate.gl.current import current_functions
 
         functions = current_functions()
-        functions.forget_errors()  # left by the app's own calls
-        return Fence(functions, lambda function: function())
+
+        def run(function: Callable[[], Any]) -> Any:
+            with functions.errors_kept():
+                return function()
+
+        return cast(Fence, run(lambda: Fence(functions, run)))
 
     def done(self) -> bool:
         """Whether the GPU has reached it; does not wait."""

@@ -299,7 +299,7 @@ class Painter:
 
 def new_texture(pixels: Pixels) -> PixelTexture:
     """A texture of uint8 [height, width, channels], in the current context."""
-    with textures_restored(gl := current_functions()):
+    with (gl := current_functions()).errors_kept(), textures_restored(gl):
         texture = PixelTexture(gl, pixels.shape)
         texture.write(pixels)
         return texture
@@ -307,16 +307,16 @@ def new_texture(pixels: Pixels) -> PixelTexture:
 
 def write_texture(texture: PixelTexture, pixels: Pixels) -> None:
     """Change all pixels of a texture, in the current context."""
-    with textures_restored(current_functions()):
+    with (gl := current_functions()).errors_kept(), textures_restored(gl):
         texture.write(pixels)
 
 
 def read_texture(texture: Texture) -> Array:
     """The pixels of an RGBA8 texture, uint8 [height, width, 4], in the current context."""
     gl = current_functions()
-    framebuffer = Framebuffer(gl)
-    try:
-        with drawing_restored(gl):
+    with drawing_restored(gl):
+        framebuffer = Framebuffer(gl)
+        try:
             return framebuffer.read(texture)
-    finally:
-        framebuffer.release()
+        finally:
+            framebuffer.release()

@@ -1,4 +1,4 @@
-"""What an app has set for its own uploads, reads and levels of textures changes no pixels."""
+"""What an app has set for its uploads, reads and levels of textures; and errors that it left."""
 
 from __future__ import annotations
 
@@ -204,3 +204,44 @@ def test_the_base_level_of_an_output(immutable: bool, app: App) -> None:
             gl.glReadPixels(*area, *form)
             assert {*pixels.ravel()[: 4 * (64 >> level) ** 2]} == {expected}
         gl.glBindFramebuffer(gl_names.FRAMEBUFFER, 0)
+
+
+PENDING = {
+    gl_names.INVALID_ENUM: lambda gl: gl.unchecked("glEnable")(0xDEAD),
+    gl_names.INVALID_VALUE: lambda gl: gl.unchecked("glUseProgram")(0xDEAD),
+    gl_names.INVALID_OPERATION: lambda gl: gl.unchecked("glDispatchCompute")(1, 1, 1),
+}
+
+
+@pytest.mark.parametrize("code", PENDING)
+@pytest.mark.parametrize("adopt", [False, True])
+def test_an_error_of_the_app_stays_pending(code: int, adopt: bool, app: App) -> None:
+    with app.egl:
+        gl = Functions(app.egl.load)
+        fail = PENDING[code]
+        with gd.GpuDelegate(context=app.ctx if adopt else app.egl) as delegate:
+            interpreter = allocated(delegate)
+            for use in (
+                lambda: check(interpreter),
+                interpreter.allocate_tensors,
+                lambda: interpreter.invoke_async().wait(),
+                lambda: gd.Fence.of_current_context().wait(),
+                lambda: read_texture(new_texture(PICTURE)),
+                delegate.close,
+            ):
+                fail(gl)
+                use()
+                assert gl.forget_errors() == [code]
+                use()
+                assert gl.forget_errors() == []
+
+
+def test_an_error_of_the_app_does_not_hide_the_delegates(app: App) -> None:
+    with app.egl, gd.GpuDelegate(context=app.ctx) as delegate:
+        interpreter = allocated(delegate)
+        gl = Functions(app.egl.load)
+        PENDING[gl_names.INVALID_VALUE](gl)
+        with pytest.raises(gd.GLError, match="INVALID_ENUM"), delegate.gpu.guard():
+            delegate.gpu.gl.unchecked("glEnable")(0xDEAD)
+        assert gl.forget_errors() == [gl_names.INVALID_VALUE]
+        check(interpreter)
