@@ -17,6 +17,7 @@ from typing import Any
 
 from ..errors import ContextError, ContextLostError, GLError
 from .libglx import GlxBinding
+from .libosmesa import OsmesaBinding
 
 DEBIAN_PACKAGES = "libegl1 libegl-mesa0 libgl1 libgl1-mesa-dri libgles2"  # libgl1: for moderngl
 MAKE_ANOTHER = "make a new one, and give it to Interpreter.modify_graph_with_delegate"
@@ -248,7 +249,7 @@ class LibEgl:
 class EglBinding:
     """A thread's state that eglMakeCurrent and eglBindAPI set.
 
-    `glx` is GLX's state, if its context was released.
+    `glx` is GLX's state, if its context was released, and `osmesa` is OSMesa's.
     """
 
     egl: LibEgl
@@ -258,16 +259,19 @@ class EglBinding:
     read: int
     context: int
     glx: GlxBinding | None = None
+    osmesa: OsmesaBinding | None = None
 
     @classmethod
     def of_this_thread(cls, egl: LibEgl) -> EglBinding:
+        context = egl.eglGetCurrentContext()
         return cls(
             egl=egl,
             api=egl.eglQueryAPI(),
             display=egl.eglGetCurrentDisplay(),
             draw=egl.eglGetCurrentSurface(_DRAW),
             read=egl.eglGetCurrentSurface(_READ),
-            context=egl.eglGetCurrentContext(),
+            context=context,
+            osmesa=None if context else OsmesaBinding.of_this_thread(),
         )
 
     def without_glx(self) -> EglBinding:
@@ -299,8 +303,9 @@ class EglBinding:
                 raise
         finally:
             self.egl.eglBindAPI(self.api)
-        if self.glx is not None:
-            self.glx.restore()
+        for other in (self.glx, self.osmesa):
+            if other is not None:
+                other.restore()
 
 
 def release_thread() -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import gc
 import warnings
 from collections.abc import Callable, Iterator
-from ctypes import c_void_p
+from ctypes import CDLL, CFUNCTYPE, c_float, c_ubyte, c_uint, c_void_p
 from dataclasses import replace
+from typing import Any
+from unittest.mock import Mock
 
 import moderngl
 import pytest
 
 import gles_delegate as gd
-from gles_delegate.gl import thread
+from gles_delegate.gl import libosmesa, thread
 from gles_delegate.gl.current import current_handle
 from gles_delegate.gl.egl import current_context
 from gles_delegate.gl.libegl import LibEgl, libegl
@@ -165,3 +167,58 @@ def test_another_library_terminates_the_display(own_thread: bool, platforms: int
     code = f"from tests.gl.test_lifetime import terminate; terminate({own_thread}, {platforms})"
     child = run_python(code)
     assert child.returncode == 0, child.stderr
+
+
+def draw_with_osmesa() -> None:
+    """A program that draws with OSMesa, as pyrender and MuJoCo do without a display."""
+    osmesa, pixels = CDLL("libOSMesa.so.8"), (c_ubyte * (8 * 4 * 4))()
+    osmesa.OSMesaCreateContextExt.restype = c_void_p
+    osmesa.OSMesaGetCurrentContext.restype = c_void_p
+    osmesa.OSMesaGetProcAddress.restype = c_void_p
+    ctx = c_void_p(osmesa.OSMesaCreateContextExt(0x1908, 24, 0, 0, None))
+
+    def call(name: bytes, *arguments: Any) -> None:
+        types = map(type, arguments)
+        CFUNCTYPE(None, *types)(osmesa.OSMesaGetProcAddress(name))(*arguments)
+
+    def draw(red: float) -> int:
+        call(b"glClearColor", *map(c_float, (red, 0, 0, 1)))
+        call(b"glClear", c_uint(0x4000))
+        call(b"glFinish")
+        return pixels[0]
+
+    assert osmesa.OSMesaMakeCurrent(ctx, pixels, 0x1401, 8, 4)
+    assert draw(1) == 255
+    with gd.GpuDelegate() as delegate:
+        interpreter = allocated(delegate)
+        for red in (0, 51, 102):
+            check(interpreter)
+            assert osmesa.OSMesaGetCurrentContext() == ctx.value
+            assert draw(red / 255) == red
+    assert draw(1) == 255
+
+
+def test_osmesa_s_context_comes_back() -> None:
+    try:
+        CDLL("libOSMesa.so.8")
+    except OSError:
+        pytest.skip("OSMesa is not installed")
+    child = run_python("from tests.gl.test_lifetime import *; draw_with_osmesa()")
+    assert child.returncode == 0, child.stderr
+
+
+def test_a_context_of_a_library_as_osmesa_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where OSMesa is not installed."""
+    osmesa, glapi = Mock(), Mock()
+    osmesa.OSMesaGetCurrentContext.return_value = 7
+    with gd.GpuDelegate() as delegate:
+        interpreter = allocated(delegate)
+        monkeypatch.setattr(libosmesa, "_glapi", lambda: glapi)
+        monkeypatch.setattr(libosmesa, "_loaded", lambda: osmesa)
+        check(interpreter)
+        osmesa.OSMesaMakeCurrent.assert_called_with(7, 0, 0, 0, 0)
+        osmesa.OSMesaMakeCurrent.return_value = 0
+        with pytest.raises(gd.GLError, match="OSMesaMakeCurrent"):
+            interpreter.invoke()
+        glapi._glapi_get_context.return_value = 0
+        check(interpreter)
