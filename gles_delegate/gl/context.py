@@ -121,10 +121,11 @@ class GpuContext:
         """
         self.refuse_fork()
         if threading.get_ident() != self._thread:
+            shared = ' and, as its context, EglContext(share="current")' if self._adopted else ""
             raise WrongThreadError(
                 f"the delegate is bound to the thread {self._thread} (modify_graph_with_delegate "
                 f"ran there) and was called from {threading.get_ident()}; call it from that "
-                "thread, or make it with GpuDelegateOptions(own_thread=True)"
+                f"thread, or make it with GpuDelegateOptions(own_thread=True){shared}"
             )
         if self._adopted is not None:
             self._adopted.require()

@@ -16,7 +16,16 @@ from typing import TypeAlias
 from ..closing import in_any_case, on_error
 from ..errors import ContextError, DelegateError, GLError
 from .functions import RENDERER, VENDOR, VERSION, Functions
-from .libegl import DEBIAN_PACKAGES, Display, Handle, LibEgl, attributes, libegl
+from .libegl import (
+    BAD_MATCH,
+    DEBIAN_PACKAGES,
+    Display,
+    EglError,
+    Handle,
+    LibEgl,
+    attributes,
+    libegl,
+)
 from .mark import Mark
 
 _PLATFORM_SURFACELESS_MESA, _PLATFORM_DEVICE_EXT, _PLATFORM_GBM = 0x31DD, 0x313F, 0x31D7
@@ -29,6 +38,7 @@ _MAJOR, _MINOR = 0x3098, 0x30FB
 _ROBUSTNESS, _ROBUSTNESS_EXT = (0x31B2, 0x31BD), (0x30BF, 0x3138)
 """Attributes for robust access and reset notification: EGL 1.5's, and the extension's."""
 _LOSE_CONTEXT_ON_RESET = 0x31BF
+_NO_ERROR = 0x31B3
 _SURFACE_TYPE, _PBUFFER_BIT, _RENDERABLE_TYPE = 0x3033, 0x1, 0x3040
 _HEIGHT, _WIDTH = 0x3056, 0x3057
 
@@ -180,7 +190,7 @@ def _sufficient_context(egl: LibEgl, display: Display, share: int, robust: bool)
     refusals: list[_Refusal] = []
     for request in _REQUESTS:
         try:
-            native = (_robust_or_plain if robust else _created)(egl, display, share, request)
+            native = (_robust_or_plain if robust else _plain)(egl, display, share, request)
         except GLError as error:
             refusals.append((request.name, str(error)))
             continue
@@ -214,7 +224,21 @@ def _robust_or_plain(egl: LibEgl, display: Display, share: int, request: _Reques
         robust = replace(request, attributes=(*request.attributes, access, 1, *resets))
         with suppress(GLError):
             return _created(egl, display, share, robust)
-    return _created(egl, display, share, request)
+    return _plain(egl, display, share, request)
+
+
+def _plain(egl: LibEgl, display: Display, share: int, request: _Request) -> NativeContext:
+    """The requested context; one without errors if only such a one can share with `share`."""
+    try:
+        return _created(egl, display, share, request)
+    except EglError as error:
+        has_no_error = "EGL_KHR_create_context_no_error" in display.extensions
+        if not (share and has_no_error and error.code == BAD_MATCH):
+            raise
+        silent = replace(request, attributes=(*request.attributes, _NO_ERROR, 1))
+        with suppress(GLError):
+            return _created(egl, display, share, silent)
+        raise
 
 
 def _created(egl: LibEgl, display: Display, share: int, request: _Request) -> NativeContext:

@@ -25,7 +25,7 @@ _AND_NOW = "and its objects are gone: close the delegate, " + MAKE_ANOTHER
 WAS_RESET = "the driver reset the context, " + _AND_NOW
 
 SUCCESS, NOT_INITIALIZED, BAD_ACCESS, BAD_CONTEXT = 0x3000, 0x3001, 0x3002, 0x3006
-BAD_DISPLAY, CONTEXT_LOST = 0x3008, 0x300E
+BAD_DISPLAY, BAD_MATCH, CONTEXT_LOST = 0x3008, 0x3009, 0x300E
 DESTROYED = {NOT_INITIALIZED, BAD_CONTEXT, BAD_DISPLAY}
 """Errors of a call with a context that no longer exists, or whose display was terminated."""
 _ERROR_NAMES = """

@@ -113,10 +113,15 @@ class Fence(Closing):
     def wait_on_gpu(self) -> None:
         """Make the GPU wait before the current context's next commands; returns at once.
 
-        That context is the delegate's or shares with it.
+        Raises `ValueError` if that context neither is the fence's nor shares with it.
         """
         with self._lock:
             if self._sync is not None:
+                if not self._gl.glIsSync(self._sync):
+                    raise ValueError(
+                        "expected the context of the fence, or one that shares with it, to be "
+                        "current, found another: make the fence in such a context"
+                    )
                 self._gl.glWaitSync(self._sync, 0, gl_names.TIMEOUT_IGNORED)
 
     def close(self) -> None:

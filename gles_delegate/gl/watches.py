@@ -5,7 +5,10 @@ from __future__ import annotations
 import ctypes
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from operator import index
 from typing import Any
+
+import numpy as np
 
 from gles_delegate.errors import GLError, WrongContextError
 from gles_delegate.gl import functions as gl_names
@@ -26,6 +29,7 @@ class TextureLevel:
         format: The GL enum of the internal format.
         components: The number of its channels.
         sampled: Whether shaders sample floats from it, not integers or depths.
+        is_rgba8: Whether it has RGBA of 8 bits, also in the format GL_RGBA without sizes.
         external: It is an external texture, whose format GL does not return.
     """
 
@@ -36,6 +40,7 @@ class TextureLevel:
     format: int
     components: int
     sampled: bool
+    is_rgba8: bool = False
     external: bool = False
 
     def __str__(self) -> str:
@@ -75,8 +80,9 @@ class Watch(ABC):
         if handle is not name:
             # A released moderngl object keeps its name, which GL may have reused.
             is_released = type(getattr(handle, "mglo", None)).__name__ == "InvalidObject"
-            if is_released or getattr(handle, "glo", name) != name:
-                return "that it was released" if is_released else f"the name {handle.glo}"
+            present = plain_name(getattr(handle, "glo", name))
+            if is_released or present != name:
+                return "that it was released" if is_released else f"the name {present}"
         return self._change()
 
     @abstractmethod
@@ -159,11 +165,16 @@ def buffer_size(gpu: GpuContext, buffer: Any) -> tuple[int, int]:
     """
     gl, name = gpu.gl, _name(gpu, buffer, "buffer")
     if not gl.glIsBuffer(name):
-        raise ValueError(f"expected a buffer of the delegate's context, found the name {name}")
+        raise ValueError(_no_such("buffer", name))
     size = ctypes.c_int64()
     gl.glBindBuffer(gl_names.ARRAY_BUFFER, name)  # the guard restores it
     gl.glGetBufferParameteri64v(gl_names.ARRAY_BUFFER, gl_names.BUFFER_SIZE, size)
     return name, size.value
+
+
+def _no_such(kind: str, name: int) -> str:
+    found = f"found the name {name}" + (", which means none" if name == 0 else "")
+    return f"expected a {kind} of the delegate's context, {found}"
 
 
 def texture_level(gpu: GpuContext, texture: Any) -> TextureLevel:
@@ -175,7 +186,7 @@ def texture_level(gpu: GpuContext, texture: Any) -> TextureLevel:
     """
     gl, name = gpu.gl, _name(gpu, texture, "texture")
     if not gl.glIsTexture(name):
-        raise ValueError(f"expected a texture of the delegate's context, found the name {name}")
+        raise ValueError(_no_such("texture", name))
 
     if getattr(texture, "external", False):
         width, height = texture.size
@@ -194,23 +205,32 @@ def texture_level(gpu: GpuContext, texture: Any) -> TextureLevel:
                 "needs an object with glo, size and external = True)"
             )
         base = _base_level(gl)
-        others = (
-            gl_names.TEXTURE_GREEN_SIZE,
-            gl_names.TEXTURE_BLUE_SIZE,
-            gl_names.TEXTURE_ALPHA_SIZE,
-        )
+        form = get(gl_names.TEXTURE_INTERNAL_FORMAT)
+        sizes = [get(size) for size in gl_names.TEXTURE_SIZES]
         level = TextureLevel(
             name,
             base,
             get(gl_names.TEXTURE_WIDTH),
             get(gl_names.TEXTURE_HEIGHT),
-            get(gl_names.TEXTURE_INTERNAL_FORMAT),
-            1 + sum(get(size) > 0 for size in others),
-            get(gl_names.TEXTURE_RED_TYPE) in _SAMPLED,
+            form,
+            1 + sum(bits > 0 for bits in sizes[1:]),
+            get(gl_names.TEXTURE_RED_TYPE) in _SAMPLED or form in gl_names.LUMINANCE_FORMATS,
+            form == gl_names.RGBA8 or (form == gl_names.RGBA and sizes == [8, 8, 8, 8]),
         )
     if not level.width:
         raise ValueError(f"the texture {name} is empty: give it a size first")
     return level
+
+
+def plain_name(handle: Any) -> Any:
+    """GL's name as an int: of an integer of numpy or ctypes, as PyOpenGL's and pyglet's names are.
+
+    Anything else is returned as it is.
+    """
+    if isinstance(handle, ctypes._SimpleCData):
+        handle = handle.value
+    is_bool = isinstance(handle, bool | np.bool_)
+    return index(handle) if hasattr(handle, "__index__") and not is_bool else handle
 
 
 def _name(gpu: GpuContext, handle: Any, kind: str) -> int:
@@ -218,7 +238,7 @@ def _name(gpu: GpuContext, handle: Any, kind: str) -> int:
 
     Raises WrongContextError if it belongs to an app's context, and the delegate has its own.
     """
-    name = getattr(handle, "glo", handle)
+    name = plain_name(getattr(handle, "glo", handle))
     if isinstance(name, bool) or not isinstance(name, int):
         raise TypeError(
             f"expected a moderngl.{kind.capitalize()} or a {kind}'s name, found {handle!r}"

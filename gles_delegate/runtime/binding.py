@@ -234,13 +234,14 @@ class TextureBinding:
             raise ValueError(f"expected one texture for an output, found {len(self.textures)}")
         level = texture_level(gpu, self.textures[0])
         height, width, channels = edge.shape[-3:]
-        if level.format not in _FORMATS or (level.height, level.width) != (height, width):
+        written = gl_names.RGBA8 if level.is_rgba8 else level.format
+        if written not in _FORMATS or (level.height, level.width) != (height, width):
             names = [name for name, *_ in _FORMATS.values()]
             raise ValueError(
                 f"expected a texture of {width}x{height} in one of {names} for "
                 f"{_described(edge)}, found {level}"
             )
-        name, form, kind = _FORMATS[level.format]
+        name, form, kind = _FORMATS[written]
         if output.palette is None and not (channels == 1 or (channels <= 4 and name != "R32F")):
             raise ValueError(
                 f"{_described(edge)} has more channels than {name}: give a palette in "
@@ -282,12 +283,17 @@ def _size_of(levels: Sequence[TextureLevel], packed: Packed | None) -> Size:
     height, width = levels[0].height, levels[0].width * (1 if packed is None else 2)
     heights, widths = ((size, (size + 1) // 2) for size in (height, width))
     for level in levels:
-        fits = level is levels[0] or (level.height in heights and level.width in widths)
-        if not (level.sampled and fits):
+        if not level.sampled:
+            raise ValueError(f"expected a texture of a float or normalized format, found {level}")
+        if level is not levels[0] and not (level.height in heights and level.width in widths):
+            raise ValueError(f"expected chroma planes of {widths[1]}x{heights[1]}, found {level}")
+        if len(levels) > 1 and level.format in gl_names.SPLIT_FORMATS:
             raise ValueError(
-                "expected textures of float or normalized formats, with chroma planes of "
-                f"{widths[1]}x{heights[1]}, found {level}"
+                f"expected planes with channels in red and green (R8, RG8), found {level}, whose "
+                "last channel is alpha"
             )
+    if len(levels) == 2 and levels[1].components < 2:
+        raise ValueError(f"expected U and V in the second of two planes, found {levels[1]}")
     return height, width
 
 

@@ -1,4 +1,4 @@
-"""What an app has set for its uploads, reads and levels of textures; and errors that it left."""
+"""Settings of an app for uploads, reads and levels of textures, and errors that it left."""
 
 from __future__ import annotations
 
