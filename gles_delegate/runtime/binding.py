@@ -281,20 +281,30 @@ def _size_of(levels: Sequence[TextureLevel], packed: Packed | None) -> Size:
             + ", ".join(f"{level} with {level.components}" for level in levels)
         )
     height, width = levels[0].height, levels[0].width * (1 if packed is None else 2)
-    heights, widths = ((size, (size + 1) // 2) for size in (height, width))
     for level in levels:
         if not level.sampled:
             raise ValueError(f"expected a texture of a float or normalized format, found {level}")
-        if level is not levels[0] and not (level.height in heights and level.width in widths):
-            raise ValueError(f"expected chroma planes of {widths[1]}x{heights[1]}, found {level}")
-        if len(levels) > 1 and level.format in gl_names.SPLIT_FORMATS:
+    if len(levels) > 1:
+        _require_planes(levels)
+    return height, width
+
+
+def _require_planes(levels: Sequence[TextureLevel]) -> None:
+    """Raise ValueError if textures are not the planes of a video's picture."""
+    luma, chroma = levels[0], levels[1:]
+    sizes = [((size + 1) // 2, size) for size in (luma.width, luma.height)]
+    for level in levels:
+        if level.format in gl_names.SPLIT_FORMATS:
             raise ValueError(
                 f"expected planes with channels in red and green (R8, RG8), found {level}, whose "
                 "last channel is alpha"
             )
-    if len(levels) == 2 and levels[1].components < 2:
-        raise ValueError(f"expected U and V in the second of two planes, found {levels[1]}")
-    return height, width
+    for level in chroma:
+        if level.width not in sizes[0] or level.height not in sizes[1]:
+            half = f"{sizes[0][0]}x{sizes[1][0]}"
+            raise ValueError(f"expected chroma planes of {half}, found {level}")
+    if len(chroma) == 1 and chroma[0].components < 2:
+        raise ValueError(f"expected U and V in the second of two planes, found {chroma[0]}")
 
 
 def _bound(

@@ -75,7 +75,7 @@ def test_an_output_in_rgba_without_sizes(app: App) -> None:
 
 
 def colors(form: int, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """What GL makes of an old format."""
+    """Colors that GL makes of an old format."""
     luminance, alpha = pixels[..., :1].astype(np.float32), pixels[..., -1:].astype(np.float32)
     none = np.zeros_like(luminance)
     if form == ALPHA:
