@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
@@ -23,6 +22,7 @@ from gles_delegate.gl.mark import Mark
 from gles_delegate.gl.mesa import environment
 from gles_delegate.gl.pool import ObjectPool
 from gles_delegate.limits import Limits
+from gles_delegate.threads import get_ident
 
 if TYPE_CHECKING:
     import moderngl
@@ -57,7 +57,7 @@ class GpuContext:
         pin_workers: bool = True,
         variables: Mapping[str, str] | None = None,
     ) -> None:
-        self._thread = threading.get_ident()
+        self._thread = get_ident()
         self._pid = os.getpid()
         self.is_private = context is None
         self._egl: EglContext | None = None
@@ -120,11 +120,11 @@ class GpuContext:
             ContextLostError: The driver has reset it, or it was destroyed.
         """
         self.refuse_fork()
-        if threading.get_ident() != self._thread:
+        if get_ident() != self._thread:
             shared = ' and, as its context, EglContext(share="current")' if self._adopted else ""
             raise WrongThreadError(
                 f"the delegate is bound to the thread {self._thread} (modify_graph_with_delegate "
-                f"ran there) and was called from {threading.get_ident()}; call it from that "
+                f"ran there) and was called from {get_ident()}; call it from that "
                 f"thread, or make it with GpuDelegateOptions(own_thread=True){shared}"
             )
         if self._adopted is not None:

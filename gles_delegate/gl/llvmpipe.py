@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from itertools import groupby, pairwise
 from pathlib import Path
-from threading import Event, Thread
 
 from gles_delegate.errors import ContextError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.libegl import release_thread
+from gles_delegate.threads import Lock, Thread
 
 _MOST_THREADS = 8  # limit of compiling threads; each has its own context and LLVM
 _PATIENCE = 2e-3  # seconds before they start: cached programs are all done by then
@@ -68,7 +68,8 @@ def compile_by(
     todo = deque(uses)
     ready: list[Callable[[], object]] = []
     failures: list[BaseException] = []
-    done = Event()
+    done = Lock()
+    done.acquire()
 
     def take() -> Iterator[Callable[[], object]]:
         with suppress(IndexError):
@@ -78,7 +79,8 @@ def compile_by(
                 ready.append(use)
 
     def help_out() -> None:
-        if done.wait(_PATIENCE):
+        if done.acquire(timeout=_PATIENCE):
+            done.release()
             return
         try:
             with suppress(ContextError), ExitStack() as stack:
@@ -96,9 +98,8 @@ def compile_by(
     has_cache = gl.integer(gl_names.NUM_PROGRAM_BINARY_FORMATS) > 0
     threads = min(len(os.sched_getaffinity(0)), _MOST_THREADS, len(uses)) - 1
     gl.glFlush()  # makes the programs visible to other threads
-    # Daemons: Python joins other threads before `atexit` functions can stop them.
     helpers = [
-        Thread(target=help_out, name="gles_delegate compiler", daemon=True)
+        Thread(help_out, "gles_delegate compiler")
         for _ in range(threads if context and has_cache else 0)
     ]
     started: list[Thread] = []
@@ -114,7 +115,7 @@ def compile_by(
                 progress(len(ready) + 1)
     finally:
         todo.clear()
-        done.set()
+        done.release()
         for helper in started:
             helper.join()
     for failure in failures:

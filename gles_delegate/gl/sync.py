@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from threading import Lock
 from time import perf_counter
 from typing import Any, cast
 
@@ -12,6 +11,7 @@ from gles_delegate.closing import Closing, on_error
 from gles_delegate.errors import GLError, OutOfGpuMemoryError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.functions import Functions
+from gles_delegate.threads import Lock
 
 
 class Stopwatch:

@@ -7,12 +7,12 @@ import logging
 import sys
 import threading
 import warnings
+from _queue import Empty, SimpleQueue  # not gevent's, whose getters are greenlets
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from queue import Empty, SimpleQueue
 from typing import Any, NoReturn, ParamSpec, TypeAlias, TypeVar
 from weakref import WeakSet, finalize
 
@@ -26,6 +26,7 @@ from gles_delegate.errors import (
 )
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.libegl import MAKE_ANOTHER, DestroyedError, release_thread
+from gles_delegate.threads import Awaited, Lock, Thread, get_ident
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -71,8 +72,8 @@ class GlThread(NotPickled):
     @property
     def may_call(self) -> bool:
         """Whether `run` accepts calls from this thread."""
-        own = self._worker is not None or self._held.thread == threading.get_ident()
-        return own and not self.is_closed and self._in_callback != threading.get_ident()
+        own = self._worker is not None or self._held.thread == get_ident()
+        return own and not self.is_closed and self._in_callback != get_ident()
 
     def run(self, function: Callable[[], T]) -> T:
         """Call `function` there, inside `GpuContext.guard`.
@@ -123,7 +124,7 @@ class GlThread(NotPickled):
         """
 
         def call(*arguments: P.args, **named: P.kwargs) -> T:
-            self._in_callback = threading.get_ident()
+            self._in_callback = get_ident()
             try:
                 with self.gpu.suspended():
                     return function(*arguments, **named)
@@ -199,7 +200,7 @@ class GlThread(NotPickled):
             raise DelegateError(CLOSED)
 
     def _refuse_callbacks(self) -> None:
-        if self._in_callback == threading.get_ident():
+        if self._in_callback == get_ident():
             raise DelegateError(
                 "expected the progress callback to return, found a call of the delegate or its "
                 "interpreter, which are waiting for it: call them after allocate_tensors()"
@@ -220,7 +221,7 @@ class _Held:
     gpu: GpuContext
     worker: _Worker | None
     objects: set[Releasable] = field(default_factory=set)
-    thread: int = field(default_factory=threading.get_ident)
+    thread: int = field(default_factory=get_ident)
     warns: bool = True
 
     def abandon(self) -> None:
@@ -252,7 +253,7 @@ _left: list[_Held] = []
 
 
 def _release_left() -> None:
-    here = threading.get_ident() if _left else 0
+    here = get_ident() if _left else 0
     for held in [held for held in _left if held.thread == here]:
         try:
             held.release()
@@ -264,23 +265,19 @@ def _release_left() -> None:
 
 
 class _Worker:
-    """A thread that calls functions in turn.
-
-    It is a daemon because Python joins other threads before it calls `atexit` functions, which may
-    close a delegate.
-    """
+    """A thread that calls functions in turn."""
 
     def __init__(self) -> None:
         self._jobs: SimpleQueue[_Job] = SimpleQueue()
         self.is_stopped = False
-        self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._work, name="gles_delegate", daemon=True)
+        self._lock = Lock()
+        self._thread = Thread(self._work, "gles_delegate")
         self._thread.start()
         _workers.add(self)
 
     @property
     def is_here(self) -> bool:
-        return self._thread is threading.current_thread()
+        return self._thread.is_here
 
     def call(self, function: Callable[[], T]) -> T:
         """Call a function there, and wait for it."""
@@ -298,7 +295,7 @@ class _Worker:
         """Queue a call; see `GlThread.start`."""
         if sys.is_finalizing():  # the thread has stopped with the interpreter
             raise DelegateError(CLOSED)
-        future: Future[T] = Future()
+        future: Future[T] = Awaited()
         if when_done is not None:
             future.add_done_callback(when_done)
         with self._lock:

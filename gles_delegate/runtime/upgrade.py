@@ -18,6 +18,7 @@ from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.libegl import release_thread
 from gles_delegate.runtime.programs import Progress
 from gles_delegate.runtime.session import Session
+from gles_delegate.threads import Lock, Thread
 
 log = logging.getLogger("gles_delegate")
 
@@ -39,7 +40,7 @@ class Upgrades:
     def __init__(self, gpu: GpuContext, progress: Progress | None) -> None:
         self._gpu = gpu
         self.progress = progress
-        self.lock = threading.Lock()
+        self.lock = Lock()
         self._active: WeakSet[Upgrade] = WeakSet()
 
     def start(self, build: Build) -> Upgrade:
@@ -70,9 +71,7 @@ class Upgrade:
         self.built: Session | None = None
         self._warming: Generator[None, None, None] | None = None
         self._compiled, self._reported = (0, 0), (0, 0)
-        self._thread = threading.Thread(
-            target=self._work, args=(build, gpu), name="gles_delegate upgrade", daemon=True
-        )
+        self._thread = Thread(self._work, "gles_delegate upgrade", (build, gpu))
         _every.add(self)
         self._thread.start()
 
@@ -106,7 +105,7 @@ class Upgrade:
 
     def stop(self) -> None:
         """End the thread, after the program that it compiles."""
-        if self._thread.is_alive() and self._thread is not threading.current_thread():
+        if self._thread.is_alive() and not self._thread.is_here:
             self._is_stopped = True
             self._thread.join()
 
