@@ -73,6 +73,8 @@ class GpuContext:
         with on_error(self.release), on_error(self.leave), self._current():
             self.driver = Driver.read(self.gl, self.is_private)
             self.gl.watch_resets(self.driver.is_es)
+            if self.driver.is_llvmpipe:
+                llvmpipe.require_executable_memory()
             if pin_workers and self.driver.is_llvmpipe and self._egl is not None:
                 llvmpipe.pin_workers()
             if self._adopted is not None:

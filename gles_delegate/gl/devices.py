@@ -16,6 +16,7 @@ from typing import TypeAlias
 from ..closing import in_any_case, on_error
 from ..errors import ContextError, DelegateError, GLError
 from .functions import RENDERER, VENDOR, VERSION, Functions
+from .hindrances import hindrances
 from .libegl import (
     BAD_MATCH,
     DEBIAN_PACKAGES,
@@ -362,6 +363,7 @@ def best_context() -> NativeContext:
     raise ContextError(
         "no device gave an OpenGL ES 3.1 context (nor desktop OpenGL 4.5); tried:\n"
         + "".join(f"  {line}\n" for line in _by_cause(refusals))
+        + "".join(f"{line}\n" for line in hindrances(is_working=False))
         + f"Install Mesa (apt install {DEBIAN_PACKAGES}) or the GPU maker's driver, and "
         "let this user open /dev/dri/renderD* (group render)"
     )

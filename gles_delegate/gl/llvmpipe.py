@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +21,23 @@ from gles_delegate.threads import Lock, Thread
 _MOST_THREADS = 8  # limit of compiling threads; each has its own context and LLVM
 _PATIENCE = 2e-3  # seconds before they start: cached programs are all done by then
 _TASKS = Path("/proc/self/task")
+
+
+def require_executable_memory() -> None:
+    """Raise ContextError if the process may not make memory executable; LLVM would crash."""
+    libc, size = ctypes.CDLL(None, use_errno=True), mmap.PAGESIZE
+    memory = mmap.mmap(-1, size)
+    start = ctypes.c_char.from_buffer(memory)
+    refused = libc.mprotect(ctypes.byref(start), size, mmap.PROT_READ | mmap.PROT_EXEC)
+    error = os.strerror(ctypes.get_errno())
+    del start
+    memory.close()
+    if refused:
+        raise ContextError(
+            "llvmpipe compiles shaders to machine code: expected memory that may become "
+            f"executable, found that the system refuses it ({error}): allow it (systemd: "
+            "MemoryDenyWriteExecute=no; SELinux: execmem), or use a hardware driver"
+        )
 
 
 def pin_workers() -> None:

@@ -88,6 +88,7 @@ def test_no_libegl() -> None:
 def test_no_device_says_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "libegl", FakeLibEgl)
     monkeypatch.setattr(glob, "glob", lambda pattern: ["/dev/dri/renderD_none"])
+    monkeypatch.setattr(devices, "hindrances", lambda is_working: ["A=b is set."])
     with pytest.raises(ContextError) as caught:
         EglContext()
     lines = str(caught.value).splitlines()
@@ -96,7 +97,8 @@ def test_no_device_says_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lines[2] == "  device: eglQueryDevicesEXT: this libEGL does not have it"
     assert lines[3].startswith("  gbm: /dev/dri/renderD_none: ")
     assert lines[4] == "  default: eglGetDisplay: EGL_SUCCESS (there is no display server)"
-    assert "apt install" in lines[5]
+    assert lines[5] == "A=b is set."
+    assert "apt install" in lines[6]
     assert egl.list_devices() == []
 
 
@@ -106,6 +108,7 @@ def test_what_fails_for_one_cause_is_one_line(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(devices, "libegl", FakeLibEgl)
     monkeypatch.setattr(devices, "_robust_or_plain", refuse)
+    monkeypatch.setattr(devices, "hindrances", lambda is_working: [])
     monkeypatch.setattr(FakeLibEgl, "restored", lambda egl: nullcontext())
     monkeypatch.setattr(FakeLibEgl, "initialized", lambda *arguments: None)
     sources = [devices._Source(name, int) for name in ("surfaceless", "device", "device")]
