@@ -58,7 +58,7 @@ def doctor(device: int | None, bench: bool, seconds: float, verbose: bool, as_js
 
 
 def _advice(state: dict[str, Any]) -> Iterator[str]:
-    """What to try where there is no driver, not the best, or none of a GPU."""
+    """Sentences about what to try where there is no driver, not the best, or none of a GPU."""
     is_es = True
     if state["device"] and "OpenGL ES" not in state["device"]["version"]:
         is_es, version = False, state["device"]["version"]

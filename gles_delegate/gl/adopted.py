@@ -51,10 +51,10 @@ class Adopted:
         GLX does not say whether a context exists: one that is not current may, then.
         """
         current = current_handle()
-        expected = f"the adopted context {self.handle:#x} must be current, found"
+        expected = f"the adopted context {self.handle:#x} must be current, found "
         if current != self.handle:
             if self._display and not libegl().has_context(self._display, self.handle):
-                raise DestroyedError(f"{expected} that EGL has no such context")
-            raise WrongContextError(f"{expected} {current:#x}: make it current before the call")
+                raise DestroyedError(f"{expected}that EGL has no such context")
+            raise WrongContextError(f"{expected}{current:#x}: make it current before the call")
         if self.mark is not None and not self.mark.is_here():
-            raise DestroyedError(f"{expected} another one at its address")
+            raise DestroyedError(f"{expected}another one at its address")

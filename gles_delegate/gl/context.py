@@ -171,18 +171,14 @@ class GpuContext:
     @contextmanager
     def _current(self, only_deletes: bool = False) -> Iterator[None]:
         guard = _checked if self.is_private or only_deletes else _restored
-        with (
-            self._egl or nullcontext(),
-            nullcontext() if self.is_private else self.gl.errors_kept(),
-            guard(self.gl),
-        ):
+        with self._egl or nullcontext(), guard(self.gl):
             yield
 
 
 @contextmanager
 def _checked(gl: Functions) -> Iterator[None]:
     """Discard earlier errors, and raise the errors of unchecked calls inside."""
-    gl.forget_errors()
+    gl.forget_app_errors()
     yield
     gl.check(_UNCHECKED)
 
@@ -190,7 +186,7 @@ def _checked(gl: Functions) -> Iterator[None]:
 @contextmanager
 def _restored(gl: Functions) -> Iterator[None]:
     """Save and restore the state that a run changes."""
-    gl.forget_errors()
+    gl.forget_app_errors()
     program = gl.integer(gl_names.CURRENT_PROGRAM)
     array_buffer = gl.integer(gl_names.ARRAY_BUFFER_BINDING)
     storage = gl.integer(gl_names.SHADER_STORAGE_BUFFER_BINDING)

@@ -181,12 +181,7 @@ class Triangle:
 @contextmanager
 def drawing_restored(gl: Functions) -> Iterator[None]:
     """Save and restore the state that drawing changes; inside, all tests and blending are off."""
-    with gl.errors_kept(), _drawing_restored(gl):
-        yield
-
-
-@contextmanager
-def _drawing_restored(gl: Functions) -> Iterator[None]:
+    gl.forget_app_errors()
     enabled = [c for c in _CAPABILITIES if gl.unchecked("glIsEnabled")(c)]
     framebuffers = [
         (gl_names.DRAW_FRAMEBUFFER, gl.integer(gl_names.DRAW_FRAMEBUFFER_BINDING)),

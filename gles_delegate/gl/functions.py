@@ -7,8 +7,9 @@ Each exists twice: as an attribute, which checks glGetError after every call, an
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+import logging
+from collections.abc import Callable
+from contextlib import suppress
 from ctypes import POINTER, c_float, c_int, c_int64, c_uint
 from functools import cached_property
 from itertools import islice
@@ -22,6 +23,8 @@ from gles_delegate.errors import (
     OutOfGpuMemoryError,
 )
 from gles_delegate.gl.libegl import WAS_RESET
+
+log = logging.getLogger("gles_delegate")
 
 VENDOR, RENDERER, VERSION = 0x1F00, 0x1F01, 0x1F02
 NUM_EXTENSIONS, EXTENSIONS = 0x821D, 0x1F03
@@ -160,7 +163,6 @@ _SIGNATURES: dict[tuple[Any, ...], str] = {  # the result's type, then the argum
     (None, _Uint, POINTER(_Int64)): "glGetInteger64v",
     (None, _Uint, _Uint, POINTER(_Int64)): "glGetBufferParameteri64v glGetInteger64i_v",
     (None, _Uint, _Uint, POINTER(_Uint64)): "glGetQueryObjectui64v",
-    (None, _Uint, _Uint, _Uints): "glGetQueryObjectuiv",
     (None, _Uint, _Int, POINTER(_Text), _Address): "glShaderSource",
     (None, _Uint, _Int, _Address, _Text): "glGetProgramInfoLog glGetShaderInfoLog",
     (None, _Uint, _Uint, _Text, _Int): "glProgramBinary",
@@ -287,25 +289,12 @@ class Functions:
         # A lost context reports its error forever.
         return list(islice(iter(get_error, 0), 16))
 
-    @contextmanager
-    def errors_kept(self) -> Iterator[None]:
-        """Clear the app's pending errors for ``with``, and make them pending again afterwards.
-
-        Calls that fail in the same way do the latter. There is none for lack of memory, nor for an
-        incomplete framebuffer.
-        """
+    def forget_app_errors(self) -> None:
+        """Clear errors that calls of the app have left, which would count as the package's."""
         pending = self.forget_errors()
-        try:
-            yield
-        finally:
-            for code in pending:
-                if code == INVALID_ENUM:
-                    self.unchecked("glIsEnabled")(0)
-                elif code == INVALID_VALUE:
-                    index = 0xFFFFFFFF  # of no storage block
-                    self.unchecked("glGetIntegeri_v")(SHADER_STORAGE_BUFFER_BINDING, index, c_int())
-                elif code == INVALID_OPERATION:
-                    self.unchecked("glGetQueryObjectuiv")(0, QUERY_RESULT, c_uint())
+        if pending:
+            names = ", ".join(_ERRORS.get(code, hex(code)) for code in pending)
+            log.debug("an OpenGL call of the app failed before this call: %s", names)
 
     def label(self, kind: int, name: int, text: str) -> None:
         """Name an object for graphics debuggers if the driver can; does not check for errors.

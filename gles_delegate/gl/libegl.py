@@ -21,8 +21,9 @@ from .libosmesa import OsmesaBinding
 
 DEBIAN_PACKAGES = "libegl1 libegl-mesa0 libgl1 libgl1-mesa-dri libgles2"  # libgl1: for moderngl
 MAKE_ANOTHER = "make a new one, and give it to Interpreter.modify_graph_with_delegate"
-_AND_NOW = "and its objects are gone: close the delegate, " + MAKE_ANOTHER
-WAS_RESET = "the driver reset the context, " + _AND_NOW
+WAS_RESET = (
+    "the driver reset the context, and its objects are gone: close the delegate, " + MAKE_ANOTHER
+)
 
 SUCCESS, NOT_INITIALIZED, BAD_ACCESS, BAD_CONTEXT = 0x3000, 0x3001, 0x3002, 0x3006
 BAD_DISPLAY, BAD_MATCH, CONTEXT_LOST = 0x3008, 0x3009, 0x300E
@@ -100,7 +101,7 @@ class DestroyedError(ContextLostError):
     def __init__(self, found: str) -> None:
         super().__init__(
             f"{found} (the context was destroyed, by the app or by another library's "
-            f"eglTerminate, {_AND_NOW})"
+            f"eglTerminate, and its objects are gone: close the delegate, {MAKE_ANOTHER})"
         )
 
 

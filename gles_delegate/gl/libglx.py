@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from contextlib import suppress
-from ctypes import c_int, c_ulong, c_void_p
+from ctypes import c_char_p, c_int, c_ulong, c_void_p
 from dataclasses import dataclass
 from functools import cache
 
@@ -22,7 +22,7 @@ _PROTOTYPES = {  # the result's type, then the arguments'
     "glXGetCurrentDisplay": (c_void_p,),
     "glXGetCurrentDrawable": (c_ulong,),
     "glXGetCurrentReadDrawable": (c_ulong,),
-    "glXGetContextIDEXT": (c_ulong, c_void_p),
+    "glXGetProcAddress": (c_void_p, c_char_p),
     "glXMakeContextCurrent": (c_int, c_void_p, c_ulong, c_ulong, c_void_p),
 }
 
@@ -54,7 +54,7 @@ class GlxBinding:
             draw=glx.glXGetCurrentDrawable(),
             read=glx.glXGetCurrentReadDrawable(),
             context=context,
-            exists=glx.glXGetContextIDEXT(context) != 0,
+            exists=_exists(glx, context),
         )
 
     @property
@@ -82,6 +82,12 @@ def _loaded() -> ctypes.CDLL | None:
         with suppress(OSError, AttributeError):
             return _library(name)
     return None
+
+
+def _exists(glx: ctypes.CDLL, context: int) -> bool:
+    """Whether a current context was not destroyed, after which Mesa has no XID for it."""
+    address = glx.glXGetProcAddress(b"glXGetContextIDEXT")
+    return not address or bool(ctypes.CFUNCTYPE(c_ulong, c_void_p)(address)(context))
 
 
 @cache

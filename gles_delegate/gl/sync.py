@@ -92,8 +92,8 @@ class Fence(Closing):
         functions = current_functions()
 
         def run(function: Callable[[], Any]) -> Any:
-            with functions.errors_kept():
-                return function()
+            functions.forget_app_errors()
+            return function()
 
         return cast(Fence, run(lambda: Fence(functions, run)))
 

@@ -299,7 +299,9 @@ class Painter:
 
 def new_texture(pixels: Pixels) -> PixelTexture:
     """A texture of uint8 [height, width, channels], in the current context."""
-    with (gl := current_functions()).errors_kept(), textures_restored(gl):
+    gl = current_functions()
+    gl.forget_app_errors()
+    with textures_restored(gl):
         texture = PixelTexture(gl, pixels.shape)
         texture.write(pixels)
         return texture
@@ -307,7 +309,9 @@ def new_texture(pixels: Pixels) -> PixelTexture:
 
 def write_texture(texture: PixelTexture, pixels: Pixels) -> None:
     """Change all pixels of a texture, in the current context."""
-    with (gl := current_functions()).errors_kept(), textures_restored(gl):
+    gl = current_functions()
+    gl.forget_app_errors()
+    with textures_restored(gl):
         texture.write(pixels)
 
 
