@@ -218,7 +218,7 @@ PENDING = {
 def test_an_error_of_the_app_is_cleared_and_logged(
     code: int, adopt: bool, app: App, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is none of the call's; put back, toolkits would raise it that now go on (pyglet)."""
+    """It is none of the call's. Put back, pyglet would raise what moderngl leaves."""
     caplog.set_level("DEBUG", "gles_delegate")
     with app.egl:
         gl = Functions(app.egl.load)
