@@ -100,6 +100,7 @@ class EglContext:
     Raises:
         ContextError: There is no libEGL, no such device, or no device with OpenGL ES 3.1; or no
             EGL context is current to share with, or its driver cannot create another one.
+        ContextLostError: Another library has destroyed the context to share with.
         ValueError: `device_index` is negative, or is given together with `share`.
         TypeError: `share` is not an `EglContext`.
 
@@ -136,8 +137,10 @@ class EglContext:
         if share == "current":
             self._native = _sharing_with_current(robust)
         elif share is not None:
-            shared = share._usable().display, share.handle
-            self._native = create_context(libegl(), *shared, robust=robust)
+            display, handle = share._usable().display, share.handle
+            if not libegl().has_context(display.handle, handle):
+                raise share._destroyed("expected an EglContext to share with, found none")
+            self._native = create_context(libegl(), display, handle, robust)
         else:
             self._native = best_context() if device_index is None else nth_context(device_index)
             if not robust:

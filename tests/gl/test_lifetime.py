@@ -145,7 +145,10 @@ def terminate(own_thread: bool, platforms: int) -> None:
     delegates = [gd.GpuDelegate(options), gd.GpuDelegate(options, context=egl)]
     interpreters = [allocated(delegate) for delegate in delegates]
     devices = gd.list_devices()
+    other = gd.EglContext()
     libegl()._library.eglTerminate(c_void_p(egl.display))
+    with pytest.raises(gd.ContextLostError, match="expected an EglContext to share with"):
+        gd.EglContext(share=other)
     for delegate, interpreter in zip(delegates, interpreters, strict=True):
         for _ in "12":
             with pytest.raises(gd.ContextLostError, match=r"eglTerminate.*make a new one"):
@@ -155,6 +158,8 @@ def terminate(own_thread: bool, platforms: int) -> None:
             interpreter.modify_graph_with_delegate(another)
             interpreter.allocate_tensors()
             check(interpreter)
+    with pytest.raises(gd.ContextLostError, match="eglTerminate"):
+        gd.EglContext(share=egl)
     with pytest.raises(gd.ContextLostError, match="eglTerminate"), egl:
         pass
     egl.release()
