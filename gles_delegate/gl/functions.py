@@ -12,7 +12,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from ctypes import POINTER, c_float, c_int, c_int64, c_uint
 from functools import cached_property
-from itertools import islice
 from typing import Any, TypeAlias
 
 from gles_delegate.errors import (
@@ -286,8 +285,10 @@ class Functions:
     def forget_errors(self) -> list[int]:
         """Clear pending errors of other code's calls, and return them."""
         get_error = self.unchecked("glGetError")
-        # A lost context reports its error forever.
-        return list(islice(iter(get_error, 0), 16))
+        pending: list[int] = []
+        while len(pending) < 16 and (code := get_error()):  # a lost context has its error forever
+            pending.append(code)
+        return pending
 
     def forget_app_errors(self) -> None:
         """Clear errors that calls of the app have left, which would count as the package's."""

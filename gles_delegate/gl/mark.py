@@ -20,6 +20,9 @@ class Mark:
 
     def __init__(self, gl: Functions) -> None:
         self._gl = gl
+        self._is_sampler = gl.unchecked("glIsSampler")
+        self._get = gl.unchecked("glGetSamplerParameterfv")
+        self._found = ctypes.c_float()
         self._name = gl.generate("Samplers")
         with on_error(self.release):
             level = int.from_bytes(os.urandom(3), "little") / 2**14
@@ -28,7 +31,7 @@ class Mark:
 
     def is_here(self) -> bool:
         """Whether the current context has it; takes a microsecond, and leaves no error."""
-        if self._gl.unchecked("glIsSampler")(self._name) and self._read() == self._level:
+        if self._is_sampler(self._name) and self._read() == self._level:
             return True
         # A context that was reset answers no query.
         return bool(self._gl.unchecked("glGetError")() == gl_names.LOST)
@@ -37,7 +40,5 @@ class Mark:
         self._gl.unchecked("glDeleteSamplers")(1, ctypes.c_uint(self._name))
 
     def _read(self) -> float:
-        level = ctypes.c_float()
-        get = self._gl.unchecked("glGetSamplerParameterfv")
-        get(self._name, gl_names.TEXTURE_MIN_LOD, level)
-        return level.value
+        self._get(self._name, gl_names.TEXTURE_MIN_LOD, self._found)
+        return self._found.value
