@@ -11,6 +11,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import moderngl
+import numpy as np
 import pytest
 
 import gles_delegate as gd
@@ -18,6 +19,7 @@ from gles_delegate.gl import libosmesa, thread
 from gles_delegate.gl.current import current_handle
 from gles_delegate.gl.egl import current_context
 from gles_delegate.gl.libegl import LibEgl, libegl
+from gles_delegate.live.painter import Painter, new_texture
 from tests.gl.test_delegate import es_app
 from tests.gl.test_egl import run_python
 from tests.support.small import allocated, check
@@ -172,6 +174,25 @@ def test_another_library_terminates_the_display(own_thread: bool, platforms: int
     code = f"from tests.gl.test_lifetime import terminate; terminate({own_thread}, {platforms})"
     child = run_python(code)
     assert child.returncode == 0, child.stderr
+
+
+def test_a_painter_leaves_another_context_alone(
+    window: Callable[[], moderngl.Context],
+) -> None:
+    window()
+    picture = np.zeros((4, 6, 4), np.uint8)
+    painter = Painter((4, 6))
+    painter.begin(new_texture(picture))
+    ctx = window()
+    alive = [ctx.buffer(b"the app's") for _ in range(99)]
+    texture = new_texture(picture)
+    state = State(lambda name: libegl().eglGetProcAddress(name.encode()))
+    before = state.read(), state.objects()
+    with pytest.raises(gd.WrongContextError, match="make a Painter in this one"):
+        painter.begin(texture)
+    painter.release()
+    assert (state.read(), state.objects()) == before
+    assert {buffer.read() for buffer in alive} == {b"the app's"}
 
 
 def draw_with_osmesa() -> None:
