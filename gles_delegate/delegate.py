@@ -6,6 +6,8 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from gles_delegate.closing import Closing
 from gles_delegate.errors import DelegateError, LiteRtError
 from gles_delegate.gl import mesa
@@ -13,6 +15,7 @@ from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.current import is_moderngl_context
 from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.thread import CLOSED, GlThread, NotPickled
+from gles_delegate.gl.watches import plain_name
 from gles_delegate.image.output import ImageOutput
 from gles_delegate.image.transform import ImageTransform
 from gles_delegate.litert.check import require_known_layout
@@ -197,7 +200,7 @@ class GpuDelegate(NotPickled, Closing):
         `get_tensor` and `read_tensor`; in LiteRT's own interpreter, after every run.
 
         Args:
-            buffer: A `moderngl.Buffer`, or the GL name of one.
+            buffer: A `moderngl.Buffer`, another object with a GL name in ``glo``, or the name.
             offset: Offset in the buffer in bytes, a multiple of 4. Multiples of 256 save a copy.
             layout: "bhwc", the tensor's row-major order; or "phwc4", the GPU's own: for each four
                 channels all pixels, four numbers each, zero past the last channel. Nothing is
@@ -213,7 +216,7 @@ class GpuDelegate(NotPickled, Closing):
             WrongContextError: The buffer belongs to a context that does not share with the
                 delegate's.
         """
-        self._bind(tensor_index, BufferBinding(buffer, offset, layout, dtype))
+        self._bind(tensor_index, BufferBinding(plain_name(buffer), offset, layout, dtype))
 
     def bind_texture_to_tensor(
         self,
@@ -233,10 +236,11 @@ class GpuDelegate(NotPickled, Closing):
 
         Args:
             texture: A 2D `moderngl.Texture`, another object with a GL name in ``glo``, or the
-                name. For an input: any float or normalized format (sRGB gives linear light), or a
+                name, also of numpy or ctypes. For an input: any float or normalized format (sRGB
+                gives linear light; LUMINANCE and its like give what shaders see), or a
                 sequence of planes of NV12 or I420, or an external texture (see `import_picture`),
                 or bytes of 4:2:2 (see `ImageTransform.packed`). For an output: RGBA8, RGBA16F or
-                R32F, of the tensor's width and height.
+                R32F, of the tensor's width and height. Of levels, the base level counts.
             transform: An `ImageTransform` for an input, an `ImageOutput` for an output.
             region: For an input: a buffer of 2 x 3 float32, such as another model's bound output,
                 that replaces the `matrix` of `transform`. Each run reads it on the GPU, without a
@@ -249,8 +253,11 @@ class GpuDelegate(NotPickled, Closing):
             WrongContextError: As `bind_buffer_to_tensor`.
             TypeError: `texture` or `transform` has another type.
         """
-        textures = tuple(texture) if isinstance(texture, Sequence) else (texture,)
-        self._bind(tensor_index, TextureBinding(textures, transform, region, region_offset))
+        is_sequence = isinstance(texture, Sequence) and not isinstance(texture, str)
+        is_several = is_sequence or (isinstance(texture, np.ndarray) and texture.ndim == 1)
+        textures = tuple(map(plain_name, texture if is_several else (texture,)))
+        binding = TextureBinding(textures, transform, plain_name(region), region_offset)
+        self._bind(tensor_index, binding)
 
     def read_tensor(self, tensor_index: int) -> Array:
         """Wait for the last run, and read an output that is bound to a buffer or texture.

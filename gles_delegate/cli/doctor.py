@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from importlib import metadata
@@ -19,20 +18,10 @@ from gles_delegate.environment import require_accelerator, tried_apart
 from gles_delegate.errors import ContextError, DelegateError
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.egl import list_devices
+from gles_delegate.gl.hindrances import hindrances
 from gles_delegate.gl.libegl import libegl
 from gles_delegate.litert.check import how_to_install, require_known_layout
 from gles_delegate.version import __version__
-
-_OVERRIDES = {
-    "EGL_PLATFORM",
-    "GLES_DELEGATE_EGL",
-    "LIBGL_ALWAYS_SOFTWARE",
-    "MESA_EXTENSION_OVERRIDE",
-    "MESA_GLES_VERSION_OVERRIDE",
-    "MESA_GL_VERSION_OVERRIDE",
-    "MESA_LOADER_DRIVER_OVERRIDE",
-}
-"""Environment variables that can hide OpenGL ES 3.1."""
 
 
 @common.command
@@ -43,14 +32,8 @@ _OVERRIDES = {
 @common.json_option
 def doctor(device: int | None, bench: bool, seconds: float, verbose: bool, as_json: bool) -> None:
     """Show usable devices, run a self-test, suggest fixes."""
-    advice: list[str] = []
     state = self_test(device)
-    if state["device"] and "OpenGL ES" not in state["device"]["version"]:
-        version = state["device"]["version"]
-        advice.append(f"There is no OpenGL ES 3.1 here; {version!r} is used instead.")
-    if advice or not state["healthy"]:
-        overrides = sorted(_OVERRIDES.intersection(os.environ))
-        advice += [f"{name}={os.environ[name]} is set: try without it." for name in overrides]
+    advice = list(_advice(state))
     speed = None
     if bench and state["limits"]:
         try:
@@ -72,6 +55,17 @@ def doctor(device: int | None, bench: bool, seconds: float, verbose: bool, as_js
         if speed:
             _print_speed(speed, state)
     sys.exit(not state["healthy"])
+
+
+def _advice(state: dict[str, Any]) -> Iterator[str]:
+    """Sentences about what to try where there is no driver, not the best, or none of a GPU."""
+    is_es = True
+    if state["device"] and "OpenGL ES" not in state["device"]["version"]:
+        is_es, version = False, state["device"]["version"]
+        yield f"There is no OpenGL ES 3.1 here; {version!r} is used instead."
+    is_working = state["healthy"] and is_es
+    if not (is_working and any(not device["software"] for device in state["devices"])):
+        yield from (each for each in hindrances(is_working) if each not in state["reason"])
 
 
 def self_test(device: int | None) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
@@ -11,17 +10,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from gles_delegate.closing import on_error
-from gles_delegate.errors import ContextError, WrongContextError, WrongThreadError
+from gles_delegate.errors import ContextError, WrongThreadError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl import llvmpipe
-from gles_delegate.gl.current import current_handle, current_loader, is_current
+from gles_delegate.gl.adopted import Adopted
 from gles_delegate.gl.driver import MAX_READS, Driver
 from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.libegl import libegl
+from gles_delegate.gl.mark import Mark
 from gles_delegate.gl.mesa import environment
 from gles_delegate.gl.pool import ObjectPool
 from gles_delegate.limits import Limits
+from gles_delegate.threads import get_ident
 
 if TYPE_CHECKING:
     import moderngl
@@ -56,25 +57,29 @@ class GpuContext:
         pin_workers: bool = True,
         variables: Mapping[str, str] | None = None,
     ) -> None:
-        self._thread = threading.get_ident()
+        self._thread = get_ident()
         self._pid = os.getpid()
         self.is_private = context is None
         self.destroy: Callable[[EglContext], None] = EglContext.release
         self._egl: EglContext | None = None
-        self._adopted: int = 0
+        self._adopted: Adopted | None = None
         self._pool = ObjectPool.of(context) if isinstance(context, EglContext) else None
         if isinstance(context, EglContext | None):
             with environment(variables or {}, libegl().is_started):
                 self._egl = context or EglContext(device_index)
             self.gl = Functions(self._egl.load)
         else:
-            self._adopted = _adopt(context)
-            self.gl = Functions(current_loader())
-        with on_error(self.release), self._current():
+            self._adopted = Adopted(context)
+            self.gl = self._adopted.gl
+        with on_error(self.release), on_error(self.leave), self._current():
             self.driver = Driver.read(self.gl, self.is_private)
             self.gl.watch_resets(self.driver.is_es)
+            if self.driver.is_llvmpipe:
+                llvmpipe.require_executable_memory()
             if pin_workers and self.driver.is_llvmpipe and self._egl is not None:
                 llvmpipe.pin_workers()
+            if self._adopted is not None:
+                self._adopted.mark = Mark(self.gl)
 
     @property
     def egl(self) -> EglContext | None:
@@ -89,6 +94,11 @@ class GpuContext:
     @property
     def limits(self) -> Limits:
         return self.driver.limits
+
+    def leave(self) -> None:
+        """Delete what an adopted context, which is current, is recognized by."""
+        if self._adopted is not None and self._adopted.mark is not None:
+            self._adopted.mark.release()
 
     def release(self) -> None:
         """Destroy the context if it is private."""
@@ -115,22 +125,18 @@ class GpuContext:
             WrongThreadError: This is not the thread it was bound to.
             WrongContextError: It is adopted, and another context is current.
             ContextError: This is a forked child.
-            ContextLostError: The driver has reset it.
+            ContextLostError: The driver has reset it, or it was destroyed.
         """
         self.refuse_fork()
-        if threading.get_ident() != self._thread:
+        if get_ident() != self._thread:
+            shared = ' and, as its context, EglContext(share="current")' if self._adopted else ""
             raise WrongThreadError(
                 f"the delegate is bound to the thread {self._thread} (modify_graph_with_delegate "
-                f"ran there) and was called from {threading.get_ident()}; call it from that "
-                "thread, or make it with GpuDelegateOptions(own_thread=True)"
+                f"ran there) and was called from {get_ident()}; call it from that "
+                f"thread, or make it with GpuDelegateOptions(own_thread=True){shared}"
             )
-        if self._adopted:
-            current = current_handle()
-            if current != self._adopted:
-                raise WrongContextError(
-                    f"the adopted context {self._adopted:#x} must be current, found "
-                    f"{current:#x}: make it current before the call"
-                )
+        if self._adopted is not None:
+            self._adopted.require()
         self.gl.refuse_lost()
         return self._current(only_deletes)
 
@@ -175,26 +181,10 @@ class GpuContext:
             yield
 
 
-def _adopt(context: moderngl.Context | Literal["current"]) -> int:
-    """The handle of the context, which must be current."""
-    handle = current_handle()
-    if not handle:
-        raise WrongContextError(
-            "expected the context to adopt to be current on this thread, found no current context: "
-            "make it current, and then bind the model on this thread"
-        )
-    if context != "current" and not is_current(context):
-        raise WrongContextError(
-            "expected the moderngl.Context to adopt to be current on this thread, found another "
-            "context: make it current, and then bind the model"
-        )
-    return handle
-
-
 @contextmanager
 def _checked(gl: Functions) -> Iterator[None]:
     """Discard earlier errors, and raise the errors of unchecked calls inside."""
-    gl.forget_errors()
+    gl.forget_app_errors()
     yield
     gl.check(_UNCHECKED)
 
@@ -202,7 +192,7 @@ def _checked(gl: Functions) -> Iterator[None]:
 @contextmanager
 def _restored(gl: Functions) -> Iterator[None]:
     """Save and restore the state that a run changes."""
-    gl.forget_errors()
+    gl.forget_app_errors()
     program = gl.integer(gl_names.CURRENT_PROGRAM)
     array_buffer = gl.integer(gl_names.ARRAY_BUFFER_BINDING)
     storage = gl.integer(gl_names.SHADER_STORAGE_BUFFER_BINDING)
@@ -240,7 +230,7 @@ def _restored(gl: Functions) -> Iterator[None]:
 def textures_restored(gl: Functions, external: bool = False) -> Iterator[None]:
     """Save and restore texture and pixel-unpack state; see `GpuContext.textures`."""
     active = gl.integer(gl_names.ACTIVE_TEXTURE)
-    unpack = [(name, gl.integer(name)) for name in gl_names.UNPACK_STATE]
+    unpack = gl.saved(gl.unpack_state)
     buffer = gl.integer(gl_names.PIXEL_UNPACK_BUFFER_BINDING)
     targets = {gl_names.TEXTURE_2D: gl_names.TEXTURE_BINDING_2D}
     if external:
@@ -254,8 +244,8 @@ def textures_restored(gl: Functions, external: bool = False) -> Iterator[None]:
                 gl.unchecked("glBindTexture")(target, texture)
             gl.unchecked("glBindSampler")(unit - gl_names.TEXTURE0, sampler)
         gl.unchecked("glActiveTexture")(active)
-        for name, value in unpack:
-            gl.unchecked("glPixelStorei")(name, value)
+        for function, parameter, value in unpack:
+            gl.unchecked(function)(parameter, value)
         gl.unchecked("glBindBuffer")(gl_names.PIXEL_UNPACK_BUFFER, buffer)
 
     with afterwards(gl, restore):

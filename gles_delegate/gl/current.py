@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from gles_delegate.errors import ContextError
 from gles_delegate.gl.egl import current_context
-from gles_delegate.gl.functions import Functions
+from gles_delegate.gl.functions import VERSION, Functions
 from gles_delegate.gl.libegl import libegl
 from gles_delegate.gl.libglx import HOW_TO_USE_EGL, GlxBinding
 
@@ -56,16 +56,21 @@ def current_functions() -> Functions:
     handle = current_handle()
     if not handle:
         raise ContextError("expected a current EGL or GLX context, found none")
-    if _of_thread.handle != handle:  # the other context may no longer exist
+    # The other context may no longer exist, and this one of another kind have its address.
+    if _of_thread.handle != handle or _of_thread.version != _version(_of_thread.functions):
         _of_thread.functions = Functions(current_loader())
-        _of_thread.handle = handle
+        _of_thread.handle, _of_thread.version = handle, _version(_of_thread.functions)
     return _of_thread.functions
+
+
+def _version(functions: Functions) -> bytes:
+    return functions.unchecked("glGetString")(VERSION) or b""
 
 
 class _OfThread(threading.local):
     """The functions of the context that was current last."""
 
-    handle = 0
+    handle, version = 0, b""
     functions: Functions
 
 

@@ -13,10 +13,21 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import TypeAlias
 
-from ..closing import in_any_case
+from ..closing import in_any_case, on_error
 from ..errors import ContextError, DelegateError, GLError
-from .functions import RENDERER, VENDOR, VERSION
-from .libegl import DEBIAN_PACKAGES, Display, Handle, LibEgl, attributes, libegl
+from .functions import RENDERER, VENDOR, VERSION, Functions
+from .hindrances import hindrances
+from .libegl import (
+    BAD_MATCH,
+    DEBIAN_PACKAGES,
+    Display,
+    EglError,
+    Handle,
+    LibEgl,
+    attributes,
+    libegl,
+)
+from .mark import Mark
 
 _PLATFORM_SURFACELESS_MESA, _PLATFORM_DEVICE_EXT, _PLATFORM_GBM = 0x31DD, 0x313F, 0x31D7
 _ANGLE = "EGL_ANGLE_platform_angle"
@@ -28,6 +39,7 @@ _MAJOR, _MINOR = 0x3098, 0x30FB
 _ROBUSTNESS, _ROBUSTNESS_EXT = (0x31B2, 0x31BD), (0x30BF, 0x3138)
 """Attributes for robust access and reset notification: EGL 1.5's, and the extension's."""
 _LOSE_CONTEXT_ON_RESET = 0x31BF
+_NO_ERROR = 0x31B3
 _SURFACE_TYPE, _PBUFFER_BIT, _RENDERABLE_TYPE = 0x3033, 0x1, 0x3040
 _HEIGHT, _WIDTH = 0x3056, 0x3057
 
@@ -75,7 +87,7 @@ class Device:
 
 @dataclass(frozen=True)
 class NativeContext:
-    """An EGL context, and the strings of its driver."""
+    """An EGL context, the strings of its driver, and a mark in it if it is sufficient."""
 
     egl: LibEgl = field(repr=False)
     display: Display
@@ -85,6 +97,7 @@ class NativeContext:
     vendor: str = ""
     renderer: str = ""
     version: str = ""
+    mark: Mark | None = field(default=None, repr=False)
 
     def device(self, index: int) -> Device:
         strings = self.vendor, self.renderer, self.version
@@ -120,9 +133,13 @@ class NativeContext:
             steps.append(partial(egl.eglDestroySurface, display, self.surface))
         in_any_case(steps)
 
+    def load(self, name: str) -> int:
+        """The address of a GL function; 0 if the driver lacks it."""
+        return int(self.egl.eglGetProcAddress(name.encode()))
+
     def described(self) -> NativeContext:
         """A copy with vendor, renderer and version filled in; the context must be current."""
-        address = self.egl.eglGetProcAddress(b"glGetString")
+        address = self.load("glGetString")
         if not address:
             raise GLError("eglGetProcAddress: no glGetString (EGL_KHR_get_all_proc_addresses)")
         get_string = ctypes.CFUNCTYPE(c_char_p, c_uint32)(address)
@@ -174,12 +191,13 @@ def _sufficient_context(egl: LibEgl, display: Display, share: int, robust: bool)
     refusals: list[_Refusal] = []
     for request in _REQUESTS:
         try:
-            native = (_robust_or_plain if robust else _created)(egl, display, share, request)
+            native = (_robust_or_plain if robust else _plain)(egl, display, share, request)
         except GLError as error:
             refusals.append((request.name, str(error)))
             continue
         if native.is_sufficient:
-            return native
+            with on_error(native.destroy):
+                return replace(native, mark=Mark(Functions(native.load)))
         native.destroy()
         refusals.append((request.name, f"got only {native.version!r} on {native.renderer!r}"))
     raise ContextError("; ".join(_by_cause(refusals)))
@@ -207,7 +225,21 @@ def _robust_or_plain(egl: LibEgl, display: Display, share: int, request: _Reques
         robust = replace(request, attributes=(*request.attributes, access, 1, *resets))
         with suppress(GLError):
             return _created(egl, display, share, robust)
-    return _created(egl, display, share, request)
+    return _plain(egl, display, share, request)
+
+
+def _plain(egl: LibEgl, display: Display, share: int, request: _Request) -> NativeContext:
+    """The requested context; one without errors if only such a one can share with `share`."""
+    try:
+        return _created(egl, display, share, request)
+    except EglError as error:
+        has_no_error = "EGL_KHR_create_context_no_error" in display.extensions
+        if not (share and has_no_error and error.code == BAD_MATCH):
+            raise
+        silent = replace(request, attributes=(*request.attributes, _NO_ERROR, 1))
+        with suppress(GLError):
+            return _created(egl, display, share, silent)
+        raise
 
 
 def _created(egl: LibEgl, display: Display, share: int, request: _Request) -> NativeContext:
@@ -331,6 +363,7 @@ def best_context() -> NativeContext:
     raise ContextError(
         "no device gave an OpenGL ES 3.1 context (nor desktop OpenGL 4.5); tried:\n"
         + "".join(f"  {line}\n" for line in _by_cause(refusals))
+        + "".join(f"{line}\n" for line in hindrances(is_working=False))
         + f"Install Mesa (apt install {DEBIAN_PACKAGES}) or the GPU maker's driver, and "
         "let this user open /dev/dri/renderD* (group render)"
     )

@@ -181,7 +181,7 @@ class Triangle:
 @contextmanager
 def drawing_restored(gl: Functions) -> Iterator[None]:
     """Save and restore the state that drawing changes; inside, all tests and blending are off."""
-    gl.forget_errors()
+    gl.forget_app_errors()
     enabled = [c for c in _CAPABILITIES if gl.unchecked("glIsEnabled")(c)]
     framebuffers = [
         (gl_names.DRAW_FRAMEBUFFER, gl.integer(gl_names.DRAW_FRAMEBUFFER_BINDING)),
@@ -193,6 +193,7 @@ def drawing_restored(gl: Functions) -> Iterator[None]:
     blending = [gl.integer(name) for name in gl_names.BLEND_FUNCTION]
     program = gl.integer(gl_names.CURRENT_PROGRAM)
     array = gl.integer(gl_names.VERTEX_ARRAY_BINDING)
+    pack = gl.saved(gl.pack_state)
     buffers = [
         (gl_names.ARRAY_BUFFER, gl.integer(gl_names.ARRAY_BUFFER_BINDING)),
         (gl_names.PIXEL_PACK_BUFFER, gl.integer(gl_names.PIXEL_PACK_BUFFER_BINDING)),
@@ -210,9 +211,13 @@ def drawing_restored(gl: Functions) -> Iterator[None]:
         gl.unchecked("glBindVertexArray")(array)
         for target, name in buffers:
             gl.unchecked("glBindBuffer")(target, name)
+        for function, parameter, value in pack:
+            gl.unchecked(function)(parameter, value)
 
     with textures_restored(gl), afterwards(gl, restore):
         for capability in enabled:
             gl.glDisable(capability)
         gl.glBindBuffer(gl_names.PIXEL_PACK_BUFFER, 0)
+        for function, parameter, value in gl.pack_state:
+            gl.unchecked(function)(parameter, value)
         yield

@@ -49,13 +49,9 @@ class Driver:
 
         Raises ContextError if it has neither OpenGL ES 3.1 nor OpenGL 4.3.
         """
+        is_es, number = require_version(gl)
         names = (gl_names.VENDOR, gl_names.RENDERER, gl_names.VERSION)
         vendor, renderer, version = (gl.string(name) for name in names)
-        is_es, number = "OpenGL ES" in version, _number(r"(\d+)\.(\d+)", version)
-        if number < ((3, 1) if is_es else (4, 3)):
-            raise ContextError(
-                f"expected OpenGL ES 3.1 or OpenGL 4.3, found {version!r} on {renderer!r}"
-            )
         extensions = gl.extensions()
         if number >= (3, 2) or "GL_KHR_debug" in extensions:  # OpenGL is 4.3 at least
             suffix = "" if number >= (3, 2) else "KHR"
@@ -121,6 +117,22 @@ def _read_limits(
         # Mesa's LP_MAX_TGSI_LOOP_ITERATIONS.
         loop_passes=65535 if is_llvmpipe else Limits.loop_passes,
     )
+
+
+def require_version(gl: Functions) -> tuple[bool, tuple[int, int]]:
+    """Whether the current context has OpenGL ES, not desktop OpenGL, and its version.
+
+    Discards earlier errors. Raises ContextError if it has neither OpenGL ES 3.1 nor OpenGL 4.3.
+    """
+    gl.forget_errors()
+    version = gl.string(gl_names.VERSION)
+    is_es, number = "OpenGL ES" in version, _number(r"(\d+)\.(\d+)", version)
+    if number < ((3, 1) if is_es else (4, 3)):
+        renderer = gl.string(gl_names.RENDERER)
+        raise ContextError(
+            f"expected OpenGL ES 3.1 or OpenGL 4.3, found {version!r} on {renderer!r}"
+        )
+    return is_es, number
 
 
 def _number(pattern: str, version: str) -> tuple[int, int]:

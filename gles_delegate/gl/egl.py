@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import Literal
 
 from gles_delegate.gl.devices import (
@@ -20,8 +21,18 @@ from gles_delegate.gl.devices import (
     nth_context,
 )
 
+from ..closing import in_any_case
 from ..errors import ContextError, ContextLostError, GLError, WrongThreadError
-from .libegl import BAD_ACCESS, CONTEXT_LOST, EglBinding, EglError, forked, libegl
+from .libegl import (
+    BAD_ACCESS,
+    CONTEXT_LOST,
+    DESTROYED,
+    DestroyedError,
+    EglBinding,
+    EglError,
+    forked,
+    libegl,
+)
 from .libglx import HOW_TO_USE_EGL, GlxBinding
 
 
@@ -89,6 +100,7 @@ class EglContext:
     Raises:
         ContextError: There is no libEGL, no such device, or no device with OpenGL ES 3.1; or no
             EGL context is current to share with, or its driver cannot create another one.
+        ContextLostError: Another library has destroyed the context to share with.
         ValueError: `device_index` is negative, or is given together with `share`.
         TypeError: `share` is not an `EglContext`.
 
@@ -120,12 +132,15 @@ class EglContext:
             )
         self._entered: list[EglBinding | None] = []
         self._pid = os.getpid()
+        self._is_destroyed = False
         self._native: NativeContext | None
         if share == "current":
             self._native = _sharing_with_current(robust)
         elif share is not None:
-            shared = share._usable().display, share.handle
-            self._native = create_context(libegl(), *shared, robust=robust)
+            display, handle = share._usable().display, share.handle
+            if not libegl().has_context(display.handle, handle):
+                raise share._destroyed("expected an EglContext to share with, found none")
+            self._native = create_context(libegl(), display, handle, robust)
         else:
             self._native = best_context() if device_index is None else nth_context(device_index)
             if not robust:
@@ -161,24 +176,28 @@ class EglContext:
 
     def load(self, name: str) -> int:
         """The address of a GL function; 0 if the driver lacks it."""
-        return int(self._usable().egl.eglGetProcAddress(name.encode()))
+        return self._usable().load(name)
 
     def __enter__(self) -> EglContext:
         """Make it current.
 
         Raises:
             WrongThreadError: It is current on another thread.
-            ContextLostError: The driver has reset it.
+            ContextLostError: The driver has reset it, or another library has destroyed it.
             ContextError: It is released or inherited by a fork.
         """
         native = self._usable()
-        if native.is_current:
-            self._entered.append(None)
-            return self
+        before: EglBinding | None = None
         try:
-            self._entered.append(native.egl.replaced(native.make_current))
+            if not native.is_current:
+                before = native.egl.replaced(native.make_current)
         except EglError as error:
             raise self._refusal(error) from error
+        if native.mark is not None and not native.mark.is_here():
+            if before is not None:
+                before.restore()
+            raise self._destroyed("expected the EglContext, found another context at its address")
+        self._entered.append(before)
         return self
 
     def __exit__(
@@ -187,7 +206,7 @@ class EglContext:
         """Restore what was current at the matching ``__enter__``.
 
         Raises:
-            GLError: That no longer exists. Nothing is current then.
+            GLError: EGL failed. Nothing is current then.
         """
         if not self._entered:
             raise ContextError("the EglContext was exited more often than it was entered")
@@ -204,11 +223,27 @@ class EglContext:
 
         A second call does nothing, nor does a call in a forked child, which does not own it.
         """
-        native, self._native = self._native, None
-        if native is not None and self._pid == os.getpid():
-            native.destroy()
+        native = self._native
+        try:
+            if native is not None and self._pid == os.getpid():
+                in_any_case((self._unmark, self._destroy))
+        finally:
+            self._native = None
+
+    def _unmark(self) -> None:
+        """Delete the mark, which a context that shares keeps; find out if this was destroyed."""
+        with suppress(ContextError), self:
+            mark = self._usable().mark
+            assert mark is not None
+            mark.release()
+
+    def _destroy(self) -> None:
+        if self._native is not None:  # else another context may have its address
+            self._native.destroy()
 
     def _usable(self) -> NativeContext:
+        if self._is_destroyed:
+            raise DestroyedError("expected the EglContext, found none")
         if self._native is None:
             raise ContextError("the EglContext is released: make a new one")
         if self._pid != os.getpid():
@@ -218,6 +253,12 @@ class EglContext:
     def _refusal(self, error: EglError) -> ContextError:
         if error.code == CONTEXT_LOST:
             return ContextLostError(str(error))
+        if error.code in DESTROYED:
+            return self._destroyed(str(error))
         if error.code == BAD_ACCESS and self._entered:
             return WrongThreadError(str(error))
         return ContextError(str(error))
+
+    def _destroyed(self, found: str) -> DestroyedError:
+        self._is_destroyed, self._native = True, None
+        return DestroyedError(found)

@@ -7,9 +7,11 @@ Each exists twice: as an attribute, which checks glGetError after every call, an
 from __future__ import annotations
 
 import ctypes
+import logging
 from collections.abc import Callable
 from contextlib import suppress
-from ctypes import POINTER, c_int, c_int64, c_uint
+from ctypes import POINTER, c_float, c_int, c_int64, c_uint
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from gles_delegate.errors import (
@@ -20,6 +22,8 @@ from gles_delegate.errors import (
     OutOfGpuMemoryError,
 )
 from gles_delegate.gl.libegl import WAS_RESET
+
+log = logging.getLogger("gles_delegate")
 
 VENDOR, RENDERER, VERSION = 0x1F00, 0x1F01, 0x1F02
 NUM_EXTENSIONS, EXTENSIONS = 0x821D, 0x1F03
@@ -42,15 +46,31 @@ MAX_TEXTURE_SIZE = 0x0D33
 TEXTURE_BUFFER_OFFSET_ALIGNMENT = 0x919F
 TEXTURE0, ACTIVE_TEXTURE, TEXTURE_2D, TEXTURE_BINDING_2D = 0x84C0, 0x84E0, 0x0DE1, 0x8069
 TEXTURE_EXTERNAL, TEXTURE_BINDING_EXTERNAL = 0x8D65, 0x8D67
+TEXTURE_MIN_LOD, TEXTURE_BASE_LEVEL, TEXTURE_IMMUTABLE_LEVELS = 0x813A, 0x813C, 0x82DF
 SAMPLER_BINDING, TEXTURE_MIN_FILTER, TEXTURE_MAG_FILTER, NEAREST = 0x8919, 0x2801, 0x2800, 0x2600
 TEXTURE_WIDTH, TEXTURE_HEIGHT, TEXTURE_INTERNAL_FORMAT = 0x1000, 0x1001, 0x1003
-TEXTURE_RED_TYPE, TEXTURE_GREEN_SIZE, TEXTURE_BLUE_SIZE = 0x8C10, 0x805D, 0x805E
-TEXTURE_ALPHA_SIZE = 0x805F
+TEXTURE_RED_TYPE = 0x8C10
+TEXTURE_SIZES = (0x805C, 0x805D, 0x805E, 0x805F)
+"""Bits of red, green, blue and alpha."""
+SPLIT_FORMATS = {0x1906, 0x190A, *range(0x803B, 0x803F), *range(0x8043, 0x8049), 0x8816, 0x8819}
+SPLIT_FORMATS |= {0x881C, 0x881F, 0x8C44, 0x8C45}
+"""ALPHA and LUMINANCE_ALPHA, which have a channel in alpha, and none in green alone."""
+LUMINANCE_FORMATS = SPLIT_FORMATS | {0x1909, *range(0x803F, 0x8043), *range(0x8049, 0x804E)}
+LUMINANCE_FORMATS |= {0x8817, 0x8818, 0x881D, 0x881E, 0x8C46, 0x8C47}
+"""Also LUMINANCE and INTENSITY, of all sizes; GL gives none of them a type of red."""
 SIGNED_NORMALIZED, UNSIGNED_NORMALIZED = 0x8F9C, 0x8C17
 PIXEL_UNPACK_BUFFER, PIXEL_UNPACK_BUFFER_BINDING = 0x88EC, 0x88EF
 PIXEL_PACK_BUFFER, PIXEL_PACK_BUFFER_BINDING, UNPACK_ALIGNMENT = 0x88EB, 0x88ED, 0x0CF5
 UNPACK_STATE = {UNPACK_ALIGNMENT: 4, 0x0CF2: 0, 0x0CF3: 0, 0x0CF4: 0}
 """Alignment, row length, skipped rows and skipped pixels of texture uploads."""
+PACK_STATE = {0x0D05: 4, 0x0D02: 0, 0x0D03: 0, 0x0D04: 0}
+"""The same of reads."""
+_UNPACK_SWAP_BYTES, _PACK_SWAP_BYTES = 0x0CF0, 0x0D00
+_PIXEL_TRANSFER = {0x0D10: 0, **dict.fromkeys((0x0D14, 0x0D18, 0x0D1A, 0x0D1C), 1)} | dict.fromkeys(
+    (0x0D15, 0x0D19, 0x0D1B, 0x0D1D), 0
+)
+"""Whether colors are mapped, their scales and their biases, of uploads and reads."""
+_CONTEXT_PROFILE_MASK, _CORE_PROFILE = 0x9126, 0x1
 RGBA8, RGBA16F, R32F, RED, RGBA = 0x8058, 0x881A, 0x822E, 0x1903, 0x1908
 R8, RG8, RGB8, RG, RGB = 0x8229, 0x822B, 0x8051, 0x8227, 0x1907
 UNSIGNED_BYTE, FLOAT, HALF_FLOAT = 0x1401, 0x1406, 0x140B
@@ -81,11 +101,12 @@ _RESETS = {
     0x8254: "GL_INNOCENT_CONTEXT_RESET",
     0x8255: "GL_UNKNOWN_CONTEXT_RESET",
 }
+INVALID_ENUM, INVALID_VALUE, INVALID_OPERATION = 0x0500, 0x0501, 0x0502
 OUT_OF_MEMORY, LOST = 0x0505, 0x0507
 _ERRORS = {
-    0x0500: "GL_INVALID_ENUM",
-    0x0501: "GL_INVALID_VALUE",
-    0x0502: "GL_INVALID_OPERATION",
+    INVALID_ENUM: "GL_INVALID_ENUM",
+    INVALID_VALUE: "GL_INVALID_VALUE",
+    INVALID_OPERATION: "GL_INVALID_OPERATION",
     OUT_OF_MEMORY: "GL_OUT_OF_MEMORY",
     0x0506: "GL_INVALID_FRAMEBUFFER_OPERATION",
     LOST: "GL_CONTEXT_LOST",
@@ -115,6 +136,7 @@ _SIGNATURES: dict[tuple[Any, ...], str] = {  # the result's type, then the argum
     (None, _Int, _Int, _Bool, _Address): "glUniformMatrix3x2fv",
     (None, _Uint, _Uint, _Uint): "glBindBufferBase glDispatchCompute",
     (None, _Uint, _Int): "glPixelStorei",
+    (None, _Uint, _Float): "glPixelTransferf",
     (None, _Uint, _Uint, _Int): "glProgramParameteri glSamplerParameteri glTexParameteri",
     (None, _Uint, _Int, _Uint, _Int, _Int): "glTexStorage2D",
     (None, _Uint, *[_Int] * 7): "glCopyTexSubImage2D",
@@ -131,7 +153,11 @@ _SIGNATURES: dict[tuple[Any, ...], str] = {  # the result's type, then the argum
     (None, _Int, _Int, _Ints): "glUniform1iv",
     (None, _Uint, _Ints): "glGetIntegerv",
     (None, _Uint, POINTER(_Float)): "glGetFloatv",
-    (None, _Uint, _Uint, _Ints): "glGetIntegeri_v glGetProgramiv glGetQueryiv glGetShaderiv",
+    (None, _Uint, _Uint, POINTER(_Float)): "glGetSamplerParameterfv",
+    (None, _Uint, _Uint, _Float): "glSamplerParameterf",
+    (None, _Uint, _Uint, _Ints): (
+        "glGetIntegeri_v glGetProgramiv glGetQueryiv glGetShaderiv glGetTexParameteriv"
+    ),
     (None, _Uint, _Int, _Uint, _Ints): "glGetTexLevelParameteriv",
     (None, _Uint, POINTER(_Int64)): "glGetInteger64v",
     (None, _Uint, _Uint, POINTER(_Int64)): "glGetBufferParameteri64v glGetInteger64i_v",
@@ -152,7 +178,7 @@ _SIGNATURES: dict[tuple[Any, ...], str] = {  # the result's type, then the argum
     (_Uint, _Uint): "glCreateShader",
     (_Uint, _Address, _Uint, _Uint64): "glClientWaitSync",
     (_Int, _Uint, _Text): "glGetAttribLocation glGetUniformLocation",
-    (_Bool, _Uint): "glIsBuffer glIsEnabled glIsProgram glIsTexture glUnmapBuffer",
+    (_Bool, _Uint): "glIsBuffer glIsEnabled glIsProgram glIsSampler glIsTexture glUnmapBuffer",
     (_Bool, _Address): "glIsSync",
     (_Text, _Uint): "glGetString",
     (_Text, _Uint, _Uint): "glGetStringi",
@@ -164,6 +190,8 @@ _SUFFIXES = ("", "EXT", "OES")
 
 GlCall: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
 """A GL function that checks no error, and its arguments."""
+PixelState: TypeAlias = "tuple[tuple[str, int, int], ...]"
+"""How the driver converts pixels: functions that set it, parameters, and the usual values."""
 
 
 class Functions:
@@ -254,12 +282,20 @@ class Functions:
         if self.lost:
             raise ContextLostError(f"{self.lost} ({WAS_RESET})")
 
-    def forget_errors(self) -> None:
-        """Clear pending errors of other code's calls."""
+    def forget_errors(self) -> list[int]:
+        """Clear pending errors of other code's calls, and return them."""
         get_error = self.unchecked("glGetError")
-        for _ in range(16):  # a lost context reports its error forever
-            if not get_error():
-                break
+        pending: list[int] = []
+        while len(pending) < 16 and (code := get_error()):  # a lost context has its error forever
+            pending.append(code)
+        return pending
+
+    def forget_app_errors(self) -> None:
+        """Clear errors that calls of the app have left, which would count as the package's."""
+        pending = self.forget_errors()
+        if pending:
+            names = ", ".join(_ERRORS.get(code, hex(code)) for code in pending)
+            log.debug("an OpenGL call of the app failed before this call: %s", names)
 
     def label(self, kind: int, name: int, text: str) -> None:
         """Name an object for graphics debuggers if the driver can; does not check for errors.
@@ -306,6 +342,39 @@ class Functions:
         else:
             self.glGetInteger64i_v(name, index, value)
         return value.value
+
+    @cached_property
+    def unpack_state(self) -> PixelState:
+        """The state that changes the pixels of uploads; there is more of it in desktop OpenGL."""
+        return self._pixel_state(UNPACK_STATE, _UNPACK_SWAP_BYTES)
+
+    @cached_property
+    def pack_state(self) -> PixelState:
+        """The state that changes the pixels of reads."""
+        return self._pixel_state(PACK_STATE, _PACK_SWAP_BYTES)
+
+    def _pixel_state(self, usual: dict[int, int], swap_bytes: int) -> PixelState:
+        stored, transferred = dict(usual), {}
+        if "OpenGL ES" not in self.string(VERSION):
+            stored[swap_bytes] = 0
+            if not self.integer(_CONTEXT_PROFILE_MASK) & _CORE_PROFILE:
+                transferred = _PIXEL_TRANSFER
+        return (
+            *(("glPixelStorei", *item) for item in stored.items()),
+            *(("glPixelTransferf", *item) for item in transferred.items()),
+        )
+
+    def saved(self, state: PixelState) -> list[tuple[str, int, float]]:
+        """The present values of a `PixelState`."""
+        value = c_float()
+        values: list[tuple[str, int, float]] = []
+        for function, parameter, _ in state:
+            if function == "glPixelStorei":
+                values.append((function, parameter, self.integer(parameter)))
+            else:
+                self.glGetFloatv(parameter, value)
+                values.append((function, parameter, value.value))
+        return values
 
     def extensions(self) -> set[str]:
         count = self.integer(NUM_EXTENSIONS)

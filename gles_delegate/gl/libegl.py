@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from ..errors import ContextError, GLError
+from ..errors import ContextError, ContextLostError, GLError
 from .libglx import GlxBinding
+from .libosmesa import OsmesaBinding
 
 DEBIAN_PACKAGES = "libegl1 libegl-mesa0 libgl1 libgl1-mesa-dri libgles2"  # libgl1: for moderngl
 MAKE_ANOTHER = "make a new one, and give it to Interpreter.modify_graph_with_delegate"
@@ -24,7 +25,10 @@ WAS_RESET = (
     "the driver reset the context, and its objects are gone: close the delegate, " + MAKE_ANOTHER
 )
 
-SUCCESS, BAD_ACCESS, CONTEXT_LOST = 0x3000, 0x3002, 0x300E
+SUCCESS, NOT_INITIALIZED, BAD_ACCESS, BAD_CONTEXT = 0x3000, 0x3001, 0x3002, 0x3006
+BAD_DISPLAY, BAD_MATCH, CONTEXT_LOST = 0x3008, 0x3009, 0x300E
+DESTROYED = {NOT_INITIALIZED, BAD_CONTEXT, BAD_DISPLAY}
+"""Errors of a call with a context that no longer exists, or whose display was terminated."""
 _ERROR_NAMES = """
 SUCCESS NOT_INITIALIZED BAD_ACCESS BAD_ALLOC BAD_ATTRIBUTE BAD_CONFIG BAD_CONTEXT
 BAD_CURRENT_SURFACE BAD_DISPLAY BAD_MATCH BAD_NATIVE_PIXMAP BAD_NATIVE_WINDOW BAD_PARAMETER
@@ -39,6 +43,7 @@ _HINTS = {
 }
 
 EXTENSIONS, _DEVICE_EXT, _DRAW, _READ, _NONE = 0x3055, 0x322C, 0x3059, 0x305A, 0x3038
+_CONFIG_ID = 0x3028
 
 _Bool, _Enum, _Int, _Ints = c_uint32, c_uint32, c_int32, POINTER(c_int32)
 Handle = c_size_t  # an opaque pointer; unlike c_void_p, ctypes gives a null as 0, not as None
@@ -57,6 +62,7 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {  # name: (result, *arguments)
     "eglChooseConfig": (_Bool, Handle, _Ints, POINTER(Handle), _Int, _Ints),
     "eglCreateContext": (Handle, Handle, Handle, Handle, _Ints),
     "eglDestroyContext": (_Bool, Handle, Handle),
+    "eglQueryContext": (_Bool, Handle, Handle, _Int, _Ints),
     "eglCreatePbufferSurface": (Handle, Handle, Handle, _Ints),
     "eglDestroySurface": (_Bool, Handle, Handle),
     "eglMakeCurrent": (_Bool, Handle, Handle, Handle, Handle),
@@ -86,6 +92,19 @@ class EglError(GLError):
         self.code = code
 
 
+class DestroyedError(ContextLostError):
+    """The app, or another library's eglTerminate, destroyed the context and its objects.
+
+    Its address, in EGL and GLX, may be another context's now.
+    """
+
+    def __init__(self, found: str) -> None:
+        super().__init__(
+            f"{found} (the context was destroyed, by the app or by another library's "
+            f"eglTerminate, and its objects are gone: close the delegate, {MAKE_ANOTHER})"
+        )
+
+
 @dataclass(frozen=True)
 class Display:
     """An initialized EGLDisplay; ``device`` is its EGLDeviceEXT, 0 if EGL does not say."""
@@ -106,9 +125,9 @@ class LibEgl:
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
         # A display is process-wide: eglTerminate would invalidate every context on it, the app's
-        # included. So each is initialized once here and never terminated.
-        self._displays: dict[int, Display] = {}
-        self._pid = 0  # of the process that initialized them
+        # included. So none is terminated here, and each is initialized at every use, because other
+        # libraries do terminate them.
+        self._pid = 0  # of the process that initialized a display
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name not in _PROTOTYPES:
@@ -151,27 +170,33 @@ class LibEgl:
     @property
     def is_started(self) -> bool:
         """Whether a display was initialized here."""
-        return bool(self._displays)
+        return self._pid != 0
 
     def refuse_fork(self) -> None:
         """Raise ContextError in a child of the process that initialized a display."""
-        if self._displays and self._pid != os.getpid():
+        if self._pid not in (0, os.getpid()):
             raise forked(self._pid)
 
     def initialized(self, platform: str, handle: int) -> Display:
         """The display of an EGLDisplay, initialized; raises GLError if that fails."""
-        if handle not in self._displays:
-            major, minor = _Int(), _Int()
-            self.eglInitialize(handle, ctypes.byref(major), ctypes.byref(minor))
-            self._displays[handle] = Display(
-                platform=platform,
-                handle=handle,
-                extensions=frozenset(self.eglQueryString(handle, EXTENSIONS).decode().split()),
-                device=self._device_of(handle),
-                version=(major.value, minor.value),
-            )
-            self._pid = os.getpid()
-        return self._displays[handle]
+        major, minor = _Int(), _Int()
+        self.eglInitialize(handle, ctypes.byref(major), ctypes.byref(minor))
+        self._pid = self._pid or os.getpid()
+        return Display(
+            platform=platform,
+            handle=handle,
+            extensions=frozenset(self.eglQueryString(handle, EXTENSIONS).decode().split()),
+            device=self._device_of(handle),
+            version=(major.value, minor.value),
+        )
+
+    def has_context(self, display: int, context: int) -> bool:
+        """Whether a context still exists."""
+        try:
+            self.eglQueryContext(display, context, _CONFIG_ID, ctypes.byref(_Int()))
+        except EglError as error:
+            return error.code not in DESTROYED
+        return True
 
     def _device_of(self, display: int) -> int:
         device = Handle()
@@ -225,7 +250,7 @@ class LibEgl:
 class EglBinding:
     """A thread's state that eglMakeCurrent and eglBindAPI set.
 
-    `glx` is GLX's state, if its context was released.
+    `glx` is GLX's state, if its context was released, and `osmesa` is OSMesa's.
     """
 
     egl: LibEgl
@@ -235,16 +260,19 @@ class EglBinding:
     read: int
     context: int
     glx: GlxBinding | None = None
+    osmesa: OsmesaBinding | None = None
 
     @classmethod
     def of_this_thread(cls, egl: LibEgl) -> EglBinding:
+        context = egl.eglGetCurrentContext()
         return cls(
             egl=egl,
             api=egl.eglQueryAPI(),
             display=egl.eglGetCurrentDisplay(),
             draw=egl.eglGetCurrentSurface(_DRAW),
             read=egl.eglGetCurrentSurface(_READ),
-            context=egl.eglGetCurrentContext(),
+            context=context,
+            osmesa=None if context else OsmesaBinding.of_this_thread(),
         )
 
     def without_glx(self) -> EglBinding:
@@ -255,10 +283,13 @@ class EglBinding:
         return replace(self, glx=glx)
 
     def restore(self) -> None:
-        """Make it current on this thread again.
+        """Make it current on this thread again, or nothing if its context no longer exists.
 
-        Raises EglError if its context no longer exists, and GLError if GLX's does not. Nothing is
-        current then.
+        An app may have destroyed the context while it was current, which ended it as soon as
+        another one was.
+
+        Raises EglError if EGL fails in another way, and GLError if GLX does. Nothing is current
+        then.
         """
         present = self.egl.eglGetCurrentDisplay()
         try:
@@ -269,11 +300,13 @@ class EglBinding:
             if present:
                 with suppress(EglError):
                     self.egl.eglMakeCurrent(present, 0, 0, 0)
-            raise
+            if not self.context or self.egl.has_context(self.display, self.context):
+                raise
         finally:
             self.egl.eglBindAPI(self.api)
-        if self.glx is not None:
-            self.glx.restore()
+        for other in (self.glx, self.osmesa):
+            if other is not None:
+                other.restore()
 
 
 def release_thread() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from contextlib import suppress
-from ctypes import c_int, c_ulong, c_void_p
+from ctypes import c_char_p, c_int, c_ulong, c_void_p
 from dataclasses import dataclass
 from functools import cache
 
@@ -22,32 +22,39 @@ _PROTOTYPES = {  # the result's type, then the arguments'
     "glXGetCurrentDisplay": (c_void_p,),
     "glXGetCurrentDrawable": (c_ulong,),
     "glXGetCurrentReadDrawable": (c_ulong,),
+    "glXGetProcAddress": (c_void_p, c_char_p),
     "glXMakeContextCurrent": (c_int, c_void_p, c_ulong, c_ulong, c_void_p),
 }
 
 
 @dataclass(frozen=True)
 class GlxBinding:
-    """A thread's state that glXMakeContextCurrent sets."""
+    """A thread's state that glXMakeContextCurrent sets.
+
+    `exists` is False if the app has destroyed the context, which lives on while it is current.
+    """
 
     glx: ctypes.CDLL
     display: int
     draw: int
     read: int
     context: int
+    exists: bool
 
     @classmethod
     def of_this_thread(cls) -> GlxBinding | None:
         """None if no GLX context is current."""
         glx = _loaded()
-        if glx is None or not glx.glXGetCurrentContext():
+        context = glx.glXGetCurrentContext() if glx is not None else None
+        if glx is None or not context:
             return None
         return cls(
             glx=glx,
             display=glx.glXGetCurrentDisplay(),
             draw=glx.glXGetCurrentDrawable(),
             read=glx.glXGetCurrentReadDrawable(),
-            context=glx.glXGetCurrentContext(),
+            context=context,
+            exists=_exists(glx, context),
         )
 
     @property
@@ -59,8 +66,13 @@ class GlxBinding:
         self.glx.glXMakeContextCurrent(self.display, 0, 0, None)
 
     def restore(self) -> None:
-        """Make it current on this thread again, where EGL must have none: X ends the program."""
-        if not self.glx.glXMakeContextCurrent(self.display, self.draw, self.read, self.context):
+        """Make it current on this thread again, where EGL must have none: X ends the program.
+
+        X does so for a context that no longer exists, too: none stays current then.
+        """
+        if self.exists and not self.glx.glXMakeContextCurrent(
+            self.display, self.draw, self.read, self.context
+        ):
             raise GLError("glXMakeContextCurrent: the app's GLX context cannot be made current")
 
 
@@ -70,6 +82,12 @@ def _loaded() -> ctypes.CDLL | None:
         with suppress(OSError, AttributeError):
             return _library(name)
     return None
+
+
+def _exists(glx: ctypes.CDLL, context: int) -> bool:
+    """Whether a current context was not destroyed, after which Mesa has no XID for it."""
+    address = glx.glXGetProcAddress(b"glXGetContextIDEXT")
+    return not address or bool(ctypes.CFUNCTYPE(c_ulong, c_void_p)(address)(context))
 
 
 @cache

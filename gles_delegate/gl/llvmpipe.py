@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import os
 import resource
 from collections import deque
@@ -9,18 +11,35 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from itertools import groupby, pairwise
 from pathlib import Path
-from threading import Event, Thread
 
 from gles_delegate.errors import ContextError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.libegl import release_thread
+from gles_delegate.threads import Lock, Thread
 
 _MOST_THREADS = 8  # limit of compiling threads; each has its own context and LLVM
 _PATIENCE = 2e-3  # seconds before they start: cached programs are all done by then
 _ROOM = 256 << 20  # bytes of address space for each; LLVM and Mesa end the process without room
 _TASKS = Path("/proc/self/task")
+
+
+def require_executable_memory() -> None:
+    """Raise ContextError if the process may not make memory executable; LLVM would crash."""
+    libc, size = ctypes.CDLL(None, use_errno=True), mmap.PAGESIZE
+    memory = mmap.mmap(-1, size)
+    start = ctypes.c_char.from_buffer(memory)
+    refused = libc.mprotect(ctypes.byref(start), size, mmap.PROT_READ | mmap.PROT_EXEC)
+    error = os.strerror(ctypes.get_errno())
+    del start
+    memory.close()
+    if refused:
+        raise ContextError(
+            "llvmpipe compiles shaders to machine code: expected memory that may become "
+            f"executable, found that the system refuses it ({error}): allow it (systemd: "
+            "MemoryDenyWriteExecute=no; SELinux: execmem), or use a hardware driver"
+        )
 
 
 def pin_workers() -> None:
@@ -82,7 +101,8 @@ def compile_by(
     todo = deque(uses)
     ready: list[Callable[[], object]] = []
     failures: list[BaseException] = []
-    done = Event()
+    done = Lock()
+    done.acquire()
 
     def take() -> Iterator[Callable[[], object]]:
         with suppress(IndexError):
@@ -92,7 +112,8 @@ def compile_by(
                 ready.append(use)
 
     def help_out() -> None:
-        if done.wait(_PATIENCE):
+        if done.acquire(timeout=_PATIENCE):
+            done.release()
             return
         try:
             with suppress(ContextError), ExitStack() as stack:
@@ -111,10 +132,7 @@ def compile_by(
     most = min(len(os.sched_getaffinity(0)), _MOST_THREADS, len(uses)) - 1
     threads = min(most, threads_with_room()) if context and has_cache else 0
     gl.glFlush()  # makes the programs visible to other threads
-    # Daemons: Python joins other threads before `atexit` functions can stop them.
-    helpers = [
-        Thread(target=help_out, name="gles_delegate compiler", daemon=True) for _ in range(threads)
-    ]
+    helpers = [Thread(help_out, "gles_delegate compiler") for _ in range(threads)]
     started: list[Thread] = []
     try:
         with suppress(RuntimeError):  # the process ends, or has too many threads
@@ -128,7 +146,7 @@ def compile_by(
                 progress(len(ready) + 1)
     finally:
         todo.clear()
-        done.set()
+        done.release()
         for helper in started:
             helper.join()
     for failure in failures:

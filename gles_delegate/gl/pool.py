@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from threading import Lock
 from typing import TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from gles_delegate.closing import Releasable
 from gles_delegate.gl.egl import EglContext
+from gles_delegate.threads import Lock
 
 ObjectT = TypeVar("ObjectT", bound=Releasable)
 

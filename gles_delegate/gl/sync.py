@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from threading import Lock
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
 from gles_delegate.closing import Closing, on_error
 from gles_delegate.errors import GLError, OutOfGpuMemoryError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.functions import Functions
+from gles_delegate.threads import Lock
 
 
 class Stopwatch:
@@ -90,8 +90,12 @@ class Fence(Closing):
         from gles_delegate.gl.current import current_functions
 
         functions = current_functions()
-        functions.forget_errors()  # left by the app's own calls
-        return Fence(functions, lambda function: function())
+
+        def run(function: Callable[[], Any]) -> Any:
+            functions.forget_app_errors()
+            return function()
+
+        return cast(Fence, run(lambda: Fence(functions, run)))
 
     def done(self) -> bool:
         """Whether the GPU has reached it; does not wait."""
@@ -109,10 +113,15 @@ class Fence(Closing):
     def wait_on_gpu(self) -> None:
         """Make the GPU wait before the current context's next commands; returns at once.
 
-        That context is the delegate's or shares with it.
+        Raises `ValueError` if that context neither is the fence's nor shares with it.
         """
         with self._lock:
             if self._sync is not None:
+                if not self._gl.glIsSync(self._sync):
+                    raise ValueError(
+                        "expected the context of the fence, or one that shares with it, to be "
+                        "current, found another: make the fence in such a context"
+                    )
                 self._gl.glWaitSync(self._sync, 0, gl_names.TIMEOUT_IGNORED)
 
     def close(self) -> None:

@@ -7,19 +7,26 @@ import logging
 import sys
 import threading
 import warnings
+from _queue import Empty, SimpleQueue  # not gevent's, whose getters are greenlets
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from queue import Empty, SimpleQueue
 from typing import Any, NoReturn, ParamSpec, TypeAlias, TypeVar
 from weakref import WeakSet, finalize, ref
 
 from gles_delegate.closing import Releasable, in_any_case, on_error, release_all
-from gles_delegate.errors import ContextError, DelegateError, WrongContextError, WrongThreadError
+from gles_delegate.errors import (
+    ContextError,
+    ContextLostError,
+    DelegateError,
+    WrongContextError,
+    WrongThreadError,
+)
 from gles_delegate.gl.context import GpuContext
-from gles_delegate.gl.libegl import MAKE_ANOTHER, release_thread
+from gles_delegate.gl.libegl import MAKE_ANOTHER, DestroyedError, release_thread
+from gles_delegate.threads import Awaited, Lock, Thread, get_ident
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -86,8 +93,8 @@ class GlThread(NotPickled):
     @property
     def may_call(self) -> bool:
         """Whether `run` accepts calls from this thread."""
-        own = self._worker is not None or self._held.thread == threading.get_ident()
-        return own and not self.is_closed and self._in_callback != threading.get_ident()
+        own = self._worker is not None or self._held.thread == get_ident()
+        return own and not self.is_closed and self._in_callback != get_ident()
 
     def run(self, function: Callable[[], T]) -> T:
         """Call `function` there, inside `GpuContext.guard`.
@@ -138,7 +145,7 @@ class GlThread(NotPickled):
         """
 
         def call(*arguments: P.args, **named: P.kwargs) -> T:
-            self._in_callback = threading.get_ident()
+            self._in_callback = get_ident()
             try:
                 with self.gpu.suspended():
                     return function(*arguments, **named)
@@ -182,15 +189,17 @@ class GlThread(NotPickled):
                 return
             try:
                 with self.gpu.guard(only_deletes=True):
-                    release()
+                    in_any_case((release, self.gpu.leave))
             except (WrongThreadError, WrongContextError):
                 raise
-            except BaseException:
+            except BaseException as error:
                 if stop is not None:
                     stop()
                 self._end()
                 with suppress(DelegateError):
                     self.gpu.release()
+                if isinstance(error, DestroyedError):  # with its objects
+                    return
                 raise
             self._end()
             self.gpu.release()
@@ -223,7 +232,7 @@ class GlThread(NotPickled):
             raise DelegateError(CLOSED)
 
     def _refuse_callbacks(self) -> None:
-        if self._in_callback == threading.get_ident():
+        if self._in_callback == get_ident():
             raise DelegateError(
                 "expected the progress callback to return, found a call of the delegate or its "
                 "interpreter, which are waiting for it: call them after allocate_tensors()"
@@ -244,7 +253,7 @@ class _Held:
     gpu: GpuContext
     worker: _Worker | None
     objects: set[Releasable] = field(default_factory=set)
-    thread: int = field(default_factory=threading.get_ident)
+    thread: int = field(default_factory=get_ident)
     warns: bool = True
 
     def abandon(self) -> None:
@@ -262,8 +271,13 @@ class _Held:
             )
 
     def release(self) -> None:
-        with self.gpu.guard():
-            in_any_case((partial(release_all, self.objects), self.gpu.release))
+        """Release what is left of it; raises ContextError if it cannot be released now."""
+        try:
+            with self.gpu.guard():
+                in_any_case((partial(release_all, self.objects), self.gpu.leave))
+        except ContextLostError:  # with its objects
+            pass
+        self.gpu.release()
 
 
 _left: list[tuple[int, Callable[[], None]]] = []
@@ -271,35 +285,32 @@ _left: list[tuple[int, Callable[[], None]]] = []
 
 
 def _release_left() -> None:
-    here = threading.get_ident() if _left else 0
+    here = get_ident() if _left else 0
     for left in [left for left in _left if left[0] == here]:
-        with suppress(ContextError):  # an adopted context that is not current, or a fork
+        try:
             left[1]()
-            _left.remove(left)
+        except ContextError:  # an adopted context that is not current, or a fork
+            continue
+        except DelegateError as error:
+            log.warning("a delegate that was not closed could not be freed: %s", error)
+        _left.remove(left)
 
 
 class _Worker:
-    """A thread that calls functions in turn. It ends when this object is dropped, too.
-
-    It is a daemon because Python joins other threads before it calls `atexit` functions, which may
-    close a delegate.
-    """
+    """A thread that calls functions in turn. It ends when this object is dropped, too."""
 
     def __init__(self) -> None:
         self._jobs: SimpleQueue[_Job] = SimpleQueue()
         self.is_stopped = False
-        self._lock = threading.Lock()
-        arguments = self._jobs, ref(self)
-        self._thread = threading.Thread(
-            target=self._work, args=arguments, name="gles_delegate", daemon=True
-        )
+        self._lock = Lock()
+        self._thread = Thread(self._work, "gles_delegate", (self._jobs, ref(self)))
         finalize(self, self._jobs.put, None).atexit = False
         start(self._thread)
         _workers.add(self)
 
     @property
     def is_here(self) -> bool:
-        return self._thread is threading.current_thread()
+        return self._thread.is_here
 
     def call(self, function: Callable[[], T]) -> T:
         """Call a function there, and wait for it."""
@@ -317,7 +328,7 @@ class _Worker:
         """Queue a call; see `GlThread.start`."""
         if sys.is_finalizing():  # the thread has stopped with the interpreter
             raise DelegateError(CLOSED)
-        future: Future[T] = Future()
+        future: Future[T] = Awaited()
         if when_done is not None:
             future.add_done_callback(when_done)
         with self._lock:

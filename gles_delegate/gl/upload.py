@@ -60,8 +60,9 @@ class PixelTexture:
         rows = np.ascontiguousarray(pixels)
         self._bind()
         gl.glBindBuffer(gl_names.PIXEL_UNPACK_BUFFER, 0)
-        for name, value in (gl_names.UNPACK_STATE | {gl_names.UNPACK_ALIGNMENT: 1}).items():
-            gl.glPixelStorei(name, value)
+        for function, parameter, value in gl.unpack_state:
+            gl.unchecked(function)(parameter, value)
+        gl.glPixelStorei(gl_names.UNPACK_ALIGNMENT, 1)
         area = (gl_names.TEXTURE_2D, 0, left, top, width, height)
         data = rows.ctypes.data
         gl.glTexSubImage2D(*area, FORMATS[channels][1], gl_names.UNSIGNED_BYTE, data)

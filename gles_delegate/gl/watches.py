@@ -5,7 +5,10 @@ from __future__ import annotations
 import ctypes
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from operator import index
 from typing import Any
+
+import numpy as np
 
 from gles_delegate.errors import GLError, WrongContextError
 from gles_delegate.gl import functions as gl_names
@@ -19,27 +22,32 @@ _SAMPLED = {gl_names.UNSIGNED_NORMALIZED, gl_names.SIGNED_NORMALIZED, gl_names.F
 
 @dataclass(frozen=True)
 class TextureLevel:
-    """Level 0 of a 2D texture.
+    """The level of a 2D texture that shaders sample: 0 unless the app has set another base level.
 
     Attributes:
+        level: Its number.
         format: The GL enum of the internal format.
         components: The number of its channels.
         sampled: Whether shaders sample floats from it, not integers or depths.
+        is_rgba8: Whether it has RGBA of 8 bits, also in the format GL_RGBA without sizes.
         external: It is an external texture, whose format GL does not return.
     """
 
     name: int
+    level: int
     width: int
     height: int
     format: int
     components: int
     sampled: bool
+    is_rgba8: bool = False
     external: bool = False
 
     def __str__(self) -> str:
         if self.external:
             return f"{self.width}x{self.height}, external"
-        return f"{self.width}x{self.height} of the GL format {self.format:#x}"
+        level = f", level {self.level}" if self.level else ""
+        return f"{self.width}x{self.height} of the GL format {self.format:#x}{level}"
 
 
 class Watch(ABC):
@@ -72,8 +80,9 @@ class Watch(ABC):
         if handle is not name:
             # A released moderngl object keeps its name, which GL may have reused.
             is_released = type(getattr(handle, "mglo", None)).__name__ == "InvalidObject"
-            if is_released or getattr(handle, "glo", name) != name:
-                return "that it was released" if is_released else f"the name {handle.glo}"
+            present = plain_name(getattr(handle, "glo", name))
+            if is_released or present != name:
+                return "that it was released" if is_released else f"the name {present}"
         return self._change()
 
     @abstractmethod
@@ -115,15 +124,27 @@ class TextureWatch(Watch):
         # If the name belongs to another kind of texture, the empty default texture stays bound.
         call("glBindTexture")(target, 0)
         call("glBindTexture")(target, self._name)
-        sizes = []
+        found = [_base_level(self._gl)]
         for parameter in _LEVEL:
-            call("glGetTexLevelParameteriv")(target, 0, parameter, value)
-            sizes.append(value.value)
-        if sizes == [self._level.width, self._level.height, self._level.format]:
+            call("glGetTexLevelParameteriv")(target, found[0], parameter, value)
+            found.append(value.value)
+        bound = self._level
+        if found == [bound.level, bound.width, bound.height, bound.format]:
             return ""
         _is_of_another_kind(self._gl)
-        width, height, internal = sizes
-        return str(replace(self._level, width=width, height=height, format=internal))
+        level, width, height, internal = found
+        return str(replace(bound, level=level, width=width, height=height, format=internal))
+
+
+def _base_level(gl: Functions) -> int:
+    """The level of the 2D texture that is bound from which shaders sample; checks no error."""
+    value = ctypes.c_int()
+    get = gl.unchecked("glGetTexParameteriv")
+    get(gl_names.TEXTURE_2D, gl_names.TEXTURE_BASE_LEVEL, value)
+    base = value.value
+    if base:
+        get(gl_names.TEXTURE_2D, gl_names.TEXTURE_IMMUTABLE_LEVELS, value)
+    return min(base, value.value - 1) if base and value.value else base
 
 
 def _is_of_another_kind(gl: Functions) -> bool:
@@ -144,15 +165,20 @@ def buffer_size(gpu: GpuContext, buffer: Any) -> tuple[int, int]:
     """
     gl, name = gpu.gl, _name(gpu, buffer, "buffer")
     if not gl.glIsBuffer(name):
-        raise ValueError(f"expected a buffer of the delegate's context, found the name {name}")
+        raise ValueError(_no_such("buffer", name))
     size = ctypes.c_int64()
     gl.glBindBuffer(gl_names.ARRAY_BUFFER, name)  # the guard restores it
     gl.glGetBufferParameteri64v(gl_names.ARRAY_BUFFER, gl_names.BUFFER_SIZE, size)
     return name, size.value
 
 
+def _no_such(kind: str, name: int) -> str:
+    found = f"found the name {name}" + (", which means none" if name == 0 else "")
+    return f"expected a {kind} of the delegate's context, {found}"
+
+
 def texture_level(gpu: GpuContext, texture: Any) -> TextureLevel:
-    """Level 0 of a `moderngl.Texture`, another object with a name in ``glo``, or a name.
+    """The base level of a `moderngl.Texture`, another object with a name in ``glo``, or a name.
 
     An external texture is an object with its ``size``, whose ``external`` is True.
 
@@ -160,15 +186,15 @@ def texture_level(gpu: GpuContext, texture: Any) -> TextureLevel:
     """
     gl, name = gpu.gl, _name(gpu, texture, "texture")
     if not gl.glIsTexture(name):
-        raise ValueError(f"expected a texture of the delegate's context, found the name {name}")
+        raise ValueError(_no_such("texture", name))
 
     if getattr(texture, "external", False):
         width, height = texture.size
-        return TextureLevel(name, width, height, 0, 4, True, external=True)
+        return TextureLevel(name, 0, width, height, 0, 4, True, external=True)
 
     def get(parameter: int) -> int:
         value = ctypes.c_int()
-        gl.glGetTexLevelParameteriv(gl_names.TEXTURE_2D, 0, parameter, value)
+        gl.glGetTexLevelParameteriv(gl_names.TEXTURE_2D, base, parameter, value)
         return value.value
 
     with gpu.textures():
@@ -178,22 +204,33 @@ def texture_level(gpu: GpuContext, texture: Any) -> TextureLevel:
                 f"expected a 2D texture, found the name {name} of another kind (an external one "
                 "needs an object with glo, size and external = True)"
             )
-        others = (
-            gl_names.TEXTURE_GREEN_SIZE,
-            gl_names.TEXTURE_BLUE_SIZE,
-            gl_names.TEXTURE_ALPHA_SIZE,
-        )
+        base = _base_level(gl)
+        form = get(gl_names.TEXTURE_INTERNAL_FORMAT)
+        sizes = [get(size) for size in gl_names.TEXTURE_SIZES]
         level = TextureLevel(
             name,
+            base,
             get(gl_names.TEXTURE_WIDTH),
             get(gl_names.TEXTURE_HEIGHT),
-            get(gl_names.TEXTURE_INTERNAL_FORMAT),
-            1 + sum(get(size) > 0 for size in others),
-            get(gl_names.TEXTURE_RED_TYPE) in _SAMPLED,
+            form,
+            1 + sum(bits > 0 for bits in sizes[1:]),
+            get(gl_names.TEXTURE_RED_TYPE) in _SAMPLED or form in gl_names.LUMINANCE_FORMATS,
+            form == gl_names.RGBA8 or (form == gl_names.RGBA and sizes == [8, 8, 8, 8]),
         )
     if not level.width:
         raise ValueError(f"the texture {name} is empty: give it a size first")
     return level
+
+
+def plain_name(handle: Any) -> Any:
+    """GL's name as an int: of an integer of numpy or ctypes, as PyOpenGL's and pyglet's names are.
+
+    Anything else is returned as it is.
+    """
+    if isinstance(handle, ctypes._SimpleCData):
+        handle = handle.value
+    is_bool = isinstance(handle, bool | np.bool_)
+    return index(handle) if hasattr(handle, "__index__") and not is_bool else handle
 
 
 def _name(gpu: GpuContext, handle: Any, kind: str) -> int:
@@ -201,7 +238,7 @@ def _name(gpu: GpuContext, handle: Any, kind: str) -> int:
 
     Raises WrongContextError if it belongs to an app's context, and the delegate has its own.
     """
-    name = getattr(handle, "glo", handle)
+    name = plain_name(getattr(handle, "glo", handle))
     if isinstance(name, bool) or not isinstance(name, int):
         raise TypeError(
             f"expected a moderngl.{kind.capitalize()} or a {kind}'s name, found {handle!r}"

@@ -113,12 +113,12 @@ class GpuFrame(Closing):
     def _read(self) -> list[Array]:
         """The pixels of the textures, in the source's context."""
         gl = current_functions()
-        framebuffer = Framebuffer(gl)
-        try:
-            with drawing_restored(gl):
+        with drawing_restored(gl):
+            framebuffer = Framebuffer(gl)
+            try:
                 return [framebuffer.read(each)[..., : each.channels] for each in self.textures]
-        finally:
-            framebuffer.release()
+            finally:
+                framebuffer.release()
 
     def close(self, after: Submitted | None = None) -> None:
         """Give it back to its source. A second call does nothing.

@@ -11,6 +11,7 @@ import numpy as np
 from PIL import Image
 
 from gles_delegate.closing import release_all
+from gles_delegate.errors import WrongContextError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.context import textures_restored
 from gles_delegate.gl.current import current_functions
@@ -24,6 +25,7 @@ from gles_delegate.gl.drawing import (
     drawing_restored,
 )
 from gles_delegate.gl.functions import Functions
+from gles_delegate.gl.mark import Mark
 from gles_delegate.gl.texture import Sampler
 from gles_delegate.gl.upload import Pixels, PixelTexture
 from gles_delegate.image.transform import LUMA, SITING, Size, yuv_to_rgb
@@ -96,7 +98,8 @@ class Letters:
 class Painter:
     """A painter of pictures of one size, in the context that is current now and at every call.
 
-    It leaves the context's state as it was.
+    It leaves the context's state as it was. Calls raise `WrongContextError` if that context is not
+    current.
 
     Args:
         size: Height and width of the picture.
@@ -108,6 +111,7 @@ class Painter:
         self._variants: dict[str, DrawProgram] = {}
         self._uploads: dict[int, tuple[Array, PixelTexture]] = {}
         with drawing_restored(gl):
+            self._mark = Mark(gl)
             # A layer reads the picture below it, so two textures alternate.
             self._textures = [PixelTexture(gl, (*size, 4)) for _ in range(2)]
             self._framebuffer = Framebuffer(gl)
@@ -229,14 +233,22 @@ class Painter:
             return self._framebuffer.read(self.texture)[..., :3]
 
     def release(self) -> None:
-        """Delete its textures and programs."""
+        """Delete its textures and programs, unless they are gone with their context."""
+        if not self._mark.is_here():
+            return
         programs = (self._copy, self._shape, *self._variants.values())
         textures = (*self._textures, *(texture for _, texture in self._uploads.values()))
         others = (self._framebuffer, self._triangle, self._smooth, self._shapes)
-        release_all((*programs, *textures, self._letters.texture, self._soft, *others))
+        letters = self._letters.texture
+        release_all((*programs, *textures, letters, self._soft, *others, self._mark))
 
     @contextmanager
     def _drawing(self) -> Iterator[Functions]:
+        if not self._mark.is_here():
+            raise WrongContextError(
+                "expected the context that the Painter was made in to be current, found another or "
+                "none: make it current, or make a Painter in this one"
+            )
         with drawing_restored(self._gl):
             yield self._gl
 
@@ -299,7 +311,9 @@ class Painter:
 
 def new_texture(pixels: Pixels) -> PixelTexture:
     """A texture of uint8 [height, width, channels], in the current context."""
-    with textures_restored(gl := current_functions()):
+    gl = current_functions()
+    gl.forget_app_errors()
+    with textures_restored(gl):
         texture = PixelTexture(gl, pixels.shape)
         texture.write(pixels)
         return texture
@@ -307,16 +321,18 @@ def new_texture(pixels: Pixels) -> PixelTexture:
 
 def write_texture(texture: PixelTexture, pixels: Pixels) -> None:
     """Change all pixels of a texture, in the current context."""
-    with textures_restored(current_functions()):
+    gl = current_functions()
+    gl.forget_app_errors()
+    with textures_restored(gl):
         texture.write(pixels)
 
 
 def read_texture(texture: Texture) -> Array:
     """The pixels of an RGBA8 texture, uint8 [height, width, 4], in the current context."""
     gl = current_functions()
-    framebuffer = Framebuffer(gl)
-    try:
-        with drawing_restored(gl):
+    with drawing_restored(gl):
+        framebuffer = Framebuffer(gl)
+        try:
             return framebuffer.read(texture)
-    finally:
-        framebuffer.release()
+        finally:
+            framebuffer.release()

@@ -71,9 +71,10 @@ class SampledTextures:
 
 @dataclass(frozen=True)
 class WrittenTexture:
-    """GL name and size of an app's texture, and the pixel format for glTexSubImage2D."""
+    """GL name, level and size of an app's texture, and the format for glTexSubImage2D."""
 
     name: int
+    level: int
     width: int
     height: int
     format: int
@@ -233,13 +234,14 @@ class TextureBinding:
             raise ValueError(f"expected one texture for an output, found {len(self.textures)}")
         level = texture_level(gpu, self.textures[0])
         height, width, channels = edge.shape[-3:]
-        if level.format not in _FORMATS or (level.height, level.width) != (height, width):
+        written = gl_names.RGBA8 if level.is_rgba8 else level.format
+        if written not in _FORMATS or (level.height, level.width) != (height, width):
             names = [name for name, *_ in _FORMATS.values()]
             raise ValueError(
                 f"expected a texture of {width}x{height} in one of {names} for "
                 f"{_described(edge)}, found {level}"
             )
-        name, form, kind = _FORMATS[level.format]
+        name, form, kind = _FORMATS[written]
         if output.palette is None and not (channels == 1 or (channels <= 4 and name != "R32F")):
             raise ValueError(
                 f"{_described(edge)} has more channels than {name}: give a palette in "
@@ -251,7 +253,8 @@ class TextureBinding:
                 f"{_described(edge)}, found {len(output.palette)} and {name}"
             )
         watches = self._watches([level], edge, gpu)
-        return Pixels(name, output), WrittenTexture(level.name, width, height, form, kind, watches)
+        place = level.name, level.level, width, height
+        return Pixels(name, output), WrittenTexture(*place, form, kind, watches)
 
     def _watches(
         self, levels: Sequence[TextureLevel], edge: Edge, gpu: GpuContext
@@ -278,15 +281,30 @@ def _size_of(levels: Sequence[TextureLevel], packed: Packed | None) -> Size:
             + ", ".join(f"{level} with {level.components}" for level in levels)
         )
     height, width = levels[0].height, levels[0].width * (1 if packed is None else 2)
-    heights, widths = ((size, (size + 1) // 2) for size in (height, width))
     for level in levels:
-        fits = level is levels[0] or (level.height in heights and level.width in widths)
-        if not (level.sampled and fits):
-            raise ValueError(
-                "expected textures of float or normalized formats, with chroma planes of "
-                f"{widths[1]}x{heights[1]}, found {level}"
-            )
+        if not level.sampled:
+            raise ValueError(f"expected a texture of a float or normalized format, found {level}")
+    if len(levels) > 1:
+        _require_planes(levels)
     return height, width
+
+
+def _require_planes(levels: Sequence[TextureLevel]) -> None:
+    """Raise ValueError if textures are not the planes of a video's picture."""
+    luma, chroma = levels[0], levels[1:]
+    sizes = [((size + 1) // 2, size) for size in (luma.width, luma.height)]
+    for level in levels:
+        if level.format in gl_names.SPLIT_FORMATS:
+            raise ValueError(
+                f"expected planes with channels in red and green (R8, RG8), found {level}, whose "
+                "last channel is alpha"
+            )
+    for level in chroma:
+        if level.width not in sizes[0] or level.height not in sizes[1]:
+            half = f"{sizes[0][0]}x{sizes[1][0]}"
+            raise ValueError(f"expected chroma planes of {half}, found {level}")
+    if len(chroma) == 1 and chroma[0].components < 2:
+        raise ValueError(f"expected U and V in the second of two planes, found {chroma[0]}")
 
 
 def _bound(

@@ -347,11 +347,11 @@ class Recorder:
             yield self._call("glBindSampler", unit, self._sampler.name)
 
     def _write(self, source: TexelView, texture: WrittenTexture) -> Iterator[GlCall]:
-        for name, value in gl_names.UNPACK_STATE.items():
-            yield self._call("glPixelStorei", name, value)
+        for function, parameter, value in self._gl.unpack_state:
+            yield self._call(function, parameter, value)
         yield self._call("glActiveTexture", gl_names.TEXTURE0)
         yield self._call("glBindTexture", gl_names.TEXTURE_2D, texture.name)
         yield self._call("glBindBuffer", gl_names.PIXEL_UNPACK_BUFFER, source.name)
-        area = (gl_names.TEXTURE_2D, 0, 0, 0, texture.width, texture.height)
+        area = (gl_names.TEXTURE_2D, texture.level, 0, 0, texture.width, texture.height)
         yield self._call("glTexSubImage2D", *area, texture.format, texture.type, source.offset)
         yield self._call("glBindBuffer", gl_names.PIXEL_UNPACK_BUFFER, 0)

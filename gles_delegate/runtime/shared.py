@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from threading import RLock
 
 from gles_delegate.closing import Releasable, in_any_case
 from gles_delegate.gl.context import GpuContext
@@ -13,6 +12,7 @@ from gles_delegate.gl.egl import EglContext
 from gles_delegate.runtime.constants import Constants
 from gles_delegate.runtime.programs import Programs, Progress
 from gles_delegate.runtime.store import Store
+from gles_delegate.threads import RLock
 
 
 def _go_on() -> None:

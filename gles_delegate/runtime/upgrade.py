@@ -21,6 +21,7 @@ from gles_delegate.gl.libegl import release_thread
 from gles_delegate.gl.llvmpipe import threads_with_room
 from gles_delegate.runtime.session import Session
 from gles_delegate.runtime.shared import Handover, Shared
+from gles_delegate.threads import Lock, Thread
 
 log = logging.getLogger("gles_delegate")
 
@@ -45,7 +46,7 @@ class Upgrades:
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
         self.progress = shared.progress
-        self.lock = threading.Lock()
+        self.lock = Lock()
         self.active: WeakSet[Upgrade] = WeakSet()
         self._parted: list[Handover] = []
 
@@ -95,9 +96,7 @@ class Upgrade:
         self.built: Session | None = None
         self._warming: Generator[None, None, None] | None = None
         self._compiled, self._reported = (0, 0), (0, 0)
-        self._thread = threading.Thread(
-            target=self._work, args=(build, shared.gpu), name="gles_delegate upgrade", daemon=True
-        )
+        self._thread = Thread(self._work, "gles_delegate upgrade", (build, shared.gpu))
         _every.add(self)
         upgrades.active.add(self)
         self._thread.start()
@@ -191,7 +190,7 @@ _every: WeakSet[Upgrade] = WeakSet()
 
 def _stop(upgrades: Iterable[Upgrade]) -> list[Upgrade]:
     """Stop upgrades, and wait for their threads; return those that have not ended in time."""
-    running = [each for each in upgrades if each._thread.is_alive()]
+    running = [each for each in upgrades if each._thread.is_alive() and not each._thread.is_here]
     for each in running:
         each._is_stopped = True
     end = perf_counter() + _PATIENCE

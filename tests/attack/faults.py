@@ -139,7 +139,6 @@ class Calls:
         replace(segment, "_OFTEN", 2)
         replace(upgrade, "_BUDGET", 60.0)
         replace(llvmpipe, "_PATIENCE", 60.0)
-        replace(egl, "_displays", {})  # which a process initializes only once
         return self
 
     def __exit__(self, *_: object) -> None:

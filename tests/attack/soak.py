@@ -6,6 +6,7 @@ import itertools
 import os
 import random
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,6 +16,9 @@ from typing import Any
 import numpy as np
 
 import gles_delegate as gd
+from gles_delegate.gl import functions as gl_names
+from gles_delegate.gl.functions import Functions
+from gles_delegate.gl.libegl import attributes, libegl
 from tests.attack.asynchronous import Case
 from tests.attack.workers import Outcome
 from tests.support.app import App
@@ -108,10 +112,45 @@ def cancellations(_: Make) -> Iterator[Callable[[], None]]:
     case.delegate.close()
 
 
+@contextmanager
+def windows(make: Make) -> Iterator[Callable[[], None]]:
+    """Contexts that end before their delegates; the next ones often get their addresses."""
+    egl, owner, choose = libegl(), gd.EglContext(), random.Random(0)
+    before: list[Any] = []
+
+    def window() -> None:
+        egl.eglBindAPI(0x30A0)
+        handle = egl.eglCreateContext(owner.display, 0, 0, attributes(0x3098, 3, 0x30FB, 1))
+        egl.eglMakeCurrent(owner.display, 0, 0, handle)
+        gl = Functions(owner.load)
+        names = [gl.generate("Buffers") for _ in range(99)]
+        for name in names:
+            gl.glBindBuffer(gl_names.ARRAY_BUFFER, name)
+        if choose.random() < 0.5:
+            for each in before[:1]:
+                each.close()
+        before.clear()
+        delegate = gd.GpuDelegate(context="current", model=small_model())
+        interpreter = make(delegate, small_model())
+        _check(interpreter)
+        assert all(map(gl.glIsBuffer, names))
+        if choose.random() < 0.2:
+            delegate.close()
+        before.extend((delegate, interpreter))
+        egl.eglMakeCurrent(owner.display, 0, 0, 0)
+        egl.eglDestroyContext(owner.display, handle)
+
+    with egl.restored(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        yield window
+        before.clear()
+    owner.release()
+
+
 SOAKS = [
     (count, rounds, make)
     for make in (in_ours, in_litert)
-    for count, rounds in ((5000, runs), (500, lives), (500, rebinds))
+    for count, rounds in ((5000, runs), (500, lives), (500, rebinds), (500, windows))
 ] + [(500, cancellations, in_ours)]
 
 

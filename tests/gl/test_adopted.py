@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from ctypes import CFUNCTYPE, c_uint
+from ctypes import CFUNCTYPE, c_uint, c_void_p
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
@@ -263,6 +263,13 @@ def run_before_glx() -> None:
             glx.restore()
         app.release()
         check(interpreter)
+        glcontext.default_backend()(mode="standalone", glversion=430).__enter__()
+        glx = GlxBinding.of_this_thread()
+        assert glx
+        glx.glx.glXDestroyContext(c_void_p(glx.display), c_void_p(glx.context))
+        assert current_handle() == glx.context
+        check(interpreter)
+        assert not current_handle()
 
 
 def run_in_glx_without_moderngl() -> None:

@@ -73,6 +73,12 @@ def test_doctor_without_egl(library: str, reason: str) -> None:
 
 
 @pytest.mark.mesa
+def test_doctor_names_a_variable_that_hides_the_driver(tmp_path: Path) -> None:
+    status, text, _ = doctor(__EGL_VENDOR_LIBRARY_DIRS=str(tmp_path))
+    assert status == 1
+    assert f"__EGL_VENDOR_LIBRARY_DIRS={tmp_path} hides /" in text
+
+
 def test_doctor_without_opengl_es_3_1() -> None:
     status, text, data = doctor(MESA_GLES_VERSION_OVERRIDE="3.0")
     assert (status, data["healthy"]) == (0, True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 import subprocess
@@ -20,6 +21,7 @@ from gles_delegate.gl import llvmpipe
 from gles_delegate.gl.context import OUTPUT_BLOCK, GpuContext
 from gles_delegate.gl.egl import current_context
 from gles_delegate.profiles import LLVMPIPE, TileSearch
+from tests.gl.test_egl import run_python
 from tests.support.convolutions import network
 from tests.support.force import force_profile
 from tests.support.sketch import Sketch
@@ -192,3 +194,21 @@ def test_register_tiles_are_in_registers(gpu: GpuContext, monkeypatch: pytest.Mo
     tiled = gflops()
     force_profile(monkeypatch, replace(LLVMPIPE, searches=(TileSearch(1, 1, 1),)))
     assert tiled > 1.5 * gflops()
+
+
+def without_executable_memory() -> None:
+    if ctypes.CDLL(None).prctl(65, 1, 0, 0, 0):  # PR_SET_MDWE, of Linux 6.3
+        print("there is no such setting")
+        return
+    with pytest.raises(gd.ContextError, match=r"may become executable.*MemoryDenyWriteExecute"):
+        gd.Interpreter(model_content=small_model())
+    assert "MemoryDenyWriteExecute" in gd.CompatibilityList().reason
+
+
+def test_without_executable_memory_llvmpipe_is_refused() -> None:
+    """LLVM would end the process."""
+    child = run_python(
+        "from tests.gl.test_llvmpipe import *; without_executable_memory()",
+        LIBGL_ALWAYS_SOFTWARE="1",
+    )
+    assert child.returncode == 0, child.stderr

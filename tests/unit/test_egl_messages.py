@@ -7,6 +7,7 @@ import ctypes.util
 import glob
 from contextlib import nullcontext
 from typing import NoReturn
+from unittest.mock import Mock
 
 import pytest
 
@@ -38,7 +39,9 @@ class FakeLibEgl(LibEgl):
 
 
 class FakeNative(devices.NativeContext):
-    """A context that only counts as one, and notes its destruction."""
+    """A context that only counts as one, which is current, and notes its destruction."""
+
+    is_current = True
 
     def destroy(self) -> None:
         destroyed.append(self.renderer)
@@ -49,7 +52,8 @@ destroyed: list[str] = []
 
 def native(renderer: str = LLVMPIPE, version: str = "OpenGL ES 3.2 Mesa 22.3.6") -> FakeNative:
     display = Display("surfaceless", 1, frozenset(), 0)
-    return FakeNative(FakeLibEgl(), display, 1, 0, 0x30A0, "Maker", renderer, version)
+    strings = "Maker", renderer, version
+    return FakeNative(FakeLibEgl(), display, 1, 0, 0x30A0, *strings, mark=Mock())
 
 
 @pytest.fixture
@@ -84,6 +88,7 @@ def test_no_libegl() -> None:
 def test_no_device_says_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "libegl", FakeLibEgl)
     monkeypatch.setattr(glob, "glob", lambda pattern: ["/dev/dri/renderD_none"])
+    monkeypatch.setattr(devices, "hindrances", lambda is_working: ["A=b is set."])
     with pytest.raises(ContextError) as caught:
         EglContext()
     lines = str(caught.value).splitlines()
@@ -92,7 +97,8 @@ def test_no_device_says_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lines[2] == "  device: eglQueryDevicesEXT: this libEGL does not have it"
     assert lines[3].startswith("  gbm: /dev/dri/renderD_none: ")
     assert lines[4] == "  default: eglGetDisplay: EGL_SUCCESS (there is no display server)"
-    assert "apt install" in lines[5]
+    assert lines[5] == "A=b is set."
+    assert "apt install" in lines[6]
     assert egl.list_devices() == []
 
 
@@ -102,6 +108,7 @@ def test_what_fails_for_one_cause_is_one_line(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(devices, "libegl", FakeLibEgl)
     monkeypatch.setattr(devices, "_robust_or_plain", refuse)
+    monkeypatch.setattr(devices, "hindrances", lambda is_working: [])
     monkeypatch.setattr(FakeLibEgl, "restored", lambda egl: nullcontext())
     monkeypatch.setattr(FakeLibEgl, "initialized", lambda *arguments: None)
     sources = [devices._Source(name, int) for name in ("surfaceless", "device", "device")]

@@ -16,7 +16,7 @@ from tests.conftest import TIERS, Require
 PACKAGE = Path(gd.__file__).parent
 LEVELS = (
     {"profiles"},
-    {"closing", "errors", "glsl", "limits", "options", "report", "version"},
+    {"closing", "errors", "glsl", "limits", "options", "report", "threads", "version"},
     {"model", "gl"},
     {"dispatch", "image", "litert"},
     {"ops", "shaders", "vision"},

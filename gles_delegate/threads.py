@@ -1,0 +1,82 @@
+"""Threads and locks of the operating system, also where gevent makes greenlets of Python's.
+
+A greenlet would share its OpenGL context with all others of its thread. Futures, and the locks of
+interpreters, stay Python's: a greenlet that waits for them lets others run.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from importlib import import_module
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+_FOREVER = 1e8  # seconds
+
+
+def _original(module: str, name: str) -> Any:
+    """A function as it was before gevent replaced it."""
+    gevent = sys.modules.get("gevent.monkey")
+    return gevent.get_original(module, name) if gevent else getattr(import_module(module), name)
+
+
+Lock: Callable[[], Any] = _original("_thread", "allocate_lock")
+RLock: Callable[[], Any] = _original("_thread", "RLock")
+get_ident: Callable[[], int] = _original("_thread", "get_ident")
+
+
+class Awaited(Future[T]):
+    """A future whose result another thread sets."""
+
+    def result(self, timeout: float | None = None) -> T:
+        # gevent takes a wait without a timeout for a deadlock if no greenlet can end it.
+        return super().result(_FOREVER if timeout is None else timeout)
+
+
+class Thread(threading.Thread):
+    """A daemon: Python joins other threads before `atexit` functions can stop them."""
+
+    def __init__(
+        self, target: Callable[..., object], name: str, args: tuple[Any, ...] = ()
+    ) -> None:
+        super().__init__(target=target, name=name, args=args, daemon=True)
+        self._ended: Any = None  # a lock that is free once it has ended, if it is not Python's
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this is the thread that runs."""
+        return self.ident == get_ident() and self.is_alive()  # the next thread may have its ident
+
+    def start(self) -> None:
+        """Start it; raises RuntimeError if there is no thread to be had."""
+        if get_ident is threading.get_ident:
+            super().start()
+            return
+        self._ended = Lock()
+        self._ended.acquire()
+        try:
+            self._ident = _original("_thread", "start_new_thread")(self._work, ())
+        except BaseException:
+            self._ended.release()
+            raise
+
+    def is_alive(self) -> bool:
+        return super().is_alive() if self._ended is None else self._ended.locked()
+
+    def join(self, timeout: float | None = None) -> None:
+        if self._ended is None:
+            super().join(timeout)
+        elif self._ended.acquire(timeout=-1 if timeout is None else max(timeout, 0)):
+            self._ended.release()
+
+    def _work(self) -> None:
+        self._ident = get_ident()
+        try:
+            with suppress(SystemExit):
+                self.run()
+        finally:
+            self._ended.release()
