@@ -166,7 +166,7 @@ class RecurrentLoop(CountedLoop):
         cell = self._cell
         states = tuple(map(self._outer, cell.before))
         inputs = self._around.layer_inputs(cell, self._sequence(cell.x), states)
-        self._around.check_sizes(inputs, (self._turns, *cell.state))
+        self._around.check_sizes(cell, inputs, self._turns)
         return self._replacement(inputs)
 
     # The cell
