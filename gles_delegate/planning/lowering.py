@@ -16,7 +16,6 @@ from gles_delegate.dispatch import Shape, Step
 from gles_delegate.errors import ModelError, UnsupportedModelError
 from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Array, Graph, Node, Quantization, Tensor
-from gles_delegate.model.schema import BUILTIN_OPERATORS
 from gles_delegate.ops.lib.registry import op_of
 from gles_delegate.ops.planned import INLINED, WHILE
 from gles_delegate.ops.variables import CALL_ONCE
@@ -259,7 +258,7 @@ class _Lowerer:
                 self._sized.add(output.tensor)
 
     def _refuse(self, node: Node, error: ops.Unsupported) -> None:
-        is_named = self._is_inner(node) and node.op in BUILTIN_OPERATORS
+        is_named = self._is_inner(node) and not node.op.startswith("(")
         reason = f"{node.op} of its subgraph: {error}" if is_named else str(error)
         if self._is_wanted(node):
             self._reasons.setdefault(node.index, reason)
