@@ -349,9 +349,11 @@ class CellReader:
 
     def _part(self, tensor: int) -> tuple[int, int, int] | None:
         """The tensor of which it is the channels of a gate, the first one, and its channels."""
-        part, cut = self._body.part(tensor), self._body.maker(tensor, "SLICE")
-        if part or cut is None:
-            return self._split(*part) if part else None
+        if part := self._body.part(tensor):
+            return self._split(*part)
+        cut = self._body.maker(tensor, "SLICE")
+        if cut is None:
+            return self._strided(tensor)
         source, begin, size = cut.inputs[0], *map(self._body.array, cut.inputs[1:])
         shape, whole_source = self._shape(source), self._matrix(source)
         if begin is None or size is None or not whole_source:
@@ -359,6 +361,17 @@ class CellReader:
         *others, first = begin.tolist()
         is_gate = size.tolist() == [*shape[:-1], self._units] and not any(others)
         return (source, first, shape[-1]) if is_gate else None
+
+    def _strided(self, tensor: int) -> tuple[int, int, int] | None:
+        """The same for a STRIDED_SLICE of a matrix; whoever reads it checks the last number."""
+        cut = self._body.channels(tensor)
+        if cut is None:
+            return None
+        source, begin, end = cut
+        *rows, count = self._body.graph.tensors[source].shape or (0,)
+        end = count if end is None else end
+        is_gate = len(rows) == 1 and 0 <= begin == end - self._units and end <= count
+        return (source, begin, count) if is_gate else None
 
     def _split(self, node: Node, position: int) -> tuple[int, int, int]:
         """The source of a SPLIT, the first of an output's channels, and the source's number."""

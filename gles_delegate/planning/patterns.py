@@ -144,6 +144,21 @@ class Subgraph:
         is_first = axis is not None and axis.ravel().tolist() == [0]
         return node.inputs[0] if node and is_first else None
 
+    def channels(self, tensor: int) -> tuple[int, int, int | None] | None:
+        """The matrix of which a STRIDED_SLICE takes columns, the first one, and the end."""
+        node = self.maker(tensor, "STRIDED_SLICE")
+        arrays = [self.array(i) for i in node.inputs[1:]] if node else []
+        if node is None or len(arrays) != 3 or any(a is None or a.shape != (2,) for a in arrays):
+            return None
+        begin, end, strides = (a.tolist() for a in arrays if a is not None)
+        masks = [self._option(node, f"{name}_mask") for name in ("begin", "end")]
+        others = ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask", "offset")
+        has_rows = all(mask & 1 for mask in masks) and strides == [1, 1]
+        if not has_rows or any(self._option(node, name) for name in others):
+            return None
+        first, last = (mask & 2 for mask in masks)
+        return node.inputs[0], 0 if first else begin[1], None if last else end[1]
+
     def joins_channels(self, node: Node) -> bool:
         """Whether it joins matrices along the last dimension."""
         return self._option(node, "axis") in (1, -1)
