@@ -228,7 +228,7 @@ class CellReader:
     def first(self, later: Cell) -> Cell | None:
         """The cell before, if its states are zeros, whose terms a converter leaves out.
 
-        Its weights are those of `later`; its biases are still to be compared.
+        It has the weights of `later`; its biases are still to be compared.
         """
         (self._batch, self._units), result = later.state, later.before[0]
         if later.op == LSTM_CELLS:
@@ -397,23 +397,30 @@ class CellReader:
         """Add the product, the biases or the input that a tensor is to a sum."""
         node = self._body.maker(tensor, "FULLY_CONNECTED")
         biases = [tensor] if node is None else [i for i in node.inputs[2:3] if i >= 0]
+        products: dict[int, Block] = {}
         if node:
-            weights = self._read(node.inputs[1])
-            if len(weights.shape) != 2 or weights.shape[0] != rows:
-                raise Unsupported(NO_PRODUCTS)
-            for source, column, columns in self._columns(node.inputs[0], weights.shape[1]):
-                if source in result.products:
-                    raise Unsupported(NO_PRODUCTS)
-                result.products[source] = Block(weights.index, first, column, columns)
-        if node is None and self._is_given(tensor, rows):
-            result.products[tensor] = Block(GIVEN, first, 0, rows)
-            return
+            products = self._products(node, first, rows)
+        elif self._is_given(tensor, rows):
+            products, biases = {tensor: Block(GIVEN, first, 0, rows)}, []
+        if products.keys() & result.products.keys():
+            raise Unsupported(NO_PRODUCTS)
+        result.products |= products
         for bias in biases:
             values = self._read(bias)
             is_row = self._is_row(values, rows)
             if values.dtype != "float32" or not (is_row or values.shape in ((), (1,))):
                 raise Unsupported(f"biases of shape {list(values.shape)} for {rows} channels")
             result.biases.append((values.index, first if is_row else -1))
+
+    def _products(self, node: Node, first: int, rows: int) -> dict[int, Block]:
+        """The weights of each tensor that a FULLY_CONNECTED multiplies."""
+        weights = self._read(node.inputs[1])
+        if len(weights.shape) != 2 or weights.shape[0] != rows:
+            raise Unsupported(NO_PRODUCTS)
+        sources = self._columns(node.inputs[0], weights.shape[1])
+        if len({source for source, _, _ in sources}) < len(sources):
+            raise Unsupported(NO_PRODUCTS)
+        return {source: Block(weights.index, first, *columns) for source, *columns in sources}
 
     def _is_row(self, biases: Tensor, rows: int) -> bool:
         """Whether it has one row, or equal ones for all of a batch."""

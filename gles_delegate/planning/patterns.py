@@ -16,6 +16,9 @@ Pattern: TypeAlias = "str | tuple[Pattern, ...]"
 
 JOIN, PARTS = "PACK", "UNPACK"
 COMMUTATIVE = ("ADD", "MUL")
+SLICE_OPTIONS = (
+    "begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask", "offset",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -147,17 +150,18 @@ class Subgraph:
     def channels(self, tensor: int) -> tuple[int, int, int | None] | None:
         """The matrix of which a STRIDED_SLICE takes columns, the first one, and the end."""
         node = self.maker(tensor, "STRIDED_SLICE")
-        arrays = [self.array(i) for i in node.inputs[1:]] if node else []
-        if node is None or len(arrays) != 3 or any(a is None or a.shape != (2,) for a in arrays):
+        if node is None or len(node.inputs) != 4:
             return None
-        begin, end, strides = (a.tolist() for a in arrays if a is not None)
-        masks = [self._option(node, f"{name}_mask") for name in ("begin", "end")]
-        others = ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask", "offset")
-        has_rows = all(mask & 1 for mask in masks) and strides == [1, 1]
-        if not has_rows or any(self._option(node, name) for name in others):
+        begin, end, strides = map(self.vector, node.inputs[1:])
+        first, last, *others = (self._option(node, name) for name in SLICE_OPTIONS)
+        if any(others) or not first & last & 1 or strides != [Index(None, 1)] * 2:
             return None
-        first, last = (mask & 2 for mask in masks)
-        return node.inputs[0], 0 if first else begin[1], None if last else end[1]
+        vectors = [vector for vector in (begin, end) if vector and len(vector) == 2]
+        columns = [column.number for _, column in vectors if column.variable is None]
+        if len(columns) != 2:
+            return None
+        start, stop = columns
+        return node.inputs[0], 0 if first & 2 else start, None if last & 2 else stop
 
     def joins_channels(self, node: Node) -> bool:
         """Whether it joins matrices along the last dimension."""

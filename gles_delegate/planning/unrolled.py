@@ -145,8 +145,6 @@ class UnrolledLayers:
 
     def _layer(self, cells: Sequence[Cell]) -> tuple[UnrolledLayer, list[Node]]:
         around, first, last = self._around, cells[0], cells[-1]
-        if any(self._shape(t)[-2:] != last.state for cell in cells for t in cell.after):
-            raise Unsupported("states of several shapes")
         index = self._body.maker_of(last.after[0]).index
         sequence, nodes = self._sequence(cells, index)
         zeros = np.zeros(last.state, np.float32)
@@ -159,15 +157,13 @@ class UnrolledLayers:
         results = tuple(cell.after[0] for cell in cells)
         nodes.append(Node(index, last.op, 1, inputs, outputs))
         nodes.append(self._parts(index, outputs[0], results))
-        copies = dict.fromkeys(last.after[1:], outputs[-1])
-        copies |= dict.fromkeys(self._joined(results), outputs[0])
-        nodes += [Node(index, IDENTITY, 1, (t,), (output,)) for output, t in copies.items()]
-        reversals = self._joined(results[::-1]) if len(results) > 1 else []
-        if reversals:
-            axis = around.constant("axis", np.array([0], np.int32))
-            nodes += [Node(index, REVERSE, 1, (outputs[0], axis), (t,)) for t in reversals]
+        joined = self._joined_results(index, outputs[0], results)
+        last_cell = [Node(index, IDENTITY, 1, outputs[-1:], (t,)) for t in last.after[1:]]
+        copies = [*joined, *last_cell]
+        nodes += copies
         outer = nodes[0].inputs if nodes[0].op in JOINS else (sequence,)
-        node = Node(index, last.op, 1, (*outer, *first.before), (*results, *copies, *reversals))
+        made = (*results, *(copy.outputs[0] for copy in copies))
+        node = Node(index, last.op, 1, (*outer, *first.before), made)
         replaced = [self._body.maker_of(t) for t in node.outputs]
         if any(len(each.outputs) > 1 for each in replaced):
             raise Unsupported("a cell that shares a node with others")
@@ -213,6 +209,15 @@ class UnrolledLayers:
             return Node(index, PARTS, 1, (source,), results)
         axis = self._around.constant("axis", np.array(0, np.int32))
         return Node(index, "SPLIT", 1, (axis, source), results)
+
+    def _joined_results(self, index: int, source: int, results: tuple[int, ...]) -> list[Node]:
+        """The nodes that compute what joins the results, in order or reversed, from a sequence."""
+        nodes = [Node(index, IDENTITY, 1, (source,), (t,)) for t in self._joined(results)]
+        reversed_results = self._joined(results[::-1]) if len(results) > 1 else []
+        if reversed_results:
+            axis = self._around.constant("axis", np.array([0], np.int32))
+            nodes += [Node(index, REVERSE, 1, (source, axis), (t,)) for t in reversed_results]
+        return nodes
 
     def _joined(self, results: tuple[int, ...]) -> list[int]:
         """The tensors that join the results of all steps."""

@@ -111,7 +111,7 @@ class UseCounter:
         # Nodes that share a variable tensor run together: each reads the other's last value.
         subgraph = self._graph.index
         states = {i for i in node.inputs if i >= 0 and self._tensors[i].is_variable}
-        # The same for those of a list, which no host could hand over.
+        # Nodes that share a list, too, which no host could hand over.
         states |= self._lists.intersection((*node.inputs, *node.outputs))
         for name in names | {f"tensor {i} of subgraph {subgraph}" for i in states}:
             self._users.setdefault(name, set()).add(node.index)

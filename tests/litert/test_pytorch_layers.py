@@ -81,6 +81,9 @@ def test_dispatches_do_not_grow_with_steps(cell: str) -> None:
         *((cell, "gates", [2, 1, 2]) for cell in ("lstm", "gru")),
         *((cell, "activation", [2, 2]) for cell in ("lstm", "gru")),
         *((cell, "first biases", [4]) for cell in ("lstm", "gru")),
+        ("lstm", "input twice", [2, 2]),
+        ("lstm", "first gates", [4]),
+        ("gru", "first gates", [4]),
         ("gru", "zero", [4]),
         ("gru", "difference", [2, 2]),
     ],
@@ -93,6 +96,13 @@ def test_a_step_that_differs(cell: str, damage: str, steps: list[int]) -> None:
 
 def test_an_input_that_all_rows_share() -> None:
     model = TorchLayer("lstm", batch=2, damage="broadcast").model()
+    assert steps_of_layers(model[1]) == [4, 4]
+    assert_as_litert(model)
+
+
+@CELLS
+def test_a_gate_that_all_rows_share(cell: str) -> None:
+    model = TorchLayer(cell, batch=2, damage="a row").model()
     assert steps_of_layers(model[1]) == [4, 4]
     assert_as_litert(model)
 

@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import ModelBuilder, quantization
 
+STRIDED = ("columns", "a column", "a row")
+"""Damages of the second gate that a strided slice cuts."""
+
 
 @dataclass
 class KerasLayer:
@@ -194,11 +197,17 @@ class KerasLayer:
     def _columns(self, b: ModelBuilder, x: int, gate: int, last: bool) -> int:
         """The columns of a gate, with the masks that Keras' GRU has."""
         shifted = gate == 1 and self.damage == "columns"
-        begin, last = gate * self.units - shifted, last and not shifted
+        begin, last = gate * self.units - shifted, last and self.damage not in STRIDED
         end = 0 if last else begin + self.units
         corners = [b.constant(np.array(n, np.int32)) for n in ((0, begin), (0, end), (1, 1))]
         masks = {"begin_mask": 1 + 2 * (not gate), "end_mask": 1 + 2 * last}
-        return b.op("STRIDED_SLICE", [x, *corners], [(self.batch, self.units)], **masks)
+        shape = (self.batch, self.units)
+        if gate == 1 and self.damage == "a column":
+            corners[1], shape = b.constant(np.array((0, begin + 1), np.int32)), (self.batch, 1)
+        if gate == 1 and self.damage == "a row":
+            corners[0] = b.constant(np.array((1, begin), np.int32))
+            masks["begin_mask"], shape = 0, (self.batch - 1, self.units)
+        return b.op("STRIDED_SLICE", [x, *corners], [shape], **masks)
 
     def _functions(self, b: ModelBuilder) -> tuple[Callable[..., int], ...]:
         state = (self.batch, self.units)

@@ -95,8 +95,14 @@ class TorchLayer:
         return s.op("RESHAPE", [element, self._integers(batch, rows)], [(batch, rows)])
 
     def _gate(self, source: int, gate: int, shape: tuple[int, ...]) -> int:
-        begin = self._integers(*[0] * (len(shape) - 1), gate * self.units)
-        return self._sketch.op("SLICE", [source, begin, self._integers(*shape)], [shape])
+        begin = [*[0] * (len(shape) - 1), gate * self.units]
+        if self._is("a row") and gate == 1:
+            begin[-2], shape = 1, (*shape[:-2], 1, self.units)
+        corners = self._integers(*begin), self._integers(*shape)
+        return self._sketch.op("SLICE", [source, *corners], [shape])
+
+    def _has_other_order(self, states: list[int]) -> bool:
+        return self._is("gates") or (self.damage == "first gates" and not states)
 
     def _of_state(self, states: list[int], keep: bool) -> int:
         """The product of the output state."""
@@ -115,7 +121,9 @@ class TorchLayer:
         s, rows = self._sketch, len(self._bias)
         of_state = self._of_state(states, False) if states else s.constant(self._folded()[0])
         total = s.op("ADD", [of_state, of_input], [(1, self.batch, rows)])
-        order = (1, 0, 2, 3) if self._is("gates") else (0, 1, 2, 3)
+        if self._is("input twice"):
+            total = s.op("ADD", [total, of_input], [(1, self.batch, rows)])
+        order = (1, 0, 2, 3) if self._has_other_order(states) else (0, 1, 2, 3)
         i, f, new, o = (self._gate(total, gate, self._state) for gate in order)
         opened = self._op("TANH" if self._is("activation") else "LOGISTIC", i)
         cell = self._op("MUL", opened, self._op("TANH", new))
@@ -126,7 +134,7 @@ class TorchLayer:
 
     def _gru(self, of_input: int, states: list[int]) -> list[int]:
         s, op = self._sketch, self._op
-        order = (1, 0, 2) if self._is("gates") else (0, 1, 2)
+        order = (1, 0, 2) if self._has_other_order(states) else (0, 1, 2)
         mine = [self._gate(of_input, gate, self._state[1:]) for gate in order]
         if states:
             of_state = self._of_state(states, True)
