@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from gles_delegate.bench.roofline import traffic_of
 from gles_delegate.dispatch import Const, Dispatch
 from gles_delegate.model.graph import Graph
+from gles_delegate.model.schema import TENSORFLOW_OP
 from gles_delegate.ops.lib.registry import op_of
 from gles_delegate.planning.lowering import Lowered
 from gles_delegate.planning.partition import Partition
@@ -64,13 +65,16 @@ def _cpu(graph: Graph, partition: Partition) -> Iterator[str]:
             continue
         if reason.endswith("no GPU implementation"):
             remedy = "use other ops, or have the app do it before or after the model"
+        elif TENSORFLOW_OP in reason:
+            remedy = "docs/own-network.md shows how"
         elif "at run time" in reason:
             remedy = (
                 "export the model with a constant there, so that sizes that depend on it are known"
             )
         else:
             remedy = "change that in the model"
-        yield f"the CPU runs {_nodes(graph, (node.index for node in nodes))}: {reason}; {remedy}"
+        runs = "nothing" if TENSORFLOW_OP in reason else "the CPU"
+        yield f"{runs} runs {_nodes(graph, (node.index for node in nodes))}: {reason}; {remedy}"
 
 
 _FOLLOWS = ("max_delegated_partitions", "excluded by", "its result is", "other nodes that use")

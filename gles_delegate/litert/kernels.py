@@ -10,6 +10,7 @@ from typing import Any
 from gles_delegate.errors import LiteRtError
 from gles_delegate.litert.check import how_to_install
 from gles_delegate.model.reader import ModelFile
+from gles_delegate.model.schema import TENSORFLOW_OP
 
 
 @contextmanager
@@ -19,7 +20,8 @@ def litert_errors(model: ModelFile) -> Iterator[None]:
         yield
     except (RuntimeError, ValueError) as error:
         name = model.path or "this model"
-        raise LiteRtError(f"LiteRT's CPU kernels do not run {name}: {error}") from error
+        why = f"it has {TENSORFLOW_OP}" if "Select TensorFlow op" in str(error) else error
+        raise LiteRtError(f"LiteRT's CPU kernels do not run {name}: {why}") from error
 
 
 def litert_cpu(

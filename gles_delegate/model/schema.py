@@ -4,6 +4,11 @@ from __future__ import annotations
 
 FILE_IDENTIFIER = b"TFL3"
 
+TENSORFLOW = "Flex"
+"""How the names of TensorFlow's ops begin, which a converter with SELECT_TF_OPS writes."""
+TENSORFLOW_OP = "a TensorFlow op; no LiteRT for Python runs it; export without SELECT_TF_OPS"
+"""Why an op that begins so runs nowhere."""
+
 BUILTIN_OPERATORS = tuple(
     """
     ADD AVERAGE_POOL_2D CONCATENATION CONV_2D DEPTHWISE_CONV_2D DEPTH_TO_SPACE DEQUANTIZE

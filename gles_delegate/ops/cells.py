@@ -2,18 +2,21 @@
 
 Inputs: a sequence [time, batch, channels], its weights and biases with each gate padded to whole
 slices, the recurrent weights [gates * units, units], the states; of GRUs, also the biases of the
-product that the reset gate scales. Outputs: the output state after each step, or only after the
-last; the final states.
+product that the reset gate scales. A sequence may have the products already: its weights then are
+integers, the first channel of each gate. Outputs: the output state after each step, or only after
+the last; the final states.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil
 
 import numpy as np
 
-from gles_delegate.dispatch import Const, Define, Step
+from gles_delegate.dispatch import Const, Define, Operand, Step, Value
 from gles_delegate.model.graph import Array
+from gles_delegate.ops.lib.elementwise import elementwise
 from gles_delegate.ops.lib.node import NodeView
 from gles_delegate.ops.lib.options import Options
 from gles_delegate.ops.lib.product import product
@@ -27,6 +30,7 @@ from gles_delegate.ops.lib.recurrence import (
     whole,
 )
 from gles_delegate.ops.lib.registry import op
+from gles_delegate.ops.lib.views import Target, View, reshape_view, view
 
 LSTM_CELLS, GRU_CELLS, RESET_FIRST_CELLS = "(lstm)", "(gru)", "(gru, reset first)"
 X, WEIGHTS, BIASES, RECURRENT, STATE, CELL = range(6)
@@ -40,7 +44,7 @@ PLAIN: dict[str, Define] = {
 
 @op(LSTM_CELLS)
 def lstm_cells(node: NodeView, options: Options) -> list[Step]:
-    units = node.shape(STATE)[1]
+    units = node.shape(STATE)[-1]
     slices = ceil(units / 4)
     history = _history(node, (STATE, CELL), 2 * slices)
     texels = (16 * slices + PARAMETERS) * slices
@@ -53,7 +57,7 @@ def lstm_cells(node: NodeView, options: Options) -> list[Step]:
 
 @op(GRU_CELLS, RESET_FIRST_CELLS)
 def gru_cells(node: NodeView, options: Options) -> list[Step]:
-    units, first = node.shape(STATE)[1], node.op == RESET_FIRST_CELLS
+    units, first = node.shape(STATE)[-1], node.op == RESET_FIRST_CELLS
     slices = ceil(units / 4)
     summed = slices * (1 + first)
     history = _history(node, (STATE,), 3 * slices if first else slices)
@@ -72,24 +76,41 @@ def gru_cells(node: NodeView, options: Options) -> list[Step]:
 
 
 def _history(node: NodeView, states: tuple[int, ...], slices: int) -> History:
-    course, units = Course.of(node.input(X), time_major=True), node.shape(STATE)[1]
+    course, units = Course.of(node.input(X), time_major=True), node.shape(STATE)[-1]
     return History.of(node, course, [(i, units) for i in states], slices, "")
 
 
 def _layer(history: History, stages: list[Stage], at_once: int, weights: Const) -> list[Step]:
     """The product of all inputs and weights, the steps, and the outputs."""
     node, course = history.node, history.course
-    sums = node.scratch((course.steps * course.batch, node.shape(WEIGHTS)[0]), "sums")
-    steps = product(node, node.input(X), sums, inputs=(WEIGHTS, BIASES))
+    sums = node.scratch((course.steps * course.batch, node.shape(BIASES)[0]), "sums")
+    if node.dtype(WEIGHTS) == "int32":
+        steps = _biased(node, node.input(X), sums, history.channels)
+    else:
+        steps = product(node, node.input(X), sums, inputs=(WEIGHTS, BIASES))
     steps += history.enter() + history.steps(stages, (sums, weights), at_once)
-    shape = node.graph.tensors[node.outputs[0]].shape
+    shape, *states = (node.graph.tensors[i].shape for i in node.outputs)
     steps.append(
         history.output() if shape[0] == course.steps else history.final(node.output(shape), 0)
     )
-    for i, (_, units) in enumerate(history.states):
-        output = node.output((course.batch, units), i + 1)
-        steps.append(history.final(output, i * whole(units)))
+    for i, state in enumerate(states):
+        steps.append(history.final(node.output(state, i + 1), i * whole(history.channels)))
     return steps
+
+
+def _biased(node: NodeView, x: Operand, sums: Value, units: int) -> list[Step]:
+    """The products that a sequence has, with each gate padded to whole slices, and the biases."""
+    padded, pixels = replace(sums, name="products"), sums.pixels
+    rows = node.array(WEIGHTS).tolist()
+    steps: list[Step] = []
+    if x.channels == sums.channels and rows == [*range(0, x.channels, units)]:
+        steps.append(reshape_view(node.index, x, padded, node.limits))
+    else:
+        for gate, row in enumerate(rows):
+            target = Target(pixels, units, pixels, pixels, out_channel=gate * whole(units))
+            layout = View((pixels, units), (x.channels, 1), row)
+            steps.append(view(x, padded, layout, node.limits, node.index, target))
+    return [*steps, elementwise(node, (padded, node.input(BIASES)), sums, "ADD")]
 
 
 def cell_weights(recurrent: Array, units: int) -> Array:

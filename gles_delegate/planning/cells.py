@@ -1,4 +1,4 @@
-"""The cells of recurrent layers among the nodes of a subgraph: LSTMs and GRUs of Keras."""
+"""The cells of recurrent layers in a subgraph: LSTMs and GRUs of Keras and PyTorch."""
 
 from __future__ import annotations
 
@@ -20,22 +20,33 @@ MOST_TERMS = 32
 
 LSTM: Pattern = ("MUL", ("LOGISTIC", "output"), ("TANH", "cell"))
 KEPT: Pattern = ("MUL", ("LOGISTIC", "forget"), "kept")
-CELL: Pattern = ("ADD", KEPT, ("MUL", ("LOGISTIC", "input"), ("TANH", "new")))
+FIRST_CELL: Pattern = ("MUL", ("LOGISTIC", "input"), ("TANH", "new"))
+CELL: Pattern = ("ADD", KEPT, FIRST_CELL)
 LSTM_GATES = ("input", "forget", "new", "output")
 
 UPDATE: Pattern = ("LOGISTIC", "update")
 NEW: Pattern = ("MUL", ("SUB", "one", UPDATE), ("TANH", "new"))
+GRU_GATES = ("update", "reset", "of input")
 GRU: Pattern = ("ADD", ("MUL", UPDATE, "state"), NEW)
+GRU_OF_DIFFERENCE: Pattern = (
+    "ADD", ("MUL", UPDATE, ("SUB", "state", ("TANH", "new"))), ("TANH", "new"),
+)  # fmt: skip
 RESET_SUM: Pattern = ("ADD", "of input", ("MUL", ("LOGISTIC", "reset"), "of state"))
 RESET_STATE: Pattern = ("MUL", ("LOGISTIC", "reset"), "state")
 
 NO_CELL = "its body computes no LSTM or GRU as Keras has them"
+GIVEN = -1
+"""The weights of a gate whose product with the input the input has already."""
+NO_STATE = -1
 NO_PRODUCTS = "its gates do not add one product of the input and one of the state"
 
 
 @dataclass(frozen=True)
 class Block:
-    """The weights of a gate in a matrix: from a row on, and columns from one on."""
+    """The weights of a gate in a matrix: from a row on, and columns from one on.
+
+    GIVEN weights: the gate is the channels of the input, which has `columns`, from a row on.
+    """
 
     weights: int
     row: int
@@ -62,7 +73,7 @@ class Cell:
     Attributes:
         state: The shape of a state: [batch, units].
         after: The output state and, of an LSTM, the cell state.
-        before: The tensors that have these before the step.
+        before: The tensors that have these before the step; (): zeros, which have no tensor.
         x: The input.
         of_input: For each gate, the sum of the products with the input, and of biases.
         of_state: For each gate, the sum of the products with the output state.
@@ -101,40 +112,40 @@ class Surroundings:
     shapes: Mapping[int, Shape]
     added: Callable[[int, Tensor], int]
 
-    def tensor(self, name: str, shape: Shape) -> int:
-        """A new tensor of real numbers."""
+    def tensor(self, name: str, shape: Shape, dtype: str = "float32") -> int:
+        """A new tensor."""
         index = len(self.tensors)
-        self.tensors.append(Tensor(index, name, "float32", shape, (), is_derived=True))
+        self.tensors.append(Tensor(index, name, dtype, shape, (), is_derived=True))
         return index
 
     def constant(self, name: str, array: Array) -> int:
-        """A new constant of real numbers."""
-        index = self.tensor(name, array.shape)
+        """A new constant."""
+        index = self.tensor(name, array.shape, str(array.dtype))
         self.tensors[index] = folded(self.tensors[index], array)
         return index
 
     def layer_inputs(self, cell: Cell, sequence: int, states: Sequence[int]) -> tuple[int, ...]:
         """The inputs of the node that stands for a layer; see gles_delegate/ops/cells.py."""
         units = cell.state[-1]
-        weights = self._matrix(cell.of_input, cell.x, units, whole(units))
+        of_input = [s.products[cell.x] for s in cell.of_input]
+        if all(block.weights == GIVEN for block in of_input):
+            weights = self.constant("gates", np.array([b.row for b in of_input], np.int32))
+        else:
+            weights = self._matrix(cell.of_input, cell.x, units, whole(units))
         recurrent = self._matrix(cell.of_state, cell.before[0], units, units)
         biases = self._biases(cell.of_input, units)
         scaled = () if cell.scaled is None else (self._biases([cell.scaled], units),)
         return sequence, weights, biases, recurrent, *states, *scaled
 
-    def check_sizes(self, inputs: Sequence[int], sizes: Shape) -> None:
-        """Raise `Unsupported` unless a layer's inputs fit each other.
-
-        Args:
-            sizes: Steps, batch and units.
-        """
-        x, weights, _, recurrent, *others = inputs
-        sequence = self.shapes[x]
-        depths = tuple(self.tensors[i].shape[-1] for i in (weights, recurrent))
-        if sequence != (*sizes[:2], depths[0]) or depths[1] != sizes[2]:
+    def check_sizes(self, cell: Cell, inputs: Sequence[int], steps: int) -> None:
+        """Raise `Unsupported` unless a layer's inputs fit each other."""
+        x, _, _, recurrent, *others = inputs
+        sequence, depth = self.shapes[x], cell.of_input[0].products[cell.x].columns
+        batch, units = cell.state
+        if sequence != (steps, batch, depth) or self.tensors[recurrent].shape[-1] != units:
             raise Unsupported(
-                f"an input of shape {list(sequence)} and weights for {depths[0]} channels, for "
-                f"{sizes[0]} steps of a state of shape {list(sizes[1:])}"
+                f"an input of shape {list(sequence)} and weights for {depth} channels, for "
+                f"{steps} steps of a state of shape {[batch, units]}"
             )
         types = {self.tensors[i].dtype for i in (x, *others)}
         if types != {"float32"}:
@@ -143,6 +154,8 @@ class Surroundings:
     def _matrix(self, sums: Sequence[Sum], source: int, units: int, rows: int) -> int:
         """The weights of all gates, `rows` for each; the model's own if in the same order."""
         blocks = [s.products[source] for s in sums]
+        if any(block.weights == GIVEN for block in blocks):
+            raise Unsupported(NO_PRODUCTS)
         tensors = {block.weights: self.tensors[block.weights] for block in blocks}
         _check_weights([*tensors.values()])
         first = blocks[0]
@@ -161,13 +174,18 @@ class Surroundings:
         return self.constant(name, joined.reshape(-1, depth))
 
     def _biases(self, sums: Sequence[Sum], units: int) -> int:
-        tensors = self.tensors
         rows = np.zeros((len(sums), whole(units)), np.float32)
         for gate, s in enumerate(sums):
-            for i, row in s.biases:
-                values = tensors[i].array().ravel()
-                rows[gate, :units] += values if row < 0 else values[row : row + units]
+            rows[gate, :units] = self.bias(s, units)
         return self.constant("biases", rows.ravel())
+
+    def bias(self, terms: Sum, units: int) -> Array:
+        """The biases of a gate, added up."""
+        total = np.zeros(units, np.float32)
+        for i, row in terms.biases:
+            values = self.tensors[i].array().ravel()
+            total += values if row < 0 else values[row : row + units]
+        return total
 
 
 def _check_weights(tensors: Sequence[Tensor]) -> None:
@@ -192,7 +210,7 @@ class CellReader:
         self, body: Subgraph, read: Callable[[int], Tensor], shape: Callable[[int], Shape]
     ) -> None:
         self._body, self._read, self._shape = body, read, shape
-        self._units = 0
+        self._batch = self._units = 0
 
     def cells(self, result: int) -> Iterator[Cell]:
         """The cells whose output state a tensor may be."""
@@ -202,8 +220,42 @@ class CellReader:
             for found in self._body.matches(CELL, names["cell"], names):
                 yield from self._lstms(result, found)
         for found in self._body.matches(GRU, result, {}):
-            if self._is_one(found["one"]):
+            if self._is_filled(found["one"], 1):
                 yield self._gru(result, found)
+        for found in self._body.matches(GRU_OF_DIFFERENCE, result, {}):
+            yield self._gru(result, found)
+
+    def first(self, later: Cell) -> Cell | None:
+        """The cell before, if its states are zeros, whose terms a converter leaves out.
+
+        It has the weights of `later`; its biases are still to be compared.
+        """
+        (self._batch, self._units), result = later.state, later.before[0]
+        if later.op == LSTM_CELLS:
+            for names in self._body.matches(LSTM, result, {"cell": later.before[1]}):
+                for found in self._body.matches(FIRST_CELL, names["cell"], names):
+                    gates = [self._sum(found[gate]) for gate in LSTM_GATES if gate != "forget"]
+                    x = self._input(gates, NO_STATE, (False,) * len(gates))
+                    forget = later.of_input[1]
+                    kept = Sum({x: forget.products[later.x]}, forget.biases)
+                    return self._like(later, x, (gates[0], kept, *gates[1:]))
+        for found in self._body.matches(GRU_OF_DIFFERENCE, result, {}):
+            for names in self._body.matches(RESET_SUM, found["new"], {}):
+                gates = [self._sum({**found, **names}[gate]) for gate in GRU_GATES]
+                x, scaled = self._input(gates, NO_STATE, (False,) * 3), self._sum(names["of state"])
+                if self._is_filled(found["state"], 0) and not scaled.products:
+                    return self._like(later, x, tuple(gates), scaled)
+        return None
+
+    @staticmethod
+    def _like(
+        later: Cell, x: int, of_input: tuple[Sum, ...], scaled: Sum | None = None
+    ) -> Cell | None:
+        """The cell with these sums before a later one, if it has the same weights."""
+        pairs = zip(of_input, later.of_input, strict=True)
+        if any(one.products[x] != other.products[later.x] for one, other in pairs):
+            return None
+        return Cell(later.op, later.state, later.before, (), x, of_input, (), scaled)
 
     def _lstms(self, result: int, found: Mapping[str, int]) -> Iterator[Cell]:
         """Either of the two tensors that the gates multiply may be the state."""
@@ -212,7 +264,7 @@ class CellReader:
             return
         sums = tuple(self._sum(found[gate]) for gate in LSTM_GATES)
         for state in dict.fromkeys(i for s in sums for i in s.products):
-            if self._shape(state) == shape:
+            if self._matrix(state) == shape:
                 x, before = self._input(sums, state), (state, found["kept"])
                 yield Cell(LSTM_CELLS, shape, (result, found["cell"]), before, x, sums, sums)
 
@@ -241,15 +293,23 @@ class CellReader:
 
     def _measured(self, state: int) -> Shape:
         """The shape of a state, which gives the number of units; () if it is none."""
-        shape = self._shape(state)
-        self._units = shape[-1] if shape else 0
-        return shape if len(shape) == 2 and self._units else ()
+        shape = self._matrix(state)
+        self._batch, self._units = shape or (0, 0)
+        return shape if self._units else ()
 
-    def _is_one(self, tensor: int) -> bool:
+    def _matrix(self, tensor: int) -> Shape:
+        """The shape [batch, channels] of a tensor, which may have a first dimension of 1, or ()."""
+        shape = self._shape(tensor)
+        shape = shape[1:] if len(shape) == 3 and shape[0] == 1 else shape
+        return shape if len(shape) == 2 else ()
+
+    def _is_filled(self, tensor: int, number: int) -> bool:
+        """Whether it is a constant that has only that number, and broadcasts like one number."""
         if tensor < 0 or not self._body.graph.tensors[tensor].is_constant:
             return False
         one = self._body.graph.tensors[tensor]
-        return one.dtype == "float32" and len(one.shape) < 3 and one.array().ravel().tolist() == [1]
+        is_like_one = one.dtype == "float32" and (len(one.shape) < 3 or not number)
+        return is_like_one and {*one.array().ravel().tolist()} == {number}
 
     def _input(self, sums: Sequence[Sum], state: int, with_state: Sequence[bool] = ()) -> int:
         """The input of a step: each gate adds one product of it, and one of the state.
@@ -268,7 +328,7 @@ class CellReader:
         return inputs.pop()
 
     def _sum(self, gate: int) -> Sum:
-        """The terms that add up to a gate; those that one SPLIT cuts have the same rows."""
+        """The terms that add up to a gate; those that one node cuts have the same rows."""
         result, body = Sum(), self._body
         rows = {gate: self._units}
         pending = [(gate, 0, gate)]
@@ -276,9 +336,9 @@ class CellReader:
             if not pending:
                 return result
             tensor, first, level = pending.pop()
-            part, add = body.part(tensor), body.maker(tensor, "ADD")
+            part, add = self._part(tensor), body.maker(tensor, "ADD")
             if part and level == gate:
-                source, start, count = self._cut(*part)
+                source, start, count = part
                 rows[source] = count
                 pending.append((source, first + start, source))
             elif add and len(add.inputs) == 2:
@@ -287,7 +347,33 @@ class CellReader:
                 self._note_term(result, tensor, first, rows[level])
         raise Unsupported(f"a gate of more than {MOST_TERMS} terms")
 
-    def _cut(self, node: Node, position: int) -> tuple[int, int, int]:
+    def _part(self, tensor: int) -> tuple[int, int, int] | None:
+        """The tensor of which it is the channels of a gate, the first one, and its channels."""
+        if part := self._body.part(tensor):
+            return self._split(*part)
+        cut = self._body.maker(tensor, "SLICE")
+        if cut is None:
+            return self._strided(tensor)
+        source, begin, size = cut.inputs[0], *map(self._body.array, cut.inputs[1:])
+        shape, whole_source = self._shape(source), self._matrix(source)
+        if begin is None or size is None or not whole_source:
+            return None
+        *others, first = begin.tolist()
+        is_gate = size.tolist() == [*shape[:-1], self._units] and not any(others)
+        return (source, first, shape[-1]) if is_gate else None
+
+    def _strided(self, tensor: int) -> tuple[int, int, int] | None:
+        """The same for a STRIDED_SLICE of a matrix; whoever reads it checks the last number."""
+        cut = self._body.channels(tensor)
+        if cut is None:
+            return None
+        source, begin, end = cut
+        *rows, count = self._body.graph.tensors[source].shape or (0,)
+        end = count if end is None else end
+        is_gate = len(rows) == 1 and 0 <= begin == end - self._units and end <= count
+        return (source, begin, count) if is_gate else None
+
+    def _split(self, node: Node, position: int) -> tuple[int, int, int]:
         """The source of a SPLIT, the first of an output's channels, and the source's number."""
         is_even = node.op == "SPLIT"
         axis = self._body.array(node.inputs[0 if is_even else 2])
@@ -308,22 +394,47 @@ class CellReader:
         return node.inputs[1 if is_even else 0], int(sizes[:position].sum()), int(sizes.sum())
 
     def _note_term(self, result: Sum, tensor: int, first: int, rows: int) -> None:
-        """Add the product or the biases that a tensor is to a sum."""
+        """Add the product, the biases or the input that a tensor is to a sum."""
         node = self._body.maker(tensor, "FULLY_CONNECTED")
         biases = [tensor] if node is None else [i for i in node.inputs[2:3] if i >= 0]
+        products: dict[int, Block] = {}
         if node:
-            weights = self._read(node.inputs[1])
-            if len(weights.shape) != 2 or weights.shape[0] != rows:
-                raise Unsupported(NO_PRODUCTS)
-            for source, column, columns in self._columns(node.inputs[0], weights.shape[1]):
-                if source in result.products:
-                    raise Unsupported(NO_PRODUCTS)
-                result.products[source] = Block(weights.index, first, column, columns)
+            products = self._products(node, first, rows)
+        elif self._is_given(tensor, rows):
+            products, biases = {tensor: Block(GIVEN, first, 0, rows)}, []
+        if products.keys() & result.products.keys():
+            raise Unsupported(NO_PRODUCTS)
+        result.products |= products
         for bias in biases:
             values = self._read(bias)
-            if values.dtype != "float32" or values.shape not in ((rows,), (1, rows), (), (1,)):
+            is_row = self._is_row(values, rows)
+            if values.dtype != "float32" or not (is_row or values.shape in ((), (1,))):
                 raise Unsupported(f"biases of shape {list(values.shape)} for {rows} channels")
-            result.biases.append((values.index, first if values.shape[-1:] == (rows,) else -1))
+            result.biases.append((values.index, first if is_row else -1))
+
+    def _products(self, node: Node, first: int, rows: int) -> dict[int, Block]:
+        """The weights of each tensor that a FULLY_CONNECTED multiplies."""
+        weights = self._read(node.inputs[1])
+        if len(weights.shape) != 2 or weights.shape[0] != rows:
+            raise Unsupported(NO_PRODUCTS)
+        sources = self._columns(node.inputs[0], weights.shape[1])
+        if len({source for source, _, _ in sources}) < len(sources):
+            raise Unsupported(NO_PRODUCTS)
+        return {source: Block(weights.index, first, *columns) for source, *columns in sources}
+
+    def _is_row(self, biases: Tensor, rows: int) -> bool:
+        """Whether it has one row, or equal ones for all of a batch."""
+        *batch, last = biases.shape or (0,)
+        if last != rows or batch not in ([], [1], [1, 1], [self._batch], [1, self._batch]):
+            return False
+        values = biases.array().reshape(-1, rows)
+        return bool((values == values[0]).all())
+
+    def _is_given(self, tensor: int, rows: int) -> bool:
+        """Whether it is computed and has so many channels, as products of the input have."""
+        if tensor < 0 or self._body.graph.tensors[tensor].is_constant:
+            return False
+        return self._matrix(tensor) == (self._batch, rows)
 
     def _columns(self, source: int, count: int) -> list[tuple[int, int, int]]:
         """The tensors that a matrix with `count` columns multiplies, and the columns of each."""

@@ -6,6 +6,7 @@ On llvmpipe a dispatch takes 10 to 40 microseconds before it computes anything.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import ceil, prod
 
 from gles_delegate.dispatch import (
@@ -18,6 +19,7 @@ from gles_delegate.dispatch import (
     Value,
 )
 from gles_delegate.limits import Limits
+from gles_delegate.ops.lib.elementwise import Elementwise
 from gles_delegate.planning.memory import Allocation
 from gles_delegate.shaders.chains import invocations
 from gles_delegate.shaders.files import is_own, read_body
@@ -62,6 +64,7 @@ def make_chain(
     members: Sequence[Dispatch], allocations: Mapping[Value, Allocation]
 ) -> DispatchChain:
     """The chain of dispatches, with a block for each of a plan's buffers that they use."""
+    members = tuple(map(_by_pixel, members))
     blocks: dict[tuple[int, Kind], int] = {}
     images: dict[Const, int] = {}
     places: dict[Operand, OperandPlace] = {}
@@ -72,7 +75,18 @@ def make_chain(
             allocation = allocations[operand]
             number = blocks.setdefault((allocation.buffer, operand.kind), len(blocks))
             places[operand] = OperandPlace(False, number, allocation.offset // operand.texel_bytes)
-    return DispatchChain(tuple(members), tuple(blocks), tuple(images), places)
+    return DispatchChain(members, tuple(blocks), tuple(images), places)
+
+
+def _by_pixel(member: Dispatch) -> Dispatch:
+    """The same with one pixel an invocation: the compiler unrolls a loop over them.
+
+    LLVM's time grows faster than a chain's code, and the chain loops over invocations anyway.
+    """
+    if not isinstance(member, Elementwise):
+        return member
+    grid = replace(member.grid, pixels=member.output.pixels)
+    return replace(member, grid=grid, defines={**member.defines, "PER_LANE": 1})
 
 
 class _Room:

@@ -108,6 +108,8 @@ class Inliner:
         )
         count = len(results) - len(lists)
         values, items = list(results[:count]), results[count:]
+        assigned = {values[number] for number, _ in lists}
+        nodes = [inner for inner in nodes if not assigned.intersection(inner.outputs)]
         for number, _ in lists:
             values[number] = node.inputs[1 + number]
         turn = replace(node, op=WHILE, inputs=tuple(values))

@@ -16,9 +16,9 @@ from gles_delegate.dispatch import Shape, Step
 from gles_delegate.errors import ModelError, UnsupportedModelError
 from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Array, Graph, Node, Quantization, Tensor
-from gles_delegate.model.schema import BUILTIN_OPERATORS
 from gles_delegate.ops.lib.registry import op_of
 from gles_delegate.ops.planned import INLINED, WHILE
+from gles_delegate.ops.tensor_lists import with_lists
 from gles_delegate.ops.variables import CALL_ONCE
 from gles_delegate.planning.cells import Surroundings
 from gles_delegate.planning.checks import checked_steps
@@ -119,12 +119,13 @@ class _Lowerer:
         self._examples = {*values}  # and constants that depend on these
         self._only, self._choices, self._values = only, choices, values
         self._own, self._nodes = graph.nodes, list(graph.nodes)
-        self._tensors = list(graph.tensors)
-        self._inliner = Inliner(graph, self._tensors)
+        real = with_lists(graph)
+        self._tensors = list(real.tensors)
+        self._inliner = Inliner(real, self._tensors)
         self._counter = UseCounter(graph, self._tensors)
         for index, value in values.items():
             self._tensors[index] = folded(self._tensors[index], value)
-        self._graph = replace(graph, tensors=self._tensors)
+        self._graph = replace(real, tensors=self._tensors)
         self._shapes = {t.index: t.shape for t in self._tensors} | dict(shapes)
         # For other shapes than the model's, results of nodes outside `only` have no known sizes.
         self._shown = {i for i in graph.outputs if graph.tensors[i].is_variable}
@@ -273,7 +274,7 @@ class _Lowerer:
                 self._sized.add(output.tensor)
 
     def _refuse(self, node: Node, error: ops.Unsupported) -> None:
-        is_named = self._is_inner(node) and node.op in BUILTIN_OPERATORS
+        is_named = self._is_inner(node) and not node.op.startswith("(")
         reason = f"{node.op} of its subgraph: {error}" if is_named else str(error)
         if self._is_wanted(node):
             self._reasons.setdefault(node.index, reason)

@@ -16,6 +16,9 @@ Pattern: TypeAlias = "str | tuple[Pattern, ...]"
 
 JOIN, PARTS = "PACK", "UNPACK"
 COMMUTATIVE = ("ADD", "MUL")
+SLICE_OPTIONS = (
+    "begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask", "offset",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -143,6 +146,22 @@ class Subgraph:
         axis = self.array(node.inputs[1]) if node else None
         is_first = axis is not None and axis.ravel().tolist() == [0]
         return node.inputs[0] if node and is_first else None
+
+    def channels(self, tensor: int) -> tuple[int, int, int | None] | None:
+        """The matrix of which a STRIDED_SLICE takes columns, the first one, and the end."""
+        node = self.maker(tensor, "STRIDED_SLICE")
+        if node is None or len(node.inputs) != 4:
+            return None
+        begin, end, strides = map(self.vector, node.inputs[1:])
+        first, last, *others = (self._option(node, name) for name in SLICE_OPTIONS)
+        if any(others) or not first & last & 1 or strides != [Index(None, 1)] * 2:
+            return None
+        vectors = [vector for vector in (begin, end) if vector and len(vector) == 2]
+        columns = [column.number for _, column in vectors if column.variable is None]
+        if len(columns) != 2:
+            return None
+        start, stop = columns
+        return node.inputs[0], 0 if first & 2 else start, None if last & 2 else stop
 
     def joins_channels(self, node: Node) -> bool:
         """Whether it joins matrices along the last dimension."""

@@ -15,6 +15,7 @@ from gles_delegate.dispatch import Shape
 from gles_delegate.model.graph import Array, Node, Tensor
 from gles_delegate.ops.lib.node import Unsupported
 from gles_delegate.ops.lib.views import meaning
+from gles_delegate.ops.tensor_lists import GET, SET
 from gles_delegate.ops.variables import IDENTITY
 from gles_delegate.planning.cells import NO_CELL, Cell, CellReader, Surroundings
 from gles_delegate.planning.folding import folded
@@ -124,6 +125,9 @@ class CountedLoop:
         inner = cast.inputs[0] if cast else output
         if len({body.graph.tensors[i].dtype for i in (inner, output, before)}) > 1:
             return None
+        if setter := body.maker(inner, SET):
+            at = body.counted(setter.inputs[1])
+            return (at, setter.inputs[2]) if at and setter.inputs[0] == before else None
         update = body.maker(inner, "DYNAMIC_UPDATE_SLICE")
         if update:
             item, start = body.element(update.inputs[1]), body.vector(update.inputs[2])
@@ -166,7 +170,7 @@ class RecurrentLoop(CountedLoop):
         cell = self._cell
         states = tuple(map(self._outer, cell.before))
         inputs = self._around.layer_inputs(cell, self._sequence(cell.x), states)
-        self._around.check_sizes(inputs, (self._turns, *cell.state))
+        self._around.check_sizes(cell, inputs, self._turns)
         return self._replacement(inputs)
 
     # The cell
@@ -191,9 +195,9 @@ class RecurrentLoop(CountedLoop):
         return () if number < 0 else self._around.shapes[self._node.inputs[number]]
 
     def _is_state(self, before: int, after: int) -> bool:
-        """Whether a loop variable is `before` in a turn, and `after` in the next."""
-        number = self._body.numbers.get(before, -1)
-        return number >= 0 and self._body.graph.outputs[number] == after
+        """Whether a loop variable, a matrix, is `before` in a turn, and `after` in the next."""
+        number, is_matrix = self._body.numbers.get(before, -1), len(self._shape(before)) == 2
+        return is_matrix and number >= 0 and self._body.graph.outputs[number] == after
 
     def _outer(self, tensor: int) -> int:
         """The tensor outside that is the first value of the loop variable."""
@@ -229,7 +233,7 @@ class RecurrentLoop(CountedLoop):
 
     def _sequence(self, x: int) -> int:
         """The sequence outside whose elements the steps read."""
-        gather, body = self._body.maker(x, "GATHER"), self._body
+        gather, body = self._body.maker(x, "GATHER", GET), self._body
         if gather is None or not body.axis_zero(gather):
             raise Unsupported("its input is not an element of a sequence")
         number = body.numbers.get(gather.inputs[0], -1)
@@ -287,7 +291,8 @@ class RecurrentLoop(CountedLoop):
         at, item = self._written(number) or (Index(None, -1), -1)
         is_last = length == 1 and at == Index(None, 0)
         is_all = length == self._turns and self._is_time(at)
-        is_list = (is_last or is_all) and state == [self._batch, self._units]
+        is_sized = state == [self._batch, self._units] or 0 in state
+        is_list = (is_last or is_all) and is_sized
         if not is_list or item != self._cell.after[0]:
             raise Unsupported(f"it changes value {number} in another way than a recurrent layer")
         return length

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from gles_delegate.dispatch import Shape, Step
 from gles_delegate.model.graph import Graph, Node, Tensor
 from gles_delegate.ops.lib.node import Unsupported
 from gles_delegate.ops.variables import IDENTITY
 from gles_delegate.planning.cells import Cell, CellReader, Surroundings
 from gles_delegate.planning.patterns import JOIN, PARTS, Subgraph
+
+CONCATENATION, REVERSE = "CONCATENATION", "REVERSE_V2"
+JOINS = JOIN, CONCATENATION
 
 NOT_FOUND = (Unsupported, ArithmeticError, LookupError, ValueError)
 """Errors about nodes that no converter writes; lowering reports them."""
@@ -84,6 +89,7 @@ class UnrolledLayers:
     def __init__(self, graph: Graph, around: Surroundings) -> None:
         self._graph, self._around = graph, around
         self._body = Subgraph(graph)
+        self._reader = CellReader(self._body, self._constant, self._shape)
         self._readers: dict[int, list[Node]] = {}
         for node in graph.nodes:
             for tensor in {*node.inputs}:
@@ -93,17 +99,31 @@ class UnrolledLayers:
         """Each layer, and the nodes that compute it."""
         for chain in self._chains():
             try:
-                yield self._layer(chain.cells)
+                yield self._layer([*self._first(chain.cells[0]), *chain.cells])
             except NOT_FOUND:
                 continue
 
+    def _first(self, cell: Cell) -> list[Cell]:
+        """The cell before, if it has the same parameters and zeros as its states."""
+        try:
+            first = self._reader.first(cell)
+        except NOT_FOUND:
+            return []
+        if first is None:
+            return []
+        sums = [*zip(first.of_input, cell.of_input, strict=True)]
+        if first.scaled and cell.scaled:
+            sums.append((first.scaled, cell.scaled))
+        bias, units = self._around.bias, cell.state[-1]
+        is_same = all(np.array_equal(bias(a, units), bias(b, units)) for a, b in sums)
+        return [first] if is_same else []
+
     def _chains(self) -> list[Chain]:
-        reader = CellReader(self._body, self._constant, self._shape)
         chains: list[Chain] = []
         ends: dict[int, Chain] = {}
         for node in self._graph.in_order:
             try:
-                cells = [c for t in node.outputs[:1] for c in reader.cells(t)]
+                cells = [c for t in node.outputs[:1] for c in self._reader.cells(t)]
             except NOT_FOUND:
                 continue
             if not cells:
@@ -125,22 +145,25 @@ class UnrolledLayers:
 
     def _layer(self, cells: Sequence[Cell]) -> tuple[UnrolledLayer, list[Node]]:
         around, first, last = self._around, cells[0], cells[-1]
-        steps, (batch, units) = len(cells), first.state
         index = self._body.maker_of(last.after[0]).index
         sequence, nodes = self._sequence(cells, index)
-        inputs = around.layer_inputs(first, sequence, first.before)
+        zeros = np.zeros(last.state, np.float32)
+        before = first.before or tuple(around.constant("zeros", zeros) for _ in last.before)
+        inputs = around.layer_inputs(last, sequence, before)
         shapes = {sequence: around.tensors[sequence].shape, **around.shapes}
-        replace(around, shapes=shapes).check_sizes(inputs, (steps, batch, units))
-        sizes = (steps, batch, units), *(first.state for _ in first.before)
-        outputs = tuple(around.tensor(first.op, shape) for shape in sizes)
+        replace(around, shapes=shapes).check_sizes(last, inputs, len(cells))
+        sizes = (len(cells), *last.state), *map(self._shape, last.after)
+        outputs = tuple(around.tensor(last.op, shape) for shape in sizes)
         results = tuple(cell.after[0] for cell in cells)
-        nodes.append(Node(index, first.op, 1, inputs, outputs))
-        nodes.append(Node(index, PARTS, 1, outputs[:1], results))
-        copies = dict.fromkeys(last.after[1:], outputs[-1])
-        copies |= dict.fromkeys(self._joined(results), outputs[0])
-        nodes += [Node(index, IDENTITY, 1, (t,), (output,)) for output, t in copies.items()]
-        outer = nodes[0].inputs if nodes[0].op == JOIN else (sequence,)
-        node = Node(index, first.op, 1, (*outer, *first.before), (*results, *copies))
+        nodes.append(Node(index, last.op, 1, inputs, outputs))
+        nodes.append(self._parts(index, outputs[0], results))
+        joined = self._joined_results(index, outputs[0], results)
+        last_cell = [Node(index, IDENTITY, 1, outputs[-1:], (t,)) for t in last.after[1:]]
+        copies = [*joined, *last_cell]
+        nodes += copies
+        outer = nodes[0].inputs if nodes[0].op in JOINS else (sequence,)
+        made = (*results, *(copy.outputs[0] for copy in copies))
+        node = Node(index, last.op, 1, (*outer, *first.before), made)
         replaced = [self._body.maker_of(t) for t in node.outputs]
         if any(len(each.outputs) > 1 for each in replaced):
             raise Unsupported("a cell that shares a node with others")
@@ -153,18 +176,58 @@ class UnrolledLayers:
         maker = self._body.maker(parts[0], PARTS)
         if maker and maker.outputs == parts and self._body.axis_zero(maker):
             return maker.inputs[0], []
-        shapes = [*{self._shape(x) for x in parts}]
-        if len(shapes) > 1 or len(shapes[0]) != 2:
-            raise Unsupported("inputs of several shapes")
-        sequence = self._around.tensor(cells[0].op, (len(parts), *shapes[0]))
-        return sequence, [Node(index, JOIN, 1, parts, (sequence,))]
+        sources = {self._element(x, i) for i, x in enumerate(parts)}
+        source, *others = sources
+        if not others and source is not None and self._shape(source)[0] == len(parts):
+            return source, []
+        shape = self._only_shape(parts)
+        join = JOIN if len(shape) == 2 else CONCATENATION
+        sequence = self._around.tensor(cells[0].op, (len(parts), *shape[-2:]))
+        return sequence, [Node(index, join, 1, parts, (sequence,))]
+
+    def _element(self, tensor: int, number: int) -> int | None:
+        """The sequence of whose element of that number it has the elements in order."""
+        reshape = self._body.maker(tensor, "RESHAPE")
+        cut = self._body.maker(reshape.inputs[0] if reshape else tensor, "SLICE")
+        begin, size = map(self._body.array, cut.inputs[1:]) if cut else (None, None)
+        if cut is None or begin is None or size is None:
+            return None
+        whole = [1, *self._shape(cut.inputs[0])[1:]]
+        is_element = begin.tolist() == [number, 0, 0] and size.tolist() == whole
+        return cut.inputs[0] if is_element and self._shape(tensor)[-1:] == (whole[-1],) else None
+
+    def _only_shape(self, tensors: Sequence[int]) -> Shape:
+        """The shape of all these matrices, which may have a first dimension of 1."""
+        shapes = [*{self._shape(t) for t in tensors}]
+        if len(shapes) > 1 or len(shapes[0]) not in (2, 3) or shapes[0][:-2] not in ((), (1,)):
+            raise Unsupported("matrices of several shapes")
+        return shapes[0]
+
+    def _parts(self, index: int, source: int, results: tuple[int, ...]) -> Node:
+        """The node that takes the results of all steps from a sequence."""
+        if len(self._only_shape(results)) == 2:
+            return Node(index, PARTS, 1, (source,), results)
+        axis = self._around.constant("axis", np.array(0, np.int32))
+        return Node(index, "SPLIT", 1, (axis, source), results)
+
+    def _joined_results(self, index: int, source: int, results: tuple[int, ...]) -> list[Node]:
+        """The nodes that compute what joins the results, in order or reversed, from a sequence."""
+        nodes = [Node(index, IDENTITY, 1, (source,), (t,)) for t in self._joined(results)]
+        reversed_results = self._joined(results[::-1]) if len(results) > 1 else []
+        if reversed_results:
+            axis = self._around.constant("axis", np.array([0], np.int32))
+            nodes += [Node(index, REVERSE, 1, (source, axis), (t,)) for t in reversed_results]
+        return nodes
 
     def _joined(self, results: tuple[int, ...]) -> list[int]:
         """The tensors that join the results of all steps."""
+        op = JOIN if len(self._shape(results[0])) == 2 else CONCATENATION
         return [
             node.outputs[0]
             for node in self._readers.get(results[0], [])
-            if node.op == JOIN and node.inputs == results and self._body.axis_zero(node)
+            if self._body.maker(node.outputs[0], op) is node
+            and node.inputs == results
+            and self._body.axis_zero(node)
         ]
 
     def _members(self, layer: Node) -> frozenset[int]:

@@ -11,6 +11,7 @@ from functools import cached_property
 
 from gles_delegate.model.graph import Array, Graph, Node, Tensor
 from gles_delegate.ops.lib.node import Unsupported
+from gles_delegate.ops.tensor_lists import LIST
 from gles_delegate.ops.variables import ASSIGN, CALL_ONCE, HANDLE, READ
 from gles_delegate.planning.inlining import called_by
 
@@ -81,6 +82,7 @@ class UseCounter:
     def __init__(self, graph: Graph, tensors: list[Tensor]) -> None:
         self._graph = graph
         self._tensors = tensors
+        self._lists = {tensor.index for tensor in graph.tensors if tensor.dtype == LIST}
         self._handles: dict[int, str] = {}
         self._variables: Mapping[str, Variable] | None = None
         self._latest: dict[str, int] = {}
@@ -109,6 +111,8 @@ class UseCounter:
         # Nodes that share a variable tensor run together: each reads the other's last value.
         subgraph = self._graph.index
         states = {i for i in node.inputs if i >= 0 and self._tensors[i].is_variable}
+        # Nodes that share a list, too, which no host could hand over.
+        states |= self._lists.intersection((*node.inputs, *node.outputs))
         for name in names | {f"tensor {i} of subgraph {subgraph}" for i in states}:
             self._users.setdefault(name, set()).add(node.index)
 

@@ -11,6 +11,8 @@ from gles_delegate.closing import in_any_case
 from gles_delegate.dispatch import Shape
 from gles_delegate.gl.sync import delete_fence
 from gles_delegate.model.graph import Array, Graph
+from gles_delegate.model.schema import TENSORFLOW
+from gles_delegate.planning.inlining import called_by
 from gles_delegate.planning.lowering import unsupported
 from gles_delegate.planning.partition import Partition
 from gles_delegate.planning.rows import rows_are_independent
@@ -56,6 +58,13 @@ class Delegation:
         reasons = self._reasons or self._partition.reasons
         if reasons:
             raise unsupported(self.graph, reasons, f"cannot run on the GPU, and {why}")
+
+    @property
+    def needs_tensorflow(self) -> bool:
+        """Whether nodes on the CPU, or in subgraphs that these run, are TensorFlow's ops."""
+        nodes = [self.graph.nodes[index] for index in self._partition.reasons]
+        inner = [self.graph.subgraphs[index].nodes for index in called_by(self.graph, nodes)]
+        return any(node.op.startswith(TENSORFLOW) for part in (nodes, *inner) for node in part)
 
     def warn_of_split(self) -> None:
         """Log a warning that names the nodes on the CPU, if there are any."""

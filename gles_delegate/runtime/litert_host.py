@@ -47,6 +47,9 @@ class LiteRt:
         first = delegations[0]
         self._native = NativeDelegate(first.graph.subgraphs[0], models, reads_back=False)
         self._reported = self._fresh = ""
+        for each in delegations:
+            if each.needs_tensorflow:
+                each.require_all("LiteRT for Python has no TensorFlow ops to run them on the CPU")
         try:
             from ai_edge_litert import interpreter
         except ImportError:

@@ -92,6 +92,24 @@ def test_not_in_an_app_s_context() -> None:
         assert max(groups(delegate)) == 1
 
 
+def test_an_element_wise_member_computes_one_pixel_an_invocation() -> None:
+    """The compiler unrolls a loop over pixels: grid_sample's 105 nodes compiled for 21 s."""
+    b = ModelBuilder()
+    x, shape = b.input((1, 5, 6, 9)), (1, 5, 6, 9)
+    axis = b.constant(np.array([1], np.int32))
+    y, z = b.op("MUL", [x, x], [shape]), b.op("REVERSE_V2", [x, axis], [shape])
+    with gd.GpuDelegate() as delegate:
+        values = np.random.default_rng(0).random(shape, np.float32)
+        products, _ = run(in_ours(delegate, b.build([y, z])), [values])
+        (segment,) = delegate.bound.first.prepared
+        plan = segment.session.plan
+        (chain,) = map(plan.chain, plan.groups)
+        (member,) = (m for m in chain.members if m.shader == "elementwise")
+    np.testing.assert_array_equal(products, values * values)
+    assert member.defines["PER_LANE"] == 1
+    assert member.grid.pixels == 30
+
+
 def test_a_profile_has_a_row_for_a_chain() -> None:
     with gd.GpuDelegate() as delegate:
         run(in_ours(delegate, tiny()), [np.zeros((1, 4, 4, 4), np.float32)])

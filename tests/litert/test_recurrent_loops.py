@@ -114,6 +114,28 @@ def test_gates_in_another_order(host: Any) -> None:
         assert_close(run(interpreter, s.feeds), run_litert(content, s.feeds))
 
 
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("model", [keras_model, unrolled_model])
+@pytest.mark.parametrize("damage", ["", "columns"])
+def test_gates_that_strided_slices_cut(cell: str, model: Any, damage: str) -> None:
+    s, content = model(KerasLayer(cell, batch=2, units=5, strided=True, damage=damage))
+    lowered = lower_graph(read_model(content), Limits())
+    assert not lowered.unrolled
+    assert lowered.layers or model is keras_model
+    assert_close(run_gles(content, s.feeds), run_litert(content, s.feeds))
+
+
+@pytest.mark.parametrize("cell", CELLS[:3])
+@pytest.mark.parametrize("model", [keras_model, unrolled_model])
+@pytest.mark.parametrize("damage", ["a column", "a row"])
+def test_a_gate_of_another_size(cell: str, model: Any, damage: str) -> None:
+    s, content = model(KerasLayer(cell, batch=2, units=5, strided=True, damage=damage))
+    lowered = lower_graph(read_model(content), Limits())
+    assert lowered.unrolled or model is unrolled_model
+    assert not lowered.layers
+    assert_close(run_gles(content, s.feeds), run_litert(content, s.feeds))
+
+
 DAMAGED = (
     ("lstm", "turns"), ("lstm", "next input"), ("lstm", "list of cells"), ("lstm", "list position"),
     ("lstm", "activation"), ("lstm", "states"), ("lstm", "input twice"), ("lstm", "old cell"),

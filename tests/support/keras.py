@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import ModelBuilder, quantization
 
+STRIDED = ("columns", "a column", "a row")
+"""Damages of the second gate that a strided slice cuts."""
+
 
 @dataclass
 class KerasLayer:
@@ -21,6 +24,8 @@ class KerasLayer:
         cell: "lstm", "basic lstm", "gru" or "gru, reset first".
         dtype: Of the weights; "rounded": float32, with the numbers that int8 stands for.
         all_results: The list has the output state of each step, otherwise only the last.
+        strided: Strided slices cut the gates.
+        lists: TensorFlow's list of tensors has the results, and another one the input.
         damage: The part of the body that is different, or "".
     """
 
@@ -31,6 +36,8 @@ class KerasLayer:
     units: int = 8
     dtype: str = "float32"
     all_results: bool = True
+    strided: bool = False
+    lists: bool = False
     damage: str = ""
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(7))
     _constants: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -52,21 +59,36 @@ class KerasLayer:
         shapes = self.shapes()
         zero, count = (s.constant(np.array(n, np.int32)) for n in (0, self.steps))
         results = s.constant(np.zeros(shapes[0], np.float32))
+        if self.lists:
+            sizes = [s.constant(np.array(n, np.int32)) for n in ((-1, self.units), shapes[0][0])]
+            results = self._list(s, "Reserve", *sizes)
+            x = self._list(s, "FromTensor", x, sizes[0])
         values = [zero, zero, results, *states, count, x]
         outputs = [s.tensor((), np.int32) for _ in range(2)]
         outputs += [s.tensor(shape) for shape in shapes]
-        s.tensors[outputs[-2]]["type"] = s.tensors[count]["type"]
+        for output, value in zip(outputs, values, strict=True):
+            s.tensors[output]["type"] = s.tensors[value]["type"]
         options = {
             "cond_subgraph_index": s.subgraph(self._condition),
             "body_subgraph_index": s.subgraph(self._body),
         }
         s.op("WHILE", values, outputs, **options)
+        if self.lists:
+            stacked = s.op("FlexTensorListStack", [outputs[2], sizes[0]], [s.tensor(shapes[0])])
+            outputs[2] = stacked
         return outputs
+
+    @staticmethod
+    def _list(b: ModelBuilder, name: str, *inputs: int) -> int:
+        """An op that returns a list."""
+        return b.op(f"FlexTensorList{name}", list(inputs), [b.tensor((), "variant")])
 
     def _inputs(self, b: ModelBuilder) -> list[int]:
         counters = [b.input((), np.int32), b.input((), np.int32)]
-        *values, count, x = self.shapes()
-        return [*counters, *map(b.input, values), b.input(count, np.int32), b.input(x)]
+        results, *values, count, x = self.shapes()
+        dtype = "variant" if self.lists else "float32"
+        inputs = [b.input(results, dtype), *map(b.input, values)]
+        return [*counters, *inputs, b.input(count, np.int32), b.input(x, dtype)]
 
     def _condition(self, b: ModelBuilder) -> list[int]:
         values = self._inputs(b)
@@ -79,7 +101,12 @@ class KerasLayer:
         later = b.op("ADD", [time, one], [()])
         axis = 1 if self.damage == "input axis" and self.steps == self.batch else 0
         at = later if self.damage == "next input" else time
-        x = b.op("GATHER", [sequence, at], [(self.batch, self.depth)], axis=axis)
+        if self.lists:
+            x = b.op(
+                "FlexTensorListGetItem", [sequence, at, one], [b.tensor((self.batch, self.depth))]
+            )
+        else:
+            x = b.op("GATHER", [sequence, at], [(self.batch, self.depth)], axis=axis)
         new = (self._lstm if "lstm" in self.cell else self._gru)(b, x, *states)
         written = new[1] if self.damage == "list of cells" else new[0]
         index = (time, later)
@@ -87,8 +114,11 @@ class KerasLayer:
             index = b.constant(np.array(0, np.int32)), one
         if self.damage == "list position":
             index = (later, time)
-        results = self._set_item(b, results, written, *index)
-        b.tensors[results]["shape_signature"] = [-1, -1, -1]
+        if self.lists:
+            results = self._list(b, "SetItem", results, index[0], written)
+        else:
+            results = self._set_item(b, results, written, *index)
+            b.tensors[results]["shape_signature"] = [-1, -1, -1]
         return [b.op("ADD", [turn, one], [()]), later, results, *new, count, sequence]
 
     def _set_item(self, b: ModelBuilder, results: int, item: int, at: int, after: int) -> int:
@@ -157,10 +187,27 @@ class KerasLayer:
         return self.rng.standard_normal(shape).astype(np.float32)
 
     def _split(self, b: ModelBuilder, x: int, count: int) -> list[int]:
+        if self.strided:
+            return [self._columns(b, x, gate, gate == count - 1) for gate in range(count)]
         axis, state = b.constant(np.array(1, np.int32)), (self.batch, self.units)
         outputs = [b.tensor(state) for _ in range(count)]
         b.op("SPLIT", [axis, x], outputs, num_splits=count)
         return outputs
+
+    def _columns(self, b: ModelBuilder, x: int, gate: int, last: bool) -> int:
+        """The columns of a gate, with the masks that Keras' GRU has."""
+        shifted = gate == 1 and self.damage == "columns"
+        begin, last = gate * self.units - shifted, last and self.damage not in STRIDED
+        end = 0 if last else begin + self.units
+        corners = [b.constant(np.array(n, np.int32)) for n in ((0, begin), (0, end), (1, 1))]
+        masks = {"begin_mask": 1 + 2 * (not gate), "end_mask": 1 + 2 * last}
+        shape = (self.batch, self.units)
+        if gate == 1 and self.damage == "a column":
+            corners[1], shape = b.constant(np.array((0, begin + 1), np.int32)), (self.batch, 1)
+        if gate == 1 and self.damage == "a row":
+            corners[0] = b.constant(np.array((1, begin), np.int32))
+            masks["begin_mask"], shape = 0, (self.batch - 1, self.units)
+        return b.op("STRIDED_SLICE", [x, *corners], [shape], **masks)
 
     def _functions(self, b: ModelBuilder) -> tuple[Callable[..., int], ...]:
         state = (self.batch, self.units)

@@ -37,6 +37,7 @@ NAMING_OPS = {
     "model/schema.py": "the schema",
     "planning/cells.py": "recognizes the cells of recurrent layers",
     "planning/patterns.py": "recognizes index arithmetic of converters",
+    "planning/unrolled.py": "recognizes the nodes between the cells of unrolled layers",
     "planning/recurrence.py": "recognizes recurrent layers in the nodes of a loop",
 }
 """Files outside ops/ in which names of ops are strings, with the reason."""

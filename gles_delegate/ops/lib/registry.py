@@ -15,6 +15,7 @@ import numpy as np
 
 from gles_delegate.dispatch import Shape, Step
 from gles_delegate.model.graph import Array
+from gles_delegate.model.schema import TENSORFLOW, TENSORFLOW_OP
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.options import Options
 from gles_delegate.ops.lib.rows import RowRule, Rows
@@ -141,7 +142,8 @@ def lower(node: NodeView) -> list[Step]:
     """
     entry, version = op_of(node.op), node.node.version
     if entry.lower is None:
-        raise Unsupported("the op has no GPU implementation")
+        is_flex = node.op.startswith(TENSORFLOW)
+        raise Unsupported(TENSORFLOW_OP if is_flex else "the op has no GPU implementation")
     if version > entry.max_version:
         raise Unsupported(f"version {version} of the op; expected at most {entry.max_version}")
     if reason := dict(node.limits.wrong_ops).get(node.op):

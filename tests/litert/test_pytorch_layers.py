@@ -1,0 +1,114 @@
+"""LSTMs and GRUs as PyTorch's models have them, which become one recurrent layer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gles_delegate.limits import Limits
+from gles_delegate.model.reader import read_model
+from gles_delegate.planning.lowering import lower_graph
+from gles_delegate.planning.plan import make_plan
+from tests.support.oracle import assert_close, run_delegated, run_gles, run_litert
+from tests.support.pytorch import TorchLayer
+
+pytestmark = pytest.mark.usefixtures("gl")
+
+CELLS = pytest.mark.parametrize("cell", ["lstm", "gru"])
+SIZES: tuple[dict[str, Any], ...] = (
+    {},
+    dict(batch=3, units=5, depth=3),
+    dict(batch=2, steps=3, units=72),
+    dict(steps=2, units=4),
+    dict(batch=2, steps=4, given=True),
+    dict(steps=1, units=6, given=True),
+    dict(batch=2, units=6, backward=True),
+)
+
+
+def steps_of_layers(content: bytes) -> list[int]:
+    """The number of results of each layer that is found."""
+    lowered = lower_graph(read_model(content), Limits())
+    assert not lowered.reasons
+    shapes = (
+        step.output.shape for layer in lowered.layers for step in layer.steps
+        if step.output.name == "sums"
+    )  # fmt: skip
+    return [pixels for pixels, _ in shapes]
+
+
+def assert_as_litert(model: tuple[Any, bytes]) -> None:
+    s, content = model
+    for feeds in (s.feeds, [2 * array for array in s.feeds]):
+        expected = run_litert(content, feeds)
+        assert_close(run_gles(content, feeds), expected)
+        assert_close(run_delegated(content, feeds), expected)
+
+
+@CELLS
+@pytest.mark.parametrize("sizes", SIZES)
+def test_as_litert(cell: str, sizes: dict[str, Any]) -> None:
+    layer = TorchLayer(cell, **sizes)
+    s, content = layer.model()
+    assert steps_of_layers(content) == [layer.steps * layer.batch]
+    assert_as_litert((s, content))
+
+
+@CELLS
+@pytest.mark.parametrize("shown", [(0, 2), (1, 3)])
+def test_states_that_others_read(cell: str, shown: tuple[int, ...]) -> None:
+    model = TorchLayer(cell, batch=2, shown=shown).model()
+    assert steps_of_layers(model[1]) == [10]
+    assert_as_litert(model)
+
+
+@CELLS
+def test_dispatches_do_not_grow_with_steps(cell: str) -> None:
+    counts = []
+    for steps in (4, 9):
+        lowered = lower_graph(read_model(TorchLayer(cell, steps).model()[1]), Limits())
+        counts.append(len(make_plan(lowered, lowered.steps, Limits()).dispatches))
+    assert counts[0] == counts[1] <= 12
+
+
+@pytest.mark.parametrize(
+    ("cell", "damage", "steps"),
+    [
+        *((cell, "elements", [5]) for cell in ("lstm", "gru")),
+        *((cell, "results", [5]) for cell in ("lstm", "gru")),
+        *((cell, "weights", [2, 1, 2]) for cell in ("lstm", "gru")),
+        *((cell, "gates", [2, 1, 2]) for cell in ("lstm", "gru")),
+        *((cell, "activation", [2, 2]) for cell in ("lstm", "gru")),
+        *((cell, "first biases", [4]) for cell in ("lstm", "gru")),
+        ("lstm", "input twice", [2, 2]),
+        ("lstm", "first gates", [4]),
+        ("gru", "first gates", [4]),
+        ("gru", "zero", [4]),
+        ("gru", "difference", [2, 2]),
+    ],
+)
+def test_a_step_that_differs(cell: str, damage: str, steps: list[int]) -> None:
+    model = TorchLayer(cell, damage=damage).model()
+    assert steps_of_layers(model[1]) == steps
+    assert_as_litert(model)
+
+
+def test_an_input_that_all_rows_share() -> None:
+    model = TorchLayer("lstm", batch=2, damage="broadcast").model()
+    assert steps_of_layers(model[1]) == [4, 4]
+    assert_as_litert(model)
+
+
+@CELLS
+def test_a_gate_that_all_rows_share(cell: str) -> None:
+    model = TorchLayer(cell, batch=2, damage="a row").model()
+    assert steps_of_layers(model[1]) == [4, 4]
+    assert_as_litert(model)
+
+
+@CELLS
+def test_biases_of_a_row(cell: str) -> None:
+    model = TorchLayer(cell, batch=2, damage="first biases").model()
+    assert steps_of_layers(model[1]) == [8]
+    assert_as_litert(model)
