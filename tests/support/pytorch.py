@@ -128,7 +128,12 @@ class TorchLayer:
         if self._is("input twice"):
             total = s.op("ADD", [total, of_input], [(1, self.batch, rows)])
         order = (1, 0, 2, 3) if self._has_other_order(states) else (0, 1, 2, 3)
-        i, f, new, o = (self._gate(total, gate, self._state) for gate in order)
+        gates = [self._gate(total, gate, self._state) for gate in order]
+        if self.damage == "no weights":
+            gates = [
+                self._op("ADD", self._gate(of_input, i, self._state), states[0]) for i in order
+            ]
+        i, f, new, o = gates
         opened = self._op("TANH" if self._is("activation") else "LOGISTIC", i)
         cell = self._op("MUL", opened, self._op("TANH", new))
         if states:
