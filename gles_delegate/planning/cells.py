@@ -431,7 +431,7 @@ class CellReader:
         return bool((values == values[0]).all())
 
     def _is_given(self, tensor: int, rows: int) -> bool:
-        """Whether it is computed and has so many channels, as products of the input have."""
+        """Whether it is computed and has that many channels, as products of the input have."""
         if tensor < 0 or self._body.graph.tensors[tensor].is_constant:
             return False
         return self._matrix(tensor) == (self._batch, rows)

@@ -64,10 +64,12 @@ def test_states_that_others_read(cell: str, shown: tuple[int, ...]) -> None:
 
 
 @CELLS
-def test_dispatches_do_not_grow_with_steps(cell: str) -> None:
+@pytest.mark.parametrize("backward", [False, True])
+def test_dispatches_do_not_grow_with_steps(cell: str, backward: bool) -> None:
     counts = []
     for steps in (4, 9):
-        lowered = lower_graph(read_model(TorchLayer(cell, steps).model()[1]), Limits())
+        content = TorchLayer(cell, steps, backward=backward).model()[1]
+        lowered = lower_graph(read_model(content), Limits())
         counts.append(len(make_plan(lowered, lowered.steps, Limits()).dispatches))
     assert counts[0] == counts[1] <= 12
 
@@ -91,6 +93,12 @@ def test_dispatches_do_not_grow_with_steps(cell: str) -> None:
 def test_a_step_that_differs(cell: str, damage: str, steps: list[int]) -> None:
     model = TorchLayer(cell, damage=damage).model()
     assert steps_of_layers(model[1]) == steps
+    assert_as_litert(model)
+
+
+def test_a_state_without_weights() -> None:
+    model = TorchLayer("lstm", given=True, damage="no weights").model()
+    assert not steps_of_layers(model[1])
     assert_as_litert(model)
 
 

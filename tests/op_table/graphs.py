@@ -9,6 +9,7 @@ import numpy as np
 
 from tests.op_table.base import Attributes, Op
 from tests.support.keras import KerasLayer
+from tests.support.pytorch import TorchLayer
 from tests.support.sketch import Sketch
 
 Graph = Callable[[Sketch], int | Sequence[int]]
@@ -429,6 +430,16 @@ def lstm_unrolled(s: Sketch) -> list[int]:
 def gru_unrolled(s: Sketch) -> list[int]:
     layer = KerasLayer("gru", steps=2, depth=4, units=4)
     return layer.unroll(s, *_sequence_and_states(s, (2, 1, 4), 1))
+
+
+@_graph
+def lstm_of_pytorch(s: Sketch) -> list[int]:
+    return TorchLayer(steps=3, batch=2, depth=3, units=4, backward=True).add(s)
+
+
+@_graph
+def gru_of_pytorch(s: Sketch) -> list[int]:
+    return TorchLayer("gru", steps=3, depth=3, units=5, shown=(1,)).add(s)
 
 
 def _sequence_and_states(s: Sketch, shape: tuple[int, ...], states: int) -> tuple[int, list[int]]:

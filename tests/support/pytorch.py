@@ -37,8 +37,12 @@ class TorchLayer:
     damage: str = ""
 
     def model(self) -> tuple[Sketch, bytes]:
-        """All results, the last states, and those that are shown."""
-        self._sketch = s = Sketch(np.random.default_rng(3))
+        s = Sketch(np.random.default_rng(3))
+        return s, s.build(self.add(s))
+
+    def add(self, s: Sketch) -> list[int]:
+        """Add it to a model: all results, the last states, and those that are shown."""
+        self._sketch = s
         x = s.feed((self.steps, self.batch, self.depth))
         rows = self.units * (4 if self.cell == "lstm" else 3)
         self._bias, self._step = s.normal((rows,)), 0
@@ -62,7 +66,7 @@ class TorchLayer:
             order = [order[1], order[0], *order[2:]]
         joined = s.op("CONCATENATION", order, [(self.steps, self.batch, self.units)], axis=0)
         last = s.op("ABS", [joined], [(self.steps, self.batch, self.units)])
-        return s, s.build([last, *now, *shown])
+        return [last, *now, *shown]
 
     @property
     def _state(self) -> tuple[int, ...]:
@@ -124,7 +128,12 @@ class TorchLayer:
         if self._is("input twice"):
             total = s.op("ADD", [total, of_input], [(1, self.batch, rows)])
         order = (1, 0, 2, 3) if self._has_other_order(states) else (0, 1, 2, 3)
-        i, f, new, o = (self._gate(total, gate, self._state) for gate in order)
+        gates = [self._gate(total, gate, self._state) for gate in order]
+        if self.damage == "no weights":
+            gates = [
+                self._op("ADD", self._gate(of_input, i, self._state), states[0]) for i in order
+            ]
+        i, f, new, o = gates
         opened = self._op("TANH" if self._is("activation") else "LOGISTIC", i)
         cell = self._op("MUL", opened, self._op("TANH", new))
         if states:
