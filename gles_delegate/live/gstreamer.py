@@ -343,9 +343,9 @@ class GStreamer(_Pipeline):
 
 
 def _reason(details: c_void_p) -> str:
-    """The last line of an error's details, after the place in GStreamer's code."""
+    """An error's details in one line, without the place in GStreamer's code."""
     text = ctypes.string_at(details).decode("utf-8", "replace") if details else ""
-    _, _, reason = text.partition(":\n")
+    reason = " ".join(text.partition(":\n")[2].split())
     return f" ({reason})" if reason else ""
 
 

@@ -64,7 +64,7 @@ _LATE = "gl(Bind|UseProgram|PixelStore|Delete)"
 _RESULTS = ("GL_GUILTY_CONTEXT_RESET", "GL_WAIT_FAILED", "GL_TIMEOUT_EXPIRED")
 _LOSSES = ("GL_CONTEXT_LOST", "EGL_CONTEXT_LOST", "GL_GUILTY_CONTEXT_RESET")
 _WAYS: tuple[tuple[str, tuple[str, ...]], ...] = (  # the first pattern that matches
-    ("eglGetError|eglQueryAPI|eglGetCurrent.*|glIsProgram|glActiveTexture", ()),
+    ("eglGetError|eglQueryAPI|eglGetCurrent.*|glIs.*|glActiveTexture", ()),
     ("eglGetProcAddress", ("missing",)),
     ("eglMakeCurrent", ("EGL_BAD_ALLOC", "EGL_BAD_ACCESS", "EGL_CONTEXT_LOST")),
     ("egl.*", ("EGL_BAD_ALLOC",)),
