@@ -48,7 +48,7 @@ def test_graphs(choose: random.Random, context: gd.EglContext) -> None:
     sketch, outputs = drawn_graph(choose, 20)
     content = sketch.build(outputs)
     reference = run_litert(content, sketch.feeds)
-    assert_close(run_gles(content, sketch.feeds, context), reference)
+    assert_close(run_gles(content, sketch.feeds, context), reference, inputs=sketch.feeds)
 
 
 @pytest.mark.usefixtures("floor")
@@ -57,7 +57,7 @@ def test_graphs_at_the_floor(choose: random.Random, context: gd.EglContext) -> N
     sketch, outputs = drawn_graph(choose, 20)
     content = sketch.build(outputs)
     reference = run_litert(content, sketch.feeds)
-    assert_close(run_gles(content, sketch.feeds, context), reference)
+    assert_close(run_gles(content, sketch.feeds, context), reference, inputs=sketch.feeds)
 
 
 @pytest.mark.parametrize("name", ["", *profiles.NAMED])

@@ -36,4 +36,4 @@ def test_op(op: str, choose: random.Random, context: gd.EglContext) -> None:
         reference = []
     assume(all(output.size for output in reference) and reference)
     ours = run_gles(content, inputs, context)
-    assert_close(ours, reference, special=case.special, steps=case.steps)
+    assert_close(ours, reference, special=case.special, steps=case.steps, inputs=inputs)

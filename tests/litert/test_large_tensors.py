@@ -36,7 +36,7 @@ def check(case: Case, context: gd.EglContext) -> bool:
         ours = run(interpreter, inputs)
         assert_sane(delegate)
     reference = run_litert(content, inputs)
-    assert_close(ours, reference, special=case.special, steps=case.steps)
+    assert_close(ours, reference, special=case.special, steps=case.steps, inputs=inputs)
     return True
 
 

@@ -55,7 +55,7 @@ def check(case: Case, context: gd.EglContext, run_in_host: Run = run_gles) -> No
     content, inputs = case.build()
     reference = run_litert(content, inputs)
     ours = run_in_host(content, inputs, context)
-    assert_close(ours, reference, special=case.special, steps=case.steps)
+    assert_close(ours, reference, special=case.special, steps=case.steps, inputs=inputs)
 
 
 @pytest.mark.parametrize("case", list(map(as_param, SAMPLE)))
@@ -87,7 +87,7 @@ def test_runs_leave_nothing_behind(case: Case, context: gd.EglContext) -> None:
     others = [np.flip(array) * 2 + 1 for array in inputs]
     with gles_interpreter(content, context) as interpreter:
         for feed in (inputs, others, inputs):
-            assert_close(run(interpreter, feed), run_litert(content, feed))
+            assert_close(run(interpreter, feed), run_litert(content, feed), inputs=feed)
 
 
 @pytest.mark.parametrize("case", LEFT_TO_LITERT, ids=lambda case: case.id)

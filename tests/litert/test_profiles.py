@@ -38,4 +38,4 @@ def check(case: Case, context: gd.EglContext) -> None:
     with gd.GpuDelegate(options, context=context) as delegate:
         actual = run(in_ours(delegate, content), inputs)
         assert_sane(delegate)
-    assert_close(actual, run_litert(content, inputs), special=case.special)
+    assert_close(actual, run_litert(content, inputs), special=case.special, inputs=inputs)
