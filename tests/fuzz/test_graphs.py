@@ -88,4 +88,5 @@ def test_splits(choose: random.Random, context: gd.EglContext) -> None:
         first_delegate_node_index=first, last_delegate_node_index=last, max_delegated_partitions=ops
     )
     with delegated_interpreter(content, context, options) as interpreter:
-        assert_close(run(interpreter, sketch.feeds), run_litert(content, sketch.feeds))
+        ours = run(interpreter, sketch.feeds)
+        assert_close(ours, run_litert(content, sketch.feeds), inputs=sketch.feeds)

@@ -125,7 +125,7 @@ def check(case: Case, limits: Limits, context: gd.EglContext, shared: bool) -> N
     lanes = [step.grid.reduction_lanes for step in steps if isinstance(step, Dispatch)]
     assert (max(lanes) > 1) == shared
     actual = run_gles(content, inputs, context)
-    assert_close(actual, run_litert(content, inputs), special=case.special)
+    assert_close(actual, run_litert(content, inputs), special=case.special, inputs=inputs)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
