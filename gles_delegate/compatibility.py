@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,7 +11,7 @@ from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.thread import GlThread
 from gles_delegate.limits import Limits
 from gles_delegate.options import GpuDelegateOptions
-from gles_delegate.verification.cases import load_cases
+from gles_delegate.verification.cases import VerificationCase, load_cases
 from gles_delegate.verification.check import CaseResult, Form, verified
 
 _OPS = (
@@ -85,10 +84,13 @@ class CompatibilityList:
         self.vendor, self.renderer, self.version = thread.gpu.driver.identity
         self.limits = thread.gpu.limits
         try:
-            self.checks = _checks(thread, _OPS, half=False)
+            cases = [case for case in load_cases() if case.quick]
+            self.checks = _checks(thread, [case for case in cases if case.op in _OPS], half=False)
             failed = "; ".join(str(check) for check in self.checks if not check.passed)
             if thread.gpu.limits.profile.half_storage:
-                halves = _checks(thread, (_OP_IN_HALF,), half=True)
+                halves = _checks(
+                    thread, [case for case in cases if case.op == _OP_IN_HALF], half=True
+                )
                 self._half = all(check.passed for check in halves)
                 self.checks += halves
         except DelegateError as error:
@@ -129,9 +131,8 @@ class CompatibilityList:
             return False
 
 
-def _checks(thread: GlThread, ops: Collection[str], half: bool) -> tuple[Check, ...]:
-    """The quick cases of these ops, in the form of a delegate's first run."""
-    cases = [case for case in load_cases() if case.quick and case.op in ops]
+def _checks(thread: GlThread, cases: list[VerificationCase], half: bool) -> tuple[Check, ...]:
+    """The results of these cases, in the form of a delegate's first run."""
     form = Form(thread.gpu.limits, half)
     results = thread.run(lambda: [*verified(thread.gpu, cases, [form])])
     return tuple(
