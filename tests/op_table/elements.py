@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,7 @@ def elementwise(
         operands.append(s.feed(values=values, dtype=dtype))
     for i, shape in enumerate(x):
         kind = "bool" if name.startswith("SELECT") and i == 0 else dtype
-        values = numbers(s.rng, name, i, shape, kind, bool(scales))
+        values = numbers(s.rng, name, i, shape, kind, scales)
         how = quantization(scales[i], ZERO_POINTS[kind]) if scales else None
         if i in constant:
             operands.append(s.constant(values, quantization=how))
@@ -117,7 +118,12 @@ def spread(low: float, high: float) -> NDArray[Any]:
 
 
 def numbers(
-    rng: np.random.Generator, op: str, position: int, shape: Dims, dtype: str, quantized: bool
+    rng: np.random.Generator,
+    op: str,
+    position: int,
+    shape: Dims,
+    dtype: str,
+    scales: tuple[float, ...],
 ) -> NDArray[Any]:
     """Random operands inside the domain of an op; for comparisons many are equal."""
     if dtype.startswith("float"):
@@ -129,15 +135,19 @@ def numbers(
         real = np.where(real == 0, np.float32(0.5), real) if op in DIVISIONS else real
         return real.astype(dtype)
     low, high = RANGES[dtype]
-    zero = ZERO_POINTS[dtype] if quantized else 0
-    if quantized and op in POSITIVE:
+    zero = ZERO_POINTS[dtype] if scales else 0
+    if scales and op in POSITIVE:
         low = zero
-    if quantized and op in COMPARISONS:
+    if scales and op in COMPARISONS:
         low, high = zero - 12, zero + 12
+    if scales and op in DIVISIONS and position == 1:
+        # LiteRT's quotients overflow where the dividend, here of 4 bits or more, is far smaller.
+        _, exponent = math.frexp(scales[0] / (scales[1] * scales[2]))
+        most = 2 ** (5 + exponent) - 1
+        low, high = max(low, zero - most), min(high, zero + most)
     if op == "POW" and position == 1:
         low, high = 0, 4
     integers = np.asarray(rng.integers(low, high, shape, endpoint=True), dtype)
     if op in DIVISIONS:
-        # LiteRT's 8-bit quotients overflow where the dividend is a few steps and the divisor many.
-        integers[np.abs(integers.astype(int) - zero) < (8 if quantized else 1)] = zero + 9
+        integers[np.abs(integers.astype(int) - zero) < (9 if scales else 1)] = zero + 9
     return integers
